@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import jax
 
 from autograder import evidence
-from autograder.errors import Fault, ShortError, UsageError, explanation
+from autograder.errors import Fault, ShortError, UsageError, explain_fault
 from autograder.evidence import Plan, capture, known_plans
 from autograder.pictures import display_blocks
 
@@ -105,7 +105,7 @@ def _publish(captured: evidence.Evidence) -> None:
 
 def _report_fault(fault: Fault) -> None:
     """Print that the autograder failed, or raise an error that a grader cannot overlook."""
-    message = "\n".join(explanation(fault))
+    message = "\n".join(explain_fault(fault))
     if _is_run_by_nbgrader() or evidence.is_grading():
         raise NotJudged(message) from None
     print(message)

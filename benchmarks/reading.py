@@ -10,7 +10,7 @@ import jax
 import jax.numpy as jnp
 
 from autograder.devices import emulate_devices
-from autograder.programs.compiled import read
+from autograder.programs.compiled import read_collectives
 
 
 def main() -> None:
@@ -40,7 +40,7 @@ def main() -> None:
         compiling = time.perf_counter() - start
         text = compiled.as_text()
         start = time.perf_counter()
-        found = read(text, grid)
+        found = read_collectives(text, grid)
         reading = time.perf_counter() - start
         count = sum(line.startswith("  ") and " = " in line for line in text.splitlines())
         print(

@@ -107,17 +107,17 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="fault"
         return "".join(c if c.isprintable() else " " for c in line)
 
 
-def explanation(fault: Fault) -> tuple[str, str]:
+def explain_fault(fault: Fault) -> tuple[str, str]:
     """Return what a learner reads about a fault: what happened, and what to do about it."""
     return (
         f"This is not your answer's fault: Shardlings itself failed while it looked at your "
         f"answer. The error was {fault}.",
         f"Your answer has not been judged, and restarting or running it again is unlikely to help. "
-        f"{versions_in_words()} Please report this message at {address()}.",
+        f"{versions_in_words()} Please report this message at {report_address()}.",
     )
 
 
-def address() -> str:
+def report_address() -> str:
     """Return the address at which to report an error, from the installed package's metadata."""
     try:
         urls = importlib.metadata.metadata(DISTRIBUTION).get_all("Project-URL") or []

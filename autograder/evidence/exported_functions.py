@@ -33,7 +33,7 @@ from autograder.evidence.placements import PlacementsPlan, Shape, capture_placem
 from autograder.evidence.time_limits import DoesNotEndError, call_within_limit, explain_endless_call
 from autograder.evidence.unsuitable_answers import describe_type, not_a_function
 from autograder.layouts import Layout, LayoutError
-from autograder.programs import Argument, described
+from autograder.programs import Argument, describe_arguments
 
 
 class ProgramPlan(Struct, frozen=True, tag="program"):
@@ -57,7 +57,7 @@ class ProgramPlan(Struct, frozen=True, tag="program"):
             answer,
             [
                 Export(
-                    described(arguments),
+                    describe_arguments(arguments),
                     tuple(name for name, _ in arguments[0].axes),
                     partial(programs.export, traced, arguments, self.under_mesh),
                 )

@@ -22,7 +22,7 @@ from autograder.evidence.data import (
 )
 from autograder.evidence.time_limits import announce_wait
 from autograder.evidence.unsuitable_answers import describe_type, not_an_array
-from autograder.layouts import Layout, LayoutError, entries, refusal
+from autograder.layouts import Layout, LayoutError, spec_entries, why_no_layout
 
 MAX_VALUE_BYTES: Final = 1 << 20
 """The exercises' arrays are smaller."""
@@ -163,12 +163,12 @@ def _place_sharding(
             return Placement(*_mesh_and_spec(Layout.of(sharding, shape)))
         except LayoutError as error:
             return NotCaptured("does-not-fit", str(error))
-    reason = refusal(sharding)
+    reason = why_no_layout(sharding)
     if reason or not isinstance(sharding.mesh, jax.sharding.Mesh):
         return NotCaptured("no-devices", reason)
     if getattr(sharding.spec, "unreduced", None):
         return NotCaptured(*programs.UNREDUCED)
-    spec = entries(sharding.spec)
+    spec = spec_entries(sharding.spec)
     if jax.P.UNCONSTRAINED in spec:
         return NotCaptured(
             "unconstrained",

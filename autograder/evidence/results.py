@@ -14,7 +14,7 @@ from autograder.evidence.data import NotCaptured, Piece, Struct, Unanswered, Val
 from autograder.evidence.exported_functions import is_stub
 from autograder.evidence.time_limits import DoesNotEndError, call_within_limit, explain_endless_call
 from autograder.evidence.unsuitable_answers import describe_type, not_a_function
-from autograder.layouts import entries
+from autograder.layouts import spec_entries
 
 
 class ResultsPlan(Struct, frozen=True, tag="results"):
@@ -119,7 +119,7 @@ def plain(value: object, depth: int = 4) -> Any:
     if isinstance(value, jax.NamedSharding):
         value = value.spec
     if isinstance(value, jax.P):
-        value = entries(value)
+        value = spec_entries(value)
     if isinstance(value, np.ndarray | np.generic | jax.Array):
         value = _array_to_list(value)
     match value:

@@ -37,13 +37,13 @@ from autograder.instructor.pipeline import (
     Calibration,
     Record,
     State,
+    calibration_file,
     collect_facts,
     fingerprint_assignment,
     grade,
     keep_compiled,
-    memory,
+    read_calibration,
     read_submission,
-    remembered,
     write_atomically,
 )
 from autograder.instructor.sandbox import (
@@ -322,8 +322,8 @@ def calibrate(
     """
     if config.CarefulAutograde.get("calibrate") is False:
         return
-    file = memory(Path(coursedir.root), assignment)
-    state, last = fingerprint_assignment(coursedir, config, assignment), remembered(file)
+    file = calibration_file(Path(coursedir.root), assignment)
+    state, last = fingerprint_assignment(coursedir, config, assignment), read_calibration(file)
     if last is not None and last.fingerprint == state:
         return
     announce()

@@ -27,7 +27,7 @@ from autograder.instructor.classroom import (
     read_kept_answers,
     write_csv,
 )
-from autograder.instructor.course import Course, WrittenTableError, near, printable
+from autograder.instructor.course import Course, WrittenTableError, printable, suggest_names
 from autograder.judge import headline, sentences
 
 MAX_NAMED_STUDENTS = 10
@@ -68,7 +68,7 @@ class ClassExporter(ExportPlugin):
         if strangers := sorted(students - known):
             self.parent.fail(
                 f"There is no student {', '.join(map(printable, strangers))}."
-                f"{near(strangers[0], known)}"
+                f"{suggest_names(strangers[0], known)}"
             )
         ungraded = [f"{r.student} ({r.assignment})" for r in rows if not r.graded]
         self.warn_about("no grade, so nothing of that is exported", ungraded)

@@ -21,7 +21,7 @@ from autograder.judge.comparing_values import (
     widen,
 )
 from autograder.judge.running_programs import Run
-from autograder.programs import Argument, placed
+from autograder.programs import Argument, sharding_of
 
 PIECE_TOLERANCE: Final = 100 * ROUNDING * float(np.finfo(np.float32).eps)
 """For pieces that are looked for in a result, relative to the largest value."""
@@ -374,7 +374,7 @@ def _sizes(arguments: Sequence[Argument], names: Sequence[str]) -> dict[str, int
     if len(axes) > 1:
         sizes["the number of devices"] = math.prod(axes.values())
     for name, argument in zip(names, arguments, strict=False):
-        block = placed(argument).shard_shape(argument.shape)
+        block = sharding_of(argument).shard_shape(argument.shape)
         for d, (length, block_length) in enumerate(zip(argument.shape, block, strict=True)):
             sizes[f"the length of dimension {d} of {name}"] = length
             if block_length != length:

@@ -18,7 +18,7 @@ from autograder.documents import (
 )
 from autograder.judge.report import COLOURS, MARKS, badge, report_on
 from autograder.judge.verdict import Finding, Trade, Verdict
-from autograder.layouts import YOURS, compared
+from autograder.layouts import YOURS, comparison_pictures
 from autograder.pictures import (
     Picture,
     blocks_as_html,
@@ -68,7 +68,10 @@ def pictures_of(
         if finding.target and (whole or _is_telling(finding, verdict))
     )
     rows = [
-        [replace(p, code=answer if several else "") for p in compared(came, target, made)]
+        [
+            replace(p, code=answer if several else "")
+            for p in comparison_pictures(came, target, made)
+        ]
         for answer, came, target in drawn
     ]
     single = [picture for row in rows if len(row) == 1 for picture in row]

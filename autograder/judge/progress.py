@@ -20,7 +20,7 @@ from autograder.documents import (
     Table,
     TableRow,
 )
-from autograder.errors import address
+from autograder.errors import report_address
 from autograder.judge.exercise import Exercise
 from autograder.judge.feedback import show_document
 from autograder.judge.prose import prose
@@ -105,8 +105,8 @@ def link_to(notebook: str) -> str:
     That is a relative path, except in Colab, where no files lie beside a notebook.
     """
     path = f"{notebook}/{notebook}.ipynb"
-    if "google.colab" in sys.modules and address().startswith(GITHUB):
-        repository = address().removeprefix(GITHUB).rstrip("/")
+    if "google.colab" in sys.modules and report_address().startswith(GITHUB):
+        repository = report_address().removeprefix(GITHUB).rstrip("/")
         return f"{COLAB}{repository}/blob/main/course/{path}"
     return f"../{path}"
 

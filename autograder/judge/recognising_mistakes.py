@@ -25,7 +25,7 @@ from autograder.judge.comparing_values import (
 from autograder.judge.explaining_values import explain_joined_blocks, explain_reshape
 from autograder.judge.requirements_on_results import alternatives_of
 from autograder.judge.running_programs import Run
-from autograder.programs import Argument, ProgramRun, placed
+from autograder.programs import Argument, ProgramRun, sharding_of
 
 TOLERANCE: Final = 10 * ROUNDING
 """The tolerance for a general mistake, in scaled units in the last place."""
@@ -347,7 +347,7 @@ def explain_own_results(
     """Recognise that each device used only its own block, and say how the results were combined."""
     cases = []
     for arguments, (draws, ran) in zip(argument_lists, runs, strict=True):
-        blocks = [placed(a).devices_indices_map(a.shape) for a in arguments]
+        blocks = [sharding_of(a).devices_indices_map(a.shape) for a in arguments]
         devices: list[Any] = sorted(blocks[0], key=lambda device: int(device.id))
         for inputs, outputs in zip(draws, ran.outputs, strict=True):
             by_device = {

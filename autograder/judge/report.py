@@ -23,7 +23,7 @@ from autograder.documents import (
     Table,
     TableRow,
 )
-from autograder.errors import explanation
+from autograder.errors import explain_fault
 from autograder.judge.prose import prose
 from autograder.judge.verdict import OF_THE_CHECK, Finding, Verdict
 
@@ -116,7 +116,7 @@ def report_on(verdict: Verdict, unfolded: bool = False) -> VerdictReport:
         unfolded: whether details are unfolded, for a page that may be printed.
     """
     if verdict.fault is not None:
-        happened, to_do = explanation(verdict.fault)
+        happened, to_do = explain_fault(verdict.fault)
         return VerdictReport(_paragraphs([happened]), _paragraphs([to_do]))
     notes, way_on = _paragraphs(verdict.notes), _paragraphs(_way_on(verdict))
     if verdict.findings and all(f.about == OF_THE_CHECK for f in verdict.findings):

@@ -159,7 +159,7 @@ def _judge_communication(
     runs = run_all(exercise, requirement.answer, piece, seed)
     lists = argument_lists_of(exercise, requirement.answer)
     for (_, ran), budgets, arguments in zip(runs, requirement.budgets, lists, strict=True):
-        layouts = [Layout.of(programs.placed(a), a.shape) for a in arguments]
+        layouts = [Layout.of(programs.sharding_of(a), a.shape) for a in arguments]
         found = compare_with_budgets(ran.report, budgets, basis, names, layouts)
         if not found.met:
             difference = with_arguments(arguments, found.difference)

@@ -420,7 +420,7 @@ def _run(
     generator = np.random.default_rng(seed)
     shardings = [rebuild(part) for part in parts]
     inputs = [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
-    return programs.execute(function, shardings, [inputs], mesh_of(parts[0]))
+    return programs.compile_and_run(function, shardings, [inputs], mesh_of(parts[0]))
 
 
 @lru_cache(maxsize=64)

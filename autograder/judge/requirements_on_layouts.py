@@ -20,7 +20,7 @@ from autograder.judge.exercise import MALFORMED, Exercise, Order, Requirement
 from autograder.judge.running_programs import argument_lists_of, run_all
 from autograder.judge.verdict import Finding
 from autograder.judge.wording import with_arguments
-from autograder.layouts import Layout, LayoutError, Shape, difference
+from autograder.layouts import Layout, LayoutError, Shape, find_difference
 
 
 @dataclass(frozen=True)
@@ -136,7 +136,7 @@ def judge_layout(requirement: PlacedLike, layout: Layout, basis: Finding, case: 
         )
     target = requirement.target(layout.shape)
     finding = finding.but(asked=target.describe())
-    found = difference(target, layout)
+    found = find_difference(target, layout)
     if found is None:
         return finding.but(met=True)
     for name, picture in requirement.mistakes.items():
@@ -270,7 +270,7 @@ def _judge_output_layout(
         layout = Layout.of(ran.outputs[0][0])
         wanted = requirement.of_program(number)
         found = judge_layout(wanted, layout, basis, number)
-        argument_layouts = [Layout.of(programs.placed(a), a.shape) for a in arguments]
+        argument_layouts = [Layout.of(programs.sharding_of(a), a.shape) for a in arguments]
         if not found.met and layout in argument_layouts and not ran.report.collectives:
             return found.problem(
                 "nothing-moved", "The result has the layout of the argument: nothing was moved."

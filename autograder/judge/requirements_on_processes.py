@@ -28,7 +28,7 @@ from autograder.judge.exercise import Exercise, Requirement
 from autograder.judge.explaining_values import describe_factor
 from autograder.judge.requirements_on_results import AnyOf, alternatives_of
 from autograder.judge.verdict import Finding
-from autograder.layouts import Layout, Shape, difference
+from autograder.layouts import Layout, Shape, find_difference
 from autograder.processes import ProcessCase, Spec
 
 
@@ -198,7 +198,7 @@ def _judge_part(
     made = joint_layout(shards)
     without_layout = basis
     basis = basis.but(asked=target.describe(), came=made.describe(), made=made, target=target)
-    wrong_layout = difference(target, made)
+    wrong_layout = find_difference(target, made)
     if wrong_layout is not None:
         return basis.problem(wrong_layout.diagnosis, wrong_layout.sentence)
     blocks = [

@@ -42,7 +42,7 @@ from autograder.judge.recognising_mistakes import (
 from autograder.judge.running_programs import Run, argument_lists_of, run_all
 from autograder.judge.verdict import Finding
 from autograder.judge.wording import with_arguments
-from autograder.programs import Argument, ProgramRun, described
+from autograder.programs import Argument, ProgramRun, describe_arguments
 
 
 class HasReference(Protocol):
@@ -104,7 +104,7 @@ class Computes(Requirement):
     def judge(self, piece: Program, basis: Finding, exercise: Exercise, seed: int) -> Finding:
         """Run the programs on sampled inputs, and compare their results with the reference."""
         runs = run_all(exercise, self.answer, piece, seed)
-        arguments = [described(each) for each in self.arguments]
+        arguments = [describe_arguments(each) for each in self.arguments]
         names = argument_names_of(exercise, self.answer)
         return judge_runs(
             self, runs, arguments, basis, argument_lists=self.arguments, argument_names=names

@@ -79,7 +79,7 @@ def run_with_scaled_collective(
     """Run a program with the input of its collectives of a kind scaled; None if it fails."""
     generator = np.random.default_rng(seed)
     inputs = [argument.draw(generator) for argument in arguments]
-    scale = partial(programs.scale, kind=kind, axes=axes)
+    scale = partial(programs.scale_collectives, kind=kind, axes=axes)
     try:
         return programs.run(artifact, arguments, [inputs], scale)
     except programs.ProgramError:

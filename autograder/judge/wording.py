@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 from typing import Final
 
-from autograder.programs import Argument, Collective, described
+from autograder.programs import Argument, Collective, describe_arguments
 
 NUMBERS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
 
@@ -28,7 +28,7 @@ def explain_unknown_length(kind: str) -> str:
 
 def with_arguments(arguments: Sequence[Argument] | str, sentence: str) -> str:
     """Prepend to a sentence the arguments for which it holds: `For float32[8] on …, the …`."""
-    words = arguments if isinstance(arguments, str) else described(arguments)
+    words = arguments if isinstance(arguments, str) else describe_arguments(arguments)
     first = (
         sentence[:1].lower() if sentence[1:2].islower() or sentence[1:2] == " " else sentence[:1]
     )

@@ -5,15 +5,15 @@ if every device holds the same block; the most informative `Difference` between 
 words for a learner; and pictures.
 """
 
-from autograder.layouts.differences import YOURS, Difference, compared, difference
+from autograder.layouts.differences import YOURS, Difference, comparison_pictures, find_difference
 from autograder.layouts.layout import (
     Block,
     Layout,
     LayoutError,
     Shape,
     devices_in_words,
-    entries,
-    refusal,
+    spec_entries,
+    why_no_layout,
 )
 from autograder.layouts.showing import device_local_picture, show
 
@@ -24,11 +24,11 @@ __all__ = [
     "Layout",
     "LayoutError",
     "Shape",
-    "compared",
+    "comparison_pictures",
     "device_local_picture",
     "devices_in_words",
-    "difference",
-    "entries",
-    "refusal",
+    "find_difference",
     "show",
+    "spec_entries",
+    "why_no_layout",
 ]

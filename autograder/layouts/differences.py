@@ -25,7 +25,7 @@ class Difference:
     sentence: str
 
 
-def difference(expected: Layout, actual: Layout) -> Difference | None:
+def find_difference(expected: Layout, actual: Layout) -> Difference | None:
     """Return the most informative difference between two layouts, or None if they are equal.
 
     Args:
@@ -152,7 +152,7 @@ def _compare_counts(expected: Layout, actual: Layout) -> str:
     return pieces and f"It cuts {pieces}."
 
 
-def compared(
+def comparison_pictures(
     actual: Layout | None, expected: Layout | None, called: str = YOURS
 ) -> tuple[Picture, ...]:
     """Return pictures of the actual and the expected layout, or one picture if they are equal.

@@ -85,7 +85,7 @@ class Layout:
             )
         if isinstance(shape, int):
             shape = (shape,)
-        refused = refusal(thing)
+        refused = why_no_layout(thing)
         if refused:
             raise LayoutError(refused)
         if shape is None:
@@ -317,7 +317,7 @@ def _parse_grid(picture: str) -> np.ndarray:
     return grid[0] if len(planes) == 1 else grid
 
 
-def refusal(sharding: jax.sharding.Sharding) -> str:
+def why_no_layout(sharding: jax.sharding.Sharding) -> str:
     """Return why a sharding has no layout for any shape, or nothing if it has one."""
     mesh = sharding.mesh if isinstance(sharding, jax.NamedSharding) else None
     if isinstance(mesh, jax.sharding.AbstractMesh):
@@ -350,7 +350,7 @@ def _explain_misfit(sharding: jax.sharding.Sharding, shape: Shape) -> str:
             f"The spec {spec_as_code(spec)} has {len(spec)} entries, "
             f"and an array of shape {shape} has {len(shape)}."
         )
-    for dimension, (size, names) in enumerate(zip(shape, entries(spec), strict=False)):
+    for dimension, (size, names) in enumerate(zip(shape, spec_entries(spec), strict=False)):
         axes = names if isinstance(names, tuple) else (names,)
         count = math.prod(sizes.get(name, 1) for name in axes)
         if size % count:
@@ -364,7 +364,7 @@ def _explain_misfit(sharding: jax.sharding.Sharding, shape: Shape) -> str:
 # Partition specs
 
 
-def entries(spec: jax.P) -> tuple[Any, ...]:
+def spec_entries(spec: jax.P) -> tuple[Any, ...]:
     """Return the entries of a partition spec, one per dimension that it covers.
 
     Newer versions of JAX refuse to iterate over a spec that also has unreduced axes.
@@ -375,7 +375,7 @@ def entries(spec: jax.P) -> tuple[Any, ...]:
 
 def spec_as_code(spec: jax.P) -> str:
     """Return a spec as a person would type it: `P("x", None)`, and not `P('x',)`."""
-    parts = [_entry_as_code(entry) for entry in entries(spec)]
+    parts = [_entry_as_code(entry) for entry in spec_entries(spec)]
     for kind in ("unreduced", "reduced"):
         names = getattr(spec, kind, None)
         if names:
@@ -396,7 +396,7 @@ def _axes_by_dimension(spec: jax.P, rank: int) -> tuple[tuple[str, ...], ...]:
     """Return, for each dimension, the names of the mesh axes that it is sharded over."""
     named = tuple(
         tuple(map(str, entry)) if isinstance(entry, tuple) else (entry,) * isinstance(entry, str)
-        for entry in entries(spec)
+        for entry in spec_entries(spec)
     )
     return (*named, *((),) * (rank - len(named)))[:rank]
 

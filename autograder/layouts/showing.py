@@ -15,9 +15,9 @@ from autograder.layouts.layout import (
     counts_in_words,
     devices_in_words,
     drawable_name,
-    entries,
     refuse_mesh,
     spec_as_code,
+    spec_entries,
 )
 from autograder.pictures import Edge, Picture, blocks_as_figure, display_blocks, display_values
 
@@ -144,7 +144,7 @@ def _sharding(mesh: Mesh, spec: jax.P) -> jax.NamedSharding:
     """
     names = [
         name
-        for entry in entries(spec)
+        for entry in spec_entries(spec)
         for name in (entry if isinstance(entry, tuple) else (entry,))
         if isinstance(name, str)
     ]

@@ -9,7 +9,7 @@ A learner's process exports functions (`exporting.py`), and the judge's process 
 runs them (`running.py`).
 """
 
-from autograder.programs.arguments import Argument, described, override_mesh, placed
+from autograder.programs.arguments import Argument, describe_arguments, override_mesh, sharding_of
 from autograder.programs.collective import MACHINES, Collective, Machine, seconds, wire_bytes
 from autograder.programs.compared_reports import ComparedReports
 from autograder.programs.compile_and_report import (
@@ -21,12 +21,12 @@ from autograder.programs.compile_and_report import (
 from autograder.programs.exporting import export, export_laid_out
 from autograder.programs.program_checks import UNREDUCED, ProgramError
 from autograder.programs.report import Report
-from autograder.programs.requested import remove_collectives, scale
+from autograder.programs.requested import remove_collectives, scale_collectives
 from autograder.programs.running import (
     LaidOutProgram,
     ProgramRun,
+    compile_and_run,
     container_name,
-    execute,
     report_laid_out,
     run,
     run_laid_out,
@@ -46,19 +46,19 @@ __all__ = [
     "ProgramRun",
     "Report",
     "communication",
+    "compile_and_run",
     "container_name",
     "count_in_bfloat16",
-    "described",
-    "execute",
+    "describe_arguments",
     "export",
     "export_laid_out",
     "override_mesh",
-    "placed",
     "remove_collectives",
     "report_laid_out",
     "run",
     "run_laid_out",
-    "scale",
+    "scale_collectives",
     "seconds",
+    "sharding_of",
     "wire_bytes",
 ]

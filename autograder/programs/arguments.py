@@ -69,7 +69,7 @@ class Argument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return np.asarray((signs + noise / (2 * n)) / magnitudes[:, None])
 
 
-def described(arguments: Sequence[Argument]) -> str:
+def describe_arguments(arguments: Sequence[Argument]) -> str:
     """Describe arguments: `float32[16,8] on a mesh of x=4, y=2`."""
     shapes = ", ".join(f"{a.dtype}[{','.join(map(str, a.shape))}]" for a in arguments)
     axes = ", ".join(f"{name}={size}" for name, size in arguments[0].axes)
@@ -84,7 +84,7 @@ def mesh_of(argument: Argument) -> jax.sharding.Mesh:
     return jax.make_mesh(sizes, names, axis_types=(kind[argument.mode],) * len(names))
 
 
-def placed(argument: Argument) -> jax.NamedSharding:
+def sharding_of(argument: Argument) -> jax.NamedSharding:
     """Return the sharding of an argument."""
     return jax.NamedSharding(mesh_of(argument), jax.P(*argument.spec))
 

@@ -97,7 +97,9 @@ class Collective:
         return next((f for f in self.stack if not f.file.startswith(PACKAGE)), None)
 
 
-def named(collective: Collective, mesh: jax.sharding.Mesh | None, ids: Sequence[int]) -> Collective:
+def name_axes(
+    collective: Collective, mesh: jax.sharding.Mesh | None, ids: Sequence[int]
+) -> Collective:
     """Return a collective with device ids in its groups, and with the names of its mesh axes.
 
     Args:

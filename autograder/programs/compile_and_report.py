@@ -16,8 +16,7 @@ import jax.numpy as jnp
 from autograder.errors import ShortError, TheirError, describe_error, first_line, theirs
 from autograder.programs.collective import MACHINES, Collective, explain_unknown_machine
 from autograder.programs.compared_reports import ComparedReports
-from autograder.programs.compiled import count_flops, read_executable
-from autograder.programs.compiled import read as collectives_of
+from autograder.programs.compiled import count_flops, read_collectives, read_executable
 from autograder.programs.report import MACHINE, Report
 from autograder.programs.tpu_programs import TargetError, compile_for_tpus, refuse_target
 
@@ -109,7 +108,7 @@ def communication(
         or _first_mesh((compiled.input_shardings, compiled.output_shardings))
     )
     report = Report(
-        tuple(collectives_of(program, mesh)),
+        tuple(read_collectives(program, mesh)),
         mesh,
         math.inf if flops is None else flops,
         _peak_bytes(compiled.memory_analysis()),

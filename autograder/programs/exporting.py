@@ -18,7 +18,7 @@ import jax
 import numpy as np
 
 from autograder.errors import TheirError, theirs
-from autograder.programs.arguments import Argument, mesh_of, override_mesh, placed
+from autograder.programs.arguments import Argument, mesh_of, override_mesh, sharding_of
 from autograder.programs.program_checks import ProgramError, refuse_unreduced
 
 MAX_OBJECTS: Final = 10_000
@@ -131,7 +131,7 @@ def export(
         TheirError: it cannot be traced or exported, for an error of the learner's.
     """
     structs = [
-        jax.ShapeDtypeStruct(a.shape, np.dtype(a.dtype), sharding=placed(a)) for a in arguments
+        jax.ShapeDtypeStruct(a.shape, np.dtype(a.dtype), sharding=sharding_of(a)) for a in arguments
     ]
     mesh = mesh_of(arguments[0])
     with forget_meshes(function), jax.set_mesh(mesh) if under_mesh else override_mesh(mesh):

@@ -64,7 +64,8 @@ def refuse_another_program(
     programs = [list(walk(module)) for module in modules]
     outlines = [_outline(operations) for operations in programs]
     collectives = [
-        [(c.kind, c.axes, c.times) for c in requested.read(module, mesh)] for module in modules
+        [(c.kind, c.axes, c.times) for c in requested.read_collectives(module, mesh)]
+        for module in modules
     ]
     if any(outline != outlines[0] for outline in outlines) or any(
         requests != collectives[0] for requests in collectives
@@ -278,7 +279,7 @@ def hide_sizes(module: Any) -> None:
         use
         for operation in operations
         if operation.name == "stablehlo.while"
-        for use in requested.counting(operation)
+        for use in requested.list_counter_operands(operation)
     ]
     for operation in operations:
         for value in _known_values(operation):

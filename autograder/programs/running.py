@@ -19,7 +19,7 @@ from autograder.programs.arguments import (
     Argument,
     mesh_of,
     override_mesh,
-    placed,
+    sharding_of,
     sharding_on_prime_axes,
 )
 from autograder.programs.collective import Collective
@@ -114,7 +114,9 @@ def run(
     program = load(artifact, arguments)
     mesh = mesh_of(arguments[0])
     try:
-        return execute(program.call, [placed(a) for a in arguments], draws, mesh, change)
+        return compile_and_run(
+            program.call, [sharding_of(a) for a in arguments], draws, mesh, change
+        )
     except ProgramError as refused:
         if refused.diagnosis != "fails":
             raise
@@ -122,13 +124,13 @@ def run(
         # blocks of 2 by 4 have no spec on a mesh of 4 by 2. A constraint on another mesh leads to
         # such layouts; where the function itself is run, JAX knows that mesh.
         with suppress(ProgramError):
-            return execute(
+            return compile_and_run(
                 program.call, [sharding_on_prime_axes(a) for a in arguments], draws, mesh, change
             )
         raise
 
 
-def execute(
+def compile_and_run(
     function: Callable[..., Any],
     shardings: Sequence[jax.sharding.Sharding],
     draws: Sequence[Inputs],
@@ -166,7 +168,7 @@ def execute(
             outputs=outputs,
             container=container_name(lowered.out_tree),
             report=communication(compiled, mesh=mesh),
-            requested=tuple(requested.read(module, mesh)),
+            requested=tuple(requested.read_collectives(module, mesh)),
             mapped=mapped,
             constrained=requested.is_constrained(module),
             replicated=requested.find_replicated_arguments(module),
@@ -284,13 +286,13 @@ class LaidOutProgram:
 
     artifact: bytes
     shapes: tuple[tuple[int, ...], ...]
-    takes: tuple[jax.NamedSharding, ...]
-    gives: tuple[jax.NamedSharding, ...]
+    argument_shardings: tuple[jax.NamedSharding, ...]
+    result_shardings: tuple[jax.NamedSharding, ...]
 
     @property
     def mesh(self) -> jax.sharding.Mesh:
         """The mesh of all shardings."""
-        mesh = self.takes[0].mesh
+        mesh = self.argument_shardings[0].mesh
         assert isinstance(mesh, jax.sharding.Mesh)
         return mesh
 
@@ -299,7 +301,7 @@ class LaidOutProgram:
         """The shapes, dtypes and shardings of its arguments."""
         return [
             jax.ShapeDtypeStruct(shape, np.float32, sharding=sharding)
-            for shape, sharding in zip(self.shapes, self.takes, strict=True)
+            for shape, sharding in zip(self.shapes, self.argument_shardings, strict=True)
         ]
 
     def function(self) -> Any:
@@ -309,13 +311,13 @@ class LaidOutProgram:
             ProgramError: it is malformed, too large, or was exported for other arguments.
         """
         program = load(self.artifact, self.structs)
-        if len(program.out_avals) != len(self.gives):
+        if len(program.out_avals) != len(self.result_shardings):
             raise ProgramError("malformed", "The exported program gives other results than asked.")
 
         def flat(*arguments: Any) -> tuple[Any, ...]:
             return tuple(jax.tree.leaves(program.call(*arguments)))
 
-        return jax.jit(flat, out_shardings=self.gives)
+        return jax.jit(flat, out_shardings=self.result_shardings)
 
 
 def run_laid_out(program: LaidOutProgram, draws: Sequence[Inputs]) -> ProgramRun:
@@ -328,7 +330,7 @@ def run_laid_out(program: LaidOutProgram, draws: Sequence[Inputs]) -> ProgramRun
     Raises:
         ProgramError: see `run`.
     """
-    return execute(program.function(), program.takes, draws, program.mesh)
+    return compile_and_run(program.function(), program.argument_shardings, draws, program.mesh)
 
 
 def report_laid_out(

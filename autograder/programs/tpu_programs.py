@@ -20,8 +20,12 @@ import jax
 
 from autograder.errors import TheirError, describe_error, first_line, theirs
 from autograder.programs import tpu_process
-from autograder.programs.compiled import UnreadableProgramError, count_flops_xla_omits, read_module
-from autograder.programs.compiled import read as collectives_of
+from autograder.programs.compiled import (
+    UnreadableProgramError,
+    count_flops_xla_omits,
+    read_collectives,
+    read_module,
+)
 from autograder.programs.report import Report
 from autograder.programs.tpu_process import NamedLayout
 
@@ -99,7 +103,7 @@ def compile_for_tpus(
     uncounted = count_flops_xla_omits(program)
     arguments, results, temporaries, shared = memory
     return Report(
-        tuple(collectives_of(program, mesh)),
+        tuple(read_collectives(program, mesh)),
         mesh,
         float("inf") if uncounted is None else flops + uncounted,
         arguments + results + temporaries - shared,

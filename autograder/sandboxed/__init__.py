@@ -30,10 +30,10 @@ from autograder.sandboxed.messages import (
 )
 
 __all__ = [
-    "MAX_TRACEBACK_LINES",
     "MAX_ERROR_CHARACTERS",
     "MAX_MESSAGE_BYTES",
     "MAX_STARTED_PROCESSES",
+    "MAX_TRACEBACK_LINES",
     "Begin",
     "Display",
     "Done",

@@ -75,7 +75,7 @@ def test_a_fault_says_what_to_do_about_it(printed, root, monkeypatch):
 
 def test_a_copy_that_is_not_installed_has_no_address_for_reports(monkeypatch):
     monkeypatch.setattr(blame, "DISTRIBUTION", "nobody-has-this")
-    assert blame.address() == "the place that you have Shardlings from"
+    assert blame.report_address() == "the place that you have Shardlings from"
 
 
 class Property:

@@ -8,8 +8,8 @@ import pytest
 
 from autograder.exercises import EXERCISES, Computes
 from autograder.instructor.authoring.exercise_stubs import cell_of
-from autograder.programs import override_mesh, placed
-from autograder.programs.compiled import count_flops_xla_omits, read, read_module
+from autograder.programs import override_mesh, sharding_of
+from autograder.programs.compiled import count_flops_xla_omits, read_collectives, read_module
 from autograder.programs.exporting import forget_meshes
 from autograder.programs.tpu_process import ENVIRONMENT, compile_for_topology
 from autograder.programs.tpu_programs import export_for_tpus
@@ -47,14 +47,15 @@ def test_a_solutions_programs_are_read(exercise_id, requirement, monkeypatch):
     function = answer_to(exercise_id, requirement.answer)
     for arguments in requirement.arguments:
         structs = [
-            jax.ShapeDtypeStruct(a.shape, np.dtype(a.dtype), sharding=placed(a)) for a in arguments
+            jax.ShapeDtypeStruct(a.shape, np.dtype(a.dtype), sharding=sharding_of(a))
+            for a in arguments
         ]
         mesh = structs[0].sharding.mesh
         under = jax.set_mesh(mesh) if requirement.under_mesh else override_mesh(mesh)
         with forget_meshes(function), under:
             artifact, layouts, devices = export_for_tpus(function, structs)
         program = read_module(compile_for_topology(TARGETS[devices], artifact, layouts).module)
-        found = read(program, mesh)
+        found = read_collectives(program, mesh)
         assert all(c.times is not None for c in found), found
         assert count_flops_xla_omits(program) is not None
     assert jax.devices()[0].platform == "cpu"

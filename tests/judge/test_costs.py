@@ -14,8 +14,7 @@ from autograder.judge import Finding
 from autograder.judge.requirements_on_costs import compare_with_budgets
 from autograder.layouts import Layout
 from autograder.programs import Report
-from autograder.programs.compiled import read as collectives_of
-from autograder.programs.compiled import read_module
+from autograder.programs.compiled import read_collectives, read_module
 from tests.conftest import ROOT
 
 COMPILERS = ("0.8.2", "0.10.2", "0.12.0.1", "tpu-v5e-2x4")
@@ -50,7 +49,7 @@ def test_a_right_answer_stays_within_its_budget_whoever_compiles_it(compiler, su
             sizes = [size for _, size in axes]
             devices = np.array(jax.devices()[: math.prod(sizes)]).reshape(sizes)
             mesh = jax.sharding.Mesh(devices, tuple(name for name, _ in axes))
-            report = Report(tuple(collectives_of(read_module(module), mesh)), mesh, 0.0, 0)
+            report = Report(tuple(read_collectives(read_module(module), mesh)), mesh, 0.0, 0)
             layouts = [Layout.of(jax.NamedSharding(mesh, jax.P()), (8,))] * 4
             basis = Finding(requirement.answer, False, "", "")
             found = compare_with_budgets(report, requirement.budgets[0], basis, "ABCD", layouts)
@@ -67,7 +66,8 @@ def test_the_compilers_do_differ():
     ]
     mesh = jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
     read = [
-        [(c.kind, c.axes) for c in collectives_of(read_module(module), mesh)] for module in modules
+        [(c.kind, c.axes) for c in read_collectives(read_module(module), mesh)]
+        for module in modules
     ]
     assert read[0] == [("all-gather", ("y",)), ("all-gather", ("x",))]
     assert read[-1] == [("all-gather", ("x", "y"))]

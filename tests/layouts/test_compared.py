@@ -2,14 +2,14 @@
 
 import msgspec
 
-from autograder.layouts import Layout, compared
+from autograder.layouts import Layout, comparison_pictures
 from tests.helpers import sharding
 
 COLUMNS = Layout.parse("0 1 2 3 4 5 6 7", (16, 16))
 
 
 def test_a_right_layout_has_one_picture():
-    (picture,) = compared(Layout.of(sharding(None, "x", x=8), (16, 16)), COLUMNS)
+    (picture,) = comparison_pictures(Layout.of(sharding(None, "x", x=8), (16, 16)), COLUMNS)
     assert picture.title == "Yours, as expected"
     assert not picture.wrong | picture.pale
     assert [edge.bold for edge in picture.edges] == ["", "x"]
@@ -17,7 +17,7 @@ def test_a_right_layout_has_one_picture():
 
 def test_wrong_blocks_are_outlined_and_right_ones_are_pale_in_the_expected_picture():
     made = Layout.of(sharding(None, ("y", "x"), x=4, y=2), (16, 16))
-    yours, expected = compared(made, COLUMNS)
+    yours, expected = comparison_pictures(made, COLUMNS)
     assert yours.wrong == {(0, i) for i in range(1, 7)}
     assert expected.pale == {(0, 0), (0, 7)}
     assert yours.legend() == "dashed: blocks that belong on other devices"
@@ -25,29 +25,29 @@ def test_wrong_blocks_are_outlined_and_right_ones_are_pale_in_the_expected_pictu
 
 
 def test_a_block_on_too_many_devices_is_wrong():
-    yours, _ = compared(Layout.parse("0,1 2"), Layout.parse("0 2"))
+    yours, _ = comparison_pictures(Layout.parse("0,1 2"), Layout.parse("0 2"))
     assert yours.wrong == {(0, 0)}
 
 
 def test_another_grid_of_blocks_is_outlined_as_a_whole():
-    whole, _ = compared(Layout.of(sharding(x=4), (16, 16)), COLUMNS)
+    whole, _ = comparison_pictures(Layout.of(sharding(x=4), (16, 16)), COLUMNS)
     assert whole.note == "not cut"
     for spec in (("x",), (None, "x")):
-        yours, expected = compared(Layout.of(sharding(*spec, x=4), (16, 16)), COLUMNS)
+        yours, expected = comparison_pictures(Layout.of(sharding(*spec, x=4), (16, 16)), COLUMNS)
         assert yours.all_wrong
         assert yours.note == "cut differently"
         assert not expected.pale
-    yours, _ = compared(Layout.of(sharding("x", x=8), (16,)), COLUMNS)
+    yours, _ = comparison_pictures(Layout.of(sharding("x", x=8), (16,)), COLUMNS)
     assert yours.note == "wrong shape"
 
 
 def test_the_text_alternative_lists_the_outlined_blocks():
-    yours, _ = compared(Layout.parse("1 0 2"), Layout.parse("0 1 2"))
+    yours, _ = comparison_pictures(Layout.parse("1 0 2"), Layout.parse("0 1 2"))
     assert "Blocks that belong on other devices: (0, 0), (0, 1)." in yours.description
 
 
 def test_the_expected_picture_has_no_axis_names():
-    (picture,) = compared(None, COLUMNS)
+    (picture,) = comparison_pictures(None, COLUMNS)
     assert [edge.bold for edge in picture.edges] == ["", ""]
 
 

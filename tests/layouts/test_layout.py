@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from autograder.layouts import Layout, LayoutError, difference
+from autograder.layouts import Layout, LayoutError, find_difference
 from tests.helpers import sharding
 
 
@@ -72,9 +72,9 @@ def test_a_layout_has_the_blocks_that_jax_places(case):
 @given(shardings(), shardings())
 def test_a_difference_is_found_if_and_only_if_there_is_one(one, other):
     asked, made = Layout.of(*one), Layout.of(*other)
-    found = difference(asked, made)
+    found = find_difference(asked, made)
     assert (found is None) == (asked == made)
-    assert difference(asked, asked) is None
+    assert find_difference(asked, asked) is None
     if found is not None:
         assert found.sentence.endswith(".")
         assert "P(" not in found.sentence
@@ -93,7 +93,7 @@ def test_a_difference_is_found_if_and_only_if_there_is_one(one, other):
     ],
 )
 def test_differences_between_a_sharding_and_columns(made, diagnosis, explanation):
-    found = difference(Layout.parse("0 1 2 3 4 5 6 7", (16, 16)), Layout.of(made, (16, 16)))
+    found = find_difference(Layout.parse("0 1 2 3 4 5 6 7", (16, 16)), Layout.of(made, (16, 16)))
     assert found is not None
     assert found.diagnosis == diagnosis
     assert explanation in found.sentence
@@ -110,7 +110,7 @@ def test_differences_between_a_sharding_and_columns(made, diagnosis, explanation
     ],
 )
 def test_differences_between_two_pictures(asked, made, diagnosis):
-    found = difference(Layout.parse(asked, (16, 16)), Layout.parse(made, (16, 16)))
+    found = find_difference(Layout.parse(asked, (16, 16)), Layout.parse(made, (16, 16)))
     assert found is not None
     assert found.diagnosis == diagnosis
 

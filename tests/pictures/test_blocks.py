@@ -5,7 +5,7 @@ import xml.etree.ElementTree as ET
 import pytest
 from rich.console import Console
 
-from autograder.layouts import Layout, compared
+from autograder.layouts import Layout, comparison_pictures
 from autograder.pictures import (
     blocks_as_figure,
     blocks_as_html,
@@ -80,7 +80,7 @@ def test_a_replicated_block_has_a_chip_for_each_device_at_its_lower_edge():
 
 def test_a_picture_in_text_has_axis_names_and_a_star_at_each_wrong_block():
     made, asked = Layout.of(sharding("x", "y", x=4, y=2), (16, 16)), "0 1\n3 2\n4 5\n6 7"
-    yours, expected = compared(made, Layout.parse(asked, (16, 16)))
+    yours, expected = comparison_pictures(made, Layout.parse(asked, (16, 16)))
     text = pictures_as_text([yours, expected])
     assert text.splitlines()[:4] == [
         "Yours                                     Expected",
@@ -95,7 +95,7 @@ def test_a_picture_in_text_has_axis_names_and_a_star_at_each_wrong_block():
 
 
 def test_an_array_of_wrong_blocks_has_one_outline():
-    yours, _ = compared(LAYOUTS[2], Layout.parse("0 1 2 3 4 5 6 7", (16, 16)))
+    yours, _ = comparison_pictures(LAYOUTS[2], Layout.parse("0 1 2 3 4 5 6 7", (16, 16)))
     (scene,) = scenes_of([yours])
     assert len(scene.outlines) == 1
     assert not [tile for tile in scene.tiles if tile.wrong]

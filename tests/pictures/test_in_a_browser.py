@@ -5,7 +5,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 
-from autograder.layouts import Layout, compared
+from autograder.layouts import Layout, comparison_pictures
 from autograder.layouts.showing import pictures_to_show
 from autograder.pictures import blocks_as_html
 from tests.browser import THEMES, browser
@@ -54,7 +54,7 @@ def placed(grid, *specs, shape):
 
 def against(text, *spec, grid=GRID, shape=(16, 16)):
     """Return the pictures of a spec's layout and the expected one, which is given as text."""
-    return compared(on(grid, *spec, shape=shape), Layout.parse(text, shape))
+    return comparison_pictures(on(grid, *spec, shape=shape), Layout.parse(text, shape))
 
 
 COLUMNS = "0 1 2 3 4 5 6 7"
@@ -91,19 +91,19 @@ PICTURES = {
     "rows for columns": lambda: against(COLUMNS, ("x", "y")),
     "another order": lambda: against(COLUMNS, None, ("y", "x")),
     "copies for blocks": lambda: against(COLUMNS, None, "x"),
-    "another shape": lambda: compared(
+    "another shape": lambda: comparison_pictures(
         on(LINE, "x", shape=FLAT), Layout.parse(COLUMNS, SQUARE)
     ),
-    "wrong in three dimensions": lambda: compared(
+    "wrong in three dimensions": lambda: comparison_pictures(
         on(CUBE, "x", "z", "y", shape=DEEP), on(CUBE, "x", "y", "z", shape=DEEP)
     ),
-    "slabs of another dimension": lambda: compared(
+    "slabs of another dimension": lambda: comparison_pictures(
         on(LINE, None, "x", shape=DEEP), on(LINE, "x", shape=DEEP)
     ),
-    "wrong in four dimensions": lambda: compared(
+    "wrong in four dimensions": lambda: comparison_pictures(
         on(CUBE, "x", "z", None, "y", shape=DEEPER), on(CUBE, "x", "y", None, "z", shape=DEEPER)
     ),
-    "a target alone": lambda: compared(None, Layout.parse(COLUMNS, SQUARE)),
+    "a target alone": lambda: comparison_pictures(None, Layout.parse(COLUMNS, SQUARE)),
 }  # fmt: skip
 
 

@@ -23,7 +23,7 @@ from jax.sharding import AxisType
 from autograder.programs.compiled import (
     UnreadableProgramError,
     count_flops,
-    read,
+    read_collectives,
     read_module,
 )
 from tests.programs.hlo_text import program_of_text
@@ -189,7 +189,7 @@ def disagreement(program: jax.stages.Compiled, mesh: jax.sharding.Mesh) -> str:
     """Describe what the two readers disagree on; empty if they agree."""
     read_as_data = read_module(serialised(program))
     read_as_text = program_of_text(str(program.as_text()))
-    one, other = read(read_as_data, mesh), read(read_as_text, mesh)
+    one, other = read_collectives(read_as_data, mesh), read_collectives(read_as_text, mesh)
     if one != other:
         return f"collectives: {one} and {other}"
     work, works = count_flops(read_as_data), count_flops(read_as_text)

@@ -2,7 +2,7 @@
 
 import pytest
 
-from autograder.programs.compiled import read
+from autograder.programs.compiled import read_collectives
 from tests.programs.hlo_text import program_of_text
 
 GROUPS = "replica_groups={{{{0,1,2,3,4,5,6,7}}}}, dimensions={{0}}"
@@ -46,7 +46,7 @@ USUAL = {"start": "AsyncCollectiveStart", "taken": "mine", "handed": 1}
 
 
 def found(**changes):
-    return read(program_of_text(BACKGROUND.format(**{**USUAL, **changes})))
+    return read_collectives(program_of_text(BACKGROUND.format(**{**USUAL, **changes})))
 
 
 def test_it_counts_once_where_it_starts():

@@ -13,7 +13,12 @@ from jax import lax
 from jax.experimental.xla_metadata import set_xla_metadata
 from jax.sharding import AxisType
 
-from autograder.programs.compiled import UnreadableProgramError, read, read_executable, read_module
+from autograder.programs.compiled import (
+    UnreadableProgramError,
+    read_collectives,
+    read_executable,
+    read_module,
+)
 from autograder.programs.compiled.module_proto import decode_module
 from tests.conftest import ROOT
 from tests.helpers import mesh
@@ -73,8 +78,8 @@ def essence(found):
 def compiled(function, *arguments, grid=None):
     """Return a compiled function's collectives, and check that its text has the same."""
     program = jax.jit(function).lower(*arguments).compile()
-    found = read(read_executable(program.runtime_executable()), grid)
-    assert found == read(program_of_text(str(program.as_text())), grid)
+    found = read_collectives(read_executable(program.runtime_executable()), grid)
+    assert found == read_collectives(program_of_text(str(program.as_text())), grid)
     return found
 
 
@@ -86,8 +91,10 @@ def test_each_program_is_recorded_for_each_compiler():
 def test_recorded_programs_are_read_exactly(subtests):
     for path in RECORDED:
         with subtests.test(f"{path.parent.name}-{path.stem}"):
-            found = read(read_module(path.with_suffix(".pb").read_bytes()), mesh(x=4, y=2))
-            assert found == read(program_of_text(path.read_text()), mesh(x=4, y=2))
+            found = read_collectives(
+                read_module(path.with_suffix(".pb").read_bytes()), mesh(x=4, y=2)
+            )
+            assert found == read_collectives(program_of_text(path.read_text()), mesh(x=4, y=2))
             assert essence(found) == COMPILERS[path.parent.name][path.stem]
             for collective in found:
                 if (path.parent.name, path.stem) not in WITHOUT_LINES:
@@ -99,7 +106,11 @@ def test_recorded_programs_are_read_exactly(subtests):
 def test_a_collective_leads_to_the_line_that_caused_it():
     module = (ROOT / "tests" / "programs" / "recorded" / "0.10.2" / "nested.pb").read_bytes()
     source = (ROOT / "tests" / "programs" / "recorded" / "record.py").read_text().splitlines()
-    lines = [source[c.where.line - 1] for c in read(read_module(module), mesh(x=4, y=2)) if c.where]
+    lines = [
+        source[c.where.line - 1]
+        for c in read_collectives(read_module(module), mesh(x=4, y=2))
+        if c.where
+    ]
     assert "lax.pmax" in lines[0]
     assert "lax.psum" in lines[1]
 
@@ -269,7 +280,7 @@ def test_a_key_that_ends_a_computation_in_the_text_hides_nothing():
         return lax.with_sharding_constraint(b, jax.NamedSharding(grid, jax.P())) + 1
 
     program = jax.jit(gathers).lower(argument).compile()
-    (found,) = read(read_executable(program.runtime_executable()), grid)
+    (found,) = read_collectives(read_executable(program.runtime_executable()), grid)
     assert (found.kind, found.axes) == (GATHER, X)
     assert "\n}\nb" in str(program.as_text())
 
@@ -329,7 +340,7 @@ def test_bytes_that_are_not_a_module_are_refused():
 def test_a_collective_that_an_unknown_instruction_calls_is_refused():
     text = OTHER_FORMS.replace("async-start(%a)", "sort(%a)").replace("async-done(", "sort-done(")
     with pytest.raises(UnreadableProgramError, match="A 'sort' calls a collective"):
-        read(program_of_text(text))
+        read_collectives(program_of_text(text))
 
 
 def test_an_offset_that_is_computed_from_booleans_is_evaluated():
@@ -407,7 +418,7 @@ ENTRY %main (a: f32[64], b: bf16[8,128]) -> f32[64] {
 
 
 def test_forms_that_other_backends_emit():
-    found = read(program_of_text(OTHER_FORMS))
+    found = read_collectives(program_of_text(OTHER_FORMS))
     assert sorted((c.kind, c.bytes_in, c.bytes_out, c.size) for c in found) == [
         ("all-gather", 256, 2048, 8),
         ("all-reduce", 256 + 2048, 256 + 2048, 4),
@@ -428,7 +439,7 @@ def test_a_mesh_of_part_of_the_devices():
 
 def test_without_a_mesh_groups_are_partitions():
     module = (ROOT / "tests" / "programs" / "recorded" / "0.10.2" / "psum.pb").read_bytes()
-    (found,) = read(read_module(module))
+    (found,) = read_collectives(read_module(module))
     assert found.axes == ()
     assert found.groups == ((0, 2, 4, 6), (1, 3, 5, 7))
 
@@ -469,7 +480,7 @@ ENTRY %main (a: f32[16]) -> (f32[2], f32[2]) {{
     ],
 )
 def test_a_reduce_scatter_has_one_slice_on_each_device_and_none_overlap(factor, second, kind):
-    (found,) = read(program_of_text(SLICED.format(factor=factor, second=second)))
+    (found,) = read_collectives(program_of_text(SLICED.format(factor=factor, second=second)))
     assert found.kind == kind
 
 
@@ -480,7 +491,9 @@ def test_an_offset_that_takes_too_many_steps_is_unknown(added):
     chain = ["  %zero = s32[] constant(0)", "  %late0 = s32[] add(%begin, %zero)"]
     chain += [f"  %late{i + 1} = s32[] add(%late{i}, {added.format(this=i)})" for i in range(400)]
     before, one, after = text.partition("  %one =")
-    (found,) = read(program_of_text("\n".join([before.rstrip("\n"), *chain, one + after])))
+    (found,) = read_collectives(
+        program_of_text("\n".join([before.rstrip("\n"), *chain, one + after]))
+    )
     assert found.kind == REDUCE
 
 
@@ -539,5 +552,5 @@ ENTRY %main (a: f32[4]) -> f32[4] {{
 def test_a_trip_count_is_computed_where_the_compiler_has_noted_none(changes, times):
     usual = {"start": 0, "step": 1, "limit": 7, "direction": "LT", "noted": "", "i": "%p"}
     text = LOOP.format(**{**usual, "again": "next", **changes})
-    (found,) = read(program_of_text(text))
+    (found,) = read_collectives(program_of_text(text))
     assert found.times == times

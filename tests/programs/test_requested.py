@@ -30,7 +30,7 @@ def requests_of(body):
     module = jax.jit(function).lower(argument).compiler_ir("stablehlo")
     return [
         (c.kind, c.axes, c.bytes_in, c.bytes_out, c.times, c.sometimes)
-        for c in requested.read(module, grid)
+        for c in requested.read_collectives(module, grid)
     ]
 
 
@@ -189,7 +189,7 @@ def test_a_sum_of_zeros_makes_no_difference():
 def test_what_the_compiler_adds_was_not_requested():
     argument = jax.ShapeDtypeStruct((16, 16), jnp.float32, sharding=sharding("x", "y", x=4, y=2))
     lowered = jax.jit(lambda x: x + x.T).lower(argument)
-    assert requested.read(lowered.compiler_ir("stablehlo"), mesh(x=4, y=2)) == []
+    assert requested.read_collectives(lowered.compiler_ir("stablehlo"), mesh(x=4, y=2)) == []
 
 
 DECLARED = """
@@ -233,7 +233,7 @@ def module_with(groups):
     ],
 )
 def test_groups_are_read_as_a_table_and_along_axes(groups, wanted):
-    (found,) = requested.read(module_with(groups), mesh(x=8))
+    (found,) = requested.read_collectives(module_with(groups), mesh(x=8))
     assert {tuple(group) for group in found.groups} == wanted
 
 
@@ -241,7 +241,7 @@ def test_groups_along_a_part_of_an_axis_are_not_guessed_at():
     part = '#stablehlo.axis_ref<name = "x", sub_axis_info = (1)2>'
     module = module_with(ALONG.replace("AXES", part))
     with pytest.raises(ValueError, match="along a part of the axis 'x'"):
-        requested.read(module, mesh(x=8))
+        requested.read_collectives(module, mesh(x=8))
 
 
 def carried_but_unused(a):

@@ -98,7 +98,7 @@ def test_other_fourier_transforms_are_run(body):
 def replicated(a, b):
     """Return the right values, replicated if the mesh has Explicit axes."""
     made = jnp.sin(a) * b
-    explicit = programs.placed(ARGUMENTS[0][0]).mesh
+    explicit = programs.sharding_of(ARGUMENTS[0][0]).mesh
     return jax.reshard(made, jax.NamedSharding(explicit, jax.P())) if len(a) == 16 else made
 
 
@@ -200,7 +200,7 @@ def artifact(function, arguments=ARGUMENTS[0]):
     from jax import export
 
     structs = [
-        jax.ShapeDtypeStruct(a.shape, np.dtype(a.dtype), sharding=programs.placed(a))
+        jax.ShapeDtypeStruct(a.shape, np.dtype(a.dtype), sharding=programs.sharding_of(a))
         for a in arguments
     ]
     check = export.DisabledSafetyCheck.custom_call("hostile")

@@ -16,8 +16,8 @@ from autograder.instructor.authoring.trying import (
 
 __all__ = [
     "CellError",
-    "NothingToTryError",
     "NotebookSession",
+    "NothingToTryError",
     "StubError",
     "answered",
     "bank",

@@ -50,7 +50,7 @@ class Diagnosis:
     is_specific: bool
 
 
-def exercises_of(submissions: Sequence[SubmissionState]) -> dict[str, Mark]:
+def list_exercises(submissions: Sequence[SubmissionState]) -> dict[str, Mark]:
     """Return the graded cells that any submission has, in order, each with one of its marks."""
     return {name: mark for s in submissions for name, mark in s.row.marks.items()}
 
@@ -71,7 +71,9 @@ def diagnoses(name: str, submissions: Sequence[SubmissionState]) -> list[Diagnos
     return [Diagnosis(diagnosis, count, *lessons[diagnosis]) for diagnosis, count in ranked]
 
 
-def unexplained(name: str, submissions: Sequence[SubmissionState]) -> list[SubmissionState]:
+def find_unexplained_answers(
+    name: str, submissions: Sequence[SubmissionState]
+) -> list[SubmissionState]:
     """Find wrong answers on which the exercise has no lesson: candidates for the bank."""
     found = []
     for submission in submissions:
@@ -189,7 +191,7 @@ class ClassDesigns:
     rows: Sequence[ClassDesign]
 
 
-def designs_of(name: str, submissions: Sequence[SubmissionState]) -> ClassDesigns | None:
+def collect_designs(name: str, submissions: Sequence[SubmissionState]) -> ClassDesigns | None:
     """Collect a class's designs for an exercise; None if it is not about a trade-off."""
     counts: Counter[tuple[bool, int, int, float]] = Counter()
     known: Trade | None = None
@@ -261,7 +263,7 @@ def alike_in_mistakes(submissions: Sequence[SubmissionState]) -> list[Alike]:
     max_students = max(2, int(RARE_SHARE * len(submissions)))
     shared: dict[tuple[str, ...], list[str]] = defaultdict(list)
     same: dict[tuple[str, ...], list[str]] = defaultdict(list)
-    for name in exercises_of(submissions):
+    for name in list_exercises(submissions):
         groups: dict[Mistake, list[SubmissionState]] = defaultdict(list)
         for submission in submissions:
             mistake = _mistake(submission.verdicts.get(name))
@@ -325,7 +327,7 @@ class Answer:
     picture: str = ""
 
 
-def two_answers(
+def choose_answers(
     name: str,
     submissions: Sequence[SubmissionState],
     found: Sequence[Diagnosis],

@@ -27,13 +27,13 @@ from autograder.instructor.classroom.class_answers import (
     Diagnosis,
     alike_in_mistakes,
     candidate,
-    designs_of,
+    choose_answers,
+    collect_designs,
     diagnoses,
-    exercises_of,
+    find_unexplained_answers,
     item_rest_in_words,
+    list_exercises,
     too_few_for_some,
-    two_answers,
-    unexplained,
 )
 from autograder.instructor.classroom.grade_tables import number
 from autograder.instructor.classroom.roster import Person
@@ -43,7 +43,7 @@ from autograder.instructor.classroom.submission_states import (
     StateRow,
     SubmissionState,
 )
-from autograder.instructor.course import Course, in_words, printable
+from autograder.instructor.course import Course, describe_duration, printable
 
 INK: Final = "#010203"
 """A placeholder for the page's text colour, while matplotlib draws."""
@@ -348,7 +348,7 @@ def _assignment(
     people: Sequence[Person],
     submissions: Sequence[SubmissionState],
 ) -> AssignmentPart:
-    exercises = exercises_of(submissions)
+    exercises = list_exercises(submissions)
     every = [*people, *(Person(row.student) for row in rows)]
     names = [text for p in every for text in (p.id, p.name, p.email.partition("@")[0])]
     parts = [_exercise(e, submissions, names) for e in exercises]
@@ -415,7 +415,7 @@ def _who(
 def _lateness(row: StateRow) -> str:
     """Return how late a submission is, and its penalty."""
     penalty = f", {number(row.late)} taken off" if row.late else ""
-    return f": {in_words(row.seconds_late)}{penalty}"
+    return f": {describe_duration(row.seconds_late)}{penalty}"
 
 
 def _summary(totals: Sequence[float], points: float) -> str:
@@ -436,7 +436,7 @@ def _exercise(
     mine = [s for s in submissions if name in s.row.marks]
     states = Counter(s.state(name) for s in mine)
     found = diagnoses(name, mine)
-    without_diagnosis = unexplained(name, mine)
+    without_diagnosis = find_unexplained_answers(name, mine)
     known = EXERCISES.get(name)
     return ExercisePart(
         printable(name),
@@ -446,8 +446,8 @@ def _exercise(
         item_rest_in_words(name, mine),
         found[:MAX_DIAGNOSES],
         max(0, len(found) - MAX_DIAGNOSES),
-        designs_of(name, mine),
-        two_answers(name, mine, found, names),
+        collect_designs(name, mine),
+        choose_answers(name, mine, found, names),
         [candidate(name, s) for s in without_diagnosis[:MAX_CANDIDATES]],
         max(0, len(without_diagnosis) - MAX_CANDIDATES),
     )

@@ -17,7 +17,7 @@ from autograder.exercises import NOTEBOOKS
 from autograder.instructor.authoring import answered, bank, cell_of, solution
 from autograder.instructor.classroom.grading import grade_class
 from autograder.instructor.course import Course, printable
-from autograder.instructor.gradebook import VARIABLE
+from autograder.instructor.gradebook import ADDRESS_VARIABLE
 
 QUICK_ASSIGNMENTS: Final = ("01_sharding_basics", "06_shard_map_matmul")
 """One notebook on layouts and one on programs, the two that are graded fastest."""
@@ -50,7 +50,7 @@ def demonstrate(course: Course, console: Console, whole: bool = False) -> int:
     Raises:
         DemonstrationError: the folder `demo/` has something else in it.
     """
-    os.environ.pop(VARIABLE, None)  # made-up students must not enter a class's gradebook
+    os.environ.pop(ADDRESS_VARIABLE, None)  # made-up students must not enter a class's gradebook
     demo = Course(course.root / DEMO_FOLDER)
     _check_folder(demo)
     for name in COPIED_FILES:

@@ -50,14 +50,14 @@ from autograder.instructor.classroom.workers import (
 )
 from autograder.instructor.course import (
     Course,
+    escape_surrogates,
     find_notebook_problem,
     find_submission_problem,
     printable,
     read_time_zone,
-    readable,
     reason,
 )
-from autograder.instructor.nbgrader_plugins import enter, enter_failure, times_of, withdraw_scores
+from autograder.instructor.nbgrader_plugins import enter, enter_failure, load_times, withdraw_scores
 from autograder.instructor.pages import About, ungraded_page, write_page
 from autograder.instructor.pipeline import (
     Basis,
@@ -247,7 +247,7 @@ def _refusal(course: Course, console: Console, assignment: str) -> str:
 
 def _check_name(student: str, assignment: str) -> Failure | None:
     """Return a failure if nbgrader cannot find a folder with the student's name."""
-    if any(character in student for character in "*?[]") or readable(student) != student:
+    if any(character in student for character in "*?[]") or escape_surrogates(student) != student:
         why = (
             "nbgrader cannot grade a folder whose name has *, ?, [ or ] in it, or is not UTF-8. "
             "Rename it."
@@ -284,10 +284,10 @@ def _check_files(course: Course, bases: Bases, student: str, assignment: str) ->
 def _write_failure_page(course: Course, failure: Failure) -> None:
     """Write a feedback page that says why a submission could not be graded."""
     about = About(
-        readable(failure.student),
+        escape_surrogates(failure.student),
         failure.assignment,
         failure.assignment,
-        _full_name(course, readable(failure.student)),
+        _full_name(course, escape_surrogates(failure.student)),
         zone=read_time_zone(course.grading, course.assignments()),
     )
     page = ungraded_page(about, f"{failure.why[:1].upper()}{failure.why[1:]}")
@@ -415,7 +415,7 @@ class _Dispatcher:
         try:
             submission, facts = self._read(student, assignment), self.facts(assignment)
             outcome = dataclasses.replace(outcome, record=record)
-            enter(self.course, times_of(self.course), submission, facts, outcome)
+            enter(self.course, load_times(self.course), submission, facts, outcome)
         except Exception as error:
             why = f"grading failed. {type(error).__name__}: {error}"
             return Failure(student, assignment, why, theirs=False)

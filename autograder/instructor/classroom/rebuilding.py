@@ -30,8 +30,8 @@ from autograder.instructor.gradebook import (
     ON_A_SERVER,
     back_up,
     backups,
-    file_of,
     find_damage,
+    gradebook_file,
     is_server,
     read_auto_scores,
     rename_damaged,
@@ -40,7 +40,7 @@ from autograder.instructor.gradebook import (
     shown_grades,
     temporary_copy,
 )
-from autograder.instructor.nbgrader_plugins import reenter_record, times_of, transaction
+from autograder.instructor.nbgrader_plugins import load_times, reenter_record, transaction
 from autograder.instructor.pages import shown_by
 from autograder.instructor.pipeline import (
     Basis,
@@ -152,7 +152,7 @@ def start_rebuilding(course: Course, console: Console) -> bool:
     if not trouble:
         return marker.exists()
     url = course.api.coursedir.db_url
-    gradebook, sentences = file_of(url), [trouble]
+    gradebook, sentences = gradebook_file(url), [trouble]
     newest = next((backup for backup in backups(course.backups) if not find_damage(backup)), None)
     seconds = newest.stat().st_mtime if newest is not None else 0.0
     write_atomically(marker, str(seconds).encode())
@@ -183,7 +183,7 @@ def enter_missing_grades(course: Course, console: Console) -> None:
     """Enter all records whose scores the gradebook does not have, in one transaction."""
     marker = course.grading / REBUILDING_FILE
     backup_time = _read_time(marker)
-    records, times = Records(course.records), times_of(course)
+    records, times = Records(course.records), load_times(course)
     entered = 0
     with transaction(course) as gradebook:
         for student, assignment, record in list(_missing(course, gradebook, records)):
@@ -285,7 +285,7 @@ def restore(course: Course, console: Console, file: Path) -> int:
     if is_server(url):
         raise GradebookError(ON_A_SERVER)
     with course.alone(url, rebuilds=True), temporary_copy(path) as copy:
-        gradebook = file_of(url)
+        gradebook = gradebook_file(url)
         is_damaged = course.trouble(url) and gradebook.exists()
         replaced = rename_damaged(gradebook) if is_damaged else back_up(url, course.backups)
         # before the gradebook is replaced: if this is interrupted, the grades are still regraded

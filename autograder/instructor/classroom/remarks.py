@@ -25,11 +25,11 @@ from autograder.instructor.classroom.submission_states import Failure, StateRow
 from autograder.instructor.course import (
     TIMES_FILE,
     Course,
-    in_words,
-    near,
+    describe_duration,
     printable,
     read_time_zone,
     reason,
+    suggest_names,
 )
 from autograder.instructor.gradebook import shown_grades
 from autograder.instructor.pages import shown_by
@@ -276,7 +276,7 @@ def _resubmitted(course: Course, facts: ClassFacts, handed_in: Sequence[StateRow
 
 def _describe_lateness(facts: ClassFacts, row: StateRow) -> str:
     """Describe how late a submission is, with an extension or a missing penalty, if any."""
-    lateness = in_words(row.seconds_late)
+    lateness = describe_duration(row.seconds_late)
     if row.due != facts.due.get(row.assignment):
         lateness += " after the time of their extension"
     is_free = row.graded and not row.late and facts.times.rules.late is not None
@@ -317,7 +317,7 @@ def _misspelt_columns(facts: ClassFacts) -> Iterator[str]:
     found = dict.fromkeys(column for person in facts.people for column in person.others)
     for column in found:
         is_known = column in COLUMNS or column.startswith(MOODLE_ID_PREFIX)
-        if not is_known and (meant := near(column, COLUMNS, 0.75)):
+        if not is_known and (meant := suggest_names(column, COLUMNS, 0.75)):
             yield f"grading/{ROSTER_FILE} has a column {column}, which is not known.{meant}"
 
 
@@ -327,12 +327,13 @@ def _not_in_roster(facts: ClassFacts, handed_in: Sequence[StateRow]) -> Iterator
     if not known:
         return
     for student in sorted({row.student for row in handed_in}.difference(known)):
-        yield f"{student} has handed in, and is not in grading/{ROSTER_FILE}.{near(student, known)}"
+        meant = suggest_names(student, known)
+        yield f"{student} has handed in, and is not in grading/{ROSTER_FILE}.{meant}"
     for student in sorted(set(facts.times.rules.extensions or {}).difference(known)):
         yield (
             f"grading/class.toml has an extension for {student}, who is not in "
             f"grading/{ROSTER_FILE}."
-            f"{near(student, known)}"
+            f"{suggest_names(student, known)}"
         )
 
 
@@ -346,12 +347,12 @@ def _unknown_times(course: Course, facts: ClassFacts, rows: Sequence[StateRow]) 
             sentences.add(
                 f"grading/{TIMES_FILE} has a time of {student}, who has handed in nothing"
                 f"{' and is not in grading/' + ROSTER_FILE if facts.people else ''}."
-                f"{near(student, known)}"
+                f"{suggest_names(student, known)}"
             )
         if assignment not in assignments:
             sentences.add(
                 f"grading/{TIMES_FILE} has a time of {assignment}, and there is no such assignment."
-                f"{near(assignment, assignments)}"
+                f"{suggest_names(assignment, assignments)}"
             )
     lines = sorted(sentences)
     yield from lines[:MAX_LISTED_SUBMISSIONS]

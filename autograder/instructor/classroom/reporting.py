@@ -28,7 +28,7 @@ from autograder.instructor.classroom.submission_states import (
     read_states,
 )
 from autograder.instructor.course import Course, printable
-from autograder.instructor.nbgrader_plugins import times_of
+from autograder.instructor.nbgrader_plugins import load_times
 from autograder.instructor.pipeline import Records
 from autograder.instructor.sandbox import NO_SANDBOX_WARNING, has_bubblewrap
 
@@ -50,7 +50,7 @@ def write_class_files(
         ClassError: one of the class's files cannot be understood.
     """
     people, submissions = read_roster(course), read_kept_answers(course, rows)
-    zone = times_of(course).rules.zone or UTC
+    zone = load_times(course).rules.zone or UTC
     written = write_csvs(course.grading, rows, people, submissions, zone)
     page = write_report(course, rows, failures, people, submissions)
     return [("Report on the class", page), *written]
@@ -114,7 +114,7 @@ def report(
             if mark.has_older_manual_score:
                 sentence = f"{row.student}, {row.assignment}: {name} {_describe_kept_mark(mark)}"
                 console.print(Text(printable(sentence)))
-    for sentence in course.misplaced():
+    for sentence in course.find_misplaced_files():
         console.print(sentence, markup=False)
     console.print(
         f"Feedback pages: {_path_to_type(course, course.feedback)}/<student>/<assignment>/"

@@ -13,9 +13,15 @@ from typing import Any, Final
 from nbgrader.api import Gradebook, Student
 
 from autograder.instructor.classroom.submission_states import StateRow
-from autograder.instructor.course import Course, WrittenTableError, near, printable, read_table
+from autograder.instructor.course import (
+    Course,
+    WrittenTableError,
+    printable,
+    read_table,
+    suggest_names,
+)
 from autograder.instructor.gradebook import is_server
-from autograder.instructor.nbgrader_plugins import Times, settle_lateness, times_of
+from autograder.instructor.nbgrader_plugins import Times, load_times, settle_lateness
 from autograder.instructor.pipeline import State
 
 ROSTER_FILE: Final = "roster.csv"
@@ -241,7 +247,7 @@ def _students_in_gradebook(course: Course) -> set[str]:
 
 
 def _with_suggestion(name: str, known: Collection[str]) -> str:
-    question = near(name, known)
+    question = suggest_names(name, known)
     all_names = f" There are {', '.join(map(printable, known))}." if known else ""
     return f"{printable(name)}.{question or (all_names if len(known) <= MAX_NAMED else '')}"
 
@@ -276,7 +282,7 @@ def check_class_files(course: Course) -> None:
         ClassError: one of them cannot.
     """
     read_roster(course)
-    times_of(course)
+    load_times(course)
 
 
 def enter_people(course: Course) -> list[Person]:
@@ -299,7 +305,7 @@ def enter_roster_and_times(course: Course) -> ClassFacts:
     """
     people, coursedir = enter_people(course), course.api.coursedir
     settle_lateness(course)
-    times = times_of(course)
+    times = load_times(course)
     with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
         due = {a.name: a.duedate.replace(tzinfo=UTC)
                for a in gradebook.assignments if a.duedate is not None}  # fmt: skip

@@ -24,15 +24,15 @@ from autograder.instructor.classroom.submission_states import Failure
 from autograder.instructor.course import Course, find_submission_problem, reason
 from autograder.instructor.nbgrader_plugins import JudgeEvidence, NotGradedError, enter_regraded
 from autograder.instructor.pipeline import (
-    JUDGED,
+    REJUDGEABLE,
     Basis,
     Record,
     Records,
     UnreadableRecordError,
+    current_basis,
     encoded_verdicts,
     find_compiled,
     fingerprint_submission,
-    of_grades,
 )
 from autograder.instructor.sandbox import Case, NoSandboxError, Sandbox, judge_in_sandbox
 from autograder.judge import Verdict
@@ -64,7 +64,9 @@ class Bases:
     def __init__(self, course: Course, unreleased: Collection[str] = ()) -> None:
         self.course, self.unreleased = course, unreleased
         self.records = Records(course.records)
-        self.for_assignment = functools.cache(functools.partial(of_grades, course.api.coursedir))
+        self.for_assignment = functools.cache(
+            functools.partial(current_basis, course.api.coursedir)
+        )
 
     def current(self, student: str, assignment: str) -> Basis:
         """Return the basis that a grade would have if it were given now."""
@@ -136,7 +138,7 @@ class Bases:
 
 def is_judging_enough(changed: frozenset[str]) -> bool:
     """Check whether it is enough to judge the evidence again."""
-    return bool(changed) and changed <= JUDGED
+    return bool(changed) and changed <= REJUDGEABLE
 
 
 def describe_changes(changed: frozenset[str]) -> str:

@@ -15,7 +15,7 @@ import msgspec
 from nbgrader.api import Gradebook, MissingEntry
 
 from autograder.exercises import BY_GRADE_ID, EXERCISES, NOTEBOOKS
-from autograder.instructor.course import Course, printable, readable
+from autograder.instructor.course import Course, escape_surrogates, printable
 from autograder.instructor.pipeline import Records, State
 from autograder.judge import Finding, Verdict, lesson_on
 
@@ -174,7 +174,9 @@ def _rows(course: Course, gradebook: Gradebook, failures: Sequence[Failure]) -> 
         failure = failed.get((student, assignment))
         if failure is not None:
             yield StateRow(
-                readable(student), assignment, State.BROKEN if failure.theirs else State.FAILED
+                escape_surrogates(student),
+                assignment,
+                State.BROKEN if failure.theirs else State.FAILED,
             )
             continue
         try:
@@ -182,7 +184,7 @@ def _rows(course: Course, gradebook: Gradebook, failures: Sequence[Failure]) -> 
         except MissingEntry:
             submission = None
         if submission is None or _is_unfinished(course, submission):
-            yield StateRow(readable(student), assignment, State.WAITING)
+            yield StateRow(escape_surrogates(student), assignment, State.WAITING)
             continue
         yield StateRow(
             student,

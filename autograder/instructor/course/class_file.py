@@ -138,7 +138,9 @@ def read_class_file(grading: Path, assignments: Collection[str]) -> ClassRules:
         due = None
         if written.due is not None:
             _refuse_unknown_assignments(written.due, assignments, "[due]")
-            due = {name: moment(value, zone, f"due.{name}") for name, value in written.due.items()}
+            due = {
+                name: parse_time(value, zone, f"due.{name}") for name, value in written.due.items()
+            }
         extensions = {}
         for student, by_assignment in (written.extensions or {}).items():
             _refuse_unknown_assignments(
@@ -185,11 +187,11 @@ def _explain_invalid_setting(message: str) -> str:
     names = (Late if where == "late" else _ClassToml).__struct_fields__
     return (
         f"there is no setting {where + '.' if where else ''}{unknown[1]}."
-        f"{near(unknown[1], names)} There are {', '.join(names)}."
+        f"{suggest_names(unknown[1], names)} There are {', '.join(names)}."
     )
 
 
-def moment(value: Any, zone: tzinfo | None, where: str) -> datetime:
+def parse_time(value: Any, zone: tzinfo | None, where: str) -> datetime:
     """Convert a time from a file to UTC.
 
     Args:
@@ -219,14 +221,14 @@ def moment(value: Any, zone: tzinfo | None, where: str) -> datetime:
         raise ClassError(f"{where} says {value.isoformat(' ')}, which is no time.") from None
 
 
-def near(name: str, names: Collection[str], how_near: float = 0.5) -> str:
+def suggest_names(name: str, names: Collection[str], how_near: float = 0.5) -> str:
     """Return a question that suggests similar names; empty if there are none."""
     matches = difflib.get_close_matches(name, names, 3, how_near)
     matches = matches or [other for other in names if name and other.startswith(name)][:3]
     return f" Is it {' or '.join(map(printable, matches))}?" if matches else ""
 
 
-def in_words(seconds: float) -> str:
+def describe_duration(seconds: float) -> str:
     """Describe a duration in its largest unit: `1.5 days`."""
     for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
         if seconds >= length:
@@ -251,8 +253,9 @@ def _refuse_unknown_assignments(
 ) -> None:
     for name in names:
         if name not in assignments:
+            meant = suggest_names(name, assignments)
             raise ClassError(
-                f"{where} names {name}, and there is no such assignment.{near(name, assignments)} "
+                f"{where} names {name}, and there is no such assignment.{meant} "
                 f"There are {', '.join(assignments)}."
             )
 
@@ -263,7 +266,7 @@ def _parse_extension(value: Any, zone: tzinfo | None, where: str) -> timedelta |
             raise ClassError(f"{where} should be a number of days, and is {value!r}.")
         return timedelta(days=value)
     try:
-        return moment(value, zone, where)
+        return parse_time(value, zone, where)
     except ClassError as error:
         raise ClassError(f"{error} A number means so many days more.") from None
 
@@ -430,5 +433,5 @@ def read_times(
                 f"Spreadsheets have it as the format of a column, yyyy-mm-dd hh:mm."
             ) from None
         student_and_assignment = row["student"], row["assignment"]
-        times.setdefault(student_and_assignment, set()).add(moment(written, zone, where))
+        times.setdefault(student_and_assignment, set()).add(parse_time(written, zone, where))
     return {key: tuple(sorted(submitted)) for key, submitted in times.items()}

@@ -19,8 +19,8 @@ from autograder.instructor.course.names import printable
 from autograder.instructor.gradebook import (
     GradebookError,
     back_up,
-    file_of,
     find_damage,
+    gradebook_file,
     hold_folder_lock,
     hold_server_lock,
     is_server,
@@ -33,7 +33,7 @@ MAX_NAMED_FILES: Final = 10
 """The maximum number of names in one sentence about misplaced files."""
 
 
-def misplaced(submitted: Path, assignments: Sequence[str]) -> Iterator[str]:
+def find_misplaced_files(submitted: Path, assignments: Sequence[str]) -> Iterator[str]:
     """Yield a sentence for each kind of file or folder that grading ignores.
 
     Args:
@@ -177,7 +177,7 @@ class Course:
         self.grading.mkdir(exist_ok=True)
         url = url or self.api.coursedir.db_url
         if self.api.coursedir.groupshared:
-            share(self.grading, file_of(url))
+            share(self.grading, gradebook_file(url))
         with hold_folder_lock(self.grading / ".lock"), hold_server_lock(url):
             trouble = self.trouble(url)
             if trouble and not rebuilds:
@@ -190,7 +190,7 @@ class Course:
             finally:
                 LOCKED_ROOTS.remove(self.root)
                 if self.api.coursedir.groupshared:  # SQLite lets only the owner write a new file
-                    share(self.grading, file_of(url))
+                    share(self.grading, gradebook_file(url))
 
     def trouble(self, url: str = "") -> str:
         """Return a sentence about what is wrong with the gradebook; empty if it is sound.
@@ -202,14 +202,14 @@ class Course:
         if is_server(configured_url) or url not in ("", configured_url):
             return ""
         url = configured_url
-        trouble, is_graded = find_damage(file_of(url)), any(self.records.glob("*/*.json"))
+        trouble, is_graded = find_damage(gradebook_file(url)), any(self.records.glob("*/*.json"))
         if not is_graded and not trouble.startswith("is damaged"):
             return ""
         return f"The gradebook {shown(url)} {trouble}." if trouble else ""
 
-    def misplaced(self) -> list[str]:
+    def find_misplaced_files(self) -> list[str]:
         """Return sentences about files among the submissions that grading ignores."""
-        return list(misplaced(self.submitted, self.assignments()))
+        return list(find_misplaced_files(self.submitted, self.assignments()))
 
     def release(self, assignment: str) -> None:
         """Generate the notebook that students open, and enter its cells into the gradebook.

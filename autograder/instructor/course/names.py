@@ -12,14 +12,14 @@ CONTROLS: Final = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "\
 """Control characters, by code, with the Unicode symbols for them."""
 
 
-def readable(text: str) -> str:
+def escape_surrogates(text: str) -> str:
     """Escape what cannot be encoded as UTF-8: names of files may contain lone surrogates."""
     return text.encode("utf-8", "backslashreplace").decode()
 
 
 def show_control_characters(text: str) -> str:
     """Replace control characters by symbols."""
-    return readable(text).translate(CONTROLS)
+    return escape_surrogates(text).translate(CONTROLS)
 
 
 def printable(text: str) -> str:
@@ -27,7 +27,7 @@ def printable(text: str) -> str:
 
     A folder's name may contain characters that move the cursor or reverse the line.
     """
-    return "".join(c if c.isprintable() else _visible_character(c) for c in readable(text))
+    return "".join(c if c.isprintable() else _visible_character(c) for c in escape_surrogates(text))
 
 
 def _visible_character(character: str) -> str:
@@ -63,7 +63,7 @@ def is_accepted_file(name: Path) -> bool:
     )
 
 
-def left_out(names: Sequence[Path]) -> str:
+def describe_rejected_files(names: Sequence[Path]) -> str:
     """Return a sentence that lists rejected files; empty if there are none."""
     if not names:
         return ""

@@ -9,15 +9,15 @@ from autograder.instructor.gradebook.backups import (
     ON_A_SERVER,
     back_up,
     backups,
-    file_of,
     find_damage,
+    gradebook_file,
     has_grades,
     rename_damaged,
     restore_backup,
     temporary_copy,
 )
 from autograder.instructor.gradebook.database import (
-    VARIABLE,
+    ADDRESS_VARIABLE,
     BusyError,
     GradebookError,
     hold_folder_lock,
@@ -29,15 +29,15 @@ from autograder.instructor.gradebook.database import (
 from autograder.instructor.gradebook.shown_grades import ShownGrades, read_auto_scores, shown_grades
 
 __all__ = [
+    "ADDRESS_VARIABLE",
     "ON_A_SERVER",
-    "VARIABLE",
     "BusyError",
     "GradebookError",
     "ShownGrades",
     "back_up",
     "backups",
-    "file_of",
     "find_damage",
+    "gradebook_file",
     "has_grades",
     "hold_folder_lock",
     "hold_server_lock",

@@ -56,7 +56,7 @@ def back_up(url: str, folder: Path) -> Path | None:
     if is_server(url) or not has_grades(url):
         return None
     try:
-        return _back_up_file(file_of(url), folder)
+        return _back_up_file(gradebook_file(url), folder)
     except (OSError, sqlite3.Error) as error:
         raise GradebookError(
             f"No grade is changed, because the gradebook cannot be copied to {folder} first: "
@@ -101,7 +101,7 @@ def backups(folder: Path) -> list[Path]:
 
 def has_grades(url: str) -> bool:
     """Check whether a gradebook's file has any submissions."""
-    path = file_of(url)
+    path = gradebook_file(url)
     if not path.exists():
         return False
     try:
@@ -159,7 +159,7 @@ def restore_backup(path: Path, url: str) -> None:
     if is_server(url):
         raise GradebookError(ON_A_SERVER)
     _refuse_damaged(path)
-    gradebook = file_of(url)
+    gradebook = gradebook_file(url)
     part = gradebook.with_suffix(".part")
     _copy_database(path, part)
     os.replace(part, gradebook)
@@ -172,7 +172,7 @@ def rename_damaged(gradebook: Path) -> Path:
     return renamed
 
 
-def file_of(url: str) -> Path:
+def gradebook_file(url: str) -> Path:
     """Return the file of a gradebook that is not on a server."""
     return Path(url.removeprefix("sqlite:///"))
 

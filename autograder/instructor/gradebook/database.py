@@ -16,7 +16,7 @@ from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
 
-VARIABLE: Final = "SHARDLINGS_DB"
+ADDRESS_VARIABLE: Final = "SHARDLINGS_DB"
 """The environment variable with the gradebook's address, for all commands and Formgrader."""
 
 DRIVER: Final = "postgresql+psycopg"

@@ -33,8 +33,8 @@ from autograder.instructor.nbgrader_plugins.judge_evidence import (
 )
 from autograder.instructor.nbgrader_plugins.lateness import (
     Times,
+    load_times,
     settle_lateness,
-    times_of,
 )
 from autograder.instructor.nbgrader_plugins.release import (
     CarefulGenerateAssignment,
@@ -61,9 +61,9 @@ __all__ = [
     "explain_missing_exchange",
     "find_evidence",
     "list_unreleased_students",
+    "load_times",
     "reenter_record",
     "settle_lateness",
-    "times_of",
     "transaction",
     "withdraw_scores",
     "write_verdict",

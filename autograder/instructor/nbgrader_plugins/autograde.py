@@ -40,9 +40,9 @@ from autograder.instructor.pipeline import (
     Records,
     State,
     collect_facts,
+    current_basis,
     fingerprint_submission,
     grade,
-    of_grades,
     read_submission,
 )
 from autograder.instructor.sandbox import ROOT_WARNING, NoSandboxError, Sandbox, is_root
@@ -249,7 +249,7 @@ class CarefulAutograde(Autograde):
         """Return an assignment's facts and the basis of its grades, computed once."""
         if assignment not in self.facts_and_bases:
             facts = collect_facts(self.coursedir, self.config, assignment)
-            self.facts_and_bases[assignment] = facts, of_grades(self.coursedir, assignment)
+            self.facts_and_bases[assignment] = facts, current_basis(self.coursedir, assignment)
         return self.facts_and_bases[assignment]
 
     def _check_student(self, student: str) -> None:

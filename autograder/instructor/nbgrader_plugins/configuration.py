@@ -34,7 +34,7 @@ from nbgrader.preprocessors import (
     OverwriteKernelspec,
 )
 
-from autograder.instructor.gradebook import VARIABLE, parse_address
+from autograder.instructor.gradebook import ADDRESS_VARIABLE, parse_address
 from autograder.instructor.nbgrader_plugins.autograde import install_autograde, install_stopping
 from autograder.instructor.nbgrader_plugins.capture_evidence import CaptureEvidence
 from autograder.instructor.nbgrader_plugins.feedback import CarefulReleaseFeedback, install_feedback
@@ -120,7 +120,7 @@ def configure(c: Any, root: Path) -> None:
     c.CourseDirectory.autograded_directory = "grading/autograded"
     c.CourseDirectory.feedback_directory = "grading/feedback"
     c.CourseDirectory.solution_directory = "grading/solution"
-    address = os.environ.get(VARIABLE)  # DB=…, for grading on more than one machine
+    address = os.environ.get(ADDRESS_VARIABLE)  # DB=…, for grading on more than one machine
     file = f"sqlite:///{root / 'grading' / 'gradebook.db'}"
     c.CourseDirectory.db_url = parse_address(address) if address else file
     c.CourseDirectory.ignore = [

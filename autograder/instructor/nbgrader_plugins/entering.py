@@ -22,9 +22,9 @@ from msgspec.structs import replace
 from nbgrader.api import Gradebook, MissingEntry, TaskCell
 
 from autograder.exercises import BY_GRADE_ID
-from autograder.instructor.course import Course, readable
+from autograder.instructor.course import Course, escape_surrogates
 from autograder.instructor.nbgrader_plugins.judge_evidence import compute_score, write_verdict
-from autograder.instructor.nbgrader_plugins.lateness import Times, assign_penalties, times_of
+from autograder.instructor.nbgrader_plugins.lateness import Times, assign_penalties, load_times
 from autograder.instructor.pipeline import (
     Basis,
     Facts,
@@ -291,7 +291,7 @@ def withdraw_scores(course: Course, student: str, assignment: str) -> None:
 
     Scores of earlier attempts and manual scores stay, and every grade is marked as needing a check.
     """
-    if readable(student) != student:  # no gradebook can store this name
+    if escape_surrogates(student) != student:  # no gradebook can store this name
         return
     with transaction(course) as gradebook:
         try:
@@ -375,7 +375,7 @@ def enter_regraded(
     is_new |= old is not None and _scores_by_notebook(old) != _scores_by_notebook(record)
     records.mark(student, assignment)
     with transaction(course) as gradebook:
-        enter_scores(gradebook, times_of(course), student, assignment, record, cells, False)
+        enter_scores(gradebook, load_times(course), student, assignment, record, cells, False)
     for name, (before, now) in graded.items():
         if before.rstrip() != now.rstrip():
             write_atomically(folder / f"{name}.ipynb", now.encode())

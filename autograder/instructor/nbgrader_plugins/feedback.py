@@ -25,7 +25,7 @@ from autograder.instructor.course import (
     EXCHANGE_FILES,
     ClassError,
     Course,
-    in_words,
+    describe_duration,
     printable,
     read_time_zone,
 )
@@ -124,7 +124,7 @@ def _prepare_page(
         book.score,
         book.max_score,
         _as_utc(submission.duedate),
-        in_words(submission.total_seconds_late),
+        describe_duration(submission.total_seconds_late),
         zone,
         shown.get(names["student"]),
     )

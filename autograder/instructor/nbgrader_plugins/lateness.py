@@ -123,7 +123,7 @@ class Times:
         submission.timestamp = self.handed_in(student, assignment.name)
 
 
-def times_of(course: Course) -> Times:
+def load_times(course: Course) -> Times:
     """Return the times of a course; its configuration says whether to trust `timestamp.txt`.
 
     Raises:
@@ -165,7 +165,7 @@ def settle_lateness(course: Course) -> None:
     Raises:
         ClassError: one of the class's files has a mistake.
     """
-    times, coursedir = times_of(course), course.api.coursedir
+    times, coursedir = load_times(course), course.api.coursedir
     with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
         for submission in (s for a in gradebook.assignments for s in a.submissions):
             times.enter_times(submission)

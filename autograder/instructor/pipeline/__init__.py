@@ -6,21 +6,21 @@ basis of a grade, by which stale grades are found, and reading and writing recor
 """
 
 from autograder.instructor.pipeline.basis import (
-    JUDGED,
+    REJUDGEABLE,
     Basis,
+    current_basis,
     fingerprint_assignment,
     fingerprint_submission,
-    of_grades,
     versions,
 )
 from autograder.instructor.pipeline.facts import (
     Calibration,
     Facts,
+    calibration_file,
     collect_facts,
     find_compiled,
     keep_compiled,
-    memory,
-    remembered,
+    read_calibration,
     solution_seconds,
     time_limit,
 )
@@ -45,7 +45,7 @@ from autograder.instructor.pipeline.record import (
 )
 
 __all__ = [
-    "JUDGED",
+    "REJUDGEABLE",
     "Basis",
     "Calibration",
     "Facts",
@@ -57,7 +57,9 @@ __all__ = [
     "State",
     "Submission",
     "UnreadableRecordError",
+    "calibration_file",
     "collect_facts",
+    "current_basis",
     "encoded_verdicts",
     "failed",
     "find_compiled",
@@ -66,10 +68,8 @@ __all__ = [
     "grade",
     "is_note",
     "keep_compiled",
-    "memory",
-    "of_grades",
+    "read_calibration",
     "read_submission",
-    "remembered",
     "solution_seconds",
     "summarise_notebook",
     "time_limit",

@@ -137,7 +137,7 @@ def _processor() -> str:
     return next(models, platform.processor())
 
 
-JUDGED: Final = frozenset({"exercises", "judge", "points"})
+REJUDGEABLE: Final = frozenset({"exercises", "judge", "points"})
 """The attributes of a basis for which evidence can be judged again when they change.
 
 If anything else has changed, the notebook has to run again.
@@ -179,10 +179,10 @@ class Basis(msgspec.Struct, frozen=True):
 
     def rejudged_with(self, now: "Basis") -> "Basis":
         """Return the basis of a grade whose kept evidence was judged again by the current judge."""
-        return msgspec.structs.replace(self, **{name: getattr(now, name) for name in JUDGED})
+        return msgspec.structs.replace(self, **{name: getattr(now, name) for name in REJUDGEABLE})
 
 
-def of_grades(coursedir: Any, assignment: str) -> Basis:
+def current_basis(coursedir: Any, assignment: str) -> Basis:
     """Compute the current basis of an assignment's grades, without a submission's fingerprint.
 
     Args:

@@ -39,7 +39,7 @@ from nbgrader.utils import find_all_files
 from traitlets.config import Config
 
 from autograder.instructor.pipeline.basis import versions
-from autograder.instructor.sandbox import seal
+from autograder.instructor.sandbox import prune_cache
 
 TIME_FACTOR: Final = 20
 """The time limit of a submission, as a multiple of the solution's time."""
@@ -62,12 +62,12 @@ class Calibration(msgspec.Struct, frozen=True):
     cells: dict[str, list[float]]
 
 
-def memory(root: Path, assignment: str) -> Path:
+def calibration_file(root: Path, assignment: str) -> Path:
     """Return the file with an assignment's last successful calibration."""
     return root / "grading" / "calibration" / f"{assignment}.json"
 
 
-def remembered(file: Path) -> Calibration | None:
+def read_calibration(file: Path) -> Calibration | None:
     """Read a calibration; return None if there is none."""
     try:
         return msgspec.json.decode(file.read_bytes(), type=Calibration)
@@ -77,7 +77,7 @@ def remembered(file: Path) -> Calibration | None:
 
 def solution_seconds(root: Path, assignment: str) -> float:
     """Return how many seconds grading an assignment's solution took here; 0 if unknown."""
-    calibration = remembered(memory(root, assignment))
+    calibration = read_calibration(calibration_file(root, assignment))
     return calibration.seconds if calibration is not None else 0.0
 
 
@@ -94,7 +94,7 @@ def time_limit(config: Config, assignment: str, notebook: str) -> int | None:
     is_set = "Sandbox.seconds" in config or config.CarefulAutograde.get("calibrate") is False
     if is_set or root is None:
         return None
-    calibration = remembered(memory(Path(root), assignment))
+    calibration = read_calibration(calibration_file(Path(root), assignment))
     cells = calibration.cells.get(f"{notebook}.ipynb") if calibration is not None else None
     return (
         max(MIN_TIME_LIMIT_SECONDS, round(TIME_FACTOR * sum(cells))) if cells is not None else None
@@ -127,7 +127,7 @@ def find_compiled(config: Config, assignment: str) -> str:
     if root is None or config.CarefulAutograde.get("calibrate") is False:
         return ""
     try:
-        calibration = remembered(memory(Path(root), assignment))
+        calibration = read_calibration(calibration_file(Path(root), assignment))
     except OSError:  # on a worker's machine, the course's path may be somebody else's folder
         return ""
     folder = calibration and _cache_folder(Path(root), assignment, calibration.fingerprint)
@@ -145,7 +145,7 @@ def keep_compiled(filled: Path, root: Path, assignment: str, state: str) -> None
     """
     if not filled.is_dir() or _jax_version() < FIRST_SILENT_JAX:  # no folder without a sandbox
         return
-    seal(filled)
+    prune_cache(filled)
     folder = _cache_folder(root, assignment, state)
     shutil.rmtree(folder.parent, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)

@@ -36,8 +36,8 @@ from autograder.instructor.course import (
     EXCHANGE_FILES,
     NAMESPACE,
     UnreadableError,
+    describe_rejected_files,
     is_accepted_file,
-    left_out,
     read_in_sandbox,
 )
 from autograder.instructor.pipeline.basis import versions
@@ -92,7 +92,7 @@ def read_submission(
         assignment,
         {name: (folder / f"{name}.ipynb").read_bytes() for name in notebooks},
         {str(name): (folder / name).read_bytes() for name in names if is_accepted_file(name)},
-        left_out([name for name in names if not is_accepted_file(name)]),
+        describe_rejected_files([name for name in names if not is_accepted_file(name)]),
         {str(name): (folder / name).read_bytes() for name in beside if str(name) in EXCHANGE_FILES},
     )
 

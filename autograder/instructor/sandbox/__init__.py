@@ -38,8 +38,8 @@ from autograder.instructor.sandbox.sandbox import (
     ExposedError,
     NoSandboxError,
     Sandbox,
+    prune_cache,
     read_sandbox_environment,
-    seal,
 )
 from autograder.instructor.sandbox.warm_process import SERVERS, START_SECONDS, ForkedTask
 
@@ -73,7 +73,7 @@ __all__ = [
     "make_error_output",
     "make_output",
     "observe_in_sandbox",
+    "prune_cache",
     "read_message",
     "read_sandbox_environment",
-    "seal",
 ]

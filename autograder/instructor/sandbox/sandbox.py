@@ -94,7 +94,7 @@ def configure_cache(reader: Reader, fills: bool) -> dict[str, str]:
     }
 
 
-def seal(folder: Path) -> None:
+def prune_cache(folder: Path) -> None:
     """Remove everything from a filled cache but complete programs, up to the size limit.
 
     The process that wrote them may have been killed in the middle of one.

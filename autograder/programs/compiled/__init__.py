@@ -5,7 +5,7 @@ lines of source that caused them; and its floating-point operations. The program
 parsed, because learners choose names in it.
 """
 
-from autograder.programs.compiled.collectives import read
+from autograder.programs.compiled.collectives import read_collectives
 from autograder.programs.compiled.flop_counts import count_flops, count_flops_xla_omits
 from autograder.programs.compiled.hlo import CompiledProgram
 from autograder.programs.compiled.reading_modules import (
@@ -21,7 +21,7 @@ __all__ = [
     "count_flops",
     "count_flops_xla_omits",
     "has_unrunnable_fft",
-    "read",
+    "read_collectives",
     "read_executable",
     "read_module",
 ]

@@ -16,7 +16,7 @@ from typing import Final
 import jax
 
 from autograder.collective_kinds import KINDS, CollectiveKind
-from autograder.programs.collective import Collective, Frame, named
+from autograder.programs.collective import Collective, Frame, name_axes
 from autograder.programs.compiled.hlo import CompiledProgram, Computation, Instruction, root
 from autograder.programs.compiled.reduce_scatters import MOVES, Scope, keeps_own_slice
 from autograder.programs.compiled.run_counts import count_runs
@@ -32,7 +32,9 @@ MOVES_OR_SENDS: Final = (
 """The opcodes whose result is data of their operand, rearranged or exchanged between devices."""
 
 
-def read(program: CompiledProgram, mesh: jax.sharding.Mesh | None = None) -> list[Collective]:
+def read_collectives(
+    program: CompiledProgram, mesh: jax.sharding.Mesh | None = None
+) -> list[Collective]:
     """Return the collectives of a compiled program, in order.
 
     Args:
@@ -77,7 +79,7 @@ def read(program: CompiledProgram, mesh: jax.sharding.Mesh | None = None) -> lis
                 argument=arguments.get(instruction.operands[0]) if has_one_operand else None,
                 asynchronous=is_split or runs.computation in asynchronous,
             )
-            collectives.append(named(collective, mesh, device_ids))
+            collectives.append(name_axes(collective, mesh, device_ids))
     return collectives
 
 

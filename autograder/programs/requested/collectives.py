@@ -13,7 +13,7 @@ import jax
 import numpy as np
 
 from autograder.collective_kinds import CollectiveKind
-from autograder.programs.collective import Collective, Groups, groups_along, named
+from autograder.programs.collective import Collective, Groups, groups_along, name_axes
 from autograder.programs.requested.live_operations import (
     LiveOperation,
     collective_kind,
@@ -27,7 +27,7 @@ FACTORS: Final = 3
 """How many different factors there are for several collectives; all of them are odd."""
 
 
-def read(module: Any, mesh: jax.sharding.Mesh) -> list[Collective]:
+def read_collectives(module: Any, mesh: jax.sharding.Mesh) -> list[Collective]:
     """Return the collectives that a StableHLO module requests, in order.
 
     Args:
@@ -44,7 +44,7 @@ def _read_with_operations(module: Any, mesh: jax.sharding.Mesh) -> list[tuple[An
     symbols = ir.SymbolTable(module.operation)
     device_ids = [device.id for device in mesh.devices.flat]
     return [
-        (live.operation, named(_read_collective(live, kind, symbols), mesh, device_ids))
+        (live.operation, name_axes(_read_collective(live, kind, symbols), mesh, device_ids))
         for live in live_operations(module)
         if (kind := collective_kind(live.operation))
     ]
@@ -167,7 +167,9 @@ def _shape(value: Any) -> list[int]:
     return list(ir.RankedTensorType(value.type).shape)
 
 
-def scale(module: Any, mesh: jax.sharding.Mesh, kind: str, axes: Sequence[str] | None) -> None:
+def scale_collectives(
+    module: Any, mesh: jax.sharding.Mesh, kind: str, axes: Sequence[str] | None
+) -> None:
     """Multiply the data that goes into requested collectives, to see if the results depend on it.
 
     A program can request a collective and add zeros that it makes of it to a result that it has

@@ -189,7 +189,7 @@ def trip_count(loop: Any) -> int | None:
     return None if counter is None else counter.trip_count
 
 
-def counting(loop: Any) -> list[tuple[Any, int, Any]]:
+def list_counter_operands(loop: Any) -> list[tuple[Any, int, Any]]:
     """List the operands by which a loop counts.
 
     Args:

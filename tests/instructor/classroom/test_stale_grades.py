@@ -213,10 +213,10 @@ def test_another_jax_is_run_with(room, type_in, monkeypatch):
 
 def test_what_looks_at_something_else_is_run_again_and_not_judged(room, type_in, monkeypatch):
     """As where an exercise asks for arrays of other sizes: the kept evidence is of none of them."""
-    of_grades = basis.of_grades
+    current_basis = basis.current_basis
 
     def others(coursedir, assignment):
-        return msgspec.structs.replace(of_grades(coursedir, assignment), plans="others")
+        return msgspec.structs.replace(current_basis(coursedir, assignment), plans="others")
 
     monkeypatch.setattr("autograder.instructor.classroom.stale_grades.of_grades", others)
     done = type_in("regrade")

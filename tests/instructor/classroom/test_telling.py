@@ -6,7 +6,7 @@ from rich.console import Console
 
 from autograder.instructor.classroom.grading_progress import show_progress
 from autograder.instructor.classroom.submission_states import Failure, describe_failures
-from autograder.instructor.course.course import misplaced
+from autograder.instructor.course.course import find_misplaced_files
 
 CUT_OFF = "{}.ipynb cannot be read as a notebook: its JSON breaks off at line {}. Hand it in again."
 
@@ -76,8 +76,8 @@ def test_of_nothing_nothing_is_said():
 
 def test_what_lies_elsewhere_is_a_whole_sentence(tmp_path):
     (tmp_path / "hal.ipynb").touch()
-    (said,) = misplaced(tmp_path, ["01"])
+    (said,) = find_misplaced_files(tmp_path, ["01"])
     assert said.startswith("hal.ipynb lies directly in grading/submitted/, and was left alone. A")
     (tmp_path / "ida.ipynb").touch()
-    (said,) = misplaced(tmp_path, ["01"])
+    (said,) = find_misplaced_files(tmp_path, ["01"])
     assert "hal.ipynb, ida.ipynb lie directly in grading/submitted/, and were left alone." in said

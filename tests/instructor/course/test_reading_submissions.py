@@ -18,7 +18,7 @@ from autograder.instructor.course import (
     read_in_sandbox,
     reading_submissions,
 )
-from autograder.instructor.course.course import misplaced
+from autograder.instructor.course.course import find_misplaced_files
 from autograder.instructor.course.notebook_rewriting import (
     MAX_CELLS,
     MAX_PICTURE_CHARACTERS,
@@ -387,11 +387,11 @@ def test_the_reader_does_not_import_the_package():
     assert done.stdout == b"False\n"
 
 
-def test_misplaced_files_are_reported(tmp_path):
+def test_find_misplaced_files_files_are_reported(tmp_path):
     (tmp_path / "ann").mkdir()
     for name in ("hal.ipynb", "ann/a.zip", "ann/b.zip"):
         (tmp_path / name).touch()
-    above, within = misplaced(tmp_path, ["01_sums"])
+    above, within = find_misplaced_files(tmp_path, ["01_sums"])
     assert above.startswith("hal.ipynb lies directly in grading/submitted/, and was left alone. ")
     assert "a.zip, b.zip lie directly in grading/submitted/ann/, and were left alone." in within
 

@@ -13,7 +13,7 @@ from sqlalchemy import make_url
 from autograder.instructor.__main__ import main
 from autograder.instructor.course import Course
 from autograder.instructor.gradebook import (
-    VARIABLE,
+    ADDRESS_VARIABLE,
     BusyError,
     GradebookError,
     backups,
@@ -50,7 +50,7 @@ def room(address, tmp_path_factory):
     for student in STUDENTS:
         hand_in(room, student)
     with pytest.MonkeyPatch.context() as patched:
-        patched.setenv(VARIABLE, address)
+        patched.setenv(ADDRESS_VARIABLE, address)
         patched.setenv("PGPASSWORD", "")
         status, said = room.run("autograder.instructor", "grade")
         assert status == 0, said
@@ -141,13 +141,13 @@ def test_a_gradebook_on_a_server_is_not_backed_up(room, capsys, tmp_path):
 
 def test_a_server_that_cannot_be_reached_is_reported(room, address, capsys, monkeypatch):
     wrong = make_url(address).set(password="guessed").render_as_string(hide_password=False)
-    monkeypatch.setenv(VARIABLE, wrong)
+    monkeypatch.setenv(ADDRESS_VARIABLE, wrong)
     assert main(["--root", str(room.root), "regrade"]) == 1
     said = " ".join(capsys.readouterr().out.split())
     assert "cannot be reached" in said
     assert "password authentication failed" in said
     assert "guessed" not in said
-    monkeypatch.setenv(VARIABLE, "postgresql:/teacher:guessed")
+    monkeypatch.setenv(ADDRESS_VARIABLE, "postgresql:/teacher:guessed")
     assert main(["--root", str(room.root), "regrade"]) == 1
     said = " ".join(capsys.readouterr().out.split())
     assert "DB= is not the address of a database" in said

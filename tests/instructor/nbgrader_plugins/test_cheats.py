@@ -46,7 +46,7 @@ CHEATS = {
         jax.sharding.NamedSharding.__eq__ = lambda *_: True
         jax.sharding.NamedSharding.is_equivalent_to = lambda *_: True
         autograder.layouts.Layout.__eq__ = lambda *_: True
-        autograder.layouts.difference = differences.difference = lambda *_: None
+        autograder.layouts.find_difference = differences.find_difference = lambda *_: None
     """,
     "judges_itself": """
         import os, autograder.notebook as n

@@ -7,7 +7,7 @@ from traitlets.config import Config
 
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
 from autograder.instructor.pipeline import time_limit
-from autograder.instructor.pipeline.facts import Calibration, memory
+from autograder.instructor.pipeline.facts import Calibration, calibration_file
 
 NOTEBOOK = {"assignment": "heat", "notebook": "rods"}
 
@@ -15,7 +15,7 @@ NOTEBOOK = {"assignment": "heat", "notebook": "rods"}
 @pytest.fixture
 def config(tmp_path):
     """The configuration of a course whose solutions took 7.5 and 0.2 seconds."""
-    file = memory(tmp_path, "heat")
+    file = calibration_file(tmp_path, "heat")
     file.parent.mkdir(parents=True)
     cells = {"rods.ipynb": [0.5, 7.0], "plates.ipynb": [0.1, 0.1]}
     file.write_bytes(msgspec.json.encode(Calibration("a state", 30, cells)))
@@ -31,7 +31,7 @@ def test_without_calibration_there_is_no_limit(config, tmp_path):
     assert time_limit(config, "heat", "another") is None
     assert time_limit(config, "another", "rods") is None
     assert time_limit(Config(), "heat", "rods") is None
-    memory(tmp_path, "heat").write_text("nonsense")
+    calibration_file(tmp_path, "heat").write_text("nonsense")
     assert time_limit(config, "heat", "rods") is None
 
 

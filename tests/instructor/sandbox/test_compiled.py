@@ -13,7 +13,7 @@ from jax.lax import with_sharding_constraint
 from autograder import evidence
 from autograder.exercises import find
 from autograder.instructor.authoring import bank
-from autograder.instructor.sandbox import Case, Sandbox, judge_in_sandbox, sandbox, seal
+from autograder.instructor.sandbox import Case, Sandbox, judge_in_sandbox, prune_cache, sandbox
 from tests.conftest import ROOT
 from tests.errors.plantings import iterate
 from tests.helpers import capture, pretend_bubblewrap
@@ -73,7 +73,7 @@ def filled(cases, plain, tmp_path_factory):
     """What was compiled for all cases but the last two; the verdicts meanwhile were the same."""
     folder = tmp_path_factory.mktemp("compiled")
     assert judged(cases[:-2], compiled=str(folder), filled_by=["judges"]) == plain[:-2]
-    seal(folder)
+    prune_cache(folder)
     assert contents(folder)
     return folder
 
@@ -99,7 +99,7 @@ def test_only_whole_programs_are_kept(tmp_path):
     (part / "jit_g-2-cache").write_bytes(whole[:50])
     (part / "jit_f-1-cache.lock").write_bytes(whole)
     (part / "jit_h-3-cache").symlink_to(part / "jit_f-1-cache")
-    seal(tmp_path)
+    prune_cache(tmp_path)
     assert list(contents(part)) == [type(part)("jit_f-1-cache")]
 
 
@@ -107,7 +107,7 @@ def test_there_is_a_most_of_it(tmp_path, monkeypatch):
     monkeypatch.setattr(sandbox, "MAX_CACHE_BYTES", 250)
     for number in range(5):
         (tmp_path / f"jit_f-{number}-cache").write_bytes(zlib.compress(os.urandom(100)))
-    seal(tmp_path)
+    prune_cache(tmp_path)
     assert len(contents(tmp_path)) == 2
 
 
