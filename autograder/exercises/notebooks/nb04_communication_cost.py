@@ -1,8 +1,8 @@
 """Notebook 04: what a compiled program communicates, and what that costs.
 
-A note for maintainers: every number that is right here follows from the ring formulas, from the
-machines of `programs.MACHINES`, or from what `communication` reads; `tests/exercises/test_costs.py`
-does the arithmetic again, on the JAX that runs.
+Every right number here follows from the ring formulas, from the machines in `programs.MACHINES`, or
+from what `communication` reads. `tests/exercises/test_communication_cost.py` repeats the arithmetic
+with the installed JAX. 4.1 is the notebook's bonus, so it comes last in `EXERCISES`, too.
 """
 
 import math
@@ -23,17 +23,17 @@ COLLECTIVES: Final = (
 )  # fmt: skip
 
 ELEMENT: Final = {"pred": 1, "s8": 1, "u8": 1, "bf16": 2, "f16": 2, "f32": 4, "s32": 4, "f64": 8}
-"""The bytes of an element, by HLO's name of its type."""
+"""Bytes per element of each HLO element type."""
 
 INSTRUCTION: Final = re.compile(r"^\s*(?:ROOT )?%(\S+) = (?:\(.*?\)|\S+) ([\w-]+)\(", re.MULTILINE)
-"""An instruction's name and its opcode."""
+"""Match an instruction, with its name and its opcode as groups."""
 
 
-# 4.1: a program's text, as XLA writes it
+# 4.1: the text of a compiled program
 
 
 def _type(rng: np.random.Generator) -> str:
-    """The type of an array, such as `f32[16,8]{1,0}`."""
+    """Sample the type of an array, such as `f32[16,8]{1,0}`."""
     sizes = rng.integers(1, 17, int(rng.integers(0, 4)))
     order = f"{{{','.join(map(str, reversed(range(len(sizes)))))}}}" if len(sizes) else ""
     return f"{rng.choice(list(ELEMENT))}[{','.join(map(str, sizes))}]{order}"
@@ -46,8 +46,8 @@ def _types(rng: np.random.Generator, several: bool) -> str:
 
 
 def _groups(rng: np.random.Generator, form: int, size: int) -> str:
-    """Groups of so many devices, in one of the forms that XLA has for them."""
-    confused = (size, size // 2) if form == 3 else (size,)  # that is the size of an axis there
+    """Write groups of `size` devices in one of the forms that XLA has for them."""
+    confused = (size, size // 2) if form == 3 else (size,)  # the size of an axis in this form
     count = int(rng.choice([count for count in (2, 4, 8) if count not in confused]))
     if form == 0:
         listed = np.arange(8).reshape(-1, size)
@@ -62,7 +62,7 @@ def _groups(rng: np.random.Generator, form: int, size: int) -> str:
 
 
 def _lines(rng: np.random.Generator) -> list[tuple[str]]:
-    """Lines of collectives, each form with two sizes; no longer than a verdict shows."""
+    """Sample lines of collectives, two sizes of each form, short enough for a verdict."""
     made, sizes = [], {1: (4, 16), 2: (2, 32), 3: (4, 8)}
     for form in rng.permutation(5).tolist():
         for size in sizes.get(form, (2, 4)):
@@ -75,7 +75,7 @@ def _lines(rng: np.random.Generator) -> list[tuple[str]]:
 
 
 def _programs(rng: np.random.Generator) -> list[tuple[str]]:
-    """Three programs. Each lacks a kind or two that the others have, so no two lists are alike."""
+    """Sample three programs. Each lacks kinds that the others have, so the right lists differ."""
     first, second, third, *_ = map(str, rng.permutation(COLLECTIVES))
     return [
         (_program(rng, lacks, lines),)
@@ -84,12 +84,12 @@ def _programs(rng: np.random.Generator) -> list[tuple[str]]:
 
 
 def _program(rng: np.random.Generator, lacks: set[str], lines: int) -> str:
-    """A program with every kind of line that can be mistaken for another.
+    """Sample a program with every kind of line that can be mistaken for another.
 
     Args:
-        rng: draws the program.
-        lacks: the kinds of collectives that it only mentions.
-        lines: how many collectives it has, besides three that are always there.
+        rng: the generator that samples the program.
+        lacks: the kinds of collectives that the program only mentions.
+        lines: the number of collectives, besides three that are always there.
     """
     has = [kind for kind in COLLECTIVES if kind not in lacks]
     more = map(str, rng.choice(has, lines - len(has)))
@@ -98,7 +98,7 @@ def _program(rng: np.random.Generator, lacks: set[str], lines: int) -> str:
     blocks = []
     name = f"{sure[-1]}.{next(number)}"
     last = f"  ROOT {_instruction(rng, name, sure.pop(), several=False).strip()}"
-    for kind in sure:  # each by itself, and each in two halves with something between them
+    for kind in sure:
         blocks.append([_instruction(rng, f"{kind}.{next(number)}", kind)])
     halved = [kind for kind in has if kind in ("all-gather", "all-reduce", "collective-permute")]
     for kind in map(str, rng.choice(halved, 2)):
@@ -112,8 +112,8 @@ def _program(rng: np.random.Generator, lacks: set[str], lines: int) -> str:
     blocks[0] = [_instruction(rng, f"{sure[0]}.{next(number)}", sure[0], several=True)]
     a, b, c, d = str(rng.choice(has)), *map(str, rng.permutation(COLLECTIVES)[:2]), min(lacks)
     blocks += [
-        [_instruction(rng, f"psum.{next(number)}", a)],  # which has another name
-        [_instruction(rng, f"{b}.{next(number)}", "copy")],  # which has only the name
+        [_instruction(rng, f"psum.{next(number)}", a)],  # a collective with another name
+        [_instruction(rng, f"{b}.{next(number)}", "copy")],  # no collective, with the name of one
         [_instruction(rng, f"fusion.{next(number)}", "fusion", f"{c}.1")],
         [_instruction(rng, f"add.{next(number)}", "add", note=f"jit(f)/the {d}(x)")],
     ]
@@ -162,27 +162,27 @@ def _both_halves(text: str) -> list[str]:
 
 
 def _drop_lines(text: str, left_out: Iterable[str]) -> list[str]:
-    """The lines of a program, but for those in which one of some words is."""
+    """Return the lines of a program that contain none of these words."""
     return [row for row in text.splitlines() if not any(word in row for word in left_out)]
 
 
 def _left_out(*words: str) -> list[tuple[str, ...]]:
-    """Each way to leave out the lines with some of these words, and the way that leaves out none.
+    """List all subsets of these words, the empty one first.
 
-    Somebody who counts collectives by one wrong rule may miss lines by another: `ROOT` begins a
-    line that many a regular expression does not match.
+    A learner who counts collectives by one wrong rule may miss lines by another: many regular
+    expressions do not match a line that begins with `ROOT`.
     """
     return [tuple(some) for i in range(len(words) + 1) for some in combinations(words, i)]
 
 
 def _mentions(text: str, left_out: Iterable[str] = (), once: bool = False) -> list[str]:
-    """The kinds that lines mention, all of them or the first of each line."""
+    """List the kinds that lines mention: all of them, or the first of each line."""
     mentioned = ([k for k in COLLECTIVES if k in row] for row in _drop_lines(text, left_out))
     return [kind for kinds in mentioned for kind in kinds[: 1 if once else None]]
 
 
 def _right_of_equals(text: str, left_out: Iterable[str] = (), once: bool = False) -> list[str]:
-    """The same of what stands to the right of the equals sign."""
+    """List the kinds that are mentioned to the right of the equals sign."""
     rows = (row.partition(" = ")[2] for row in text.splitlines())
     return _mentions("\n".join(rows), left_out, once)
 
@@ -196,19 +196,19 @@ def _words(text: str) -> list[str]:
 
 
 def _after_percent(text: str, left_out: Iterable[str] = ()) -> list[str]:
-    """The kinds that begin the name of an instruction or of an operand."""
+    """List the kinds with which the name of an instruction or an operand begins."""
     return re.findall(rf"%({'|'.join(COLLECTIVES)})", "\n".join(_drop_lines(text, left_out)))
 
 
 def _read_without(
     read: Callable[[str], list[str]], text: str, left_out: Iterable[str]
 ) -> list[str]:
-    """What somebody reads in a program of which some lines are missed."""
+    """Read a program without the lines that contain one of these words."""
     return read("\n".join(_drop_lines(text, left_out)))
 
 
 def _missing(read: Callable[[str], list[str]], *words: str) -> AnyOf:
-    """The ways to read a program and to miss lines with some of these words."""
+    """Return the readings that miss the lines with one or several of these words."""
     return AnyOf(partial(_read_without, read, left_out=some) for some in _left_out(*words) if some)
 
 
@@ -218,7 +218,7 @@ def _by_name(text: str) -> list[str]:
 
 
 def _sizes(text: str) -> list[tuple[str, list[int]]]:
-    """The element type and the sizes of each array in a type."""
+    """Return the element type and the sizes of each array in a type."""
     return [
         (element, [int(size) for size in sizes.split(",") if size])
         for element, sizes in re.findall(r"(\w+)\[([\d,]*)\]", text)
@@ -238,7 +238,7 @@ def _scalars_are_nothing(text: str) -> int:
 
 
 def _sizes_added(text: str, scalar: int) -> int:
-    """The bytes of a type of which the sizes are added up, and not multiplied."""
+    """Return the bytes of a type if the sizes are added instead of multiplied."""
     return sum(ELEMENT[element] * (sum(sizes) or scalar) for element, sizes in _sizes(text))
 
 
@@ -247,7 +247,7 @@ def _first_array(text: str) -> int:
 
 
 def _groups_of(line: str) -> tuple[int, int]:
-    """How many groups there are, and how many devices in each."""
+    """Return the number of groups, and the number of devices in each."""
     groups = line.partition("replica_groups=")[2]
     if groups.startswith("mesh"):
         axes, _, along = groups.partition("]")
@@ -275,23 +275,23 @@ def _all_devices(line: str) -> int:
 
 
 FORMS: Final = ("{", "[", "mesh")
-"""How groups begin, in each of their forms: in full, in brackets, and by the axes of a mesh."""
+"""How groups begin in each form: in full, in brackets, and along the axes of a mesh."""
 
 
 def _mistake_in(line: str, forms: Sequence[str], mistaken: Callable[[str], int]) -> int:
-    """The size of a group, with a mistake made only where groups are in one of some forms."""
+    """Return the size of a group, with a mistake only if the groups are in one of these forms."""
     mine = line.partition("replica_groups=")[2].startswith(tuple(forms))
     return mistaken(line) if mine else _group_size(line)
 
 
 def _in_forms(mistaken: Callable[[str], int], *forms: str) -> AnyOf:
-    """The same mistake, made in one of these forms or in several of them."""
+    """Return the functions that make this mistake in one or several of these forms."""
     some = chain.from_iterable(combinations(forms, i + 1) for i in range(len(forms)))
     return AnyOf(partial(_mistake_in, forms=each, mistaken=mistaken) for each in some)
 
 
 def _axis_size(line: str, end: int, named: bool) -> int:
-    """The size of a mesh's first or last axis, of all of them or of those in braces."""
+    """Return the size of the first or last mesh axis, of all axes or of those in braces."""
     axes, _, along = line.partition("replica_groups=")[2].partition("]")
     sizes = {name: int(size) for name, size in re.findall(r"'(\w+)'=(\d+)", axes)}
     names = re.findall(r"'(\w+)'", along.partition("}")[0]) if named else list(sizes)
@@ -299,19 +299,19 @@ def _axis_size(line: str, end: int, named: bool) -> int:
 
 
 def _last_of_order(line: str) -> int:
-    """The last number of the brackets that stand behind the arrow."""
+    """Return the last number in the brackets after the arrow."""
     return int(line.partition("<=[")[2].partition("]")[0].split(",")[-1])
 
 
 def _axes_added(line: str) -> int:
-    """The sum of the sizes of the axes that a group lies along, in place of their product."""
+    """Return the sum of the sizes of the axes that a group lies along, instead of their product."""
     axes, _, along = line.partition("replica_groups=")[2].partition("]")
     sizes = {name: int(size) for name, size in re.findall(r"'(\w+)'=(\d+)", axes)}
     return sum(sizes[name] for name in re.findall(r"'(\w+)'", along.partition("}")[0]))
 
 
 def _last_pair(line: str) -> int:
-    """The second number of the last pair in brackets, which may be the order of the devices."""
+    """Return the second number of the last pair in brackets, which may be the devices' order."""
     return int(re.findall(r"\[(\d+),(\d+)\]", line)[-1][1])
 
 
@@ -324,8 +324,9 @@ def _a_type_of_each(rng: np.random.Generator) -> list[tuple[str]]:
 READER: Final = Exercise(
     id="4.1",
     title="A reader of collectives",
-    afterwards="The reader behind communication() does not read this text, in which a program can "
-    "hide things. XLA has the same program as a protocol buffer, which has fields and no words.",
+    afterwards="communication() does not read this text, because a program can hide things in it. "
+    "XLA has the same program as a protocol buffer, in which opcodes and groups are fields and "
+    "not words.",
     requirements=(
         Returns(
             "kinds",
@@ -392,7 +393,7 @@ READER: Final = Exercise(
         ),
         Returns(
             "bytes_of",
-            "bytes_of must return the bytes of a type.",
+            "bytes_of must return the number of bytes of a type.",
             _a_type_of_each,
             _bytes_of,
             {
@@ -409,7 +410,7 @@ READER: Final = Exercise(
         ),
         Returns(
             "group_size",
-            "group_size must return how many devices there are in one group.",
+            "group_size must return the number of devices in one group.",
             _lines,
             _group_size,
             {
@@ -438,92 +439,95 @@ READER: Final = Exercise(
         ),
     ),
     hints=(
-        "What an instruction does stands after its type: `%name = type opcode(…)`. Its name, its "
-        "operands and what is in quotes may say anything. A line has only one opcode, and a "
-        "regular expression that begins at the line's beginning (`re.MULTILINE`) finds it.",
-        r"A type is either one array or several in parentheses: `(?:\(.*?\)|\S+)` matches both. "
-        "Of two halves, -start and -done, count one, and take the suffix off.",
+        "An instruction's opcode follows its type: `%name = type opcode(…)`. Its name, its "
+        "operands and what is in quotes may contain anything. A line has only one opcode, and a "
+        "regular expression that begins at the start of the line (`re.MULTILINE`) finds it.",
+        "A type is one array, or several in parentheses: `(?:\\(.*?\\)|\\S+)` matches both. Of "
+        "the two halves, -start and -done, count one, and remove the suffix.",
         r"For bytes_of, `re.findall(r'(\w+)\[([\d,]*)\]', text)` gives the element type and the "
         "sizes of each array; no sizes at all are one element. For group_size, look at what "
         "follows `replica_groups=`: in brackets, [groups,devices in each]; in braces, count the "
         "first group; after mesh, multiply the sizes of the axes that the braces name.",
     ),
     diagnoses={
-        "substring": "Every line that mentions a collective is counted, and so are names, "
-        "operands and what stands in quotes. What runs is the opcode.",
-        "both-halves": "A collective in two halves, -start and -done, runs once, and is counted "
-        "twice.",
-        "both-halves-with-the-suffix": "A collective in two halves stands there twice, as its "
+        "substring": "This counts every line that mentions a collective, and also names, operands "
+        "and what is in quotes. What runs is the opcode.",
+        "both-halves": "A collective in two halves, -start and -done, runs once. It is counted "
+        "twice here.",
+        "both-halves-with-the-suffix": "A collective in two halves is in the text twice, as its "
         "-start and as its -done. It runs once, and its kind has no suffix.",
-        "done-for-a-kind": "All of them are there. Where a collective is in two halves, its -done "
-        "stands there under that name; the kind has no suffix.",
-        "right-of-equals": "Everything to the right of the equals sign is counted: operands and "
-        "notes besides the opcode. What runs is the opcode alone.",
-        "in-quotes-too": "What stands in quotes is counted too, where a parenthesis follows. It "
-        "is a note for people: only the word after the type says what runs.",
-        "in-quotes-no-halves": "What stands in quotes is counted too, where a parenthesis "
-        "follows, and collectives in two halves, -start and -done, are missing.",
-        "asynchronous-missed": "Collectives in two halves, -start and -done, are missing: they "
-        "run too, once each.",
+        "done-for-a-kind": "All of them are there. A collective in two halves is listed as its "
+        "-done. Expected: its kind, which has no suffix.",
+        "right-of-equals": "This counts everything to the right of the equals sign, operands and "
+        "notes as well as the opcode. What runs is the opcode alone.",
+        "in-quotes-too": "This also counts what is in quotes, if a parenthesis follows. That is a "
+        "note for people: only the word after the type says what runs.",
+        "in-quotes-no-halves": "This also counts what is in quotes, if a parenthesis follows, and "
+        "it misses collectives in two halves, -start and -done.",
+        "asynchronous-missed": "Collectives in two halves, -start and -done, are missing. They "
+        "run, too, once each.",
         "with-the-suffix": "All of them are there. The kind of an all-gather-start is all-gather.",
-        "by-name": "That goes by the names of instructions, to the left of the equals sign, and "
-        "counts each half. A compiler names them as it likes.",
-        "by-name-once": "That goes by the names of instructions, to the left of the equals sign. "
-        "A compiler names them as it likes: what runs is the opcode.",
-        "after-percent": "Every name behind a % is counted, those of operands as well. A name says "
-        "nothing about what an instruction does: what runs is the opcode.",
-        "words-counted": "That is how often the words stand in the text. What runs is the opcode.",
-        "root-missed": "One is missing: the last line of a program begins with ROOT.",
-        "tuples-missed": "Those are missing whose type is a tuple, in parentheses.",
+        "by-name": "This goes by the names of instructions, to the left of the equals sign, and "
+        "counts each half. The compiler chooses names as it likes.",
+        "by-name-once": "This goes by the names of instructions, to the left of the equals sign. "
+        "The compiler chooses names as it likes: what runs is the opcode.",
+        "after-percent": "This counts every name after a %, those of operands as well. A name "
+        "does not say what an instruction does: what runs is the opcode.",
+        "words-counted": "This is how often the words are in the text. What runs is the opcode.",
+        "root-missed": "One collective is missing: the last line of a program begins with ROOT.",
+        "tuples-missed": "Collectives whose type is a tuple, in parentheses, are missing.",
         "root-and-tuples-missed": "Two sorts of lines are missing: those whose type is a tuple, in "
         "parentheses, and the last line of a program, which begins with ROOT.",
         "root-missed-both-halves": "The last line of a program, which begins with ROOT, is "
         "missing. And a collective in two halves, -start and -done, is counted twice.",
-        "each-kind-once": "Each kind is there once. Expected it as often as it runs.",
-        "how-many": "That is how many collectives there are. Expected a list of their kinds.",
-        "by-kind": "All of them are there, one kind after the other. Expected the order of the "
-        "text.",
-        "in-alphabetical-order": "All of them are there, in alphabetical order. Expected the order "
-        "of the text.",
-        "elements": "These are elements. Expected bytes: multiply by those of the element's type.",
-        "four-bytes": "Every element counts four bytes. A bf16 has two, and a pred one.",
-        "scalars-are-nothing": "An array without sizes, such as f32[], has one element; it counts "
+        "each-kind-once": "This lists each kind once. Expected: each collective as often as it "
+        "runs.",
+        "how-many": "This is the number of collectives. Expected: a list of their kinds.",
+        "by-kind": "All of them are there, sorted by kind. Expected: the order of the text.",
+        "in-alphabetical-order": "All of them are there, in alphabetical order. Expected: the "
+        "order of the text.",
+        "elements": "This is the number of elements. Expected: bytes, so multiply by those of the "
+        "element type.",
+        "four-bytes": "Every element has four bytes here. A bf16 has two, and a pred one.",
+        "scalars-are-nothing": "An array without sizes, such as f32[], has one element. It counts "
         "nothing here.",
-        "bits": "These are bits. Expected bytes.",
-        "first-of-tuple": "Only the first array of a tuple is counted. Add up all of them.",
-        "largest-of-tuple": "Only the largest array of a tuple is counted. Add up all of them.",
-        "sizes-added": "The sizes of an array are added up here: an array of 4 × 2 would have 6 "
+        "bits": "These are bits. Expected: bytes.",
+        "first-of-tuple": "This counts only the first array of a tuple. Add up all of them.",
+        "largest-of-tuple": "This counts only the largest array of a tuple. Add up all of them.",
+        "sizes-added": "The sizes of an array are added here, so a 4 × 2 array would have 6 "
         "elements.",
-        "number-of-groups": "That is how many groups there are. Expected how many devices are in "
+        "number-of-groups": "This is the number of groups. Expected: the number of devices in "
         "each.",
-        "number-of-groups-in-brackets": "Where groups are written in brackets, as in [2,4]<=[8], "
-        "that is how many groups there are. Expected how many devices are in each.",
-        "number-of-groups-in-full": "Where groups are written in full, as in {{0,1},{2,3}}, that "
-        "is how many groups there are. Expected how many devices are in each.",
-        "number-of-groups-of-a-mesh": "Where groups are axes of a mesh, that is how many groups "
-        "there are. Expected how many devices are in each.",
-        "number-of-groups-in-some-forms": "In some of the forms, that is how many groups there "
-        "are. Expected how many devices are in each.",
-        "whole-mesh": "Where groups are axes of a mesh, that is the size of the whole mesh. The "
-        "braces behind it name the axes that a group lies along.",
-        "all-devices": "That is how many devices there are in all groups together.",
-        "all-devices-in-some-forms": "In some of the forms, that is how many devices there are in "
-        "all groups together.",
-        "one-axis": "Where groups are axes of a mesh, several of them may stand in the braces. "
-        "Only one of them is counted.",
-        "any-axis": "Where groups are axes of a mesh, that is the size of an axis, but not of the "
-        "axes that the braces name.",
-        "sizes-of-axes-added": "Where groups are axes of a mesh, the sizes of the axes that the "
-        "braces name are added up. A group has as many devices as these sizes multiplied.",
-        "last-brackets": "Where groups are in brackets, a second pair may follow the arrow <=. "
-        "It says in which order the devices are taken; the groups are in the first.",
-        "order-of-devices": "What stands behind the arrow <= says in which order the devices are "
-        "taken, and not how many are in a group.",
+        "number-of-groups-in-brackets": "For groups in brackets, as in [2,4]<=[8], this is the "
+        "number of groups. Expected: the number of devices in each.",
+        "number-of-groups-in-full": "For groups in full, as in {{0,1},{2,3}}, this is the number "
+        "of groups. Expected: the number of devices in each.",
+        "number-of-groups-of-a-mesh": "For groups along the axes of a mesh, this is the number of "
+        "groups. Expected: the number of devices in each.",
+        "number-of-groups-in-some-forms": "In some of the forms, this is the number of groups. "
+        "Expected: the number of devices in each.",
+        "whole-mesh": "For groups along the axes of a mesh, this is the size of the whole mesh. "
+        "The braces after it name the axes that a group lies along.",
+        "all-devices": "This is the number of devices in all groups together. Expected: the "
+        "number in one group.",
+        "all-devices-in-some-forms": "In some of the forms, this is the number of devices in all "
+        "groups together. Expected: the number in one group.",
+        "one-axis": "For groups along the axes of a mesh, the braces may name several axes. Only "
+        "one of them counts here.",
+        "any-axis": "For groups along the axes of a mesh, this is the size of an axis, but not of "
+        "the axes that the braces name.",
+        "sizes-of-axes-added": "For groups along the axes of a mesh, this adds the sizes of the "
+        "axes that the braces name. The number of devices in a group is the product of these "
+        "sizes.",
+        "last-brackets": "For groups in brackets, a second pair of brackets may follow the arrow "
+        "<=. It gives the order of the devices; the groups are in the first pair.",
+        "order-of-devices": "What follows the arrow <= gives the order of the devices, and not "
+        "how many are in a group.",
     },
 )
 
 
-# 4.2: bytes on the wire
+# 4.2: bytes sent
 
 PASSES: Final = {
     "all-gather": 1, "reduce-scatter": 1, "all-to-all": 1, "all-reduce": 2,
@@ -537,7 +541,7 @@ def _sent(kind: str, n: int, size: int, reduced: int = 2, in_a_ring: bool = Fals
 
 
 def _times_n(kind: str, n: int, size: int, reduced: int = 2, permuted: str = "once") -> float:
-    """What somebody counts for whom each of n - 1 steps sends a whole buffer."""
+    """Return the bytes sent if each of n - 1 steps sent a whole buffer."""
     if kind == "collective-permute" and permuted == "once":
         return float(size)
     return n * _sent(kind, n, size, reduced, in_a_ring=permuted == "in a ring")
@@ -546,12 +550,13 @@ def _times_n(kind: str, n: int, size: int, reduced: int = 2, permuted: str = "on
 def _sent_but_for(
     wrong: str, instead: Callable[[int, int], float], kind: str, n: int, size: int
 ) -> float:
-    """Count what is sent, with another formula for one of the kinds."""
+    """Return the bytes sent, with another formula for one of the kinds."""
     return instead(n, size) if kind == wrong else _sent(kind, n, size)
 
 
 def _draw_sent(rng: np.random.Generator) -> list[tuple[str, int, int]]:
-    counts = rng.permutation([4, 8, 16, 32, 64])  # of two, n - 1 is one: mistakes would be alike
+    # Not 2, for which n - 1 is 1 and different mistakes give the same result.
+    counts = rng.permutation([4, 8, 16, 32, 64])
     return [
         (kind, int(n), int(n * rng.integers(1, 1000) * 4))
         for kind, n in zip([*COLLECTIVES, "all-reduce"], [*counts, 3], strict=True)
@@ -562,8 +567,8 @@ MIB: Final = 2**20
 
 SENT: Final = Exercise(
     id="4.2",
-    title="Bytes on the wire",
-    afterwards="Rings send as little as can be, which is what counts for large buffers. Trees "
+    title="Bytes sent",
+    afterwards="Rings send the fewest bytes possible, which matters for large buffers. Trees "
     "start fewer messages, which is better for small ones.",
     requirements=(
         Returns(
@@ -667,59 +672,63 @@ SENT: Final = Exercise(
     ),
     hints=(
         "Look at the ring: in each step a device sends one n-th of the buffer, and it takes n - 1 "
-        "steps until everyone has everything.",
-        "An all-reduce goes round twice: once to add up, once to hand out. A permutation sends "
-        "the buffer once, however many devices there are.",
-        "For the table, find the buffer first, on one device. After gathering P('x', 'y') along "
-        "x, a device has one of two halves of the array, along y.",
+        "steps until every device has everything.",
+        "An all-reduce goes round the ring twice: once to add up, once to gather the sums. A "
+        "permutation sends the buffer once, however many devices there are.",
+        "For the table, find the buffer on one device first. After a gather of P('x', 'y') along "
+        "x, a device has one of the two halves of the array along y.",
     ),
     diagnoses={
-        "reduced-once": "An all-reduce goes round twice: the pieces are added up, and then the "
-        "sums are handed out.",
+        "reduced-once": "An all-reduce goes round the ring twice: first the pieces are added up, "
+        "and then the sums are gathered.",
         "one-formula": "All five kinds have the same formula here. Which of them goes round the "
         "ring twice, and which has no ring?",
-        "whole-buffer-once": "That is the size of the buffer, whatever the kind. How much of it "
-        "does each step of a ring send, and how many steps are there?",
-        "whole-buffer": "Nobody sends its own piece to itself: of n pieces, n - 1 travel.",
-        "all-devices": "That is what all n devices send together. Expected what one of them sends.",
-        "whole-buffer-for-one": "For one kind you have the whole buffer, once. In a ring a device "
+        "whole-buffer-once": "This is the size of the buffer, whatever the kind. How much of it "
+        "does a device send in each step of a ring, and how many steps are there?",
+        "whole-buffer": "A device does not send its own piece to itself: of n pieces, n - 1 "
+        "travel.",
+        "all-devices": "This is what all n devices send together. Expected: what one of them "
+        "sends.",
+        "whole-buffer-for-one": "For one kind this is the whole buffer, once. In a ring a device "
         "keeps its own piece: of n pieces, n - 1 travel, and for an all-reduce twice.",
         "whole-buffer-twice": "An all-reduce goes round the ring twice, and each time n - 1 of n "
-        "pieces travel, and not the whole buffer.",
-        "block-for-one": "For one kind, size is taken for one device's block. It is the whole "
-        "buffer, of which a block is one n-th.",
-        "one-axis-alone": "That is what the second gather brings, along y alone. Expected both "
+        "pieces travel, not the whole buffer.",
+        "block-for-one": "For one kind, this takes size for one device's block. It is the whole "
+        "buffer, and a block is one n-th of it.",
+        "one-axis-alone": "This is what the second gather adds, along y alone. Expected: both "
         "together.",
-        "one-piece": "That is one step. There are n - 1 of them.",
-        "block-for-buffer": "That is right if size is a device's block before it gathers. Here it "
-        "is the whole buffer, of which a block is one n-th.",
-        "block-for-buffer-in-one-ring": "An all-reduce and a permutation are right. For the "
-        "others, n - 1 steps each send a whole buffer here; each sends one n-th of it.",
-        "block-and-reduced-once": "Two things: size is the whole buffer, and not the block of it "
-        "that a device begins with; and one of the five kinds goes round the ring twice.",
-        "eight-in-a-group": "That is right for groups of eight. How many devices are there along "
-        "x alone?",
-        "four-in-a-group": "That is right for groups of four. Along x and y together, how many "
-        "devices gather?",
-        "pieces": "That is how many pieces a device sends. How many bytes has each of them?",
-        "bytes": "These are bytes. Expected MiB, of 1,048,576 bytes each.",
-        "megabytes": "These are MB, of 1,000,000 bytes each. Expected MiB, of 1,048,576.",
-        "quarter-of-the-buffer": "That is right for a buffer of 8 MiB. The buffer is all that one "
-        "device has of the array. How much is that here?",
-        "buffer-along-x": "That is right for a buffer of 64 MiB. After a gather along x and y, how "
-        "much of the array does one device have?",
+        "one-piece": "This is one step of the ring. There are n - 1 of them.",
+        "block-for-buffer": "This would be right if size were a device's block before the gather. "
+        "It is the whole buffer, and a block is one n-th of it.",
+        "block-for-buffer-in-one-ring": "The all-reduce and the permutation are right. For the "
+        "others, a device sends a whole buffer in each of n - 1 steps here. In a ring it sends "
+        "one n-th of it.",
+        "block-and-reduced-once": "Two things: size is the whole buffer, not the block that a "
+        "device begins with; and one of the five kinds goes round the ring twice.",
+        "eight-in-a-group": "This would be right for groups of eight. How many devices are there "
+        "along x alone?",
+        "four-in-a-group": "This would be right for groups of four. How many devices gather along "
+        "x and y together?",
+        "pieces": "This is the number of pieces that a device sends. How many bytes does each "
+        "have?",
+        "bytes": "These are bytes. Expected: MiB, of 1,048,576 bytes each.",
+        "megabytes": "These are MB, of 1,000,000 bytes each. Expected: MiB, of 1,048,576.",
+        "quarter-of-the-buffer": "This would be right for a buffer of 8 MiB. The buffer is "
+        "everything that one device has of the array. How much is that here?",
+        "buffer-along-x": "This would be right for a buffer of 64 MiB. How much of the array does "
+        "one device have after a gather along x and y?",
         "permuted-in-a-ring": "In a permutation each device sends its whole buffer once, to one "
         "other device.",
-        "twice": "That is twice as much. Is all of the array counted, where the buffer is what one "
-        "device has of it, or are there four bytes in a number?",
-        "whole-array": "That counts the whole array. The buffer is what one device has of it.",
-        "buffer": "That is the buffer's size, as communication(…).bytes counts it. How much of it "
-        "is sent?",
-        "my-block": "A device's own block is where it starts. What it passes on in the end is all "
+        "twice": "This is twice as much. Does it count the whole array, where the buffer is what "
+        "one device has of it, or four bytes for each number?",
+        "whole-array": "This counts the whole array. The buffer is what one device has of it.",
+        "buffer": "This is the size of the buffer, which communication(…) reports as .bytes. How "
+        "much of it does a device send?",
+        "my-block": "A device's own block is what it starts with. In the end it has passed on all "
         "of the buffer but one piece.",
-        "divided-by-both-axes": "That is right for a buffer of 16 MiB, an eighth of the "
-        "array. Here only one of the two axes shards it: how much of it does one device have?",
-        "all": "That is what eight devices send together. Expected what one of them sends.",
+        "divided-by-both-axes": "This would be right for a buffer of 16 MiB, an eighth of the "
+        "array. Here only one of the two axes shards it. How much of it does one device have?",
+        "all": "This is what eight devices send together. Expected: what one of them sends.",
     },
 )
 
@@ -728,19 +737,19 @@ SENT: Final = Exercise(
 
 
 def _not_so(right: int, passes: int = 2) -> dict[str, Any]:
-    """Mistakes that can be made with any loop whose count is known, on eight devices."""
+    """Return mistakes about any loop with a known number of rounds, on eight devices."""
     return {
         "sent": passes * 7 / 8 * right, "all-devices": 8 * right, "loop-unknown": "unknown",
     }  # fmt: skip
 
 
 def _of_v(means: int) -> dict[str, Any]:
-    """Mistakes about what a mean of `v` moves, where so many means and maxima are taken."""
+    """Return mistakes about a loop that takes `means` means and maxima of `v`."""
     return {"all-of-v": AnyOf((512, 512 * means)), "block-of-v": AnyOf((64, 64 * means))}
 
 
 def _ring(right: float, passes: int) -> dict[str, Any]:
-    """Mistakes about what sixteen devices send, wherever it is in a loop."""
+    """Return mistakes about what each of sixteen devices sends in any loop."""
     buffers = right / passes / 15 * 16
     return {
         "moved-not-sent": AnyOf((buffers, passes * buffers)),
@@ -755,8 +764,8 @@ def _ring(right: float, passes: int) -> dict[str, Any]:
 LOOPS: Final = Exercise(
     id="4.3",
     title="What a loop communicates",
-    afterwards="XLA's own cost_analysis takes a loop's body once, whatever the loop's count. "
-    "communication() looks the count up and multiplies.",
+    afterwards="XLA's own cost_analysis counts a loop's body once, however often it runs. "
+    "communication() reads the number of rounds and multiplies.",
     requirements=(
         *(
             Predicts("moved", cell, f"the bytes that {cell} moves on each device", right, mistakes)
@@ -831,47 +840,50 @@ LOOPS: Final = Exercise(
         ),
     ),
     hints=(
-        "Which collective does one round do, over how many bytes? And how often does it run?",
-        "A loop in a loop: what is in the inner one runs 3 · 4 times, what is only in the outer "
-        "one 3 times.",
-        "communication(centred, v) says how often each collective runs; × ? is unknown, and counts "
-        "once in its sums. In same_weights, does what is gathered change from round to round? For "
-        "sixteen devices, which of the buffers get larger? Your `sent` of 4.2 does the rest.",
+        "Which collective runs in one round, and over how many bytes? How many rounds are there?",
+        "For a loop in a loop: what is in the inner one runs 3 · 4 times, and what is only in the "
+        "outer one 3 times.",
+        "communication(centred, v) shows how often each collective runs; × ? means unknown, and "
+        "its sums count one round. In same_weights, does the gathered array change from round to "
+        "round? For sixteen devices, which of the buffers get larger? Your `sent` of 4.2 does the "
+        "rest.",
     ),
     diagnoses={
-        "body-once": "Is that one round? In the program's text the loop's body stands once, and "
-        "it runs as often as the loop's count says.",
-        "written-once": "Is that one round? There is no loop in this program: Python wrote it out, "
+        "body-once": "Is this one round? The compiled program contains the body of a loop once, "
+        "and it runs in every round.",
+        "written-once": "Is this one round? There is no loop in this program: Python unrolled it, "
         "and each of the seven means is there by itself.",
-        "sent": "That is what a device sends; expected the bytes of the buffers.",
-        "all-devices": "That is what all devices together come to. Expected it for one of them.",
-        "all-of-v": "That counts all 512 bytes of v. To take a mean, each device adds up its own "
-        "numbers first. How many numbers has it then, for the others to add?",
-        "block-of-v": "That counts a device's 64 bytes of v. To take a mean, each device adds up "
-        "its own numbers first. How many numbers has it then, for the others to add?",
-        "loop-unknown": "The number of rounds is known here: it stands in the program.",
-        "inner-loop-only": "Is that the mean alone? There is a maximum besides it, once in each "
-        "round of the outer loop.",
+        "sent": "This is what a device sends. Expected: the bytes of the buffers.",
+        "all-devices": "This is the total over all devices. Expected: the bytes of one of them.",
+        "all-of-v": "This counts all 512 bytes of v. For a mean, each device adds up its own "
+        "numbers first. How many partial sums does it have then?",
+        "block-of-v": "This counts a device's 64 bytes of v. For a mean, each device adds up its "
+        "own numbers first. How many partial sums does it have then?",
+        "loop-unknown": "The number of rounds of this loop is known: it is written in the program.",
+        "inner-loop-only": "Is this only the mean? There is also a maximum, once in each round of "
+        "the outer loop.",
         "outer-loop-only": "Does the inner loop count once here? It has four rounds in each round "
         "of the outer one.",
-        "one-loop-forgotten": "One loop is in another: rounds multiply.",
-        "maximum-once": "Is the maximum counted once? It is in the outer loop, which has three "
-        "rounds.",
-        "maximum-too-often": "Is the maximum counted in each round of the inner loop? It stands "
-        "after that loop, in the outer one.",
+        "one-loop-forgotten": "One loop is inside the other, so multiply their rounds.",
+        "maximum-once": "Does the maximum count once here? It is in the outer loop, which has "
+        "three rounds.",
+        "maximum-too-often": "Does the maximum count in each round of the inner loop here? It "
+        "comes after that loop, in the outer one.",
         "not-moved-out": "The weights are the same in each round. The compiler gathers them once, "
         "before the loop.",
-        "its-block": "That is a device's block of the weights. What moves is what it has in the "
-        "end: all of the 16 × 16.",
-        "counted-once": "That is one round, and nobody knows how many there will be.",
-        "nobody-knows": "How many rounds there are depends on the numbers in v, so nobody knows "
-        "before it runs.",
-        "moved-not-sent": "These are the bytes of the buffers, or a whole number of times as many. "
-        "How much of a buffer does one of sixteen devices send?",
-        "half-of-it": "That is half as much. Does the buffer get smaller with sixteen devices? A "
-        "device's block does; after the all-gather each has all of the weights, as with eight.",
-        "on-eight": "That is what each of eight devices sends. Expected it for sixteen.",
-        "passes": "How large are the pieces on so many devices, and how often do they go round "
+        "its-block": "This is a device's block of the weights. The buffer is what the device has "
+        "after the gather: all of the 16 × 16.",
+        "counted-once": "This is one round, and nobody knows how many there will be.",
+        "nobody-knows": "The number of rounds depends on the numbers in v, so nobody knows it "
+        "before the program runs.",
+        "moved-not-sent": "These are the bytes of the buffers, or a multiple of them. How much of "
+        "a buffer does one of sixteen devices send?",
+        "half-of-it": "This is half as much. Does the buffer get smaller with sixteen devices? A "
+        "device's block does. After the all-gather each device has all of the weights, as with "
+        "eight.",
+        "on-eight": "This is what each of eight devices sends. Expected: what each of sixteen "
+        "sends.",
+        "passes": "How large are the pieces on sixteen devices, and how often do they go round "
         "the ring? In an all-gather they go round once, and in an all-reduce twice.",
     },
 )
@@ -881,7 +893,7 @@ LOOPS: Final = Exercise(
 
 
 def _of_the_share(right: float, fair: float = 1 / 8) -> dict[str, Any]:
-    """The same share, said in another way; and the shares that are always a guess."""
+    """Return the same share in other units, and the shares of a learner who guesses."""
     said: dict[str, Any] = {"percent": 100 * right, "operations": 2 * 64**3 * right}
     if right < 1:
         said |= {"upside-down": 1 / right, "all-of-it": 1}
@@ -889,7 +901,7 @@ def _of_the_share(right: float, fair: float = 1 / 8) -> dict[str, Any]:
 
 
 def _of_512(right: float, **mistakes: Any) -> dict[str, Any]:
-    """Mistakes about the large mesh."""
+    """Return mistakes about a share on the mesh of 512 devices."""
     said = _of_the_share(right, 1 / 512)
     if "always-an-eighth" in said:
         said["always-a-512th"] = said.pop("always-an-eighth")
@@ -899,8 +911,8 @@ def _of_512(right: float, **mistakes: Any) -> dict[str, Any]:
 SHARES: Final = Exercise(
     id="4.4",
     title="A device's share of the work",
-    afterwards="In a real profile, work that is done twice looks like work. Only the share tells "
-    "that it was needless.",
+    afterwards="In a profile, repeated work looks like work. Only each device's share shows that "
+    "it was not needed.",
     requirements=(
         *(
             Predicts(
@@ -999,47 +1011,46 @@ SHARES: Final = Exercise(
         ),
     ),
     hints=(
-        "The whole product takes 2 · 64 · 64 · 64 operations. Which part of the result does one "
-        "device compute, and does it add up all 64 terms of each number, or a part of them?",
-        "Two devices that hold the same blocks compute the same numbers. Neither saves the other "
+        "The complete matmul takes 2 · 64 · 64 · 64 operations. Which part of the result does one "
+        "device compute, and does it add up all 64 terms of each element, or some of them?",
+        "Two devices with the same blocks compute the same numbers, and neither saves the other "
         "any work. For the large mesh: along which of its axes do devices hold the same blocks of "
         "both matrices?",
-        "communication(product, *cases['blocks, blocks']).flops are the operations of one device, "
-        "and whole is all of them.",
+        "communication(product, *cases['blocks, blocks']).flops is the number of operations of "
+        "one device, and whole that of the complete matmul.",
     ),
     diagnoses={
-        "all-of-it": "That is all of the work. One of the matrices is sharded, so no device has to "
-        "do all of it.",
-        "percent": "That is in percent. Expected a share, such as 1/2.",
-        "operations": "These are operations. Divide them by all that the product takes.",
-        "upside-down": "That is upside down. Expected a share, of at most 1.",
-        "always-an-eighth": "That would be a fair share. Is every device's part of the work "
-        "different from every other's?",
-        "always-a-512th": "That would be a fair share among 512. Is every device's part of the "
-        "work different from every other's?",
-        "only-four": "Only four devices take part, among which the rows are shared.",
-        "terms-are-shared": "Each number of the result is a sum, and each device has a quarter of "
-        "its terms. The all-reduce adds up the quarters.",
-        "quarter-counted-twice": "Is a quarter of a quarter taken here? The columns of x and the "
-        "rows of w are the same terms of each sum: sharding both divides these terms once.",
-        "gathered-first": "What is gathered here is not all of both matrices: each device can "
+        "all-of-it": "This is all of the work. One of the matrices is sharded, so no device has "
+        "to do all of it.",
+        "percent": "This is in per cent. Expected: a share, such as 1/2.",
+        "operations": "This is the number of operations. Divide it by that of the complete matmul.",
+        "upside-down": "This is upside down. Expected: a share, of at most 1.",
+        "always-an-eighth": "This would be a fair share. Does every device do a different part of "
+        "the work?",
+        "always-a-512th": "This would be a fair share among 512. Does every device do a different "
+        "part of the work?",
+        "only-four": "Only four devices take part, and they share the rows among themselves.",
+        "terms-are-shared": "Each element of the result is a sum, and each device has a quarter "
+        "of its terms. The all-reduce adds up the partial sums.",
+        "quarter-counted-twice": "Is this a quarter of a quarter? The columns of x and the rows "
+        "of w are the same terms of each sum, so sharding both divides these terms only once.",
+        "gathered-first": "The devices do not gather all of both matrices here, so each can "
         "compute only a part of the result.",
-        "all-blocks": "The result is in eight blocks, and for each of these all 64 terms have to "
-        "be added up.",
-        "no-work": "Without communication there is still work: with whole copies, each device "
-        "computes the whole product.",
-        "copies-share-nothing": "Both matrices are whole on every device. Which part of the work "
-        "could a device leave to another?",
-        "one-dimension-alone": "The result is sharded in both dimensions: its rows as those of x, "
-        "and its columns as those of w. Are both counted here?",
-        "half-of-the-rows": "That would be half of the rows for each device. In how many blocks "
-        "are they, where four devices take part?",
-        "axes-mixed-up": "Are the axes mixed up? Here x has 16 devices, y has 8 and z has 4.",
-        "axes-added": "Are the sizes of the axes added up? Sharded over several axes, there are as "
-        "many blocks as their sizes multiplied.",
-        "one-axis-left-out": "Does only one of the two matrices count here, or one axis of "
-        "several? Each axis that rows or columns are sharded over makes a device's part of the "
-        "result smaller.",
+        "all-blocks": "The result has eight blocks, and each of its elements needs all 64 terms.",
+        "no-work": "There is work without communication: with both matrices replicated, each "
+        "device computes the complete matmul.",
+        "copies-share-nothing": "Both matrices are replicated. Which part of the work could a "
+        "device leave to another?",
+        "one-dimension-alone": "The result is sharded in both dimensions: its rows like those of "
+        "x, and its columns like those of w. Do both count here?",
+        "half-of-the-rows": "This would be half of the rows for each device. In how many blocks "
+        "are they, if four devices take part?",
+        "axes-mixed-up": "Are the axes mixed up? Here x has size 16, y has 8 and z has 4.",
+        "axes-added": "Are the sizes of the axes added? The number of blocks over several axes is "
+        "the product of their sizes.",
+        "one-axis-left-out": "Does only one of the two matrices count here, or only one of "
+        "several axes? Every axis that shards rows or columns makes a device's part of the result "
+        "smaller.",
     },
 )
 
@@ -1048,17 +1059,17 @@ SHARES: Final = Exercise(
 
 
 def _rows(n: int, flops: float, link: float, passes: float = 2, work: float = 6) -> float:
-    """Rows on each device at which a layer's products take as long as its gradient's all-reduce."""
+    """Return the rows per device at which the matmuls take as long as the all-reduce."""
     return passes * (n - 1) / n * BFLOAT16 * flops / (work * link)
 
 
 def _width(n: int, flops: float, link: float, passes: float = 2, work: float = 4) -> float:
-    """The hidden width at which two products take as long as adding up what comes of them."""
+    """Return the hidden width at which two matmuls take as long as the all-reduce after them."""
     return passes * (n - 1) / n * BFLOAT16 * flops / link * n / work
 
 
 def _table_mistakes(what: str, flops: float, link: float) -> dict[str, float]:
-    """Mistakes about one of the two numbers, on eight devices of a machine."""
+    """Return mistakes about one of the two numbers, on eight devices of a machine."""
     if what == "width":
         return {"machine-upside-down": _width(8, link, flops)}
     right = _rows(8, flops, link)
@@ -1072,7 +1083,7 @@ def _table_mistakes(what: str, flops: float, link: float) -> dict[str, float]:
 
 
 def _draw_machines(rng: np.random.Generator) -> list[tuple[int, float, float]]:
-    """Machines of no particular make, in round numbers."""
+    """Sample machines that do not exist, with round numbers."""
     counts = rng.permutation([2, 4, 8, 16])
     return [
         (int(n), float(rng.integers(10, 1000)) * 1e12, float(rng.integers(10, 900)) * 1e9)
@@ -1084,7 +1095,7 @@ BOUNDS: Final = Exercise(
     id="4.5",
     title="Where communication takes over",
     afterwards="These two numbers are why large models are trained with batches of millions of "
-    "tokens, and why tensor parallelism stays inside of one machine.",
+    "tokens, and why tensor parallelism stays inside one machine.",
     requirements=(
         Returns(
             "rows",
@@ -1141,7 +1152,7 @@ BOUNDS: Final = Exercise(
                         if other is not MACHINES[name]
                     ),
                     **_table_mistakes(what, MACHINES[name].flops, MACHINES[name].link),
-                    # of eight devices, a part is as much as bits for bytes
+                    # with eight devices, one part in eight is the same number as bits for bytes
                     ("width-of-a-device" if what == "width" else "bits-for-bytes"): formula(
                         8, MACHINES[name].flops, MACHINES[name].link * 8
                     ),
@@ -1158,52 +1169,53 @@ BOUNDS: Final = Exercise(
     ),
     weights={"on_machines": 0.5},
     hints=(
-        "Write down both times. Computing: operations of one device, divided by flops. "
-        "Communicating: bytes that one device sends, by your formula of 4.2, divided by link. "
+        "Write down both times. Computing: the operations of one device, divided by flops. "
+        "Communicating: the bytes that one device sends, by your formula of 4.2, divided by link. "
         "Then set them equal.",
-        "For rows: three products of 2 · rows · D · F operations each, and an all-reduce of D · F "
+        "For rows: three matmuls of 2 · rows · D · F operations each, and an all-reduce of D · F "
         "numbers of 2 bytes. D and F cancel.",
-        "For width: two products of 2 · rows · D · (F / n) operations each, and an all-reduce of "
+        "For width: two matmuls of 2 · rows · D · (F / n) operations each, and an all-reduce of "
         "rows · D numbers of 2 bytes. What cancels now?",
     ),
     diagnoses={
-        "all-rows": "That is the whole batch, of all n devices. Expected the rows on each of them.",
-        "reduced-once": "That is half as much. An all-reduce goes round the ring twice, and a "
-        "number has two bytes: is one of the two counted once?",
-        "rows: twice-as-much": "That is twice as much. Does a number have four bytes here, or a "
-        "term of a product one operation?",
-        "width: twice-as-much": "That is twice as much. Does a number have four bytes here, or a "
-        "term of a product one operation, or is one of the two products left out?",
-        "one-product": "Only one product is counted.",
-        "two-products": "Two products are counted, and there are three: forward, the gradient of "
-        "the weights, and the gradient of the input.",
-        "four-products": "Four products are counted, and there are three: forward, the gradient of "
-        "the weights, and the gradient of the input.",
+        "all-rows": "This is the batch of all n devices together. Expected: the rows on each of "
+        "them.",
+        "reduced-once": "This is half as much. An all-reduce goes round the ring twice, and a "
+        "number has two bytes. Does one of these two count once here?",
+        "rows: twice-as-much": "This is twice as much. Does a number have four bytes here, or a "
+        "term of a matmul one operation?",
+        "width: twice-as-much": "This is twice as much. Does a number have four bytes here, or a "
+        "term of a matmul one operation, or is one of the two matmuls left out?",
+        "one-product": "This counts only one matmul.",
+        "two-products": "This counts two matmuls. There are three: the forward pass, the gradient "
+        "of the weights, and the gradient of the input.",
+        "four-products": "This counts four matmuls. There are three: the forward pass, the "
+        "gradient of the weights, and the gradient of the input.",
         "n-left-out": "A ring of n devices sends (n - 1)/n of the buffer each time round.",
-        "upside-down": "That is upside down: one divided by what is asked for.",
+        "upside-down": "This is upside down: one divided by the right number.",
         "machine-upside-down": "Are flops and link exchanged here? The faster a device computes, "
-        "the more it needs to compute; the faster its link, the less.",
-        "another-machine": "That is right for another machine. Which one does this row name?",
-        "width-of-a-device": "That is the width of one device's part. Expected all of F.",
-        "four-devices": "That is right for four devices. Expected it for eight.",
-        "bits-for-bytes": "Is the link counted in bits here? MACHINES has bytes a second.",
+        "the more work it needs to be busy for as long as it sends; the faster its link, the less.",
+        "another-machine": "This would be right for another machine. Which one does this row name?",
+        "width-of-a-device": "This is the width of one device's part. Expected: all of F.",
+        "four-devices": "This would be right for four devices. Expected: the number for eight.",
+        "bits-for-bytes": "Is the link in bits here? MACHINES has bytes per second.",
     },
 )
 
 
-# 4.6: gather the weights, or add up partial results
+# 4.6: gather the weights, or add up partial sums
 
 
 Ways = Callable[..., tuple[float, float]]
 
 
 def _gathering(b: int, d: int, f: int, n: int, flops: float, link: float) -> tuple[float, float]:
-    """The seconds that it takes to compute, and to communicate, if the weights are gathered."""
+    """Return the seconds of computing and of communicating if the weights are gathered."""
     return 2 * b * d * f / flops, _sent("all-gather", n, BFLOAT16 * d * f) / link
 
 
 def _adding_up(b: int, d: int, f: int, n: int, flops: float, link: float) -> tuple[float, float]:
-    """The same, if partial results are added up."""
+    """Return the seconds of computing and of communicating if partial sums are added up."""
     return 2 * b * d * f / n / flops, _sent("all-reduce", n, BFLOAT16 * b * f) / link
 
 
@@ -1217,7 +1229,7 @@ def _faster(
 
 
 def _times(computing: float, communicating: float, way: Ways) -> Ways:
-    """A way whose two times are each so many times as long."""
+    """Return `way` with its two times multiplied by these factors."""
 
     def other(*case: Any) -> tuple[float, float]:
         one, two = way(*case)
@@ -1289,18 +1301,18 @@ CHOICES: Final[dict[str, Callable[..., str]]] = {
     "bytes-alone-exchanged": _fewer_bytes_exchanged,
     "at-the-same-time": partial(_faster, time=max),
 }
-"""What one who makes a mistake takes for faster."""
+"""The answer that each mistake leads to."""
 
 
 TOLD_APART: Final = 3
-"""How many cases tell each mistake from what is right, and from every other mistake, at least."""
+"""The least number of cases that distinguish a mistake from the right answer and from others."""
 
 ANY_CASES: Final = 24
-"""How many cases come besides. With these, a rule of another kind does not pass for a mistake."""
+"""The number of further cases, so that an unrelated rule does not match a mistake by chance."""
 
 
 def _draw_choices(rng: np.random.Generator) -> list[tuple[Any, ...]]:
-    """Cases that tell every mistake from what is right, and from every other mistake."""
+    """Sample cases that distinguish every mistake from the right answer and from the others."""
     judges = [_faster, *CHOICES.values()]
     alike = dict.fromkeys(combinations(range(len(judges)), 2), TOLD_APART)
     chosen = list(_choices(rng, ANY_CASES))
@@ -1319,7 +1331,7 @@ def _draw_choices(rng: np.random.Generator) -> list[tuple[Any, ...]]:
 
 
 def _choices(rng: np.random.Generator, count: int) -> Iterator[tuple[Any, ...]]:
-    """Sizes on machines, in which neither way is faster by a hair."""
+    """Sample sizes and machines for which one way is faster by at least 3 per cent."""
     machines = list(MACHINES.values())
     for _ in range(count):
         b, d, f = (int(2 ** rng.uniform(7, 16)) for _ in range(3))
@@ -1334,12 +1346,12 @@ def _choices(rng: np.random.Generator, count: int) -> Iterator[tuple[Any, ...]]:
 CROSSOVER: Final = Exercise(
     id="4.6",
     title="Move the weights, or the results?",
-    afterwards="FSDP is the first way, tensor parallelism the second. Where batches are large, as "
-    "in training, it pays to move weights; where they are small, as in serving, to move results.",
+    afterwards="FSDP is the first way, tensor parallelism the second. With large batches, as in "
+    "training, it pays to move weights; with small ones, as in serving, to move results.",
     requirements=(
         Returns(
             "same_bytes",
-            "same_bytes(d, f, n) must return the rows at which both ways send the same.",
+            "same_bytes(d, f, n) must return the rows at which both ways send equally many bytes.",
             lambda rng: [
                 (int(2 * rng.integers(8, 4096) + 1), int(2 * rng.integers(8, 4096)), n)
                 for n in (2, 4, 8, 16)
@@ -1367,46 +1379,46 @@ CROSSOVER: Final = Exercise(
     ),
     hints=(
         "What does each way send? Gathering: all of the weights, d × f. Adding up: the result, "
-        "rows × f, and an all-reduce goes round twice. Two bytes a number.",
-        "What does each way compute? Who has gathered the weights does the whole product on each "
-        "device. Who adds up does one n-th of it.",
+        "rows × f, and an all-reduce goes round the ring twice. A number has two bytes.",
+        "What does each way compute? A device that has gathered the weights does the complete "
+        "matmul. A device that adds up partial sums does one n-th of it.",
         "For each way: operations / flops + bytes sent / link. The smaller sum is faster.",
     ),
     diagnoses={
         "reduced-once": "An all-reduce goes round the ring twice, so it sends twice as much as an "
-        "all-gather of as large a buffer.",
-        "rounded-down": "Half of an odd number is not a whole one. Leave it as it is.",
+        "all-gather with a buffer of the same size.",
+        "rounded-down": "Half of an odd number is not a whole number. Do not round it.",
         "twice-as-long": "Sending takes twice as long here, or computing half as long. Does a "
-        "number have two bytes, and a term of a product two operations?",
+        "number have two bytes, and a term of a matmul two operations?",
         "half-as-long": "Sending takes half as long here, or computing twice as long. Does a "
         "number have two bytes?",
-        "bytes-alone-exchanged": "That goes by the bytes alone, and is the way that sends more of "
-        "them.",
+        "bytes-alone-exchanged": "This goes by the bytes alone, and names the way that sends more "
+        "of them.",
         "n-left-out": "A ring of n devices sends (n - 1)/n of the buffer each time round.",
-        "work-exchanged": "Who gathers the weights does the whole product on every device, and who "
-        "adds up one n-th of it: here it is the other way round.",
-        "input-for-result": "Is it the input, rows × d, that is added up? It is the result: rows "
-        "× f.",
-        "n-in-one": "Both ways send (n - 1)/n of something, so that n cancels.",
-        "n-in-the-other": "Both ways send (n - 1)/n of something, so that n cancels.",
-        "block-of-weights": "A device's block of the weights is what it has. What goes round is "
-        "all of them, d × f.",
-        "block-sent-once": "Each device sends just its own block of the weights here, once. In a "
-        "ring it passes on those of the others too: n - 1 blocks in all.",
+        "work-exchanged": "A device that gathers the weights does the complete matmul, and one "
+        "that adds up does one n-th of it. Here it is the other way round.",
+        "input-for-result": "Does this add up the input, rows × d? What is added up is the "
+        "result, rows × f.",
+        "n-in-one": "Both ways send (n - 1)/n of something, so n cancels.",
+        "n-in-the-other": "Both ways send (n - 1)/n of something, so n cancels.",
+        "block-of-weights": "This is a device's block of the weights, which is what it has. What "
+        "goes round the ring is all of them, d × f.",
+        "block-sent-once": "Each device sends only its own block of the weights here, once. In a "
+        "ring it also passes on those of the others: n - 1 blocks in all.",
         "upside-down": "Is it upside down? Set 2 · rows · f equal to d · f.",
-        "times-n": "That is n times as much. Both ways send (n - 1)/n of a whole buffer: is the "
-        "result, rows × f, taken to be divided by n?",
-        "bytes-alone-reduced-once": "That goes by the bytes alone, and counts those of an "
-        "all-reduce once. It goes round the ring twice; and who gathers the weights does the whole "
-        "product on every device, where who adds up does one n-th of it.",
-        "bytes-alone": "That goes by the bytes alone, or counts as much computing for both ways. "
-        "Who gathers the weights does the whole "
-        "product on every device, and who adds up does one n-th of it.",
-        "at-the-same-time": "That is so if computing and communicating happen at the same time. "
-        "Here they happen one after the other, so add them.",
-        "exchanged": "That is the slower of the two, every time.",
-        "always-gather": "That is 'gather' every time.",
-        "always-add-up": "That is 'add up' every time.",
+        "times-n": "This is n times as much. Both ways send (n - 1)/n of a whole buffer. Is the "
+        "result, rows × f, divided by n here?",
+        "bytes-alone-reduced-once": "This goes by the bytes alone, and counts those of an "
+        "all-reduce once. It goes round the ring twice; and a device that gathers the weights "
+        "does the complete matmul, while one that adds up does one n-th of it.",
+        "bytes-alone": "This goes by the bytes alone, or counts the same arithmetic for both "
+        "ways. A device that gathers the weights does the complete matmul, and one that adds up "
+        "does one n-th of it.",
+        "at-the-same-time": "This would be so if computing and communicating happened at the same "
+        "time. Here they happen one after the other, so add the two times.",
+        "exchanged": "This is the slower way, in every case.",
+        "always-gather": "This is 'gather' in every case.",
+        "always-add-up": "This is 'add up' in every case.",
     },
 )
 
@@ -1415,7 +1427,7 @@ CROSSOVER: Final = Exercise(
 
 
 def step(x: Any, w_in: Any, w_out: Any) -> Any:
-    """One training step of a block of two layers: what becomes of its weights."""
+    """Return the weights of a block of two layers after one training step."""
 
     def loss(w_in: Any, w_out: Any) -> Any:
         y = jax.nn.relu(x @ w_in) @ w_out
@@ -1432,7 +1444,7 @@ FASTEST: Final = {
     65_536: {},
     524_288: {},
 }
-"""For each batch, the machines on which another layout is fastest than on the others."""
+"""For each batch, the machines on which the fastest layout is not that of `USUALLY`."""
 
 USUALLY: Final = {1_024: "tensor", 65_536: "both", 524_288: "data"}
 
@@ -1440,7 +1452,7 @@ LAYOUTS: Final = ("copies", "data", "tensor", "both")
 
 
 def fastest(machine: str, batch: int) -> str:
-    """The layout that is fastest for a batch on a machine."""
+    """Return the fastest layout for a batch on a machine."""
     return FASTEST[batch].get(machine, USUALLY[batch])
 
 
@@ -1462,13 +1474,13 @@ def _mistakes(machine: str, batch: int) -> dict[str, Any]:
 def times_of(
     batch: int, grid: tuple[int, int], flops: float, link: float
 ) -> dict[str, tuple[float, float]]:
-    """The seconds of computing and of communicating that `step` takes, for each layout.
+    """Return the seconds of computing and of communicating of `step`, for each layout.
 
     Args:
-        batch: the rows of the whole batch.
-        grid: how many devices there are along x and along y.
-        flops: a device's operations a second.
-        link: the bytes that it sends in a second.
+        batch: the number of rows of the whole batch.
+        grid: the number of devices along x and along y.
+        flops: the operations per second of one device.
+        link: the bytes per second that one device sends.
     """
     along_x, along_y = grid
     n, work = along_x * along_y, 10 * batch * 4_096 * 16_384 / flops
@@ -1487,7 +1499,7 @@ def times_of(
 
 
 def _at_the_same_time(machine: str, batch: int) -> AnyOf:
-    """The layouts that would be fastest if computing and communicating went on together."""
+    """Return the layouts that are fastest if a device computes while it sends."""
     chip = MACHINES[machine]
     times = times_of(batch, (4, 2), chip.flops, chip.link)
     took = {name: max(each) for name, each in times.items()}
@@ -1495,7 +1507,7 @@ def _at_the_same_time(machine: str, batch: int) -> AnyOf:
 
 
 def cell_of(machine: str, batch: int) -> str:
-    """A cell of the tables, such as `TPU v5e, 1,024 rows`."""
+    """Name a cell of the tables, such as `TPU v5e, 1,024 rows`."""
     return f"{machine}, {batch:,} rows"
 
 
@@ -1508,16 +1520,16 @@ ALL_AT_ONCE: Final = {
 }
 
 POD: Final = (32, 8)
-"""The mesh of 256 devices, of which nobody has any."""
+"""The shape of the mesh of 256 devices."""
 
 MADE_UP: Final = {"fast links": (200e12, 100e9), "slow links": (800e12, 10e9)}
-"""Machines that do not exist: their operations a second, and the bytes that they send in one."""
+"""Operations and bytes per second of one device, on machines that do not exist."""
 
 POD_BATCHES: Final = (1_024, 12_288, 524_288)
 
 
 def fastest_on(machine: str, batch: int, grid: tuple[int, int] = POD) -> str:
-    """The layout that is fastest for a batch on a machine that is made up."""
+    """Return the fastest layout for a batch on a machine that does not exist."""
     took = {name: sum(each) for name, each in times_of(batch, grid, *MADE_UP[machine]).items()}
     return min(took, key=took.__getitem__)
 
@@ -1537,8 +1549,8 @@ def _mistakes_on(machine: str, batch: int) -> dict[str, Any]:
 STRATEGIES: Final = Exercise(
     id="4.7",
     title="Four layouts, three batches, four machines",
-    afterwards="Which layout is fastest changed with the batch on every machine, and with the "
-    "machine only where work could be had in exchange for bytes.",
+    afterwards="The fastest layout changed with the batch on every machine, and with the machine "
+    "only where more work could save bytes.",
     requirements=(
         *(
             Predicts(
@@ -1568,37 +1580,38 @@ STRATEGIES: Final = Exercise(
     ),
     weights={"on_256": 2},
     hints=(
-        "For a guess: what does each layout send, the gradients of the weights or the activations? "
-        "Which of the two grows with the number of rows? And who does work that others do, too?",
-        "For the four machines, seconds(name, rows, machine) is there to be asked: the smallest of "
-        "four, twelve times. For 256 devices, write down what each layout computes, and what it "
-        "adds up by all-reduces: how large is the buffer, and among how many devices?",
-        "data adds up the gradients of all weights over all devices, tensor the whole batch, rows "
-        "× 4,096. both does the two at once: a buffer of an eighth of the weights along x, and one "
-        "of a 32nd of the batch along y.",
+        "For a prediction: what does each layout send, the gradients of the weights or the "
+        "activations? Which of the two grows with the number of rows? And which layout repeats "
+        "work?",
+        "For the four machines, ask seconds(name, rows, machine): the smallest of four, twelve "
+        "times. For 256 devices, write down what each layout computes, and what its all-reduces "
+        "add up: how large is the buffer, and over how many devices?",
+        "data adds up the gradients of all weights over all devices, and tensor the whole batch, "
+        "rows × 4,096. both does both: a buffer of an eighth of the weights along x, and one of a "
+        "32nd of the batch along y.",
     ),
     diagnoses={
-        "weights-are-heavy": "With 1,024 rows, the activations are small beside the weights. "
-        "This layout adds up the gradients of the weights.",
-        "copies-cost-work": "Copies send nothing, and every device does all of the work, as many "
-        "times its share as there are devices. Is that not slower here?",
-        "work-is-cheap": "On so slow a network, the 15 MB that tensor parallelism sends take "
-        "longer than doing all of the work on each device.",
+        "weights-are-heavy": "With 1,024 rows, the activations are small compared with the "
+        "weights. This layout adds up the gradients of the weights.",
+        "copies-cost-work": "copies sends nothing, but every device does all of the work, and not "
+        "its share of it. Is that not slower here?",
+        "work-is-cheap": "On this slow network, the 15 MB that tensor parallelism sends take "
+        "longer than all of the work on each device.",
         "one-axis-alone": "With 65,536 rows, both the activations and the weights are large. One "
         "layout sends less of each.",
-        "activations-are-heavy": "With 524,288 rows, the activations are the most there is. Which "
-        "layout never sends any, and still shares the work?",
-        "at-the-same-time": "Every cell of yours is what it would be if computing and "
-        "communicating went on at the same time, where only the longer of the two counts. Here "
-        "they come one after the other, so the two times are added.",
-        "as-on-eight": "That would be the fastest on eight devices, 4 × 2. On 32 × 8, what does "
+        "activations-are-heavy": "With 524,288 rows, the activations are by far the largest. "
+        "Which layout never sends any, and still shares the work?",
+        "at-the-same-time": "Every one of your cells would be right if computing and "
+        "communicating happened at the same time, where only the longer of the two counts. Here "
+        "they happen one after the other, so add the two times.",
+        "as-on-eight": "This would be the fastest on eight devices, 4 × 2. On 32 × 8, what does "
         "each device compute, and how large are the buffers that it adds up?",
         "activations-travel": "tensor adds up the whole batch, rows × 4,096, over all devices. "
         "Which layout adds up only a part of it?",
-        "weights-travel": "That adds up gradients as large as the weights, or a part of them. Is "
+        "weights-travel": "This adds up the gradients of the weights, or of a part of them. Is "
         "there a layout that sends less, with so many rows and so many devices?",
         "work-is-cheap-on-slow-links": "With links as slow as these, adding up the batch takes "
-        "longer than doing all of the work on each device: an all-reduce sends it nearly twice.",
+        "longer than all of the work on each device: an all-reduce sends nearly twice the batch.",
     },
 )
 
@@ -1607,25 +1620,25 @@ SHAPES: Final = ((16_384, 4_096), (4_096, 16_384), (16_384, 4_096))
 CAP: Final = 100 * MIB
 
 FRONTIER: Final = (
-    # Bytes held on each device and microseconds: the best of each, over all layouts within the
-    # cap on a mesh of 2 × 2 × 2, and the 729 on a mesh of 4 × 2.
+    # Bytes held on each device, and the least microseconds for them, over all layouts within the
+    # cap on a 2 × 2 × 2 mesh and the 729 layouts on a 4 × 2 mesh.
     (50_331_648, 22_865), (67_108_864, 20_180), (83_886_080, 18_838), (100_663_296, 14_812),
 )  # fmt: skip
 
 SHOWN: Final = Timed(
     "everything in rows", {"computing": 1_390, "all-gather": 18_790, "all-reduce": 37_581}
 )
-"""The layout that the notebook shows, which earns nothing."""
+"""The layout that the notebook shows. It earns nothing."""
 
 ENOUGH: Final = 17_500
-"""The microseconds that earn everything. The best that is known needs a reduce-scatter, and only
-for some specs does the compiler find it; this is what can be had without."""
+"""The microseconds that earn everything. The best known layout needs a reduce-scatter, which the
+compiler finds for some specs only; this is the best without one."""
 
 DECISION: Final = Exercise(
     id="4.8",
     title="A step within a budget",
-    afterwards="Compilers can search too: systems such as Alpa and Automap look for layouts with a "
-    "model of cost like this one.",
+    afterwards="Compilers can search, too: systems such as Alpa and Automap look for layouts with "
+    "a cost model like this one.",
     requirements=(
         RunsFast(
             "layout",
@@ -1641,20 +1654,21 @@ DECISION: Final = Exercise(
         ),
     ),
     hints=(
-        "Each of the three arrays takes 128 MiB in bfloat16. A copy is beyond the budget; a half "
-        "and two eighths are within it.",
-        "On this network, sending is what takes time. step_report lists what is sent, line by "
-        "line: which array is gathered, and which result is added up?",
-        "The rows of x sharded over the short axis are a good start. Weights can be sharded over "
-        "both axes in two dimensions, P('x', 'y') or P('y', 'x'), or in one, P(('x', 'y')) or "
-        "P(None, ('x', 'y')). Try them in turn.",
+        "Each of the three arrays has 128 MiB in bfloat16. A replicated one exceeds the budget; a "
+        "half and two eighths are within it.",
+        "On this network, sending takes most of the time. step_report lists what is sent, row by "
+        "row: which array is gathered, and which partial sums are added up?",
+        "Rows of x sharded over the short axis are a good start. Weights can be sharded over both "
+        "axes in two dimensions, P('x', 'y') or P('y', 'x'), or in one, P(('x', 'y')) or P(None, "
+        "('x', 'y')). Try them in turn.",
     ),
     diagnoses={
-        "over-the-cap": "Of each array, a copy is 128 MiB, a half 64, a quarter 32, an eighth 16.",
+        "over-the-cap": "A replicated array has 128 MiB, a half of one 64, a quarter 32, and an "
+        "eighth 16.",
         "waits-for-data": "Which of the three shardings causes it? step_report(layout, 16_384, "
-        "'H100 100G Ethernet') has each collective in a line of its own.",
-        "devices-unused": "All eight devices have to take part.",
-        "one-device": "All eight devices have to take part.",
+        "'H100 100G Ethernet') has a row for each collective.",
+        "devices-unused": "All eight devices must take part.",
+        "one-device": "All eight devices must take part.",
     },
 )
 
