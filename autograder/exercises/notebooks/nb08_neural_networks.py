@@ -1,8 +1,8 @@
-"""Notebook 08: neural networks, cut in every way that is in use.
+"""Notebook 08: data, tensor, sequence and pipeline parallelism, and FSDP.
 
-A note for maintainers: the budgets of 8.1 to 8.3 are what XLA's CPU compiler makes of the layouts,
-on JAX 0.8.2 and 0.10.2; 8.4 to 8.8 are written by hand, and what they move is what they ask for.
-The memory of 8.4 is the compiler's: `tests/test_moving.py` says when it does better.
+The budgets of 8.1 to 8.3 are what XLA's CPU compiler needs for these layouts, on JAX 0.8.2 and
+0.10.2. In 8.4 to 8.8 the collectives are explicit, so the budgets follow from the exercise. The
+memory limit of 8.4 depends on the compiler; `tests/test_moving.py` fails when it does better.
 """
 
 from collections.abc import Callable, Mapping, Sequence
@@ -38,7 +38,7 @@ def _argument(shape: tuple[int, ...], axis: str, n: int, *spec: str | None, **mo
 
 
 def gradients(W1: Any, b1: Any, W2: Any, b2: Any, X: Any, Y: Any) -> Any:  # noqa: N803
-    """The gradients of a small network's mean squared error, by its parameters."""
+    """Return the gradients of a small network's mean squared error, one for each parameter."""
 
     def loss(W1: Any, b1: Any, W2: Any, b2: Any) -> Any:  # noqa: N803
         return jnp.mean((jnp.tanh(X @ W1 + b1) @ W2 + b2 - Y) ** 2)
@@ -46,72 +46,74 @@ def gradients(W1: Any, b1: Any, W2: Any, b2: Any, X: Any, Y: Any) -> Any:  # noq
     return jax.grad(loss, argnums=(0, 1, 2, 3))(W1, b1, W2, b2)
 
 
-def _network(batch: int, hidden: int) -> tuple[tuple[int, ...], ...]:
-    """The shapes of the arguments of `gradients`."""
+def _network_shapes(batch: int, hidden: int) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes of the arguments of `gradients`."""
     return ((WIDTH, hidden), (hidden,), (hidden, 8), (8,), (batch, WIDTH), (batch, 8))
 
 
-def _parameters(hidden: int) -> int:
-    """The bytes of a network's parameters."""
+def _parameter_bytes(hidden: int) -> int:
+    """Return the number of bytes of a network's parameters."""
     return 4 * ((WIDTH + 1) * hidden + (hidden + 1) * 8)
 
 
 NETWORKS: Final = ((64, 32), (128, 16))
-"""The examples in a batch, and the hidden units."""
+"""Pairs of (examples in a batch, hidden units)."""
 
 DATA_PARALLEL: Final = Exercise(
     id="8.1",
-    title="Cut the batch",
-    afterwards="The compiler added the all-reduce of the gradients for you. With enough work on "
-    "each device, most of its time hides behind the backward pass.",
+    title="Shard the batch",
+    afterwards="The compiler inserted the all-reduce of the gradients. With enough work on each "
+    "device, most of its time overlaps with the backward pass.",
     requirements=(
         RunsWithinBudgets(
             "data_parallel",
-            "shardings (of W1, of b1, of W2, of b2, of X, of Y) for which each device holds, and "
-            "works on, its own examples, and all that moves is the gradients, once",
+            "shardings (of W1, of b1, of W2, of b2, of X, of Y) with which each device holds and "
+            "processes its own examples, and only the gradients are communicated, once",
             gradients,
-            tuple(_network(*sizes) for sizes in NETWORKS),
-            tuple((Budget("all-reduce", bytes=_parameters(h)),) for _, h in NETWORKS),
-            caps=tuple(_parameters(h) + 4 * b * (WIDTH + 8) // 8 for b, h in NETWORKS),
+            tuple(_network_shapes(*sizes) for sizes in NETWORKS),
+            tuple((Budget("all-reduce", bytes=_parameter_bytes(h)),) for _, h in NETWORKS),
+            caps=tuple(_parameter_bytes(h) + 4 * b * (WIDTH + 8) // 8 for b, h in NETWORKS),
             blocks=((1, 1), (1,), (1, 1), (1,), (8, 1), (8, 1)),
         ),
     ),
     hints=(
-        "Each example can be worked on without the others: forward, and back.",
-        "So X and Y are cut in dimension 0, the examples. What does every example "
-        "need? All parameters.",
-        "Parameters have on(data): a copy for everybody. X and Y have on(data, 'data').",
+        "Each example can be processed without the others, in the forward pass and in the "
+        "backward pass.",
+        "So shard X and Y over dimension 0, the examples. What does every example need? All "
+        "parameters.",
+        "Parameters have on(data), so they are replicated. X and Y have on(data, 'data').",
     ),
     diagnoses={
-        "over-the-cap": "There is room for all parameters, and for an eighth of X and of Y. Are "
-        "those two, the last of the six, cut into eight?",
-        "all-gather": "Nothing has to be collected where every device has all parameters, whole "
-        "examples, and the answers that go with them. Which of these does a device lack?",
-        "too-many-bytes": "All that has to be added up is the gradients. Are the features cut, and "
-        "not the examples?",
-        "number-of-shardings": "One for each of the four parameters, then those of X and of Y.",
+        "over-the-cap": "Each device has memory for all parameters, and for an eighth of X and of "
+        "Y. Are these two, the last of the six, in eight shards?",
+        "all-gather": "A device that has all parameters, and complete examples with their "
+        "answers, needs nothing from the others. Which of these does a device lack?",
+        "too-many-bytes": "Only the gradients have to be added up. Are the features sharded "
+        "instead of the examples?",
+        "number-of-shardings": "Expected: one sharding for each of the four parameters, then "
+        "those of X and of Y.",
     },
 )
 
 
 def pair(X: Any, W1: Any, W2: Any) -> Any:  # noqa: N803
-    """Two layers without biases, as transformers have many of."""
+    """Apply two layers without biases, as every transformer has them."""
     return jnp.maximum(X @ W1, 0) @ W2
 
 
 BLOCKS: Final = ((16, 64), (32, 128))
-"""The examples, and the hidden units."""
+"""Pairs of (examples, hidden units)."""
 
 TENSOR_PARALLEL: Final = Exercise(
     id="8.2",
     title="Columns, then rows",
-    afterwards="This is the layer of Megatron-LM: columns first, then rows, and one all-reduce for "
-    "both. Attention is cut in the same way, by heads.",
+    afterwards="This is the layer of Megatron-LM: columns first, then rows, and one all-reduce "
+    "for both. Attention is sharded in the same way, over its heads.",
     requirements=(
         RunsWithinBudgets(
             "tensor_parallel",
-            "shardings (of X, of W1, of W2) that leave an eighth of the weights on each device, "
-            "and for which the two layers cost one all-reduce of their result",
+            "shardings (of X, of W1, of W2) with which each device holds an eighth of the weights, "
+            "and the two layers cost one all-reduce of their result",
             pair,
             tuple(((b, WIDTH), (WIDTH, h), (h, WIDTH)) for b, h in BLOCKS),
             tuple((Budget("all-reduce", bytes=4 * b * WIDTH),) for b, _ in BLOCKS),
@@ -120,32 +122,32 @@ TENSOR_PARALLEL: Final = Exercise(
         ),
     ),
     hints=(
-        "Between the layers stands a function of each number alone. It is free where whole sums "
-        "stand, and wrong on parts of sums.",
-        "So the first product must need no adding up. If W1 is cut into columns, which hidden "
-        "units does a device have? Which rows of W2 go with them?",
-        "W1 into columns, W2 into rows, X whole.",
+        "relu is applied between the two matmuls, to each element by itself. It is free on "
+        "complete sums, and wrong on partial sums.",
+        "So the first matmul must not give partial sums. If W1 is sharded over its columns, which "
+        "hidden units does a device have? Which rows of W2 belong to these?",
+        "W1 sharded over its columns, W2 over its rows, and X replicated.",
     ),
     diagnoses={
-        "all-gather": "Three questions: does every device have all of X? Does its part of W1 give "
-        "whole sums, which relu needs? And does its part of W2 need just the hidden units that it "
-        "has made?",
-        "all-to-all": "Something is laid out anew on the way. relu needs whole sums: does a "
-        "device's part of W1 give whole sums, or parts of them?",
-        "reduce-scatter": "Parts of sums are added up, and the sums are cut. Is X cut, or "
-        "does a device's part of W1 give only parts of sums, where relu needs whole ones?",
-        "collective-permute": "Blocks move from device to device. A device needs the rows of W2 "
-        "that go with its own columns of W1: are both sharded over the same axes, in the same "
+        "all-gather": "Three questions: does every device have all of X? Does its shard of W1 "
+        "give complete sums, which relu needs? And does its shard of W2 need only the hidden "
+        "units that the device computed?",
+        "all-to-all": "An array changes its layout on the way. relu needs complete sums: does a "
+        "device's shard of W1 give these, or partial sums?",
+        "reduce-scatter": "Partial sums are added up, and the sums are sharded. Is X sharded, or "
+        "does a device's shard of W1 give only partial sums, while relu needs complete ones?",
+        "collective-permute": "Shards move from device to device. A device needs the rows of W2 "
+        "that belong to its own columns of W1: are both sharded over the same axes, in the same "
         "order?",
-        "over-the-cap": "There is room for all of X, and for an eighth of W1 and of W2.",
-        "fails": "On an Explicit mesh, a program has to say where its sums go, and pair does not: "
-        "is your mesh Auto?",
+        "over-the-cap": "Each device has memory for all of X, and for an eighth of W1 and of W2.",
+        "fails": "On an Explicit mesh a program must say where its sums go, and pair does not. Is "
+        "your mesh Auto?",
     },
 )
 
 
 def predict(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:  # noqa: N803
-    """Three layers."""
+    """Apply three layers."""
     h = jnp.maximum(X @ W1 + b1, 0)
     h = jnp.maximum(h @ W2 + b2, 0)
     return h @ W3 + b3
@@ -194,30 +196,30 @@ def _biases_after_relu(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: 
 
 
 THREE: Final = ((32, 32), (64, 16))
-"""The examples, and the hidden units of both layers."""
+"""Pairs of (examples, hidden units of both layers)."""
 
 
-def _three(batch: int, hidden: int) -> tuple[tuple[int, ...], ...]:
+def _three_shapes(batch: int, hidden: int) -> tuple[tuple[int, ...], ...]:
     return ((batch, WIDTH), (WIDTH, hidden), (hidden,), (hidden, hidden), (hidden,), (hidden, 8),
             (8,))  # fmt: skip
 
 
-def _room(batch: int, hidden: int) -> int:
-    """What a device holds: its examples, the first layer, its half of the others."""
+def _held_bytes(batch: int, hidden: int) -> int:
+    """Return the bytes of a device's examples, the first layer and half of the others."""
     return 4 * (
         batch * WIDTH // 4 + (WIDTH + 1) * hidden + (hidden + 1) * hidden // 2 + hidden * 4 + 8
     )
 
 
-def _explicit(batch: int, hidden: int, rows: int, columns: int) -> tuple[Argument, ...]:
-    """The arguments of `predict`, laid out as 8.3 wants them."""
+def _explicit_arguments(batch: int, hidden: int, rows: int, columns: int) -> tuple[Argument, ...]:
+    """Return the arguments of `predict` in the layout that 8.3 expects."""
     specs: tuple[tuple[str | None, ...], ...] = (
         ("data", None), (), (), (None, "model"), ("model",), ("model", None), (),
     )  # fmt: skip
     axes = (("data", rows), ("model", columns))
     return tuple(
         Argument(shape, axes, spec)
-        for shape, spec in zip(_three(batch, hidden), specs, strict=True)
+        for shape, spec in zip(_three_shapes(batch, hidden), specs, strict=True)
     )
 
 
@@ -226,28 +228,28 @@ MESHES: Final = ((4, 2), (2, 4))
 BOTH: Final = Exercise(
     id="8.3",
     title="Both at once, in both modes",
-    afterwards="The axis that communicates most, which is the model's, belongs where links are "
+    afterwards="Put the axis that communicates most, which is the model's, where the links are "
     "fastest: inside one machine. The axis of the batch can span machines.",
     about=(RunsWithinBudgets, CommunicatesAtMost),
     requirements=(
         RunsWithinBudgets(
             "both_ways",
-            "shardings (of X, W1, b1, W2, b2, W3, b3) on a mesh of 4 × 2 for which the examples "
-            "are cut into four, the second and third layer into two, and predict costs one "
-            "all-reduce of what a device predicts",
+            "shardings (of X, W1, b1, W2, b2, W3, b3) on a mesh of 4 × 2 with which the examples "
+            "are in four shards, the second and third layer in two, and three_layers costs one "
+            "all-reduce of a device's own predictions",
             predict,
-            tuple(_three(*sizes) for sizes in THREE),
+            tuple(_three_shapes(*sizes) for sizes in THREE),
             tuple((Budget("all-reduce", bytes=4 * b * 8 // 4),) for b, _ in THREE),
             "0,1\n2,3\n4,5\n6,7",
-            tuple(_room(*sizes) for sizes in THREE),
+            tuple(_held_bytes(*sizes) for sizes in THREE),
             {"bias-whole": ((4, 1), (1, 1), (1,), (1, 2), (1,), (2, 1), (1,))},
             ((4, 1), (1, 1), (1,), (1, 2), (2,), (2, 1), (1,)),
         ),
         Computes(
             "predict_explicit",
-            "predict_explicit must compute what three_layers does, with Explicit axes.",
+            "predict_explicit must compute what three_layers computes, with Explicit axes.",
             _predicted,
-            tuple(_explicit(*s, *mesh) for s, mesh in zip(THREE, MESHES, strict=True)),
+            tuple(_explicit_arguments(*s, *mesh) for s, mesh in zip(THREE, MESHES, strict=True)),
             {
                 "relu-last": lambda *given: np.maximum(_predicted(*given), 0),
                 "no-biases": _no_biases,
@@ -273,54 +275,55 @@ BOTH: Final = Exercise(
         ),
     ),
     hints=(
-        "Layers two and three are the pair of 8.2, cut along model in place of all devices. X is "
-        "cut along data. All else is whole.",
-        "A bias goes with the result that it is added to: b2 with columns of W2. b3 is added to "
-        "whole sums.",
-        "With Explicit axes, all but the last product have one possible type. For the last, "
-        "jnp.dot(h, W3, out_sharding=P('data', None)) says where the sum is to go.",
+        "Layers two and three are the pair of 8.2, sharded over model instead of all devices. X "
+        "is sharded over data. Everything else is replicated.",
+        "A bias has the layout of the sums that it is added to: b2 that of W2's columns. b3 is "
+        "added to complete sums.",
+        "With Explicit axes, all matmuls but the last have one possible type. For the last, "
+        "jnp.dot(h, W3, out_sharding=P('data', None)) says where the sum should be.",
     ),
     diagnoses={
         "fails": "Are the shardings on a mesh with Explicit axes? three_layers does not say where "
-        "its last sum is to go, so both_ways needs a mesh with Auto axes, such as grid.",
-        "ambiguous": "As the arguments come, it is the last product whose contracted dimension is "
-        "cut along model on both sides.",
-        "over-the-cap": "There is room for a quarter of X, for half of W2, b2 and W3, and for all "
-        "of the rest. Are the last two layers cut so that they go together, as in 8.2?",
-        "bias-whole": "b2 is whole on every device, and there is room for half of it. W2 is cut "
-        "into columns, and a bias is cut with the columns that it is added to.",
-        "all-gather": "Nothing has to be collected here. Is something asked for whole that may "
-        "stay cut, or are two neighbours cut in ways that do not go together?",
-        "reduce-scatter": "Sums are cut that were to stay whole. Is the last bias cut along model, "
-        "does an out_sharding name model, or is a layer before cut so that it gives parts of sums?",
-        "too-many-bytes": "Are the examples sharded over data? Is the first layer whole, and are "
-        "the second and the third sharded over model in the way of 8.2?",
-        "replicated": "The examples are to stay where they are.",
-        "relu-last": "What stands after the last layer is not a relu: it follows the other two.",
+        "its last sum should be, so both_ways needs a mesh with Auto axes, such as grid.",
+        "ambiguous": "In the last matmul, the contracting dimension of both arguments is sharded "
+        "over model.",
+        "over-the-cap": "Each device has memory for a quarter of X, for half of W2, b2 and W3, "
+        "and for all of the rest. Do the shardings of the last two layers fit together, as in 8.2?",
+        "bias-whole": "b2 is replicated, and each device has memory for half of it. W2 is sharded "
+        "over its columns, and a bias has the layout of the columns that it is added to.",
+        "all-gather": "Nothing has to be gathered here. Do you request a replicated array that "
+        "may stay sharded, or do the shardings of two neighbouring arrays not fit together?",
+        "reduce-scatter": "Sums are sharded that should be replicated over model. Is the last "
+        "bias sharded over model, does an out_sharding name model, or does an earlier layer give "
+        "partial sums?",
+        "too-many-bytes": "Are the examples sharded over data? Is the first layer replicated, and "
+        "are the second and the third sharded over model as in 8.2?",
+        "replicated": "The result is replicated. The examples should stay sharded over data.",
+        "relu-last": "relu is applied after the last layer. It follows only the other two.",
         "no-biases": "The three biases are left out.",
         "no-last-bias": "The last bias is left out.",
         "a-bias-left-out": "A bias is left out, that of the first or of the second layer.",
-        "bias-after-relu": "A bias is added after relu, and belongs before it.",
-        "a-relu-left-out": "A relu is left out: there is one after the first layer and one after "
+        "bias-after-relu": "A bias is added after relu. Add it before.",
+        "a-relu-left-out": "A relu is left out. There is one after the first layer and one after "
         "the second.",
-        "values": "Is each bias added once, and relu taken twice, after the first and the second "
-        "layer?",
+        "values": "Is each bias added once, and relu applied twice, after the first and after the "
+        "second layer?",
     },
 )
 
 DEEP: Final = ((8, 8, 64, 2), (4, 6, 32, 3))
-"""The devices, the layers, how wide they are, and the examples of one device."""
+"""Tuples of (devices, layers, width of a layer, examples on one device)."""
 
 ROUNDS: Final = ((8, 64, 16, 2), (4, 48, 8, 3))
-"""The devices, the rounds, the features, and the examples of one device in one round."""
+"""Tuples of (devices, microbatches, features, examples of a microbatch on one device)."""
 
 
-def _devices(X: Any) -> np.float32:  # noqa: N803
-    """How many devices there are, by how many examples there are."""
+def _device_count(X: Any) -> np.float32:  # noqa: N803
+    """Return the number of devices, which follows from the number of examples."""
     return np.float32({n * own: n for n, *_, own in (*DEEP, *ROUNDS)}[X.shape[-2]])
 
 
-def _deep(n: int, layers: int, side: int, own: int) -> tuple[Argument, ...]:
+def _fsdp_arguments(n: int, layers: int, side: int, own: int) -> tuple[Argument, ...]:
     return (
         _argument((layers, side, side), "data", n, None, "data", None, scale=0.8 / side**0.5),
         _argument((own * n, side), "data", n, "data"),
@@ -329,13 +332,13 @@ def _deep(n: int, layers: int, side: int, own: int) -> tuple[Argument, ...]:
 
 
 def _deep_gradient(W: Any, X: Any, Y: Any, without_tanh: Sequence[int] = ()) -> Any:  # noqa: N803
-    """The gradient by W of the examples' mean of sum((f(X) - Y)²): f is tanh(h @ w) for each w.
+    """Return the gradient of the mean of sum((f(X) - Y)²) with respect to W.
 
     Args:
-        W: all layers.
-        X: the examples.
-        Y: what f is to make of them.
-        without_tanh: the layers without tanh, counted from the last, which is -1.
+        W: All layers; f applies tanh(h @ w) for each.
+        X: The examples, one in each row.
+        Y: The values that f(X) should have.
+        without_tanh: The layers without tanh, counted from the last, which is -1.
     """
     seen, tanh = [X], [i not in without_tanh for i in range(-len(W), 0)]
     for w, has_tanh in zip(W, tanh, strict=True):
@@ -351,19 +354,19 @@ def _deep_gradient(W: Any, X: Any, Y: Any, without_tanh: Sequence[int] = ()) -> 
 
 
 def _of_own_examples(W: Any, X: Any, Y: Any) -> Any:  # noqa: N803
-    """Give each device's rows of the gradient as its own examples alone would make them."""
+    """Return a gradient whose rows each come only from their device's own examples."""
     n = {n * own: n for n, *_, own in DEEP}[len(X)]
     grads = [_deep_gradient(W, *part) for part in zip(np.split(X, n), np.split(Y, n), strict=True)]
     return np.concatenate([np.split(g, n, axis=1)[i] for i, g in enumerate(grads)], axis=1)
 
 
 TIMES: Final = ("devices", "once", "share")
-"""Ways to combine the devices' rows: a sum where each device divides by its own number of examples,
-a sum where each divides by the number of all, and the mean of the latter."""
+"""Ways to combine the devices' rows: a sum if each device divides by its own number of examples,
+a sum if each divides by the number of all examples, and the mean of the latter."""
 
 
 def _of_blocks_mixed(W: Any, X: Any, Y: Any, times: str) -> Any:  # noqa: N803
-    """Give every device the sum or the mean of all devices' rows of the gradient."""
+    """Return a gradient in which every device has the sum or the mean of all devices' rows."""
     n = {n * own: n for n, *_, own in DEEP}[len(X)]
     gradient = _deep_gradient(W, X, Y)
     mixed = np.add.reduce(np.split(gradient, n, axis=1))
@@ -371,25 +374,25 @@ def _of_blocks_mixed(W: Any, X: Any, Y: Any, times: str) -> Any:  # noqa: N803
     return np.tile(np.float32(factor) * mixed, (1, n, 1))
 
 
-def _whole_layer(side: int) -> int:
-    """The bytes of one layer's weights."""
+def _layer_bytes(side: int) -> int:
+    """Return the number of bytes of one layer's weights."""
     return 4 * side * side
 
 
 FSDP: Final = Exercise(
     id="8.4",
-    title="Fetch, use, forget",
-    afterwards="This is FSDP, or stage 3 of ZeRO. Memory falls with the number of devices, and "
-    "each step moves half as much again as plain data parallelism.",
+    title="Gather, use, discard",
+    afterwards="This is FSDP, or stage 3 of ZeRO. The more devices there are, the less memory "
+    "each needs, and each step sends half as much again as plain data parallelism.",
     requirements=(
         Computes(
             "fsdp_gradient",
-            "fsdp_gradient(W, X, Y) must be the gradient by W of the mean, over all examples, of "
-            "sum((f(X) - Y)²).",
+            "fsdp_gradient(W, X, Y) must be the gradient of the mean over all examples of "
+            "sum((f(X) - Y)²) with respect to W.",
             _deep_gradient,
-            tuple(_deep(*sizes) for sizes in DEEP),
+            tuple(_fsdp_arguments(*sizes) for sizes in DEEP),
             {
-                "as-many-times": lambda W, X, Y: _devices(X) * _deep_gradient(W, X, Y),  # noqa: N803
+                "as-many-times": lambda W, X, Y: _device_count(X) * _deep_gradient(W, X, Y),  # noqa: N803
                 "sum-for-mean": lambda W, X, Y: np.float32(len(Y)) * _deep_gradient(W, X, Y),  # noqa: N803
                 "tanh-forgotten": lambda W, X, Y: _deep_gradient(W, X, Y, range(-len(W), 0)),  # noqa: N803
                 "no-last-tanh": lambda W, X, Y: _deep_gradient(W, X, Y, (-1,)),  # noqa: N803
@@ -412,71 +415,73 @@ FSDP: Final = Exercise(
             "fsdp_gradient",
             tuple(
                 (
-                    Budget("all-gather", ("data",), 2 * layers * _whole_layer(side)),
-                    Budget("reduce-scatter", ("data",), layers * _whole_layer(side)),
+                    Budget("all-gather", ("data",), 2 * layers * _layer_bytes(side)),
+                    Budget("reduce-scatter", ("data",), layers * _layer_bytes(side)),
                 )
                 for _, layers, side, _ in DEEP
             ),
         ),
         FitsIn(
             "fsdp_gradient",
-            (7 * _whole_layer(64), 8 * _whole_layer(32)),
-            gathers=tuple((layers, _whole_layer(side)) for _, layers, side, _ in DEEP),
+            (7 * _layer_bytes(64), 8 * _layer_bytes(32)),
+            gathers=tuple((layers, _layer_bytes(side)) for _, layers, side, _ in DEEP),
         ),
     ),
     about=(FitsIn,),
     hints=(
-        "In the body, w[i] has some rows of layer i. lax.all_gather(…, tiled=True) brings "
-        "the layer together where it is used: in the function that lax.scan runs for each layer.",
-        "jax.grad in the body, of the loss of the device's own examples, by its own part of W. "
-        "What goes back through an all-gather is a reduce-scatter: it adds up over the devices. "
-        "So divide by the number of all examples, not of one's own.",
-        "As it stands each layer's gathered weights are kept for the way back. jax.checkpoint, "
-        "around the function of a layer, has it forget them and fetch them once more.",
+        "In the body, w[i] has some rows of layer i. lax.all_gather(…, tiled=True) gives the "
+        "complete layer. Call it where the layer is used: in the function that lax.scan runs for "
+        "each layer.",
+        "Use jax.grad in the body, on the loss of the device's own examples, with respect to its "
+        "own shard of W. The backward pass of an all-gather is a reduce-scatter, which adds up "
+        "over the devices. So divide by the number of all examples, not by that of the device's "
+        "own.",
+        "Without more, each gathered layer is kept for the backward pass. jax.checkpoint around "
+        "the function of one layer discards it and gathers it again.",
     ),
     diagnoses={
-        "too-much-memory": "Each layer is asked for by itself, and once more on the way back. Is "
-        "jax.checkpoint around more than the function of one layer, or is there a Python loop in "
-        "place of lax.scan, whose layers the compiler puts together?",
-        "gathered-at-once": "A layer is to be gathered where it is used, in the function that "
-        "lax.scan runs for each. Is W gathered before the loop, or its gradient after it, or do "
-        "in_specs ask for all of W?",
-        "gathered-once": "So each layer's gathered weights are kept for the way back. With "
-        "jax.checkpoint around the function of one layer, the all_gather in it included, they are "
+        "too-much-memory": "Each layer is gathered by itself, and again in the backward pass. Is "
+        "jax.checkpoint around more than the function of one layer, or is there a Python loop "
+        "instead of lax.scan? The compiler merges the layers of a Python loop.",
+        "gathered-at-once": "Gather each layer where it is used, in the function that lax.scan "
+        "runs for each layer. Is W gathered before the loop, or its gradient after it, or do "
+        "in_specs request all of W?",
+        "gathered-once": "Each layer is gathered only once, so it is kept for the backward pass. "
+        "With jax.checkpoint around the function of one layer, its all_gather included, it is "
         "gathered again.",
-        "as-many-times": "It is as many times too large as there are devices. The way back through "
-        "an all-gather adds up what the devices have: by how many examples does each divide, its "
-        "own or all?",
-        "sum-for-mean": "That is the gradient of the sum over all examples: their mean is meant.",
-        "tanh-forgotten": "That is the gradient of the products alone: tanh stands after each "
-        "layer.",
+        "as-many-times": "The result is too large by the number of devices. The backward pass of "
+        "an all-gather adds up over the devices. By how many examples does each device divide, "
+        "its own or all?",
+        "sum-for-mean": "This is the gradient of the sum over all examples. Expected: that of "
+        "their mean.",
+        "tanh-forgotten": "This is the gradient of the matmuls alone. Each layer ends with tanh.",
         "no-last-tanh": "tanh is missing after the last layer.",
-        "new-weights": "That is W minus its gradient; asked for is the gradient.",
-        "blocks-do-not-fit": "A layer's rows are gathered one below another with tiled=True; "
-        "without it all_gather adds a dimension.",
-        "own-examples-alone": "Each device's rows of the gradient follow from its own examples "
-        "alone. What adds up the gradient over the devices?",
-        "blocks-mixed": "The devices' blocks of the gradient are added up or averaged, and they "
-        "are blocks of different rows. The gradient of an all_gather has been added up over the "
-        "devices already.",
-        "mean-of-everything": "Add up the squares of each example, and average these sums over the "
-        "examples.",
-        "all-reduce": "No device needs the whole gradient, not even of one layer: each should end "
-        "up with the sums for its own rows.",
-        "too-many-bytes": "A layer is fetched twice at most, forward and back, and its gradient "
-        "goes home once.",
-        "not-replicated": "Each device has its own part of the gradient: it is cut as W is.",
-        "replicated": "The gradient has to be cut as W is: each device has the gradient of its own "
-        "rows.",
+        "new-weights": "This is W minus its gradient. Expected: the gradient.",
+        "blocks-do-not-fit": "With tiled=True, all_gather concatenates a layer's rows. Without "
+        "it, it adds a dimension.",
+        "own-examples-alone": "Each device's rows of the gradient come from its own examples "
+        "only. What adds up the gradient over the devices?",
+        "blocks-mixed": "The devices' shards of the gradient are added up or averaged, but they "
+        "are different rows. The gradient of an all_gather has been added up over the devices "
+        "already.",
+        "mean-of-everything": "This is the mean over examples and features. Add up the squares of "
+        "each example, and average these sums over the examples.",
+        "all-reduce": "No device needs the complete gradient, not even of one layer. Each should "
+        "end up with the sums for its own rows.",
+        "too-many-bytes": "A layer is gathered at most twice, in the forward and in the backward "
+        "pass, and its gradient is scattered once.",
+        "not-replicated": "Each device has its own shard of the gradient: it is sharded as W is.",
+        "replicated": "The gradient is replicated. Expected: sharded as W is, so that each device "
+        "has the gradient of its own rows.",
     },
 )
 
 
 SEQUENCES: Final = ((8, 32, 16, 64), (4, 24, 8, 32))
-"""The devices, the tokens, their features, and the hidden units."""
+"""Tuples of (devices, tokens, features, hidden units)."""
 
 
-def _sequence(n: int, tokens: int, width: int, hidden: int) -> tuple[Argument, ...]:
+def _sequence_arguments(n: int, tokens: int, width: int, hidden: int) -> tuple[Argument, ...]:
     return (
         _argument((tokens, width), "model", n, "model"),
         _argument((width, hidden), "model", n, None, "model"),
@@ -489,35 +494,35 @@ def _pair(X: Any, W1: Any, W2: Any) -> Any:  # noqa: N803
 
 
 def _own_units(X: Any, W1: Any, W2: Any) -> Any:  # noqa: N803
-    """What comes of each device passing its own tokens through its own hidden units alone."""
+    """Return the result if each device applies only its own hidden units to its own tokens."""
     n = {tokens: n for n, tokens, *_ in SEQUENCES}[len(X)]
     parts = zip(np.split(X, n), np.split(W1, n, axis=1), np.split(W2, n), strict=True)
     return np.concatenate([_pair(*part) for part in parts])
 
 
 def _relu_of_parts(X: Any, W1: Any, W2: Any) -> Any:  # noqa: N803
-    """The result if relu is taken after both products, of each device's part of the sums."""
+    """Return the result if relu is applied after both matmuls, to each device's partial sums."""
     n = {tokens: n for n, tokens, *_ in SEQUENCES}[len(X)]
     parts = zip(np.split(W1, n, axis=1), np.split(W2, n), strict=True)
     return sum(np.maximum(X @ w1 @ w2, 0) for w1, w2 in parts)
 
 
 def _averaged(X: Any, W1: Any, W2: Any) -> Any:  # noqa: N803
-    """What comes of averaging the parts of sums."""
+    """Return the result if the partial sums are averaged."""
     return _pair(X, W1, W2) / np.float32({tokens: n for n, tokens, *_ in SEQUENCES}[len(X)])
 
 
 SEQUENCE: Final = Exercise(
     id="8.5",
     title="Halves of an all-reduce",
-    afterwards="Megatron-LM calls this sequence parallelism: as many bytes as one all-reduce, and "
-    "what stands between its two halves is done once, not by every device.",
+    afterwards="Megatron-LM calls this sequence parallelism: it sends as many bytes as one "
+    "all-reduce, and the work between the pairs is done once and not on every device.",
     requirements=(
         Computes(
             "sequence_parallel",
             "sequence_parallel(X, W1, W2) must return relu(X @ W1) @ W2.",
             _pair,
-            tuple(_sequence(*sizes) for sizes in SEQUENCES),
+            tuple(_sequence_arguments(*sizes) for sizes in SEQUENCES),
             {
                 "no-relu": lambda X, W1, W2: X @ W1 @ W2,  # noqa: N803
                 "relu-last": lambda X, W1, W2: np.maximum(X @ W1 @ W2, 0),  # noqa: N803
@@ -550,47 +555,49 @@ SEQUENCE: Final = Exercise(
                 for _, tokens, width, _ in SEQUENCES
             ),
         ),
-        # two products of four operations for each token, feature and hidden unit, and some besides
+        # two matmuls need 4 operations for each token, feature and hidden unit; the rest is slack
         WorksAtMost("sequence_parallel", tuple(5 * t * w * h // n for n, t, w, h in SEQUENCES)),
     ),
     about=(Requests,),
     hints=(
-        "Within the pair of layers all tokens are needed by all devices, each for its own hidden "
-        "units. Before and after, a device needs its own tokens alone.",
-        "The first word brings the tokens together. After the second product each device has a "
-        "part of every token's sum, and is to keep the sums of its own tokens.",
+        "Inside the pair every device needs all tokens, for its own hidden units. Before and "
+        "after it, a device needs only its own tokens.",
+        "The first collective brings all tokens to every device. After the second matmul each "
+        "device has a partial sum for every token, and should keep the sums of its own tokens.",
         "lax.all_gather(x, 'model', tiled=True) first, and lax.psum_scatter(…, 'model', "
         "tiled=True) last.",
     ),
     diagnoses={
-        "no reduce-scatter": "After the second product each device has a part of every token's "
-        "sum, and needs the sums of its own tokens: one collective does both. (An all-reduce "
-        "would give all sums to every device, which would throw most of them away.)",
-        "no all-gather": "A device's hidden units need all tokens. It is to enter the body with "
-        "its own tokens only; what brings the others is to be written in the body.",
-        "untiled": "Here the tokens are scattered: dimension 0, tiled.",
+        "no reduce-scatter": "After the second matmul each device has a partial sum for every "
+        "token, and needs the sums of its own tokens. One collective does both. (An all-reduce "
+        "would give all sums to every device, which would then drop most of them.)",
+        "no all-gather": "A device's hidden units need all tokens. It should enter the body with "
+        "its own tokens only, and a collective in the body should bring the others.",
+        "untiled": "The tokens are scattered: dimension 0, tiled.",
         "one-too-many": "One all-gather, of the tokens, and one reduce-scatter are enough. Are "
-        "weights collected, too? They can stay where they are.",
-        "not-replicated": "The result is cut as X is: a device returns its own tokens.",
-        "no-relu": "relu stands between the two products.",
-        "relu-last": "relu stands between the two products, and not after them.",
-        "relu-of-the-tokens": "relu is taken of the tokens; it belongs between the two products.",
-        "another-nonlinearity": "Another function than relu stands between the two products.",
-        "relu-of-parts": "relu is taken of each device's part of the result; it belongs between "
-        "the two products.",
-        "own-units-alone": "Each device passes its own tokens through its own hidden units. Each "
-        "token needs those of all devices, too.",
-        "mean-for-sum": "It is too small by the number of devices: the parts of the sums are "
-        "averaged, and they have to be added up.",
-        "own-results": "Along model, different devices have different hidden units, and add them "
-        "up: for one and the same token, or the sums make no sense.",
-        "too-much-work": "A device has all tokens to multiply, by its own hidden units. Does it "
+        "weights gathered, too? They can stay where they are.",
+        "not-replicated": "The result is sharded as X is: a device returns its own tokens.",
+        "no-relu": "relu is missing between the two matmuls.",
+        "relu-last": "relu is applied after the second matmul. Apply it between the two.",
+        "relu-of-the-tokens": "relu is applied to the tokens. Apply it between the two matmuls.",
+        "another-nonlinearity": "The function between the two matmuls is not relu.",
+        "relu-of-parts": "relu is applied to each device's partial sums of the result. Apply it "
+        "between the two matmuls.",
+        "own-units-alone": "Each device applies only its own hidden units to its own tokens. Each "
+        "token needs those of all devices.",
+        "mean-for-sum": "The result is too small by the number of devices: the partial sums are "
+        "averaged instead of added up.",
+        "own-results": "The devices along model have different hidden units and add up their "
+        "partial sums. Do all of these belong to the same tokens?",
+        "too-much-work": "A device multiplies all tokens by its own hidden units. Does it "
         "multiply them by others, too?",
     },
 )
 
 
-def _vocabulary(n: int, batch: int, words: int, scale: float, shift: float) -> tuple[Argument, ...]:
+def _vocabulary_arguments(
+    n: int, batch: int, words: int, scale: float, shift: float
+) -> tuple[Argument, ...]:
     return (
         _argument((batch, words), "model", n, None, "model", scale=scale, shift=shift),
         _argument((batch,), "model", n, dtype="int32", scale=words),
@@ -598,7 +605,7 @@ def _vocabulary(n: int, batch: int, words: int, scale: float, shift: float) -> t
 
 
 def _logarithm(logits: Any) -> Any:
-    """The logarithm of the sum of the exponentials of each row."""
+    """Return the logarithm of the sum of the exponentials of each row."""
     largest = logits.max(1)
     return np.log(np.exp(logits - largest[:, None]).sum(1)) + largest
 
@@ -612,33 +619,34 @@ def _cross_entropy(logits: Any, labels: Any) -> Any:
 
 
 WORDS: Final = ((8, 16, 64, 100.0, 0.0), (4, 24, 48, 1.0, -1000.0))
-"""The devices, the examples, the words, and the logits' spread and mean.
+"""Tuples of (devices, examples, words, standard deviation of the logits, mean of the logits).
 
-In the first case exp overflows, and one word is far above the others. In the second exp gives 0 for
-all, and many words count, so that one sees which logarithm is taken, and of what.
+In the first case exp overflows, and one word is far above the others. In the second, exp gives 0
+for all words and many of them contribute, so that the result shows which logarithm is used.
 """
 
 
 def _blocks(logits: Any) -> Any:
-    """The logits that each device has, in a list."""
+    """Return a list of the logits on each device."""
     return np.split(logits, {batch: n for n, batch, *_ in WORDS}[len(logits)], axis=1)
 
 
-def _counted_by_all(logits: Any, labels: Any, place: Callable[[Any, int, int], Any]) -> Any:
-    """What comes of taking on each device some logit of its block, whoever has the label's.
+def _counted_by_all(logits: Any, labels: Any, position: Callable[[Any, int, int], Any]) -> Any:
+    """Return the result if every device uses a logit of its own block as the label's.
 
     Args:
-        logits: all of them.
-        labels: the examples' labels.
-        place: which one, by the labels, the device's place and the words that it has.
+        logits: The logits of all words.
+        labels: The examples' labels.
+        position: Returns the positions in a device's block, given the labels, the device's number
+            and the number of its words.
     """
     blocks = _blocks(logits)
-    places = [place(labels, i, block.shape[1]) for i, block in enumerate(blocks)]
-    return (_logarithm(logits) - sum(map(_chosen, blocks, places))).mean()
+    positions = [position(labels, i, block.shape[1]) for i, block in enumerate(blocks)]
+    return (_logarithm(logits) - sum(map(_chosen, blocks, positions))).mean()
 
 
 def _found_where_it_is_small(logits: Any, labels: Any) -> Any:
-    """What comes of taking labels for places in each block, and 0 where there is no such place."""
+    """Return the result if labels are positions in each block, with 0 for those outside of it."""
     found = (
         np.where(labels < block.shape[1], _chosen(block, labels % block.shape[1]), np.float32(0))
         for block in _blocks(logits)
@@ -647,36 +655,36 @@ def _found_where_it_is_small(logits: Any, labels: Any) -> Any:
 
 
 def _total(logits: Any) -> Any:
-    """The sum of the exponentials of each row, its largest logit taken off before."""
+    """Return the sum of the exponentials of each row, after its maximum is subtracted."""
     return np.exp(logits - logits.max(1, keepdims=True)).sum(1)
 
 
 def _shifted(logits: Any, labels: Any, by: int) -> Any:
-    """What comes of looking for the word so many places further on; beyond the ends is none."""
-    place, words = labels + by, logits.shape[1]
-    chosen = _chosen(logits, np.clip(place, 0, words - 1))
-    found = np.where((place >= 0) & (place < words), chosen, np.float32(0))
+    """Return the result if the label's logit is looked up `by` words further on."""
+    position, words = labels + by, logits.shape[1]
+    chosen = _chosen(logits, np.clip(position, 0, words - 1))
+    found = np.where((position >= 0) & (position < words), chosen, np.float32(0))
     return (_logarithm(logits) - found).mean()
 
 
 def _divided(logits: Any, labels: Any, by: int) -> Any:
-    """What comes of dividing the sum of the exponentials, as a mean does."""
+    """Return the result if the sum of the exponentials is divided by `by`, as in a mean."""
     return _cross_entropy(logits, labels) - np.float32(np.log(by))
 
 
-def _edges_counted(logits: Any, labels: Any, here: Callable[[Any, int], Any]) -> Any:
-    """What comes of deciding by `here` whether a label is among a device's own words."""
+def _edges_counted(logits: Any, labels: Any, is_local: Callable[[Any, int], Any]) -> Any:
+    """Return the result if `is_local` decides whether a label is among a device's own words."""
     found = np.zeros(len(labels), logits.dtype)
     for i, block in enumerate(_blocks(logits)):
         words = block.shape[1]
-        place = labels - i * words
-        chosen = _chosen(block, np.clip(place, 0, words - 1))
-        found += np.where(here(place, words), chosen, np.float32(0))
+        position = labels - i * words
+        chosen = _chosen(block, np.clip(position, 0, words - 1))
+        found += np.where(is_local(position, words), chosen, np.float32(0))
     return (_logarithm(logits) - found).mean()
 
 
 def _own_largest(logits: Any, labels: Any) -> Any:
-    """What comes of taking the largest of its own words off on each device."""
+    """Return the result if each device subtracts the maximum of its own words."""
     total = sum(np.exp(block - block.max(1, keepdims=True)).sum(1) for block in _blocks(logits))
     return (np.log(total) + logits.max(1) - _chosen(logits, labels)).mean()
 
@@ -737,11 +745,11 @@ SLIPS: Final[Mapping[str, Any]] = {
         )
     ).mean(),
     "one-word-too-many": lambda z, t: _edges_counted(
-        z, t, lambda place, words: (place >= 0) & (place <= words)
+        z, t, lambda position, words: (position >= 0) & (position <= words)
     ),
     "one-place-off": AnyOf((lambda z, t: _shifted(z, t, -1), lambda z, t: _shifted(z, t, 1))),
     "first-word-missed": lambda z, t: _edges_counted(
-        z, t, lambda place, words: (place > 0) & (place < words)
+        z, t, lambda position, words: (position > 0) & (position < words)
     ),
     "probability": lambda z, t: -np.exp(_chosen(z, t) - _logarithm(z)).mean(),
     "label-by-maximum": lambda z, t: (_logarithm(z) - np.maximum(_chosen(z, t), 0)).mean(),
@@ -749,7 +757,7 @@ SLIPS: Final[Mapping[str, Any]] = {
 
 
 def _largest_taken_off(mistake: Callable[..., Any]) -> Callable[..., Any]:
-    """The same mistake, made where each example's largest logit has been taken off for good."""
+    """Return the mistake as made with logits from which each example's maximum is subtracted."""
     return lambda logits, labels: mistake(logits - logits.max(1, keepdims=True), labels)
 
 
@@ -757,14 +765,14 @@ CROSS_ENTROPY: Final = Exercise(
     id="8.6",
     title="Too many words for one device",
     afterwards="With vocabularies of 100,000 words and more, the logits are often the largest "
-    "array of a training step. In this way no device ever holds a whole row of them.",
+    "array of a training step. In this way no device ever holds a complete row of them.",
     requirements=(
         Computes(
             "cross_entropy",
-            "cross_entropy(logits, labels) must be the mean, over the examples, of the logarithm "
-            "of the sum of exp(logits), minus the label's logit.",
+            "cross_entropy(logits, labels) must be the mean over the examples of "
+            "logsumexp(logits) - logits[label].",
             _cross_entropy,
-            tuple(_vocabulary(*sizes) for sizes in WORDS),
+            tuple(_vocabulary_arguments(*sizes) for sizes in WORDS),
             {
                 name: AnyOf(
                     (*alternatives_of(mistake), *map(_largest_taken_off, alternatives_of(mistake)))
@@ -781,73 +789,77 @@ CROSS_ENTROPY: Final = Exercise(
     ),
     about=(CommunicatesAtMost,),
     hints=(
-        "Three numbers for each example are needed from everybody: its largest logit, the sum of "
-        "the exponentials, and the logit of its label. pmax, psum, psum.",
-        "The logits reach into the hundreds, and exp(100) does not fit into float32: take each "
-        "example's largest, over all words, off before.",
-        "A label counts all words; a device has some of them, from axis_index * (its number of "
-        "words) on. Where a label is not among its own, the device adds 0.",
+        "Three numbers for each example depend on all devices: its largest logit, the sum of the "
+        "exponentials, and the logit of its label. pmax, psum, psum.",
+        "Logits reach into the hundreds, and exp(100) does not fit into float32. Subtract each "
+        "example's maximum over all words first.",
+        "A label counts all words. A device has some of them, starting at axis_index * (its "
+        "number of words). If a label is not among its own, the device adds 0.",
     ),
     diagnoses={
-        "not-finite": "Which of these is it? exp(100) does not fit into float32, and exp(-200) "
-        "is 0, whose logarithm is minus infinity: each example's own largest logit has to come off "
-        "first, the largest of all words. And take_along_axis gives NaN where the index is outside "
-        "of the block.",
-        "values": "Does a label that is not among a device's own words count for nothing there, "
-        "and is the same largest logit taken off on all devices?",
-        "own-largest": "Each device has taken the largest of its own words off, and then sums of "
-        "different scales are added up. All must take off the same.",
-        "label-counted-by-all": "Where a label is outside of a block, the nearest word of that "
-        "block was counted for it: there it is to count for nothing.",
-        "label-in-every-block": "Every device has counted a word of its own as the label's: where "
-        "the label is not among a device's words, it is to count for nothing.",
-        "label-of-the-block": "A label is taken for a place in each device's own block. It is the "
-        "number of a word among all words.",
+        "not-finite": "Which of these is it? exp(100) does not fit into float32, and exp(-200) is "
+        "0, whose logarithm is minus infinity: subtract each example's maximum over all words "
+        "first. And take_along_axis gives NaN if the index is outside the block.",
+        "values": "Does a device whose words do not include the label add nothing for it, and do "
+        "all devices subtract the same maximum?",
+        "own-largest": "Each device subtracts the maximum of its own words, so the sums have "
+        "different scales when they are added up. All must subtract the same.",
+        "label-counted-by-all": "If a label is outside a device's block, the nearest word of that "
+        "block is used. Such a device should add nothing.",
+        "label-in-every-block": "Every device uses a word of its own as the label. If the label "
+        "is not among a device's words, the device should add nothing.",
+        "label-of-the-block": "A label is used as a position in each device's own block. It is "
+        "the number of a word in the whole vocabulary.",
         "label-without-offset": "A label is looked up in each block as if the block began at word "
-        "0: all devices find the small labels, and nobody finds the others. The number of the "
-        "block's first word, axis_index * (its number of words), has to come off first.",
+        "0. So all devices find the small labels, and no device finds the others. First subtract "
+        "the number of the block's first word, axis_index * (its number of words).",
         "log-forgotten": "The logarithm is missing: the sum of the exponentials itself is added.",
-        "another-logarithm": "That is another logarithm: jnp.log is the one that undoes exp.",
-        "mean-of-exponentials": "The exponentials are averaged, over the devices or over words, "
-        "and have to be added up.",
+        "another-logarithm": "This is another logarithm. jnp.log is the inverse of exp.",
+        "mean-of-exponentials": "The exponentials are averaged, over the devices or over words. "
+        "Add them up.",
         "logarithms-added": "Each device takes the logarithm of its own sum, and these logarithms "
-        "are added up. Add up the sums of the exponentials over the devices first, and take the "
-        "logarithm after that, once.",
+        "are added up. First add up the sums of the exponentials over the devices, then take one "
+        "logarithm.",
         "examples-together": "The exponentials of all examples are added up to one number. Each "
-        "example has a sum of its own: axis=1.",
-        "label-averaged": "The label's logit is divided by the number of devices: one device has "
+        "example has its own sum: axis=1.",
+        "label-averaged": "The label's logit is divided by the number of devices. One device has "
         "it, the others add 0, and a mean divides by all of them.",
-        "label-forgotten": "That is the mean of the logarithms alone: the label's logit has to be "
-        "taken away. (With logits that are all below zero, a maximum with zeros is zero, too.)",
-        "label-twice": "The label's logit is taken away twice.",
-        "offset-added": "The first word's number is added to the label, so only device 0 finds its "
-        "labels. It has to be taken away: place = labels - axis_index * (its number of words).",
-        "one-word-too-many": "A label that is the first word of a block is counted by the device "
-        "before, too. A block's last place is its number of words less one.",
-        "one-place-off": "The logit of a neighbour of the label's word is taken: places are off by "
+        "label-forgotten": "This is the mean of the logarithms alone. Subtract the label's logit. "
+        "(Do you combine the devices' values of it by a maximum? If all logits are below zero, "
+        "the others' zeros win.)",
+        "label-twice": "The label's logit is subtracted twice.",
+        "offset-added": "The first word's number is added to the label, so only device 0 finds "
+        "its labels. Subtract it: position = labels - axis_index * (its number of words).",
+        "one-word-too-many": "A label that is the first word of a block is found by the device "
+        "before, too. A block's last position is its number of words minus one.",
+        "one-place-off": "The logit of a word next to the label's is used: positions are off by "
         "one.",
-        "first-word-missed": "A label that is the first word of a block is found by nobody: its "
-        "place in the block is 0.",
-        "probability": "That is the probability of the label, and not its logarithm.",
-        "label-by-maximum": "Where the label's logit is below zero, 0 was taken for it, as by a "
-        "maximum with those who do not have it. What they have to add is 0: a sum leaves it alone.",
-        "largest-forgotten": "The largest logit was taken off, and not put back.",
-        "largest-left-in": "The largest logit was put back, and the label's still lacks it.",
-        "sum-for-mean": "The examples' mean is meant, and not their sum.",
-        "shape": "One number comes back: the mean over the examples.",
-        "all-gather by hand": "Nothing has to be collected: three numbers for each example, each "
+        "first-word-missed": "No device finds a label that is the first word of a block. Its "
+        "position in the block is 0.",
+        "probability": "This is the probability of the label. Expected: its negative logarithm.",
+        "label-by-maximum": "If the label's logit is below zero, 0 is used instead, as by a "
+        "maximum over all devices. Devices without the label contribute 0, which changes a "
+        "maximum and not a sum.",
+        "largest-forgotten": "The maximum was subtracted, and not added again.",
+        "largest-left-in": "The maximum was added again to the logarithm, but not to the label's "
+        "logit.",
+        "sum-for-mean": "This is the sum over the examples. Expected: their mean.",
+        "shape": "Expected: one number, the mean over the examples.",
+        "all-gather by hand": "Nothing has to be gathered: three numbers for each example, each "
         "reduced over the devices, are enough.",
-        "all-gather": "Something is collected. Is it done by hand, or before the body begins, "
-        "because in_specs ask for more than a device has?",
-        "too-many-bytes": "Reduce to a number for each example first, and then over the devices.",
-        "not-replicated": "Each device knows its own words only. Is everything that comes of them "
-        "reduced over the devices, the largest logit too?",
-        "no-shard-map": "The compiler finds it here too, if you let it. Write it once yourself.",
+        "all-gather": "An array is gathered. Does the body do it, or does it happen before the "
+        "body, because in_specs request more than a device has?",
+        "too-many-bytes": "First reduce to one number for each example on each device, then over "
+        "the devices.",
+        "not-replicated": "Each device knows only its own words. Is everything that depends on "
+        "them reduced over the devices, the maximum, too?",
+        "no-shard-map": "The compiler finds this program, too, if you let it. Write it once "
+        "yourself, with shard_map.",
     },
 )
 
 
-def _microbatches(n: int, rounds: int, width: int, own: int) -> tuple[Argument, ...]:
+def _accumulation_arguments(n: int, rounds: int, width: int, own: int) -> tuple[Argument, ...]:
     return (
         _argument((width, width), "data", n),
         _argument((rounds, own * n, width), "data", n, None, "data"),
@@ -855,13 +867,13 @@ def _microbatches(n: int, rounds: int, width: int, own: int) -> tuple[Argument, 
     )
 
 
-def _room_for_rounds(rounds: int, width: int, own: int) -> int:
-    """Bytes for the examples, W and its gradient, as much again, and what some rounds become."""
+def _memory_limit(rounds: int, width: int, own: int) -> int:
+    """Return a limit on memory that fits what a few microbatches compute, and not all of them."""
     return (2 * rounds + 24) * 4 * own * width + 6 * 4 * width * width
 
 
 def _gradient(W: Any, X: Any, Y: Any) -> Any:  # noqa: N803
-    """The gradient of mean((tanh(X @ W) - Y)²) by W."""
+    """Return the gradient of mean((tanh(X @ W) - Y)²) with respect to W."""
     made = np.tanh(X @ W)
     inner = 2 * (made - Y) / np.float32(Y.size) * (1 - made**2)
     return np.einsum("rbi,rbj->ij", X, inner)
@@ -869,22 +881,22 @@ def _gradient(W: Any, X: Any, Y: Any) -> Any:  # noqa: N803
 
 ACCUMULATION: Final = Exercise(
     id="8.7",
-    title="Add up at home first",
-    afterwards="Accumulation saves memory as well: a batch that is too large for the devices fits, "
-    "a microbatch at a time.",
+    title="Add up locally first",
+    afterwards="Accumulation saves memory, too: a batch that is too large for the devices is "
+    "processed one microbatch at a time.",
     requirements=(
         Computes(
             "accumulated",
-            "accumulated(W, X, Y) must be the gradient of mean((tanh(X @ W) - Y)²) by W, over all "
-            "rounds and all examples.",
+            "accumulated(W, X, Y) must be the gradient of mean((tanh(X @ W) - Y)²) with respect to "
+            "W, over all microbatches and all examples.",
             _gradient,
-            tuple(_microbatches(*sizes) for sizes in ROUNDS),
+            tuple(_accumulation_arguments(*sizes) for sizes in ROUNDS),
             {
-                "as-many-times": lambda W, X, Y: _devices(X) * _gradient(W, X, Y),  # noqa: N803
+                "as-many-times": lambda W, X, Y: _device_count(X) * _gradient(W, X, Y),  # noqa: N803
                 "rounds-added-up": lambda W, X, Y: np.float32(len(X)) * _gradient(W, X, Y),  # noqa: N803
-                "averaged-twice": lambda W, X, Y: _gradient(W, X, Y) / _devices(X),  # noqa: N803
+                "averaged-twice": lambda W, X, Y: _gradient(W, X, Y) / _device_count(X),  # noqa: N803
                 "divided-by-examples": lambda W, X, Y: (  # noqa: N803
-                    _gradient(W, X, Y) * np.float32(len(X) / X.shape[1]) * _devices(X)
+                    _gradient(W, X, Y) * np.float32(len(X) / X.shape[1]) * _device_count(X)
                 ),
                 "begins-with-W": AnyOf(
                     (
@@ -923,9 +935,9 @@ ACCUMULATION: Final = Exercise(
                 "sum-of-a-block": AnyOf(
                     (
                         lambda W, X, Y: (  # noqa: N803
-                            _gradient(W, X, Y) * np.float32(Y.size) / _devices(X) / len(X)
+                            _gradient(W, X, Y) * np.float32(Y.size) / _device_count(X) / len(X)
                         ),
-                        lambda W, X, Y: _gradient(W, X, Y) * np.float32(Y.size) / _devices(X),  # noqa: N803
+                        lambda W, X, Y: _gradient(W, X, Y) * np.float32(Y.size) / _device_count(X),  # noqa: N803
                         lambda W, X, Y: _gradient(W, X, Y) * np.float32(Y.size) / len(X),  # noqa: N803
                         lambda W, X, Y: _gradient(W, X, Y) * np.float32(Y.size),  # noqa: N803
                     )
@@ -934,7 +946,7 @@ ACCUMULATION: Final = Exercise(
                     (
                         lambda W, X, Y: _gradient(W, X, Y) * np.float32(Y.shape[-1]),  # noqa: N803
                         lambda W, X, Y: (  # noqa: N803
-                            _gradient(W, X, Y) * np.float32(Y.shape[-1]) * _devices(X)
+                            _gradient(W, X, Y) * np.float32(Y.shape[-1]) * _device_count(X)
                         ),
                     )
                 ),
@@ -942,7 +954,7 @@ ACCUMULATION: Final = Exercise(
                     "rbi,rbj->ij", X, 2 * (X @ W - Y) / np.float32(Y.size)
                 ),
                 "first-device-alone": lambda W, X, Y: _gradient(  # noqa: N803
-                    W, *(np.split(a, int(_devices(X)), axis=1)[0] for a in (X, Y))
+                    W, *(np.split(a, int(_device_count(X)), axis=1)[0] for a in (X, Y))
                 ),
             },
             under_mesh=True,
@@ -954,46 +966,47 @@ ACCUMULATION: Final = Exercise(
                 for *_, width, _ in ROUNDS
             ),
         ),
-        FitsIn("accumulated", tuple(_room_for_rounds(*sizes) for _, *sizes in ROUNDS)),
+        FitsIn("accumulated", tuple(_memory_limit(*sizes) for _, *sizes in ROUNDS)),
     ),
     hints=(
-        "Gradients are sums, and sums can wait: add up the rounds' gradients on each device, and "
-        "once, at the end, over the devices.",
-        "In a body, the gradient by something that is the same on all devices has been added up "
-        "over them already: that is its all-reduce, in every round. To have the device's own, make "
-        "the weights vary first: lax.pcast(w, 'data', to='varying').",
-        "Then lax.scan adds up what each round gives, starting from zeros that vary too "
-        "(jnp.zeros_like of the varying w does), and lax.pmean comes after the loop.",
+        "Gradients are sums, and sums can wait. Add up the gradients of the microbatches on each "
+        "device, and once, at the end, over the devices.",
+        "In a body, the gradient with respect to a replicated value has been added up over the "
+        "devices already, by an all-reduce for every microbatch. To get the device's own "
+        "gradient, make the weights varying first: lax.pcast(w, 'data', to='varying').",
+        "Then lax.scan adds up the gradients of the microbatches, starting from zeros that vary, "
+        "too (as jnp.zeros_like of the varying w does), and lax.pmean comes after the loop.",
     ),
     diagnoses={
-        "too-much-memory": "There is room for what some rounds are made into, and not all. Is the "
-        "gradient taken of one round at a time, and added up before the next?",
-        "too-often": "Is there an all-reduce in the loop? jax.grad puts one where the weights are "
-        "the same on all devices.",
-        "as-many-times": "It is as many times too large as there are devices, as where each "
-        "device's mean is added up: the mean of these means is meant. (jax.grad by weights that "
-        "are the same on all devices adds up by itself, and a pmean after that changes nothing.)",
-        "averaged-twice": "It is as many times too small as there are devices: is it averaged over "
+        "too-much-memory": "Each device has memory for what a few microbatches compute, and not "
+        "all of them. Is the gradient computed for one microbatch at a time, and added up before "
+        "the next?",
+        "too-often": "Is there an all-reduce in the loop? jax.grad inserts one if the weights are "
+        "replicated.",
+        "as-many-times": "The result is too large by the number of devices, as if the devices' "
+        "means were added up. Expected: their mean. (The gradient with respect to replicated "
+        "weights is added up over the devices already, and a pmean after that changes nothing.)",
+        "averaged-twice": "The result is too small by the number of devices: is it averaged over "
         "them twice?",
-        "divided-by-examples": "The sum over the rounds is divided by the number of a device's "
-        "examples; expected by the number of rounds.",
-        "begins-with-W": "W itself, or a share of it, is added to the gradient. Does the sum over "
-        "the rounds begin with W? It begins with zeros.",
-        "rounds-added-up": "The rounds' gradients were added up: their mean is meant.",
-        "last-round-alone": "That is the last round's gradient, or its share of the mean. What "
-        "became of the other rounds?",
-        "first-round-alone": "That is the first round's gradient, or its share of the mean. What "
-        "became of the other rounds?",
-        "first-round-left-out": "The first round is missing from the gradient.",
-        "last-round-left-out": "The last round is missing from the gradient.",
-        "sum-of-a-block": "The squares of a block are added up: expected their mean, over the "
+        "divided-by-examples": "The sum over the microbatches is divided by the number of a "
+        "device's examples. Divide by the number of microbatches.",
+        "begins-with-W": "W itself, or a part of it, is added to the gradient. Does the sum over "
+        "the microbatches start with W? Start it with zeros.",
+        "rounds-added-up": "The gradients of the microbatches are added up. Expected: their mean.",
+        "last-round-alone": "This is the gradient of the last microbatch, or its part of the "
+        "mean. What happens to the other microbatches?",
+        "first-round-alone": "This is the gradient of the first microbatch, or its part of the "
+        "mean. What happens to the other microbatches?",
+        "first-round-left-out": "The first microbatch is missing from the gradient.",
+        "last-round-left-out": "The last microbatch is missing from the gradient.",
+        "sum-of-a-block": "The squares of a block are added up. Expected: their mean, over the "
         "examples and over the features.",
-        "mean-of-sums": "The squares of each example are added up over the features: expected "
+        "mean-of-sums": "The squares of each example are added up over the features. Expected: "
         "their mean over the features, too.",
-        "tanh-forgotten": "That is the gradient of mean((X @ W - Y)²): tanh is missing.",
-        "first-device-alone": "That is the gradient of the first device's examples alone.",
-        "varying-mismatch": "Does the loop begin with zeros that are the same on all devices, and "
-        "go on with something that varies, such as a gradient or a loss of a device's own "
+        "tanh-forgotten": "This is the gradient of mean((X @ W - Y)²): tanh is missing.",
+        "first-device-alone": "This is the gradient of the first device's examples alone.",
+        "varying-mismatch": "Does the loop start with zeros that are the same on all devices, and "
+        "continue with a value that varies, such as the gradient or the loss of a device's own "
         "examples?",
         "not-replicated": "Each device has the gradient of its own examples. Are these averaged "
         "over the devices, once the loop is over?",
@@ -1002,50 +1015,50 @@ ACCUMULATION: Final = Exercise(
 )
 
 
-def _stages(n: int, rounds: int, examples: int, width: int) -> tuple[Argument, ...]:
+def _pipeline_arguments(n: int, rounds: int, examples: int, width: int) -> tuple[Argument, ...]:
     return (
         _argument((n, width, width), "stage", n, "stage", scale=2 / width**0.5),
         _argument((rounds, examples, width), "stage", n),
     )
 
 
-def _piped(W: Any, X: Any, after: Callable[[Any], Any] = np.tanh) -> Any:  # noqa: N803
+def _pipeline(W: Any, X: Any, after: Callable[[Any], Any] = np.tanh) -> Any:  # noqa: N803
     for w in W:
         X = after(X @ w)  # noqa: N806
     return X
 
 
 def _flat(X: Any) -> tuple[Any, ...]:  # noqa: N803
-    """All examples of all microbatches, a row each."""
+    """Return all examples of all microbatches as rows."""
     return (X.reshape(-1, X.shape[-1]),)
 
 
 def _tanh_first(W: Any, X: Any) -> Any:  # noqa: N803
-    """What comes of tanh before each product."""
+    """Return the result if tanh is applied before each matmul."""
     for w in W:
         X = np.tanh(X) @ w  # noqa: N806
     return X
 
 
-def _fed(X: Any, ahead: int) -> Any:  # noqa: N803
-    """The microbatches that stage 0 is fed so many steps later, the last one again and again."""
+def _stage_0_inputs(X: Any, ahead: int) -> Any:  # noqa: N803
+    """Return the microbatches that stage 0 takes `ahead` steps later, repeating the last one."""
     return X[np.minimum(np.arange(len(X)) + ahead, len(X) - 1)]
 
 
 def _all_added(W: Any, X: Any) -> Any:  # noqa: N803
-    """What all stages have made, added up, in the steps in which the last one keeps its results."""
+    """Return the sum over all stages of their results, in the steps whose results are kept."""
     n = len(W)
-    return sum(_piped(W[: s + 1], _fed(X, n - 1 - s)) for s in range(n))
+    return sum(_pipeline(W[: s + 1], _stage_0_inputs(X, n - 1 - s)) for s in range(n))
 
 
 def _all_added_in_turn(W: Any, X: Any) -> Any:  # noqa: N803
-    """The same, where stage 0 begins again with the first microbatch."""
+    """Return the same sum if stage 0 starts again with the first microbatch."""
     n = len(W)
-    return sum(_piped(W[: s + 1], np.roll(X, s + 1 - n, 0)) for s in range(n))
+    return sum(_pipeline(W[: s + 1], np.roll(X, s + 1 - n, 0)) for s in range(n))
 
 
 def _fed_everywhere(W: Any, X: Any) -> Any:  # noqa: N803
-    """The result where every stage takes X[t] in step t, and what arrived once X is used up."""
+    """Return the result if every stage takes X[t] in step t, and what it received once t >= m."""
     n, m = len(W), len(X)
     held, made = [np.zeros_like(X[0])] * n, np.zeros_like(X)
     for t in range(n + m - 1):
@@ -1057,21 +1070,21 @@ def _fed_everywhere(W: Any, X: Any) -> Any:  # noqa: N803
 
 
 def _too_short(W: Any, X: Any) -> Any:  # noqa: N803
-    """What a pipeline of one step too few leaves: the last microbatch never arrives."""
-    made = _piped(W, X)
+    """Return the result if there is one step too few, so that the last microbatch is missing."""
+    made = _pipeline(W, X)
     made[-1] = 0
     return made
 
 
 def _late(W: Any, X: Any) -> Any:  # noqa: N803
-    """What comes of counting n steps, and not n - 1, to the last stage: the first is missed."""
-    made = _piped(W, X)
+    """Return the result if the last stage starts to keep results one step too late."""
+    made = _pipeline(W, X)
     made[:-1], made[-1] = made[1:], 0
     return made
 
 
 def _input_added(W: Any, X: Any) -> Any:  # noqa: N803
-    """The result where every stage adds X[t], or the last one after that, to what arrives."""
+    """Return the result if every stage adds X[t] (or the last one) to what it received."""
     n, m = len(W), len(X)
     held, made = [np.zeros_like(X[0])] * n, np.zeros_like(X)
     for t in range(n + m - 1):
@@ -1083,67 +1096,67 @@ def _input_added(W: Any, X: Any) -> Any:  # noqa: N803
 
 
 def _first_alone(W: Any, X: Any) -> Any:  # noqa: N803
-    """The result of a pipeline that is fed microbatch 0 and nothing else."""
-    made = _piped(W, X)
+    """Return the result if stage 0 takes microbatch 0 and no other."""
+    made = _pipeline(W, X)
     made[1:] = 0
     return made
 
 
 PIPES: Final = ((8, 4, 4, 16), (4, 6, 3, 8))
-"""The stages, the microbatches, the examples in each, and their features."""
+"""Tuples of (stages, microbatches, examples in a microbatch, features)."""
 
 PIPELINE: Final = Exercise(
     id="8.8",
     title="An assembly line",
-    afterwards="With m microbatches and n stages, each device is idle in n - 1 of m + n - 1 steps. "
-    "That is the bubble of GPipe, and the reason to make m several times n.",
+    afterwards="With m microbatches and n stages, each device is idle in n - 1 of m + n - 1 "
+    "steps. This is the bubble of GPipe, and the reason to make m several times n.",
     requirements=(
         Computes(
             "pipeline",
             "pipeline(W, X) must be tanh(… tanh(X @ W[0]) … @ W[n - 1]), for each microbatch.",
-            _piped,
-            tuple(_stages(*sizes) for sizes in PIPES),
+            _pipeline,
+            tuple(_pipeline_arguments(*sizes) for sizes in PIPES),
             {
                 "one-step-short": _too_short,
                 "one-step-late": _late,
-                "layers-reversed": lambda W, X: _piped(W[::-1], X),  # noqa: N803
+                "layers-reversed": lambda W, X: _pipeline(W[::-1], X),  # noqa: N803
                 "first-microbatch-again": AnyOf(
                     (
-                        lambda W, X: np.stack([_piped(W, X[0])] * len(X)),  # noqa: N803
-                        lambda W, X: np.stack([_piped(W, X[-1])] * len(X)),  # noqa: N803
+                        lambda W, X: np.stack([_pipeline(W, X[0])] * len(X)),  # noqa: N803
+                        lambda W, X: np.stack([_pipeline(W, X[-1])] * len(X)),  # noqa: N803
                     )
                 ),
                 "side-by-side": lambda W, X: sum(np.tanh(X @ w) for w in W),  # noqa: N803
                 "last-layer-alone": lambda W, X: np.tanh(X @ W[-1]),  # noqa: N803
-                "mean-for-sum": lambda W, X: _piped(W, X) / np.float32(len(W)),  # noqa: N803
+                "mean-for-sum": lambda W, X: _pipeline(W, X) / np.float32(len(W)),  # noqa: N803
                 "stages-take-the-input": AnyOf(
                     (
-                        lambda W, X: np.tanh(_fed(X, len(W) - 1) @ W[-1]),  # noqa: N803
+                        lambda W, X: np.tanh(_stage_0_inputs(X, len(W) - 1) @ W[-1]),  # noqa: N803
                         _fed_everywhere,
                     )
                 ),
-                "placed-by-step": lambda W, X: np.roll(_piped(W, X), len(W) - 1, 0),  # noqa: N803
+                "placed-by-step": lambda W, X: np.roll(_pipeline(W, X), len(W) - 1, 0),  # noqa: N803
                 "no-tanh": lambda W, X: np.linalg.multi_dot([*_flat(X), *W]).reshape(X.shape),  # noqa: N803
                 "tanh-first": _tanh_first,
                 "another-nonlinearity": AnyOf(
                     (
-                        lambda W, X: _piped(W, X, lambda a: np.maximum(a, 0)),  # noqa: N803
-                        lambda W, X: _piped(W, X, lambda a: 1 / (1 + np.exp(-a))),  # noqa: N803
+                        lambda W, X: _pipeline(W, X, lambda a: np.maximum(a, 0)),  # noqa: N803
+                        lambda W, X: _pipeline(W, X, lambda a: 1 / (1 + np.exp(-a))),  # noqa: N803
                     )
                 ),
-                "first-layer-everywhere": lambda W, X: _piped(W[[0] * len(W)], X),  # noqa: N803
+                "first-layer-everywhere": lambda W, X: _pipeline(W[[0] * len(W)], X),  # noqa: N803
                 "last-stage-missed": AnyOf(
                     (
-                        lambda W, X: _piped(W[:-1], _fed(X, 1)),  # noqa: N803
-                        lambda W, X: _piped(W[:-1], X),  # noqa: N803
+                        lambda W, X: _pipeline(W[:-1], _stage_0_inputs(X, 1)),  # noqa: N803
+                        lambda W, X: _pipeline(W[:-1], X),  # noqa: N803
                     )
                 ),
                 "first-microbatch-alone": _first_alone,
                 "input-added-everywhere": _input_added,
-                "handed-back": lambda W, X: _piped(W[[0, -1]], _fed(X, len(W) - 2)),  # noqa: N803
-                "first-stage-kept": lambda W, X: np.tanh(_fed(X, len(W) - 1) @ W[0]),  # noqa: N803
+                "handed-back": lambda W, X: _pipeline(W[[0, -1]], _stage_0_inputs(X, len(W) - 2)),  # noqa: N803
+                "first-stage-kept": lambda W, X: np.tanh(_stage_0_inputs(X, len(W) - 1) @ W[0]),  # noqa: N803
                 "all-stages-added": AnyOf((_all_added, _all_added_in_turn)),
-                "first-stage-skipped": lambda W, X: _piped(W[1:], _fed(X, 1)),  # noqa: N803
+                "first-stage-skipped": lambda W, X: _pipeline(W[1:], _stage_0_inputs(X, 1)),  # noqa: N803
             },
             under_mesh=True,
         ),
@@ -1161,65 +1174,68 @@ PIPELINE: Final = Exercise(
     ),
     about=(CommunicatesAtMost,),
     hints=(
-        "Draw it: stages down, steps across. In step t, stage s works on microbatch t - s, if "
-        "there is one. When does the last stage finish the last one?",
-        "n + m - 1 steps. In each, stage 0 takes microbatch t (or any, when they are through), the "
-        "others what came from their neighbour; all multiply; ppermute hands on.",
-        "In step t the last stage has microbatch t - (n - 1): keep it if that is not negative. "
-        "After the loop only the last stage has something: zeros elsewhere, and one psum.",
+        "Draw it, with stages as rows and steps as columns. In step t, stage s works on "
+        "microbatch t - s, if there is one. When does the last stage finish the last microbatch?",
+        "There are n + m - 1 steps. In each, stage 0 takes microbatch t (or any, when all have "
+        "been used), the others take what they received from the previous stage. All stages "
+        "compute, and ppermute sends the results to the next stage.",
+        "In step t the last stage has microbatch t - (n - 1): keep its result if that is not "
+        "negative. After the loop only the last stage has results. Use zeros on the others, and "
+        "one psum.",
     ),
     diagnoses={
-        "one-step-short": "The last microbatch is missing: the line needs n + m - 1 steps, as the "
-        "first one takes n to come out.",
-        "one-step-late": "Each microbatch is in the place of the one before: in step t the last "
-        "stage has microbatch t - (n - 1), as it began with microbatch 0 in step n - 1.",
-        "layers-reversed": "The layers are right, and in the wrong order: stage 0 has the first "
-        "one, and hands on to stage 1.",
-        "first-microbatch-again": "The result of one microbatch stands in the place of all. Which "
+        "one-step-short": "The last microbatch is missing. There are n + m - 1 steps, because the "
+        "first microbatch needs n to pass through all stages.",
+        "one-step-late": "Each microbatch is in the position of the previous one. The last stage "
+        "works on microbatch 0 in step n - 1, and so on microbatch t - (n - 1) in step t.",
+        "layers-reversed": "The layers are applied in reverse order. Stage 0 has the first layer, "
+        "and sends to stage 1.",
+        "first-microbatch-again": "The result of one microbatch is in all positions. Which "
         "microbatch does stage 0 take in step t?",
-        "side-by-side": "All stages have worked on the same microbatch as it came, and the results "
-        "are added up. They are to work one after another, each on what the one before has made.",
-        "last-layer-alone": "The last stage's layer is all that was done: what it works on is to "
-        "have passed through the others.",
-        "stages-take-the-input": "The last stage takes microbatches from X. Only stage 0 is to; "
-        "the others take what arrived from the stage before.",
-        "placed-by-step": "What the last stage makes in step t is put in place t % m. In step t it "
-        "has microbatch t - (n - 1), and that is the place of the result.",
-        "no-tanh": "These are the products alone: tanh stands after each of them.",
-        "tanh-first": "tanh stands before each product, and should stand after it.",
-        "another-nonlinearity": "The layers end in another function than tanh.",
-        "first-layer-everywhere": "Every stage works with the first layer. Which of the layers is "
-        "each stage to have?",
-        "last-stage-missed": "The last layer is missing: these are the results of the stage before "
-        "the last. The last stage has number n - 1, and keeps what it has made of what arrived.",
-        "input-added-everywhere": "Every stage adds a microbatch of X to what arrives. Only stage "
-        "0 takes from X.",
-        "first-microbatch-alone": "Microbatch 0 alone has come through. Does stage 0 take "
+        "side-by-side": "All stages work on the same microbatch of X, and the results are added "
+        "up. Each stage should work on the result of the previous one.",
+        "last-layer-alone": "Only the last stage's layer is applied. Its input should have passed "
+        "through the other layers.",
+        "stages-take-the-input": "The last stage takes microbatches from X. Only stage 0 should, "
+        "and the others take what they received from the previous stage.",
+        "placed-by-step": "The result of step t is put in position t % m. In step t the last "
+        "stage has microbatch t - (n - 1), and that is the position of its result.",
+        "no-tanh": "These are the matmuls alone. Each of them is followed by tanh.",
+        "tanh-first": "tanh is applied before each matmul. Apply it after.",
+        "another-nonlinearity": "The layers end with another function than tanh.",
+        "first-layer-everywhere": "Every stage uses the first layer. Which of the layers should "
+        "each stage have?",
+        "last-stage-missed": "The last layer is missing: these are the results of the stage "
+        "before the last. The last stage has number n - 1, and keeps what it computed from what "
+        "it received.",
+        "input-added-everywhere": "Every stage adds a microbatch of X to what it received. Only "
+        "stage 0 takes from X.",
+        "first-microbatch-alone": "Only microbatch 0 has passed through. Does stage 0 take "
         "microbatch t in step t, and are there n + m - 1 steps?",
-        "handed-back": "The last stage takes what stage 0 has made. Are the pairs of the ppermute "
-        "(to, from)? They are to be (from, to).",
-        "first-stage-kept": "These are the results of stage 0, after a single layer. Those of the "
-        "last stage are needed.",
-        "all-stages-added": "What all stages have made is added up. Only the last stage's results "
-        "are complete: the others are to add zeros.",
-        "first-stage-skipped": "The first layer is missing. Is it stage 0 that takes the input, "
-        "and does a stage multiply before it sends?",
-        "mean-for-sum": "It is as many times too small as there are stages: where all but one hold "
-        "zeros, a mean divides by all of them.",
-        "too-many-bytes": "One microbatch moves in each step, to the next stage, and at the end "
-        "the results, once. Is it more than that, or are there more than n + m - 1 steps?",
-        "all-gather by hand": "Nothing has to be collected: W stays where it is, and only the next "
+        "handed-back": "The last stage takes what stage 0 computed. Are the pairs of the ppermute "
+        "(to, from)? They should be (from, to).",
+        "first-stage-kept": "These are the results of stage 0, after one layer. Expected: those "
+        "of the last stage.",
+        "all-stages-added": "The results of all stages are added up. Only the last stage's "
+        "results are complete, so the others should add zeros.",
+        "first-stage-skipped": "The first layer is missing. Does stage 0 take the input, and does "
+        "a stage compute before it sends?",
+        "mean-for-sum": "The result is too small by the number of stages. All stages but one hold "
+        "zeros, and a mean divides by all of them.",
+        "too-many-bytes": "In each step, one microbatch moves to the next stage, and the results "
+        "move once at the end. Does more than that move, or are there more than n + m - 1 steps?",
+        "all-gather by hand": "Nothing has to be gathered: W stays where it is, and only the next "
         "stage needs what a stage computed.",
-        "all-gather": "Something is collected. Is it done by hand, or before the body begins, "
-        "because in_specs ask for more than a stage has?",
-        "nothing-but-zeros": "What stage s made goes to stage s + 1; and the last stage has its "
-        "first result in step n - 1.",
-        "not-replicated": "The result has to be the same on all devices, and only the last stage "
+        "all-gather": "An array is gathered. Does the body do it, or does it happen before the "
+        "body, because in_specs request more than a stage has?",
+        "nothing-but-zeros": "The result is zero. What stage s computed goes to stage s + 1, and "
+        "the last stage has its first result in step n - 1.",
+        "not-replicated": "The result must be the same on all devices, and only the last stage "
         "has it. What gives it to all of them?",
-        "varying-mismatch": "Is what the loop begins with the same everywhere, and what it goes on "
-        "with not?",
+        "varying-mismatch": "Does the loop start with a value that is the same on all devices, "
+        "and continue with one that varies?",
         "values": "Follow microbatch 0 through your steps: which stage has it when, is its result "
-        "kept in place 0, and are only the last stage's results added up?",
+        "kept in position 0, and are only the last stage's results added up?",
     },
 )
 
