@@ -1,8 +1,8 @@
-"""Notebook 06: distributed matrix multiplication by hand.
+"""Notebook 06: distributed matmuls with explicit collectives.
 
-A note for maintainers: what is asked for by hand is read from the exported programs. The frontier
-of 6.8 is what XLA's CPU compiler makes of every choice of layouts, on JAX 0.8.2 and 0.10.2; where a
-new compiler does better, answers lie beyond it, and earn full credit.
+The explicit collectives are read from the exported programs. The frontier of 6.8 is what XLA's CPU
+compiler needs for every choice of layouts, on JAX 0.8.2 and 0.10.2. If a new compiler does better,
+answers lie beyond the frontier, and earn full credit.
 """
 
 from collections.abc import Callable
@@ -35,27 +35,27 @@ SIZES: Final = ((16, 16, 16), (32, 8, 64))
 CASES: Final = tuple(
     (*size, *(length for _, length in axes)) for size, axes in zip(SIZES, GRIDS, strict=True)
 )
-"""The same, with the lengths of x and y."""
+"""The same, followed by the sizes of the mesh axes x and y."""
 
 BLOCKS: Final = ("0 1\n2 3\n4 5\n6 7", "0 1 2 3\n4 5 6 7")
 ROWS: Final = ("0,1\n2,3\n4,5\n6,7", "0,1,2,3\n4,5,6,7")
 COLUMNS: Final = ("0,2,4,6 1,3,5,7", "0,4 1,5 2,6 3,7")
 
 
-def _pairs(a: Any, b: Any, meshes: Any = GRIDS, sizes: Any = SIZES) -> Any:
-    """For each size and mesh, A and B laid out by specs."""
+def _arguments(a: Any, b: Any, meshes: Any = GRIDS, sizes: Any = SIZES) -> Any:
+    """Return A and B with the specs a and b, for each size and mesh."""
     return tuple(
         (Argument((m, k), axes, a, mode="auto"), Argument((k, n), axes, b, mode="auto"))
         for axes, (m, k, n) in zip(meshes, sizes, strict=True)
     )
 
 
-def _placed(answer: str, pictures: tuple[str, str]) -> PlacedLike:
+def _placed_like(answer: str, pictures: tuple[str, str]) -> PlacedLike:
     return PlacedLike(answer, pictures[0], _shapes(), elsewhere=pictures[1:])
 
 
-def _lengths(A: Any) -> tuple[int, int]:  # noqa: N803  as the notebook has them
-    """The lengths of x and y where this A is laid out."""
+def _axis_sizes(A: Any) -> tuple[int, int]:  # noqa: N803  as the notebook has them
+    """Return the sizes of the mesh axes x and y in the case to which this A belongs."""
     return next((x, y) for m, _, _, x, y in CASES if m == len(A))
 
 
@@ -63,7 +63,7 @@ def _shapes(sizes: Any = SIZES) -> tuple[tuple[int, int], ...]:
     return tuple((m, n) for m, _, n in sizes)
 
 
-def _product(
+def _computes_product(
     answer: str,
     arguments: Any,
     blocks: tuple[tuple[int, int, int], ...] = (),
@@ -80,14 +80,14 @@ def _product(
     )
 
 
-def _share(sizes: Any = SIZES, devices: int = 8) -> tuple[int, ...]:
-    """The operations of each device's part of a product, and some for what is added up."""
+def _work_limits(sizes: Any = SIZES, devices: int = 8) -> tuple[int, ...]:
+    """Return each device's share of a matmul's operations, plus some for adding up."""
     return tuple(5 * m * k * n // (2 * devices) + m * n for m, k, n in sizes)
 
 
 def _added_up(A: Any, B: Any, over: str) -> Any:  # noqa: N803
-    """What comes of adding up whole blocks of the result, over axes along which they differ."""
-    product, (x, y) = A @ B, _lengths(A)
+    """Return the result if its blocks are added up over axes along which they differ."""
+    product, (x, y) = A @ B, _axis_sizes(A)
     if "x" in over:
         product = np.tile(product.reshape(x, -1, product.shape[1]).sum(0), (x, 1))
     if "y" in over:
@@ -95,62 +95,63 @@ def _added_up(A: Any, B: Any, over: str) -> Any:  # noqa: N803
     return product
 
 
-def _times(A: Any, B: Any, over: str) -> Any:  # noqa: N803
-    """What comes of adding up copies of the result, over an axis along which all have the same."""
-    return A @ B * np.float32(_lengths(A)["xy".index(over)])
+def _added_replicas(A: Any, B: Any, over: str) -> Any:  # noqa: N803
+    """Return the result if it is added up over an axis over which it is replicated."""
+    return A @ B * np.float32(_axis_sizes(A)["xy".index(over)])
 
 
 QUIET: Final = Exercise(
     id="6.1",
-    title="Three products by hand",
-    afterwards="The outer dimensions of a product can be cut for free, as long as no mesh axis "
-    "cuts both. Only the contracted one costs.",
+    title="Three matmuls with shard_map",
+    afterwards="The outer dimensions of a matmul can be sharded for free, as long as no mesh axis "
+    "shards both. Only the contracting dimension costs communication.",
     requirements=tuple(
         requirement
         for answer, a, b, pictures, over_x, over_y in (
             ("rows_by_columns", ("x", None), (None, "y"), BLOCKS, _added_up, _added_up),
-            ("rows_by_copy", ("x", None), (), ROWS, _added_up, _times),
-            ("copy_by_columns", (), (None, "y"), COLUMNS, _times, _added_up),
+            ("rows_by_copy", ("x", None), (), ROWS, _added_up, _added_replicas),
+            ("copy_by_columns", (), (None, "y"), COLUMNS, _added_replicas, _added_up),
         )
         for requirement in (
-            _product(
+            _computes_product(
                 answer,
-                _pairs(a, b),
+                _arguments(a, b),
                 added_over_x=lambda A, B, add=over_x: add(A, B, "x"),  # noqa: N803
                 added_over_y=lambda A, B, add=over_y: add(A, B, "y"),  # noqa: N803
             ),
-            _placed(answer, pictures),
+            _placed_like(answer, pictures),
             Requests(answer, ((), ())),
             CommunicatesAtMost(answer, ((), ())),
         )
     ),
     hints=(
-        "The body is the same in all three: a product of what one device has. The specs differ.",
-        "in_specs say how A and B are laid out already; P() is a copy for everybody.",
-        "out_specs name the axes along which the blocks of the result differ, each in its "
-        "dimension: rows that were cut along x come out cut along x.",
+        "The body is the same in all three: a matmul of the two blocks. The specs differ.",
+        "in_specs are the layouts of A and B, which are given. P() means replicated.",
+        "out_specs name the axes over which the blocks of the result differ, each in its "
+        "dimension. Rows that are sharded over x stay sharded over x.",
     ),
     diagnoses={
-        "not-replicated": "out_specs leaves out an axis along which the blocks differ. What cuts "
-        "the rows of A cuts the rows of the result, and what cuts the columns of B its columns.",
-        "shape": "What shape does the body return, and along which dimensions do out_specs put "
-        "these blocks together?",
-        "added-over-x": "The results along x are added up. Each device has whole rows and whole "
-        "columns, so its sums are whole.",
-        "added-over-y": "The results along y are added up. Each device has whole rows and whole "
-        "columns, so its sums are whole.",
-        "all-gather": "Each device has all it needs. Is something gathered in the body, or do "
-        "in_specs say otherwise than the arguments are laid out?",
-        "all-reduce by hand": "Each device has whole rows and whole columns: there is nothing to "
-        "add up.",
-        "all-gather by hand": "Each device has all it needs.",
+        "not-replicated": "out_specs leave out an axis over which the blocks differ. The axis "
+        "that shards A's rows shards the result's rows, and the one that shards B's columns its "
+        "columns.",
+        "shape": "What shape does the body return, and along which dimensions do out_specs "
+        "concatenate these blocks?",
+        "added-over-x": "The results along x are added up. Each device has complete rows and "
+        "complete columns, so its sums are complete.",
+        "added-over-y": "The results along y are added up. Each device has complete rows and "
+        "complete columns, so its sums are complete.",
+        "all-gather": "Each device has everything that it needs. Is something gathered in the "
+        "body, or do in_specs differ from the layouts of the arguments?",
+        "all-reduce by hand": "Each device has complete rows and complete columns, so there is "
+        "nothing to add up.",
+        "all-gather by hand": "Each device has everything that it needs.",
     },
 )
 
 
 def _added_first(A: Any, B: Any) -> Any:  # noqa: N803
-    """What comes of adding up the blocks of A, and those of B, along y before the matmul."""
-    x, y = _lengths(A)
+    """Return the result if A's blocks, and B's, are added up over y before the matmul."""
+    x, y = _axis_sizes(A)
     rows = [sum(np.split(block, y, axis=1)) for block in np.split(A, x)]
     return np.concatenate(rows) @ sum(np.split(B, y))
 
@@ -158,25 +159,25 @@ def _added_first(A: Any, B: Any) -> Any:  # noqa: N803
 BY_ROWS: Final = Exercise(
     id="6.2",
     title="Blocks by rows",
-    afterwards="Adding up the parts of a cut contraction is the second half of a tensor-parallel "
-    "layer; Megatron-LM calls such a weight matrix row-parallel.",
+    afterwards="Adding up the partial sums of a sharded contracting dimension is the second half "
+    "of a tensor-parallel layer. Megatron-LM calls such a weight matrix row-parallel.",
     requirements=(
-        _product(
+        _computes_product(
             "block_by_rows",
-            _pairs(("x", "y"), ("y", None)),
+            _arguments(("x", "y"), ("y", None)),
             tuple((x, y, 1) for *_, x, y in CASES),
             over_both=lambda A, B: _added_up(A, B, "x"),  # noqa: N803
-            mean_for_sum=lambda A, B: A @ B / np.float32(_lengths(A)[1]),  # noqa: N803
+            mean_for_sum=lambda A, B: A @ B / np.float32(_axis_sizes(A)[1]),  # noqa: N803
             added_before_the_matmul=_added_first,
-            relu_of_parts=lambda A, B: np.maximum(_parts(A, B), 0).sum(0),  # noqa: N803
+            relu_of_parts=lambda A, B: np.maximum(_partial_sums(A, B), 0).sum(0),  # noqa: N803
             one_part_alone=AnyOf(
                 (
-                    lambda A, B: _parts(A, B)[0],  # noqa: N803
-                    lambda A, B: _parts(A, B)[-1],  # noqa: N803
+                    lambda A, B: _partial_sums(A, B)[0],  # noqa: N803
+                    lambda A, B: _partial_sums(A, B)[-1],  # noqa: N803
                 )
             ),
         ),
-        _placed("block_by_rows", ROWS),
+        _placed_like("block_by_rows", ROWS),
         Requests(
             "block_by_rows",
             tuple(
@@ -184,43 +185,47 @@ BY_ROWS: Final = Exercise(
                 for m, _, n, x, _ in CASES
             ),
         ),
-        WorksAtMost("block_by_rows", _share()),
+        WorksAtMost("block_by_rows", _work_limits()),
     ),
     hints=(
-        "A device has a block of A's columns, and just the rows of B that go with them.",
-        "So its product is a part of each sum. Over which axis do the parts have to be added up? "
-        "Over the one that cuts the contracted dimension.",
-        "psum over y, and the result is cut along x only.",
+        "A device has some of A's columns, and exactly the matching rows of B.",
+        "So its product is a partial sum of each element. Over which axis must these be added up? "
+        "Over the one that shards the contracting dimension.",
+        "Use psum over y. The result is sharded over x only.",
     ),
     diagnoses={
-        "not-replicated": "The parts of the sums differ along y, the axis that cuts the contracted "
+        "not-replicated": "The partial sums differ along y, the axis that shards the contracting "
         "dimension.",
-        "over-both": "The sum runs over x too, along which the devices have different rows.",
-        "shape": "What shape does the body return, and along which dimensions do out_specs put "
-        "these blocks together? The rows of A are sharded over x, and so are those of the result.",
-        "mean-for-sum": "It is as many times too small as there are devices along y: is a mean "
-        "taken where a sum is needed?",
+        "over-both": "The sum is over x, too, along which the devices have different rows.",
+        "shape": "What shape does the body return, and along which dimensions do out_specs "
+        "concatenate these blocks? The rows of A are sharded over x, and so are those of the "
+        "result.",
+        "mean-for-sum": "The result is too small by the number of devices along y: do you take a "
+        "mean instead of a sum?",
         "added-before-the-matmul": "The blocks of A are added up, and those of B, before the "
-        "matmul. What has to be added up are the products of the blocks.",
-        "relu-of-parts": "Each device's part has lost its negative values before it is added up.",
-        "one-part-alone": "Only the part of one device along y is there. The parts of all of them "
-        "are to be added up.",
-        "other-axes": "Along which axis do the devices have different parts of one sum? Along the "
-        "one that cuts the contracted dimension.",
-        "all-gather by hand": "The parts need only be added up.",
-        "no all-reduce": "Add up the parts with an all-reduce in the body.",
-        "too-much-work": "Each device can leave all but its own part of the sums to others.",
+        "matmul. Add up the products of the blocks.",
+        "relu-of-parts": "The negative values of each device's partial sums are set to zero "
+        "before they are added up.",
+        "one-part-alone": "This is the partial sum of one device along y. Add up those of all of "
+        "them.",
+        "other-axes": "Along which axis do the devices have partial sums of the same elements? "
+        "Along the one that shards the contracting dimension.",
+        "all-gather by hand": "Nothing has to be gathered. Only the partial sums have to be added "
+        "up.",
+        "no all-reduce": "Add up the partial sums with an all-reduce in the body.",
+        "too-much-work": "A device multiplies more than its own columns of A by its own rows of "
+        "B. The other devices compute the other partial sums.",
     },
     about=(Requests, WorksAtMost),
 )
 
 
 def _sliced(A: Any, B: Any, start: Callable[[int, int, int], int]) -> Any:  # noqa: N803
-    """What comes of a slice of B that begins at start(i, j, size) on device (i, j).
+    """Return the result if device (i, j) uses the slice of B that begins at start(i, j, size).
 
-    A slice that would reach over the end begins earlier, as with lax.dynamic_slice.
+    A slice that would exceed the end begins earlier, as with lax.dynamic_slice.
     """
-    x, y = _lengths(A)
+    x, y = _axis_sizes(A)
     size = len(B) // y
     made = []
     for i, rows in enumerate(np.split(A, x)):
@@ -230,24 +235,24 @@ def _sliced(A: Any, B: Any, start: Callable[[int, int, int], int]) -> Any:  # no
     return np.concatenate(made)
 
 
-def _parts(A: Any, B: Any) -> Any:  # noqa: N803
-    """The parts of the sums that A's columns on each device along y make."""
-    n = _lengths(A)[1]
+def _partial_sums(A: Any, B: Any) -> Any:  # noqa: N803
+    """Return the partial sums of the devices along y, stacked."""
+    n = _axis_sizes(A)[1]
     return np.stack([a @ b for a, b in zip(np.split(A, n, axis=1), np.split(B, n), strict=True)])
 
 
 BY_COPY: Final = Exercise(
     id="6.3",
-    title="Blocks by a copy",
-    afterwards="Whether it is cheaper to gather a factor or to add up parts depends only on "
-    "shapes: compare the block that is gathered with the block that is summed.",
+    title="Blocks by a replicated matrix",
+    afterwards="Whether it is cheaper to gather a factor or to add up partial sums depends only "
+    "on shapes: compare the gathered block with the summed one.",
     requirements=(
-        _product(
+        _computes_product(
             "block_by_copy",
-            _pairs(("x", "y"), ()),
+            _arguments(("x", "y"), ()),
             tuple((x, y, 1) for *_, x, y in CASES),
-            counted_twice=lambda A, B: _times(A, B, "y"),  # noqa: N803
-            mean_for_sum=lambda A, B: A @ B / np.float32(_lengths(A)[1]),  # noqa: N803
+            counted_twice=lambda A, B: _added_replicas(A, B, "y"),  # noqa: N803
+            mean_for_sum=lambda A, B: A @ B / np.float32(_axis_sizes(A)[1]),  # noqa: N803
             at_its_number=lambda A, B: _sliced(A, B, lambda i, j, size: j),  # noqa: N803
             first_rows=lambda A, B: _sliced(A, B, lambda i, j, size: 0),  # noqa: N803
             by_its_place_along_x=AnyOf(
@@ -259,10 +264,10 @@ BY_COPY: Final = Exercise(
             times_the_devices=AnyOf(
                 (
                     lambda A, B: _sliced(  # noqa: N803
-                        A, B, lambda i, j, size: j * _lengths(A)[0]
+                        A, B, lambda i, j, size: j * _axis_sizes(A)[0]
                     ),
                     lambda A, B: _sliced(  # noqa: N803
-                        A, B, lambda i, j, size: j * _lengths(A)[1]
+                        A, B, lambda i, j, size: j * _axis_sizes(A)[1]
                     ),
                 )
             ),
@@ -285,10 +290,10 @@ BY_COPY: Final = Exercise(
                 )
             ),
             over_both=lambda A, B: _added_up(A, B, "x"),  # noqa: N803
-            largest_part=lambda A, B: _parts(A, B).max(0),  # noqa: N803
+            largest_part=lambda A, B: _partial_sums(A, B).max(0),  # noqa: N803
             mixed_columns=lambda A, B: _mixed_columns(A, B),  # noqa: N803  defined below
         ),
-        _placed("block_by_copy", ROWS),
+        _placed_like("block_by_copy", ROWS),
         Requests(
             "block_by_copy",
             never=("all-to-all", "collective-permute", "reduce-scatter"),
@@ -306,60 +311,61 @@ BY_COPY: Final = Exercise(
         ),
     ),
     hints=(
-        "A's columns are cut, and B is whole: the two blocks do not fit together as they are.",
-        "Two ways: bring A's columns together (all_gather over y along dimension 1, tiled), or "
-        "take the rows of B that go with yours, and add up.",
+        "A's columns are sharded, and B is replicated: the two blocks do not fit as they are.",
+        "There are two ways: gather A's columns (all_gather over y along dimension 1, tiled), or "
+        "use only the rows of B that match yours, and add up.",
         "For the second: lax.dynamic_slice_in_dim(B, lax.axis_index('y') * size, size), then psum "
-        "over y. For the first, JAX does not know that all devices along y end up with the same: "
+        "over y. For the first, JAX does not know that all devices along y have the same result: "
         "finish with lax.pmean over y.",
     ),
     diagnoses={
-        "counted-twice": "It is as many times too large as there are devices along y: does each "
-        "of them have the whole sum already, before they are added up?",
-        "mean-for-sum": "It is as many times too small as there are devices along y: is a mean "
-        "taken where a sum is needed?",
+        "counted-twice": "The result is too large by the number of devices along y: does each of "
+        "them have the complete sum already, before they are added up?",
+        "mean-for-sum": "The result is too small by the number of devices along y: do you take a "
+        "mean instead of a sum?",
         "at-its-number": "The slice of B begins at the device's number along y. How many rows do "
         "the devices before it have?",
-        "first-rows": "Every device takes the first rows of B. Which rows go with a device's "
-        "columns of A?",
-        "by-its-place-along-x": "Which rows of B a device takes is decided by its place along x. "
-        "A's columns are cut along y.",
-        "times-the-devices": "The slice of B begins at the device's number, times a number of "
+        "first-rows": "Every device uses the first rows of B. Which rows match a device's columns "
+        "of A?",
+        "by-its-place-along-x": "Each device chooses its rows of B by its position along x. A's "
+        "columns are sharded over y.",
+        "times-the-devices": "The slice of B begins at the device's number times a number of "
         "devices. How many rows do the devices before it have?",
-        "one-block-too-far": "The slice of B begins one block too far on. The first device along y "
-        "has number 0, and its rows of B begin at 0.",
-        "in-the-opposite-order": "The slices of B are taken from its end: the first device along y "
-        "has the last rows. It has the first columns of A.",
-        "over-both": "The sum runs over x too, along which the devices have different rows.",
-        "largest-part": "Of the devices' parts of each sum the largest is taken. They have to be "
-        "added up.",
-        "mixed-columns": "The columns of A are mixed up: where blocks are stacked and then "
-        "reshaped, their rows come one after the other, and not side by side. Is tiled=True set?",
-        "blocks-do-not-fit": "As they come, A's block has some of the columns, those of one device "
-        "along y, and B all rows.",
-        "not-replicated": "Along y each device has a part of the sum: are they added up? Along x "
-        "each has rows of its own. After a gather over x all have the same, but JAX does not know.",
-        "all-gather": "Only A's columns along y are missing, and no more than these may be "
-        "gathered.",
-        "no all-reduce": "Either way ends in an all-reduce over y: of the parts, or as the proof "
-        "that the check wants. Does the compiler do it here, or is the check off?",
-        "added-by-the-compiler": "Which of the two ways it is, you decide here, and in the body.",
-        "no-shard-map": "Which of the two ways it is, you decide here, and not the compiler.",
+        "one-block-too-far": "The slice of B begins one block too far along. The first device "
+        "along y has number 0, and its rows of B begin at 0.",
+        "in-the-opposite-order": "The slices of B are counted from its end, so the first device "
+        "along y has the last rows. It has the first columns of A.",
+        "over-both": "The sum is over x, too, along which the devices have different rows.",
+        "largest-part": "This is the maximum of the devices' partial sums. Add them up.",
+        "mixed-columns": "The columns of A are in the wrong order. If blocks are stacked and then "
+        "reshaped, consecutive rows of one block end up next to each other in one row. Is "
+        "tiled=True set?",
+        "blocks-do-not-fit": "A's block has only the columns of one device along y, and B's block "
+        "has all rows.",
+        "not-replicated": "Along y each device has partial sums: are they added up? Along x each "
+        "device has its own rows. After an all-gather over an axis, all devices along it have the "
+        "same, but JAX does not know it.",
+        "all-gather": "Only A's columns along y are missing. Nothing else may be gathered.",
+        "no all-reduce": "Either way ends with an all-reduce over y, of the partial sums, or as "
+        "the proof that the VMA check needs. Does the compiler add it here, or is the check off?",
+        "added-by-the-compiler": "Choose one of the two ways yourself, in the body.",
+        "no-shard-map": "Choose one of the two ways yourself, with shard_map. Here the compiler "
+        "chooses.",
     },
     about=(Requests, CommunicatesAtMost),
 )
 
 
 def _own_rows(A: Any, B: Any) -> Any:  # noqa: N803
-    """What comes of keeping, on each device along x, its rows of its own part of the sums."""
-    n = _lengths(A)[0]
+    """Return the result if each device along x keeps its rows of its own partial sums."""
+    n = _axis_sizes(A)[0]
     parts = zip(np.split(A, n, axis=1), np.split(B, n), strict=True)
     return np.concatenate([np.split(a @ b, n)[i] for i, (a, b) in enumerate(parts)])
 
 
 def _scattered_first(A: Any, B: Any) -> Any:  # noqa: N803
-    """Multiply a reduce-scatter of A's blocks by each device's block of B: the steps exchanged."""
-    n = _lengths(A)[0]
+    """Return the result if A's blocks are reduce-scattered before the matmul and not after."""
+    n = _axis_sizes(A)[0]
     total = sum(np.split(A, n, axis=1))
     return np.concatenate([a @ b for a, b in zip(np.split(total, n), np.split(B, n), strict=True)])
 
@@ -367,24 +373,26 @@ def _scattered_first(A: Any, B: Any) -> Any:  # noqa: N803
 SCATTERED: Final = Exercise(
     id="6.4",
     title="Keep your piece",
-    afterwards="XLA looks for an all-reduce of which each device keeps a slice, and on GPUs and "
-    "TPUs it makes one reduce-scatter of the two.",
+    afterwards="XLA looks for an all-reduce of which each device keeps only a slice, and on GPUs "
+    "and TPUs it replaces the two by one reduce-scatter.",
     requirements=(
-        _product(
+        _computes_product(
             "scattered",
-            _pairs((None, "x"), ("x", None)),
+            _arguments((None, "x"), ("x", None)),
             tuple((x, x, 1) for *_, x, _ in CASES),
-            mean_for_sum=lambda A, B: A @ B / np.float32(_lengths(A)[0]),  # noqa: N803
+            mean_for_sum=lambda A, B: A @ B / np.float32(_axis_sizes(A)[0]),  # noqa: N803
             relu_of_parts=lambda A, B: sum(  # noqa: N803
                 np.maximum(a @ b, 0)
                 for a, b in zip(
-                    np.split(A, _lengths(A)[0], axis=1), np.split(B, _lengths(A)[0]), strict=True
+                    np.split(A, _axis_sizes(A)[0], axis=1),
+                    np.split(B, _axis_sizes(A)[0]),
+                    strict=True,
                 )
             ),
             own_part_alone=_own_rows,
             scattered_before_the_matmul=_scattered_first,
         ),
-        _placed("scattered", ROWS),
+        _placed_like("scattered", ROWS),
         Requests(
             "scattered",
             tuple(
@@ -393,50 +401,51 @@ SCATTERED: Final = Exercise(
         ),
     ),
     hints=(
-        "Each device's product is a part of every element of the result, and it is to keep a "
-        "quarter of the rows.",
-        "lax.psum_scatter adds up and cuts. tiled=True keeps the rank; scatter_dimension says "
-        "which dimension is cut.",
-        "lax.psum_scatter(A @ B, 'x', tiled=True), and out_specs that put rows together.",
+        "Each device has a partial sum of every element of the result, and should keep a part of "
+        "the rows.",
+        "lax.psum_scatter adds up and splits. tiled=True keeps the rank, and scatter_dimension is "
+        "the dimension that it splits.",
+        "lax.psum_scatter(A @ B, 'x', tiled=True), and out_specs that concatenate rows.",
     ),
     diagnoses={
         "shape": "What shape does the body return? Which dimension is scattered, and which do "
-        "out_specs put together?",
-        "untiled": "Here the rows of the product have to be cut. Which dimension do you scatter, "
-        "and is tiled=True set?",
-        "scattered-before-the-matmul": "The blocks of A are added up before the matmul. What has "
-        "to be added up are the products of the blocks.",
-        "mean-for-sum": "It is as many times too small as there are devices along x: is a mean "
-        "taken where a sum is needed?",
-        "relu-of-parts": "Each device's part has lost its negative values before it is added up.",
-        "own-part-alone": "Each device keeps its rows of its own part of the sums: the parts of "
-        "the other devices are missing.",
-        "no reduce-scatter": "A reduce-scatter adds up, and leaves each device its piece: half of "
-        "what it costs to have the sum everywhere.",
-        "not-replicated": "The parts of the sums were not added up over x. Is another axis named, "
-        "or none? The parts differ along the axis that shards the contracted dimension.",
+        "out_specs concatenate?",
+        "untiled": "The rows of the product have to be split. Which dimension do you scatter, and "
+        "is tiled=True set?",
+        "scattered-before-the-matmul": "The blocks of A are added up before the matmul. Add up "
+        "the products of the blocks.",
+        "mean-for-sum": "The result is too small by the number of devices along x: do you take a "
+        "mean instead of a sum?",
+        "relu-of-parts": "The negative values of each device's partial sums are set to zero "
+        "before they are added up.",
+        "own-part-alone": "Each device keeps its rows of its own partial sums. Those of the other "
+        "devices are missing.",
+        "no reduce-scatter": "A reduce-scatter adds up and leaves each device its piece, for half "
+        "of what it costs to have the sum on every device.",
+        "not-replicated": "The partial sums are not added up over x. Is another axis named, or "
+        "none? They differ along the axis that shards the contracting dimension.",
     },
     about=(Requests,),
 )
 
 
 def _mixed_columns(A: Any, B: Any) -> Any:  # noqa: N803
-    """What comes of blocks of A that are stacked and reshaped, and not put side by side."""
-    x, y = _lengths(A)
+    """Return the result if A's blocks are stacked and reshaped, and not placed side by side."""
+    x, y = _axis_sizes(A)
     strips = [np.stack(np.split(rows, y, axis=1)).reshape(len(rows), -1) for rows in np.split(A, x)]
     return np.concatenate(strips) @ B
 
 
 def _mixed_rows(A: Any, B: Any) -> Any:  # noqa: N803
-    """The product if B's blocks are gathered side by side, and reshaped."""
-    x, y = _lengths(A)
+    """Return the result if B's blocks are placed side by side and reshaped."""
+    x, y = _axis_sizes(A)
     strips = [np.stack(np.split(b, x), axis=1).reshape(len(B), -1) for b in np.split(B, y, axis=1)]
     return A @ np.concatenate(strips, axis=1)
 
 
 def _blocks_transposed(A: Any, B: Any) -> Any:  # noqa: N803
-    """The result where each device transposes its block."""
-    x, y = _lengths(A)
+    """Return the result if each device transposes its block."""
+    x, y = _axis_sizes(A)
     rows = (np.split(strip, y, axis=1) for strip in np.split(A @ B, x))
     return np.block([[block.T for block in row] for row in rows])
 
@@ -444,12 +453,12 @@ def _blocks_transposed(A: Any, B: Any) -> Any:  # noqa: N803
 BY_BLOCKS: Final = Exercise(
     id="6.5",
     title="Blocks by blocks",
-    afterwards="This is the SUMMA algorithm in a single step. In several steps, over slices of the "
-    "contracted dimension, it need not hold whole rows and columns of blocks.",
+    afterwards="This is the SUMMA algorithm in a single step. In several steps, over slices of "
+    "the contracting dimension, no device has to hold complete rows and columns of blocks.",
     requirements=(
-        _product(
+        _computes_product(
             "block_by_block",
-            _pairs(("x", "y"), ("x", "y")),
+            _arguments(("x", "y"), ("x", "y")),
             tuple((x, max(x, y), y) for *_, x, y in CASES),
             mixed_columns=_mixed_columns,
             mixed_rows=_mixed_rows,
@@ -457,10 +466,10 @@ BY_BLOCKS: Final = Exercise(
             added_over_x=lambda A, B: _added_up(A, B, "x"),  # noqa: N803
             added_over_y=lambda A, B: _added_up(A, B, "y"),  # noqa: N803
             first_columns_only=lambda A, B: (  # noqa: N803
-                A[:, : len(B) // _lengths(A)[1]] @ B[: len(B) // _lengths(A)[1]]
+                A[:, : len(B) // _axis_sizes(A)[1]] @ B[: len(B) // _axis_sizes(A)[1]]
             ),
         ),
-        _placed("block_by_block", BLOCKS),
+        _placed_like("block_by_block", BLOCKS),
         Requests(
             "block_by_block",
             tuple(
@@ -471,46 +480,48 @@ BY_BLOCKS: Final = Exercise(
                 for m, k, n, x, y in CASES
             ),
         ),
-        WorksAtMost("block_by_block", _share()),
+        WorksAtMost("block_by_block", _work_limits()),
     ),
     hints=(
-        "For its block of the result a device needs whole rows of A and whole columns of B: not "
-        "all of A, and not all of B.",
-        "The rows of A that it needs lie along y; the columns of B that it needs lie along x.",
+        "For its block of the result, a device needs complete rows of A and complete columns of "
+        "B: not all of A, and not all of B.",
+        "The rows of A that it needs are sharded over y. The columns of B that it needs are "
+        "sharded over x.",
         "all_gather(A, 'y', axis=1, tiled=True) and all_gather(B, 'x', axis=0, tiled=True), and "
-        "then one product.",
+        "then one matmul.",
     ),
     diagnoses={
-        "one-too-many": "One all-gather over y and one over x bring all that the device needs.",
-        "too-much-work": "Its own block of the result is all that a device has to compute.",
-        "no all-gather": "Bring what is missing with two all-gathers in the body.",
-        "mixed-columns": "The columns of A are mixed up: where blocks are stacked and then "
-        "reshaped, their rows come one after the other, and not side by side.",
-        "mixed-rows": "The rows of B are mixed up: its blocks belong one below the other. Does the "
-        "all_gather of B have axis=0 and tiled=True?",
+        "one-too-many": "One all-gather over y and one over x bring everything that the device "
+        "needs.",
+        "too-much-work": "A device has to compute only its own block of the result.",
+        "no all-gather": "Gather what is missing with two all-gathers in the body.",
+        "mixed-columns": "The columns of A are in the wrong order. If blocks are stacked and then "
+        "reshaped, consecutive rows of one block end up next to each other in one row.",
+        "mixed-rows": "The rows of B are in the wrong order. Its blocks belong one below the "
+        "other. Does the all_gather of B have axis=0 and tiled=True?",
         "blocks-transposed": "Each device returns its block of the result transposed. Which "
         "dimension of the block has the rows?",
-        "added-over-x": "The blocks of the result are added up over x. Each device has made its "
-        "own block from whole rows and whole columns, so its sums are whole.",
-        "added-over-y": "The blocks of the result are added up over y. Each device has made its "
-        "own block from whole rows and whole columns, so its sums are whole.",
-        "first-columns-only": "Of each sum there is only the part that A's first block of columns "
-        "makes. Do A's blocks stand below each other? They belong side by side: axis=1.",
-        "sends-too-much": "A's missing columns lie along y, and B's missing rows along x: are they "
-        "gathered the other way round?",
-        "other-products": "Does each column of A meet the row of B that has the same number?",
-        "blocks-do-not-fit": "A's block has some of the columns, B's some of the rows; both "
-        "must be whole along that dimension. A's columns lie along y, B's rows along x.",
+        "added-over-x": "The blocks of the result are added up over x. Each device computed its "
+        "own block from complete rows and complete columns, so its sums are complete.",
+        "added-over-y": "The blocks of the result are added up over y. Each device computed its "
+        "own block from complete rows and complete columns, so its sums are complete.",
+        "first-columns-only": "Each sum contains only the products of A's first block of columns. "
+        "Are A's blocks concatenated one below the other? They belong side by side: axis=1.",
+        "sends-too-much": "A's missing columns are along y, and B's missing rows along x. Are "
+        "they gathered the other way round?",
+        "other-products": "Is each column of A multiplied by the row of B with the same number?",
+        "blocks-do-not-fit": "A's block has some of the columns, and B's some of the rows. Both "
+        "must be complete in that dimension. A's columns are sharded over y, and B's rows over x.",
     },
     about=(Requests,),
 )
 
 SQUARE: Final[Axes] = (("x", 2), ("y", 2))
 CANNON_SIZES: Final = ((8, 256, 12), (12, 384, 8))
-"""The contracted dimension is long, so that who holds whole rows and columns holds much."""
+"""The contracting dimension is long, so that complete rows and columns exceed the memory limit."""
 
 Which = Callable[[int, int], tuple[int, int] | None]
-"""Which block a device has, by the device's row and column; None where it holds zeros."""
+"""Returns the block that the device in row i and column j holds, or None if it holds zeros."""
 
 
 def _skewed_a(i: int, j: int) -> tuple[int, int] | None:
@@ -522,7 +533,7 @@ def _skewed_b(i: int, j: int) -> tuple[int, int] | None:
 
 
 def _rounds(A: Any, B: Any, *rounds: tuple[Which, Which]) -> Any:  # noqa: N803
-    """The sum of the products of the blocks that each of 2 × 2 devices has in each round."""
+    """Return the sum over rounds of the products of the blocks that each of 2 × 2 devices holds."""
     a, b = ([np.split(rows, 2, axis=1) for rows in np.split(each, 2)] for each in (A, B))
 
     def product(which_a: Which, which_b: Which, i: int, j: int) -> Any:
@@ -537,7 +548,7 @@ def _rounds(A: Any, B: Any, *rounds: tuple[Which, Which]) -> Any:  # noqa: N803
 
 
 def _cannon(first_a: Which, first_b: Which, number: int = 2) -> Callable[..., Any]:
-    """Cannon's algorithm from a first round on: then A's blocks move left, and B's up."""
+    """Return Cannon's algorithm in `number` rounds, with the given blocks in the first round."""
 
     def left(i: int, j: int) -> tuple[int, int] | None:
         return first_a(i, (j + 1) % 2)
@@ -552,11 +563,13 @@ def _cannon(first_a: Which, first_b: Which, number: int = 2) -> Callable[..., An
 CANNON: Final = Exercise(
     id="6.6",
     title="Cannon",
-    afterwards="Lynn Cannon found this in 1969, for processors that could talk to their neighbours "
-    "only. TPUs are still wired as such a grid.",
+    afterwards="Lynn Cannon published this in 1969, for processors that could communicate only "
+    "with their neighbours. TPUs are still wired in such a grid.",
     requirements=(
-        _product(
-            "cannon", _pairs(("x", "y"), ("x", "y"), (SQUARE,) * 2, CANNON_SIZES), ((2, 2, 2),) * 2,
+        _computes_product(
+            "cannon",
+            _arguments(("x", "y"), ("x", "y"), (SQUARE,) * 2, CANNON_SIZES),
+            ((2, 2, 2),) * 2,
             without_skew=_cannon(lambda i, j: (i, j), lambda i, j: (i, j)),
             first_step_only=_cannon(_skewed_a, _skewed_b, 1),
             once_too_often=_cannon(_skewed_a, _skewed_b, 3),
@@ -598,43 +611,43 @@ CANNON: Final = Exercise(
                   for m, k, n in CANNON_SIZES),
         ),
         FitsIn("cannon", tuple(7 * (m * k + k * n) // 2 for m, k, n in CANNON_SIZES)),
-        WorksAtMost("cannon", _share(CANNON_SIZES, 4)),
+        WorksAtMost("cannon", _work_limits(CANNON_SIZES, 4)),
     ),
     hints=(
-        "In each round a device multiplies the block of A and the block of B that it has at the "
-        "moment, and adds. Then A's blocks move one to the left, B's one up.",
-        "That is right only if what a device has goes together from the start: row i of A's blocks "
-        "has to be moved i to the left first, column j of B's blocks j up. On 2 × 2: row 1, and "
-        "column 1.",
+        "In each round a device multiplies its current blocks of A and B, and adds the product. "
+        "Then A's blocks move one to the left, and B's one up.",
+        "This is right only if each device's blocks fit from the start: first, row i of A's "
+        "blocks moves i to the left, and column j of B's blocks j up. On 2 × 2 these are row 1 "
+        "and column 1.",
         "lax.ppermute takes a tuple of axes and numbers the devices row by row: over ('x', 'y'), "
         "[(0, 0), (1, 1), (2, 3), (3, 2)] exchanges the blocks of row 1. Give every device a "
-        "pair: one that is sent nothing receives zeros.",
+        "pair, because a device that is no pair's target receives zeros.",
     ),
     diagnoses={
-        "without-skew": "The blocks do not go together: before the first product, row 1 of A's "
-        "blocks has to move one to the left, and column 1 of B's one up.",
-        "first-step-only": "That is the first of two rounds.",
-        "last-step-only": "That is the second of the two rounds alone: the products of both are to "
-        "be added up.",
-        "moves-exchanged": "The moves between the rounds are exchanged: it is A's blocks that move "
-        "to the left, along y, and B's that move up, along x.",
-        "once-too-often": "There is a round too many: the first two blocks are multiplied again.",
-        "skew-exchanged": "The skews are exchanged: of A's blocks it is row 1 that moves, of B's "
-        "column 1.",
-        "one-skew-only": "Only one of the two matrices is skewed before the first product. Both "
-        "have to be: row 1 of A's blocks, and column 1 of B's.",
+        "without-skew": "The blocks do not fit: before the first matmul, row 1 of A's blocks has "
+        "to move one to the left, and column 1 of B's one up.",
+        "first-step-only": "This is the first of two rounds.",
+        "last-step-only": "This is only the second of two rounds. Add up the products of both.",
+        "moves-exchanged": "The moves between the rounds are swapped: A's blocks move to the "
+        "left, along y, and B's move up, along x.",
+        "once-too-often": "There is one round too many: the first two blocks are multiplied again.",
+        "skew-exchanged": "The skews are swapped: row 1 of A's blocks moves, and column 1 of B's.",
+        "one-skew-only": "Only one of the two matrices is skewed before the first matmul. Skew "
+        "both: row 1 of A's blocks, and column 1 of B's.",
         "other-row-skewed": "One of the skews moves row 0 or column 0, which should stay where it "
-        "is: of A's blocks row 1 moves, and of B's column 1.",
-        "open-skew": "Who keeps its own block needs a pair too, such as (0, 0), or it holds zeros.",
-        "only-one-moves": "In the second round B's blocks are still where they were in the first.",
-        "other-products": "Draw the four devices, and what each has in each round. Do the blocks "
-        "that meet belong together, and does every device have two?",
-        "all-gather by hand": "Only neighbours exchange blocks here.",
-        "all-reduce by hand": "Each device makes its block of the result by itself, in two rounds.",
-        "too-many-bytes": "The skew and a move after each round: three moves of A's blocks and "
-        "three of B's are enough, and the last is not needed.",
-        "too-much-memory": "Collecting whole rows of A and whole columns of B takes more memory "
-        "than letting blocks travel.",
+        "is. Row 1 of A's blocks moves, and column 1 of B's.",
+        "open-skew": "A device that keeps its own block needs a pair, too, such as (0, 0). "
+        "Otherwise it gets zeros.",
+        "only-one-moves": "In the second round, B's blocks are still where they were in the first.",
+        "other-products": "Draw the four devices, and the blocks that each has in each round. Do "
+        "its two blocks fit, and does every device have two?",
+        "all-gather by hand": "Here devices only exchange blocks with their neighbours.",
+        "all-reduce by hand": "Each device computes its block of the result by itself, in two "
+        "rounds.",
+        "too-many-bytes": "The skew and one move after each round are three moves of A's blocks "
+        "and three of B's. That is enough, and the last one is not needed.",
+        "too-much-memory": "Gathering complete rows of A and complete columns of B takes more "
+        "memory than moving blocks.",
     },
     about=(Requests, CommunicatesAtMost, FitsIn),
 )  # fmt: skip
@@ -642,11 +655,11 @@ CANNON: Final = Exercise(
 LINES: Final = (8, 4)
 
 OVERLAPS: Final = {8: (2, 512, 3), 4: (3, 768, 5)}
-"""On each line: the rows of A's blocks, the contracted dimension, and the columns of B's blocks."""
+"""By number of devices: rows of A's blocks, contracting dimension, columns of B's blocks."""
 
 
-def _rows_on_lines() -> Any:
-    """A cut in rows, B in columns, on a line of eight and on one of four."""
+def _ring_arguments() -> Any:
+    """Return A sharded over rows and B over columns, on eight devices and on four."""
     return tuple(
         (
             Argument((n * rows, k), (("x", n),), ("x", None), mode="auto"),
@@ -656,8 +669,8 @@ def _rows_on_lines() -> Any:
     )
 
 
-def _from(A: Any, B: Any, source: Callable[[int, int, int], int | None]) -> Any:  # noqa: N803
-    """On device i of n, in place j of its rows, the product with A's block source(i, j, n)."""
+def _assembled(A: Any, B: Any, source: Callable[[int, int, int], int | None]) -> Any:  # noqa: N803
+    """Return the result if device i of n has the product with block source(i, j, n) as block j."""
     n = next(n for n, (rows, _, _) in OVERLAPS.items() if n * rows == len(A))
     product = [np.split(columns, n) for columns in np.split(A @ B, n, axis=1)]
     zeros = np.zeros_like(product[0][0])
@@ -672,7 +685,7 @@ def _from(A: Any, B: Any, source: Callable[[int, int, int], int | None]) -> Any:
 
 
 def _at_its_number(A: Any, B: Any) -> Any:  # noqa: N803
-    """Products written, as they are made, at the number of their block, not that many rows on."""
+    """Return the result if each product begins in the row with the number of its block."""
     n, rows = next((n, r) for n, (r, _, _) in OVERLAPS.items() if n * r == len(A))
     product = [np.split(columns, n) for columns in np.split(A @ B, n, axis=1)]
     made = [np.zeros((len(A), each[0].shape[1]), A.dtype) for each in product]
@@ -684,32 +697,32 @@ def _at_its_number(A: Any, B: Any) -> Any:  # noqa: N803
 
 
 def _products_added(A: Any, B: Any) -> Any:  # noqa: N803
-    """What comes of adding up the products with all blocks of A, in place of joining them."""
+    """Return the result if the products with A's blocks are added up and not concatenated."""
     n = next(n for n, (rows, _, _) in OVERLAPS.items() if n * rows == len(A))
     return sum(np.split(A, n)) @ B
 
 
 OVERLAPPED: Final = Exercise(
     id="6.7",
-    title="Multiply while it comes",
-    afterwards="XLA can do this by itself on TPUs, where it is called a collective matmul: the "
-    "products hide most of the time of the all-gather.",
+    title="Multiply while blocks arrive",
+    afterwards="XLA does this by itself on TPUs, where it is called a collective matmul: the "
+    "matmuls overlap with most of the all-gather.",
     requirements=(
-        _product(
+        _computes_product(
             "overlapped",
-            _rows_on_lines(),
-            order_of_arrival=lambda A, B: _from(A, B, lambda i, j, n: (i - j) % n),  # noqa: N803
-            against_the_ring=lambda A, B: _from(  # noqa: N803
+            _ring_arguments(),
+            order_of_arrival=lambda A, B: _assembled(A, B, lambda i, j, n: (i - j) % n),  # noqa: N803
+            against_the_ring=lambda A, B: _assembled(  # noqa: N803
                 A, B, lambda i, j, n: (2 * i - j) % n
             ),
-            open_ring=lambda A, B: _from(  # noqa: N803
+            open_ring=lambda A, B: _assembled(  # noqa: N803
                 A, B, lambda i, j, n: j if j <= i else None
             ),
-            one_is_missing=lambda A, B: _from(  # noqa: N803
+            one_is_missing=lambda A, B: _assembled(  # noqa: N803
                 A, B, lambda i, j, n: None if j == (i + 1) % n else j
             ),
             at_its_number=_at_its_number,
-            own_rows_missing=lambda A, B: _from(  # noqa: N803
+            own_rows_missing=lambda A, B: _assembled(  # noqa: N803
                 A, B, lambda i, j, n: None if j == i else j
             ),
             products_added=AnyOf(
@@ -722,10 +735,10 @@ OVERLAPPED: Final = Exercise(
             ),
             own_block_again=AnyOf(
                 (
-                    lambda A, B: _from(  # noqa: N803
+                    lambda A, B: _assembled(  # noqa: N803
                         A, B, lambda i, j, n: i if j == i else (i - 1) % n
                     ),
-                    lambda A, B: _from(  # noqa: N803
+                    lambda A, B: _assembled(  # noqa: N803
                         A, B, lambda i, j, n: i if j == 0 else (i - 1) % n
                     ),
                 )
@@ -746,7 +759,7 @@ OVERLAPPED: Final = Exercise(
         ),
         FitsIn(
             "overlapped",
-            # a block of B, and of A's one that is there, one that comes and two and a half more
+            # one block of B, and four and a half of A: the current one, the next one, and slack
             tuple(4 * k * columns + 18 * rows * k for rows, k, columns in OVERLAPS.values()),
         ),
         WorksAtMost(
@@ -755,39 +768,39 @@ OVERLAPPED: Final = Exercise(
         ),
     ),
     hints=(
-        "It is ring_all_gather of 5.5 with a product at each step.",
-        "The block that you hold after s steps is that of device (i - s) % n. Its product with "
-        "your columns of B is that block of rows of your result.",
-        "Stack the n products, put them in order by indexing with (i - arange(n)) % n, and join "
-        "them to one block.",
+        "It is ring_all_gather of 5.5, with a matmul in each step.",
+        "After s steps you hold the block of device (i - s) % n. Its product with your columns of "
+        "B is that block of rows of your result.",
+        "Stack the n products, put them in order by indexing with (i - arange(n)) % n, and "
+        "reshape them to one block.",
     ),
     diagnoses={
-        "order-of-arrival": "All rows are there, in the order in which they came. Put the block "
-        "that came after s steps in the place of device (i - s) % n.",
-        "against-the-ring": "The permutation goes one way round, and the places are counted the "
-        "other way.",
-        "open-ring": "The rows that should come round from the last device to the first are zero: "
-        "a device that is sent nothing receives zeros. Does every device send to the next?",
-        "own-rows-missing": "Each device's own rows are zeros: the block of A that it has from the "
+        "order-of-arrival": "All rows are there, in the order in which they arrived. Put the "
+        "block of step s in the position of device (i - s) % n.",
+        "against-the-ring": "The permutation goes one way round the ring, and the positions are "
+        "counted the other way.",
+        "open-ring": "The rows that should come from the last device to the first are zero: a "
+        "device that is no pair's target receives zeros. Does every device send to the next one?",
+        "own-rows-missing": "Each device's own rows are zero: the block of A that it has from the "
         "start is never multiplied.",
-        "products-added": "The products with the blocks of A are added up. Each is a block of rows "
-        "of the result, and they have to be joined.",
-        "own-block-again": "In every step the block of A that came is that of the device before. "
-        "Send on what was received last, and not the device's own block each time.",
-        "one-is-missing": "The rows of the device furthest away are missing: is there a step too "
-        "few?",
-        "at-its-number": "Each product begins in the row that is its block's number, so that they "
-        "overlap. How many rows stand before the block of device i?",
-        "too-much-memory": "There is no room for all of A. A block that has been multiplied and "
+        "products-added": "The products with the blocks of A are added up. Each is a block of "
+        "rows of the result, so concatenate them.",
+        "own-block-again": "Every step brings the block of the previous device again. Send what "
+        "was received last, not the device's own block each time.",
+        "one-is-missing": "The rows of the device furthest away are missing: is a step missing?",
+        "at-its-number": "Each product begins in the row with the number of its block, so that "
+        "they overlap. How many rows come before the block of device i?",
+        "too-much-memory": "A device has no memory for all of A. A block that was multiplied and "
         "sent on is not needed any more.",
-        "all-gather by hand": "An all-gather waits until everything is there. Send round what is "
-        "needed next, and multiply what is there.",
-        "no collective-permute": "The blocks of A are to go round by permutations.",
-        "one-too-many": "A device's own block need not come: n - 1 steps bring the others. In "
-        "lax.scan and lax.fori_loop, n turns send n times, even where nobody uses the last block.",
+        "all-gather by hand": "An all-gather waits until everything is there. Send round the ring "
+        "what is needed next, and multiply what is there.",
+        "no collective-permute": "Send the blocks of A round the ring with permutations.",
+        "one-too-many": "A device's own block need not arrive: n - 1 steps bring the others. In "
+        "lax.scan and lax.fori_loop, n turns send n times, even if nothing uses the last block.",
         "too-seldom": "There are n - 1 other blocks, and each step brings one.",
-        "sends-too-much": "One block of A is all that has to go round in a step.",
-        "not-to-the-neighbour": "What is further away comes on from neighbour to neighbour.",
+        "sends-too-much": "In each step, only one block of A has to be sent.",
+        "not-to-the-neighbour": "Send only to the neighbour. Blocks from further away are passed "
+        "on from neighbour to neighbour.",
         "too-much-work": "Multiply each block of A once on each device.",
     },
     about=(Requests, FitsIn),
@@ -799,22 +812,22 @@ def _chain(A: Any, B: Any, C: Any, D: Any) -> Any:  # noqa: N803
 
 
 FRONTIER: Final = (
-    # Bytes held and bytes moved on each device, over all choices of four layouts on the mesh of
-    # 4 × 2: the best of each, found by compiling nine layouts of each of the four.
+    # (bytes held, bytes moved) on each device: the best of all choices of four layouts on the mesh
+    # of 4 × 2, found by compiling nine layouts of each matrix.
     (8192, 24576), (10240, 20480), (14336, 16384), (18432, 12288), (20480, 8192), (28672, 4096),
     (45056, 0),
 )  # fmt: skip
 
 CHAIN: Final = Exercise(
     id="6.8",
-    title="Four matrices and a cap",
+    title="Four matrices and a memory limit",
     afterwards="Systems such as Alpa choose layouts for whole models by solving this problem as an "
     "integer program.",
     requirements=tuple(
         MovesFewBytes(
             answer,
             f"shardings (of A, of B, of C, of D) that hold at most {cap:,} bytes on each device, "
-            f"and for which A @ B @ C @ D moves as few as can be",
+            f"and with which A @ B @ C @ D moves as few bytes as possible",
             _chain,
             ((64, 64),) * 4,
             cap,
@@ -825,30 +838,33 @@ CHAIN: Final = Exercise(
         for answer, cap in (("roomy", 30_000), ("tight", 12_000))
     ),
     hints=(
-        "A matrix of 64 × 64 takes 16,384 bytes. A copy on every device holds all of them, a "
-        "layout along y half, along x a quarter, along both an eighth. Add up before you choose.",
-        "For roomy: each product should find what it needs. If A is cut into rows, what layout has "
-        "A @ B when B is cut along its columns, and what does that ask of C? A contracted "
-        "dimension that is cut on both sides along the same axis costs one all-reduce.",
-        "For tight, almost everything has to be cut along both axes. Which dimension lies along x "
-        "and which along y still matters: try P('x', 'y') and P('y', 'x') in turn, and one "
-        "matrix along x alone.",
+        "A matrix of 64 × 64 takes 16,384 bytes. A device holds all of a replicated matrix, half "
+        "of one that is sharded over y, a quarter over x, and an eighth over both. Add up before "
+        "you choose.",
+        "For roomy, each matmul should find what it needs. If A is sharded over its rows, what is "
+        "the layout of A @ B when B is sharded over its columns, and what does C need then? A "
+        "contracting dimension that is sharded over the same axis in both factors costs one "
+        "all-reduce.",
+        "For tight, almost everything has to be sharded over both axes. It still matters which "
+        "dimension is sharded over x and which over y: try P('x', 'y') and P('y', 'x') in turn, "
+        "and one matrix over x alone.",
     ),
     diagnoses={
-        "over-the-cap": "Copies save moves, and this is more of them than there is room for.",
-        "could-move-less": "Look at what is gathered or added up: which matrices, over which axis, "
-        "and whether another cut of a neighbour would make that needless.",
-        "room-left": "Copies save moves, and there is room for some: which product would "
-        "find what it needs if a matrix were cut less?",
+        "over-the-cap": "Replication saves communication, and this is more of it than the memory "
+        "limit allows.",
+        "could-move-less": "Look at what is gathered or added up: which matrices, over which "
+        "axis, and would another layout of a neighbouring matrix avoid it?",
+        "room-left": "Replication saves communication, and the memory limit allows more of it. "
+        "Which matmul would find what it needs if a matrix were sharded over fewer axes?",
         "number-of-shardings": "An answer is four shardings, in the order of the product.",
-        "devices-unused": "All eight devices are to hold a part.",
+        "devices-unused": "All eight devices must hold a part.",
     },
 )
 
 STEPS: Final = 5
 
 WIDTHS: Final = {8: (16, 4), 4: (12, 6)}
-"""On each line: the rows of A and of V, and the columns of V's blocks."""
+"""By number of devices: rows of A and of V, columns of V's blocks."""
 
 
 def _iterated(A: Any, V: Any, steps: int = STEPS, inside: float = 4, outside: float = 1) -> Any:  # noqa: N803
@@ -858,7 +874,7 @@ def _iterated(A: Any, V: Any, steps: int = STEPS, inside: float = 4, outside: fl
 
 
 def _multiplied(A: Any, V: Any) -> Any:  # noqa: N803
-    """V multiplied by A / 4 in each round, without tanh."""
+    """Multiply V by A / 4 in each step, without tanh."""
     for _ in range(STEPS):
         V = A @ V / np.float32(4)  # noqa: N806
     return V
@@ -870,13 +886,13 @@ def _columns(V: Any) -> int:  # noqa: N803
 
 QUIET_LOOP: Final = Exercise(
     id="6.9",
-    title="A loop without communication",
-    afterwards="Methods such as local SGD rest on this: devices that need not talk at every step "
-    "can be far apart.",
+    title="Five steps, one all-reduce",
+    afterwards="Methods such as local SGD rely on this: devices that do not communicate in every "
+    "step can be far apart.",
     requirements=(
         Computes(
             "iterate",
-            f"iterate(A, V) must do V = tanh(A @ V / 4) {STEPS} times, and return the mean of V.",
+            f"iterate(A, V) must compute V = tanh(A @ V / 4) {STEPS} times and return its mean.",
             lambda A, V: _iterated(A, V),  # noqa: N803
             tuple(
                 (
@@ -916,44 +932,46 @@ QUIET_LOOP: Final = Exercise(
         CommunicatesAtMost("iterate", ((Budget("all-reduce", ("x",), 4),),) * 2),
     ),
     hints=(
-        "Column j of the next V needs column j of this V, and all of A. Who has these?",
-        "So the loop runs in the body, on one device's columns. lax.fori_loop or lax.scan.",
-        "After the loop each device takes the mean of its own columns, and lax.pmean makes one of "
-        "these.",
+        "Column j of the next V needs column j of this V, and all of A. Which device has these?",
+        "So the loop runs in the body, on one device's columns, with lax.fori_loop or lax.scan.",
+        "After the loop each device takes the mean of its own columns, and lax.pmean takes the "
+        "mean of these.",
     ),
     diagnoses={
-        "values": "Does each round use A unchanged, and divide A @ V by 4 before tanh? Is the mean "
-        "taken once, after the last round?",
+        "values": "Does each step use A unchanged, and divide A @ V by 4 before tanh? Is the mean "
+        "taken once, after the last step?",
         "too-often": "One all-reduce, after the loop, is enough. Is there one in the loop?",
-        "one-too-many": "Only one number has to be reduced. Every device knows how many elements "
-        "there are: the block has a size, and lax.axis_size is the number of blocks.",
-        "sum-for-mean": "It is as many times too large as there are devices: are the devices' "
-        "means added up?",
-        "sum-of-all": "That is the sum of all elements.",
-        "mean-of-sums": "It is as many times too large as a device has elements: are the devices' "
-        "sums averaged?",
-        "of-all-rounds": "That is the mean over all rounds; expected that of the last V.",
-        "once-too-often": f"That is what comes of {STEPS + 1} rounds.",
-        "once-too-seldom": f"That is what comes of {STEPS - 1} rounds.",
-        "one-round": "That is what comes of one round. Does each round start from the V of the "
-        "round before?",
-        "no-tanh-in-the-loop": "In the loop, V is multiplied and divided, and tanh is missing: "
-        "each round takes it.",
-        "divided-outside": "That is the result of tanh(A @ V) / 4: the 4 belongs inside tanh.",
-        "not-divided": "That is the result of tanh(A @ V), without the 4.",
-        "multiplied-by-4": "That is the result of tanh(A @ V * 4): the 4 divides.",
-        "blocks-do-not-fit": "A comes whole, and V in columns: do in_specs say so?",
-        "of-the-transpose": "That is the result with the transpose of A.",
-        "all-gather": "No column of V needs another. Is something gathered in the body, or do "
-        "in_specs say otherwise than the arguments are laid out?",
-        "not-replicated": "Each device has the mean of its own columns.",
-        "varying-mismatch": "In A @ V no column needs another, so there is nothing to add up in "
-        "the loop.",
-        "carry-changes": "A device needs all of A.",
-        "no all-reduce": "Make the mean of the devices' numbers with an all-reduce in the body.",
+        "one-too-many": "Only one number has to be reduced. Every device knows the number of "
+        "elements: the block has a size, and lax.axis_size is the number of blocks.",
+        "sum-for-mean": "The result is too large by the number of devices: are the devices' means "
+        "added up?",
+        "sum-of-all": "This is the sum of all elements.",
+        "mean-of-sums": "The result is too large by the number of elements on a device: are the "
+        "devices' sums averaged?",
+        "of-all-rounds": "This is the mean over all steps. Expected: that of the last V.",
+        "once-too-often": f"This is the result of {STEPS + 1} steps.",
+        "once-too-seldom": f"This is the result of {STEPS - 1} steps.",
+        "one-round": "This is the result of one step. Does each step start from the V of the "
+        "previous step?",
+        "no-tanh-in-the-loop": "In the loop, V is multiplied and divided, but tanh is missing. "
+        "Each step applies it.",
+        "divided-outside": "This is the result of tanh(A @ V) / 4. Divide by 4 inside tanh.",
+        "not-divided": "This is the result of tanh(A @ V), without the 4.",
+        "multiplied-by-4": "This is the result of tanh(A @ V * 4). Divide by 4.",
+        "blocks-do-not-fit": "A is replicated, and V is sharded over its columns: do in_specs say "
+        "so?",
+        "of-the-transpose": "This is the result with the transpose of A.",
+        "all-gather": "No column of V needs another one. Is something gathered in the body, or do "
+        "in_specs differ from the layouts of the arguments?",
+        "not-replicated": "Each device has the mean of its own columns. These are not combined "
+        "yet.",
+        "varying-mismatch": "In A @ V no column needs another one, so there is nothing to add up "
+        "in the loop.",
+        "carry-changes": "The shape of V changes in the loop. A device needs all of A.",
+        "no all-reduce": "Take the mean of the devices' numbers with an all-reduce in the body.",
         "shape": "The mean of all elements is one number.",
-        "all-gather by hand": "No column needs another.",
-        "sends-too-much": "Reduce to a number first.",
+        "all-gather by hand": "No column needs another one, so nothing has to be gathered.",
+        "sends-too-much": "First reduce to one number on each device.",
     },
 )
 
