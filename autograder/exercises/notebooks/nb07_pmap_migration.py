@@ -818,7 +818,7 @@ READ: Final[dict[str, Any]] = {
 
 UNREPLICATE: Final = Exercise(
     id="7.6",
-    title="One copy of eight",
+    title="One replica of eight",
     afterwards="For a checkpoint you need neither: libraries such as Orbax write arrays as they "
     "are laid out, one copy of each block.",
     requirements=(
