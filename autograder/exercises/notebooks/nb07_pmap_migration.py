@@ -1,9 +1,9 @@
 """Notebook 07: from pmap to shard_map.
 
-A note for maintainers: a function that `jax.pmap` has mapped cannot be exported for a judge, so
-what is judged is its twin, and the notebook runs the old program beside it. That a twin costs no
-more than what it replaces is held by `tests/test_pmap.py`, with what the notebook says of `pmap`.
-Twins are judged under two meshes, of eight and of four devices, with blocks of different sizes.
+The judge cannot export a function mapped by `jax.pmap`, so learners submit its twin, and the
+notebook runs the old program for comparison. `tests/test_pmap.py` checks that no twin communicates
+more than the old program, and that what the notebook says about `pmap` is true. Twins are judged on
+two meshes, of eight and of four devices, with blocks of different sizes.
 """
 
 from typing import Any, Final, Literal
@@ -27,20 +27,20 @@ from autograder.judge import (
 from autograder.programs import Argument
 
 SIZES: Final = (8, 4)
-"""The sizes of the meshes that a function is judged on."""
+"""The sizes of the meshes on which a function is judged."""
 
 STRIPS: Final = ("0 1 2 3 4 5 6 7", "0 1 2 3")
 ROWS: Final = ("0\n1\n2\n3\n4\n5\n6\n7", "0\n1\n2\n3")
 EVERYWHERE: Final = ("0,1,2,3,4,5,6,7", "0,1,2,3")
 
 
-def _cut(shape: tuple[int, ...], n: int, **more: Any) -> Argument:
-    """An argument cut along x in dimension 0, over n devices."""
+def _sharded(shape: tuple[int, ...], n: int, **more: Any) -> Argument:
+    """Return an argument whose dimension 0 is sharded over n devices."""
     return Argument(shape, (("x", n),), ("x",), mode="auto", **more)
 
 
-def _whole(shape: tuple[int, ...], n: int, **more: Any) -> Argument:
-    """An argument of which each of n devices has a copy."""
+def _replicated(shape: tuple[int, ...], n: int, **more: Any) -> Argument:
+    """Return an argument that is replicated on n devices."""
     return Argument(shape, (("x", n),), (), mode="auto", **more)
 
 
@@ -48,8 +48,8 @@ def _placed(answer: str, pictures: tuple[str, str], *shapes: tuple[int, ...]) ->
     return PlacedLike(answer, pictures[0], shapes, elsewhere=pictures[1:])
 
 
-def _nothing(answer: str) -> Requests:
-    """Written with shard_map, and no collective in it."""
+def _no_collectives(answer: str) -> Requests:
+    """Require a shard_map without explicit collectives."""
     return Requests(answer, ((), ()))
 
 
@@ -66,26 +66,26 @@ def _padded(x: Any, w: Any, mode: Literal["same", "full"]) -> Any:
 
 
 def _run_together(x: Any, w: Any) -> Any:
-    """With the rows of a device convolved as if they were one."""
+    """Convolve the rows of each device as one long row: a mistake."""
     devices = next(n for n, rows in ROWS_EACH.items() if n * rows == len(x))
     return _convolved(x.reshape(devices, -1), w)
 
 
-def _run_together_and_cut(x: Any, w: Any) -> Any:
-    """The same, cut into as many rows again, where that can be done."""
+def _run_together_and_split(x: Any, w: Any) -> Any:
+    """Split the result of `_run_together` into as many rows as x has, if it divides: a mistake."""
     together = _run_together(x, w)
     return together.reshape(len(x), -1) if together.size % len(x) == 0 else together
 
 
 def _first_rows(x: Any, w: Any) -> Any:
-    """With the first row of each device in place of all its rows."""
+    """Use the first row of each device in place of all its rows: a mistake."""
     devices = next(n for n, rows in ROWS_EACH.items() if n * rows == len(x))
     rows = len(x) // devices
     return np.repeat(_convolved(x[::rows], w), rows, axis=0)
 
 
 def _first_row_alone(x: Any, w: Any) -> Any:
-    """With the first row of each device, and none of the others."""
+    """Return only the first row of each device: a mistake."""
     devices = next(n for n, rows in ROWS_EACH.items() if n * rows == len(x))
     return _convolved(x[:: len(x) // devices], w)
 
@@ -98,22 +98,22 @@ CONVOLVED_MISTAKES: Final[dict[str, Any]] = {
 
 
 SIGNALS: Final = ((8, 12, 3), (4, 9, 4))
-"""The devices, how long a row is, and how long the window."""
+"""For each case: the number of devices, the length of a row, and that of the window."""
 
 ROWS_EACH: Final = {8: 2, 4: 3}
-"""How many rows a device has, where it has several."""
+"""The rows on each device in `convolved_many`, by the number of devices."""
 
 CONVOLVE: Final = Exercise(
     id="7.1",
     title="The twin of a pmap",
-    afterwards="pmap itself is made like this today. It is a shard_map over a mesh of its own, "
-    "which takes the mapped dimension off each block and puts it back onto each result.",
+    afterwards="pmap itself works like this today: it is a shard_map over its own mesh, which "
+    "removes the mapped dimension from each block and adds it back to each result.",
     requirements=(
         Computes(
             "convolved",
-            "convolved(x, w) must return each row of x, convolved with w.",
+            "convolved(x, w) must return each row of x convolved with w.",
             _convolved,
-            tuple((_cut((n, size), n), _whole((k,), n)) for n, size, k in SIGNALS),
+            tuple((_sharded((n, size), n), _replicated((k,), n)) for n, size, k in SIGNALS),
             {
                 **CONVOLVED_MISTAKES,
                 "row-as-a-vector": lambda x, w: np.ravel(_convolved(x, w)),
@@ -126,20 +126,23 @@ CONVOLVE: Final = Exercise(
             },
             under_mesh=True,
         ),
-        _nothing("convolved"),
+        _no_collectives("convolved"),
         _placed("convolved", ROWS, *((n, size - k + 1) for n, size, k in SIGNALS)),
         Computes(
             "convolved_many",
-            "convolved_many(x, w) must return each row of x, convolved with w.",
+            "convolved_many(x, w) must return each row of x convolved with w.",
             _convolved,
-            tuple((_cut((ROWS_EACH[n] * n, size), n), _whole((k,), n)) for n, size, k in SIGNALS),
+            tuple(
+                (_sharded((ROWS_EACH[n] * n, size), n), _replicated((k,), n))
+                for n, size, k in SIGNALS
+            ),
             {
                 **CONVOLVED_MISTAKES,
                 "run-together": AnyOf(
                     (
                         _run_together,
                         lambda x, w: np.ravel(_run_together(x, w)),
-                        _run_together_and_cut,
+                        _run_together_and_split,
                     )
                 ),
                 "first-rows": _first_rows,
@@ -147,55 +150,60 @@ CONVOLVE: Final = Exercise(
             },
             under_mesh=True,
         ),
-        _nothing("convolved_many"),
+        _no_collectives("convolved_many"),
         _placed(
             "convolved_many", ROWS, *((ROWS_EACH[n] * n, size - k + 1) for n, size, k in SIGNALS)
         ),
     ),
     hints=(
-        "in_axes becomes in_specs: 0 is P('x'), which cuts dimension 0, and None is P(), which "
-        "cuts nothing. out_axes is 0 unless you say otherwise, so out_specs is P('x').",
-        "pmap gives the function a row. In shard_map the body has a block, of shape (1, …): "
-        "mine[0] is the row, and [None] gives the result its dimension back.",
-        "For several rows on a device, the block has shape (rows, …), and jax.vmap maps the "
-        "function over these: vmap within a device, shard_map over the devices.",
+        "in_axes becomes in_specs: 0 becomes P('x'), which shards dimension 0, and None becomes "
+        "P(), which replicates. out_axes is 0 by default, so out_specs are P('x').",
+        "Under pmap the function gets a row. In shard_map the body gets a block of shape (1, …): "
+        "block[0] is the row, and [None] adds the dimension to the result.",
+        "With several rows on a device, the block has shape (rows, …), and jax.vmap maps the "
+        "function over them: vmap within a device, shard_map over the devices.",
     ),
     diagnoses={
-        "rows-added": "The rows of all devices are added up. Each stays where it is: nothing is to "
-        "be reduced.",
-        "does-not-divide": "in_axes=(0, None) gave each device a row of x, and all of them the "
-        "same w. Do in_specs say so of both?",
-        "convolved_many: raised": "Does JAX speak of 1-dimensional inputs, or of inconsistent "
-        "sizes? The body has a block of several rows and one window. jax.vmap maps the rows, and "
-        "its in_axes has to say that the window is the same for all of them.",
-        "raised": "Does JAX speak of 1-dimensional inputs? pmap gave the function a row. The body "
-        "has a block of rows, of shape (1, 12) in the notebook's case: take its row. Or of "
-        "inconsistent sizes? vmap maps all of its arguments, w too, unless in_axes says otherwise.",
-        "row-as-a-vector": "Each device returns its row as a vector, and out_specs joins the "
-        "vectors end to end. pmap gave each result its mapped dimension back; here the body has "
+        "rows-added": "The rows of all devices are added up. Nothing must be reduced: each row "
+        "stays on its device.",
+        "does-not-divide": "in_axes=(0, None) gave each device one row of x, and all devices the "
+        "same w. Do in_specs say this about both?",
+        "convolved_many: raised": "Does JAX mention 1-dimensional inputs, or inconsistent sizes? "
+        "The body gets a block of several rows, and one window. jax.vmap maps the rows, and its "
+        "in_axes must say that all rows use the same window.",
+        "raised": "Does JAX mention 1-dimensional inputs? Under pmap the function got a row. The "
+        "body gets a block of rows, here of shape (1, 12), and has to take the row out of it. "
+        "Does it mention inconsistent sizes? vmap maps all of its arguments, w too, unless "
+        "in_axes says otherwise.",
+        "row-as-a-vector": "Each device returns its row as a vector, and out_specs concatenate "
+        "the vectors. pmap added the mapped dimension to each result; in shard_map the body has "
         "to do it.",
-        "shape": "The body is given a block of rows, and returns a block of rows: pmap took the "
-        "mapped dimension away and put it back, and here nobody does. Which of the two shapes' "
-        "numbers differ? If there are too few rows, or too few dimensions, look at what the body "
-        "returns for one block; if the rows are too long or too short, at what it convolves.",
-        "same-mode": 'These are as long as the rows were. mode="valid" leaves out the places where '
-        "the window reaches over an end; convolve, above, has it.",
-        "full-mode": 'These are longer than the rows were. mode="valid" leaves out the places '
-        "where the window reaches over an end; convolve, above, has it.",
-        "does-not-reshape": "Are the rows of a block joined to one long row? Each is to be "
-        "convolved by itself, and comes out shorter than it was.",
-        "run-together": "The rows of each device were convolved as a single long row. Each is to "
-        "be convolved by itself.",
-        "first-rows": "Each device gives the result of its first row for all of its rows.",
+        "shape": "The body gets a block of rows and must return a block of rows, because "
+        "shard_map does not remove and add the mapped dimension as pmap did. Which sizes of the "
+        "two shapes differ? With too few rows, or too few dimensions, look at what the body "
+        "returns for one block. With rows that are too long or too short, look at what it "
+        "convolves.",
+        "same-mode": 'These rows are as long as those of x. mode="valid", as in convolve above, '
+        "leaves out the positions where the window reaches over an end.",
+        "full-mode": 'These rows are longer than those of x. mode="valid", as in convolve above, '
+        "leaves out the positions where the window reaches over an end.",
+        "does-not-reshape": "Are the rows of a block concatenated to one long row? Each row must "
+        "be convolved by itself, and becomes shorter.",
+        "run-together": "The rows of each device were convolved as one long row. Each row must be "
+        "convolved by itself.",
+        "first-rows": "Each device returns the result for its first row in place of all of its "
+        "rows.",
         "first-row-alone": "Only the first row of each device's block is convolved, and a block "
         "has several rows here.",
-        "not-replicated": "Here nothing is to be summed, since each device has rows of its own "
-        "to return. Does out_specs say that they are cut along x?",
-        "not-turned": "These are the sums of a window as it stands. A convolution turns it round; "
-        "jnp.convolve does so.",
-        "added-by-the-compiler": "in_axes=(0, None) cuts x and copies w. Do in_specs say the same?",
-        "no-shard-map": "vmap alone has no word on devices. Map over the devices with shard_map.",
-        "other-mesh": "Is there a pmap in it? Each pmap makes a mesh of its own.",
+        "not-replicated": "Nothing has to be summed here, because each device returns its own "
+        "rows. Do out_specs say that the result is sharded over x?",
+        "not-turned": "This is a correlation: the window was not reversed. A convolution reverses "
+        "it, and so does jnp.convolve.",
+        "added-by-the-compiler": "in_axes=(0, None) shards x and replicates w. Do in_specs say "
+        "the same?",
+        "no-shard-map": "vmap alone does not run rows on different devices. Map over the devices "
+        "with shard_map.",
+        "other-mesh": "Is there a pmap in it? Each pmap makes its own mesh.",
     },
 )
 
@@ -206,16 +214,16 @@ def _normalised(x: Any, w: Any) -> Any:
 
 
 POSITIVE: Final = {"shift": 6.0}
-"""Sums of these are far from zero, by which is divided."""
+"""Sample numbers whose sums are far from zero, so that they can be divisors."""
 
 
 def _signals(n: int, size: int, k: int) -> tuple[Argument, ...]:
-    """Rows and a window whose sums are far from zero: positive on eight devices, negative on four.
+    """Return rows and a window with sums far from zero, negative ones on four devices.
 
-    Where all are positive, the sum of the absolute values would be right, too.
+    If all were positive, the sum of absolute values would be right, too.
     """
     of_one_sign = POSITIVE if n == 8 else {**POSITIVE, "shift": -POSITIVE["shift"]}
-    return _cut((n, size), n, **of_one_sign), _whole((k,), n, **POSITIVE)
+    return _sharded((n, size), n, **of_one_sign), _replicated((k,), n, **POSITIVE)
 
 
 NORMALISED_MISTAKES: Final[dict[str, Any]] = {
@@ -237,13 +245,13 @@ NORMALISED_MISTAKES: Final[dict[str, Any]] = {
 NORMALISE: Final = Exercise(
     id="7.2",
     title="One name, three maps",
-    afterwards="A function that says psum over a name can be tried on one device, under vmap, and "
-    "run on many, under shard_map, without a change. That is how one tests such code.",
+    afterwards="A function with a psum over a name can be tested on one device under vmap, and "
+    "run on many devices under shard_map, unchanged.",
     weights={"normalised": 3, "by_vmap": 1},
     requirements=(
         Computes(
             "normalised",
-            "normalised(x, w) must convolve each row, and divide it, position by position, by the "
+            "normalised(x, w) must convolve each row and divide it, position by position, by the "
             "sum of all convolved rows.",
             _normalised,
             tuple(_signals(*each) for each in SIGNALS),
@@ -260,7 +268,7 @@ NORMALISE: Final = Exercise(
         _placed("normalised", ROWS, *((n, size - k + 1) for n, size, k in SIGNALS)),
         Computes(
             "by_vmap",
-            "by_vmap(x, w) must give the same, with vmap in place of shard_map.",
+            "by_vmap(x, w) must return the same as normalised(x, w), with vmap.",
             _normalised,
             tuple(_signals(*each) for each in SIGNALS),
             NORMALISED_MISTAKES,
@@ -274,108 +282,111 @@ NORMALISE: Final = Exercise(
         _placed("by_vmap", ROWS, *((n, size - k + 1) for n, size, k in SIGNALS)),
     ),
     hints=(
-        "The function of one row stays as it is, psum and all. Only who maps it changes, and so "
-        "who gives the axis its name.",
-        "Under pmap and vmap, axis_name= gives the name. Under shard_map it is the mesh that has "
-        "names, and here its axis is called x.",
-        "Write a function of one row, with a psum over 'x'. vmap takes it as it is, with in_axes "
-        "and axis_name. For shard_map, a body takes the row out of its block and calls it.",
+        "The function of one row stays the same, with its psum. Only the map around it changes, "
+        "and so does the source of the axis name.",
+        "Under pmap and vmap, axis_name= sets the name. Under shard_map the mesh has names, and "
+        "here its axis is called x.",
+        "Write a function of one row with a psum over 'x'. vmap can map it directly, with in_axes "
+        "and axis_name. For shard_map, write a body that takes the row out of its block and calls "
+        "the function.",
     ),
     diagnoses={
-        "sum-of-sizes": "The rows are divided by the sum of their absolute values; expected by "
+        "sum-of-sizes": "The rows are divided by the sum of their absolute values. Divide by "
         "their sum.",
-        "times-the-reciprocals": "The rows are multiplied by the sum of the reciprocals, which is "
-        "not the same as divided by the sum.",
-        "over-positions": "Each row adds up to one by itself: the sum was taken over the positions "
-        "of a row. psum adds up over devices, position by position, if you leave y as it is.",
-        "over-everything": "All numbers together add up to one. The sum is to be taken over the "
-        "devices alone, position by position.",
-        "mean-for-sum": "It is as many times too large as there are rows: is a mean taken where "
-        "the sum is needed?",
-        "maximum-for-sum": "These rows are divided by the largest of all rows at each position. It "
-        "should be their sum.",
-        "roots-of-squares": "These rows are divided by the root of a sum of squares. It should be "
-        "the sum of the rows themselves.",
-        "not-divided": "These are the convolved rows themselves, divided by nothing.",
-        "by-itself": "All numbers are 1: each row is divided by itself. Does the sum run over the "
-        "body's block alone? That has only this device's row. Which function adds up what the "
-        "other devices have?",
-        "sum-alone": "That is the sum of all rows, on every device. Each device's own row is to be "
-        "divided by it.",
-        "upside-down": "That is upside down: the sum is divided by the row.",
-        "multiplied": "Each row is multiplied by the sum of all rows. It should be divided.",
-        "divided-before": "The rows are divided before they are convolved. It should be the "
-        "convolved rows that are added up and divided.",
-        "does-not-divide": "in_axes=(0, None) gave each device a row of x, and all of them the "
-        "same w. Do in_specs say so of both?",
-        "by_vmap: all-reduce by hand": "Is there a shard_map in it? vmap is to take its place: "
-        "then the psum only names vmap's axis, and it is the compiler that adds the all-reduce.",
-        "by_vmap: raised": "Does JAX speak of inconsistent sizes? vmap maps all of its arguments "
+        "times-the-reciprocals": "The rows are multiplied by the sum of the reciprocals. This is "
+        "not the same as dividing by the sum.",
+        "over-positions": "Each row adds up to one by itself, so the sum runs over the positions "
+        "of a row. psum adds up over devices, position by position, if you pass it all of y.",
+        "over-everything": "All elements together add up to one. The sum must run over the "
+        "devices only, position by position.",
+        "mean-for-sum": "The result is too large by the number of rows: is it divided by the mean "
+        "instead of the sum?",
+        "maximum-for-sum": "The rows are divided by their maximum at each position. Divide by "
+        "their sum.",
+        "roots-of-squares": "The rows are divided by the root of a sum of squares. Divide by the "
+        "sum of the rows themselves.",
+        "not-divided": "These are the convolved rows, not divided by anything.",
+        "by-itself": "All elements are 1, so each row is divided by itself. Does the sum run over "
+        "the body's block only? The block contains only this device's row. Which function adds up "
+        "the rows of all devices?",
+        "sum-alone": "This is the sum of all rows, on every device. Divide each device's own row "
+        "by it.",
+        "upside-down": "This is the reciprocal: the sum is divided by the row.",
+        "multiplied": "Each row is multiplied by the sum of all rows. Divide by it.",
+        "divided-before": "The rows are divided before they are convolved. Convolve first, then "
+        "add up the convolved rows and divide.",
+        "does-not-divide": "in_axes=(0, None) gave each device one row of x, and all devices the "
+        "same w. Do in_specs say this about both?",
+        "by_vmap: all-reduce by hand": "Is there a shard_map in it? by_vmap has vmap in its "
+        "place: then psum only refers to vmap's axis, and the compiler adds the all-reduce.",
+        "by_vmap: raised": "Does JAX mention inconsistent sizes? vmap maps all of its arguments "
         "unless in_axes says otherwise, and w is the same for all rows.",
-        "by_vmap: collective-permute": "Are the rows taken one by one, as by a Python loop over x? "
-        "Each is on another device. vmap maps all rows at once, and each stays where it is.",
-        "by_vmap: replicated": "Where rows are taken one by one and stacked again, they may no "
-        "longer lie where they were. vmap leaves each on its device.",
-        "unbound-axis": "axis_name='p' was how pmap was told the name. A shard_map takes the names "
-        "of its mesh, and vmap takes axis_name=. Is the name in psum the same as there?",
-        "added-by-the-compiler": "The compiler should have nothing to move. Is x cut, and w whole, "
-        "in in_specs?",
-        "sends-too-much": "What is added up has one number for each position of the convolved row.",
-        "row-as-a-vector": "Each device returns its row as a vector, and out_specs joins the "
-        "vectors end to end. pmap gave each result its mapped dimension back; here the body has "
+        "by_vmap: collective-permute": "Is there a Python loop over the rows of x? Each row is on "
+        "another device. vmap maps all rows at once, and each row stays on its device.",
+        "by_vmap: replicated": "Are rows taken one by one and stacked again? Then the result may "
+        "have another layout. vmap leaves each row on its device.",
+        "unbound-axis": "axis_name='p' gave pmap the name. shard_map uses the names of its mesh, "
+        "and vmap has axis_name=. Is the name in psum the same as there?",
+        "added-by-the-compiler": "The compiler should have nothing to move. Do in_specs say that "
+        "x is sharded and w replicated?",
+        "sends-too-much": "The all-reduce needs one element for each position of the convolved "
+        "row.",
+        "row-as-a-vector": "Each device returns its row as a vector, and out_specs concatenate "
+        "the vectors. pmap added the mapped dimension to each result; in shard_map the body has "
         "to do it.",
-        "normalised: not-replicated": "The rows differ from device to device, after the division "
-        "too: only the sum is the same for all. Does out_specs say that the result is sharded?",
+        "normalised: not-replicated": "The rows still differ from device to device after the "
+        "division: only the sum is the same everywhere. Do out_specs say that the result is "
+        "sharded?",
     },
 )
 
 
 def _nested(a: Any, mean: tuple[int, ...] = (1,), total: tuple[int, ...] = (0, 1, 2)) -> Any:
-    """What the nested program gives, with the dimensions that it takes the mean and the sum of."""
+    """Return the result of the nested program, for given dimensions of the mean and of the sum."""
     return (a - a.mean(mean, keepdims=True)) / np.sqrt((a * a).sum(total, keepdims=True))
 
 
-def _nested_but(a: Any, numbers: str = "", length: str = "") -> Any:
-    """The same with one step of it done otherwise: to the numbers, or for their length."""
-    if numbers == "as they came":
+def _nested_but(a: Any, numbers: str = "", norm: str = "") -> Any:
+    """Return the result with one mistake: in the centred numbers, or in their norm."""
+    if numbers == "not centred":
         return a / np.sqrt((a * a).sum())
-    numbers_came = a - (a.sum if numbers == "summed" else a.mean)(1, keepdims=True)
+    centred = a - (a.sum if numbers == "summed" else a.mean)(1, keepdims=True)
     if numbers == "mean of all of y":
-        numbers_came = a - a.mean((1, 2), keepdims=True)
-    if length == "of the numbers alone":
+        centred = a - a.mean((1, 2), keepdims=True)
+    if norm == "of the numbers alone":
         return a / np.sqrt((a * a).sum()) - a.mean(1, keepdims=True)
-    if length == "of the sum":
-        return numbers_came / np.abs(a.sum())
-    if length == "of sizes":
-        return numbers_came / np.abs(a).sum()
-    if length == "of the mean alone":
+    if norm == "of the sum":
+        return centred / np.abs(a.sum())
+    if norm == "of sizes":
+        return centred / np.abs(a).sum()
+    if norm == "of the mean alone":
         return a - a.mean(1, keepdims=True) / np.sqrt((a * a).sum())
-    if length == "none":
-        return numbers_came
-    if length == "without its root":
-        return numbers_came / (a * a).sum()
-    if length == "multiplied":
-        return numbers_came * np.sqrt((a * a).sum())
-    if length == "mean of the devices":
-        return numbers_came / np.sqrt((a * a).sum(2).mean())
-    if length == "means of the devices":
-        return numbers_came / np.sqrt((a * a).mean(2).sum())
-    if length == "by eight":
-        return numbers_came / np.sqrt((a * a).sum() / 8)
-    if length == "mean of all":
-        return numbers_came / np.sqrt((a * a).mean())
-    if length == "position by position":
-        return numbers_came / np.sqrt((a * a).sum((0, 1)))
-    if length == "without squares":
-        return numbers_came / a.sum()
-    if length == "of roots":
-        return numbers_came / np.sqrt((a * a).sum(2)).sum()
-    squares = (numbers_came if length == "of the centred" else a) ** 2
-    return numbers_came / np.sqrt(squares.sum())
+    if norm == "none":
+        return centred
+    if norm == "without its root":
+        return centred / (a * a).sum()
+    if norm == "multiplied":
+        return centred * np.sqrt((a * a).sum())
+    if norm == "mean of the devices":
+        return centred / np.sqrt((a * a).sum(2).mean())
+    if norm == "means of the devices":
+        return centred / np.sqrt((a * a).mean(2).sum())
+    if norm == "by eight":
+        return centred / np.sqrt((a * a).sum() / 8)
+    if norm == "mean of all":
+        return centred / np.sqrt((a * a).mean())
+    if norm == "position by position":
+        return centred / np.sqrt((a * a).sum((0, 1)))
+    if norm == "without squares":
+        return centred / a.sum()
+    if norm == "of roots":
+        return centred / np.sqrt((a * a).sum(2)).sum()
+    squares = (centred if norm == "of the centred" else a) ** 2
+    return centred / np.sqrt(squares.sum())
 
 
 GRIDS: Final = ((4, 2, 6), (2, 2, 5))
-"""The devices along x and along y, and how many numbers each has."""
+"""For each case: the devices along x and along y, and the length of a vector."""
 
 
 def _on_grid(rows: int, columns: int, length: int) -> tuple[Argument, ...]:
@@ -386,12 +397,12 @@ def _on_grid(rows: int, columns: int, length: int) -> tuple[Argument, ...]:
 NEST: Final = Exercise(
     id="7.3",
     title="pmap in pmap",
-    afterwards="A mesh may have as many axes as you like: what used to be nested maps, each with a "
-    "name, is one map over a mesh with all of the names.",
+    afterwards="A mesh can have any number of axes. Maps that used to be nested, each with a "
+    "name, become one map over a mesh with all of these names.",
     requirements=(
         Computes(
             "unnested",
-            "unnested(a) must give what the nested program was meant to give.",
+            "unnested(a) must return what the nested program should have returned.",
             _nested,
             tuple(_on_grid(*each) for each in GRIDS),
             {
@@ -402,23 +413,23 @@ NEST: Final = Exercise(
                 "sum-over-y": lambda a: _nested(a, total=(1, 2)),
                 "own-sum": lambda a: _nested(a, total=(2,)),
                 "sum-for-mean": lambda a: _nested_but(a, numbers="summed"),
-                "length-of-centred": lambda a: _nested_but(a, length="of the centred"),
-                "roots-summed": lambda a: _nested_but(a, length="of roots"),
-                "no-length": lambda a: _nested_but(a, length="none"),
-                "numbers-alone-divided": lambda a: _nested_but(a, length="of the numbers alone"),
-                "sum-squared": lambda a: _nested_but(a, length="of the sum"),
-                "sum-of-sizes": lambda a: _nested_but(a, length="of sizes"),
-                "mean-alone-divided": lambda a: _nested_but(a, length="of the mean alone"),
-                "root-forgotten": lambda a: _nested_but(a, length="without its root"),
-                "multiplied": lambda a: _nested_but(a, length="multiplied"),
-                "mean-of-squares": lambda a: _nested_but(a, length="mean of the devices"),
-                "mean-of-all-squares": lambda a: _nested_but(a, length="mean of all"),
-                "means-added": lambda a: _nested_but(a, length="means of the devices"),
-                "divided-by-eight": lambda a: _nested_but(a, length="by eight"),
-                "own-not-added": lambda a: _nested_but(a, length="position by position"),
-                "not-squared": lambda a: _nested_but(a, length="without squares"),
+                "length-of-centred": lambda a: _nested_but(a, norm="of the centred"),
+                "roots-summed": lambda a: _nested_but(a, norm="of roots"),
+                "no-length": lambda a: _nested_but(a, norm="none"),
+                "numbers-alone-divided": lambda a: _nested_but(a, norm="of the numbers alone"),
+                "sum-squared": lambda a: _nested_but(a, norm="of the sum"),
+                "sum-of-sizes": lambda a: _nested_but(a, norm="of sizes"),
+                "mean-alone-divided": lambda a: _nested_but(a, norm="of the mean alone"),
+                "root-forgotten": lambda a: _nested_but(a, norm="without its root"),
+                "multiplied": lambda a: _nested_but(a, norm="multiplied"),
+                "mean-of-squares": lambda a: _nested_but(a, norm="mean of the devices"),
+                "mean-of-all-squares": lambda a: _nested_but(a, norm="mean of all"),
+                "means-added": lambda a: _nested_but(a, norm="means of the devices"),
+                "divided-by-eight": lambda a: _nested_but(a, norm="by eight"),
+                "own-not-added": lambda a: _nested_but(a, norm="position by position"),
+                "not-squared": lambda a: _nested_but(a, norm="without squares"),
                 "mean-of-all-of-y": lambda a: _nested_but(a, numbers="mean of all of y"),
-                "not-centred": lambda a: _nested_but(a, numbers="as they came"),
+                "not-centred": lambda a: _nested_but(a, numbers="not centred"),
             },
             under_mesh=True,
         ),
@@ -434,60 +445,63 @@ NEST: Final = Exercise(
         ),
     ),
     hints=(
-        "The two pmaps map two dimensions over two axes. Which spec cuts both dimensions at once?",
-        "In the body there is a block of shape (1, 1, length). Collectives take the axes' names, "
-        "one or several: lax.psum(s, ('x', 'y')).",
-        "The mean is over y alone, and the sum of squares over both. Add the squares of your own "
-        "numbers up before the psum, so that a single number goes over the wires.",
+        "The two pmaps map two dimensions over two axes. Which spec shards both dimensions at "
+        "once?",
+        "In the body the block has shape (1, 1, length). Collectives take the name of one axis or "
+        "of several: lax.psum(s, ('x', 'y')).",
+        "The mean runs over y only, and the sum of squares over both axes. Add up the squares of "
+        "your own elements before the psum, so that each device contributes a single number.",
     ),
     diagnoses={
-        "numbers-alone-divided": "The mean is taken away after the division; expected it before, "
-        "so that the difference is divided.",
-        "sum-squared": "The numbers are added up, and the sum is squared. It is the squares that "
-        "are added up.",
-        "sum-of-sizes": "The length is taken for the sum of the absolute values; it is the root of "
-        "the sum of the squares.",
-        "mean-alone-divided": "Only the mean is divided by the length; expected the difference to "
-        "be divided.",
-        "mean-over-x": "The mean is taken along x, and should be taken along y.",
-        "mean-over-all": "The mean is taken over both axes. It is to be taken over y alone.",
-        "mean-of-own": "The mean is taken over the numbers of one device. It should be taken over "
-        "the devices along y, position by position.",
-        "sum-over-x": "The squares are added up along x only; it should be over both axes.",
-        "sum-over-y": "The squares are added up along y only; it should be over both axes.",
-        "own-sum": "Each device divides by a sum of its own numbers. The squares of all devices "
-        "should be added up.",
-        "sum-for-mean": "From the numbers a sum over y is taken away, and it should be the mean.",
-        "length-of-centred": "The numbers are divided by the length of what they are once centred. "
-        "It should be the length of the numbers as they came: centre takes it first.",
+        "numbers-alone-divided": "The mean is subtracted after the division. Subtract it first, "
+        "and divide the difference.",
+        "sum-squared": "The elements are added up, and their sum is squared. Square the elements, "
+        "and add up the squares.",
+        "sum-of-sizes": "The vectors are divided by the sum of absolute values. The norm is the "
+        "root of the sum of squares.",
+        "mean-alone-divided": "Only the mean is divided by the norm. Divide the difference.",
+        "mean-over-x": "The mean is taken over x. It should be taken over y.",
+        "mean-over-all": "The mean is taken over both axes. It should be taken over y only.",
+        "mean-of-own": "The mean is taken over the elements of one device. It should be taken "
+        "over the devices along y, position by position.",
+        "sum-over-x": "The squares are added up over x only. They should be added up over both "
+        "axes.",
+        "sum-over-y": "The squares are added up over y only. They should be added up over both "
+        "axes.",
+        "own-sum": "Each device uses only its own squares. The squares of all devices should be "
+        "added up.",
+        "sum-for-mean": "The sum over y is subtracted. It should be the mean over y.",
+        "length-of-centred": "The vectors are divided by the norm of the centred vectors. Divide "
+        "by the norm of the original ones, as centre does.",
         "roots-summed": "Each device takes the root of its own sum, and the roots are added up. "
-        "The squares are to be added up over all devices, and the root is taken of that.",
-        "no-length": "The numbers are centred, and divided by nothing.",
-        "root-forgotten": "The numbers are divided by the sum of the squares. The length is the "
-        "root of that.",
-        "multiplied": "The numbers are multiplied by their length. They should be divided by it.",
-        "mean-of-squares": "The squares of the devices are averaged, where they should be added "
-        "up: is it a pmean in place of a psum?",
-        "mean-of-all-squares": "The length is the root of a mean of all squares. It should be the "
-        "root of their sum.",
-        "means-added": "Under the root, each device takes the mean of its squares. It should be "
-        "their sum, which the psum then adds to those of the others.",
-        "divided-by-eight": "Under the root, the sum of the squares is divided by 8. The length is "
-        "the root of the sum itself.",
-        "own-not-added": "Each position has a length of its own here: the squares are added up "
-        "over the devices, and those of one device not among themselves.",
-        "not-squared": "The numbers are divided by their sum. The length is the root of the sum of "
-        "their squares.",
-        "mean-of-all-of-y": "The mean is taken over y and over the positions too. It should be a "
-        "vector: a mean for each position.",
-        "not-finite": "Is a root taken of a sum that can be negative? A sum of squares cannot.",
-        "not-centred": "The numbers are divided by their length, and no mean is taken away.",
-        "does-not-divide": "The first two dimensions of a are for the two axes of the mesh, one "
-        "for each. Is that what the spec says?",
+        "First add up the squares of all devices, then take the root.",
+        "no-length": "The vectors are centred but not divided by anything.",
+        "root-forgotten": "The vectors are divided by the sum of squares. The norm is the root of "
+        "it.",
+        "multiplied": "The vectors are multiplied by the norm. Divide by it.",
+        "mean-of-squares": "The sums of squares of the devices are averaged. They should be added "
+        "up: is there a pmean in place of a psum?",
+        "mean-of-all-squares": "The vectors are divided by the root of the mean of all squares. "
+        "It should be the root of their sum.",
+        "means-added": "Under the root, each device contributes the mean of its squares. It "
+        "should contribute their sum, and psum adds up these sums.",
+        "divided-by-eight": "Under the root, the sum of squares is divided by 8. The norm is the "
+        "root of the sum itself.",
+        "own-not-added": "Each position has its own norm here: the squares are added up over the "
+        "devices, but not within a device.",
+        "not-squared": "The vectors are divided by the sum of all elements. The norm is the root "
+        "of the sum of squares.",
+        "mean-of-all-of-y": "The mean is taken over y and over the positions. It should be a "
+        "vector, with a mean for each position.",
+        "not-finite": "Is the root taken of a sum that can be negative? A sum of squares cannot "
+        "be.",
+        "not-centred": "The vectors are divided by their norm, but no mean is subtracted.",
+        "does-not-divide": "The first two dimensions of a are sharded over the two mesh axes, one "
+        "each. Does the spec say this?",
         "same-along-an-axis": "Do in_specs shard a over both axes?",
-        "sends-too-much": "Of the squares, one number of each device is enough: add up your own "
-        "before the psum.",
-        "other-mesh": "Is there a pmap in it? Each pmap makes a mesh of its own.",
+        "sends-too-much": "One number from each device is enough for the sum of squares: add up "
+        "your own before the psum.",
+        "other-mesh": "Is there a pmap in it? Each pmap makes its own mesh.",
     },
 )
 
@@ -496,12 +510,12 @@ STEPS: Final = 10
 
 
 def loss(w: Any, X: Any, y: Any) -> Any:  # noqa: N803
-    """The mean squared error of a linear model."""
+    """Return the mean squared error of a linear model."""
     return jnp.mean((X @ w - y) ** 2)
 
 
 def descend(w: Any, X: Any, y: Any) -> Any:  # noqa: N803
-    """One step of gradient descent."""
+    """Return w after one step of gradient descent."""
     return w - 0.1 * jax.grad(loss)(w, X, y)
 
 
@@ -516,38 +530,38 @@ def _trained(w: Any, X: Any, y: Any, steps: int = STEPS, times: float = 1) -> An
 
 
 EXAMPLES: Final = ((8, 64, 4), (4, 24, 6))
-"""The devices, the examples, and the features."""
+"""For each case: the number of devices, of examples, and of features."""
 
 DEVICES: Final = {examples: n for n, examples, _ in EXAMPLES}
-"""How many devices examples are cut over, by how many these are."""
+"""The number of devices, by the number of examples."""
 
 
 def _data(n: int, examples: int, features: int) -> tuple[Argument, ...]:
     return (
-        _whole((features,), n), _cut((examples, features), n), _cut((examples,), n),
+        _replicated((features,), n), _sharded((examples, features), n), _sharded((examples,), n),
     )  # fmt: skip
 
 
-def _parameters(examples: tuple[int, int, int]) -> int:
-    """The bytes of the parameters."""
+def _parameter_bytes(examples: tuple[int, int, int]) -> int:
+    """Return the bytes of the parameters."""
     return 4 * examples[2]
 
 
 FED: Final = ((64, 4), (128, 8))
-"""The examples and features for which shardings are tried."""
+"""The numbers of examples and features with which `layouts` is checked."""
 
 REGRESSION: Final = Exercise(
     id="7.4",
     title="Three lines in place of pmap",
-    afterwards="Ten steps are one program now. A lax.fori_loop has the step in it once, however "
-    "often it runs; a loop in Python would have ten copies of it, and with a thousand steps you "
-    "would wait for the compiler. Reporting the loss every so many steps is a second, outer loop.",
+    afterwards="Ten steps are one program now. lax.fori_loop contains the step once, however "
+    "often it runs. A Python loop would trace ten of them, and with a thousand steps you would "
+    "wait for the compiler. To report the loss every so many steps, write a second, outer loop.",
     about=(RunsWithinBudgets, CommunicatesAtMost),
     requirements=(
         RunsWithinBudgets(
             "layouts",
-            "shardings (of w, of X, of y) for which each device holds, and works on, its own "
-            "examples, and all that moves is the gradient",
+            "shardings (of w, of X, of y) with which each device holds and works on its own "
+            "examples, and only the gradient moves",
             descend,
             tuple(((k,), (b, k), (b,)) for b, k in FED),
             tuple((Budget("all-reduce", bytes=4 * k),) for _, k in FED),
@@ -595,48 +609,50 @@ REGRESSION: Final = Exercise(
         ),
         CommunicatesAtMost(
             "train",
-            tuple((Budget("all-reduce", ("x",), STEPS * _parameters(e)),) for e in EXAMPLES),
+            tuple((Budget("all-reduce", ("x",), STEPS * _parameter_bytes(e)),) for e in EXAMPLES),
         ),
         _placed("train", EVERYWHERE, *((features,) for *_, features in EXAMPLES)),
     ),
     hints=(
-        "in_axes=None was for what every device has, and became copies; in_axes=0 was for what is "
-        "cut. Which of the two is each of w, X and y?",
-        "The examples are dimension 0 of X and of y. A spec without entries, P(), makes copies.",
-        "lax.fori_loop(0, steps, lambda i, w: …, w) does the steps in the program. The compiler "
-        "adds the all-reduces, since the mean goes over all examples.",
+        "in_axes=None was for values that every device has: they are now replicated. in_axes=0 "
+        "was for values with one row for each device: they are now sharded. Which of the two is "
+        "each of w, X and y?",
+        "The examples are dimension 0 of X and of y. A spec without entries, P(), replicates.",
+        "lax.fori_loop(0, steps, lambda i, w: …, w) runs the steps in the program. The compiler "
+        "adds the all-reduces, because the loss is a mean over all examples.",
     ),
     diagnoses={
-        "sum-of-squares": "The steps are as many times too large as there are examples: is the "
-        "loss a sum, and not a mean?",
-        "in-a-container": "Is it all that lax.scan returns? That is a pair: what was carried, and "
-        "what was stacked.",
-        "over-the-cap": "There is room for w, and for an eighth of X and of y. Are both of these "
-        "cut, and along the examples?",
-        "all-gather": "Nothing has to be collected where each device has whole examples, and the "
-        "answers that go with them. Are X and y cut along the examples, and left so?",
-        "too-many-bytes": "In each step only the gradient is to be added up, one number for each "
-        "feature. Does w stay whole on every device, in the result too?",
-        "one-step-less": "That is w after one step less.",
-        "one-step-more": "That is w after one step more: is there one before the loop?",
-        "mean-of-steps": "That is the mean of w over the steps; expected the last w.",
-        "one-step": "That is w after one step.",
-        "unbound-axis": "train is plain code on whole arrays, so no axis has a name in it. Is a "
-        "pmean left in it? The compiler adds the all-reduce by itself.",
-        "nothing-returned": "Or is it the second of the two things that lax.scan returns? The "
+        "sum-of-squares": "The steps are too large by the number of examples: is the loss a sum "
+        "instead of a mean?",
+        "in-a-container": "Is this everything that lax.scan returns? It returns a pair: the "
+        "carry, and the stacked outputs.",
+        "over-the-cap": "A device has memory for w, and for an eighth of X and of y. Are X and y "
+        "both sharded, over their examples?",
+        "all-gather": "Nothing has to be gathered if each device has complete examples and their "
+        "targets. Are X and y sharded over their examples, and do they stay so?",
+        "too-many-bytes": "In each step only the gradient should be added up, one number for each "
+        "feature. Is w replicated, in the result too?",
+        "one-step-less": "This is w after one step too few.",
+        "one-step-more": "This is w after one step too many: is there one before the loop?",
+        "mean-of-steps": "This is the mean of w over the steps. Expected: the last w.",
+        "one-step": "This is w after one step.",
+        "unbound-axis": "train is plain code on global arrays, in which no axis has a name. Is "
+        "there a pmean in it? The compiler adds the all-reduce by itself.",
+        "nothing-returned": "Or is it the second of the two values that lax.scan returns? The "
         "carry is the first.",
-        "w-of-all-steps": "These are the w of all ten steps, stacked. Expected the last of them.",
-        "does-not-fit": "A dimension of 4 is that of the features: dimension 0 of w, and "
-        "dimension 1 of X. Every device needs all features, and has examples of its own.",
-        "as-many-times": "In each step the gradient is as many times too large as there are "
-        "devices. Plain code needs no shard_map here, and no collective. (In a shard_map, is it "
-        "averaged after grad? grad by what all devices share has added up already.)",
-        "other-mesh": "Is there a pmap in it? Each pmap makes a mesh of its own.",
-        "uphill": "The gradient is added, and should be subtracted.",
-        "rate-forgotten": "In each step the whole gradient is subtracted: where is the rate, 0.1?",
+        "w-of-all-steps": "These are the w of all ten steps, stacked. Expected: the last of them.",
+        "does-not-fit": "A dimension of size 4 is the features: dimension 0 of w, and dimension 1 "
+        "of X. Every device needs all features, and has its own examples.",
+        "as-many-times": "In each step the gradient is too large by the number of devices. Plain "
+        "code needs no shard_map and no collective here. (In a shard_map, is the gradient "
+        "averaged after grad? The gradient with respect to a replicated value is already summed.)",
+        "other-mesh": "Is there a pmap in it? Each pmap makes its own mesh.",
+        "uphill": "The gradient is added. Subtract it.",
+        "rate-forgotten": "In each step the complete gradient is subtracted: where is the rate, "
+        "0.1?",
         "rate-of-a-hundredth": "In each step the rate is 0.01. It should be 0.1.",
         "gradient-taken-once": "All ten steps subtract the same gradient, that of the first w. "
-        "Each step needs the gradient of the w that it has come to.",
+        "Each step needs the gradient at the current w.",
     },
 )
 
@@ -645,14 +661,14 @@ def _updated(w: Any, X: Any, y: Any, times: Any = 1) -> Any:  # noqa: N803
     return w - np.float32(times) * RATE * _gradient(w, X, y)
 
 
-def _own(w: Any, X: Any, y: Any) -> Any:  # noqa: N803
-    """With the gradient of device 0's examples alone."""
+def _update_from_own_examples(w: Any, X: Any, y: Any) -> Any:  # noqa: N803
+    """Use the gradient of device 0's examples only: a mistake."""
     mine = len(y) // DEVICES[len(y)]
     return _updated(w, X[:mine], y[:mine])
 
 
 BELOW_ONE: Final = AnyOf((1 / 8, 1 / 64))
-"""Ratios that are upside down, or of a gradient that was divided."""
+"""Inverted ratios, or those of a gradient that was divided."""
 
 
 def _times(cell: str, right: int, **mistakes: Any) -> Predicts:
@@ -668,7 +684,7 @@ def _times(cell: str, right: int, **mistakes: Any) -> Predicts:
 TRAP: Final = Exercise(
     id="7.5",
     title="The gradient that is eight times too large",
-    afterwards="Adam hides this mistake, since it divides a gradient by its own size; plain "
+    afterwards="Adam hides this mistake, because it divides a gradient by its own size. Plain "
     "gradient descent diverges, or learns eight times as fast as you think.",
     requirements=(
         _times("grad(loss)(w)", 8, as_in_pmap=1, too_often=64, below_one=BELOW_ONE),
@@ -690,14 +706,14 @@ TRAP: Final = Exercise(
         ),
         Computes(
             "update",
-            "update(w, X, y) must be w - 0.1 * gradient, of the mean loss over all examples.",
+            "update(w, X, y) must be w - 0.1 * gradient, for the mean loss over all examples.",
             _updated,
             tuple(_data(*each) for each in EXAMPLES),
             {
                 "as-many-times": lambda w, X, y: _updated(w, X, y, DEVICES[len(y)]),  # noqa: N803
                 "squared": lambda w, X, y: _updated(w, X, y, DEVICES[len(y)] ** 2),  # noqa: N803
                 "divided-twice": lambda w, X, y: _updated(w, X, y, 1 / DEVICES[len(y)]),  # noqa: N803
-                "own-examples": _own,
+                "own-examples": _update_from_own_examples,
                 "gradient-alone": _gradient,
                 "uphill": lambda w, X, y: _updated(w, X, y, -1),  # noqa: N803
                 "rate-forgotten": lambda w, X, y: _updated(w, X, y, 10),  # noqa: N803
@@ -715,62 +731,64 @@ TRAP: Final = Exercise(
         Requests(
             "update",
             tuple(
-                (RequestedCollective("all-reduce", 1, ("x",), _parameters(e)),) for e in EXAMPLES
+                (RequestedCollective("all-reduce", 1, ("x",), _parameter_bytes(e)),)
+                for e in EXAMPLES
             ),
         ),
         _placed("update", EVERYWHERE, *((features,) for *_, features in EXAMPLES)),
     ),
     hints=(
-        "What comes out of grad by something that all devices share? Ask jax.typeof in the body: a "
-        "value that varies has {V:x}, and one that was summed has not.",
-        "A gradient by a shared w has been added up when you get it. So the mean has to be taken "
-        "of the loss, before grad.",
-        "Either give jax.grad a function that has taken the pmean of the loss already; or declare "
-        "w as varying first, and then pmean of the gradient is what it was under pmap.",
+        "What does grad return with respect to a value that all devices share? Ask jax.typeof in "
+        "the body: a value that varies has {V:x} in its type, and one that was summed does not.",
+        "The gradient with respect to a shared w is already summed when you get it. So take the "
+        "mean of the loss, before grad.",
+        "Either give jax.grad a function that takes the pmean of the loss, or declare w as "
+        "varying first. Then the pmean of the gradient is the same as under pmap.",
     ),
     diagnoses={
-        "as-in-pmap": "It was so under pmap, where each device had a w of its own. In shard_map "
-        "all share w, and grad by it has added up over the devices already.",
-        "mean-of-copies": "grad has added up over the devices already, so that all have the same "
-        "sum. What does pmean make of numbers that are all alike?",
-        "sum-of-copies": "psum of what all devices have alike is as many times as large as there "
-        "are devices. What does grad give before that?",
-        "mean-forgotten": "grad adds up what the devices contribute. But here the mean was taken "
-        "before: it makes an eighth of each device's loss, and so of what the device contributes.",
+        "as-in-pmap": "This is right under pmap, where each device has its own w. In shard_map "
+        "all devices share w, and its gradient is already summed over the devices.",
+        "mean-of-copies": "The gradient is already summed over the devices, so all of them have "
+        "the same sum. What is the pmean of values that are all equal?",
+        "sum-of-copies": "The psum of a value that all devices have is that value times their "
+        "number. What does grad give before that?",
+        "mean-forgotten": "grad adds up what the devices contribute. But here the mean comes "
+        "first, so each device's loss counts an eighth, and so does its contribution.",
         "too-often": "The gradient is added up once, by grad itself.",
         "once-only": "The right gradient is the mean of the devices' own gradients. What is their "
-        "sum, and what is the psum of a number that all devices have?",
-        "summed-again": "pcast makes of the shared w one that is each device's own, as it was "
-        "under pmap. Then grad adds nothing up, and what each device gets is of its own loss.",
-        "below-one": "A number below 1 says that the gradient is too small: one half of the right "
+        "sum, and what is the psum of a value that all devices have?",
+        "summed-again": "pcast turns the shared w into one that each device has for itself, as "
+        "under pmap. Then grad adds nothing up, and each device gets the gradient of its own loss.",
+        "below-one": "A number below 1 means that the gradient is too small: half of the right "
         "gradient would be 1/2. Is anything divided here, or is the ratio upside down?",
-        "averaged-again": "The mean is taken once, and what it is taken of is not divided yet.",
-        "as-many-times": "The gradient is as many times too large as there are devices. Is it a "
-        "sum over the devices, where the mean is wanted? (After grad by a shared w has added up, "
-        "pmean changes nothing.)",
+        "averaged-again": "The mean is taken only once, and its argument is not divided yet.",
+        "as-many-times": "The gradient is too large by the number of devices. Is it a sum over "
+        "the devices instead of the mean? (The gradient with respect to a shared w is already "
+        "summed, and pmean does not change it.)",
         "squared": "The gradient is too large by the square of the number of devices. Does grad "
-        "add it up, and a psum once more?",
-        "divided-twice": "The gradient is as many times too small as there are devices. Is it "
-        "divided by their number, and averaged besides?",
-        "own-examples": "That is the gradient of the first device's examples alone.",
-        "gradient-alone": "This is the gradient, and a right one. update has to return the new w: "
-        "w - 0.1 * gradient.",
-        "uphill": "The gradient is right, but it is added, and should be subtracted.",
-        "rate-forgotten": "The step is ten times too long, as where the whole gradient is "
+        "add it up, and then a psum, too?",
+        "divided-twice": "The gradient is too small by the number of devices. Is it averaged and "
+        "also divided by their number?",
+        "own-examples": "This is the gradient for the first device's examples only.",
+        "gradient-alone": "This is the right gradient. update must return the new w: w - 0.1 * "
+        "gradient.",
+        "uphill": "The gradient is right, but it is added. Subtract it.",
+        "rate-forgotten": "The step is ten times too large, as if the complete gradient were "
         "subtracted: where is the rate, 0.1?",
-        "rate-of-a-hundredth": "The step is a tenth of what it should be, as with a rate of 0.01. "
-        "The rate is 0.1.",
+        "rate-of-a-hundredth": "The step is ten times too small, as with a rate of 0.01. The rate "
+        "is 0.1.",
         "rate-of-eight-tenths": "The step is 8 times too large, on four devices as on eight, as "
-        "with a rate of 0.8. The rate is 0.1. Is the 8 there to undo a division?",
-        "divided-by-eight": "The step is too small on four devices, at least. Is anything "
-        "divided by 8? The number of devices differs from case to case.",
-        "other-mesh": "Is there a pmap in it? Each pmap makes a mesh of its own; and it is the "
-        "twin that is asked for, with shard_map.",
-        "copies-disagree": "Each device has another w now. Is check_vma off? With it on, JAX would "
-        "have told you.",
-        "not-replicated": "As far as JAX can tell, w differs from device to device afterwards. Is "
-        "w declared as varying, and its gradient never averaged?",
-        "one-too-many": "One all-reduce is enough. grad by what is shared brings one with it.",
+        "with a rate of 0.8. The rate is 0.1. Is there an 8 to undo a division?",
+        "divided-by-eight": "The step is too small, at least on four devices. Is anything divided "
+        "by 8? The number of devices differs from case to case.",
+        "other-mesh": "Is there a pmap in it? Each pmap makes its own mesh. Expected: its twin "
+        "with shard_map.",
+        "copies-disagree": "Each device has a different w now. Is check_vma off? With it on, JAX "
+        "would have raised an error.",
+        "not-replicated": "As far as JAX can prove, the new w differs from device to device. Is w "
+        "declared as varying, and its gradient never averaged?",
+        "one-too-many": "One all-reduce is enough. The gradient with respect to a shared value "
+        "contains one already.",
     },
 )
 
@@ -785,12 +803,12 @@ def _own_loss(w: Any, X: Any, y: Any) -> Any:  # noqa: N803
 
 
 def _of_mean_residuals(w: Any, X: Any, y: Any) -> Any:  # noqa: N803
-    """With the devices' residuals averaged before they are squared."""
+    """Average the devices' residuals before they are squared: a mistake."""
     return np.mean((X @ w - y).reshape(DEVICES[len(y)], -1).mean(0) ** 2)
 
 
 def _stacked_losses(w: Any, X: Any, y: Any) -> Any:  # noqa: N803
-    """The right loss, once for each device."""
+    """Return the right loss once for each device: a mistake."""
     return np.full(DEVICES[len(y)], _loss(w, X, y))
 
 
@@ -819,8 +837,8 @@ READ: Final[dict[str, Any]] = {
 UNREPLICATE: Final = Exercise(
     id="7.6",
     title="One replica of eight",
-    afterwards="For a checkpoint you need neither: libraries such as Orbax write arrays as they "
-    "are laid out, one copy of each block.",
+    afterwards="A checkpoint needs none of this: libraries such as Orbax write sharded arrays "
+    "directly, one replica of each block.",
     requirements=(
         _moves("stacked[0]", "all-reduce", **INDEXED),
         _moves("stacked.addressable_data(0)[0]", "nothing", **READ),
@@ -858,63 +876,62 @@ UNREPLICATE: Final = Exercise(
         _placed("mean_loss", EVERYWHERE, (), ()),
     ),
     hints=(
-        "An index is an operation like any other: it runs on all devices, and its result belongs "
-        "to all of them. What if you do not compute at all, and read what is there?",
-        "addressable_data(0) is the block of the first device, as an array on that device: shape "
-        "(1, 6), so its row 0 is the copy.",
-        "out_axes=None of pmap is out_specs=P(): the body returns one number that is the same for "
-        "all, and there is no leading dimension that somebody would have to index away.",
+        "An index is an operation like any other: it runs on all devices, and its result is on "
+        "all of them. Can you read what is already there, without computing?",
+        "addressable_data(0) is the block of the first device, as an array on that device. Its "
+        "shape is (1, 6), so its row 0 is the replica.",
+        "out_axes=None of pmap becomes out_specs=P(): the body returns one number that is the "
+        "same on all devices, and there is no leading dimension to remove with an index.",
     ),
     diagnoses={
-        "not-free": "stacked is one array over eight devices, and so is what comes of it. The "
-        "first row is on one device, and all of them are to have it.",
-        "no-gather": "Only one row is wanted of all, or one sum: what the compiler sends is an "
-        "all-reduce. Where a row is wanted, devices that do not have it add zeros.",
-        "by-the-host": "The host reads from its own devices. No device sends another anything.",
-        "one-receiver": "A permutation has one receiver for each sender, and all eight devices are "
-        "to have this row.",
-        "copies-unknown": "You know that the eight copies are equal, and JAX does not. It averages "
-        "rows that are on eight devices.",
-        "fetched: shape": "One copy has six numbers. What addressable_data gives is a block, and "
+        "not-free": "stacked is one array over eight devices, and so is the result. The first row "
+        "is on one device, and all eight need it.",
+        "no-gather": "All devices need one row, or one sum, and not all rows. Which collective "
+        "gives them just that? (For a row, the devices that do not have it can contribute zeros.)",
+        "by-the-host": "The host reads from its own devices. No device sends anything to another.",
+        "one-receiver": "In a permutation, each sender has one receiver. All eight devices need "
+        "this row.",
+        "copies-unknown": "You know that the eight replicas are equal, and JAX does not. It "
+        "averages rows on eight devices.",
+        "fetched: shape": "One replica has six numbers. addressable_data returns a block, which "
         "still has the mapped dimension.",
-        "fetched: devices-extra": "The copy is on other devices too, and should be on device 0 "
-        "alone: an index gives an array that belongs to all devices.",
-        "fetched: values": "Is that one of the copies, as it stands?",
+        "fetched: devices-extra": "The replica is on other devices, too. Expected: on device 0 "
+        "only. The result of an index is on all devices.",
+        "fetched: values": "Is this one of the replicas, unchanged?",
         "averaged-too-early": "The residuals of the devices were averaged before they were "
-        "squared. Their squares are to be averaged.",
-        "sum-of-squares": "The squares of all examples are added up. The loss is their mean.",
+        "squared. Average their squares.",
+        "sum-of-squares": "This is the sum of the squares of all examples. The loss is their mean.",
         "mean-of-sums": "Each device adds up the squares of its examples, and these sums are "
         "averaged. Each device should take a mean, as loss does.",
-        "not-squared": "The residuals are averaged as they are, or their absolute values. The loss "
+        "not-squared": "This is the mean of the residuals, or of their absolute values. The loss "
         "is the mean of their squares.",
-        "stacked-losses": "These are as many losses as there are devices, one for each, and each "
-        "of them is right. out_specs=P() returns it once, for a body that returns one number.",
-        "own-losses": "These are as many losses as there are devices, each of its own examples. "
-        "Average them over the devices; then out_specs can return one number for all.",
-        "sum-of-means": "It is as many times too large as there are devices: their means are "
-        "added up.",
-        "own-examples": "That is the loss of the first device's examples alone.",
-        "not-replicated": "Each device has the loss of its own examples. What makes one number of "
-        "them? (What all_gather gives counts as varying, though every device has the same; pmean "
-        "gives what JAX knows to be alike.)",
-        "added-by-the-compiler": "The loss is made into one by the body's own all-reduce. Is it "
-        "stacked after that, one for each device, and one of them taken outside?",
-        "one-too-many": "After one all-reduce every device has the mean.",
+        "stacked-losses": "There is one loss for each device, and each of them is right. "
+        "out_specs=P() returns it once, if the body returns one number.",
+        "own-losses": "There is one loss for each device, of its own examples. Average them over "
+        "the devices; then out_specs can return one number for all.",
+        "sum-of-means": "The loss is too large by the number of devices: their means are added up.",
+        "own-examples": "This is the loss of the first device's examples only.",
+        "not-replicated": "Each device has the loss of its own examples. How do you combine them "
+        "into one number? (The result of all_gather counts as varying, although every device has "
+        "the same. The result of pmean does not.)",
+        "added-by-the-compiler": "The body's own all-reduce already combines the losses. Are they "
+        "stacked after that, one for each device, and one of them indexed outside?",
+        "one-too-many": "After one all-reduce, every device has the mean.",
     },
 )
 
 
-def _paired(x: Any) -> Any:
+def _pair_sums(x: Any) -> Any:
     return np.repeat(x.reshape(-1, 2, x.shape[1]).sum(1), 2, axis=0)
 
 
 def _by_halves(x: Any) -> Any:
-    """With the devices in the order of P(("y", "x")): a device's pair is half the rows away."""
+    """Add rows that are half the array apart, as P(("y", "x")) does: a mistake."""
     return np.tile(x.reshape(2, -1, x.shape[1]).sum(0), (2, 1))
 
 
-def _halved_away(x: Any) -> Any:
-    """The halves of what came before, and the next column; the last of it."""
+def _faded(x: Any) -> Any:
+    """Return the last total, which is halved before each column is added."""
     total = np.zeros(len(x), x.dtype)
     for column in x.T:
         total = np.float32(0.5) * total + column
@@ -922,19 +939,19 @@ def _halved_away(x: Any) -> Any:
 
 
 TABLES: Final = ((8, 6), (4, 5))
-"""The devices, one row each, and the columns."""
+"""For each case: the number of devices, with one row each, and of columns."""
 
 
 SEVERAL: Final = ((8, 8, 6), (4, 12, 5))
-"""The devices, the rows, and the columns: a device may have several rows."""
+"""For each case: the number of devices, of rows, and of columns."""
 
 
 def _tables() -> tuple[tuple[Argument, ...], ...]:
-    return tuple((_cut((n, k), n),) for n, k in TABLES)
+    return tuple((_sharded((n, k), n),) for n, k in TABLES)
 
 
 def _pairs() -> tuple[tuple[Argument, ...], ...]:
-    """The same on a mesh of pairs."""
+    """Return the tables on meshes whose axis y runs over a pair."""
     return tuple(
         (Argument((n, k), (("x", n // 2), ("y", 2)), (("x", "y"),), mode="auto"),)
         for n, k in TABLES
@@ -944,14 +961,14 @@ def _pairs() -> tuple[tuple[Argument, ...], ...]:
 CLINIC: Final = Exercise(
     id="7.7",
     title="The clinic",
-    afterwards="Most of these are one line. What takes time in a migration is what raises nothing: "
-    "the gradient of 7.5, and the index of 7.6.",
+    afterwards="Most of these repairs are one line. In a migration, the time goes into what "
+    "raises no error: the gradient of 7.5, and the index of 7.6.",
     requirements=(
         Computes(
             "new_params",
             "new_params(p, g) must be p - 0.1 * g.",
             lambda p, g: p - RATE * g,
-            tuple((_cut((n, k), n), _cut((n, k), n)) for n, k in TABLES),
+            tuple((_sharded((n, k), n), _sharded((n, k), n)) for n, k in TABLES),
             {
                 "uphill": lambda p, g: p + RATE * g,
                 "rate-forgotten": lambda p, g: p - g,
@@ -987,11 +1004,11 @@ CLINIC: Final = Exercise(
             },
             under_mesh=True,
         ),
-        _nothing("row_sums"),
+        _no_collectives("row_sums"),
         _placed("row_sums", STRIPS, *((n,) for n, _ in TABLES)),
         Computes(
             "centred",
-            "centred(x) must be x less the mean of its rows.",
+            "centred(x) must be x minus the mean of its rows.",
             lambda x: x - x.mean(0),
             _tables(),
             {
@@ -1022,8 +1039,8 @@ CLINIC: Final = Exercise(
         ),
         Computes(
             "pair_sums",
-            "pair_sums(x) must give each device, in its row, the sum of its pair's rows.",
-            _paired,
+            "pair_sums(x) must return, in each device's row, the sum of its pair's rows.",
+            _pair_sums,
             _pairs(),
             {
                 "all-summed": lambda x: np.broadcast_to(x.sum(0), x.shape),
@@ -1051,95 +1068,96 @@ CLINIC: Final = Exercise(
         ),
         Computes(
             "faded",
-            "faded(x) must be, for each row, the last of total = 0.5 * total + number.",
-            _halved_away,
-            tuple((_cut((rows, k), n),) for n, rows, k in SEVERAL),
+            "faded(x) must return, for each row, the last total = 0.5 * total + number.",
+            _faded,
+            tuple((_sharded((rows, k), n),) for n, rows, k in SEVERAL),
             {
-                "backward": lambda x: _halved_away(x[:, ::-1]),
-                "first-left-out": lambda x: _halved_away(x[:, 1:]),
-                "first-twice": lambda x: _halved_away(np.concatenate([x[:, :1], x], axis=1)),
-                "last-left-out": lambda x: _halved_away(x[:, :-1]),
+                "backward": lambda x: _faded(x[:, ::-1]),
+                "first-left-out": lambda x: _faded(x[:, 1:]),
+                "first-twice": lambda x: _faded(np.concatenate([x[:, :1], x], axis=1)),
+                "last-left-out": lambda x: _faded(x[:, :-1]),
                 "number-halved": lambda x: x.sum(1) * np.float32(0.5),
                 "never-halved": lambda x: x.sum(1),
-                "halved-too-late": lambda x: np.float32(0.5) * _halved_away(x),
+                "halved-too-late": lambda x: np.float32(0.5) * _faded(x),
             },
             under_mesh=True,
         ),
-        _nothing("faded"),
+        _no_collectives("faded"),
         _placed("faded", STRIPS, *((rows,) for _, rows, _ in SEVERAL)),
     ),
     hints=(
-        "The cell above calls each of the six and prints what JAX says first. Two errors come "
-        "without a word; look there for a name, or an argument, that was pmap's own. The cheat "
-        "sheet has most of the others.",
-        "Where a name is gone, its docstring or What moved says what took its place. Where a body "
-        "is refused: which rank does it return, which axis does it name, which type has a carry?",
+        "The cell above calls each of the six and prints the beginning of JAX's message. Two "
+        "errors have no message: look there for a name, or an argument, that only pmap had. The "
+        "cheat sheet has most of the others.",
+        "If a name is gone, its docstring or What moved names the replacement. If a body is "
+        "refused: which rank does it return, which axis does it name, which type does the carry "
+        "have?",
         "In the order of the list: the module for trees; a spec that names no axis; a sum that "
-        "keeps a dimension; the mesh's own name; the axis of the pairs; zeros cast to vary.",
+        "keeps a dimension; the mesh's own name; the axis of the pairs; zeros cast to varying.",
     ),
     diagnoses={
-        "gradients-averaged": "The rows of g are averaged. Each number of p goes with its own of "
-        "g.",
-        "uphill": "The step is added, and should be subtracted.",
-        "rate-forgotten": "All of g is subtracted. Where is the rate, 0.1?",
+        "gradients-averaged": "The rows of g are averaged. Each element of p needs its own "
+        "element of g.",
+        "uphill": "The step is added. Subtract it.",
+        "rate-forgotten": "The complete g is subtracted. Where is the rate, 0.1?",
         "rate-of-a-hundredth": "A hundredth of g is subtracted. The rate is 0.1.",
-        "all-times-the-rate": "p is multiplied by the rate as well. The rate is for g alone.",
-        "copies: shape": "Expected one array of six numbers, with a copy on each device. (For "
-        "pmap, which needs a dimension to map, device_put_replicated stacked the copies. shard_map "
-        "and jit need no such dimension.)",
-        "devices-unused": "Every device should have a copy. Is the mesh one of all eight?",
+        "all-times-the-rate": "p is multiplied by the rate, too. Only g should be.",
+        "copies: shape": "Expected: one array of six numbers, replicated on every device. "
+        "(device_put_replicated stacked the replicas, because pmap needs a dimension to map. "
+        "shard_map and jit do not.)",
+        "devices-unused": "Every device must have a replica. Does the mesh have all eight?",
         "row_sums: rank": "The sum of a block's only row has no dimension left that P('x') could "
-        "cut. Keep one.",
-        "shape": "What does the body return for a block, and how do out_specs put the devices' "
-        "results together again?",
-        "row_sums: not-replicated": "Nothing is to be summed over the devices: each has a row of "
-        "its own, and out_specs says how the results are cut.",
-        "row_sums: shape": "There is to be one number for each row. How many does a device give, "
+        "shard. Keep one.",
+        "shape": "What does the body return for one block, and how do out_specs put the blocks "
+        "together?",
+        "row_sums: not-replicated": "Nothing has to be summed over the devices: each has its own "
+        "row. Do out_specs say that the result is sharded?",
+        "row_sums: shape": "Expected: one number for each row. How many does each device return, "
         "and in how many dimensions?",
-        "unbound-axis": "pmap's axis_name was yours to choose. In shard_map the mesh names its "
-        "axes, and here that is x. (JAX's own message is empty.)",
-        "turned": "The sign is turned: the rows are taken off their mean.",
-        "mean-of-another-size": "A multiple or a part of the mean is taken off: expected the mean.",
-        "own-mean": "Each row is centred on its own mean, and should be on the mean of all rows.",
-        "mean-of-all": "The mean of all numbers is taken away. It should be the mean of the rows, "
-        "position by position.",
-        "own-row": "Everything is zero: each row is centred on itself. The mean is to be taken "
-        "over the rows of all devices.",
-        "mean-alone": "That is the mean of the rows, on every device. It should be taken away from "
-        "the device's own row.",
-        "normalised-too": "The rows are divided besides. Centring only takes their mean away.",
-        "sum-for-mean": "A sum over all rows is taken away, and it should be their mean.",
-        "all-summed": "Every device has the sum of all rows. Which axis of the mesh runs over a "
-        "pair alone?",
-        "other-groups": "The sums are those of the devices along x. A pair is along y.",
-        "doubled": "Every row is doubled: each device adds its own row, and not its partner's. "
-        "With rows cut by P('x') alone, both devices of a pair have the same rows; they are cut by "
-        "both axes, P(('x', 'y')).",
-        "not-summed": "These are the rows as they came: nothing was added up.",
-        "partner-alone": "Each device has the row of the other device of its pair. Its own is to "
-        "be added.",
-        "largest-for-sum": "These are the largest numbers of the rows. Their sums are wanted.",
-        "first-number": "These are the first numbers of the rows. All numbers of a row are to be "
-        "added up.",
-        "other-order": "Rows half the array apart were added up. P(('y', 'x')) gives out the rows "
-        "in another order, in which neighbours along y do not get neighbouring rows.",
-        "pair_sums: raised": "Is axis_index_groups still there? shard_map has none: a group is an "
-        "axis of the mesh.",
-        "varying-mismatch": "A loop's carry keeps its type. This one starts as zeros, which are "
-        "the same everywhere, and varies after one step. How do you declare zeros as varying?",
-        "backward": "The numbers are taken from the last to the first; it should be from the first "
+        "unbound-axis": "Under pmap you chose the axis_name. In shard_map the mesh names its "
+        "axes, and here the name is x. (JAX's own message is empty.)",
+        "turned": "The sign is wrong: the rows are subtracted from their mean.",
+        "mean-of-another-size": "A multiple or a fraction of the mean is subtracted. Expected: "
+        "the mean.",
+        "own-mean": "Each row is centred on its own mean. Subtract the mean of all rows.",
+        "mean-of-all": "The mean of all elements is subtracted. It should be the mean of the "
+        "rows, position by position.",
+        "own-row": "Everything is zero: each row is centred on itself. Take the mean over the "
+        "rows of all devices.",
+        "mean-alone": "This is the mean of the rows, on every device. Subtract it from the "
+        "device's own row.",
+        "normalised-too": "The rows are also divided by something. Only subtract the mean.",
+        "sum-for-mean": "The sum of all rows is subtracted. It should be their mean.",
+        "all-summed": "Every device has the sum of all rows. Which mesh axis runs over one pair "
+        "only?",
+        "other-groups": "These are the sums over the devices along x. A pair is along y.",
+        "doubled": "Every row is doubled: each device adds its own row instead of its partner's. "
+        "If the rows are sharded over P('x') only, both devices of a pair have the same rows. "
+        "They are sharded over both axes, P(('x', 'y')).",
+        "not-summed": "These are the original rows: nothing was added up.",
+        "partner-alone": "Each device has the row of the other device of its pair. Add its own.",
+        "largest-for-sum": "These are the maxima of the rows. Expected: their sums.",
+        "first-number": "This is the first number of each row. Add up all numbers of the row.",
+        "other-order": "The added rows are half the array apart. P(('y', 'x')) distributes the "
+        "rows in another order, in which neighbours along y do not hold neighbouring rows.",
+        "pair_sums: raised": "Is axis_index_groups still there? shard_map does not support it: a "
+        "group is an axis of the mesh.",
+        "varying-mismatch": "The carry of a loop keeps its type. This one starts as zeros, which "
+        "are the same on all devices, and varies after one step. How do you declare zeros as "
+        "varying?",
+        "backward": "The numbers are used from the last to the first. It should be from the first "
         "to the last.",
-        "first-left-out": "The first number of each row does not count here.",
+        "first-left-out": "The first number of each row is left out.",
         "first-twice": "The first number of each row counts twice: the total begins with it, and "
         "the first step adds it again.",
-        "summed-over-devices": "That is the sum of all numbers, of all devices together. Expected "
-        "one sum for each row, and each device has all of its own row.",
-        "last-left-out": "The last number of each row does not count here.",
-        "number-halved": "The number is halved. It should be what came before it, the total.",
+        "summed-over-devices": "This is the sum of all numbers on all devices. Expected: one sum "
+        "for each row. Each device has its complete row.",
+        "last-left-out": "The last number of each row is left out.",
+        "number-halved": "The new number is halved. Halve the total instead.",
         "never-halved": "The numbers are added up, and nothing is halved.",
-        "halved-too-late": "The number is halved with the total. Halve the total, and then add the "
-        "number.",
-        "no-shard-map": "Mend what is there, and keep its shard_map.",
+        "halved-too-late": "The new number is halved together with the total. Halve the total "
+        "first, then add the number.",
+        "no-shard-map": "Repair the function and keep its shard_map.",
     },
 )
 
