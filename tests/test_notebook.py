@@ -55,7 +55,7 @@ def test_a_wrong_answer_is_shown_with_the_expected_layout_and_the_difference(pri
         (..., "columns has not been filled in yet."),
         (None, "The answer is None. Often a function has no `return`"),
         (X, "Got a NumPy array, which is in the host's memory"),
-        (jnp.asarray(X), "The whole array is on device 0: nothing was cut"),
+        (jnp.asarray(X), "The array is not sharded: all of it is on device 0"),
         (sharding(None, "x", x=8), "Got a NamedSharding; expected an array."),
         (jax.P(None, "x"), "A spec names mesh axes but no devices"),
         (mesh(x=8), "Got only a mesh. It says where the devices stand"),
@@ -168,7 +168,9 @@ def test_hints_come_one_at_a_time_and_then_start_again(printed, monkeypatch):
     for _ in range(4):
         hint("1.4")
         hints.append(printed())
-    assert hints[0].startswith("Hint 1 of 3 for 1.4 Every second device A mesh need not")
+    assert hints[0].startswith(
+        "Hint 1 of 3 for 1.4 Every second device A mesh may contain only some"
+    )
     assert 'Run hint("1.4") again for the next one.' in hints[0]
     assert hints[2].endswith('the last hint; hint("1.4") begins again with the first.')
     assert hints[3] == hints[0]

@@ -8,7 +8,7 @@ import shutil
 from pathlib import Path
 from typing import Final
 
-PAGES: Final = ("README.md", "docs/*.md", "course/*/*.ipynb")
+PAGES: Final = ("README.md", "docs/*.md", "docs/pictures/*", "course/*/*.ipynb")
 """The pages in the repository. Those in this folder are put beside the README."""
 
 

@@ -89,10 +89,9 @@ MEANINGS: Final = (
     (
         r"on sharded dims where out dim|cannot be sharded on the axis being rolled over",
         "untypable",
-        "With Explicit axes, the type of every intermediate array says how it is cut, and for this "
-        "step there is no such type. On an island (jax.sharding.auto_axes) intermediate arrays "
-        "need none. The island's out_sharding must name the Explicit mesh; otherwise the island "
-        "has no effect.",
+        "With Explicit axes, the type of every intermediate array says how it is sharded, and for "
+        "this step there is no such type. Within jax.sharding.auto_axes, intermediate arrays need "
+        "none. Its out_sharding must be on the Explicit mesh; otherwise it has no effect.",
     ),
     (
         r"(?P<operation>\w+) operation with inputs: (?P<inputs>.*) produces an illegally sharded",
@@ -126,16 +125,16 @@ MEANINGS: Final = (
     (
         r"all_to_all split_axis .* divisible by the size of the named axis \(",
         "split-over-several-axes",
-        "This all_to_all runs over several axes of the mesh at once. It cuts dimension split_axis "
-        "of a device's block into as many pieces as there are devices along all of them together, "
-        "and the block's dimension is not a multiple of that.",
+        "This all_to_all runs over several axes of the mesh at once. It splits dimension "
+        "split_axis of a device's block into as many pieces as there are devices along all of "
+        "them, and the block's dimension is not a multiple of that.",
     ),
     (
         r"all_to_all split_axis .* divisible by the size of the named axis",
         "split-does-not-divide",
-        "An all_to_all cuts dimension split_axis of a device's block into one piece for each "
-        "device along the axis, and this dimension is not a multiple of their number. Of a "
-        "dimension that in_specs or an earlier exchange has cut, a block has only a part.",
+        "An all_to_all splits dimension split_axis of a device's block into one piece for each "
+        "device along the axis, and this dimension is not a multiple of their number. A block has "
+        "only a part of a dimension that in_specs or an earlier collective has sharded.",
     ),
     (
         r"only real valued inputs supported for rfft",
@@ -219,13 +218,13 @@ MEANINGS: Final = (
     (
         r"not evenly divisible|does not evenly divide",
         "does-not-divide",
-        "A dimension would be cut into a number of pieces that does not divide it. Look at which "
-        "dimension each entry of the spec is for.",
+        "A dimension's size is not a multiple of its number of shards. Look at which dimension "
+        "each entry of the spec is for.",
     ),
     (
         r"Expected shard shape .* doesn't match the single device array shape",
         "block-shape",
-        "A device was given a block of another shape than the layout cuts for it.",
+        "A device was given a block of another shape than its shard has.",
     ),
     (
         r"does not match the specs of the input",

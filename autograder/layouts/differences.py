@@ -57,13 +57,13 @@ def _other_devices(expected: Layout, actual: Layout) -> Difference | None:
         if len(wanted) == 1:
             sentence = f"It is on {place}; expected on {devices_in_words(expected.devices)}."
         else:
-            sentence = f"It is on {place} alone; expected a copy on {_each_device(expected)}."
+            sentence = f"It is on {place} alone; expected a replica on {_each_device(expected)}."
         return Difference("one-device", sentence)
     if len(used) == 1:
         return Difference(
             "one-device",
-            f"The whole array is on {devices_in_words(actual.devices)}: nothing was cut. Expected "
-            f"a block on {_each_device(expected)}.",
+            f"The array is not sharded: all of it is on {devices_in_words(actual.devices)}. "
+            f"Expected a block on {_each_device(expected)}.",
         )
     missing = devices_in_words(tuple(sorted(wanted - used)))
     extra = devices_in_words(tuple(sorted(used - wanted)))
@@ -87,7 +87,7 @@ def _other_grid(expected: Layout, actual: Layout) -> Difference | None:
     if math.prod(actual.counts) == 1:
         return Difference(
             "replicated",
-            f"{_each_device(actual).capitalize()} holds the whole array: it was copied, not cut.",
+            f"The array is replicated, not sharded: {_each_device(actual)} holds all of it.",
         )
     if _is_transposed(expected, actual):
         if actual.counts == expected.counts[::-1] and sorted(actual.counts)[:-1] == [1]:
@@ -95,7 +95,7 @@ def _other_grid(expected: Layout, actual: Layout) -> Difference | None:
             return Difference("transposed", f"Your blocks are {got}; expected {wanted}.")
         return Difference(
             "transposed",
-            "This is the expected layout with its dimensions exchanged. "
+            "This is the expected layout with its dimensions swapped. "
             f"{_compare_counts(expected, actual)}".strip(),
         )
     if expected.counts == actual.counts:
@@ -144,12 +144,11 @@ def _is_transposed(expected: Layout, actual: Layout) -> bool:
 
 
 def _compare_counts(expected: Layout, actual: Layout) -> str:
-    pieces = "; ".join(
-        f"dimension {d} into {got} piece{'s' * (got != 1)}, not {wanted}"
+    return " ".join(
+        f"Dimension {d} has {got} shard{'s' * (got != 1)}; expected {wanted}."
         for d, (wanted, got) in enumerate(zip(expected.counts, actual.counts, strict=True))
         if wanted != got
     )
-    return pieces and f"It cuts {pieces}."
 
 
 def comparison_pictures(
@@ -206,7 +205,8 @@ def _explain_all_wrong(actual: Layout, expected: Layout) -> str:
     if actual.shape != expected.shape:
         return "wrong shape"
     if actual.counts != expected.counts:
-        return "cut differently" if any(count > 1 for count in actual.counts) else "not cut"
+        is_sharded = any(count > 1 for count in actual.counts)
+        return "sharded differently" if is_sharded else "not sharded"
     if math.prod(expected.counts) == 1:
         return "on other devices than expected"
     return "every block belongs on another device"

@@ -272,7 +272,7 @@ class Layout:
         if not self.shape:
             return "a scalar"
         is_one_block = math.prod(self.counts) <= 1
-        blocks = "not cut" if is_one_block else f"blocks of {self.block_shape}"
+        blocks = "not sharded" if is_one_block else f"blocks of {self.block_shape}"
         return f"shape {self.shape}, {blocks}"
 
 
@@ -355,8 +355,8 @@ def _explain_misfit(sharding: jax.sharding.Sharding, shape: Shape) -> str:
         count = math.prod(sizes.get(name, 1) for name in axes)
         if size % count:
             return (
-                f"{spec_as_code(spec)} cuts dimension {dimension} into {count} blocks, and its "
-                f"size, {size}, is not a multiple of {count}: JAX wants equal blocks."
+                f"{spec_as_code(spec)} gives dimension {dimension} {count} shards, but its size, "
+                f"{size}, is not a multiple of {count}. JAX needs shards of equal size."
             )
     return f"{spec_as_code(spec)} on a mesh of {sizes} does not fit an array of shape {shape}."
 

@@ -157,8 +157,8 @@ def _sharding(mesh: Mesh, spec: jax.P) -> jax.NamedSharding:
     twice = next((name for name in names if names.count(name) > 1), None)
     if twice is not None:
         raise LayoutError(
-            f"{spec_as_code(spec)} names the axis {twice!r} twice: an axis can cut only one "
-            f"dimension."
+            f"{spec_as_code(spec)} names the axis {twice!r} twice. An axis can shard only "
+            f"one dimension."
         )
     try:
         return jax.NamedSharding(mesh, spec)

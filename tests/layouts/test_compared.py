@@ -31,11 +31,11 @@ def test_a_block_on_too_many_devices_is_wrong():
 
 def test_another_grid_of_blocks_is_outlined_as_a_whole():
     whole, _ = comparison_pictures(Layout.of(sharding(x=4), (16, 16)), COLUMNS)
-    assert whole.note == "not cut"
+    assert whole.note == "not sharded"
     for spec in (("x",), (None, "x")):
         yours, expected = comparison_pictures(Layout.of(sharding(*spec, x=4), (16, 16)), COLUMNS)
         assert yours.all_wrong
-        assert yours.note == "cut differently"
+        assert yours.note == "sharded differently"
         assert not expected.pale
     yours, _ = comparison_pictures(Layout.of(sharding("x", x=8), (16,)), COLUMNS)
     assert yours.note == "wrong shape"

@@ -84,10 +84,10 @@ def test_a_difference_is_found_if_and_only_if_there_is_one(one, other):
     ("made", "diagnosis", "explanation"),
     [
         (sharding("x", x=8), "transposed", "Your blocks are rows; expected columns."),
-        (sharding(x=8), "replicated", "copied, not cut"),
+        (sharding(x=8), "replicated", "replicated, not sharded"),
         (sharding(None, "x", x=4), "devices-unused", "There is nothing on devices 4 to 7."),
-        (sharding(x=1), "one-device", "The whole array is on device 0"),
-        (sharding("x", "y", x=4, y=2), "grid", "dimension 0 into 4 pieces, not 1"),
+        (sharding(x=1), "one-device", "all of it is on device 0"),
+        (sharding("x", "y", x=4, y=2), "grid", "Dimension 0 has 4 shards; expected 1."),
         (sharding(None, "x", x=4, y=2), "replicated-dimension", "Each block is on 2 devices"),
         (sharding(None, ("y", "x"), x=4, y=2), "device-order", "6 of 8 are on the wrong devices"),
     ],

@@ -114,7 +114,7 @@ def test_an_array_without_a_title_is_shown_with_its_spec():
     [
         (lambda: show(GRID, P("z"), shape=(8,)), """P("z") names the axis 'z', which this mesh"""),
         (lambda: show(GRID, P("z"), shape=(8,)), "its axes are 'x', 'y'."),
-        (lambda: show(GRID, P("x", "x"), shape=(8, 8)), "twice: an axis can cut only one"),
+        (lambda: show(GRID, P("x", "x"), shape=(8, 8)), "twice. An axis can shard only one"),
         (lambda: show(GRID, P("x")), "as in show(sharding, shape=(16, 16))"),
         (lambda: show(GRID, P("x"), shape=(3,)), "its size, 3, is not a multiple of 4"),
         (lambda: show(GRID, [P("x"), "y"], shape=(8,)), "such as P('x', None); str came"),

@@ -100,7 +100,7 @@ def test_an_array_of_wrong_blocks_has_one_outline():
     assert len(scene.outlines) == 1
     assert not [tile for tile in scene.tiles if tile.wrong]
     assert "*" not in pictures_as_text([yours])
-    assert "dashed: cut differently" in blocks_as_html([yours])
+    assert "dashed: sharded differently" in blocks_as_html([yours])
 
 
 def test_arrays_of_one_shape_are_drawn_in_one_size():

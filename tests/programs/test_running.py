@@ -114,7 +114,7 @@ ELSEWHERE = jax.sharding.SingleDeviceSharding(jax.devices()[3])
         (lambda a, b: jnp.sin(a), 0, VALUES, "The values are wrong."),
         (lambda a, b: jnp.sum(a), 0, ("shape",), "expected float32[16,8]"),
         (lambda a, b: (jnp.sin(a) * b).astype(int), 0, ("dtype", NOT_COUNTED), "expected float32"),
-        (replicated, 0.25, ("replicated",), "copied, not cut"),
+        (replicated, 0.25, ("replicated",), "replicated, not sharded"),
         (lambda a, b: undefined, 0, ("raised",), "NameError: name 'undefined'"),  # type: ignore[name-defined]  # noqa: F821
         (lambda a, b: np.sin(np.asarray(a)) * b, 0, ("asks-for-numbers",), "no numbers yet"),
         (

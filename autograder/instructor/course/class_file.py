@@ -158,9 +158,8 @@ def read_class_file(grading: Path, assignments: Collection[str]) -> ClassRules:
     except tomllib.TOMLDecodeError as error:
         raise ClassError(
             f"grading/{CLASS_FILE} cannot be read as TOML: {printable(str(error))}. A time is "
-            f"written as "
-            f"2026-10-12T23:59:00, and a whole day as 2026-10-12. The README has an example of "
-            f"such a file."
+            f"written as 2026-10-12T23:59:00, and a whole day as 2026-10-12. "
+            f"docs/running_a_class.md has an example of such a file."
         ) from None
     except (ClassError, OSError, UnicodeDecodeError, ValueError) as error:
         raise ClassError(f"grading/{CLASS_FILE}: {printable(str(error))}") from None

@@ -81,7 +81,7 @@ def test_the_message_and_the_score_reach_the_feedback_page(room):
     page = (folder / f"{ASSIGNMENT}.html").read_text()
     said = re.sub("<[^>]+>", "", page)
     assert "✗ 1.1 Column strips: not yet" in said
-    assert "The whole array is on device 0: nothing was cut" in said
+    assert "The array is not sharded: all of it is on device 0" in said
     assert "◐ 1.6 Two axes along one dimension: partly right (33%)" in said
     assert "0.67 / 2" in said
     assert 'role="img"' in page
@@ -126,7 +126,7 @@ def test_validate_says_what_check_says(room, tmp_path):
     said = " ".join(typed(room, "validate", str(path)).split())
     assert "VALIDATION FAILED ON 2 CELL(S)!" in said
     assert "NotYet: ✗ 1.1 Column strips: not yet." in said
-    assert "The whole array is on device 0: nothing was cut" in said
+    assert "The array is not sharded: all of it is on device 0" in said
     assert "AssertionError" not in said
 
 
