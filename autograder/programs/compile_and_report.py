@@ -65,7 +65,7 @@ def communication(
 
     Args:
         function: a function, jitted or not, or a compiled one: `jax.jit(f).lower(...).compile()`.
-        *args: its arguments, as sharded arrays or `jax.ShapeDtypeStruct`s with shardings.
+        *args: its arguments: sharded arrays, or `jax.ShapeDtypeStruct` with a sharding.
         machine: the machine to estimate times for: a name in
             `autograder.programs.collective.MACHINES`.
         mesh: the mesh by which axes are named, if it is not the arguments' mesh.
