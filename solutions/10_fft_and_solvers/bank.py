@@ -4,7 +4,7 @@
 
 
 # %% measured, in other words, and worked out exercise="10.1" score=1 near=["no-copies-left", "fair-share", "sent", "own-block", "in-gb", "more-devices"]
-compiled = jax.jit(jnp.fft.fftn).lower(cube).compile()
+compiled = jax.jit(jnp.fft.fftn).lower(volume).compile()
 found = communication(compiled)
 audit = {
     "spec": compiled.output_shardings.spec,
@@ -18,16 +18,16 @@ audit = {
 
 
 # %% measured, and nothing predicted exercise="10.1" score=0.5 diagnoses=["unanswered"] near=["of-this-mesh", "other-prediction"]
-report = communication(jnp.fft.fftn, cube)
-audit["spec"] = jax.jit(jnp.fft.fftn)(cube).sharding.spec
+report = communication(jnp.fft.fftn, volume)
+audit["spec"] = jax.jit(jnp.fft.fftn)(volume).sharding.spec
 audit["kind"] = report.collectives[0].kind
 audit["bytes"] = report.bytes
-audit["share"] = report.flops / communication(jnp.fft.fftn, alone).flops
+audit["share"] = report.flops / communication(jnp.fft.fftn, unsharded).flops
 
 
 # %% measured with larger sizes on the small mesh exercise="10.1" score=0.5 diagnoses=["of-this-mesh", "one-exchange", "more-devices"] near=["of-real-numbers", "faster-network"]
 audit = {"spec": P("x", "y"), "kind": "all-gather", "bytes": 40960, "share": 1.0}
-large = jax.ShapeDtypeStruct((1024,) * 3, jnp.float32, sharding=cube.sharding)
+large = jax.ShapeDtypeStruct((1024,) * 3, jnp.float32, sharding=volume.sharding)
 audit["larger"] = communication(jnp.fft.fftn, large).bytes / 2**30
 audit |= {"enough": 2.0, "helps": "more devices"}
 
