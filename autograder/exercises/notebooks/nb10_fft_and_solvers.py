@@ -1,10 +1,10 @@
 """Notebook 10: transforms and solvers.
 
-A note for maintainers: the solvers' references compute in double precision, and how far off a
-right program may be follows from moving their inputs by last places (`judge/comparing_values.py`):
-that moves the solution of a badly conditioned system further. Until JAX 0.12, XLA ends the whole
-process where a transform runs along a dimension that is cut over all devices and whose blocks do
-not divide by their number; so what is cut over a line is as long as the square of its devices.
+The references of the solvers compute in double precision. The tolerance follows from moving their
+inputs by their last digits (`judge/comparing_values.py`), which moves the solution of a badly
+conditioned system further. Before JAX 0.12, XLA ends the whole process if a transform runs along a
+dimension that is sharded over all n devices and the size of a block is not a multiple of n. So the
+size of a dimension that is sharded over a line is a multiple of n².
 """
 
 from collections.abc import Callable, Sequence
@@ -30,16 +30,16 @@ from autograder.judge import (
 from autograder.programs import Argument
 
 LINES: Final = (8, 4)
-"""How many devices there are in a line: functions are judged on both."""
+"""The numbers of devices in a line. Functions are judged on both."""
 
-COMPLEX: Final = 8
-"""The bytes of a complex number."""
+COMPLEX_BYTES: Final = 8
+"""Bytes of a complex number."""
 
 AUDIT: Final = Exercise(
     id="10.1",
     title="An audit of fftn",
-    afterwards="The compiler has to have a way for any layout and any size, and to collect "
-    "everything always works. Whoever knows the transform can do better, and you will.",
+    afterwards="The compiler needs a way that works for every layout and every size, and "
+    "gathering everything always works. If you know the transform you can do better.",
     requirements=(
         Predicts(
             "audit", "spec", "the spec of the transform", jax.P("x", "y"),
@@ -49,7 +49,7 @@ AUDIT: Final = Exercise(
             },
         ),
         Predicts(
-            "audit", "kind", "the kind of all its collectives", "all-gather",
+            "audit", "kind", "the kind of its collectives", "all-gather",
             {"as-it-should-be": "all-to-all"},
             words=("all-reduce", "reduce-scatter", "collective-permute"),
         ),
@@ -68,7 +68,7 @@ AUDIT: Final = Exercise(
             },
         ),
         Predicts(
-            "audit", "share", "how much of the whole work each device does", 1.0,
+            "audit", "share", "the share of the whole work that each device does", 1.0,
             {"fair-share": 1 / 8, "of-all-devices": 8.0, "per-cent": 100.0},
             tolerance=0.01,
         ),
@@ -104,106 +104,108 @@ AUDIT: Final = Exercise(
             tolerance=0.002,
         ),
         Predicts(
-            "audit", "helps", "what lets a box through that does not fit", "more memory",
+            "audit", "helps", "what would help if the volume did not fit", "more memory",
             {"more-devices": "more devices", "faster-network": "a faster network"},
         ),
     ),
     hints=(
-        "For the layout: jax.jit(jnp.fft.fftn)(cube).sharding.spec. For the rest: "
-        "communication(jnp.fft.fftn, cube).",
+        "For the spec: `jax.jit(jnp.fft.fftn)(volume).sharding.spec`. For the rest: "
+        "`communication(jnp.fft.fftn, volume)`.",
         "A report has .collectives (each with its .kind), .bytes and .flops.",
-        "share compares the .flops of two reports: that of cube, which is sharded, and that of "
-        "alone, which is not.",
-        "For the large machine: cube has 16³ numbers, 8 bytes each as complex ones, on a mesh of "
-        "4 × 2. Which part of that does each of the two all-gathers bring to a device, and which "
-        "size of the mesh decides it?",
+        "share divides the .flops of two reports: that of volume, which is sharded, by that of "
+        "unsharded, which is not.",
+        "For the large machine: volume has 16³ numbers, of 8 bytes each once they are complex, on "
+        "a mesh of 4 × 2. Which part of it does each of the two collectives bring to a device, "
+        "and which axis of the mesh decides that?",
     ),
     diagnoses={
-        "no-copies-left": "Every device had all of the cube on the way, but its result is cut "
-        "again. Ask the result for its sharding.",
-        "transposed-layout": "That is where a distributed transform would like to leave it. Ask "
-        "the result for its sharding.",
-        "as-it-should-be": "That is the kind that is enough, and not the kind that is there.",
-        "trusts-the-layout": "The result is laid out as the argument was, and in between there is "
-        "more than the layout tells.",
-        "the-last-gather": "That is the largest of the collectives, and there is another one.",
-        "the-first-gather": "That is the smallest of the collectives, and there is another one.",
-        "sent": "That is what a device puts on its wires, the report's `.sent`; expected its "
-        "`.bytes`.",
-        "on-all-devices": "That is what all devices move together. Expected what each moves.",
-        "own-block": "That is the size of a device's own block.",
-        "of-real-numbers": "Its input is real, and what is gathered is complex: 8 bytes for each "
-        "number.",
-        "of-the-box": "That is the size of the box of real numbers. What is gathered is complex, "
-        "and more than one collective gathers it.",
-        "what-goes-in": "That is what each device puts into the gathers. The report's `.bytes` "
-        "are those of what comes out of them.",
-        "per-cent": "That is in per cent; expected a fraction of one.",
-        "fair-share": "That would be a device's fair share. What does the report say it does?",
-        "of-all-devices": "That is what all eight devices do together, compared with `alone`. A "
-        "report's `.flops` are those of one device already.",
-        "of-this-mesh": "That is what this box would take on the mesh of 4 × 2. How much the "
-        "smaller gather brings depends on the mesh: here it is 64 × 64.",
-        "in-gb": "That is in GB, 10⁹ bytes; expected GiB, 2³⁰ bytes.",
-        "in-gib": "That is in GiB; expected MiB.",
-        "in-mib": "That is in MiB; expected GiB, of 1,024 MiB each.",
-        "in-bytes": "That is in bytes; the prompt asks for a larger unit.",
-        "as-in-the-small": "That is what cube takes. This box has 64³ times as many numbers.",
-        "one-exchange": "That is what one exchange of a block of complex numbers takes, or two of "
-        "real ones. Asked for are two exchanges of complex numbers.",
-        "real-exchange": "That is what one exchange takes if its numbers are real, of 4 bytes. "
-        "Asked for are two exchanges of complex numbers.",
-        "one-axis": "That is so where the box is cut into 64 blocks. The mesh is 64 × 64: how many "
+        "no-copies-left": "The result is sharded, whatever each device had on the way. Ask the "
+        "result for its sharding.",
+        "transposed-layout": "A distributed transform would like to leave its result in this "
+        "layout. Ask the result for its sharding.",
+        "as-it-should-be": "This kind would be enough. Is it the kind that the report lists?",
+        "trusts-the-layout": "The result has the layout of the argument. That does not tell what "
+        "happens in between.",
+        "the-last-gather": "These are the bytes of the largest collective. There is another one.",
+        "the-first-gather": "These are the bytes of the smallest collective. There is another one.",
+        "sent": "This is what a device sends, the report's `.sent`. Expected: its `.bytes`.",
+        "on-all-devices": "This is the total over all devices. Expected: what each of them moves.",
+        "own-block": "This is the size of a device's own block.",
+        "of-real-numbers": "The input is real, but the collectives move complex numbers, of 8 "
+        "bytes each.",
+        "of-the-box": "This is the size of the volume of real numbers. What is moved is complex, "
+        "and by more than one collective.",
+        "what-goes-in": "This is what each device contributes to the collectives. The report's "
+        "`.bytes` count what it has afterwards.",
+        "per-cent": "This is a percentage. Expected: a fraction of one.",
+        "fair-share": "This would be a device's fair share. What does the report show?",
+        "of-all-devices": "This is the work of all eight devices, divided by that of one. A "
+        "report's `.flops` are already those of one device.",
+        "of-this-mesh": "This is what the volume would take on the mesh of 4 × 2. How much the "
+        "smaller collective brings depends on the mesh, which is 64 × 64 here.",
+        "in-gb": "This is in GB, of 10⁹ bytes. Expected: GiB, of 2³⁰ bytes.",
+        "in-gib": "This is in GiB. Expected: MiB.",
+        "in-mib": "This is in MiB. Expected: GiB, of 1,024 MiB each.",
+        "in-bytes": "This is in bytes. The prompt asks for a larger unit.",
+        "as-in-the-small": "This is what the small volume takes. The large one has 64³ times as "
+        "many numbers.",
+        "one-exchange": "This is one exchange of a block of complex numbers, or two of real ones. "
+        "Expected: two exchanges of complex numbers.",
+        "real-exchange": "This is one exchange of real numbers, of 4 bytes each. Expected: two "
+        "exchanges of complex numbers.",
+        "one-axis": "This is right for a volume in 64 blocks. The mesh is 64 × 64: how many "
         "blocks is that?",
-        "sent-and-received": "That is twice as much as it should be. Is a block counted when it is "
-        "sent, and again when it comes? Or has each number 16 bytes?",
-        "whole-box": "That is about what fftn moves. An exchange moves each device's own block "
-        "alone, which is 1/4,096 of the box.",
-        "more-devices": "Each device holds the whole box on the way. Does a device get less of it "
-        "when there are more of them?",
-        "faster-network": "Where memory is short, it does not help that the numbers come sooner.",
-        "other-prediction": "The first four can be measured: communication(jnp.fft.fftn, cube), "
-        "and jax.jit(jnp.fft.fftn)(cube).sharding. For the large machine: which part of the box "
-        "does each gather bring to a device, and how large is a device's own block?",
+        "sent-and-received": "This is twice too much. Do you count a block when it is sent, and "
+        "again when it arrives? Or does each number have 16 bytes?",
+        "whole-box": "This is about what fftn moves. In an exchange a device moves only its own "
+        "block, which is 1/4,096 of the volume.",
+        "more-devices": "On the way each device holds the complete volume. Does a device hold "
+        "less of it if there are more devices?",
+        "faster-network": "If the memory is too small, it does not help that the numbers arrive "
+        "sooner.",
+        "other-prediction": "You can measure the first four: `communication(jnp.fft.fftn, "
+        "volume)` and `jax.jit(jnp.fft.fftn)(volume).sharding`. For the large machine: which part "
+        "of the volume does each collective bring to a device, and how large is a device's own "
+        "block?",
     },
 )  # fmt: skip
 
 GRIDS: Final = ((("x", 4), ("y", 2)), (("x", 2), ("y", 2)))
-"""The meshes that pencils are judged on."""
+"""The meshes on which pencils are judged."""
 
-BOXES: Final = ((8, 12, 4), (6, 4, 10))
-"""The box that is cut into pencils, on each of them."""
+VOLUMES: Final = ((8, 12, 4), (6, 4, 10))
+"""The shape of the volume in pencils, for each mesh of GRIDS."""
 
 PENCILS: Final = ("0\n1\n\n2\n3\n\n4\n5\n\n6\n7", "0\n1\n\n2\n3")
-"""Cut in dimensions 0 and 1, on each of them."""
+"""The layout sharded along dimensions 0 and 1, on each mesh of GRIDS."""
 
 TURNED_PENCILS: Final = ("0 1\n2 3\n4 5\n6 7", "0 1\n2 3")
-"""Cut in dimensions 1 and 2."""
+"""The layout sharded along dimensions 1 and 2, on each mesh of GRIDS."""
 
 
 def _pencils(dtype: str) -> tuple[tuple[Argument, ...], ...]:
     return tuple(
         (Argument(shape, axes, ("x", "y", None), dtype, mode="auto"),)
-        for shape, axes in zip(BOXES, GRIDS, strict=True)
+        for shape, axes in zip(VOLUMES, GRIDS, strict=True)
     )
 
 
-def _cuts(shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """Into how many parts a box is cut as it comes."""
-    if shape in BOXES:
-        axes = GRIDS[BOXES.index(shape)]
+def _shards(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Return the number of shards along each dimension of an argument of this shape."""
+    if shape in VOLUMES:
+        axes = GRIDS[VOLUMES.index(shape)]
         return axes[0][1], axes[1][1], 1
     return LINES[SLABS.index(shape)], 1, 1
 
 
-def _in_the_end(shape: tuple[int, ...]) -> tuple[int, int, int]:
-    """Into how many parts a box is cut after the exchanges."""
-    first, second, _ = _cuts(shape)
+def _shards_at_the_end(shape: tuple[int, ...]) -> tuple[int, int, int]:
+    """Return the number of shards along each dimension after the all-to-alls."""
+    first, second, _ = _shards(shape)
     return 1, first, second
 
 
-def _in_parts(x: Any, cuts: tuple[int, ...], *axes: int) -> Any:
-    """A box that is cut into parts along its dimensions, and each part transformed by itself."""
+def _transform_parts(x: Any, cuts: tuple[int, ...], *axes: int) -> Any:
+    """Split a volume into parts along its dimensions, and transform each part by itself."""
     made = x.astype(np.complex64)
     lengths = [size // parts for size, parts in zip(x.shape, cuts, strict=True)]
     for start in np.ndindex(cuts):
@@ -214,59 +216,59 @@ def _in_parts(x: Any, cuts: tuple[int, ...], *axes: int) -> Any:
     return made
 
 
-def _in_blocks(x: Any, function: Callable[[Any], Any]) -> Any:
-    """Apply a function to each device's block, as the box comes."""
-    first, second, _ = _cuts(x.shape)
+def _apply_to_blocks(x: Any, function: Callable[[Any], Any]) -> Any:
+    """Apply a function to each device's block, in the layout of the argument."""
+    first, second, _ = _shards(x.shape)
     rows = [np.split(strip, second, axis=1) for strip in np.split(x, first)]
     return np.concatenate([np.concatenate([function(b) for b in row], axis=1) for row in rows])
 
 
-def _alone(x: Any) -> Any:
-    """Each device's block transformed by itself, as the box comes."""
-    return _in_parts(x, _cuts(x.shape), 0, 1, 2)
+def _transform_blocks(x: Any) -> Any:
+    """Transform each device's block by itself, in the layout of the argument."""
+    return _transform_parts(x, _shards(x.shape), 0, 1, 2)
 
 
 def _in_stages(
     cuts: Callable[[tuple[int, ...]], tuple[tuple[int, ...], ...]], *stages: tuple[int, ...]
 ) -> Callable[[Any], Any]:
-    """The mistake of transforming along other dimensions than are whole.
+    """Make the mistake of transforming along dimensions that are sharded at the time.
 
     Args:
-        cuts: gives, for a box's shape, into how many parts it is cut before each of the exchanges
-            and after the last.
-        stages: the dimensions along which blocks are transformed at each of these times.
+        cuts: Returns, for the shape of a volume, the numbers of shards along its dimensions before
+            each all-to-all and after the last one.
+        stages: The dimensions along which blocks are transformed at each of these times.
     """
 
     def mistaken(x: Any) -> Any:
         made = x.astype(np.complex64)
         for parts, axes in zip(cuts(x.shape), stages, strict=True):
-            made = _in_parts(made, parts, *axes) if axes else made
+            made = _transform_parts(made, parts, *axes) if axes else made
         return made
 
     return mistaken
 
 
-def _of_slabs(shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """Into how many parts slabs are cut: before the exchange and after it."""
-    return _cuts(shape), _in_the_end(shape)
+def _slab_stages(shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """Return the numbers of shards of slabs before and after the all-to-all."""
+    return _shards(shape), _shards_at_the_end(shape)
 
 
-def _of_pencils(shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
-    """Into how many parts pencils are cut: before, between and after two exchanges."""
-    first, second, _ = _cuts(shape)
+def _pencil_stages(shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
+    """Return the numbers of shards of pencils before, between and after the two all-to-alls."""
+    first, second, _ = _shards(shape)
     return (first, second, 1), (first, 1, second), (1, first, second)
 
 
 def _other_stages(
     cuts: Callable[[tuple[int, ...]], tuple[tuple[int, ...], ...]], number: int
 ) -> AnyOf:
-    """The mistakes of transforming along any dimensions at so many times."""
+    """Make all mistakes of transforming along any dimensions at each of `number` times."""
     some = [axes for size in range(4) for axes in combinations(range(3), size)]
     return AnyOf(_in_stages(cuts, *stages) for stages in product(some, repeat=number))
 
 
 def _backwards_along(*axes: int) -> Callable[[Any], Any]:
-    """The mistake of an inverse transform along some dimensions."""
+    """Make the mistake of an inverse transform along some dimensions."""
     others = tuple(axis for axis in range(3) if axis not in axes)
     return lambda x: np.fft.ifftn(np.fft.fftn(x, axes=others), axes=axes)
 
@@ -280,15 +282,15 @@ def _backwards(*axes: int) -> Callable[[Any], Any]:
 
 
 def _too_much_in_it(*axes: int) -> Callable[[Any], Any]:
-    """The inverse, without its factor: the sign in the exponent is turned."""
+    """Make the mistake of the wrong sign in the exponent: the inverse without its factor."""
     return lambda x: np.fft.ifftn(x, axes=axes, norm="forward")
 
 
 LOCAL: Final = Exercise(
     id="10.2",
-    title="Along a whole dimension",
-    afterwards="Before JAX 0.12, jnp.fft.fft alone gathers the whole array here, though no device "
-    "needs anything of another (jax-ml/jax#15680).",
+    title="Along a dimension that is not sharded",
+    afterwards="Before JAX 0.12, jnp.fft.fft under plain jit gathers the whole array here, though "
+    "no device needs data from another (jax-ml/jax#15680). In a shard_map body this cannot happen.",
     requirements=(
         Computes(
             "fft_last",
@@ -298,23 +300,25 @@ LOCAL: Final = Exercise(
             {
                 "first-dimension": _along(0),
                 "middle-dimension": _along(1),
-                "part-of-dimension-0": lambda x: _in_parts(x, _cuts(x.shape), 0),
-                "part-of-dimension-1": lambda x: _in_parts(x, _cuts(x.shape), 1),
-                "part-of-dimension-2": lambda x: _in_parts(x, _in_the_end(x.shape), 2),
+                "part-of-dimension-0": lambda x: _transform_parts(x, _shards(x.shape), 0),
+                "part-of-dimension-1": lambda x: _transform_parts(x, _shards(x.shape), 1),
+                "part-of-dimension-2": lambda x: _transform_parts(
+                    x, _shards_at_the_end(x.shape), 2
+                ),
                 "part-of-another-too": AnyOf(
                     (
-                        lambda x: _in_parts(x, _cuts(x.shape), 1, 2),
-                        lambda x: _in_parts(x, _cuts(x.shape), 0, 2),
+                        lambda x: _transform_parts(x, _shards(x.shape), 1, 2),
+                        lambda x: _transform_parts(x, _shards(x.shape), 0, 2),
                     )
                 ),
                 "all-dimensions": _along(0, 1, 2),
                 "shifted": AnyOf(
                     (
                         lambda x: np.fft.fftshift(np.fft.fft(x), axes=2),
-                        lambda x: _in_blocks(x, lambda b: np.fft.fftshift(np.fft.fft(b))),
+                        lambda x: _apply_to_blocks(x, lambda b: np.fft.fftshift(np.fft.fft(b))),
                     )
                 ),
-                "block-by-block": _alone,
+                "block-by-block": _transform_blocks,
                 "inverse": _backwards(2),
                 "sign-turned": _too_much_in_it(2),
                 "half-of-the-waves": lambda x: np.fft.rfft(x.real),
@@ -323,57 +327,57 @@ LOCAL: Final = Exercise(
             },
             under_mesh=True,
         ),
-        PlacedLike("fft_last", PENCILS[0], BOXES, elsewhere=PENCILS[1:]),
+        PlacedLike("fft_last", PENCILS[0], VOLUMES, elsewhere=PENCILS[1:]),
         Requests("fft_last", ((), ())),
     ),
     hints=(
-        "What does a device need that it does not have, if it transforms its own pencils?",
-        "In the body of a shard_map, jnp.fft.fft of the block is the answer.",
-        "in_specs and out_specs are both the layout that x has: P('x', 'y').",
+        "To transform its own pencils, does a device need anything that it does not have?",
+        "In the body, apply jnp.fft.fft to the block.",
+        "in_specs and out_specs are both the layout of x: P('x', 'y').",
     ),
     diagnoses={
-        "no-shard-map": "On JAX 0.12 the compiler leaves such a transform where it is, and before "
-        "that it gathers everything. A body of your own is right on each of them.",
-        "added-by-the-compiler": "Do in_specs and out_specs say how x is laid out?",
-        "replicated": "Each device is to have its own pencils in the end, and no others.",
-        "first-dimension": "That is the transform along dimension 0; expected the last.",
-        "middle-dimension": "That is the transform along dimension 1; expected the last.",
-        "part-of-dimension-0": "You transformed along dimension 0, of which each device has only a "
-        "part. The dimension that is whole, and asked for, is the last.",
-        "part-of-dimension-1": "You transformed along dimension 1, of which each device has only a "
-        "part. The dimension that is whole, and asked for, is the last.",
-        "part-of-dimension-2": "You transformed along dimension 2 while each device had only a "
-        "part of it. Do in_specs say how x is laid out?",
-        "part-of-another-too": "You transformed along two dimensions: the last, and one of which "
-        "each device has only a part. Only the last is asked for, and fft2 takes two.",
-        "shifted": "The transform is right, and shifted by fftshift: the waves are to stay in the "
-        "order in which fft gives them.",
-        "all-dimensions": "That is the transform along all three dimensions.",
-        "block-by-block": "Each device transforms its block along all of its dimensions. Only the "
-        "last is whole, and asked for.",
-        "inverse": "That is the inverse transform.",
-        "sign-turned": "The sign in the exponent is turned: that is the inverse transform, without "
+        "no-shard-map": "Since JAX 0.12 the compiler leaves such a transform where it is, and "
+        "before that it gathers everything. A shard_map body communicates nothing on any version.",
+        "added-by-the-compiler": "Are in_specs and out_specs the layout of x?",
+        "replicated": "In the end, each device must have its own pencils and no others.",
+        "first-dimension": "This is the transform along dimension 0. Expected: the last.",
+        "middle-dimension": "This is the transform along dimension 1. Expected: the last.",
+        "part-of-dimension-0": "You transformed along dimension 0, of whose lines each device has "
+        "only pieces. Expected: the transform along the last dimension.",
+        "part-of-dimension-1": "You transformed along dimension 1, of whose lines each device has "
+        "only pieces. Expected: the transform along the last dimension.",
+        "part-of-dimension-2": "You transformed along dimension 2 while each device had only "
+        "pieces of its lines. Are in_specs the layout of x?",
+        "part-of-another-too": "You transformed along two dimensions: the last, and one of whose "
+        "lines each device has only pieces. Only the last is needed, and fft2 takes two.",
+        "shifted": "The transform is right, but fftshift has moved it. Keep the order in which "
+        "fft returns the coefficients.",
+        "all-dimensions": "This is the transform along all three dimensions.",
+        "block-by-block": "Each device transforms its block along all dimensions. Its lines are "
+        "complete only along the last.",
+        "inverse": "This is the inverse transform.",
+        "sign-turned": "The exponent has the wrong sign: this is the inverse transform without "
         "its factor.",
-        "half-of-the-waves": "That is the real transform of x.real: rfft leaves out the waves "
-        "with negative numbers, and x.real leaves out the imaginary part.",
-        "real-part-alone": "That is the transform of x.real. x is complex, and its imaginary part "
-        "counts too.",
-        "nothing-transformed": "That is x, as it came.",
+        "half-of-the-waves": "This is the real transform of x.real: rfft leaves out the negative "
+        "wave numbers, and x.real leaves out the imaginary part.",
+        "real-part-alone": "This is the transform of x.real. x is complex, and its imaginary part "
+        "counts, too.",
+        "nothing-transformed": "This is x, unchanged.",
     },
     about=(Requests,),
 )
 
 SLABS: Final = ((64, 64, 4), (16, 16, 6))
-"""The box that is cut into slabs, on each of the lines."""
+"""The shape of the volume in slabs, for each line of LINES."""
 
 TURNED_SLABS: Final = ("0\n1\n2\n3\n4\n5\n6\n7", "0\n1\n2\n3")
-"""Cut in dimension 1."""
+"""The layout sharded along dimension 1, for each line of LINES."""
 
 SLAB: Final = Exercise(
     id="10.3",
-    title="Slabs, and one exchange",
-    afterwards="An all-to-all moves each number once. Of n devices each sends (n - 1)/n of its "
-    "block, whatever n is; an all-gather brings n - 1 blocks to each.",
+    title="Slabs, one all-to-all",
+    afterwards="In an all-to-all each of n devices sends (n - 1)/n of its block, however large n "
+    "is. An all-gather brings n - 1 blocks to each of them.",
     requirements=(
         Computes(
             "slab_fft",
@@ -388,13 +392,15 @@ SLAB: Final = Exercise(
                 "dimension-1-missing": _along(0, 2),
                 "dimension-2-missing": _along(0, 1),
                 "only-dimension-0": _along(0),
-                "block-by-block": _alone,
-                "part-of-dimension-0": lambda x: np.fft.fft(_alone(x), axis=0),
-                "part-of-dimension-1": lambda x: _in_parts(x, _in_the_end(x.shape), 0, 1, 2),
-                "dimension-1-again": _in_stages(_of_slabs, (1, 2), (1,)),
-                "dimension-2-again": _in_stages(_of_slabs, (1, 2), (2,)),
+                "block-by-block": _transform_blocks,
+                "part-of-dimension-0": lambda x: np.fft.fft(_transform_blocks(x), axis=0),
+                "part-of-dimension-1": lambda x: _transform_parts(
+                    x, _shards_at_the_end(x.shape), 0, 1, 2
+                ),
+                "dimension-1-again": _in_stages(_slab_stages, (1, 2), (1,)),
+                "dimension-2-again": _in_stages(_slab_stages, (1, 2), (2,)),
                 "dimension-2-twice": lambda x: np.fft.fft(np.fft.fftn(x, axes=(0, 2)), axis=2),
-                "planes-too-late": _in_stages(_of_slabs, (0,), (1, 2)),
+                "planes-too-late": _in_stages(_slab_stages, (0,), (1, 2)),
                 "inverse": _backwards(0, 1, 2),
                 "inverse-along-0": _backwards_along(0),
                 "inverse-along-1": _backwards_along(1),
@@ -402,7 +408,7 @@ SLAB: Final = Exercise(
                 "inverse-in-the-planes": _backwards_along(1, 2),
                 "sign-turned": _too_much_in_it(0, 1, 2),
                 "real-part-alone": lambda x: np.fft.fftn(x.real),
-                "other-dimensions": _other_stages(_of_slabs, 2),
+                "other-dimensions": _other_stages(_slab_stages, 2),
             },
             under_mesh=True,
         ),
@@ -410,96 +416,98 @@ SLAB: Final = Exercise(
         Requests(
             "slab_fft",
             tuple(
-                (RequestedCollective("all-to-all", 1, ("x",), COMPLEX * int(np.prod(shape)) // n),)
+                (RequestedCollective("all-to-all", 1, ("x",), COMPLEX_BYTES * int(np.prod(shape)) // n),)
                 for n, shape in zip(LINES, SLABS, strict=True)
             ),
         ),
     ),
     hints=(
-        "A transform in three dimensions is three transforms in one, in any order. Which two can a "
-        "device do at once, with what it has?",
-        "After the planes, lax.all_to_all(a, 'x', split_axis=1, concat_axis=0, tiled=True) gives "
-        "each device all of dimension 0, for its part of dimension 1.",
-        "Then the transform along dimension 0. The result leaves the body as P(None, 'x').",
+        "A transform in three dimensions is three transforms in one dimension each, in any order. "
+        "Which two can a device do at once, with what it has?",
+        "After these two, lax.all_to_all(a, 'x', split_axis=1, concat_axis=0, tiled=True) gives "
+        "each device complete lines along dimension 0, for its part of dimension 1.",
+        "Then transform along dimension 0. out_specs is P(None, 'x').",
     ),
     diagnoses={
-        "dimension-0-missing": "The planes are transformed; the transform along dimension 0 is "
+        "dimension-0-missing": "The planes are transformed. The transform along dimension 0 is "
         "missing.",
-        "dimension-1-missing": "The transform along dimension 1 is missing. It has to be done "
-        "while that dimension is whole.",
+        "dimension-1-missing": "The transform along dimension 1 is missing. Do it while the lines "
+        "along that dimension are complete.",
         "dimension-2-missing": "The transform along dimension 2 is missing.",
         "only-dimension-0": "Only dimension 0 is transformed.",
-        "block-by-block": "Each slab is transformed by itself: along dimension 0, which is cut, "
-        "before the parts of it have come together.",
-        "part-of-dimension-0": "You transformed along dimension 0 while each device had only a "
-        "part of it, and once more when it was whole. fftn transforms along all dimensions.",
-        "part-of-dimension-1": "You transformed along dimension 1 while each device had only a "
-        "part of it: after the exchange it is cut. It has to be done before.",
+        "block-by-block": "Each slab is transformed by itself, along dimension 0, too, before the "
+        "pieces of these lines are put together.",
+        "part-of-dimension-0": "You transformed along dimension 0 while each device had only "
+        "pieces of its lines, and once more when they were complete. fftn transforms along each "
+        "dimension once.",
+        "part-of-dimension-1": "You transformed along dimension 1 while each device had only "
+        "pieces of its lines: the all-to-all shards it. When are they complete?",
         "dimension-2-twice": "Dimension 2 is transformed twice, and dimension 1 not at all.",
-        "planes-too-late": "You transformed along dimension 0 before the exchange and along 1 "
-        "after it. At both times a device had only a part of that dimension: x is sharded in "
-        "dimension 0 first, and in dimension 1 afterwards.",
-        "dimension-1-again": "After the exchange you transformed along dimension 1 once more, of "
-        "which each device then has only a part. Which dimension is still to be transformed?",
-        "dimension-2-again": "After the exchange you transformed along dimension 2 once more: "
-        "jnp.fft.fft takes the last dimension unless `axis` says otherwise. Which dimension is "
+        "planes-too-late": "You transformed along dimension 0 before the all-to-all and along 1 "
+        "after it. Both times a device had only pieces of these lines: dimension 0 is sharded "
+        "first, and dimension 1 afterwards.",
+        "dimension-1-again": "After the all-to-all you transformed along dimension 1 once more, "
+        "of whose lines each device then has only pieces. Which dimension is still to be "
+        "transformed?",
+        "dimension-2-again": "After the all-to-all you transformed along dimension 2 once more: "
+        "jnp.fft.fft takes the last dimension unless `axis` names another. Which dimension is "
         "still to be transformed?",
-        "inverse": "That is the inverse transform.",
-        "inverse-along-0": "Along dimension 0 that is the inverse transform, and along the others "
+        "inverse": "This is the inverse transform.",
+        "inverse-along-0": "Along dimension 0 this is the inverse transform, and along the others "
         "the transform.",
-        "inverse-along-1": "Along dimension 1 that is the inverse transform, and along the others "
+        "inverse-along-1": "Along dimension 1 this is the inverse transform, and along the others "
         "the transform.",
-        "inverse-along-2": "Along dimension 2 that is the inverse transform, and along the others "
+        "inverse-along-2": "Along dimension 2 this is the inverse transform, and along the others "
         "the transform.",
-        "inverse-in-the-planes": "Along dimensions 1 and 2 that is the inverse transform, and "
+        "inverse-in-the-planes": "Along dimensions 1 and 2 this is the inverse transform, and "
         "along dimension 0 the transform.",
-        "sign-turned": "The sign in the exponent is turned: that is the inverse transform, without "
+        "sign-turned": "The exponent has the wrong sign: this is the inverse transform without "
         "its factor.",
-        "real-part-alone": "That is the transform of x.real. x is complex, and its imaginary part "
-        "counts too.",
-        "other-dimensions": "You transformed along other dimensions than are whole at the time, or "
-        "along one of them twice. Before the exchange dimensions 1 and 2 are whole, and after it 0 "
-        "and 2: transform along each once, while it is whole.",
-        "shape": "A block of the result has all of dimension 0, and a part of dimension 1. What do "
-        "split_axis and concat_axis say, and out_specs?",
-        "too-often": "After one exchange every device has all that it still needs.",
-        "one-too-many": "After one exchange every device has all that it still needs. Is the "
-        "result exchanged back? It may stay where it is.",
-        "in-pieces": "Are the real and the imaginary parts, or slices of the block, exchanged one "
-        "by one? A block of complex numbers can go at once.",
-        "all-gather by hand": "No device needs everything: what it has to get is a part of each "
-        "other device's slab.",
-        "no all-to-all": "Each device has to get a part of what each other one has: that is an "
-        "all-to-all.",
-        "no-shard-map": "Left to the compiler, the transform gathers the whole array.",
-        "added-by-the-compiler": "Do in_specs say how x is laid out, and out_specs how the blocks "
-        "of the result are to be put together?",
+        "real-part-alone": "This is the transform of x.real. x is complex, and its imaginary part "
+        "counts, too.",
+        "other-dimensions": "You transformed along a dimension without complete lines, or along "
+        "one of them twice. Before the all-to-all, lines are complete along dimensions 1 and 2, "
+        "and after it along 0 and 2. Transform along each dimension once, while its lines are "
+        "complete.",
+        "shape": "A block of the result has all of dimension 0 and a part of dimension 1. Are "
+        "split_axis, concat_axis and out_specs right?",
+        "too-often": "After one all-to-all every device has everything that it still needs.",
+        "one-too-many": "After one all-to-all every device has everything that it still needs. Do "
+        "you move the result back? It may stay where it is.",
+        "in-pieces": "Do you exchange the real and imaginary parts, or slices of the block, one "
+        "by one? One all-to-all can move a block of complex numbers.",
+        "all-gather by hand": "No device needs everything. It needs a piece of each other "
+        "device's slab.",
+        "no all-to-all": "Each device needs a piece of what each other device has. Which "
+        "collective does that?",
+        "no-shard-map": "If you leave the transform to the compiler, it gathers the whole array.",
+        "added-by-the-compiler": "Are in_specs the layout of x, and out_specs that of the result?",
     },
     about=(Requests,),
 )
 
 
 def _each_pencil(*axes: str) -> tuple[tuple[RequestedCollective, ...], ...]:
-    """For each mesh, an exchange of one block over each of these axes, which may be twice there."""
+    """Return, for each mesh, an all-to-all of one block for each of these axes."""
     return tuple(
         tuple(
-            RequestedCollective("all-to-all", axes.count(axis), (axis,), COMPLEX * _block(shape))
+            RequestedCollective("all-to-all", axes.count(axis), (axis,), COMPLEX_BYTES * _block(shape))
             for axis in dict.fromkeys(axes)
         )
-        for shape in BOXES
+        for shape in VOLUMES
     )
 
 
 def _block(shape: tuple[int, ...]) -> int:
-    """How many numbers a device has of a box."""
-    return int(np.prod(shape)) // int(np.prod(_cuts(shape)))
+    """Return the number of elements in a device's block."""
+    return int(np.prod(shape)) // int(np.prod(_shards(shape)))
 
 
 PENCIL: Final = Exercise(
     id="10.4",
-    title="Pencils, and two exchanges",
-    afterwards="A box of n × n × n can be cut into n slabs at most, and into n × n pencils: that "
-    "is why the largest simulations use pencils.",
+    title="Pencils, two all-to-alls",
+    afterwards="A volume of n × n × n makes at most n slabs, but n × n pencils. That is why the "
+    "largest simulations use pencils.",
     requirements=(
         Computes(
             "pencil_fft",
@@ -511,126 +519,130 @@ PENCIL: Final = Exercise(
                 "dimension-1-missing": _along(0, 2),
                 "dimension-2-missing": _along(0, 1),
                 "only-dimension-2": _along(2),
-                "block-by-block": _alone,
+                "block-by-block": _transform_blocks,
                 "part-of-dimension-1": lambda x: np.fft.fft(
-                    _in_parts(x, _cuts(x.shape), 1, 2), axis=0
+                    _transform_parts(x, _shards(x.shape), 1, 2), axis=0
                 ),
-                "parts-of-dimensions-1-and-2": lambda x: _in_parts(
-                    x, _in_the_end(x.shape), 0, 1, 2
+                "parts-of-dimensions-1-and-2": lambda x: _transform_parts(
+                    x, _shards_at_the_end(x.shape), 0, 1, 2
                 ),
-                "part-of-dimension-1-at-the-end": _in_stages(_of_pencils, (2,), (), (0, 1)),
-                "part-of-dimension-2": _in_stages(_of_pencils, (), (1, 2), (0,)),
-                "dimension-0-first": _in_stages(_of_pencils, (0,), (1,), (0,)),
-                "dimension-1-first": _in_stages(_of_pencils, (1,), (1,), (0,)),
-                "dimension-0-between": _in_stages(_of_pencils, (2,), (0,), (0,)),
-                "dimension-2-between": _in_stages(_of_pencils, (2,), (2,), (0,)),
-                "dimensions-exchanged": _in_stages(_of_pencils, (2,), (0,), (1,)),
-                "dimension-1-last": _in_stages(_of_pencils, (2,), (1,), (1,)),
-                "dimension-2-last": _in_stages(_of_pencils, (2,), (1,), (2,)),
-                "dimension-2-always": _in_stages(_of_pencils, (2,), (2,), (2,)),
+                "part-of-dimension-1-at-the-end": _in_stages(_pencil_stages, (2,), (), (0, 1)),
+                "part-of-dimension-2": _in_stages(_pencil_stages, (), (1, 2), (0,)),
+                "dimension-0-first": _in_stages(_pencil_stages, (0,), (1,), (0,)),
+                "dimension-1-first": _in_stages(_pencil_stages, (1,), (1,), (0,)),
+                "dimension-0-between": _in_stages(_pencil_stages, (2,), (0,), (0,)),
+                "dimension-2-between": _in_stages(_pencil_stages, (2,), (2,), (0,)),
+                "dimensions-exchanged": _in_stages(_pencil_stages, (2,), (0,), (1,)),
+                "dimension-1-last": _in_stages(_pencil_stages, (2,), (1,), (1,)),
+                "dimension-2-last": _in_stages(_pencil_stages, (2,), (1,), (2,)),
+                "dimension-2-always": _in_stages(_pencil_stages, (2,), (2,), (2,)),
                 "inverse": _backwards(0, 1, 2),
                 "inverse-along-0": _backwards_along(0),
                 "inverse-along-1": _backwards_along(1),
                 "inverse-along-2": _backwards_along(2),
                 "sign-turned": _too_much_in_it(0, 1, 2),
                 "real-part-alone": lambda x: np.fft.fftn(x.real),
-                "other-dimensions": _other_stages(_of_pencils, 3),
+                "other-dimensions": _other_stages(_pencil_stages, 3),
             },
             under_mesh=True,
         ),
-        PlacedLike("pencil_fft", TURNED_PENCILS[0], BOXES, elsewhere=TURNED_PENCILS[1:]),
+        PlacedLike("pencil_fft", TURNED_PENCILS[0], VOLUMES, elsewhere=TURNED_PENCILS[1:]),
         Requests("pencil_fft", _each_pencil("y", "x")),
     ),
     hints=(
-        "Write down, after each step, which dimension is cut along which axis. It begins with "
-        "x, y, none; the picture is none, x, y.",
-        "One exchange over y makes dimension 1 whole and cuts dimension 2. What does one over x "
-        "make of that?",
-        "Transform along 2; lax.all_to_all(a, 'y', 2, 1, tiled=True); transform along 1; then the "
-        "same over x, with split 1 and concat 0; and transform along 0.",
+        "Write down, after each step, which axis shards which dimension. It begins with x, y, "
+        "none; the picture is none, x, y.",
+        "One all-to-all over y completes the lines along dimension 1 and shards dimension 2. What "
+        "does one over x do next?",
+        "Transform along 2; `lax.all_to_all(a, 'y', 2, 1, tiled=True)`; transform along 1; then "
+        "the same over x, with split 1 and concat 0; and transform along 0.",
     ),
     diagnoses={
-        "dimension-0-missing": "The transform along dimension 0 is missing: it comes after the "
-        "last exchange.",
-        "dimension-1-missing": "The transform along dimension 1 is missing: it comes between the "
-        "exchanges.",
+        "dimension-0-missing": "The transform along dimension 0 is missing. Its lines are "
+        "complete after the last all-to-all.",
+        "dimension-1-missing": "The transform along dimension 1 is missing. Its lines are "
+        "complete between the all-to-alls.",
         "dimension-2-missing": "The transform along dimension 2 is missing.",
-        "dimensions-exchanged": "You transformed along dimension 0 between the exchanges and along "
-        "1 after them, each while a device had only a part of it. Which is whole when?",
+        "dimensions-exchanged": "You transformed along dimension 0 between the all-to-alls and "
+        "along 1 after them, each while a device had only pieces of its lines. Which lines are "
+        "complete when?",
         "only-dimension-2": "Only dimension 2 is transformed.",
-        "block-by-block": "Each block is transformed by itself, before the parts of its dimensions "
-        "have come together.",
-        "part-of-dimension-1": "You transformed along dimension 1 while each device had only a "
-        "part of it. It is whole between the two exchanges.",
-        "parts-of-dimensions-1-and-2": "You transformed along dimensions 1 and 2 while each device "
-        "had only a part of them. After both exchanges, dimension 0 alone is whole.",
+        "block-by-block": "Each block is transformed by itself, before the pieces of its lines "
+        "are put together.",
+        "part-of-dimension-1": "You transformed along dimension 1 while each device had only "
+        "pieces of its lines. They are complete between the two all-to-alls.",
+        "parts-of-dimensions-1-and-2": "You transformed along dimensions 1 and 2 while each "
+        "device had only pieces of their lines. After both all-to-alls, only the lines along "
+        "dimension 0 are complete.",
         "part-of-dimension-1-at-the-end": "You transformed along dimension 1 after both "
-        "exchanges, when each device has only a part of it again.",
-        "part-of-dimension-2": "You transformed along dimension 2 after the first exchange, when "
-        "each device has only a part of it.",
-        "dimension-0-first": "Before the first exchange you transformed along dimension 0, of "
-        "which each device has only a part. Which dimension is whole there?",
-        "dimension-1-first": "Before the first exchange you transformed along dimension 1, of "
-        "which each device has only a part. Which dimension is whole there?",
-        "dimension-0-between": "Between the exchanges you transformed along dimension 0, of which "
-        "each device has only a part. Which dimension has the first exchange made whole?",
-        "dimension-2-between": "Between the exchanges you transformed along dimension 2, of which "
-        "each device has only a part there. Which dimension has the first exchange made whole?",
-        "dimension-1-last": "After the second exchange you transformed along dimension 1, of which "
-        "each device has only a part there. Which dimension has that exchange made whole?",
-        "dimension-2-last": "After the second exchange you transformed along dimension 2, of which "
-        "each device has only a part there. Which dimension has that exchange made whole?",
+        "all-to-alls, when each device has only pieces of its lines again.",
+        "part-of-dimension-2": "You transformed along dimension 2 after the first all-to-all, "
+        "when each device has only pieces of its lines.",
+        "dimension-0-first": "Before the first all-to-all you transformed along dimension 0, of "
+        "whose lines each device has only pieces. Which lines are complete there?",
+        "dimension-1-first": "Before the first all-to-all you transformed along dimension 1, of "
+        "whose lines each device has only pieces. Which lines are complete there?",
+        "dimension-0-between": "Between the all-to-alls you transformed along dimension 0, of "
+        "whose lines each device has only pieces. Which lines has the first all-to-all completed?",
+        "dimension-2-between": "Between the all-to-alls you transformed along dimension 2, of "
+        "whose lines each device has only pieces there. Which lines has the first all-to-all "
+        "completed?",
+        "dimension-1-last": "After the second all-to-all you transformed along dimension 1, of "
+        "whose lines each device has only pieces there. Which lines has that all-to-all completed?",
+        "dimension-2-last": "After the second all-to-all you transformed along dimension 2, of "
+        "whose lines each device has only pieces there. Which lines has that all-to-all completed?",
         "dimension-2-always": "All three times you transformed along dimension 2: jnp.fft.fft "
-        "takes the last dimension unless `axis` says otherwise. Which dimension is whole each "
-        "time?",
-        "split-over-several-axes": "This exercise asks for two exchanges, each among the devices "
-        "along one axis. Which axis cuts the dimension that you need next?",
-        "split-does-not-divide": "Which dimension is whole at that time, so that the exchange can "
-        "cut it?",
-        "error-of-xla": "This exercise asks for all-to-alls, and for no all-gather.",
-        "inverse": "That is the inverse transform.",
-        "inverse-along-0": "Along dimension 0 that is the inverse transform, and along the others "
+        "takes the last dimension unless `axis` names another. Which lines are complete each time?",
+        "split-over-several-axes": "Use two all-to-alls, each over one axis of the mesh. Which "
+        "axis shards the dimension that you need next?",
+        "split-does-not-divide": "Which dimension is not sharded at that time, so that the "
+        "all-to-all can split it?",
+        "error-of-xla": "This exercise needs all-to-alls, and no all-gather.",
+        "inverse": "This is the inverse transform.",
+        "inverse-along-0": "Along dimension 0 this is the inverse transform, and along the others "
         "the transform.",
-        "inverse-along-1": "Along dimension 1 that is the inverse transform, and along the others "
+        "inverse-along-1": "Along dimension 1 this is the inverse transform, and along the others "
         "the transform.",
-        "inverse-along-2": "Along dimension 2 that is the inverse transform, and along the others "
+        "inverse-along-2": "Along dimension 2 this is the inverse transform, and along the others "
         "the transform.",
-        "sign-turned": "The sign in the exponent is turned: that is the inverse transform, without "
+        "sign-turned": "The exponent has the wrong sign: this is the inverse transform without "
         "its factor.",
-        "real-part-alone": "That is the transform of x.real. x is complex, and its imaginary part "
-        "counts too.",
-        "other-dimensions": "You transformed along other dimensions than are whole at the time, or "
-        "along one of them twice. Before the exchanges only dimension 2 is whole, between them "
-        "only 1, and after them only 0: transform along each once, while it is whole.",
-        "shape": "Dimension 1 is cut along y and dimension 0 along x: is each made whole "
-        "(concat_axis) by an exchange over its own axis? And do out_specs say what is cut in the "
+        "real-part-alone": "This is the transform of x.real. x is complex, and its imaginary part "
+        "counts, too.",
+        "other-dimensions": "You transformed along a dimension without complete lines, or along "
+        "one of them twice. Lines are complete along dimension 2 before the all-to-alls, along 1 "
+        "between them, and along 0 after them. Transform along each dimension once, while its "
+        "lines are complete.",
+        "shape": "y shards dimension 1, and x shards dimension 0. Is each put together "
+        "(concat_axis) by an all-to-all over its own axis? And are out_specs the layout in the "
         "end?",
-        "one-too-many": "One exchange over each axis is enough. Is the result exchanged back? It "
+        "one-too-many": "One all-to-all over each axis is enough. Do you move the result back? It "
         "may stay where it is.",
-        "too-often": "One exchange over each axis is enough.",
-        "one-missing": "Each axis cuts a dimension, and an exchange over that axis makes it whole.",
-        "transposed": "The result is cut along other dimensions than in the picture, or over "
-        "other axes of the mesh. Which dimension does the exchange over x cut, and which the one "
-        "over y?",
-        "all-gather by hand": "An exchange over one axis brings a device all that it needs next.",
-        "no all-to-all": "Each device has to get a part of what each other one of its group has: "
-        "that is an all-to-all.",
-        "no-shard-map": "Left to the compiler, the transform gathers the whole array.",
-        "added-by-the-compiler": "Do in_specs say how x is laid out, and out_specs how the blocks "
-        "of the result are to be put together?",
+        "too-often": "One all-to-all over each axis is enough.",
+        "one-missing": "Each axis shards a dimension, and an all-to-all over that axis completes "
+        "its lines.",
+        "transposed": "The result is sharded along other dimensions than in the picture, or over "
+        "other axes. Which dimension does the all-to-all over x shard, and which one the "
+        "all-to-all over y?",
+        "all-gather by hand": "An all-to-all over one axis brings a device everything that it "
+        "needs next.",
+        "no all-to-all": "Each device needs a piece of what each other device of its group has. "
+        "Which collective does that?",
+        "no-shard-map": "If you leave the transform to the compiler, it gathers the whole array.",
+        "added-by-the-compiler": "Are in_specs the layout of x, and out_specs that of the result?",
     },
     about=(Requests,),
 )
 
 
-def _numbers(n: int) -> Any:
-    """The wave numbers of a transform of n points."""
+def _wave_numbers(n: int) -> Any:
+    """Return the wave numbers of a transform of n points."""
     return np.rint(np.fft.fftfreq(n) * n)
 
 
 def _poisson(
     f: Any,
-    numbers: Callable[[int], Any] = _numbers,
+    numbers: Callable[[int], Any] = _wave_numbers,
     power: float = 1,
     mean: float = 0,
     sign: float = 1,
@@ -645,31 +657,31 @@ def _poisson(
     whole: int = 1,
     any_zero: bool = False,
 ) -> Any:
-    """The solution of Poisson's equation in a periodic box.
+    """Solve Poisson's equation in a periodic box; each option makes a mistake.
 
     Args:
-        f: the right side.
-        numbers: makes the wave numbers of a dimension.
-        power: of the sum of their squares, which is divided by.
-        mean: what is made of the mean of f.
-        sign: what all is multiplied by.
-        own: whether each device takes the wave numbers of its own part, or all the first ones.
-        blocks: whether each device numbers the waves of its block, as if there were no others.
-        exponent: of each wave number, in the sum.
-        corners: whether each device makes zero of the first wave that it has.
-        back: the transform by which the waves go back.
-        added: a small number that is added to each sum of squares.
-        divided: whether the waves are divided at all.
-        without: the dimension whose wave numbers are left out of the sum.
-        whole: the exponent of the whole sum.
-        any_zero: whether all waves become zero of which one number is.
+        f: The right side.
+        numbers: Returns the wave numbers of a dimension of this size.
+        power: Divide by this power of the sum of squares.
+        mean: The factor of the mean of f.
+        sign: The factor of all other coefficients.
+        own: Whether each device uses its own wave numbers, or all devices the first ones.
+        blocks: Whether each device uses the wave numbers of a transform of its block's size.
+        exponent: The exponent of each wave number in the sum.
+        corners: Whether each device sets its first coefficient to zero.
+        back: The transform on the way back.
+        added: A small number that is added to each sum of squares.
+        divided: Whether the coefficients are divided at all.
+        without: The dimension whose wave numbers are left out of the sum.
+        whole: The exponent of the whole sum.
+        any_zero: Whether a coefficient becomes zero if any of its wave numbers is zero.
     """
     k = [numbers(n) * (d != without) for d, n in enumerate(f.shape)]
     if not own:
-        parts = _cuts(f.shape)
+        parts = _shards(f.shape)
         k = [k[0], np.tile(np.split(k[1], parts[0])[0], parts[0]),
              np.tile(np.split(k[2], parts[1])[0], parts[1])]  # fmt: skip
-    lengths = [n // parts for n, parts in zip(f.shape, _in_the_end(f.shape), strict=True)]
+    lengths = [n // parts for n, parts in zip(f.shape, _shards_at_the_end(f.shape), strict=True)]
     if blocks:
         k = [np.tile(numbers(size), n // size) for n, size in zip(f.shape, lengths, strict=True)]
     sums = k[0][:, None, None] ** exponent + k[1][:, None] ** exponent + k[2] ** exponent + added
@@ -690,29 +702,29 @@ def _there_and_back(
     there: Sequence[tuple[int, ...]] = ((2,), (1,), (0,)),
     back: Sequence[tuple[int, ...]] = ((0,), (1,), (2,)),
 ) -> Any:
-    """Poisson's equation, with transforms of blocks along these dimensions at each time.
+    """Solve Poisson's equation, transforming blocks along the given dimensions at each time.
 
     Args:
-        f: the right side.
-        there: the dimensions before, between and after the exchanges there.
-        back: the same on the way back.
+        f: The right side.
+        there: The dimensions before, between and after the all-to-alls on the way there.
+        back: The same on the way back.
     """
-    cuts = _of_pencils(f.shape)
+    cuts = _pencil_stages(f.shape)
     waves = f.astype(np.complex64)
     for parts, axes in zip(cuts, there, strict=True):
-        waves = _in_parts(waves, parts, *axes) if axes else waves
-    k = [_numbers(n) for n in f.shape]
+        waves = _transform_parts(waves, parts, *axes) if axes else waves
+    k = [_wave_numbers(n) for n in f.shape]
     sums = k[0][:, None, None] ** 2 + k[1][:, None] ** 2 + k[2] ** 2
     waves = np.where(sums == 0, 0, waves / np.where(sums == 0, 1, sums))
     for parts, axes in zip(cuts[::-1], back, strict=True):
         if axes:  # an inverse is the conjugate of the conjugate's transform, divided by its points
             points = np.prod([f.shape[axis] // parts[axis] for axis in axes])
-            waves = np.conj(_in_parts(np.conj(waves), parts, *axes)) / points
+            waves = np.conj(_transform_parts(np.conj(waves), parts, *axes)) / points
     return waves.real.astype(np.float32)
 
 
 def _other_stages_there_or_back() -> AnyOf:
-    """The mistakes of transforming along other dimensions at some time, there or back."""
+    """Make all mistakes of transforming along other dimensions, on the way there or back."""
     some = [axes for size in range(4) for axes in combinations(range(3), size)]
     stages = [*product(some, repeat=3)]
     return AnyOf(
@@ -724,13 +736,13 @@ def _other_stages_there_or_back() -> AnyOf:
 
 
 def _without_own_mean(f: Any, first: bool) -> Any:
-    """The solution where each device takes off the mean of its own block, of f or of u."""
+    """Solve with each device subtracting the mean of its own block, of f or of u."""
     kept = _poisson(_less_its_mean(f) if first else f, mean=1)
     return kept if first else _less_its_mean(kept)
 
 
 def _less_its_mean(u: Any) -> Any:
-    made, (first, second, _) = u.copy(), _cuts(u.shape)
+    made, (first, second, _) = u.copy(), _shards(u.shape)
     for rows in np.split(made, first):
         for block in np.split(rows, second, axis=1):
             block -= block.mean()
@@ -738,13 +750,13 @@ def _less_its_mean(u: Any) -> Any:
 
 
 def _of_real_waves(f: Any) -> Any:
-    """The solution where the waves lose their imaginary parts: those of f's mirror image added."""
+    """Solve with the real parts of the coefficients, which are those of f and its mirror image."""
     mirrored = f[np.ix_(*(-np.arange(n) % n for n in f.shape))]
     return _poisson((f + mirrored) / 2)
 
 
 def _there_again_along(dimension: int, waves: Any) -> Any:
-    """Transform waves back, one dimension by the transform and not by its inverse."""
+    """Transform back, but along one dimension by the transform instead of its inverse."""
     others = [axis for axis in range(3) if axis != dimension]
     return np.fft.ifftn(np.fft.fft(waves, axis=dimension), axes=others)
 
@@ -752,8 +764,9 @@ def _there_again_along(dimension: int, waves: Any) -> Any:
 POISSON: Final = Exercise(
     id="10.5",
     title="Poisson's equation",
-    afterwards="Whatever is pointwise among the waves (derivatives, filters, convolutions) can be "
-    "done where the transform leaves them. That saves half of all exchanges.",
+    afterwards="Everything that is pointwise in Fourier space (derivatives, filters, "
+    "convolutions) can be done in the layout in which the transform ends. That saves half of the "
+    "all-to-alls.",
     requirements=(
         Computes(
             "poisson",
@@ -767,13 +780,15 @@ POISSON: Final = Exercise(
                 "no-negative-waves": lambda f: _poisson(f, np.arange),
                 "fractions-for-numbers": lambda f: _poisson(f, np.fft.fftfreq),
                 "turns-for-numbers": lambda f: _poisson(f, lambda n: 2 * np.pi * np.fft.fftfreq(n)),
-                "with-2-pi": lambda f: _poisson(f, lambda n: 2 * np.pi * _numbers(n)),
+                "with-2-pi": lambda f: _poisson(f, lambda n: 2 * np.pi * _wave_numbers(n)),
                 "not-squared": lambda f: _poisson(f, power=0.5),
                 "multiplied": lambda f: _poisson(f, power=-1),
                 "others-numbers": lambda f: _poisson(f, own=False),
                 "numbers-of-the-block": lambda f: _poisson(f, blocks=True),
                 "sum-of-numbers": lambda f: _poisson(f, exponent=1),
-                "sum-of-sizes": lambda f: _poisson(f, lambda n: np.abs(_numbers(n)), exponent=1),
+                "sum-of-sizes": lambda f: _poisson(
+                    f, lambda n: np.abs(_wave_numbers(n)), exponent=1
+                ),
                 "two-directions": AnyOf(partial(_poisson, without=d) for d in range(3)),
                 "every-corner": lambda f: _poisson(f, corners=True),
                 "there-again": lambda f: _poisson(f, back=np.fft.fftn),
@@ -793,7 +808,7 @@ POISSON: Final = Exercise(
                 "numbers-shifted": AnyOf(
                     (
                         partial(_poisson, numbers=lambda n: np.abs(np.arange(n) - n // 2)),
-                        partial(_poisson, numbers=lambda n: np.fft.fftshift(_numbers(n))),
+                        partial(_poisson, numbers=lambda n: np.fft.fftshift(_wave_numbers(n))),
                     )
                 ),
                 "mean-of-the-block": AnyOf(
@@ -810,82 +825,85 @@ POISSON: Final = Exercise(
             },
             under_mesh=True,
         ),
-        PlacedLike("poisson", PENCILS[0], BOXES, elsewhere=PENCILS[1:]),
+        PlacedLike("poisson", PENCILS[0], VOLUMES, elsewhere=PENCILS[1:]),
         Requests("poisson", _each_pencil("y", "x", "x", "y")),
     ),
     hints=(
-        "Two exchanges there, as in 10.4, and two back. What stands in between is done on each "
-        "number by itself, wherever that is.",
-        "In between, dimension 0 is whole, dimension 1 is cut along x and dimension 2 along y, and "
-        "each device needs the wave numbers of its part. A vector of them, handed to the shard_map "
-        "with in_specs P('x') or P('y'), comes to the body cut in just this way.",
-        "Back: the inverse transform along 0, lax.all_to_all(a, 'x', 0, 1, tiled=True), the "
+        "Two all-to-alls on the way there, as in 10.4, and two on the way back. The division in "
+        "between treats each coefficient by itself, wherever it is.",
+        "In between, dimension 0 is not sharded, x shards dimension 1 and y dimension 2, and each "
+        "device needs the wave numbers of its part. Pass them to the shard_map as vectors with "
+        "in_specs P('x') or P('y'), and the body gets the right parts.",
+        "Back: the inverse transform along 0, `lax.all_to_all(a, 'x', 0, 1, tiled=True)`, the "
         "inverse along 1, the same over y with 1 and 2, the inverse along 2, and .real. For the "
-        "wave of number zero, divide by 1 and multiply by 0 (jnp.where).",
+        "coefficient with wave number zero, divide by 1 and multiply by 0 (jnp.where).",
     ),
     diagnoses={
-        "other-sign": "The sign is turned: a second derivative multiplies a wave by minus the "
+        "other-sign": "The sign is wrong. A second derivative multiplies a wave by minus the "
         "square of its number, and the equation has a minus, too.",
-        "mean-kept": "u has the mean of f; its mean is to be zero.",
-        "no-negative-waves": "From the middle on, the numbers of the waves are negative: n - 1 "
-        "stands for -1. wave_numbers has them so.",
-        "fractions-for-numbers": "These are fftfreq's fractions. Times n they are wave numbers.",
-        "turns-for-numbers": "The wave numbers of a box of side 2π are whole: fftfreq(n) times n.",
-        "with-2-pi": "That is the solution in a box of side 1. Here the side is 2π, and the wave "
-        "numbers are whole.",
-        "not-squared": "The root of the sum of squares is divided by; expected the sum itself.",
-        "multiplied": "The waves are multiplied by the squares of their numbers, which is the "
-        "equation itself; to solve it, divide.",
-        "others-numbers": "All devices divide by the first wave numbers, and each has other waves. "
-        "Which part of each dimension does a device have, after the exchanges?",
-        "numbers-of-the-block": "The waves are numbered as if a device's block were all of them. "
-        "Their numbers follow from the size of the whole box.",
-        "sum-of-numbers": "The sum of the wave numbers is divided by; expected that of their "
+        "mean-kept": "u has the mean of f. Its mean must be zero.",
+        "no-negative-waves": "The second half of the wave numbers is negative: n - 1 stands for "
+        "-1. `wave_numbers` returns them this way.",
+        "fractions-for-numbers": "These are fftfreq's fractions. Multiplied by n, they are wave "
+        "numbers.",
+        "turns-for-numbers": "The wave numbers of a box of side 2π are integers: fftfreq(n) times "
+        "n.",
+        "with-2-pi": "This is the solution in a box of side 1. Here the side is 2π, and the wave "
+        "numbers are integers.",
+        "not-squared": "You divide by the root of the sum of squares. Expected: the sum itself.",
+        "multiplied": "The coefficients are multiplied by the squares of their wave numbers. This "
+        "is the equation itself; what solves it?",
+        "others-numbers": "All devices divide by the first wave numbers, but their coefficients "
+        "have others. Which part of each dimension does a device have after the all-to-alls?",
+        "numbers-of-the-block": "The wave numbers are those of a block, as if there were no "
+        "others. They follow from the size of the whole volume.",
+        "sum-of-numbers": "You divide by the sum of the wave numbers. Expected: the sum of their "
         "squares.",
-        "sum-of-sizes": "The waves are divided by the sum of their numbers' absolute values; "
-        "expected the sum of their squares.",
-        "two-directions": "The wave numbers of one dimension are left out of the sum of squares: "
-        "there are three derivatives.",
-        "every-corner": "Each device makes zero of the first wave that it has. The wave of number "
-        "zero is on one device only.",
-        "there-again": "The way back is a transform as the way there; expected its inverse.",
-        "there-again-along-one": "On the way back, along one dimension, there is the transform "
-        "once more; expected its inverse.",
-        "square-of-the-sum": "The waves are divided by the square of the sum of their numbers; "
-        "expected the sum of the squares.",
-        "any-number-zero": "All waves became zero that have the number zero along some dimension. "
-        "Only the wave with zero along all three is the mean.",
-        "squared-again": "The waves are divided by the square of the sum of squares; expected the "
-        "sum itself.",
-        "numbers-shifted": "The wave numbers are in another order than the waves: number 0 comes "
-        "first, and from the middle on they are negative. wave_numbers has them so.",
-        "mean-of-the-block": "Each device takes off the mean of its own block. The mean of the "
-        "whole box is the wave of number zero.",
-        "real-waves": "The imaginary parts of the waves are thrown away. Only the result is real.",
-        "other-dimensions": "There or back, you transformed along other dimensions than are whole "
-        "at the time, or left one out. There it is dimension 2, then 1, then 0, with an exchange "
-        "before 1 and before 0; back it is 0, then 1, then 2.",
-        "not-divided": "That is f, there and back: the waves are not divided.",
-        "back-without-1": "On the way back the inverse along dimension 1 is missing.",
-        "back-without-2": "On the way back the inverse along dimension 2 is missing.",
+        "sum-of-sizes": "You divide by the sum of the absolute wave numbers. Expected: the sum of "
+        "their squares.",
+        "two-directions": "The sum of squares lacks the wave numbers of one dimension. The "
+        "equation has three derivatives.",
+        "every-corner": "Each device sets its first coefficient to zero. The coefficient with "
+        "wave number zero is on only one device.",
+        "there-again": "The way back is a transform like the way there. Expected: its inverse.",
+        "there-again-along-one": "On the way back, one dimension has the transform once more. "
+        "Expected: its inverse.",
+        "square-of-the-sum": "You divide by the square of the sum of the wave numbers. Expected: "
+        "the sum of their squares.",
+        "any-number-zero": "Every coefficient with wave number zero along some dimension became "
+        "zero. Only the one with zero along all three is the mean.",
+        "squared-again": "You divide by the square of the sum of squares. Expected: the sum "
+        "itself.",
+        "numbers-shifted": "The wave numbers are in another order than the coefficients: number 0 "
+        "comes first, and the second half is negative. `wave_numbers` returns them this way.",
+        "mean-of-the-block": "Each device subtracts the mean of its own block. The mean of the "
+        "whole volume is the coefficient with wave number zero.",
+        "real-waves": "The imaginary parts of the coefficients are dropped. Only the result is "
+        "real.",
+        "other-dimensions": "On the way there or back, you transformed along a dimension without "
+        "complete lines, or left one out. On the way there the order is 2, 1, 0, with an "
+        "all-to-all before 1 and before 0; on the way back it is 0, 1, 2.",
+        "not-divided": "This is f, there and back: the coefficients are not divided.",
+        "back-without-1": "On the way back, the inverse along dimension 1 is missing.",
+        "back-without-2": "On the way back, the inverse along dimension 2 is missing.",
         "real-too-soon": "The real part is taken after the first inverse. The numbers are complex "
-        "until the last one is done.",
-        "divided-by-almost-zero": "A small number is added to the sum of squares, so the wave of "
-        "number zero is divided by almost zero and swamps all others. u has mean zero: that wave "
-        "is to be multiplied by 0.",
-        "shapes-do-not-fit": "Between the way there and the way back, the waves are laid out as "
-        "P(None, 'x', 'y'), and a vector of numbers has to be as long as its dimension, and cut as "
-        "that is there.",
-        "not-finite": "The wave of number zero is divided by zero.",
-        "dtype": "u is real, in float32. An inverse transform gives complex numbers: does the body "
-        "return their real part?",
-        "too-often": "Is the transform brought back to where f was, in between? What is done to "
-        "each wave by itself can be done where it is.",
-        "one-too-many": "Two exchanges over each axis are enough.",
-        "too-seldom": "There and back, it is two exchanges over each axis.",
-        "no all-to-all": "The transform of a box that is cut has to be written by hand, as in "
+        "until the last inverse is done.",
+        "divided-by-almost-zero": "A small number is added to the sum of squares, so the "
+        "coefficient with wave number zero is divided by almost zero and dominates all others. "
+        "What must this coefficient be if u has mean zero?",
+        "shapes-do-not-fit": "Between the way there and the way back, the layout is P(None, 'x', "
+        "'y'). A vector of wave numbers must be as long as its dimension, and sharded in the same "
+        "way.",
+        "not-finite": "The coefficient with wave number zero is divided by zero.",
+        "dtype": "u is real, in float32. An inverse transform returns complex numbers. Does the "
+        "body return their real part?",
+        "too-often": "Do you move the transform back to the layout of f in between? The division "
+        "can be done where the coefficients are.",
+        "one-too-many": "Two all-to-alls over each axis are enough.",
+        "too-seldom": "There and back takes two all-to-alls over each axis.",
+        "no all-to-all": "The transform of a sharded volume needs explicit collectives, as in "
         "10.4.",
-        "no-shard-map": "Left to the compiler, the transform gathers the whole array.",
+        "no-shard-map": "If you leave the transform to the compiler, it gathers the whole array.",
     },
     about=(Requests,),
 )
@@ -893,7 +911,7 @@ POISSON: Final = Exercise(
 STEPS: Final = 12
 
 SYSTEMS: Final = {8: (64, 10.0), 4: (48, 1000.0)}
-"""On each line: the size of a system, and how badly conditioned it is."""
+"""For each line: the size of a system and its condition number."""
 
 
 def _cg(
@@ -904,15 +922,15 @@ def _cg(
     follows: Callable[[Any, Any], Any] = lambda new, old: new / old,
     gives: int = 0,
 ) -> Any:
-    """Steps of conjugate gradients in double precision.
+    """Do steps of conjugate gradients in double precision.
 
     Args:
-        A: the matrix.
-        b: the right side.
-        steps: how many.
-        from_b: whether the first guess is b, and not zero.
-        follows: how much of the last direction is kept, by the new and the old square.
-        gives: what is returned: the guess, its residual or the next direction.
+        A: The matrix.
+        b: The right side.
+        steps: The number of steps.
+        from_b: Whether to start from b instead of zeros.
+        follows: Returns the factor of the last direction, from the new and the old square.
+        gives: What to return: 0 for x, 1 for the residual, 2 for the next direction.
     """
     A, b = A.astype(np.float64), b.astype(np.float64)  # noqa: N806
     x = b.copy() if from_b else np.zeros_like(b)
@@ -928,17 +946,17 @@ def _cg(
 
 
 def _cg_with(slip: str, A: Any, b: Any) -> Any:  # noqa: N803
-    """Steps of conjugate gradients with a slip, in double precision.
+    """Do steps of conjugate gradients with a mistake, in double precision.
 
     Args:
-        slip: "grows": the residual grows by what is to be taken off it; "product": A is multiplied
-            by the residual; "along": x moves along it; "kept": the next direction keeps some of it
-            in place of the last direction; "stale": the first square is used in every step;
-            "roots": of all products of two vectors; "length": the step is divided by direction
-            times direction; "whole": all of the last direction is kept; "itself": the direction is
-            taken off the residual.
-        A: the matrix.
-        b: the right side.
+        slip: "grows": the residual's update is added, not subtracted; "product": A is multiplied by
+            the residual; "along": x moves along the residual; "kept": a multiple of the residual
+            replaces that of the last direction; "stale": every step uses the first square; "roots":
+            every inner product has its root taken; "length": the step is divided by direction @
+            direction; "whole": the last direction has the factor 1; "itself": the direction is
+            subtracted from the residual.
+        A: The matrix.
+        b: The right side.
     """
 
     def dot(u: Any, v: Any) -> Any:
@@ -966,16 +984,17 @@ def _cg_by_devices(
     own_block: bool = False,
     early: bool = False,
 ) -> Any:
-    """Steps of conjugate gradients, with a mistake in what the devices have to add up.
+    """Do steps of conjugate gradients with a mistake in the sums over devices.
 
     Args:
-        A: the matrix.
-        b: the right side.
-        own: what each device makes of its own part alone: of "first", the square before the first
-            step, "product", that of the direction with A times it, and "square".
-        averaged: what is averaged over the devices, of the same.
-        own_block: whether A times the direction is made with a device's own square block of A.
-        early: whether x takes the next direction in each step.
+        A: The matrix.
+        b: The right side.
+        own: The inner products that each device computes from its own part only, separated by
+            spaces: "first" (the square before the first step), "product" (direction @ A @
+            direction) and "square".
+        averaged: The inner products that are averaged over the devices, in the same way.
+        own_block: Whether A @ direction uses only a device's own square block of A.
+        early: Whether x moves along the next direction in each step.
     """
     p = next(devices for devices, (size, _) in SYSTEMS.items() if size == len(b))
     A, b = A.astype(np.float64), b.astype(np.float64).reshape(p, -1)  # noqa: N806
@@ -1003,13 +1022,13 @@ def _cg_by_devices(
 GRADIENTS: Final = Exercise(
     id="10.6",
     title="Conjugate gradients",
-    afterwards="On many devices the two all-reduces can cost more than all else, since everybody "
-    "waits for them. There are variants with one all-reduce in a step, and some that overlap it "
-    "with the product.",
+    afterwards="On many devices the two all-reduces can cost more than everything else, because "
+    "all devices wait for them. Some variants have only one all-reduce in a step, and some "
+    "overlap it with the matrix-vector product.",
     requirements=(
         Computes(
             "cg",
-            f"cg(A, b) must be what {STEPS} steps of conjugate gradients make of zero.",
+            f"cg(A, b) must be the x of {STEPS} steps of conjugate gradients from zeros.",
             lambda A, b: _cg(A, b),  # noqa: N803
             tuple(
                 (
@@ -1072,7 +1091,7 @@ GRADIENTS: Final = Exercise(
             "cg",
             never=("all-to-all", "reduce-scatter", "collective-permute"),
             some=("all-gather", "all-reduce"),
-            least=(STEPS - 1, 1),  # of the last step's product, a number would do
+            least=(STEPS - 1, 1),  # the last step needs only one number of its product
         ),
         CommunicatesAtMost(
             "cg",
@@ -1086,69 +1105,70 @@ GRADIENTS: Final = Exercise(
         ),
     ),
     hints=(
-        "All vectors stay cut as b is. Where does a step need more than a device's own part?",
-        "A @ direction for a device's rows needs all of direction: lax.all_gather(direction, 'x', "
-        "tiled=True). A product of two vectors is a sum over all devices: lax.psum(jnp.dot(u, v), "
-        "'x').",
-        "lax.fori_loop, with x, residual, direction and the square of the residual carried. "
-        "jnp.zeros_like(b) is a vector of zeros that varies from device to device as b does; one "
-        "made from nothing, jnp.zeros(b.shape), is the same on all devices.",
+        "All vectors stay sharded as b is. Where does a step need more than a device's own part?",
+        "A @ direction for a device's rows needs all of direction: `lax.all_gather(direction, "
+        "'x', tiled=True)`. An inner product is a sum over all devices: `lax.psum(jnp.dot(u, v), "
+        "'x')`.",
+        "Use lax.fori_loop, and carry x, the residual, the direction and the square of the "
+        "residual. jnp.zeros_like(b) is a vector of zeros that varies from device to device as b "
+        "does. One made from nothing, jnp.zeros(b.shape), is the same on all devices.",
     ),
     diagnoses={
         "not-finite": "A step divides by direction @ A @ direction, and by the square of the "
-        "residual before it: is one of them zero? The first direction is b.",
-        "once-too-often": f"That is what comes of {STEPS + 1} steps.",
-        "once-too-seldom": f"That is what comes of {STEPS - 1} steps.",
-        "from-b": "Its first guess is b; expected zero.",
+        "residual before it. Is one of them zero? The first direction is b.",
+        "once-too-often": f"This is the x of {STEPS + 1} steps.",
+        "once-too-seldom": f"This is the x of {STEPS - 1} steps.",
+        "from-b": "It starts from b. Expected: zeros.",
         "steepest-descent": "Each direction is the residual alone, which is steepest descent. "
-        "Some of the last direction is to be added.",
-        "ratio-turned": "The share of the last direction is turned over: the new square, divided "
-        "by the old.",
-        "away-from-it": "The share of the last direction is to be added, and it is taken away.",
-        "solved-outright": f"That is the solution itself; expected what {STEPS} steps make of "
-        f"zero.",
-        "too-seldom": "Each step multiplies A by a new direction. Is one gathered before the loop? "
-        "It is out of date after the first step.",
-        "the-residual": "That is the residual, and not x.",
-        "the-direction": "That is the next direction, and not x.",
-        "values": "Is each product of two vectors a sum over all devices, two in each step and one "
-        "before the first, and A times a vector none? When x has been moved along the direction, "
-        "what does that take off the residual?",
-        "first-square-of-its-own": "The square before the first step is each device's own: "
-        "residual times residual is to be added up over the devices there, too.",
-        "averaged": "One product of two vectors is an average over the devices (pmean), and "
-        "another is a sum. Every one has to be a sum.",
-        "own-sums": "In some product of two vectors, each device uses the sum over its own part: "
-        "expected the sum over all devices, in each step.",
-        "blocks-do-not-fit": "A device's rows of A are as long as the whole vector: does the body "
+        "Some of the last direction must be added.",
+        "ratio-turned": "The factor of the last direction is upside down. Expected: the new "
+        "square divided by the old one.",
+        "away-from-it": "A multiple of the last direction is subtracted. Expected: added.",
+        "solved-outright": f"This is the solution itself. Expected: the x of {STEPS} steps from "
+        f"zeros.",
+        "too-seldom": "Each step multiplies A by a new direction. Do you gather one before the "
+        "loop? It is out of date after the first step.",
+        "the-residual": "This is the residual, not x.",
+        "the-direction": "This is the next direction, not x.",
+        "values": "Is each inner product a sum over all devices, two in each step and one before "
+        "the first? Is A times a vector none? When x moves along the direction, what does that "
+        "subtract from the residual?",
+        "first-square-of-its-own": "Before the first step, each device uses its own square. "
+        "There, too, residual @ residual must be added up over the devices.",
+        "averaged": "One inner product is an average over the devices (pmean), and another one is "
+        "a sum. Each must be a sum.",
+        "own-sums": "In some inner product, each device uses the sum over its own part. Expected: "
+        "the sum over all devices, in each step.",
+        "blocks-do-not-fit": "A device's rows of A are as long as the whole vector. Does the body "
         "have all of it there, as a vector?",
         "own-block-of-A": "Each device multiplies its own part of direction by a square block of "
         "A. Its rows of the product need all of direction.",
-        "next-direction": "x moves along the next direction. It is to move along the one that the "
-        "step was found for, before the direction changes.",
-        "residual-grows": "The multiple of A @ direction is added to the residual; expected it to "
-        "be subtracted.",
-        "product-of-the-residual": "A is multiplied by the residual; expected A @ direction.",
-        "along-the-residual": "x moves along the residual; expected it to move along direction.",
-        "residual-kept": "The next direction is made of the residual alone, which is added to a "
-        "multiple of itself. Expected a multiple of the last direction to be added.",
-        "square-not-renewed": "Every step uses the square of the first residual. It has to be that "
-        "of the step before: is the new one carried on?",
-        "divided-by-the-direction": "The length of a step is divided by direction @ direction; "
-        "expected direction @ A @ direction.",
-        "all-of-the-last-direction": "The last direction is added whole; expected the new square, "
-        "divided by the old, times it.",
-        "direction-taken-off": "A multiple of direction is taken off the residual; expected one of "
-        "A @ direction.",
-        "roots": "The root is taken of the products of two vectors. They are used as they are.",
-        "not-replicated": "What every device is to have alike has to come from an all-reduce.",
-        "too-many-bytes": "In a step, direction alone has to come to every device, and two single "
-        "numbers are added up. A square of the residual is known from the step before, and can be "
-        "carried; A, and what does not change from step to step, need not be gathered in it. And a "
-        "device has its rows of A @ direction without any all-reduce.",
+        "next-direction": "x moves along the next direction. Move it along the direction for "
+        "which the step was computed, before that changes.",
+        "residual-grows": "The multiple of A @ direction is added to the residual. Expected: "
+        "subtracted.",
+        "product-of-the-residual": "A is multiplied by the residual. Expected: A @ direction.",
+        "along-the-residual": "x moves along the residual. Expected: along direction.",
+        "residual-kept": "The next direction is the residual plus a multiple of the residual. "
+        "Expected: plus a multiple of the last direction.",
+        "square-not-renewed": "Every step uses the square of the first residual. It must be that "
+        "of the step before. Do you carry the new one?",
+        "divided-by-the-direction": "The length of a step is divided by direction @ direction. "
+        "Expected: by direction @ A @ direction.",
+        "all-of-the-last-direction": "The last direction is added unscaled. Expected: multiplied "
+        "by the new square divided by the old one.",
+        "direction-taken-off": "A multiple of direction is subtracted from the residual. "
+        "Expected: a multiple of A @ direction.",
+        "roots": "You take the root of the inner products. Use them as they are.",
+        "not-replicated": "A value that must be the same on every device has to come from an "
+        "all-reduce.",
+        "too-many-bytes": "In a step, only direction is gathered, and two single numbers are "
+        "added up. The square of a residual is known from the step before, and can be carried. A, "
+        "and whatever does not change from step to step, need not be gathered in the loop. And a "
+        "device's rows of A @ direction need no all-reduce.",
         "no all-gather": "A device's rows of A need all of direction.",
-        "no all-reduce": "A product of two vectors is a sum over all devices.",
-        "no-shard-map": "Left to the compiler, it may be good or not: here you decide.",
+        "no all-reduce": "An inner product is a sum over all devices.",
+        "no-shard-map": "Left to the compiler, it may be cheap or not. Here you decide.",
         "unknown-times": "Do a fixed number of steps, with lax.fori_loop, lax.scan or Python's "
         "for.",
     },
@@ -1158,7 +1178,7 @@ GRADIENTS: Final = Exercise(
 ROWS: Final = ("\n".join(map(str, range(8))), "\n".join(map(str, range(4))))
 
 FACTORED: Final = {8: (32, 10.0), 4: (24, 1000.0)}
-"""On each line: the size of a matrix to be factorised, and how badly conditioned it is."""
+"""For each line: the size of a matrix to factorise and its condition number."""
 
 
 def _factored(
@@ -1169,16 +1189,16 @@ def _factored(
     itself: bool = False,
     above: float | None = None,
 ) -> Any:
-    """A matrix factorised into L and U, both in one, in double precision.
+    """Factorise a matrix into L and U in one array, in double precision; options make mistakes.
 
     Args:
-        A: the matrix.
-        below: what the numbers of L are multiplied by where they are kept.
-        rows: if not 0, each so many rows are factorised without those above them.
-        steps: after how many it ends.
-        itself: whether row k is taken off itself, too.
-        above: if not None, rows above row k are changed, too, and their multiples kept so many
-            times as large.
+        A: The matrix.
+        below: The factor of the numbers of L in the result.
+        rows: If not 0, factorise each block of this many rows by itself.
+        steps: Stop after this many steps, as the end of a slice.
+        itself: Whether row k is subtracted from itself, too.
+        above: If not None, rows above row k change, too, and this is the factor of their multiples
+            in the result.
     """
     made, n = A.astype(np.float64), len(A)
     for k in range(n)[:steps]:
@@ -1194,21 +1214,21 @@ def _factored(
 
 
 def _devices_of(n: int) -> int:
-    """How many devices a matrix of this size is laid out over."""
+    """Return the number of devices for a matrix of this size."""
     return next(devices for devices, (size, _) in FACTORED.items() if size == n)
 
 
 def _rows_of(n: int) -> int:
-    """How many rows a device has of a matrix of this size."""
+    """Return the number of rows on a device for a matrix of this size."""
     return n // _devices_of(n)
 
 
 def _masked_by_place(A: Any, in_turn: bool) -> Any:  # noqa: N803
-    """The factorisation where the right row is sent, and each device masks by places in its block.
+    """Factorise with the right row broadcast, but masks that use positions in a device's block.
 
     Args:
-        A: the matrix.
-        in_turn: whether places are compared with that of row k in its block, or with k itself.
+        A: The matrix.
+        in_turn: Whether positions are compared with that of row k in its block, or with k itself.
     """
     made = A.astype(np.float64)
     rows = _rows_of(len(A))
@@ -1222,14 +1242,14 @@ def _masked_by_place(A: Any, in_turn: bool) -> Any:  # noqa: N803
 
 
 def _stored_undivided(A: Any) -> Any:  # noqa: N803
-    """The factorisation where the numbers below the diagonal stay as they are before a division."""
+    """Factorise, but keep the numbers below the diagonal undivided in the result."""
     factors = _factored(A).astype(np.float64)
     below = np.tril(factors, -1) * np.diag(factors)
     return (np.triu(factors) + below).astype(np.float32)
 
 
 def _never_divided(A: Any) -> Any:  # noqa: N803
-    """The factorisation where the multiples are not divided by the number on the diagonal."""
+    """Factorise with multiples that are not divided by the number on the diagonal."""
     made = A.astype(np.float64)
     with np.errstate(all="ignore"):
         for k in range(len(A)):
@@ -1238,7 +1258,7 @@ def _never_divided(A: Any) -> Any:  # noqa: N803
 
 
 def _factored_in_all_columns(A: Any) -> Any:  # noqa: N803
-    """The factorisation where each step changes all columns but its own."""
+    """Factorise with each step changing all columns but its own."""
     made = A.astype(np.float64)
     with np.errstate(all="ignore"):
         for k in range(len(A)):
@@ -1249,7 +1269,7 @@ def _factored_in_all_columns(A: Any) -> Any:  # noqa: N803
 
 
 def _by_own_pivots(A: Any) -> Any:  # noqa: N803
-    """The factorisation where each device divides by the number in column k of a row of its own."""
+    """Factorise with each device dividing by the number in column k of one of its own rows."""
     made = A.astype(np.float64)
     rows = _rows_of(len(A))
     first = np.arange(len(A)) // rows * rows
@@ -1262,7 +1282,7 @@ def _by_own_pivots(A: Any) -> Any:  # noqa: N803
 
 
 def _all_at_once(A: Any) -> Any:  # noqa: N803
-    """The factorisation where each device numbers its rows from 0: in step k they all send one."""
+    """Factorise with each device numbering its rows from 0, so that all broadcast in step k."""
     made = A.astype(np.float64).reshape(-1, _rows_of(len(A)), len(A))
     for k in range(made.shape[1]):
         row = made[:, k].sum(0)
@@ -1272,7 +1292,7 @@ def _all_at_once(A: Any) -> Any:  # noqa: N803
 
 
 def _added(A: Any) -> Any:  # noqa: N803
-    """The factorisation where multiples of row k are added to the rows below it."""
+    """Factorise, but add multiples of row k to the rows below it."""
     made = A.astype(np.float64)
     for k in range(len(A)):
         made[k + 1 :, k] /= made[k, k]
@@ -1281,58 +1301,58 @@ def _added(A: Any) -> Any:  # noqa: N803
 
 
 def _positive(numbers: Any) -> Any:
-    """The maximum over devices of which all but one have zeros."""
+    """Return the maximum over devices of which all but one contribute zeros."""
     return np.maximum(numbers, 0)
 
 
-def _in_turn(n: int) -> list[int]:
-    """The rows of a matrix that is cut into blocks, in the order of being dealt out."""
+def _cyclic_order(n: int) -> list[int]:
+    """Return the rows of a matrix in blocks, in the order of a cyclic layout."""
     devices, rows = _devices_of(n), _rows_of(n)
     return [k % devices * rows + k // devices for k in range(n)]
 
 
 def _numbered_in_turn(A: Any) -> Any:  # noqa: N803
-    """The factorisation where rows are numbered as if they were dealt out."""
-    order, made = _in_turn(len(A)), np.empty_like(A)
+    """Factorise with the rows numbered as in a cyclic layout."""
+    order, made = _cyclic_order(len(A)), np.empty_like(A)
     with np.errstate(all="ignore"):
         made[order] = _factored(A[order])
     return made
 
 
 def _solved_in_turn(LU: Any, b: Any) -> Any:  # noqa: N803
-    """The solution where rows are numbered as if they were dealt out."""
-    order, x = _in_turn(len(b)), np.empty_like(b)
+    """Solve with the rows numbered as in a cyclic layout."""
+    order, x = _cyclic_order(len(b)), np.empty_like(b)
     with np.errstate(all="ignore"):
         x[order] = _by_factors(LU[order], b[order])
     return x
 
 
 def _itself_but_the_pivot(A: Any) -> Any:  # noqa: N803
-    """The factorisation where row k is taken off itself, and its number in column k is kept."""
+    """Factorise with row k subtracted from itself, except its number in column k."""
     return np.tril(_factored(A))
 
 
 def _crout(A: Any) -> Any:  # noqa: N803
-    """Both factors in one, where it is U that has ones on its diagonal."""
+    """Factorise with ones on the diagonal of U instead of L."""
     return np.ascontiguousarray(_factored(A.T).T)
 
 
 def _with_rows_divided(A: Any) -> Any:  # noqa: N803
-    """The right factors, but each row of U divided by its pivot, to the right of it."""
+    """Factorise, but divide each row of U by its pivot, to the right of it."""
     factors = _factored(A)
     divided = factors / np.diag(factors)[:, None]
     return np.where(np.triu(np.ones(A.shape, bool), 1), divided, factors)
 
 
 def _by_factors(LU: Any, b: Any, forward: bool = True, back: bool = True, unit: bool = True) -> Any:  # noqa: N803
-    """The solution by factors, or one half of the way to it.
+    """Solve a system by its factors, or do one of the two substitutions.
 
     Args:
-        LU: both factors in one.
-        b: the right side.
-        forward: whether L is solved with.
-        back: whether U is solved with.
-        unit: whether L has ones on its diagonal; else it has that of U.
+        LU: Both factors in one array.
+        b: The right side.
+        forward: Whether to solve with L.
+        back: Whether to solve with U.
+        unit: Whether L has ones on its diagonal. If not, it has the diagonal of U.
     """
     packed, x = LU.astype(np.float64), b.astype(np.float64)
     lower = np.tril(packed, -1) + (np.eye(len(b)) if unit else np.diag(np.diag(packed)))
@@ -1342,7 +1362,7 @@ def _by_factors(LU: Any, b: Any, forward: bool = True, back: bool = True, unit: 
 
 
 def _divided_on_the_way(LU: Any, b: Any) -> Any:  # noqa: N803
-    """The solution where the forward pass takes numbers off that U's diagonal has divided."""
+    """Solve with numbers that are divided by U's diagonal in the forward substitution."""
     packed = LU.astype(np.float64)
     lower = np.tril(packed, -1) / np.diag(packed) + np.eye(len(b))
     return np.linalg.solve(np.triu(packed), np.linalg.solve(lower, b)).astype(np.float32)
@@ -1356,15 +1376,16 @@ def _passes(
     back: Callable[[int, int], tuple[int, Any]] = lambda i, n: (n - 1 - i, slice(n - 1 - i)),
     sent: tuple[Callable[[Any], Any], Callable[[Any], Any]] = (float, float),
 ) -> Any:
-    """The solution by two passes, with a mistake in one of them.
+    """Solve by the two substitutions, with a mistake in one of them.
 
     Args:
-        LU: both factors in one.
-        b: the right side.
-        signs: 1 for each pass that adds multiples, and -1 where it subtracts them.
-        forward: the number whose turn it is in a step of the first pass, and those that change.
-        back: the same for the second.
-        sent: what the devices get of a number in each pass.
+        LU: Both factors in one array.
+        b: The right side.
+        signs: For each substitution, -1 if it subtracts multiples and 1 if it adds them.
+        forward: Returns, for a step and n, the number that is broadcast in the forward
+            substitution, and those that change.
+        back: The same for the back substitution.
+        sent: For each substitution, what the devices receive instead of a number.
     """
     packed, x, n = LU.astype(np.float64), b.astype(np.float64), len(b)
     for k, changed in (forward(i, n) for i in range(n)):
@@ -1376,7 +1397,7 @@ def _passes(
 
 
 def _back_from_the_first(LU: Any, b: Any) -> Any:  # noqa: N803
-    """The solution where the back pass, too, runs from the first number to the last."""
+    """Solve with a back substitution that runs from the first number to the last."""
     packed, x = LU.astype(np.float64), _by_factors(LU, b, back=False).astype(np.float64)
     for k in range(len(b)):
         x[k] /= packed[k, k]
@@ -1385,12 +1406,12 @@ def _back_from_the_first(LU: Any, b: Any) -> Any:  # noqa: N803
 
 
 def _u_before_l(LU: Any, b: Any) -> Any:  # noqa: N803
-    """The solution of U L x = b."""
+    """Solve U L x = b."""
     return _by_factors(LU, _by_factors(LU, b, forward=False), back=False)
 
 
 def _averaged(LU: Any, b: Any) -> Any:  # noqa: N803
-    """The solution where each number comes from an average over the devices, and not a sum."""
+    """Solve with averages over the devices instead of sums."""
     packed, x, p = LU.astype(np.float64), b.astype(np.float64), _devices_of(len(b))
     for k in range(len(b)):
         x[k + 1 :] -= packed[k + 1 :, k] * x[k] / p
@@ -1401,7 +1422,7 @@ def _averaged(LU: Any, b: Any) -> Any:  # noqa: N803
 
 
 def _by_places(LU: Any, b: Any) -> Any:  # noqa: N803
-    """The solution where each device numbers its rows from 0."""
+    """Solve with each device numbering its rows from 0."""
     rows = _rows_of(len(b))
     packed = LU.astype(np.float64).reshape(-1, rows, len(b))
     x = b.astype(np.float64).reshape(-1, rows)
@@ -1415,7 +1436,7 @@ def _by_places(LU: Any, b: Any) -> Any:  # noqa: N803
 
 
 def _number_itself_too(LU: Any, b: Any) -> Any:  # noqa: N803
-    """The solution where the forward pass takes number k's multiple off number k, too."""
+    """Solve with number k changing, too, in step k of the forward substitution."""
     packed, x = LU.astype(np.float64), b.astype(np.float64)
     for k in range(len(b)):
         x[k:] -= packed[k:, k] * x[k]
@@ -1423,26 +1444,26 @@ def _number_itself_too(LU: Any, b: Any) -> Any:  # noqa: N803
 
 
 def _divided_twice(LU: Any, b: Any) -> Any:  # noqa: N803
-    """The solution, each number divided by U's diagonal once more when it is stored."""
+    """Solve, but divide each number by U's diagonal once more."""
     return (_by_factors(LU, b) / np.diag(LU)).astype(np.float32)
 
 
 def _without_the_first(LU: Any, b: Any) -> Any:  # noqa: N803
-    """The solution where the back pass ends before number 0."""
+    """Solve with a back substitution that ends before number 0."""
     x = _by_factors(LU, b)
     x[0] *= LU[0, 0]
     return x
 
 
 def _ones_in_u(LU: Any, b: Any) -> Any:  # noqa: N803
-    """The solution where U is taken to have ones on its diagonal, too."""
+    """Solve as if U had ones on its diagonal, too."""
     packed = LU.astype(np.float64)
     np.fill_diagonal(packed, 1)
     return _by_factors(packed, b)
 
 
 def _matrix_argument(n: int, cyclic: bool = False) -> Argument:
-    """A matrix for a line of so many devices, in blocks of rows or with rows dealt out in turn."""
+    """Return a matrix argument for n devices, with its rows in blocks or in a cyclic layout."""
     size, condition = FACTORED[n]
     shape = (size // n, n, size) if cyclic else (size, size)
     spec = (None, "x", None) if cyclic else ("x", None)
@@ -1450,21 +1471,21 @@ def _matrix_argument(n: int, cyclic: bool = False) -> Argument:
 
 
 def _broadcasts(answer: str) -> Requests:
-    """That it is written by hand, and that all-reduces are all it asks for."""
+    """Require explicit collectives that are all-reduces only."""
     others = ("all-gather", "all-to-all", "reduce-scatter", "collective-permute")
     return Requests(answer, never=others, some=("all-reduce",))
 
 
 ELIMINATION: Final = Exercise(
     id="10.7",
-    title="Gauss, on several devices",
+    title="LU factorisation on several devices",
     afterwards="In each step all devices wait for the one that has the row. Libraries such as "
-    "ScaLAPACK broadcast whole blocks of rows, so that they wait less often.",
+    "ScaLAPACK broadcast blocks of several rows, so that they wait less often.",
     requirements=(
         Computes(
             "lu",
-            "lu(A) must be the factors of A without exchanging rows: U on and above the diagonal, "
-            "and L below it, without its ones.",
+            "lu(A) must be the factors of A without pivoting: U on and above the diagonal, and L "
+            "below it, without its ones.",
             lambda A: _factored(A),  # noqa: N803
             tuple((_matrix_argument(n),) for n in FACTORED),
             {
@@ -1568,138 +1589,141 @@ ELIMINATION: Final = Exercise(
         ),
     ),
     hints=(
-        "All devices do the same in step k: they get row k from the device that has it, and take "
-        "a multiple of it off those of their rows that stand below it. Which of their rows do?",
-        "numbers = lax.axis_index('x') * rows + jnp.arange(rows) are the numbers of a device's "
+        "All devices do the same in step k: they get row k from the device that has it, and "
+        "subtract a multiple of it from those of their rows that are below it. Which of their "
+        "rows are?",
+        "`numbers = lax.axis_index('x') * rows + jnp.arange(rows)` are the numbers of a device's "
         "rows in the whole matrix. With these, lax.psum of a row that is zero on all devices but "
-        "one is a broadcast, and jnp.where(numbers > k, …, …) changes the rows below alone.",
-        "A row's multiple is its number in column k, divided by row[k]; this is also what L keeps "
-        "there. To substitute, work by columns: as soon as a number of x is known everywhere, all "
-        "rows can take their part of it off at once.",
+        "one is a broadcast, and `jnp.where(numbers > k, …, …)` changes only the rows below.",
+        "A row's multiple is its number in column k, divided by row[k]. L keeps this multiple in "
+        "the same position. For the substitutions, work by columns: as soon as every device knows "
+        "a number of x, all rows can subtract their multiple of it at once.",
     ),
     diagnoses={
         "rows-divided": "L and the pivots are right, but each row of U is divided by its pivot. "
-        "Nothing of row k changes in step k.",
-        "multipliers-missing": "U is right, and below the diagonal there are zeros: L's numbers, "
+        "In step k, row k does not change.",
+        "multipliers-missing": "U is right, but below the diagonal there are zeros. L's numbers, "
         "the multiples, belong there.",
-        "multipliers-negative": "The numbers below the diagonal have the other sign: A is L times "
+        "multipliers-negative": "The numbers below the diagonal have the wrong sign: A is L times "
         "U.",
-        "each-for-itself": "Each device eliminates with its own rows alone. The rows of the "
-        "devices before it come first.",
+        "each-for-itself": "Each device eliminates only with its own rows. What about the rows of "
+        "the devices before it?",
         "first-rows-alone": "The elimination ends after as many steps as a device has rows. Each "
-        "row of the matrix has its step.",
-        "itself-too": "Row k is taken off itself, too. Only the rows below it change in step k.",
-        "numbers-of-the-block": "Each device numbers its rows from 0 on, so that several of them "
-        "take row k for theirs. Which rows of the whole matrix does a device have?",
-        "last-step-missing": "The last step is missing: there are n - 1 of them, and it is the "
-        "last row that the last one changes.",
-        "mask-of-the-block": "Row k is right, but which rows change is decided by their place in a "
-        "device's block: those after the place that row k has in its own. Which rows of the whole "
-        "matrix does a device have?",
-        "mask-by-place": "Row k is right, but which rows change is decided by comparing k with a "
-        "row's place in its block, counted from 0. Which rows of the whole matrix does a device "
-        "have?",
-        "rows-above-too": "Rows above row k are changed, too. Only those below it change in step "
-        "k.",
-        "rows-above-n-times": "Rows above row k are changed, too. Only those below it change in "
+        "row of the matrix has its own step.",
+        "itself-too": "Row k is subtracted from itself, too. Only the rows below it change in "
         "step k.",
-        "gauss-jordan": "Rows that are done change again, as in Gauss–Jordan elimination: row k "
-        "itself, or those above it. Only the rows below it change in step k.",
-        "gauss-jordan-n-times": "Rows that are done change again, as in Gauss–Jordan elimination: "
-        "row k itself, or those above it. Only the rows below it change in step k.",
-        "lu: averaged": "U is right, and each number of L is as many times too large as there are "
-        "devices. That comes of an average over the devices (pmean) of a row that all but one "
-        "have as zeros: only their sum is the row.",
-        "substitute: averaged": "Each number that is sent is divided by the number of devices. An "
-        "average over the devices (pmean), of which all but one bring zeros, is not the number; "
-        "their sum is.",
-        "averaged-over-rows": "U is right, and each number of L is as many times too large as a "
-        "device has rows. That comes of an average over these rows (mean), of which all but one "
-        "are zeros: only their sum is the row.",
-        "largest-for-sum": "What is negative arrives as zero: the largest number over the devices "
-        "(pmax) is taken where all but one have zeros. Their sum is what the one has.",
-        "numbered-in-turn": "Rows are numbered as if they were dealt out, one to each device in "
-        "turn. They are in blocks: device d has those from d times the rows of a block on.",
-        "all-change-back": "In the back pass all other numbers change, also those that are known "
-        "already. Only those above it do.",
-        "all-change-forward": "In the forward pass all numbers change, also those that are known "
-        "already. Only those below it do.",
-        "nothing-taken-off-back": "In the back pass each number is divided, and nothing is taken "
-        "off the numbers above it.",
-        "upper-part-of-the-block": "Each device keeps the upper part of its own block, counted "
-        "from the block's first row. L belongs to the result, too.",
-        "kept-undivided": "Each number of x is divided by U's diagonal where it is sent, and kept "
-        "without that.",
-        "u-before-l": "That is the solution of U L x = b: U is solved with before L.",
-        "ones-in-u": "That is a factorisation in which U has ones on its diagonal; expected L to "
-        "have them.",
-        "nothing-done": "That is A, as it came.",
-        "only-forward": "That is the solution of L y = b: U is still to be solved with.",
-        "only-back": "That is the solution of U x = b: L has to be solved with first.",
-        "l-not-of-ones": "L's diagonal has ones, which are not kept. The diagonal that is kept is "
-        "that of U.",
-        "divided-on-the-way": "In the forward pass, numbers are divided by the diagonal before "
-        "they are taken off. The diagonal that is kept is that of U; L's has ones.",
-        "back-from-the-first": "The back pass runs from the first number to the last. U x = y is "
-        "solved from the last to the first.",
-        "lu: added": "In each step, multiples of row k are added to the rows below; expected them "
-        "to be subtracted.",
-        "substitute: added": "In the forward pass, the back pass or both, multiples of the known "
-        "number are added; expected them to be subtracted.",
-        "forward-from-the-last": "The forward pass runs from the last number to the first. L y = b "
-        "is solved from the first to the last.",
-        "numbers-above": "In the forward pass, the numbers above number k change; expected those "
-        "below it.",
-        "numbers-below": "In the back pass, the numbers below number k change; expected those "
-        "above it.",
+        "numbers-of-the-block": "Each device numbers its rows from 0, so several of them take one "
+        "of theirs for row k. Which rows of the whole matrix does a device have?",
+        "last-step-missing": "The last step is missing. There are n - 1 steps, and the last one "
+        "changes the last row.",
+        "mask-of-the-block": "Row k is right, but the mask compares positions in blocks: a device "
+        "changes its rows after the position that row k has in its own block. Which rows of the "
+        "whole matrix does a device have?",
+        "mask-by-place": "Row k is right, but the mask compares k with a row's position in its "
+        "block, counted from 0. Which rows of the whole matrix does a device have?",
+        "rows-above-too": "Rows above row k change, too. Only those below it change in step k.",
+        "rows-above-n-times": "Rows above row k change, too. Only those below it change in step k.",
+        "gauss-jordan": "Rows that are finished change again, as in Gauss–Jordan elimination: row "
+        "k itself, or those above it. Only the rows below it change in step k.",
+        "gauss-jordan-n-times": "Rows that are finished change again, as in Gauss–Jordan "
+        "elimination: row k itself, or those above it. Only the rows below it change in step k.",
+        "lu: averaged": "U is right, but each number of L is too large by the number of devices. "
+        "An average over the devices (pmean), of which all but one contribute zeros, is not the "
+        "row. Their sum is.",
+        "substitute: averaged": "Each number that is broadcast is divided by the number of "
+        "devices. An average over the devices (pmean), of which all but one contribute zeros, is "
+        "not the number. Their sum is.",
+        "averaged-over-rows": "U is right, but each number of L is too large by the number of "
+        "rows on a device. An average over these rows (mean), of which all but one are zeros, is "
+        "not the row. Their sum is.",
+        "largest-for-sum": "Negative numbers arrive as zero: the maximum over the devices (pmax) "
+        "is taken, and all but one contribute zeros. Their sum is the number.",
+        "numbered-in-turn": "The rows are numbered as in a cyclic layout, one on each device in "
+        "turn. But each device has a block of consecutive rows. Which number does the first row "
+        "of device d have?",
+        "all-change-back": "In the back substitution all other numbers change, including those "
+        "that are known already. Only those above number k do.",
+        "all-change-forward": "In the forward substitution all numbers change, including those "
+        "that are known already. Only those below number k do.",
+        "nothing-taken-off-back": "In the back substitution each number is divided, and nothing "
+        "is subtracted from the numbers above it.",
+        "upper-part-of-the-block": "Each device keeps the upper triangle of its own block, "
+        "counted from the block's first row. L belongs to the result, too.",
+        "kept-undivided": "Each number of x is divided by U's diagonal when it is broadcast, but "
+        "kept undivided.",
+        "u-before-l": "This is the solution of U L x = b: you solve with U before L.",
+        "ones-in-u": "This is a factorisation in which U has ones on its diagonal. Expected: L "
+        "has them.",
+        "nothing-done": "This is A, unchanged.",
+        "only-forward": "This is the solution of L y = b. You still have to solve with U.",
+        "only-back": "This is the solution of U x = b. You have to solve with L first.",
+        "l-not-of-ones": "L's diagonal has ones, which are not stored. The diagonal in the array "
+        "is that of U.",
+        "divided-on-the-way": "In the forward substitution, numbers are divided by the diagonal "
+        "before they are subtracted. The diagonal in the array is that of U; L has ones.",
+        "back-from-the-first": "The back substitution runs from the first number to the last. U x "
+        "= y is solved from the last to the first.",
+        "lu: added": "In each step, multiples of row k are added to the rows below. Expected: "
+        "subtracted.",
+        "substitute: added": "In the forward substitution, the back substitution or both, "
+        "multiples of the known number are added. Expected: subtracted.",
+        "forward-from-the-last": "The forward substitution runs from the last number to the "
+        "first. L y = b is solved from the first to the last.",
+        "numbers-above": "In the forward substitution, the numbers above number k change. "
+        "Expected: those below it.",
+        "numbers-below": "In the back substitution, the numbers below number k change. Expected: "
+        "those above it.",
         "stored-undivided": "U is right. Below the diagonal are the numbers before they are "
-        "divided by row[k]; L's are the multiples.",
-        "multiples-undivided": "Rows are taken off by multiples that are not divided by row[k].",
-        "columns-before-too": "Columns before column k are changed, too. They hold L by then, and "
-        "only those after column k change.",
-        "own-pivots": "Each device divides column k by the number in a row of its own block; "
-        "expected row[k], of the row that all devices got.",
-        "number-itself-too": "In step k of the forward pass, number k changes, too. Only those "
-        "below it do.",
+        "divided by row[k]. L has the multiples.",
+        "multiples-undivided": "The multiples that are subtracted are not divided by row[k].",
+        "columns-before-too": "Columns before column k change, too. They hold L by then, and only "
+        "the columns after column k change.",
+        "own-pivots": "Each device divides column k by the number in one of its own rows. "
+        "Expected: by row[k], from the row that all devices received.",
+        "number-itself-too": "In step k of the forward substitution, number k changes, too. Only "
+        "those below it do.",
         "divided-twice": "Each number is divided by U's diagonal twice.",
-        "first-left-out": "The back pass ends before number 0: it runs from n - 1 to 0.",
-        "never-divided": "U's diagonal has no ones: each number of x is divided by its own.",
-        "nothing-solved": "That is b, as it came.",
-        "one-matrix": "That is the solution for LU as if it were one matrix.",
-        "not-replicated": "What every device is to have alike has to come from an all-reduce.",
-        "too-many-bytes": "For lu a row in each step is enough, for substitute a number in each of "
-        "2n.",
-        "all-gather by hand": "No device needs all rows, or all of b: one row, or one number, at a "
-        "time.",
-        "no all-reduce": "Only one device has row k, or number k, and has to tell all others.",
+        "first-left-out": "The back substitution ends before number 0. It runs from n - 1 to 0.",
+        "never-divided": "U's diagonal has no ones: each number of x is divided by its own "
+        "diagonal element.",
+        "nothing-solved": "This is b, unchanged.",
+        "one-matrix": "This is the solution for LU as if it were one matrix.",
+        "not-replicated": "A value that must be the same on every device has to come from an "
+        "all-reduce.",
+        "too-many-bytes": "For lu, one row in each step is enough, and for substitute one number "
+        "in each of 2 n steps.",
+        "all-gather by hand": "No device needs all rows, or all of b. It needs one row, or one "
+        "number, at a time.",
+        "no all-reduce": "Only one device has row k, or number k, and all others need it.",
         "no-shard-map": "Left to the compiler, a step may be cheap or not, and jnp.linalg.solve "
-        "gathers A: here you decide.",
-        "not-finite": "Has every device the number on the diagonal that it divides by, or is that "
-        "masked too early? Or does what is negative arrive as zero, as with a maximum (pmax) over "
-        "devices of which all but one have zeros?",
+        "gathers A. Here you decide.",
+        "not-finite": "Does every device have the diagonal element that it divides by, or is that "
+        "masked too early? Or do negative numbers arrive as zero, as with a maximum (pmax) over "
+        "devices of which all but one contribute zeros?",
     },
     about=(Requests, CommunicatesAtMost),
 )
 
 
-def _dealt(factor: Callable[[Any], Any]) -> Callable[[Any], Any]:
-    """A factorisation of a matrix whose rows are dealt out: rounds of one row for each device."""
+def _on_cyclic_layout(factor: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """Apply a factorisation of a matrix to its cyclic layout."""
     return lambda A: factor(A.reshape(-1, A.shape[-1])).reshape(A.shape)  # noqa: N803
 
 
 def _by_blocks(A: Any) -> Any:  # noqa: N803
-    """The factorisation where rows are taken to be in blocks: all of a device, then the next."""
+    """Factorise as if the rows were in blocks: all of a device, then the next."""
     rows = A.swapaxes(0, 1)
     factors = _factored(rows.reshape(-1, A.shape[-1]))
     return np.ascontiguousarray(factors.reshape(rows.shape).swapaxes(0, 1))
 
 
 def _by_rounds(A: Any, number: Callable[[Any, Any, int, int], Any]) -> Any:  # noqa: N803
-    """The factorisation in rounds, with numbers for the rows that are left in a round.
+    """Factorise in rounds, with a mistake in the numbers of the rows that are left in a round.
 
     Args:
-        A: the matrix, its rows dealt out.
-        number: makes the numbers, of places, devices, the number of these and of rounds to come.
+        A: The matrix in its cyclic layout.
+        number: Returns a row's number, from its position in the slice, its device, the number of
+            devices, and the number of rounds that are left.
     """
     made = A.astype(np.float64)
     rounds, p, _ = A.shape
@@ -1716,7 +1740,7 @@ def _by_rounds(A: Any, number: Callable[[Any, Any, int, int], Any]) -> Any:  # n
 
 
 def _masked_in_blocks(A: Any) -> Any:  # noqa: N803
-    """The factorisation where the right rows are sent, and masks number rows in blocks."""
+    """Factorise with the right rows broadcast, but masks that number the rows in blocks."""
     made = A.astype(np.float64)
     rounds, p, _ = A.shape
     place, device = np.indices((rounds, p))
@@ -1736,14 +1760,14 @@ def _with_row(
     from_row: Callable[[int, int, int], int] = lambda k, p, rounds: k // p,
     columns_masked: bool = True,
 ) -> Any:
-    """The factorisation of rows that are dealt out, with a mistake in what is sent or changed.
+    """Factorise a cyclic layout, with a mistake in the row that is broadcast or in what changes.
 
     Args:
-        A: the matrix, its rows dealt out.
-        sent: the place and the device of the row that is sent, by the step, the number of devices
-            and that of rounds.
-        from_row: the first place whose rows change.
-        columns_masked: whether the columns before the step's own are left as they are.
+        A: The matrix in its cyclic layout.
+        sent: Returns the position and the device of the row that is broadcast, from the step, the
+            number of devices and that of rounds.
+        from_row: Returns the first position whose rows change, from the same.
+        columns_masked: Whether the columns before the step's own stay unchanged.
     """
     made = A.astype(np.float64)
     rounds, p, n = A.shape
@@ -1760,7 +1784,7 @@ def _with_row(
 
 
 def _first_rows_kept(A: Any) -> Any:  # noqa: N803
-    """The factorisation where of each round's slice only the first row of each device is kept."""
+    """Factorise, but keep only the first row of each device from each round's slice."""
     made = A.astype(np.float64)
     p = A.shape[1]
     with np.errstate(all="ignore"):
@@ -1772,7 +1796,7 @@ def _first_rows_kept(A: Any) -> Any:  # noqa: N803
 
 
 def _without_its_round(A: Any) -> Any:  # noqa: N803
-    """The factorisation where the rows of a round do not change each other."""
+    """Factorise with the rows of a round not changing each other."""
     made = A.astype(np.float64)
     p = A.shape[1]
     with np.errstate(all="ignore"):
@@ -1785,7 +1809,7 @@ def _without_its_round(A: Any) -> Any:  # noqa: N803
 
 
 def _eliminate(rows: Any, number: int, first: int) -> None:
-    """Eliminate with the first so many rows, the first of which has its pivot in column `first`."""
+    """Eliminate with the first `number` rows. Row 0 has its pivot in column `first`."""
     for k in range(number):
         column = first + k
         rows[k + 1 :, column] /= rows[k, column]
@@ -1793,11 +1817,11 @@ def _eliminate(rows: Any, number: int, first: int) -> None:
 
 
 def _without_steps(A: Any, left_out: Callable[[int, int], bool]) -> Any:  # noqa: N803
-    """The factorisation without some of its steps.
+    """Factorise without some of the steps.
 
     Args:
-        A: the matrix, its rows dealt out.
-        left_out: whether a step is left out, by its number and that of the devices.
+        A: The matrix in its cyclic layout.
+        left_out: Returns whether a step is left out, from its number and that of the devices.
     """
     made = A.astype(np.float64).reshape(-1, A.shape[-1])
     for k in range(len(made)):
@@ -1807,46 +1831,47 @@ def _without_steps(A: Any, left_out: Callable[[int, int], bool]) -> Any:  # noqa
     return made.reshape(A.shape).astype(np.float32)
 
 
-DEALT: Final = Exercise(
+CYCLIC: Final = Exercise(
     id="10.8",
-    title="Everybody has work",
-    afterwards="ScaLAPACK and HPL, by which the largest computers are compared, deal out blocks "
-    "in both dimensions, and exchange rows: that asks for one more small reduction in each step.",
+    title="LU factorisation with balanced work",
+    afterwards="ScaLAPACK and HPL, the benchmark that ranks the largest computers, use "
+    "block-cyclic layouts in both dimensions, and pivoting, which needs one more small reduction "
+    "in each step.",
     requirements=(
         Computes(
             "cyclic_lu",
-            "cyclic_lu(A) must be the factors of A without exchanging rows, with row i of the "
-            "matrix at [i // p, i % p], for p devices.",
-            lambda A: _dealt(_factored)(A),  # noqa: N803
+            "cyclic_lu(A) must be the factors of A without pivoting, with row i of the matrix at "
+            "[i // p, i % p], for p devices.",
+            lambda A: _on_cyclic_layout(_factored)(A),  # noqa: N803
             tuple((_matrix_argument(n, cyclic=True),) for n in FACTORED),
             {
-                "multipliers-missing": _dealt(lambda A: _factored(A, below=0)),  # noqa: N803
-                "multipliers-negative": _dealt(lambda A: _factored(A, below=-1)),  # noqa: N803
-                "averaged": lambda A: _dealt(  # noqa: N803
+                "multipliers-missing": _on_cyclic_layout(lambda A: _factored(A, below=0)),  # noqa: N803
+                "multipliers-negative": _on_cyclic_layout(lambda A: _factored(A, below=-1)),  # noqa: N803
+                "averaged": lambda A: _on_cyclic_layout(  # noqa: N803
                     lambda rows: _factored(rows, below=A.shape[1])
                 )(A),
-                "last-step-missing": _dealt(lambda A: _factored(A, steps=-2)),  # noqa: N803
+                "last-step-missing": _on_cyclic_layout(lambda A: _factored(A, steps=-2)),  # noqa: N803
                 "last-round-missing": lambda A: _without_steps(  # noqa: N803
                     A, lambda k, p: k >= A.shape[-1] - p
                 ),
                 "last-of-each-round": lambda A: _without_steps(  # noqa: N803
                     A, lambda k, p: k % p == p - 1
                 ),
-                "multiples-undivided": _dealt(_never_divided),
+                "multiples-undivided": _on_cyclic_layout(_never_divided),
                 "itself-too": AnyOf(
                     (
-                        _dealt(lambda A: _factored(A, itself=True)),  # noqa: N803
-                        _dealt(_itself_but_the_pivot),
+                        _on_cyclic_layout(lambda A: _factored(A, itself=True)),  # noqa: N803
+                        _on_cyclic_layout(_itself_but_the_pivot),
                     )
                 ),
-                "stored-undivided": _dealt(_stored_undivided),
-                "added": _dealt(_added),
+                "stored-undivided": _on_cyclic_layout(_stored_undivided),
+                "added": _on_cyclic_layout(_added),
                 "rest-not-kept": _first_rows_kept,
                 "round-left-out": _without_its_round,
                 "numbers-of-the-slice": lambda A: _by_rounds(  # noqa: N803
                     A, lambda i, d, p, left: i * p + d - (len(A) - left) * p
                 ),
-                "middle-dimension-dropped": lambda A: _dealt(_factored)(A).reshape(  # noqa: N803
+                "middle-dimension-dropped": lambda A: _on_cyclic_layout(_factored)(A).reshape(  # noqa: N803
                     len(A), -1
                 ),
                 "in-blocks": _by_blocks,
@@ -1885,69 +1910,72 @@ DEALT: Final = Exercise(
         ),
     ),
     hints=(
-        "In a round every device has one row whose turn it is. When the round is over, all devices "
-        "are done with one row each, and with as many columns as there are devices.",
-        "A Python loop over the rounds: in round r take mine[r:, 0, r * p:], which has the rows "
-        "and columns that are left, for p devices. The slice has the same shape on all of them.",
-        "In a round the row of device k is the first of what it has left, for k from 0 to p - 1: a "
-        "fori_loop over these, which does what a step of 10.7 does. A row of the slice, in place i "
-        "of device d, has the number i * p + d in it. Put what comes out back with .at[…].set.",
+        "Work in rounds: in each round, each device has one row whose turn it is. After a round "
+        "every device is done with one more row, and with as many columns as there are devices.",
+        "Write a Python loop over the rounds. In round r take `mine[r:, 0, r * p:]`, for p "
+        "devices, which has the rows and columns that are left. The slice has the same shape on "
+        "all devices.",
+        "In a round, the row of device k is the first of its slice, for k from 0 to p - 1. Loop "
+        "over these with a fori_loop, whose step is that of 10.7. Row i of the slice on device d "
+        "has the number i * p + d in it. Put the result back with `.at[…].set`.",
     ),
     diagnoses={
-        "multipliers-missing": "U is right, and below the diagonal there are zeros: L's numbers, "
+        "multipliers-missing": "U is right, but below the diagonal there are zeros. L's numbers, "
         "the multiples, belong there.",
-        "multipliers-negative": "The numbers below the diagonal have the other sign: A is L times "
+        "multipliers-negative": "The numbers below the diagonal have the wrong sign: A is L times "
         "U.",
-        "averaged": "U is right, and each number of L is as many times too large as there are "
-        "devices. That comes of an average over the devices (pmean) of a row that all but one "
-        "have as zeros: only their sum is the row.",
-        "last-step-missing": "The last step is missing: there are n - 1 of them, and it is the "
-        "last row that the last one changes.",
+        "averaged": "U is right, but each number of L is too large by the number of devices. An "
+        "average over the devices (pmean), of which all but one contribute zeros, is not the row. "
+        "Their sum is.",
+        "last-step-missing": "The last step is missing. There are n - 1 steps, and the last one "
+        "changes the last row.",
         "last-round-missing": "The last round is missing: its rows are not eliminated with one "
         "another.",
-        "last-of-each-round": "In each round the last device's row has no turn: each round has as "
+        "last-of-each-round": "In each round the last device's row has no turn. A round has as "
         "many steps as there are devices.",
-        "middle-dimension-dropped": "The numbers are right, but the result has two dimensions. "
-        "A device's block comes with a middle dimension of length 1, and has to leave with it.",
-        "multiples-undivided": "Rows are taken off by multiples that are not divided by row[k].",
-        "itself-too": "Rows that are done change again: row k itself, or those before it. Only the "
-        "rows after it change in step k.",
-        "mask-in-blocks": "The right rows are sent, but which rows change is decided as if they "
-        "were numbered in blocks, all of the first device's and then all of the next one's. Which "
-        "row of the whole matrix is in place i of device d?",
+        "middle-dimension-dropped": "The numbers are right, but the result has two dimensions. A "
+        "device's block has a middle dimension of length 1, and the result must have it, too.",
+        "multiples-undivided": "The multiples that are subtracted are not divided by row[k].",
+        "itself-too": "Rows that are finished change again: row k itself, or those before it. "
+        "Only the rows after it change in step k.",
+        "mask-in-blocks": "The right rows are broadcast, but the mask numbers the rows in blocks: "
+        "all of the first device, then all of the next one. Which row of the whole matrix is at "
+        "position i on device d?",
         "stored-undivided": "U is right. Below the diagonal are the numbers before they are "
-        "divided by row[k]; L's are the multiples.",
-        "added": "In each step, multiples of row k are added to the rows below; expected them to "
-        "be subtracted.",
-        "rest-not-kept": "Of the slice that a round works on, only the first row is put back, and "
-        "what was done to the other rows is lost.",
+        "divided by row[k]. L has the multiples.",
+        "added": "In each step, multiples of row k are added to the rows below. Expected: "
+        "subtracted.",
+        "rest-not-kept": "Only the first row of a round's slice is put back, and the changes to "
+        "the other rows are lost.",
         "round-left-out": "In a round, only the rows of later rounds change. The rows of the round "
         "itself come one after another, too.",
-        "numbers-of-the-slice": "The rows that are left in a round are numbered from 0. In round r "
-        "the first of them has number r p + d.",
-        "in-blocks": "The rows are taken in blocks: all of the first device, then all of the next. "
-        "Row i is at [i // p, i % p]: they are dealt out in turn.",
-        "numbers-turned": "Rows are numbered as if device d had those from p d on. From one row of "
-        "a device to its next, it is p rows.",
-        "numbers-in-blocks": "What is left is numbered in blocks, all of the first device's and "
-        "then all of the next one's. From one row of a device to its next, it is p rows.",
-        "nothing-done": "That is A, as it came.",
-        "slice-a-row-late": "In the last step of each round the slice begins a row too late: the "
-        "row that is sent is then the last device's next one, and not row k.",
-        "not-finite": "Is the row that is sent in step k really row k, of [k // p, k % p]? Another "
-        "one may have a zero in column k by then. And does it arrive whole? A maximum (pmax) over "
-        "devices of which all but one have zeros loses what is negative.",
-        "columns-before-too": "Columns before column k are changed, too. They hold L by then, and "
-        "only those after column k change.",
-        "unknown-times": "The bounds of a loop have to be the same Python numbers on all devices; "
-        "what lax.axis_index gives is not.",
-        "added-by-the-compiler": "Is A reshaped outside the body, or cut otherwise than it came? A "
-        "reshape to (n, n) puts the rows back in order, and so moves them from device to device.",
-        "too-much-work": "Are rows that are done, and columns that are, still worked on, if only "
-        "to change nothing? A mask saves no work. A smaller slice does.",
-        "too-many-bytes": "A row in each step is enough.",
-        "all-gather by hand": "No device needs all rows: one at a time.",
-        "no all-reduce": "Who has the row has to tell all others.",
+        "numbers-of-the-slice": "The rows that are left in a round are numbered from 0. In round "
+        "r the first of them has the number r p + d.",
+        "in-blocks": "The rows are numbered in blocks: all of the first device, then all of the "
+        "next one. But row i is at [i // p, i % p].",
+        "numbers-turned": "The rows are numbered as if device d had those from p d on. From one "
+        "row of a device to its next one, the number grows by p.",
+        "numbers-in-blocks": "The rows that are left are numbered in blocks: all of the first "
+        "device, then all of the next one. From one row of a device to its next one, the number "
+        "grows by p.",
+        "nothing-done": "This is A, unchanged.",
+        "slice-a-row-late": "In the last step of each round the slice begins a row too late, so "
+        "the row that is broadcast is the last device's next one, not row k.",
+        "not-finite": "Is the row that is broadcast in step k really row k, of [k // p, k % p]? "
+        "Another row may have a zero in column k by then. And does it arrive unchanged? A maximum "
+        "(pmax) over devices of which all but one contribute zeros loses negative numbers.",
+        "columns-before-too": "Columns before column k change, too. They hold L by then, and only "
+        "the columns after column k change.",
+        "unknown-times": "The bounds of a loop must be the same Python numbers on all devices. "
+        "What lax.axis_index returns is not.",
+        "added-by-the-compiler": "Do you reshape A outside the body, or do in_specs differ from "
+        "its layout? A reshape to (n, n) puts the rows back in order, and so moves them from "
+        "device to device.",
+        "too-much-work": "Do you still work on rows and columns that are finished, if only to "
+        "leave them unchanged? A mask saves no work. A smaller slice does.",
+        "too-many-bytes": "One row in each step is enough.",
+        "all-gather by hand": "No device needs all rows. It needs one at a time.",
+        "no all-reduce": "Only one device has row k, and all others need it.",
         "no-shard-map": "Left to the compiler, every device may do all of the work.",
     },
     about=(Requests, CommunicatesAtMost, WorksAtMost),
@@ -1955,5 +1983,5 @@ DEALT: Final = Exercise(
 )
 
 EXERCISES: Final = (
-    AUDIT, LOCAL, SLAB, PENCIL, POISSON, GRADIENTS, ELIMINATION, DEALT,
+    AUDIT, LOCAL, SLAB, PENCIL, POISSON, GRADIENTS, ELIMINATION, CYCLIC,
 )  # fmt: skip
