@@ -1,7 +1,7 @@
-"""Notebook 09: what is not as it seems.
+"""Notebook 09: sharp bits.
 
-A note for maintainers: nearly all of this depends on what JAX and XLA do today, and some of it is
-known to be moving. `tests/test_moving.py` names, for each, the exercise to update when it changes.
+Nearly all of this depends on what JAX and XLA do today, and some of it is known to change.
+`tests/test_moving.py` names, for each such behaviour, the exercise to update when it changes.
 """
 
 import math
@@ -28,7 +28,7 @@ from autograder.layouts import Layout
 from autograder.programs import Argument
 
 LINES: Final = (8, 4)
-"""How many devices there are in a line: functions are judged on both."""
+"""The numbers of devices in a line. Functions are judged on both."""
 
 ROWS: Final = ("\n".join(map(str, range(8))), "\n".join(map(str, range(4))))
 COLUMNS: Final = (" ".join(map(str, range(8))), " ".join(map(str, range(4))))
@@ -45,8 +45,8 @@ def _seed(n: int) -> Argument:
 AUDIT: Final = Exercise(
     id="9.1",
     title="An audit of random numbers",
-    afterwards="The flag is jax_threefry_partitionable, and it is on by default since JAX 0.5: the "
-    "same key gave other numbers before.",
+    afterwards="jax_threefry_partitionable is on by default since JAX 0.5. Before that, the same "
+    "key gave other numbers.",
     requirements=(
         *(
             Predicts(
@@ -73,7 +73,7 @@ AUDIT: Final = Exercise(
             )
         ),
         *(
-            Predicts("same", case, f"whether the same numbers come, {case}", right, {name: wrong})
+            Predicts("same", case, f"whether the values are the same, {case}", right, {name: wrong})
             for case, right, wrong, name in (
                 ("flag off and flag on", False, True, "flag-harmless"),
                 ("rows and columns, flag on", True, False, "layout-matters"),
@@ -82,34 +82,35 @@ AUDIT: Final = Exercise(
         ),
     ),
     hints=(
-        "communication(noisy, seed, x).bytes, within `with jax.threefry_partitionable(…):`.",
-        "Two kinds of collectives are in it with the flag off: count both. A look at one name in "
-        "the program's text finds one of them.",
-        "For the numbers: np.array_equal of what noisy makes of zeros, laid out in two ways.",
+        "Use `communication(noisy, seed, x).bytes` inside `with jax.threefry_partitionable(…):`.",
+        "With the flag off there are two kinds of collectives. Count both. If you search the "
+        "program's text for one name, you find only one of them.",
+        "For the values: apply noisy to zeros in both layouts, and compare with np.array_equal.",
     ),
     diagnoses={
-        "other-prediction": "Measure it with communication, while the flag is set as the cell "
-        "says. Expected the sum over all collectives.",
-        "only-permutes": "So much is in the permutations: there are all-gathers besides.",
-        "only-gathers": "So much is in the all-gathers (and in the array): there are permutations "
-        "besides.",
-        "on-all-devices": "That is what all devices move together. On each it is an eighth.",
-        "an-eighth": "The report's bytes are those of each device already, so do not divide them.",
-        "own-part": "That is the size of a device's block of the array. To draw it takes more than "
-        "that to be moved: what does the report say?",
-        "sent": "That is what a device puts on its wires, the report's `.sent`; expected its "
-        "`.bytes`.",
-        "counted": "Is that the number of collectives, or of their kinds? Expected the bytes that "
-        "they move.",
-        "memory": "That is the memory that a device needs, and not what moves.",
-        "flag-forgotten": "That is so with the flag on, as it is where nobody sets it: is it off "
-        "while this is measured?",
-        "still-moves": "With the flag on each device draws its own numbers, and no others.",
-        "any-layout": "With the flag off it depends on the layout: cut into columns, each device "
-        "works out more than its part, and nothing moves.",
-        "flag-harmless": "The two ways of drawing give other numbers from the same key.",
-        "layout-matters": "The numbers are a function of key and shape. The layout changes what "
-        "drawing them costs, not what they are.",
+        "other-prediction": "Measure it with communication, with the flag set as the cell says. "
+        "Expected: the sum over all collectives.",
+        "only-permutes": "These are the bytes of the permutations only. There are all-gathers, "
+        "too.",
+        "only-gathers": "These are the bytes of the all-gathers only (and of the array). There "
+        "are permutations, too.",
+        "on-all-devices": "This is the total over all devices. Each of them moves an eighth.",
+        "an-eighth": "The report's bytes are already those of one device, so do not divide them.",
+        "own-part": "This is the size of a device's block of the array. Drawing it moves more "
+        "than that. What does the report show?",
+        "sent": "This is what a device sends, the report's `.sent`. Expected: its `.bytes`.",
+        "counted": "Is this the number of collectives, or of their kinds? Expected: the bytes "
+        "that they move.",
+        "memory": "This is the memory that a device needs. Expected: the bytes that it moves.",
+        "flag-forgotten": "This is right with the flag on, which is the default. Is it off while "
+        "you measure?",
+        "still-moves": "With the flag on, each device draws its own numbers and no others.",
+        "any-layout": "With the flag off, it depends on the layout. If the columns are sharded, "
+        "each device computes more than its part, and nothing moves.",
+        "flag-harmless": "The flag selects one of two algorithms, and they give different numbers "
+        "for the same key.",
+        "layout-matters": "The numbers are a function of key and shape. The layout changes what a "
+        "draw costs, not its values.",
     },
 )
 
@@ -125,7 +126,7 @@ def _drawn(
 
 
 def _drawn_in_parts(n: int, key: Callable[[Any, int, int], Any], seed: Any) -> Any:
-    """What comes of each of n devices drawing its own columns, from the key of its number."""
+    """Draw the columns of each of n devices from its own key."""
     shape = SHAPE[0], SHAPE[1] // n
     parts = [np.asarray(jax.random.normal(key(seed, i, n), shape) / 8) for i in range(n)]
     return np.concatenate(parts, axis=1)
@@ -133,9 +134,9 @@ def _drawn_in_parts(n: int, key: Callable[[Any, int, int], Any], seed: Any) -> A
 
 INITIALISED: Final = Exercise(
     id="9.2",
-    title="Born in place",
-    afterwards="Large models are initialised like this, so that no device ever holds a whole "
-    "matrix; and checkpoints are restored in the same way, block by block.",
+    title="Initialise in place",
+    afterwards="Large models are initialised in this way, so that no device ever holds a complete "
+    "matrix. Checkpoints are restored in the same way, block by block.",
     requirements=(
         Computes(
             "initialise",
@@ -180,37 +181,35 @@ INITIALISED: Final = Exercise(
     ),
     about=(FitsIn,),
     hints=(
-        "Say where the array is to be in the program that makes it, and each device makes its "
+        "Ask for the layout in the program that makes the array. Then each device makes only its "
         "part.",
-        "Two ways: jax.jit(init, out_shardings=P(…)), called in your function; or "
-        "with_sharding_constraint on what is drawn.",
-        "Draw the whole shape, from the one key: the compiler cuts up the drawing.",
+        "There are two ways: call jax.jit(init, out_shardings=P(…)) in your function, or apply "
+        "with_sharding_constraint to what you draw.",
+        "Draw the whole shape from the one key. The compiler distributes the draw.",
     ),
     diagnoses={
-        "too-much-memory": "That is more than a device's part, and what making it takes. Is all of "
-        "it made on each device, and cut then?",
-        "replicated": "All of it is on every device in the end. Does the program that draws the "
-        "numbers say where they are to be? (Within a program, with Auto axes, jax.device_put does "
-        "nothing.)",
-        "values": "The same key and the same shape give the same numbers, however they are laid "
-        "out. Parts drawn from keys of their own are other numbers.",
-        "uniform": "These are numbers of jax.random.uniform, and those of jax.random.normal are "
-        "asked for.",
-        "drawn-transposed": "The array is drawn with its shape the other way round, and then "
-        "transposed. The same key gives other numbers for another shape.",
-        "another-key": "The numbers are drawn from a key that was split or folded. The key itself "
-        "is asked for, jax.random.key(seed).",
-        "a-key-for-each-part": "Each device draws its part from a key of its own. That gives other "
-        "numbers than drawing the whole shape from the one key, and they change with the number "
-        "of devices.",
-        "same-part-everywhere": "Every device draws the same part, from the same key: the columns "
-        "repeat. Draw the whole shape, and say how it is to be laid out.",
-        "transposed": "Cut the columns.",
+        "too-much-memory": "This is more memory than a device needs for its part. Does each "
+        "device make the whole array, and drop most of it afterwards?",
+        "replicated": "In the end the array is replicated. Does the program that draws the "
+        "numbers ask for a layout? (Inside jit, with Auto axes, jax.device_put does nothing.)",
+        "values": "The same key and the same shape give the same numbers in every layout. If you "
+        "draw parts from different keys, they are other numbers.",
+        "uniform": "These are numbers of jax.random.uniform. Expected: jax.random.normal.",
+        "drawn-transposed": "You draw the transposed shape, and transpose the result. For another "
+        "shape, the same key gives other numbers.",
+        "another-key": "The numbers are drawn from a key that was split or folded. Expected: "
+        "jax.random.key(seed) itself.",
+        "a-key-for-each-part": "Each device draws its part from its own key. This gives other "
+        "numbers than drawing the whole shape from one key, and they change with the number of "
+        "devices.",
+        "same-part-everywhere": "Every device draws the same part from the same key, so the "
+        "columns repeat. Draw the whole shape, and ask for its layout.",
+        "transposed": "The rows are sharded. Expected: the columns.",
     },
 )
 
 NOISES: Final = ((8, 8, 4), (4, 5, 6))
-"""The devices, the rows of one device, and the columns."""
+"""The number of devices, the rows on each, and the columns."""
 
 
 def _own_key(seed: Any, i: int) -> Any:
@@ -220,7 +219,7 @@ def _own_key(seed: Any, i: int) -> Any:
 def _noise(
     seed: Any, x: Any, key: Any = _own_key, draw: Any = jax.random.normal, rows: int = 0
 ) -> Any:
-    """For each device's rows the numbers of a key of their own, from which so many are drawn."""
+    """Draw the noise of each device's rows from its own key, or only `rows` of them, broadcast."""
     n = {n * own: n for n, own, _ in NOISES}[len(x)]
     shape = len(x) // n, x.shape[1]
     drawn = [draw(key(seed, i), (rows or shape[0], shape[1])) for i in range(n)]
@@ -237,7 +236,7 @@ def _key_for_each_row(seed: Any, x: Any) -> Any:
 
 
 def _own_drawing_sliced(seed: Any, x: Any) -> Any:
-    """Each device draws noise of the shape of x from its own key, and keeps its own rows of it."""
+    """Add noise of the shape of x from each device's own key, of which it uses its own rows."""
     n = {n * own: n for n, own, _ in NOISES}[len(x)]
     drawn = [np.asarray(jax.random.normal(_own_key(seed, i), x.shape)) for i in range(n)]
     rows = np.split(np.arange(len(x)), n)
@@ -267,13 +266,13 @@ NOISE_MISTAKES: Final = {
 
 NOISE: Final = Exercise(
     id="9.3",
-    title="Noise of one's own",
-    afterwards="This noise depends on how many devices there are. Where results must not change "
-    "with the mesh, fold in the number of the row instead.",
+    title="Different noise on each device",
+    afterwards="This noise depends on the number of devices. If results must not change with the "
+    "mesh, fold in the number of the row instead.",
     requirements=(
         Computes(
             "noisy_rows",
-            "noisy_rows(seed, x) must be x plus noise: on device i along x, the numbers of "
+            "noisy_rows(seed, x) must be x plus noise: on device i along x, drawn from the key "
             "jax.random.fold_in(jax.random.key(seed), i).",
             _noisy,
             tuple((_seed(n), _argument((own * n, m), n, "x")) for n, own, m in NOISES),
@@ -289,43 +288,44 @@ NOISE: Final = Exercise(
         CommunicatesAtMost("noisy_rows", ((),) * 2),
     ),
     hints=(
-        "In a body, the same line runs on all devices: the same key, the same shape, the same "
-        "numbers.",
+        "In a body, all devices run the same line: with the same key and the same shape, they "
+        "draw the same numbers.",
         "What differs from device to device is lax.axis_index('x').",
-        "jax.random.fold_in(key, number) makes a new key of a key and a number.",
+        "jax.random.fold_in(key, number) makes a new key from a key and a number.",
     ),
     diagnoses={
-        "same-key": "All devices add the same noise, that of the seed's own key: each is to have a "
-        "key of its own.",
-        "drawn-whole": "That is one drawing for all of x, as the compiler would cut it up. Here "
-        "each device is to have a key of its own.",
-        "x-forgotten": "The noise is right; add x to it.",
-        "subtracted": "The noise is right, and to be added: it is taken off x.",
-        "multiplied": "The noise is right, and to be added: x is multiplied by it.",
-        "folded-twice": "The device's place is folded into the key twice.",
-        "counted-from-one": "The devices are counted from 1: the first one along x is number 0.",
-        "added-to-the-seed": "The device's place is added to the seed: such keys are those of "
-        "other seeds, too. It is to be folded into the seed's key.",
-        "the-other-way-round": "The seed is folded into a key of the device's place. It has to be "
+        "same-key": "All devices add the same noise, from the key of the seed. Expected: a "
+        "different key on each device.",
+        "drawn-whole": "This is one draw for all of x, distributed over the devices. Expected: a "
+        "different key on each device.",
+        "x-forgotten": "The noise is right. Add x to it.",
+        "subtracted": "The noise is right, but it is subtracted from x. Expected: added.",
+        "multiplied": "The noise is right, but x is multiplied by it. Expected: added.",
+        "folded-twice": "The device's position is folded into the key twice.",
+        "counted-from-one": "The devices are counted from 1. The first one along x has the number "
+        "0.",
+        "added-to-the-seed": "The device's position is added to the seed. Such keys are also "
+        "those of other seeds. Fold the position into the seed's key.",
+        "the-other-way-round": "The seed is folded into a key of the device's position. Expected: "
         "the other way round.",
-        "uniform": "The keys are right, but the noise is from jax.random.uniform; expected "
+        "uniform": "The keys are right, but the noise is from jax.random.uniform. Expected: "
         "jax.random.normal.",
-        "one-row-for-all": "Each device adds one row of noise to all of its rows: each number of x "
-        "is to have noise of its own.",
-        "seed-ignored": "That is the noise of seed 0, whatever the seed is.",
-        "key-for-each-row": "You use a key for each row, by its number; expected a key for each "
-        "device, by its place.",
+        "one-row-for-all": "Each device adds the same row of noise to all of its rows. Expected: "
+        "different noise for each element of x.",
+        "seed-ignored": "This is the noise of seed 0, whatever the seed is.",
+        "key-for-each-row": "You use a key for each row. Expected: a key for each device.",
         "own-drawing-sliced": "The keys are right, but each device draws noise of the shape of x "
-        "and adds a slice of that. Expected noise of the shape of its block.",
-        "values": "Is the number folded in the device's place along x, counted from 0, and is the "
-        "noise of jax.random.normal, for the whole block?",
-        "ignores-inputs": "Is a seed written into it? Then the noise is the same every time.",
-        "replicated": "out_specs is to put the rows together as they came.",
+        "and adds a slice of it. Expected: noise of the shape of its block.",
+        "values": "Is the number that you fold in the device's position along x, counted from 0? "
+        "Is the noise from jax.random.normal, with the shape of the block?",
+        "ignores-inputs": "Is a seed written into the function? Then the noise is the same every "
+        "time.",
+        "replicated": "The result is replicated. out_specs must be the layout of x.",
     },
 )
 
 TABLES: Final = ((8, (17, 16)), (4, (33, 8)), (8, (24, 12)))
-"""The devices, and the shape of a table of words."""
+"""The number of devices, and the shape of a table of words."""
 
 
 DEVICES: Final = tuple((shape, n) for n, shape in TABLES)
@@ -336,8 +336,8 @@ def _spread(table: Any) -> Any:
 
 
 VOCABULARIES: Final = (
-    # the devices, the rows of the padded table, its width, the examples, how large what is hidden
-    # is, and which numbers of words there may be
+    # the number of devices, the rows of the padded table, its width, the number of examples, the
+    # scale of `hidden`, and the range of the number of words
     (8, 24, 16, 8, 1.0, (17, 24)),
     (4, 40, 8, 6, 30.0, (20, 40)),  # exp overflows
     (8, 8, 16, 16, 30_000.0, (1, 2)),  # one word, and for some examples its logit is far below 0
@@ -363,10 +363,10 @@ def _softmax(logits: Any) -> Any:
     return _exponentials(logits) / _exponentials(logits).sum(1, keepdims=True)
 
 
-def _softmax_by_hand(
+def _softmax_with(
     taken_off: Callable[[Any, Any], Any], hidden: Any, padded: Any, words: Any
 ) -> Any:
-    """The softmax of the words, with something other than their largest logit taken off."""
+    """Return the softmax over the words, subtracting something other than their largest logit."""
     logits = hidden @ padded.T
     exponentials = _masked(np.exp(logits - taken_off(logits, words)), words, 0)
     return exponentials / exponentials.sum(1, keepdims=True)
@@ -382,14 +382,14 @@ def _masked(logits: Any, words: Any, value: float) -> Any:
 
 
 def _softmax_of_own_words(value: float, after: bool, hidden: Any, padded: Any, words: Any) -> Any:
-    """Each device takes the softmax over its own words.
+    """Return the softmax of each device over its own words.
 
     Args:
-        value: the logit of the padding.
-        after: whether the padding's probabilities are set to zero.
-        hidden: what is hidden of each example.
-        padded: the padded table.
-        words: how many of its rows are words.
+        value: The logit of the padding.
+        after: Whether the padding's probabilities are set to zero.
+        hidden: The hidden layer, with a row for each example.
+        padded: The padded table.
+        words: The number of its rows that are words.
     """
     n = {rows: n for n, rows, *_ in VOCABULARIES}[len(padded)]
     logits = np.split(_masked(hidden @ padded.T, words, value), n, axis=1)
@@ -407,12 +407,12 @@ _probabilities: Final = partial(_masked_by, -np.inf)
 UNEVEN: Final = Exercise(
     id="9.4",
     title="Seventeen words on eight devices",
-    afterwards="Vocabularies are padded in practice too, often to a multiple of 128: for the "
-    "devices, and for their matrix units.",
+    afterwards="Real vocabularies are padded, too, often to a multiple of 128, because of the "
+    "devices and their matrix units.",
     requirements=(
         Computes(
             "spread",
-            "spread(table) must be the table, with rows of zeros up to the next multiple of 8.",
+            "spread(table) must be the table with rows of zeros up to the next multiple of 8.",
             _spread,
             tuple((_argument(shape, n),) for n, shape in TABLES),
             {
@@ -498,9 +498,9 @@ UNEVEN: Final = Exercise(
                 "logarithms": lambda hidden, padded, words: _log_softmax(
                     _masked(hidden @ padded.T, words, -np.inf)
                 ),
-                "largest-not-taken-off": partial(_softmax_by_hand, lambda logits, words: 0),
+                "largest-not-taken-off": partial(_softmax_with, lambda logits, words: 0),
                 "largest-of-the-padding": partial(
-                    _softmax_by_hand, lambda logits, words: logits.max(1, keepdims=True)
+                    _softmax_with, lambda logits, words: logits.max(1, keepdims=True)
                 ),
                 "minus-a-number": AnyOf(
                     tuple(partial(_masked_by, -(10.0**digits)) for digits in (2, 3, 4))
@@ -524,72 +524,72 @@ UNEVEN: Final = Exercise(
     ),
     about=(CommunicatesAtMost,),
     hints=(
-        "17 does not divide by 8, and 24 does: jnp.pad the table with rows of zeros, and ask for "
-        "it along x then. In Python, -17 % 8 is 7.",
-        "Whatever stands in a row of the padding, it has a logit, and would take its part. What "
-        "logit has no part at all?",
+        "17 is not a multiple of 8, and 24 is. Pad the table with rows of zeros (jnp.pad), and "
+        "then shard it over x. In Python, -17 % 8 is 7.",
+        "Whatever a row of padding holds, it has a logit, and gets a share of the probability. "
+        "Which logit has no share at all?",
         "jnp.where(jnp.arange(rows) < words, logits, -jnp.inf), before the softmax.",
     ),
     diagnoses={
-        "probabilities: too-many-bytes": "Softmax needs two numbers for each example, its largest "
-        "logit and its sum, and takes off the largest by itself. Is a maximum taken besides?",
-        "silently-copied": "The table came back as it was. A constraint that does not divide ends "
-        "in a copy on every device, and raises no error: pad first, then constrain.",
-        "in-front": "The rows of zeros stand in front of the words: they come after them.",
-        "always-more": "A multiple of 8 has been padded, too: 24 words need no padding.",
-        "replicated": "There is a copy of it on every device: is it asked for along x?",
-        "padding-counts": "All rows of the padded table get a part of the probability, those of "
-        "the padding too. Only `words` says which rows are words; anything may stand in the "
-        "others. In the body of a shard_map: does the number of a row count the rows of the "
-        "devices before it?",
-        "largest-not-taken-off": "exp overflows: a row's largest logit has to be taken off before.",
-        "largest-of-the-padding": "What is taken off before exp is the largest logit of all rows, "
-        "those of the padding too. Where that is far above the words', every exp is 0.",
-        "own-words": "On each device, the probabilities of its own words add up to 1. Those of all "
-        "words together should: what do you divide by?",
-        "columns-too": "Columns were added, too; expected more rows only. (Given a single pair, "
-        "jnp.pad pads every dimension.)",
-        "multiple-of-devices": "The rows are padded to a multiple of the number of devices; "
-        "expected a multiple of 8, on four devices too.",
-        "slice-at-run-time": "The result has a column for each row of padded anyway.",
-        "padding-like-zeros": "The padding has a logit of 0, and exp(0) is 1: it still gets a part "
-        "of the probability.",
-        "zeros-then-masked": "The padding has a logit of 0, and takes its part of the sum before "
-        "it is set to zero: the rest does not add up to 1. Its logit is to be minus infinity.",
-        "a-word-too-many": "One row too many counts as a word: the words are rows 0 to words - 1.",
-        "minus-a-number": "The padding has a finite logit, such as -1,000. There are words with "
+        "probabilities: too-many-bytes": "A softmax needs two numbers for each example, its "
+        "largest logit and its sum, and jax.nn.softmax subtracts the largest by itself. Do you "
+        "compute a maximum, too?",
+        "silently-copied": "The table is unchanged. A constraint that does not divide ends in "
+        "replication, and raises no error. Pad first, then constrain.",
+        "in-front": "The rows of zeros are in front of the words. Expected: after them.",
+        "always-more": "A multiple of 8 is padded, too. 24 words need no padding.",
+        "replicated": "The result is replicated. Do you ask for a layout that is sharded over x?",
+        "padding-counts": "All rows of the padded table get a share of the probability, including "
+        "the padding. Only `words` tells which rows are words; the others may hold anything. If "
+        "you use shard_map: does the number of a row include the rows of the devices before it?",
+        "largest-not-taken-off": "exp overflows. Subtract a row's largest logit first.",
+        "largest-of-the-padding": "Before exp you subtract the largest logit of all rows, "
+        "including the padding. If that is far above those of the words, every exp is 0.",
+        "own-words": "On each device, the probabilities of its own words add up to 1. Those of "
+        "all words together should. What do you divide by?",
+        "columns-too": "You added columns, too. Expected: only rows. (If you give jnp.pad one "
+        "pair, it pads every dimension.)",
+        "multiple-of-devices": "The rows are padded to a multiple of the number of devices. "
+        "Expected: a multiple of 8, on four devices, too.",
+        "slice-at-run-time": "You need no slice: the result has a column for each row of padded.",
+        "padding-like-zeros": "The padding has a logit of 0, and exp(0) is 1, so it still gets a "
+        "share of the probability.",
+        "zeros-then-masked": "The padding has a logit of 0, and gets a share of the sum before it "
+        "is set to zero. So the rest does not add up to 1. Which logit has no share?",
+        "a-word-too-many": "One row too many counts as a word. The words are rows 0 to words - 1.",
+        "minus-a-number": "The padding has a finite logit, such as -1,000. Some words have "
         "smaller ones.",
-        "masked-too-late": "The padding took its part before it was set to zero: the rest does "
+        "masked-too-late": "The padding gets a share before it is set to zero, so the rest does "
         "not add up to 1.",
-        "over-the-examples": "The softmax is over the examples; it has to be over the words.",
-        "a-word-too-few": "The last word counts as padding: the words are rows 0 to words - 1.",
-        "not-divided": "These are the exponentials: expected each divided by its row's sum.",
-        "logits-alone": "These are the logits: the softmax is missing.",
+        "over-the-examples": "The softmax is over the examples. Expected: over the words.",
+        "a-word-too-few": "The last word counts as padding. The words are rows 0 to words - 1.",
+        "not-divided": "These are the exponentials. Divide each by its row's sum.",
+        "logits-alone": "These are the logits. The softmax is missing.",
         "logarithms": "These are the logarithms of the probabilities.",
-        "padded-with-others": "The rows that were added are not zeros.",
-        "not-finite": "There are four places to look: exp overflows where the row's largest logit "
-        "is not taken off first; all of a row becomes 0 where more than that is taken off, such as "
-        "a logit of the padding; on a device that has nothing but padding the largest is minus "
-        "infinity, if it is not taken over all devices; and there the sum of exp is 0, if it is "
-        "not added up over all devices.",
-        "collective-permute": "Rows have changed their device. Were they cut before they were "
-        "padded? Then the borders of the blocks have to move.",
-        "all-gather": "Something is collected that can stay cut. Is it asked for whole, or does a "
-        "constraint not divide?",
-        "spread: all-to-all": "Rows are laid out anew. Are the rows of zeros put below the table "
-        "by a concatenation? The compiler may cut its parts before it joins them. Where a whole "
-        "copy goes through jnp.pad, each device just keeps its own rows.",
-        "does-not-divide": "shard_map and jit's own shardings refuse what does not divide: pad "
-        "first.",
-        "spread: shape": "The next multiple of 8, whatever the number of words and of devices; 24 "
-        "words need no padding.",
-        "probabilities: shape": "There is a row for each example, and a column for each row of "
+        "padded-with-others": "The rows that you added are not zeros.",
+        "not-finite": "There are four places to look. Does exp overflow because the row's largest "
+        "logit is not subtracted? Is a row all 0 because more than that is subtracted, such as a "
+        "logit of the padding? On a device with nothing but padding, the largest is minus "
+        "infinity: do you take it over all devices? And the sum of exp is 0 there: do you add it "
+        "up over all devices?",
+        "collective-permute": "Rows have changed their device. Did you shard them before you "
+        "padded? Then the boundaries of the blocks have to move.",
+        "all-gather": "Something is gathered that can stay sharded. Do you ask for a replicated "
+        "array, or does a constraint not divide?",
+        "spread: all-to-all": "The rows get a new layout. Do you add the rows of zeros by a "
+        "concatenation? The compiler may shard its parts before it joins them. With jnp.pad of a "
+        "replicated table, each device just keeps its own rows.",
+        "does-not-divide": "shard_map and the shardings of jit refuse sizes that do not divide. "
+        "Pad first.",
+        "spread: shape": "Expected: the next multiple of 8, for every number of words and of "
+        "devices. 24 words need no padding.",
+        "probabilities: shape": "Expected: a row for each example, and a column for each row of "
         "padded.",
     },
 )
 
 STEPS: Final = {
-    # what each step asks, whether that is what comes out, what it is to think otherwise
+    # the request of each step, whether it takes effect, and the diagnosis of the wrong answer
     "constrain_explicit": ("with_sharding_constraint to P(), Explicit axes", False, "wrong-verb"),
     "constrain_auto": ("with_sharding_constraint to P(), Auto axes", True, "right-verb"),
     "reshard_auto": ("jax.reshard to P(), Auto axes", False, "wrong-verb"),
@@ -599,21 +599,23 @@ STEPS: Final = {
     "uneven": ("a constraint of 17 rows to P('x') on 8 devices", False, "uneven"),
 }
 
-NO_OPS: Final = Exercise(
+REQUESTS: Final = Exercise(
     id="9.5",
-    title="Said, and not done",
+    title="Which requests take effect?",
     afterwards="It costs nothing to look: jax.typeof in Explicit mode, or an array's sharding "
     "after the program ran, shows whether you got what you asked for.",
     requirements=(
         *(
-            Predicts("obeyed", step, f"True or False: {what} is obeyed", right, {name: not right})
+            Predicts(
+                "obeyed", step, f"True or False: {what} takes effect", right, {name: not right}
+            )
             for step, (what, right, name) in STEPS.items()
         ),
         *(
             Predicts(
                 "still_cut",
                 step,
-                f"True or False: after a constraint to {spec}, dimension 0 is still cut along x",
+                f"True or False: after a constraint to {spec}, dimension 0 is still sharded over x",
                 right,
                 {name: not right},
             )
@@ -624,21 +626,25 @@ NO_OPS: Final = Exercise(
         ),
     ),
     hints=(
-        "Look at what comes out: show(before=argument, after=jax.jit(step)(argument)).",
-        "Each mode has its own verb. With P(), the other mode's verb has no axis to complain of.",
-        "None in a spec is a wish: whole along this dimension. P.UNCONSTRAINED is none.",
+        "Look at the result: show(before=argument, after=jax.jit(step)(argument)).",
+        "Each mode has its own verb. P() names no axis, so the verb of the other mode has nothing "
+        "to refuse.",
+        "None in a spec is a request: do not shard this dimension. P.UNCONSTRAINED requests "
+        "nothing.",
     ),
     diagnoses={
-        "wrong-verb": "P() names no axis, so the verb of the other mode finds nothing to object "
-        "to, and nothing to do.",
-        "right-verb": "This is the verb for this mode, and it makes copies.",
-        "put-in-jit": "Within jit, with Auto axes, device_put is dropped.",
-        "put-explicit": "With Explicit axes a layout is part of the type, and device_put changes "
-        "the type, within jit too.",
-        "uneven": "What comes out is a copy on every device: an array whose last block is short "
-        "cannot leave a program.",
-        "none-is-a-wish": "None asks for dimension 0 to be whole: the devices along x collect it.",
-        "open-is-open": "What is unconstrained stays as it is, and along y it lies already.",
+        "wrong-verb": "P() names no axis, so the verb of the other mode has nothing to refuse, "
+        "and nothing to do.",
+        "right-verb": "This is the verb for this mode, and it replicates the array.",
+        "put-in-jit": "Inside jit, with Auto axes, device_put is ignored.",
+        "put-explicit": "With Explicit axes the layout is part of the type, and device_put "
+        "changes the type, inside jit, too.",
+        "uneven": "The result is replicated: an array whose last block is shorter cannot leave a "
+        "program.",
+        "none-is-a-wish": "None asks for dimension 0 to be unsharded. So the devices along x "
+        "gather it.",
+        "open-is-open": "An unconstrained dimension stays as it is, and dimension 1 is sharded "
+        "over y already.",
     },
 )
 
@@ -646,18 +652,18 @@ TALL: Final = (
     (8, (64, 32), (0, 64)),
     (4, (20, 12), (19, 20)),
     (4, (4, 8), (3, 4)),
-    (8, (16, 4), (1, 2)),  # device 0 has it, so that zeros are told from a forgotten offset
+    (8, (16, 4), (1, 2)),  # row 1 is on device 0, which distinguishes zeros from a forgotten offset
 )
-"""The devices, the shape of x, and which rows are asked for."""
+"""The number of devices, the shape of x, and the range of the row's index."""
 
 
 def _blocks(x: Any) -> Any:
-    """The rows of each device, in a list."""
+    """Return a list of the blocks of all devices."""
     return np.split(x, {shape[0]: n for n, shape, _ in TALL}[len(x)])
 
 
 def _begins(x: Any, i: Any, *, also_first: bool = False) -> bool:
-    """Whether row i is the first of a block; of the first block only where that is said."""
+    """Check whether row i is the first of a block. Row 0 counts only if `also_first`."""
     return bool(i % len(_blocks(x)[0]) == 0 and (i > 0 or also_first))
 
 
@@ -666,20 +672,20 @@ def _shifted(x: Any) -> Any:
 
 
 def _begun_with(x: Any, rows: Any) -> Any:
-    """What comes of shifting each block by itself, and beginning each with one of these rows."""
+    """Shift each block by itself, and put one of these rows in front of each."""
     shifted = [np.concatenate([r, b[:-1]]) for r, b in zip(rows, _blocks(x), strict=True)]
     return np.concatenate(shifted)
 
 
 def _from_owner_by_devices(x: Any, i: Any) -> Any:
-    """The row, if who has it is found by dividing i by the number of devices."""
+    """Return the row that is found by dividing i by the number of devices."""
     blocks = _blocks(x)
     owner = int(i) // len(blocks)
     return blocks[owner][i % len(blocks[0])] if owner < len(blocks) else np.zeros_like(x[0])
 
 
 def _with_before(x: Any, edge: Callable[[Any], Any]) -> list[tuple[Any, Any]]:
-    """Each block, with the edge of the block before it, or zeros."""
+    """Return each block with the edge of the block before it (zeros for the first one)."""
     blocks = _blocks(x)
     edges = [edge(block) for block in blocks]
     return [*zip([0 * edges[0], *edges[:-1]], blocks, strict=True)]
@@ -687,9 +693,10 @@ def _with_before(x: Any, edge: Callable[[Any], Any]) -> list[tuple[Any, Any]]:
 
 INDEXING: Final = Exercise(
     id="9.6",
-    title="One row, and one row further",
-    afterwards="Embedding tables that are cut by rows are read like this: each device looks for "
-    "the row among its own, gives zeros where it has none, and a sum brings the row to all.",
+    title="One row, and a shift by one row",
+    afterwards="Lookups in an embedding table that is sharded over its rows work like this: each "
+    "device looks for the row among its own, contributes zeros if it does not have it, and a sum "
+    "gives the row to all.",
     requirements=(
         Computes(
             "row",
@@ -785,93 +792,93 @@ INDEXING: Final = Exercise(
     ),
     about=(CommunicatesAtMost,),
     hints=(
-        "x[i], with an i that is known only when it runs, brings all of x together. What can each "
-        "device say about row i by itself?",
-        "Rows times 0 or 1, added up: jnp.where(jnp.arange(len(x)) == i, …), and a sum over the "
-        "rows. (jnp.take knows of it too.) For the shift: all but one row stay on their device.",
-        "jnp.roll moves what crosses a border, and nothing else. Then set row 0 to zero, with a "
+        "x[i], with an i that is known only at run time, gathers all of x. What does each device "
+        "know about row i by itself?",
+        "Multiply each row by 0 or 1, and add them up: jnp.where(jnp.arange(len(x)) == i, …), and "
+        "a sum over the rows. (jnp.take can do this, too.) For the shift: all rows but one stay "
+        "on their device.",
+        "jnp.roll moves only what crosses a boundary of a block. Then set row 0 to zero, with a "
         "mask or with .at.",
     ),
     diagnoses={
-        "all-gather": "Nothing has to be collected. Are many rows brought together, to look one of "
-        "them up or to move them by one?",
-        "row: too-many-bytes": "One row is enough. What has each device to say about row i, before "
-        "anything is exchanged?",
-        "shifted: too-many-bytes": "One row of each block goes to another device. Is the rest of "
-        "the block sent, too?",
-        "all-to-all": "Rows are laid out anew. Is there a concatenation of parts that are not cut "
-        "alike?",
-        "collective-permute": "Rows are handed on, where only row i is wanted.",
-        "reduce-scatter": "The sum is cut. Do you ask for the row along x? Every device should "
-        "have all of it.",
-        "rows-joined": "One device returns x[i] and the others return zeros, and out_specs puts "
-        "these one after the other. Expected x[i] alone, on every device.",
-        "mean-for-sum": "It is as many times too small as there are devices, as where a mean is "
-        "taken: all devices but one have only zeros to add.",
-        "nothing-below-zero": "What is below zero has become 0, as where a maximum is taken of the "
-        "row and of zeros.",
-        "a-row-of-each": "Each device has added a row of its own. A device that does not have row "
-        "i should add zeros.",
-        "offset-forgotten": "Row i is right where device 0 has it, and zeros elsewhere. Is it "
-        "looked for by a number that starts at 0 on every device? The rows of device 1 come after "
-        "those of device 0: what has to be subtracted from i there?",
-        "row: nothing-but-zeros": "Does any device find row i, and is what it finds handed on?",
-        "a-row-too-many": "Where row i is the first of its block, the last row of the block before "
-        "is added to it. How far does a block go?",
-        "first-row-lost": "A row that is the first of its block comes back as zeros. Where does a "
-        "block begin?",
-        "last-row-lost": "The last row of all comes back as zeros.",
-        "row: values": "Which device has row i, by its place and the length of its block, and does "
-        "anybody else add anything to it?",
-        "goes-round": "The last row has come round to the first place; expected zeros there.",
-        "columns-shifted": "The columns are shifted; expected the rows.",
-        "wrong-row-zeros": "The last row is set to zero; expected zeros in row 0.",
-        "first-row-twice": "Row 0 is still there; expected zeros in its place.",
-        "first-row-only": "Row 0 is set to zero, and nothing else has moved.",
-        "two-rows-further": "All rows have moved by two; expected one.",
-        "next-row": "That is row i + 1.",
-        "row-before": "That is row i - 1.",
-        "row-of-the-block": "That is a row of device 0, the one at row i's place in a block. Which "
-        "device has row i?",
-        "other-way": "Down, not up: row 0 of x becomes row 1.",
-        "from-the-block-after": "Each block begins with the last row of the block after it, and is "
-        "to begin with that of the block before. Are the pairs of the ppermute (to, from)? They "
-        "are to be (from, to).",
-        "first-row-sent": "Each block begins with the first row of the block before: it is that "
-        "block's last row that has to cross.",
-        "within-blocks": "Each block is shifted by itself. Its first row has to be the last row of "
+        "all-gather": "Nothing needs to be gathered. Do you gather many rows to look up one of "
+        "them, or to move them by one?",
+        "row: too-many-bytes": "One row is enough. What does each device know about row i before "
+        "they communicate?",
+        "shifted: too-many-bytes": "One row of each block goes to another device. Do you send the "
+        "rest of the block, too?",
+        "all-to-all": "The rows get a new layout. Do you concatenate parts with different layouts?",
+        "collective-permute": "You send rows on, but only row i is needed.",
+        "reduce-scatter": "The sum is sharded. Do you ask for the row to be sharded over x? "
+        "Expected: all of it on every device.",
+        "rows-joined": "One device returns x[i] and the others return zeros, and out_specs "
+        "concatenates them. Expected: only x[i], on every device.",
+        "mean-for-sum": "The result is too small by the number of devices, as with a mean: all "
+        "devices but one contribute zeros.",
+        "nothing-below-zero": "Negative numbers have become 0, as with a maximum of the row and "
+        "zeros.",
+        "a-row-of-each": "Each device adds a row of its own. A device that does not have row i "
+        "must contribute zeros.",
+        "offset-forgotten": "Row i is right if device 0 has it, and zero otherwise. Do all "
+        "devices number their rows from 0? The rows of device 1 come after those of device 0. "
+        "What must be subtracted from i there?",
+        "row: nothing-but-zeros": "Does any device find row i, and do the others get it?",
+        "a-row-too-many": "If row i is the first of its block, the last row of the block before "
+        "is added to it. Where does a block end?",
+        "first-row-lost": "The first row of each block comes back as zeros. Where does a block "
+        "begin?",
+        "last-row-lost": "The last row of x comes back as zeros.",
+        "row: values": "Which device has row i, given its position and the size of its block? "
+        "Does any other device add something to it?",
+        "goes-round": "The last row has wrapped around to row 0. Expected: zeros there.",
+        "columns-shifted": "The columns are shifted. Expected: the rows.",
+        "wrong-row-zeros": "The last row is set to zero. Expected: zeros in row 0.",
+        "first-row-twice": "Row 0 is still there. Expected: zeros in its place.",
+        "first-row-only": "Row 0 is set to zero, but no row has moved.",
+        "two-rows-further": "All rows have moved by two. Expected: by one.",
+        "next-row": "This is row i + 1.",
+        "row-before": "This is row i - 1.",
+        "row-of-the-block": "This is a row of device 0, at the position of row i in its block. "
+        "Which device has row i?",
+        "other-way": "The rows have moved up. Expected: down, so that row 0 of x becomes row 1.",
+        "from-the-block-after": "Each block begins with the last row of the block after it. "
+        "Expected: of the block before. Are the pairs of your ppermute (to, from)? They must be "
+        "(from, to).",
+        "first-row-sent": "Each block begins with the first row of the block before. Which of its "
+        "rows must cross?",
+        "within-blocks": "Each block is shifted by itself. Its first row must be the last row of "
         "the block before.",
-        "first-of-each-dropped": "Of each block the first row is dropped, and the others stay "
-        "where they are. It is the last row that leaves a block.",
-        "owner-by-devices": "Which device has row i is found by dividing i by the number of "
-        "devices. Divide by the rows of a block.",
-        "by-a-block": "All rows have moved by a whole block: they are to move by one row.",
+        "first-of-each-dropped": "The first row of each block is dropped, and the others stay "
+        "where they are. Which row must leave a block?",
+        "owner-by-devices": "You divide i by the number of devices to find the device with row i. "
+        "Divide by the rows of a block.",
+        "by-a-block": "All rows have moved by a whole block. Expected: by one row.",
     },
 )
 
-CUBES: Final = (((4, 2), (16, 16, 16)), ((2, 4), (24, 16, 8)))
-"""The sizes of a mesh, and the shape of x."""
+VOLUMES: Final = (((4, 2), (16, 16, 16)), ((2, 4), (24, 16, 8)))
+"""The shape of a mesh, and the shape of x."""
 
 
 def _axes_exchanged(x: Any) -> Any:
-    """What comes of moving the axes by hand, y before x: the blocks of one are in the other's."""
-    n, m = next(mesh for mesh, shape in CUBES if shape == x.shape)
+    """Return x as if the axes were moved by explicit all-to-alls in the wrong order, y before x."""
+    n, m = next(mesh for mesh, shape in VOLUMES if shape == x.shape)
     a, b, c = x.shape
     return x.reshape(a, m, n, b // 8, c).swapaxes(1, 2).reshape(a, b, c)
 
 
-def _cut_once_more(x: Any) -> Any:
-    """What comes of cutting dimension 2 up further along x, where it was to become whole."""
-    (n, _) = next(mesh for mesh, shape in CUBES if shape == x.shape)
+def _sharded_further(x: Any) -> Any:
+    """Return x as if an all-to-all sharded dimension 2 further over x, instead of unsharding it."""
+    (n, _) = next(mesh for mesh, shape in VOLUMES if shape == x.shape)
     a, b, c = x.shape
     return x.reshape(a, b, n, n, -1).transpose(0, 3, 2, 1, 4).reshape(a, n * n * b, c // n**2)
 
 
 PATHS: Final = Exercise(
     id="9.7",
-    title="Two hops are shorter",
-    afterwards="When XLA finds no direct way from one layout to another, it copies the whole array "
-    "everywhere. Its warning about an involuntary full rematerialization says so.",
+    title="When two steps are cheaper than one",
+    afterwards="If XLA finds no direct way from one layout to another, it replicates the whole "
+    "array first. This is what its warning about an involuntary full rematerialization means.",
     requirements=(
         Computes(
             "rearranged",
@@ -879,48 +886,49 @@ PATHS: Final = Exercise(
             lambda x: x,
             tuple(
                 (Argument(shape, (("x", n), ("y", m)), ("y", None, "x"), mode="auto"),)
-                for (n, m), shape in CUBES
+                for (n, m), shape in VOLUMES
             ),
             {
                 "axes-exchanged": _axes_exchanged,
                 "transposed-by-hand": lambda x: x.swapaxes(1, 2),
-                "cut-once-more": _cut_once_more,
+                "cut-once-more": _sharded_further,
             },
             under_mesh=True,
         ),
-        PlacedLike("rearranged", ROWS[0], tuple(shape for _, shape in CUBES)),
+        PlacedLike("rearranged", ROWS[0], tuple(shape for _, shape in VOLUMES)),
         CommunicatesAtMost(
             "rearranged",
-            tuple((Budget("all-to-all", bytes=2 * 4 * math.prod(s) // 8),) for _, s in CUBES),
+            tuple((Budget("all-to-all", bytes=2 * 4 * math.prod(s) // 8),) for _, s in VOLUMES),
         ),
     ),
     about=(CommunicatesAtMost,),
     hints=(
-        "An all-to-all moves one axis from one dimension to another. How many have to move here?",
-        "Constrain it to something in between first, and then to P(None, ('x', 'y'), None).",
-        "In between, everything has to be cut into eight, or somebody holds more than a share. "
+        "An all-to-all moves one axis from one dimension to another. How many axes have to move "
+        "here?",
+        "First constrain x to a layout in between, and then to P(None, ('x', 'y'), None).",
+        "In between, the array must have eight blocks, or some device holds more than its share. "
         "Move x or y, and leave the other where it is.",
     ),
     diagnoses={
-        "all-gather": "Somewhere on the way devices collect what others hold. Is there a layout in "
-        "between? (If not, the compiler says so itself, and calls it an involuntary full "
-        "rematerialization.) Is everything cut into eight there, and does each step move an axis "
-        "to one other dimension?",
-        "too-many-bytes": "Two moves are enough, and each moves as much as a device holds. Does a "
-        "step move both axes, or is one axis moved twice?",
-        "collective-permute": "Blocks change places. Do the axes arrive in another order than they "
-        "are wanted in, or is a mesh named that is not the current one?",
+        "all-gather": "Somewhere on the way devices gather the blocks of others. Is there a "
+        "layout in between? (If not, XLA warns about an involuntary full rematerialization.) Does "
+        "the array have eight blocks there, and does each step move an axis to one other "
+        "dimension?",
+        "too-many-bytes": "Two steps are enough, and each moves as much as a device holds. Does a "
+        "step move both axes, or do you move an axis twice?",
+        "collective-permute": "Blocks change places. Do the axes arrive in another order than "
+        "they should, or do you name a mesh that is not the current one?",
         "nothing-moved": "The function asked for no layout, or its request had no effect.",
-        "transformed": "Is anything done to x, other than to lay it out?",
-        "axes-exchanged": "All blocks are there, in other places: where you move axes by hand, the "
-        "order in which you do decides the order in which they lie.",
-        "transposed-by-hand": "x is transposed. It is to stay as it is, and be laid out anew.",
-        "cut-once-more": "Dimension 2 has been cut up further along x, and dimension 1 has become "
-        "longer. Of an all_to_all, split_axis is the dimension that is cut up, and concat_axis the "
-        "one that becomes whole.",
-        "device-order": "In which order do x and y cut dimension 1, and in which order should "
+        "transformed": "Do you do anything to x besides changing its layout?",
+        "axes-exchanged": "All blocks are there, but in other places. If you use explicit "
+        "all-to-alls, the order in which you move the axes decides their order in the result.",
+        "transposed-by-hand": "x is transposed. Expected: the values of x, in another layout.",
+        "cut-once-more": "Dimension 2 is sharded further over x, and dimension 1 has become "
+        "longer. In an all_to_all, split_axis is the dimension that becomes sharded, and "
+        "concat_axis the one that is put together.",
+        "device-order": "In which order do x and y shard dimension 1, and in which order should "
         "they?",
-        "grid": "Cut dimension 1 along both x and y.",
+        "grid": "Dimension 1 must be sharded over both x and y.",
     },
 )
 
@@ -940,7 +948,7 @@ def _same(one: Described, other: Described, shape: tuple[int, ...]) -> bool:
 
 
 def _blocks_of(described: Described, shape: tuple[int, ...]) -> list[tuple[int, list[slice]]]:
-    """For each device of a mesh, in the mesh's order, its id and its block."""
+    """Return the id and the block of each device, in the mesh's order."""
     placed = _sharding(described).devices_indices_map(shape)
     ids = np.array(described[0]).ravel().tolist()
     blocks = {
@@ -952,18 +960,18 @@ def _blocks_of(described: Described, shape: tuple[int, ...]) -> list[tuple[int, 
 
 
 def _agree(one: Described, other: Described, shape: tuple[int, ...]) -> bool:
-    """Whether the first one's devices have the same blocks in the second, whatever others have."""
+    """Check whether the devices of `one` have the same blocks in `other`."""
     there = dict(_blocks_of(other, shape))
     return all(there.get(i) == block for i, block in _blocks_of(one, shape))
 
 
 def _filled(spec: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
-    """A spec with an entry for each dimension."""
+    """Return a spec with an entry for each dimension."""
     return (*spec, *[None] * (len(shape) - len(spec)))
 
 
 def _pairs(generator: np.random.Generator) -> list[tuple[Described, Described, tuple[int, ...]]]:
-    """Pairs of which each can be told from the others only by the blocks, in any order."""
+    """Return pairs of shardings that only a comparison of blocks gets all right."""
     order = generator.permutation(8)
     while (order == np.arange(8)).any() or (order[:4] < 4).all():
         order = generator.permutation(8)
@@ -971,36 +979,36 @@ def _pairs(generator: np.random.Generator) -> list[tuple[Described, Described, t
     grid, turned = np.reshape(order, (4, 2)).tolist(), np.reshape(order, (4, 2)).T.tolist()
     wide = np.reshape(order, (2, 4)).tolist()
     pairs: list[tuple[int, Described, Described]] = [
-        # written alike, in one and in two dimensions
+        # written in the same way, in one and in two dimensions
         (1, (mixed, ("x",), ("x",)), (mixed, ("x",), ("x",))),
         (2, (grid, ("x", "y"), ("y", "x")), (grid, ("x", "y"), ("y", "x"))),
         # the same spec, on devices in another order
         (1, (plain, ("x",), ("x",)), (mixed, ("x",), ("x",))),
         (3, (plain, ("x",), (None, "x")), (mixed, ("x",), (None, "x"))),
-        # but for device 0
+        # the same on device 0, but not on the others
         (2, (plain, ("x",), ("x",)), ([0, *plain[:0:-1]], ("x",), ("x",))),
-        # but for two devices, of which device 0 is one
+        # different only on two devices, one of which is device 0
         (2, (plain, ("x",), ("x",)), ([1, 0, *plain[2:]], ("x",), ("x",))),
         # other names
         (2, (mixed, ("x",), (None, "x")), (mixed, ("i",), (None, "i"))),
         # None left out
         (3, (grid, ("x", "y"), ("x",)), (grid, ("x", "y"), ("x", None, None))),
-        # the mesh turned, and the spec's names with it
+        # the mesh and the spec transposed
         (3, (grid, ("x", "y"), ("x", None, "y")), (turned, ("x", "y"), ("y", None, "x"))),
-        # the mesh turned, and the spec not
+        # only the mesh transposed
         (2, (grid, ("x", "y"), ("x", "y")), (turned, ("x", "y"), ("x", "y"))),
-        # one axis in two parts
+        # one axis, and two axes of the same devices
         (1, (mixed, ("x",), ("x",)), (wide, ("a", "b"), (("a", "b"),))),
         (4, (mixed, ("x",), (None, "x")), (wide, ("a", "b"), (None, ("b", "a")))),
-        # copies on all devices, whatever their order
+        # replicated over all devices, in different orders
         (2, (plain, ("x",), ()), (mixed, ("x",), (None, None))),
-        # the same copies, on fewer devices
+        # replicated over all devices, and over fewer
         (2, (plain[:4], ("x",), ()), (plain, ("x",), ())),
         (3, (plain, ("x",), ()), (plain[:4], ("x",), ())),
-        # another block in the last dimension alone, and in the last but one
+        # different only in the last dimension, and in the last two
         (3, (grid, ("x", "y"), ("x", None, "y")), (grid, ("x", "y"), ("x", None, None))),
         (4, (mixed, ("x",), (None, None, None, "x")), (mixed, ("x",), (None, None, "x", None))),
-        # copies, and none
+        # replicated over an axis, and not
         (2, (grid, ("x", "y"), ("x", None)), (grid, ("x", "y"), ("x", "y"))),
     ]
     return [
@@ -1012,8 +1020,8 @@ def _pairs(generator: np.random.Generator) -> list[tuple[Described, Described, t
 SAME: Final = Exercise(
     id="9.8",
     title="The same layout?",
-    afterwards="JAX's own one.is_equivalent_to(other, ndim) comes near: it ignores the names of "
-    "axes, but asks for the devices in the same order, where yours looks at the blocks.",
+    afterwards="JAX's own one.is_equivalent_to(other, ndim) is similar: it ignores the names of "
+    "axes, but wants the devices in the same order. Yours looks at the blocks.",
     requirements=(
         Returns(
             "same_layout",
@@ -1112,59 +1120,57 @@ SAME: Final = Exercise(
         ),
     ),
     hints=(
-        "A spec says how axes lie along dimensions, and nothing of which devices the mesh has, and "
-        "in what order.",
-        "A sharding can tell for each device which part of an array it holds.",
-        "sharding.devices_indices_map(shape) is a dictionary: from devices to slices. Two of them "
-        "can be compared with ==.",
+        "A spec says which axis shards which dimension. It does not say which devices the mesh "
+        "has, or in what order.",
+        "A sharding knows which part of an array each device holds.",
+        "sharding.devices_indices_map(shape) is a dictionary from devices to slices. You can "
+        "compare two of them with ==.",
     ),
     diagnoses={
-        "specs": "You seem to compare specs. The same spec on another mesh is another layout, and "
-        "different specs may give the same one.",
-        "meshes": "That is what comes of comparing the meshes. The spec says which block each of "
-        "their devices has, and another mesh may put the same blocks on the same devices.",
-        "mesh-shapes": "That is what comes of comparing the meshes' shapes and those of the "
-        "blocks. Which device has which block?",
-        "order-and-shapes": "That is what comes of comparing the devices in the meshes' order, and "
-        "the blocks' shapes. Two meshes in different orders may put the same blocks on the same "
-        "devices.",
-        "first-two-dimensions": "That is what comes of comparing the first two dimensions of the "
-        "blocks. An array may have up to four.",
-        "any-device": "That is what comes of asking whether any device has the same block in both. "
-        "All of them must.",
-        "last-dimension": "That is what comes of comparing the slices of the last dimension alone. "
-        "In the other dimensions the blocks may differ.",
-        "equal": "That is what comes of comparing with ==, shardings or what they are made of: it "
-        "asks for the same mesh, the same names and the same spelling of the spec.",
-        "equivalent": "That is what comes of is_equivalent_to. It does not look at names, but asks "
-        "for the devices in the same order, even where the blocks end up in the same places.",
-        "block-shapes": "That is what comes of comparing which blocks there are, or their shapes. "
-        "They may be on other devices.",
-        "device-sets": "That is what comes of comparing which devices there are. They may hold "
-        "other blocks.",
-        "order-alone": "That is what comes of comparing the blocks in the order of each mesh, and "
-        "not device by device.",
-        "common-devices": "That is what comes of looking only at devices that both of them have. "
-        "A layout on four devices is not one on eight.",
-        "devices-of-one": "That is what comes of looking only at the devices of the first one. The "
-        "other may have more of them, and a layout on four devices is not one on eight.",
-        "devices-of-the-other": "That is what comes of looking only at the devices of the other "
-        "one. The first may have more of them, and a layout on eight devices is not one on four.",
-        "first-dimension": "That is what comes of comparing the slices of dimension 0 alone. In "
-        "the other dimensions the blocks may differ.",
-        "filled-up": "That is what comes of comparing the meshes, the names of their axes and the "
-        "specs, filled up with None. Another mesh and other names may put the same blocks on the "
+        "specs": "It looks as if you compare specs. The same spec on another mesh is another "
+        "layout, and different specs may be the same one.",
+        "meshes": "This is what a comparison of the meshes gives. The spec decides which block "
+        "each device has, and another mesh may put the same blocks on the same devices.",
+        "mesh-shapes": "This is what a comparison of the shapes of meshes and blocks gives. Which "
+        "device has which block?",
+        "order-and-shapes": "This is what a comparison of the meshes' devices, in order, and of "
+        "the blocks' shapes gives. Two meshes in different orders may put the same blocks on the "
         "same devices.",
-        "blocks-of-zeros": "That is what comes of comparing which blocks there are, whoever holds "
-        "them; or which devices there are and how large their blocks are. Which part of the array "
-        "does each device hold?",
-        "one-device": "You seem to look at device 0 only. The others may hold other blocks.",
+        "first-two-dimensions": "This is what a comparison of the first two dimensions of the "
+        "blocks gives. An array may have up to four.",
+        "any-device": "This is true if any device has the same block in both. All devices must.",
+        "last-dimension": "This is what a comparison of the slices of the last dimension gives. "
+        "The blocks may differ in the other dimensions.",
+        "equal": "This is what == gives, on shardings or on their parts. It wants the same mesh, "
+        "the same names and the same spelling of the spec.",
+        "equivalent": "This is what is_equivalent_to gives. It ignores names, but wants the "
+        "devices in the same order, even if the blocks are on the same devices.",
+        "block-shapes": "This is what a comparison of the set of blocks, or of their shapes, "
+        "gives. The blocks may be on other devices.",
+        "device-sets": "This is what a comparison of the sets of devices gives. They may hold "
+        "other blocks.",
+        "order-alone": "This is what a comparison of the blocks in the order of each mesh gives. "
+        "Compare them device by device.",
+        "common-devices": "This looks only at devices that both shardings have. A layout on four "
+        "devices is not one on eight.",
+        "devices-of-one": "This looks only at the devices of the first sharding. The other may "
+        "have more, and a layout on four devices is not one on eight.",
+        "devices-of-the-other": "This looks only at the devices of the other sharding. The first "
+        "may have more, and a layout on eight devices is not one on four.",
+        "first-dimension": "This is what a comparison of the slices of dimension 0 gives. The "
+        "blocks may differ in the other dimensions.",
+        "filled-up": "This is what a comparison of meshes, axis names and specs gives, with the "
+        "specs filled up with None. Another mesh with other names may put the same blocks on the "
+        "same devices.",
+        "blocks-of-zeros": "This is what a comparison of the set of blocks gives, or one of the "
+        "devices and the sizes of their blocks. Which part of the array does each device hold?",
+        "one-device": "It looks as if you compare only device 0. The others may hold other blocks.",
         "the-opposite": "Every answer is the opposite of what it should be.",
-        "always": "It is True every time.",
-        "never": "It is False every time.",
+        "always": "The answer is always True.",
+        "never": "The answer is always False.",
     },
 )
 
 EXERCISES: Final[tuple[Exercise, ...]] = (
-    AUDIT, INITIALISED, NOISE, UNEVEN, NO_OPS, INDEXING, PATHS, SAME,
+    AUDIT, INITIALISED, NOISE, UNEVEN, REQUESTS, INDEXING, PATHS, SAME,
 )  # fmt: skip
