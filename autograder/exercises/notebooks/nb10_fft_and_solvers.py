@@ -416,7 +416,11 @@ SLAB: Final = Exercise(
         Requests(
             "slab_fft",
             tuple(
-                (RequestedCollective("all-to-all", 1, ("x",), COMPLEX_BYTES * int(np.prod(shape)) // n),)
+                (
+                    RequestedCollective(
+                        "all-to-all", 1, ("x",), COMPLEX_BYTES * int(np.prod(shape)) // n
+                    ),
+                )
                 for n, shape in zip(LINES, SLABS, strict=True)
             ),
         ),
@@ -491,7 +495,9 @@ def _each_pencil(*axes: str) -> tuple[tuple[RequestedCollective, ...], ...]:
     """Return, for each mesh, an all-to-all of one block for each of these axes."""
     return tuple(
         tuple(
-            RequestedCollective("all-to-all", axes.count(axis), (axis,), COMPLEX_BYTES * _block(shape))
+            RequestedCollective(
+                "all-to-all", axes.count(axis), (axis,), COMPLEX_BYTES * _block(shape)
+            )
             for axis in dict.fromkeys(axes)
         )
         for shape in VOLUMES
