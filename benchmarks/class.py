@@ -26,7 +26,7 @@ import nbformat
 import psutil
 
 from autograder.exercises import NOTEBOOKS
-from autograder.instructor.authoring import answered, bank
+from autograder.instructor.authoring import bank, fill_in_answers
 
 ROOT: Final = Path(__file__).parent.parent
 
@@ -94,7 +94,7 @@ def _hand_in(place: Path, assignments: Sequence[str], size: int) -> Iterator[Pat
             its = [entry for entry in known if entry.exercise == exercise.id]
             answers[exercise.id] = its[(turn * step + turn) % len(its)].code
         path = ROOT / "course" / assignment / f"{assignment}.ipynb"
-        notebook = answered(nbformat.read(path, 4), answers)
+        notebook = fill_in_answers(nbformat.read(path, 4), answers)
         notebook.cells.append(nbformat.v4.new_code_cell(f"me = {number}"))
         file = place / f"student-{number:03}" / assignment / f"{assignment}.ipynb"
         file.parent.mkdir(parents=True)

@@ -8,7 +8,7 @@ from matplotlib.figure import Figure
 
 from autograder import check, hint, notebook, progress, show, target
 from autograder.errors import UsageError
-from autograder.judge import remember, remembered, verdict_as_text
+from autograder.judge import recall_progress, remember, verdict_as_text
 from autograder.notebook import NotYet, UnknownExercise
 from tests.helpers import mesh, sharding
 
@@ -28,7 +28,7 @@ def test_a_right_answer_is_shown_and_remembered(printed):
         "✓ 1.1 Column strips: right Right: shape (16, 16) in 1 × 8 blocks of (16, 2), "
         "on devices 0 to 7."
     )
-    assert remembered() == {"1.1": "right"}
+    assert recall_progress() == {"1.1": "right"}
     progress()
     words = printed()
     assert "01 Sharding basics ■□□□□□□□ 1 of 8 done ✓ 1.1 Column strips ○ 1.2" in words
@@ -146,7 +146,7 @@ def test_a_wrong_answer_raises_when_nbgrader_runs_the_notebook(execution, monkey
         check("1.1", jax.device_put(X, sharding("x", x=8)))
     with pytest.raises(NotYet, match="not answered yet"):
         check("1.1", ...)
-    assert remembered() == {}
+    assert recall_progress() == {}
 
 
 @pytest.mark.parametrize(
@@ -179,7 +179,7 @@ def test_hints_come_one_at_a_time_and_then_start_again(printed, monkeypatch):
 def test_an_empty_answer_does_not_undo_progress(printed):
     check("1.1", jax.device_put(X, sharding(None, "x", x=8)))
     check("1.1", ...)
-    assert remembered() == {"1.1": "right"}
+    assert recall_progress() == {"1.1": "right"}
     printed()
 
 
@@ -187,10 +187,10 @@ def test_progress_works_if_its_file_cannot_be_read_or_written(tmp_path, monkeypa
     folder = tmp_path / "state"
     folder.mkdir()
     (folder / "progress.json").write_text("{")
-    assert remembered() == {}
+    assert recall_progress() == {}
     monkeypatch.setenv("SHARDLINGS_STATE", "/proc/nowhere")
     remember("1.1", "right")
-    assert remembered() == {"1.1": "right"}
+    assert recall_progress() == {"1.1": "right"}
 
 
 def test_show_draws_several_things_side_by_side(printed):

@@ -18,7 +18,7 @@ from jax import NamedSharding, P, lax
 
 from autograder import communication
 from autograder.exercises import NOTEBOOKS
-from autograder.instructor.authoring.exercise_stubs import cell_of
+from autograder.instructor.authoring.exercise_stubs import find_cell
 from tests.conftest import ROOT
 from tests.exercises.solutions import sitting_for
 
@@ -33,7 +33,7 @@ def notebook():
     names = dict(sitting_for("7.1").names)
     whole = nbformat.read(ROOT / "solutions" / NAME / f"{NAME}.ipynb", 4)
     for exercise in NOTEBOOKS[NAME]:
-        exec(compile(cell_of(whole, exercise.id).source, f"<{exercise.id}>", "exec"), names)
+        exec(compile(find_cell(whole, exercise.id).source, f"<{exercise.id}>", "exec"), names)
     return names
 
 

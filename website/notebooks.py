@@ -13,7 +13,7 @@ import nbformat
 
 from autograder.documents import Document, Paragraph, as_html
 from autograder.exercises import EXERCISES, Exercise
-from autograder.judge import prose
+from autograder.judge import mark_up
 
 ADDRESS: Final[str] = tomllib.loads(
     (Path(__file__).resolve().parent.parent / "pyproject.toml").read_text()
@@ -95,6 +95,6 @@ def render_hints(exercise: Exercise) -> str:
             title += f" for {exercise.id} {exercise.title}"
         page = (
             f'<details class="hint"><summary>{html.escape(title)}</summary>'
-            f"{as_html(Document((Paragraph(prose(hint)),)))}{page}</details>"
+            f"{as_html(Document((Paragraph(mark_up(hint)),)))}{page}</details>"
         )
     return page

@@ -52,7 +52,7 @@ class ProgramPlan(Struct, frozen=True, tag="program"):
         if not callable(answer):
             return not_a_function(answer)
         # Jitting a jitted function again would ignore its out_shardings.
-        traced = answer if hasattr(answer, "lower") else copy_name(traceable(answer), answer)
+        traced = answer if hasattr(answer, "lower") else copy_name(make_traceable(answer), answer)
         return export_answer(
             answer,
             [
@@ -81,7 +81,7 @@ class Export(NamedTuple):
     export: Callable[[], bytes]
 
 
-def traceable(answer: Callable[..., object]) -> Callable[..., object]:
+def make_traceable(answer: Callable[..., object]) -> Callable[..., object]:
     """Wrap a learner's function for tracing: errors raised in it are the learner's.
 
     The wrapper also raises if the function is still a stub, or returns a function.
@@ -308,7 +308,7 @@ def _export_step(
 
 def _flatten_step(plan: DesignPlan, step: Callable[..., object]) -> Callable[..., object]:
     """Wrap a step as a function that takes arrays, and returns the new parameters as arrays."""
-    wrapped, count = traceable(step), len(plan.parameters)
+    wrapped, count = make_traceable(step), len(plan.parameters)
 
     def flat_step(*arrays: Any) -> object:
         *parameters, batch, targets = arrays

@@ -17,7 +17,7 @@ from autograder.exercises.notebooks import (
     nb11_beyond_one_process,
     nb11_capstone,
 )
-from autograder.exercises.other_courses import CourseError, module_elsewhere, notebooks
+from autograder.exercises.other_courses import CourseError, iterate_notebooks, module_elsewhere
 from autograder.judge import Exercise
 
 _OURS: Final[dict[str, tuple[Exercise, ...]]] = {
@@ -33,7 +33,7 @@ _OURS: Final[dict[str, tuple[Exercise, ...]]] = {
     "10_fft_and_solvers": nb10_fft_and_solvers.EXERCISES,
     "11_beyond_one_process": (*nb11_beyond_one_process.EXERCISES, *nb11_capstone.CAPSTONE),
 }
-_OTHERS: Final = dict(notebooks())
+_OTHERS: Final = dict(iterate_notebooks())
 
 NOTEBOOKS: Final = {**_OURS, **_OTHERS}
 """The exercises of each notebook, by the notebook's nbgrader assignment id, in order.

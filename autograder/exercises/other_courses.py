@@ -25,7 +25,7 @@ class CourseError(ValueError):
     """A package's entry point for exercises is not valid; the message says which and why."""
 
 
-def notebooks() -> Iterator[tuple[str, tuple[Exercise, ...]]]:
+def iterate_notebooks() -> Iterator[tuple[str, tuple[Exercise, ...]]]:
     """Yield the id and the exercises of each notebook of other courses.
 
     Raises:

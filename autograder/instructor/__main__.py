@@ -46,7 +46,7 @@ from autograder.instructor.course import (
     GradebookError,
     ReleaseError,
     printable,
-    stoppable,
+    stop_on_signal,
 )
 from autograder.instructor.sandbox import ROOT_WARNING, NoSandboxError, is_root
 
@@ -79,7 +79,7 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = _parse(arguments)
     course, console = Course(chosen.root), Console()
     try:
-        with stoppable():
+        with stop_on_signal():
             return _run(chosen, course, console)
     except EXPECTED_ERRORS as error:
         console.print(str(error), markup=False, highlight=False)

@@ -32,7 +32,7 @@ from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 
 from autograder.exercises import BY_GRADE_ID, NOTEBOOKS
-from autograder.instructor.course import NAMESPACE, reason
+from autograder.instructor.course import NAMESPACE, find_first_exception
 from autograder.instructor.pipeline import (
     Calibration,
     Record,
@@ -204,7 +204,7 @@ class Trial:
         self.folder.mkdir(parents=True)
         result = self.api.generate_assignment(self.assignment, force=True, create=True)
         if not result["success"]:
-            raise TrialError(f"The solution cannot be released: {reason(result)}")
+            raise TrialError(f"The solution cannot be released: {find_first_exception(result)}")
         # kernels of submissions read this cache, so the solution's kernel must not write to it
         self.api.config.Sandbox.filled_by = ["judges"]
         solution = self._grade(SOLUTION, self.real.source_directory)

@@ -28,7 +28,7 @@ from autograder.instructor.classroom import (
     write_csv,
 )
 from autograder.instructor.course import Course, WrittenTableError, printable, suggest_names
-from autograder.judge import headline, sentences
+from autograder.judge import headline, list_sentences
 
 MAX_NAMED_STUDENTS = 10
 
@@ -211,7 +211,7 @@ def _tests(submission: SubmissionState) -> Iterator[dict[str, Any]]:
     """Yield one of Gradescope's tests for each graded cell."""
     for name, mark in submission.row.marks.items():
         verdict, exercise = submission.verdicts.get(name), EXERCISES.get(name)
-        lines = [headline(verdict), *sentences(verdict)] if verdict else []
+        lines = [headline(verdict), *list_sentences(verdict)] if verdict else []
         status = "passed" if mark.score >= mark.points else "failed"
         yield {
             "number": name if exercise else "",

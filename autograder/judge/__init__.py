@@ -12,7 +12,7 @@ from autograder.judge.feedback import (
     HEADLINES,
     Parts,
     headline,
-    sentences,
+    list_sentences,
     show_verdict,
     verdict_as_html,
     verdict_as_text,
@@ -20,9 +20,9 @@ from autograder.judge.feedback import (
     verdict_in_lines,
     verdict_in_parts,
 )
-from autograder.judge.judging import failed, judge, lesson_on, verdict_without_evidence
-from autograder.judge.progress import remember, remembered, show_hint, show_progress
-from autograder.judge.prose import prose
+from autograder.judge.judging import failed_verdict, judge, lesson_on, verdict_without_evidence
+from autograder.judge.progress import recall_progress, remember, show_hint, show_progress
+from autograder.judge.prose import mark_up
 from autograder.judge.report import COLOURS, MARKS
 from autograder.judge.requirements_on_costs import (
     Budget,
@@ -79,15 +79,15 @@ __all__ = [
     "Verdict",
     "WorksAtMost",
     "alternatives_of",
-    "failed",
+    "failed_verdict",
     "headline",
     "judge",
     "lesson_on",
-    "prose",
+    "list_sentences",
+    "mark_up",
+    "recall_progress",
     "remember",
-    "remembered",
     "run_all",
-    "sentences",
     "show_hint",
     "show_progress",
     "show_verdict",

@@ -102,7 +102,7 @@ def compare_outputs(
     return None
 
 
-def are_alike_where_finite(
+def is_alike_where_finite(
     outputs: Sequence[jax.Array], others: Sequence[Any], rounding: float
 ) -> bool:
     """Check whether arrays are not finite in the same places, and close in all others.
@@ -130,7 +130,7 @@ def is_near(actual: Any, wanted: Any) -> bool:
     return bool(off <= ROUNDING * _unit(wanted))  # False for NaN
 
 
-def worst_place(
+def find_worst_element(
     outputs: Sequence[jax.Array], wanted: Sequence[Any], names: Sequence[str] = ()
 ) -> str:
     """Describe the value that is furthest off: `1.5 at [0, 3] on device 2; it should be 0.75`.

@@ -94,7 +94,7 @@ def _exercise_and_state(verdict: Verdict) -> str:
     return f"{verdict.exercise} {verdict.title}: {HEADLINES[verdict.state]}{share}"
 
 
-def sentences(verdict: Verdict) -> list[str]:
+def list_sentences(verdict: Verdict) -> list[str]:
     """Return the lines below the headline, without pictures: the first cause, then the rest."""
     report = report_on(verdict)
     blocks = (*report.first, *report.rest, *report.notes, *report.way_on)
@@ -134,7 +134,7 @@ def verdict_as_text(verdict: Verdict) -> str:
 
 def verdict_in_lines(verdict: Verdict) -> str:
     """Return the verdict in short lines, because `nbgrader validate` cuts long ones."""
-    wrapped = [textwrap.fill(line, 80, subsequent_indent="  ") for line in sentences(verdict)]
+    wrapped = [textwrap.fill(line, 80, subsequent_indent="  ") for line in list_sentences(verdict)]
     return "\n".join([f"{headline(verdict)}.", *wrapped])
 
 

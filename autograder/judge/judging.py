@@ -33,13 +33,15 @@ def judge(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | None =
     faults = [piece for piece in evidence.answers.values() if isinstance(piece, Fault)]
     try:
         return (
-            failed(exercise, faults[0]) if faults else _judge_all(exercise, evidence, seed, fresh)
+            failed_verdict(exercise, faults[0])
+            if faults
+            else _judge_all(exercise, evidence, seed, fresh)
         )
     except Exception as error:
-        return failed(exercise, Fault.of(error))
+        return failed_verdict(exercise, Fault.of(error))
 
 
-def failed(exercise: Exercise, fault: Fault) -> Verdict:
+def failed_verdict(exercise: Exercise, fault: Fault) -> Verdict:
     """Return the verdict for a failure of our own code, which says nothing about the answer."""
     return Verdict(exercise.id, exercise.title, (), fault)
 

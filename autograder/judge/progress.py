@@ -23,7 +23,7 @@ from autograder.documents import (
 from autograder.errors import report_address
 from autograder.judge.exercise import Exercise
 from autograder.judge.feedback import show_document
-from autograder.judge.prose import prose
+from autograder.judge.prose import mark_up
 from autograder.judge.report import COLOURS, MARKS
 
 _in_memory: dict[str, str] = {}
@@ -46,9 +46,9 @@ def path() -> Path:
 
 def remember(exercise_id: str, state: str) -> None:
     """Remember a check's result. What was right once stays right; empty cells are ignored."""
-    if state == "unanswered" or remembered().get(exercise_id) == "right":
+    if state == "unanswered" or recall_progress().get(exercise_id) == "right":
         return
-    states = {**remembered(), exercise_id: state}
+    states = {**recall_progress(), exercise_id: state}
     _in_memory[exercise_id] = state
     try:
         path().parent.mkdir(parents=True, exist_ok=True)
@@ -57,7 +57,7 @@ def remember(exercise_id: str, state: str) -> None:
         pass  # the home folder is read-only; this kernel still remembers
 
 
-def remembered() -> dict[str, str]:
+def recall_progress() -> dict[str, str]:
     """Return the state of each exercise that was checked: `right`, `partly` or `wrong`."""
     try:
         kept = json.loads(path().read_text())
@@ -75,8 +75,8 @@ def show_hint(exercise: Exercise, number: int) -> None:
         more = f"Run {call} again for the next one."
     else:
         more = f"That was the last hint; {call} begins again with the first."
-    hint = Paragraph(prose(exercise.hints[number]))
-    show_document(Document((Heading(title), hint, Paragraph(prose(more))), edge=HINT_COLOUR))
+    hint = Paragraph(mark_up(exercise.hints[number]))
+    show_document(Document((Heading(title), hint, Paragraph(mark_up(more))), edge=HINT_COLOUR))
 
 
 def show_progress(notebooks: Notebooks) -> None:
@@ -85,7 +85,7 @@ def show_progress(notebooks: Notebooks) -> None:
     Args:
         notebooks: the exercises of each notebook, by its name.
     """
-    states = remembered()
+    states = recall_progress()
     rows = tuple(_row(notebook, exercises, states) for notebook, exercises in notebooks.items())
     show_document(Document((Table((), rows), Paragraph(_next(notebooks, states)))))
 

@@ -20,7 +20,7 @@ JAX_SAYS: Final = "JAX says: "
 """Begins JAX's own message, which ends a text and is quoted verbatim."""
 
 
-def prose(text: str) -> tuple[Inline, ...]:
+def mark_up(text: str) -> tuple[Inline, ...]:
     """Return a text as a document's inline content, with its code and JAX's message marked up."""
     ours, says, message = text.partition(JAX_SAYS)
     parts: list[Inline] = []

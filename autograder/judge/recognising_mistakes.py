@@ -19,8 +19,8 @@ from autograder.judge.comparing_values import (
     ROUNDING,
     ArrayFunction,
     Wrong,
-    are_alike_where_finite,
     compare_outputs,
+    is_alike_where_finite,
 )
 from autograder.judge.explaining_values import explain_joined_blocks, explain_reshape
 from autograder.judge.requirements_on_results import alternatives_of
@@ -86,7 +86,7 @@ def recognise_general_mistake(
     if any(sum(array.size for array in draws[0]) > MAX_ELEMENTS for draws, _ in runs):
         return None
     candidates = chain(
-        transformed_results(reference, names), other_inputs(reference, argument_lists[0], names)
+        transform_results(reference, names), other_inputs(reference, argument_lists[0], names)
     )
     explained = (
         explain_joined_blocks(reference, argument_lists, runs)
@@ -129,7 +129,7 @@ TRANSFORMATIONS: Final[dict[str, Callable[[np.ndarray], Any]]] = {
 """Transformations of the right result, by the sentence that explains them."""
 
 
-def transformed_results(reference: ArrayFunction, names: Sequence[str]) -> Iterator[Mistake]:
+def transform_results(reference: ArrayFunction, names: Sequence[str]) -> Iterator[Mistake]:
     """Yield the mistakes of transforming the right result.
 
     Args:
@@ -313,13 +313,13 @@ def _likeness(
         with np.errstate(all="ignore"):
             made = jax.tree.leaves(mistaken(*inputs))
         if not all(map(is_finite, made)):
-            if not are_alike_where_finite(outputs, made, LENIENT):
+            if not is_alike_where_finite(outputs, made, LENIENT):
                 return 0
             continue
         if compare_outputs(outputs, made) is None:
             continue
         right = jax.tree.leaves(reference(*inputs))
-        if compare_outputs(outputs, made, LENIENT) or are_alike_where_finite(made, right, LENIENT):
+        if compare_outputs(outputs, made, LENIENT) or is_alike_where_finite(made, right, LENIENT):
             return 0
         likeness = ROUGH
     return likeness

@@ -24,7 +24,7 @@ from autograder.documents import (
     TableRow,
 )
 from autograder.errors import explain_fault
-from autograder.judge.prose import prose
+from autograder.judge.prose import mark_up
 from autograder.judge.verdict import OF_THE_CHECK, Finding, Verdict
 
 NOT_BY_HAND: Final = ("no-shard-map", "outside-the-body", "makes-no-difference")
@@ -141,7 +141,7 @@ def report_on(verdict: Verdict, unfolded: bool = False) -> VerdictReport:
 
 
 def _paragraphs(texts: Iterable[str]) -> tuple[Block, ...]:
-    return tuple(Paragraph(prose(text)) for text in texts)
+    return tuple(Paragraph(mark_up(text)) for text in texts)
 
 
 def _cause(problems: Sequence[Finding], is_only: bool) -> Content:
@@ -149,15 +149,17 @@ def _cause(problems: Sequence[Finding], is_only: bool) -> Content:
     first = problems[0]
     if not first.cell or not first.came:
         if is_only or not first.answer:
-            return prose(first.difference)
-        return (Code(first.answer), *prose(f": {first.difference}"))
+            return mark_up(first.difference)
+        return (Code(first.answer), *mark_up(f": {first.difference}"))
     cell = Code(f"{first.answer}[{first.cell!r}]")
     if first.diagnosis == "other-form":
         alike = sum(_is_like(p, first) for p in problems)
         if alike > 1:
-            return prose(f"{alike} cells of {first.answer} have the wrong form. {first.difference}")
-        return (cell, *prose(f" has the wrong form. {first.difference}"))
-    return (cell, *prose(f" is not {first.came}. {first.difference}".rstrip()))
+            return mark_up(
+                f"{alike} cells of {first.answer} have the wrong form. {first.difference}"
+            )
+        return (cell, *mark_up(f" has the wrong form. {first.difference}"))
+    return (cell, *mark_up(f" is not {first.came}. {first.difference}".rstrip()))
 
 
 def _is_like(one: Finding, other: Finding) -> bool:
@@ -176,7 +178,7 @@ def _compared(finding: Finding) -> tuple[tuple[str, str], ...]:
 
 
 def _expected_and_got(finding: Finding) -> tuple[Block, ...]:
-    pairs = tuple((label, prose(text)) for label, text in _compared(finding))
+    pairs = tuple((label, mark_up(text)) for label, text in _compared(finding))
     return (Pairs(pairs),) if pairs else ()
 
 
@@ -290,7 +292,7 @@ def _row(
             why = f"as for {same}"
     elif not all(f.met for f in findings):
         why = "not filled in yet"
-    return TableRow((Code(name), *(marks.get(column, "") for column in columns), prose(why)))
+    return TableRow((Code(name), *(marks.get(column, "") for column in columns), mark_up(why)))
 
 
 def _cell_rows(findings: Sequence[Finding], first: Finding | None) -> Iterator[TableRow]:
@@ -305,7 +307,7 @@ def _cell_rows(findings: Sequence[Finding], first: Finding | None) -> Iterator[T
                 why = "see above"
             explained.setdefault(key, f.cell)
         value = Code(f.came) if f.came and state != "unanswered" else ""
-        yield TableRow((Code(f.cell), value, _mark(state), prose(why)))
+        yield TableRow((Code(f.cell), value, _mark(state), mark_up(why)))
 
 
 def _legend(answers: dict[str, list[Finding]]) -> list[str]:

@@ -15,7 +15,12 @@ from autograder.judge.exercise import Exercise, Order, Requirement
 from autograder.judge.requirements_on_values import argument_names_of
 from autograder.judge.running_programs import argument_lists_of, run_all
 from autograder.judge.verdict import Finding
-from autograder.judge.wording import between, explain_unknown_length, with_arguments, with_article
+from autograder.judge.wording import (
+    describe_groups,
+    explain_unknown_length,
+    with_arguments,
+    with_article,
+)
 from autograder.layouts import Layout
 from autograder.programs import Argument, Collective, ProgramRun, Report
 
@@ -390,7 +395,9 @@ def _diagnosis_of(kind: str, axes: tuple[str, ...]) -> str:
 
 def _describe_kind(report: Report, pair: Pair) -> str:
     """Return `all-gather over x`, or `all-gather between groups of two devices`."""
-    groups = dict.fromkeys(between(c) for c in report.collectives if (c.kind, c.axes) == pair)
+    groups = dict.fromkeys(
+        describe_groups(c) for c in report.collectives if (c.kind, c.axes) == pair
+    )
     if not groups:  # a reduce-scatter and an all-gather that count as one
         return _diagnosis_of(*pair)
     return f"{pair[0]} {' and '.join(groups)}"

@@ -17,13 +17,18 @@ from autograder.judge.comparing_values import compare
 from autograder.judge.exercise import Exercise, Order, Requirement
 from autograder.judge.requirements_on_values import Computes, argument_names_of
 from autograder.judge.running_programs import (
-    added_by_compiler,
     argument_lists_of,
+    find_added_collectives,
     run_all,
     run_with_scaled_collective,
 )
 from autograder.judge.verdict import Finding
-from autograder.judge.wording import between, explain_unknown_length, with_arguments, with_article
+from autograder.judge.wording import (
+    describe_groups,
+    explain_unknown_length,
+    with_arguments,
+    with_article,
+)
 from autograder.programs import Argument, Collective, ProgramError, ProgramRun
 
 COUNTED_AS = {"reduce-scatter": "all-reduce"}
@@ -192,7 +197,7 @@ def _judge_requests(
         return first
     for i, ((ran, found), arguments) in enumerate(zip(judged, lists, strict=True)):
         added = _nothing_added(
-            ran, added_by_compiler(exercise, requirement.answer, piece, i, seed), found
+            ran, find_added_collectives(exercise, requirement.answer, piece, i, seed), found
         )
         if not added.met:
             return _add_arguments(i, arguments, added)
@@ -366,13 +371,13 @@ def compare_requests(
             if elsewhere is None and same_kind:
                 return basis.problem(
                     "one-missing",
-                    f"The program requests {with_article(ask.kind)} {between(same_kind[0])}. It "
-                    f"must request {ask}, too, and does not.",
+                    f"The program requests {with_article(ask.kind)} "
+                    f"{describe_groups(same_kind[0])}. It must request {ask}, too, and does not.",
                 )
             if elsewhere is not None:
                 return basis.problem(
                     "other-axes",
-                    f"The {ask.kind} runs {between(elsewhere)}; expected {ask}.",
+                    f"The {ask.kind} runs {describe_groups(elsewhere)}; expected {ask}.",
                 )
             return basis.problem(f"no {ask.kind}", f"The program must request {ask}, and does not.")
         if any(c.times is None for c in alike):
@@ -446,4 +451,5 @@ def _describe_collectives(requested: Sequence[Collective]) -> str:
 
 def describe_collective(collective: Collective) -> str:
     """Return `an all-gather over x of 64 bytes`."""
-    return f"{with_article(collective.kind)} {between(collective)} of {collective.bytes:,} bytes"
+    groups = describe_groups(collective)
+    return f"{with_article(collective.kind)} {groups} of {collective.bytes:,} bytes"

@@ -300,7 +300,7 @@ def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[st
     wrong = [(c, r) for c, r in zip(actual, right, strict=True) if not _is_same(c, r)]
     sentence = f"The result is wrong in {len(wrong)} of {len(cases)} cases"
     counted = describe_wrong_counts(*wrong[0])
-    how = "" if counted else how_results_differ([(c, plain(r)) for c, r in wrong])
+    how = "" if counted else explain_differing_results([(c, plain(r)) for c, r in wrong])
     how = how or ("" if counted else _how_some_differ(cases, actual, right))
     return "other-result", f"{sentence}{f': {how}' * bool(how)}.{counted}"
 
@@ -315,7 +315,7 @@ def _how_some_differ(
             for case, c, r in zip(cases, actual, right, strict=True)
             if case[-1] is flag and not _is_same(c, r)
         ]
-        how = how_results_differ(chosen) if chosen else ""
+        how = explain_differing_results(chosen) if chosen else ""
         if how:
             return f"where the last argument is {flag}, {how}"
     return ""
@@ -408,7 +408,7 @@ MAX_LINE_CHARACTERS: Final = 120
 MAX_QUOTED_LINES: Final = 6
 
 
-def how_results_differ(pairs: Pairs) -> str:
+def explain_differing_results(pairs: Pairs) -> str:
     """Say how results differ from the right ones, if they do so alike in all cases; else empty."""
     explanations = (
         _explain_kinds,

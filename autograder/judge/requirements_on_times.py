@@ -38,7 +38,7 @@ from autograder.judge.requirements_on_layouts import mesh_of, rebuild
 from autograder.judge.requirements_on_values import judge_runs
 from autograder.judge.running_programs import SAMPLES, Run
 from autograder.judge.verdict import Finding, Trade
-from autograder.judge.wording import between, in_mb, in_mib, in_ms
+from autograder.judge.wording import describe_groups, in_mb, in_mib, in_ms
 from autograder.layouts import Layout, Shape
 from autograder.programs import (
     BFLOAT16,
@@ -46,8 +46,8 @@ from autograder.programs import (
     LaidOutProgram,
     Report,
     communication,
+    communication_seconds,
     count_in_bfloat16,
-    seconds,
     wire_bytes,
 )
 
@@ -251,7 +251,7 @@ def time_by_item(report: Report) -> dict[str, int]:
     """Return the microseconds of computing, and of each kind of collective."""
     spent = {COMPUTING: report.computing}
     for c in report.collectives:
-        spent[c.kind] = spent.get(c.kind, 0) + seconds(c, MACHINES[report.machine])
+        spent[c.kind] = spent.get(c.kind, 0) + communication_seconds(c, MACHINES[report.machine])
     return {kind: round(1e6 * took) for kind, took in spent.items()}
 
 
@@ -261,8 +261,8 @@ def _longest_communication(report: Report, names: Sequence[str]) -> str:
     for c in report.collectives:
         known = c.argument is not None and c.argument < len(names)
         what = f" of {names[c.argument]}" if known and c.argument is not None else ""
-        name = f"{c.kind}{what} {between(c)}"
-        spent[name] = spent.get(name, 0) + seconds(c, MACHINES[report.machine])
+        name = f"{c.kind}{what} {describe_groups(c)}"
+        spent[name] = spent.get(name, 0) + communication_seconds(c, MACHINES[report.machine])
     if not spent:
         return ""
     name = max(spent, key=lambda each: spent[each])
@@ -296,7 +296,7 @@ def describe_most_sent(report: Report) -> str:
     """Return `, 3 MB of it by all-gather over x` for the collectives that send most."""
     spent: dict[str, float] = {}
     for c in report.collectives:
-        name = f"{c.kind} {between(c)}"
+        name = f"{c.kind} {describe_groups(c)}"
         spent[name] = spent.get(name, 0) + (c.times or 1) * wire_bytes(c)
     if not spent:
         return ""

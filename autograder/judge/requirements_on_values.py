@@ -22,9 +22,9 @@ from autograder.judge.comparing_values import (
     Wrong,
     compare,
     describe_type,
+    find_worst_element,
     is_close_throughout,
     is_right_to_few_digits,
-    worst_place,
 )
 from autograder.judge.exercise import Exercise, Requirement
 from autograder.judge.explaining_values import (
@@ -239,7 +239,7 @@ def _describe_result(
         names = [f"array {i} of the {count} returned" for i in range(1, count + 1)]
     random = f"random {arguments}" if isinstance(requirement, Computes) else arguments
     for inputs, outputs in zip(draws, ran.outputs, strict=True):
-        place = worst_place(outputs, jax.tree.leaves(requirement.reference(*inputs)), names)
+        place = find_worst_element(outputs, jax.tree.leaves(requirement.reference(*inputs)), names)
         if place:
             return f"{place}, for {random}"
     return ", ".join(map(describe_type, ran.outputs[0]))

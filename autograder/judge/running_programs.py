@@ -86,7 +86,7 @@ def run_with_scaled_collective(
         return None
 
 
-def added_by_compiler(
+def find_added_collectives(
     exercise: Exercise, answer: str, piece: Program, number: int, seed: int
 ) -> tuple[Collective, ...]:
     """Return the collectives that the compiler adds to the requested ones.

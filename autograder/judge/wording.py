@@ -8,7 +8,7 @@ from autograder.programs import Argument, Collective, describe_arguments
 NUMBERS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
 
 
-def between(collective: Collective) -> str:
+def describe_groups(collective: Collective) -> str:
     """Return `over x`, or `between groups of two devices` if the groups are along no mesh axis."""
     if collective.axes:
         return f"over {', '.join(collective.axes)}"

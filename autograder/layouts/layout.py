@@ -403,11 +403,11 @@ def _axes_by_dimension(spec: jax.P, rank: int) -> tuple[tuple[str, ...], ...]:
 
 def _join_names(names: Sequence[str]) -> str:
     """Return the mesh axes of one dimension: `x`, or `(x, y)`."""
-    joined = ", ".join(map(drawable_name, names))
+    joined = ", ".join(map(shorten_name, names))
     return f"({joined})" if len(names) > 1 else joined
 
 
-def drawable_name(name: object) -> str:
+def shorten_name(name: object) -> str:
     """Return a mesh axis's name in printable characters, shortened if it is too long to draw."""
     text = "".join(c if c.isprintable() else "·" for c in str(name))
     return text if len(text) <= MAX_NAME_CHARACTERS else f"{text[: MAX_NAME_CHARACTERS - 1]}…"

@@ -14,8 +14,8 @@ from autograder.layouts.layout import (
     LayoutError,
     counts_in_words,
     devices_in_words,
-    drawable_name,
     refuse_mesh,
+    shorten_name,
     spec_as_code,
     spec_entries,
 )
@@ -219,7 +219,7 @@ def mesh_picture(title: str, mesh: Mesh) -> Picture:
         labels = {place: (device.id,) for place, device in np.ndenumerate(mesh.devices)}
         count = len(labels)
         caption = f"a mesh of {count} device{'s' * (count != 1)}"
-    names = [drawable_name(name) for name in mesh.axis_names]
+    names = [shorten_name(name) for name in mesh.axis_names]
     types = [axis_type.name for axis_type in mesh.axis_types]
     axes = ", ".join(
         f"{name} of size {size} ({axis_type})"
@@ -279,7 +279,7 @@ def device_local_picture(title: str, array: Any) -> Picture | None:
         labels=holders,
         description=f"{title}: {caption}" if title else caption,
         edges=tuple(
-            Edge(axis=drawable_name(name), size=size)
+            Edge(axis=shorten_name(name), size=size)
             for name, size in zip(manual, sizes, strict=True)
         ),
     )

@@ -22,7 +22,15 @@ from autograder.pictures.block_pictures import (
     inset,
     scenes_of,
 )
-from autograder.pictures.svg import INK, Point, svg_element, svg_image, svg_number, svg_points, tint
+from autograder.pictures.svg import (
+    INK,
+    Point,
+    device_colour,
+    svg_element,
+    svg_image,
+    svg_number,
+    svg_points,
+)
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure
@@ -261,7 +269,7 @@ def blocks_for_terminal(pictures: Sequence[Picture]) -> "RenderableType":
         label = f"{block_label(ids)}{'*' * wrong}"
         if place in picture.pale or not ids:
             return Text(label, style="dim")
-        return Text(label, style=f"{'bold ' * wrong}{INK} on {tint(ids[0])}")
+        return Text(label, style=f"{'bold ' * wrong}{INK} on {device_colour(ids[0])}")
 
     def group(picture: Picture) -> Group:
         parts: list[RenderableType] = []
@@ -360,7 +368,7 @@ def values_as_html(arrays: Sequence[DeviceBlocks]) -> str:
     """Return a table of the numbers on each device: a row per array, a column per device."""
     devices = _devices(arrays)
     head = "".join(
-        f'<th style="background-color:{tint(d)};color:{INK};text-align:center">{d}</th>'
+        f'<th style="background-color:{device_colour(d)};color:{INK};text-align:center">{d}</th>'
         for d in devices
     )
     body = "".join(
@@ -395,7 +403,9 @@ def values_for_terminal(arrays: Sequence[DeviceBlocks]) -> "RenderableType":
     table = Table(title="what each device holds", show_lines=True)
     table.add_column("device")
     for device in _devices(arrays):
-        table.add_column(Text(str(device), style=f"{INK} on {tint(device)}"), justify="center")
+        table.add_column(
+            Text(str(device), style=f"{INK} on {device_colour(device)}"), justify="center"
+        )
     for title, blocks in arrays:
         table.add_row(Text(title), *(Text(_numbers(blocks, d)) for d in _devices(arrays)))
     return table

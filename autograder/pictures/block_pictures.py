@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 from itertools import product
 from typing import Final, Literal
 
-from autograder.pictures.svg import Point, tint
+from autograder.pictures.svg import Point, device_colour
 
 SHARED: Final = "#f3f3f3"
 """The fill of a block that several devices hold."""
@@ -215,13 +215,13 @@ class Tile:
         if not self.coloured:
             return
         if len(self.ids) == 1:
-            yield list(self.points), tint(self.ids[0])
+            yield list(self.points), device_colour(self.ids[0])
             return
         yield list(self.points), SHARED
         count = len(self.ids)
         for i, device in enumerate(self.ids):
             corners = ((i, 0.78), (i + 1, 0.78), (i + 1, 1), (i, 1))
-            yield [self._at(a / count, b) for a, b in corners], tint(device)
+            yield [self._at(a / count, b) for a, b in corners], device_colour(device)
 
     def _at(self, across: float, down: float) -> Point:
         """Return a point of the tile, given as fractions of its edges."""

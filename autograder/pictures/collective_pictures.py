@@ -26,7 +26,7 @@ from autograder.pictures.collective_pieces import (
     ring_steps,
     slots_as_text,
 )
-from autograder.pictures.svg import FONT_SIZE, Drawing, Point, text_width, tint
+from autograder.pictures.svg import FONT_SIZE, Drawing, Point, device_colour, text_width
 
 MAX_DRAWN_DEVICES: Final = 8
 """Larger groups are described in words."""
@@ -410,7 +410,7 @@ def _drawing() -> Drawing:
 def _draw_device(
     drawing: Drawing, device: int, left: float, middle: float, font_size: float
 ) -> None:
-    drawing.box(left, middle - 9, 22, 18, tint(device))
+    drawing.box(left, middle - 9, 22, 18, device_colour(device))
     drawing.label(str(device), (left + 11, middle), font_size)
 
 
@@ -428,12 +428,14 @@ def _draw_slot(
         return
     x, y = left + width / 2, top + height / 2
     if len(piece.sources) == 1:
-        drawing.box(left, top, width, height, tint(picture.group[piece.sources[0]]))
+        drawing.box(left, top, width, height, device_colour(picture.group[piece.sources[0]]))
     else:
         drawing.box(left, top, width, height, NEUTRAL)
         strip = width / max(1, len(piece.sources))
         for i, source in enumerate(piece.sources):
-            drawing.box(left + i * strip, top + height - 5, strip, 5, tint(picture.group[source]))
+            drawing.box(
+                left + i * strip, top + height - 5, strip, 5, device_colour(picture.group[source])
+            )
         y -= 2 if piece.sources else 0
     label = piece_label(
         piece, len(picture.group), picture.operation, _label_width(width, font_size)
@@ -485,7 +487,7 @@ def mesh_as_svg(mesh: DrawnMesh, groups: Groups) -> str:
         centre = (x + DEVICE_SIZE / 2, y_device + DEVICE_SIZE / 2)
         drawing.hairline_box(x, y_device, DEVICE_SIZE, DEVICE_SIZE)
         if device in groups[0]:
-            drawing.box(x, y_device, DEVICE_SIZE, DEVICE_SIZE, tint(device))
+            drawing.box(x, y_device, DEVICE_SIZE, DEVICE_SIZE, device_colour(device))
             drawing.label(labels[device], centre, 11)
         else:
             drawing.text(labels[device], centre, 11, centred=True)

@@ -31,7 +31,7 @@ LETTER_WIDTHS: Final = {
 }  # fmt: skip
 
 
-def tint(device: int) -> str:
+def device_colour(device: int) -> str:
     """Return the colour of a device."""
     return TINTS[device % len(TINTS)]
 

@@ -110,7 +110,7 @@ class ResultNotSendableError(Exception):
     """A function's result cannot be sent to the parent; the message says why and what to do."""
 
 
-def work(place: Place, job: Job, to_parent: Connection) -> None:
+def run_worker(place: Place, job: Job, to_parent: Connection) -> None:
     """Start JAX, join the other workers, call the function, and wait to be killed.
 
     A worker never ends by itself, because the others may still need its devices.

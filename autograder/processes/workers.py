@@ -33,7 +33,7 @@ import psutil
 
 from autograder.errors import Fault, ShortError, UsageError
 from autograder.processes.packing import PackedFunction, pack, pack_arguments
-from autograder.processes.worker import LOOPBACK, Job, Message, Place, pickle_result, work
+from autograder.processes.worker import LOOPBACK, Job, Message, Place, pickle_result, run_worker
 
 PROCESS_COUNTS: Final = (1, 2, 4, 8)
 
@@ -172,7 +172,7 @@ def run(
     axes: Sequence[str] = (),
     form: ResultEncoding = PICKLES,
     port: int | None = None,
-    target: Callable[..., None] = work,
+    target: Callable[..., None] = run_worker,
 ) -> list[ProcessOutcome]:
     """Call a function in several processes at once, each with its share of eight devices.
 

@@ -10,7 +10,13 @@ runs them (`running.py`).
 """
 
 from autograder.programs.arguments import Argument, describe_arguments, override_mesh, sharding_of
-from autograder.programs.collective import MACHINES, Collective, Machine, seconds, wire_bytes
+from autograder.programs.collective import (
+    MACHINES,
+    Collective,
+    Machine,
+    communication_seconds,
+    wire_bytes,
+)
 from autograder.programs.compared_reports import ComparedReports
 from autograder.programs.compile_and_report import (
     BFLOAT16,
@@ -46,6 +52,7 @@ __all__ = [
     "ProgramRun",
     "Report",
     "communication",
+    "communication_seconds",
     "compile_and_run",
     "container_name",
     "count_in_bfloat16",
@@ -58,7 +65,6 @@ __all__ = [
     "run",
     "run_laid_out",
     "scale_collectives",
-    "seconds",
     "sharding_of",
     "wire_bytes",
 ]

@@ -210,7 +210,7 @@ def wire_bytes(collective: Collective) -> float:
     return passes * (n - 1) / n * collective.bytes if passes else float(collective.bytes)
 
 
-def seconds(collective: Collective, machine: Machine) -> float:
+def communication_seconds(collective: Collective, machine: Machine) -> float:
     """Return the time of all runs of a collective on a machine whose links are otherwise idle.
 
     Args:

@@ -136,7 +136,7 @@ def _compare_compilers(
                 f"its arguments: communication(f, x, target={target!r})."
             )
         cpu = communication(function, *args, machine=machine, mesh=mesh, scaled=sizes, steps=steps)
-        tpu_args = scaled_up(args, sizes, bfloat16=True) if sizes else args
+        tpu_args = scale_arguments(args, sizes, bfloat16=True) if sizes else args
         tpu = compile_for_tpus(target, function, tpu_args, cpu.mesh, machine, steps)
     except TargetError as error:
         raise CommunicationError(str(error)) from error
@@ -155,7 +155,7 @@ def _compile_scaled(
             "arguments: communication(f, x, scaled={16: 8192})."
         )
     try:
-        larger = scaled_up(args, sizes)
+        larger = scale_arguments(args, sizes)
     except ScalingError as error:
         raise CommunicationError(str(error)) from None
     try:
@@ -257,7 +257,7 @@ class ScalingError(ValueError):
     """Arguments cannot be scaled; the message says why."""
 
 
-def scaled_up(
+def scale_arguments(
     arguments: Sequence[Any], sizes: Mapping[int, int], bfloat16: bool = False
 ) -> list[Any]:
     """Return arguments with other sizes: shapes and shardings without data.

@@ -35,7 +35,7 @@ from autograder.pictures import (
     collective_as_html,
     collective_as_text,
 )
-from autograder.programs.collective import MACHINES, Collective, seconds, wire_bytes
+from autograder.programs.collective import MACHINES, Collective, communication_seconds, wire_bytes
 from autograder.programs.collective_pictures import axes_in_words, pictures_of
 from autograder.programs.numbers_in_words import (
     bytes_in_words,
@@ -141,7 +141,7 @@ class Report:
     @property
     def communicating(self) -> float:
         """The seconds that sending takes on the report's machine."""
-        return sum(seconds(c, MACHINES[self.machine]) for c in self.collectives)
+        return sum(communication_seconds(c, MACHINES[self.machine]) for c in self.collectives)
 
     @property
     def computing(self) -> float:
@@ -161,7 +161,7 @@ class Report:
                 sometimes=c.sometimes,
                 bytes=c.bytes,
                 sent=round(wire_bytes(c)),
-                seconds=seconds(c, machine),
+                seconds=communication_seconds(c, machine),
             )
             found.setdefault(row, []).append(1)
         return [_folded(row, len(same)) for row, same in found.items()]

@@ -11,7 +11,7 @@ import pytest
 
 from autograder import check, communication, exercises, show
 from autograder.errors import Fault, TheirError, UsageError, blame, theirs, versions_in_words
-from autograder.judge import NoScoreError, Verdict, remembered
+from autograder.judge import NoScoreError, Verdict, recall_progress
 from autograder.layouts import Layout
 from autograder.notebook import NotJudged
 from tests.conftest import some_of
@@ -48,7 +48,7 @@ def test_an_error_of_ours_does_not_blame_the_answer(planting, printed, monkeypat
     monkeypatch.setenv("NBGRADER_EXECUTION", "validate")
     with pytest.raises(NotJudged, match="not your answer's fault"):
         check(planting.exercise, **planting.named())
-    assert remembered() == {}
+    assert recall_progress() == {}
 
 
 def test_a_failed_verdict_has_no_score():

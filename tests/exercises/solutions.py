@@ -6,7 +6,7 @@ import nbformat
 
 from autograder.exercises import NOTEBOOKS
 from autograder.instructor.authoring import NotebookSession
-from autograder.instructor.authoring.exercise_stubs import cell_of, solution
+from autograder.instructor.authoring.exercise_stubs import extract_solution, find_cell
 from tests.conftest import ROOT
 
 
@@ -19,7 +19,7 @@ def solution_of(exercise_id):
     """Return the solution in an exercise's cell."""
     name = notebook_of(exercise_id)
     notebook = nbformat.read(ROOT / "solutions" / name / f"{name}.ipynb", 4)
-    return solution(cell_of(notebook, exercise_id).source)
+    return extract_solution(find_cell(notebook, exercise_id).source)
 
 
 def sitting_for(exercise_id):

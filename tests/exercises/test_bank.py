@@ -11,7 +11,7 @@ from autograder.exercises import EXERCISES, NOTEBOOKS, Computes
 from autograder.instructor.authoring import NotebookSession, bank
 from autograder.instructor.sandbox import Case, Sandbox, judge_in_sandbox
 from autograder.instructor.sandbox.judge_process import JUDGE_CPU_SECONDS
-from autograder.judge import headline, sentences, verdict_as_text
+from autograder.judge import headline, list_sentences, verdict_as_text
 from autograder.programs import compile_and_report
 from autograder.programs.compiled import count_flops as work
 from autograder.programs.compiled import read_collectives, read_executable
@@ -128,7 +128,7 @@ LONGEST = 25
 
 def test_every_verdict_names_one_cause_first_and_says_nothing_twice(verdicts):
     for entry, here, _ in verdicts:
-        lines = [headline(here), *sentences(here)]
+        lines = [headline(here), *list_sentences(here)]
         twice = {line for line in lines if lines.count(line) > 1}
         assert not twice, (entry.title, twice)
         assert len(lines) <= LONGEST, entry.title
@@ -143,7 +143,9 @@ def test_every_verdict_names_one_cause_first_and_says_nothing_twice(verdicts):
 
 
 def test_who_has_it_right_is_told_something_worth_knowing(verdicts):
-    told = {here.exercise: sentences(here)[-1] for _, here, _ in verdicts if here.state == "right"}
+    told = {
+        here.exercise: list_sentences(here)[-1] for _, here, _ in verdicts if here.state == "right"
+    }
     assert all(line.startswith("Worth knowing: ") for line in told.values())
     assert len(set(told.values())) == len(told)
 
@@ -153,7 +155,7 @@ INTERNAL = re.compile(r"filled_in|autograder[./]|site-packages|NotCaptured|/work
 
 def test_no_verdict_speaks_of_what_is_inside_of_the_autograder(verdicts):
     for entry, here, _ in verdicts:
-        said = "\n".join(sentences(here))
+        said = "\n".join(list_sentences(here))
         assert not INTERNAL.search(said), (entry.title, INTERNAL.search(said))
 
 

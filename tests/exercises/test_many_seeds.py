@@ -14,7 +14,7 @@ from autograder.errors import TESTED_JAX_VERSIONS
 from autograder.evidence import Program, capture
 from autograder.exercises import EXERCISES, NOTEBOOKS, Computes, Returns
 from autograder.instructor.authoring import bank
-from autograder.instructor.authoring.exercise_stubs import cell_of
+from autograder.instructor.authoring.exercise_stubs import find_cell
 from autograder.judge import judge
 from autograder.judge.comparing_values import compare
 from tests.conftest import ROOT, SHARE, some_of
@@ -72,7 +72,7 @@ def test_functions_return_the_right_results(exercise_id, code):
     exercise, found = EXERCISES[exercise_id], {}
     sitting = sitting_for(exercise_id)
     names = sitting.names.copy()
-    given = cell_of(sitting.notebook, exercise_id).source
+    given = find_cell(sitting.notebook, exercise_id).source
     exec(compile(f"{given}\n{code}", f"<{exercise_id}>", "exec"), names)
     answers = {answer: names[answer] for answer in exercise.answers}
     for seed in SEEDS:

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 from autograder.exercises import EXERCISES, Computes
-from autograder.instructor.authoring.exercise_stubs import cell_of
+from autograder.instructor.authoring.exercise_stubs import find_cell
 from autograder.programs import override_mesh, sharding_of
 from autograder.programs.compiled import count_flops_xla_omits, read_collectives, read_module
 from autograder.programs.exporting import forget_meshes
@@ -35,7 +35,7 @@ def answer_to(exercise_id, name):
     """Return the function that an exercise's solution defines."""
     sitting = sitting_for(exercise_id)
     names = dict(sitting.names)
-    code = f"{cell_of(sitting.notebook, exercise_id).source}\n{solution_of(exercise_id)}"
+    code = f"{find_cell(sitting.notebook, exercise_id).source}\n{solution_of(exercise_id)}"
     exec(compile(code, f"<{exercise_id}>", "exec"), names)
     return names[name]
 

@@ -25,7 +25,7 @@ from traitlets.config import Application
 
 from autograder.devices import environment
 from autograder.exercises import NOTEBOOKS, find
-from autograder.instructor.authoring import answered, bank
+from autograder.instructor.authoring import bank, fill_in_answers
 from autograder.instructor.calibration import calibrate
 from autograder.instructor.course import Course
 from autograder.instructor.pipeline import fingerprint_assignment
@@ -175,7 +175,7 @@ class Classroom:
 
     def hand_in(self, student: str, answers: dict[str, str], *, first: str = "") -> Path:
         """Submit the released notebook with answers, and with code in a cell at the top."""
-        notebook = answered(self.released(), answers)
+        notebook = fill_in_answers(self.released(), answers)
         if first:
             notebook.cells.insert(2, nbformat.v4.new_code_cell(first))
         return self.hand_in_notebook(student, notebook)

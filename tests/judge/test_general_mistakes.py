@@ -8,7 +8,7 @@ from jax import lax
 
 from autograder.exercises import AnyOf, Computes, Exercise, Returns
 from autograder.judge import judge, verdict_as_text
-from autograder.judge.requirements_on_results import how_results_differ
+from autograder.judge.requirements_on_results import explain_differing_results
 from autograder.programs import Argument
 from tests.helpers import capture
 
@@ -218,7 +218,7 @@ def test_a_diagnosis_may_explain_several_mistakes_a_different_one_in_each_case()
     ],
 )
 def test_it_is_said_how_results_of_plain_functions_differ(pairs, says):
-    said = how_results_differ(pairs)
+    said = explain_differing_results(pairs)
     assert says in said
     assert bool(says) == bool(said)
 

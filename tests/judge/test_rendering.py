@@ -7,8 +7,8 @@ import pytest
 from autograder.documents import Document, Paragraph, as_html, plain_text
 from autograder.errors import insert_before_jax_message
 from autograder.judge import Verdict
-from autograder.judge.feedback import sentences, verdict_as_html
-from autograder.judge.prose import prose
+from autograder.judge.feedback import list_sentences, verdict_as_html
+from autograder.judge.prose import mark_up
 from autograder.judge.requirements_on_results import _shorten_call
 from autograder.judge.verdict import Finding
 
@@ -19,7 +19,7 @@ WIDE = "P(None, ('x', 'y'))"
 
 def words(text):
     """A text's HTML, with its characters as they are."""
-    return html.unescape(as_html(Document((Paragraph(prose(text)),))))
+    return html.unescape(as_html(Document((Paragraph(mark_up(text)),))))
 
 
 def verdict(*findings):
@@ -42,7 +42,7 @@ def test_a_line_of_the_learners_is_code_as_a_whole():
 
 @pytest.mark.parametrize("text", [TOLD, LINE, "P() is `it`", "`a``b` P", "", 'Run hint("1.1").'])
 def test_marking_up_code_keeps_the_text(text):
-    assert plain_text(prose(text)) == text
+    assert plain_text(mark_up(text)) == text
 
 
 def test_what_jax_says_is_small_and_comes_last():
@@ -67,7 +67,7 @@ def test_values_stand_on_one_line():
 
 
 def test_what_is_expected_is_not_said_to_be_so_twice():
-    assert "Expected: f is [1]." in sentences(verdict(wrong("f", "Wrong.")))
+    assert "Expected: f is [1]." in list_sentences(verdict(wrong("f", "Wrong.")))
 
 
 @pytest.mark.parametrize(("came", "why"), [("[0]", "as for g"), ("[2]", "All are wrong.")])
@@ -77,7 +77,7 @@ def test_only_what_is_alike_in_all_is_said_to_be_as_for_another(came, why):
         wrong("g", "All are wrong.").but(asked="[1]"),
         wrong("h", "All are wrong.", came).but(asked="[1]"),
     ]
-    rows = [line.split(maxsplit=2) for line in sentences(verdict(*found))]
+    rows = [line.split(maxsplit=2) for line in list_sentences(verdict(*found))]
     assert ["h", "✗", why] in rows
 
 
@@ -88,7 +88,7 @@ def test_only_what_is_shown_of_an_answer_is_pointed_to():
         wrong("g", "It sends too much.", about="collectives"),
         wrong("h", "It sends too much.", about="collectives"),
     ]
-    lines = sentences(verdict(*found))
+    lines = list_sentences(verdict(*found))
     (row,) = (line for line in lines if line.startswith("h "))
     assert row.endswith("It sends too much.")
 
@@ -98,7 +98,7 @@ def test_what_counts_later_agrees_with_its_verb(about, verb):
     later = Finding(
         "f", False, "", "", "not-counted-yet", "This counts once all is so.", about=about
     )
-    said = sentences(verdict(wrong("f", "Wrong.", about="values"), later))
+    said = list_sentences(verdict(wrong("f", "Wrong.", about="values"), later))
     assert f"{about.capitalize()} {verb} once all is so." in said
 
 

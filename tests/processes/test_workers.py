@@ -28,7 +28,7 @@ from autograder.processes import (
     run,
     workers,
 )
-from autograder.processes.worker import Job, Message, Place, work
+from autograder.processes.worker import Job, Message, Place, run_worker
 from autograder.processes.workers import IDLE_SECONDS
 
 
@@ -199,14 +199,14 @@ def not_the_second(place: Place, job: Job, to_parent: object) -> None:
     """Act as workers of which the second hangs."""
     if place.process == 1:
         time.sleep(600)
-    work(place, job, to_parent)  # type: ignore[arg-type]
+    run_worker(place, job, to_parent)  # type: ignore[arg-type]
 
 
 def not_the_second_either(place: Place, job: Job, to_parent: object) -> None:
     """Act as workers of which the second exits at once."""
     if place.process == 1:
         os._exit(7)
-    work(place, job, to_parent)  # type: ignore[arg-type]
+    run_worker(place, job, to_parent)  # type: ignore[arg-type]
 
 
 def test_a_process_that_does_not_start_is_named(monkeypatch):

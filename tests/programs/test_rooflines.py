@@ -10,7 +10,7 @@ from jax import lax
 
 from autograder import communication
 from autograder.errors import UsageError
-from autograder.programs import MACHINES, seconds
+from autograder.programs import MACHINES, communication_seconds
 from tests.helpers import mesh, sharding
 
 LINE = {"x": 8}
@@ -30,7 +30,7 @@ def test_its_points_are_what_sending_and_computing_take(machine):
     report = product((None, "x"), ("x",), machine)
     (point,) = report.roofline().points
     speeds = MACHINES[machine]
-    sending = sum(seconds(c, speeds) for c in report.collectives)
+    sending = sum(communication_seconds(c, speeds) for c in report.collectives)
     computing = report.flops / speeds.flops
     assert point.together == pytest.approx(report.flops / max(sending, computing))
     assert point.apart == pytest.approx(report.flops / (sending + computing))

@@ -5,12 +5,17 @@ verdict on an answer, the entries of a bank, and notebooks filled in with answer
 """
 
 from autograder.instructor.authoring import bank
-from autograder.instructor.authoring.exercise_stubs import StubError, cell_of, solution, write_stubs
+from autograder.instructor.authoring.exercise_stubs import (
+    StubError,
+    extract_solution,
+    find_cell,
+    write_stubs,
+)
 from autograder.instructor.authoring.trying import (
     CellError,
     NotebookSession,
     NothingToTryError,
-    answered,
+    fill_in_answers,
     try_answers,
 )
 
@@ -19,10 +24,10 @@ __all__ = [
     "NotebookSession",
     "NothingToTryError",
     "StubError",
-    "answered",
     "bank",
-    "cell_of",
-    "solution",
+    "extract_solution",
+    "fill_in_answers",
+    "find_cell",
     "try_answers",
     "write_stubs",
 ]

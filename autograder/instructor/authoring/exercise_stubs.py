@@ -34,7 +34,7 @@ def get_grade_id(cell: Any) -> str:
     return name
 
 
-def cell_of(notebook: Any, exercise_id: str) -> Any:
+def find_cell(notebook: Any, exercise_id: str) -> Any:
     """Find the cell that a learner fills in.
 
     Raises:
@@ -47,7 +47,7 @@ def cell_of(notebook: Any, exercise_id: str) -> Any:
     raise NoSolutionError(f"The notebook has no cell {name!r}.")
 
 
-def solution(source: str) -> str:
+def extract_solution(source: str) -> str:
     """Return the code between a cell's solution marks."""
     return source.partition(SOLUTION_BEGIN)[2].partition(SOLUTION_END)[0].rstrip()
 

@@ -19,7 +19,7 @@ from rich.console import Console
 from autograder.devices import emulate_devices
 from autograder.evidence import Evidence, capture
 from autograder.exercises import NOTEBOOKS, find
-from autograder.instructor.authoring.exercise_stubs import cell_of, get_grade_id, remove_solution
+from autograder.instructor.authoring.exercise_stubs import find_cell, get_grade_id, remove_solution
 from autograder.judge import Verdict, judge, verdict_for_terminal
 
 
@@ -90,7 +90,7 @@ class NotebookSession:
             NoSolutionError: the notebook has no cell for the exercise.
         """
         exercise, names = find(exercise_id), dict(self.names)
-        source = f"{cell_of(self.notebook, exercise_id).source}\n{code}"
+        source = f"{find_cell(self.notebook, exercise_id).source}\n{code}"
         check_cell = next(c for c in self.notebook.cells if get_grade_id(c) == exercise.grade_id)
         captured: list[Evidence] = []
 
@@ -107,7 +107,7 @@ class NotebookSession:
         return TriedAnswer(judge(exercise, captured[0], seed), captured[0], raised)
 
 
-def answered(notebook: Any, answers: dict[str, str]) -> Any:
+def fill_in_answers(notebook: Any, answers: dict[str, str]) -> Any:
     """Return a copy of a released notebook with answers below the code that its cells have.
 
     Args:

@@ -23,7 +23,7 @@ from autograder.instructor.classroom.submission_states import (
 )
 from autograder.instructor.course import printable
 from autograder.instructor.pages import clean
-from autograder.judge import Trade, Verdict, headline, sentences, verdict_in_parts
+from autograder.judge import Trade, Verdict, headline, list_sentences, verdict_in_parts
 from autograder.pictures import class_tradeoff_as_html
 
 NO_ANSWER_DIAGNOSES: Final = (
@@ -55,7 +55,7 @@ def list_exercises(submissions: Sequence[SubmissionState]) -> dict[str, Mark]:
     return {name: mark for s in submissions for name, mark in s.row.marks.items()}
 
 
-def diagnoses(name: str, submissions: Sequence[SubmissionState]) -> list[Diagnosis]:
+def count_diagnoses(name: str, submissions: Sequence[SubmissionState]) -> list[Diagnosis]:
     """Count the diagnoses of the answers to an exercise, the most frequent first."""
     counts: Counter[str] = Counter()
     lessons: dict[str, tuple[str, bool]] = {}
@@ -117,7 +117,9 @@ def item_rest_correlation(name: str, submissions: Sequence[SubmissionState]) -> 
     return float(np.corrcoef(item, rest)[0, 1])
 
 
-def too_few_for_some(names: Sequence[str], submissions: Sequence[SubmissionState]) -> str:
+def explain_missing_correlations(
+    names: Sequence[str], submissions: Sequence[SubmissionState]
+) -> str:
     """Explain why some exercises have no correlation; empty if all have enough submissions."""
     if all(_count(name, submissions) >= MIN_FOR_CORRELATION for name in names):
         return ""
@@ -127,7 +129,7 @@ def too_few_for_some(names: Sequence[str], submissions: Sequence[SubmissionState
     )
 
 
-def item_rest_in_words(name: str, submissions: Sequence[SubmissionState]) -> str:
+def describe_item_rest_correlation(name: str, submissions: Sequence[SubmissionState]) -> str:
     """Describe the item-rest correlation in a sentence; empty if there are too few submissions."""
     if _count(name, submissions) < MIN_FOR_CORRELATION:
         return ""
@@ -258,7 +260,7 @@ class Alike:
     same_code: tuple[str, ...]
 
 
-def alike_in_mistakes(submissions: Sequence[SubmissionState]) -> list[Alike]:
+def find_shared_mistakes(submissions: Sequence[SubmissionState]) -> list[Alike]:
     """Find students who made the same rare mistakes; those who share the most come first."""
     max_students = max(2, int(RARE_SHARE * len(submissions)))
     shared: dict[tuple[str, ...], list[str]] = defaultdict(list)
@@ -349,7 +351,7 @@ def choose_answers(
             if verdict is None or not wanted(verdict):
                 continue
             code = submission.code(name)
-            if code and not has_name(code) and not has_name(" ".join(sentences(verdict))):
+            if code and not has_name(code) and not has_name(" ".join(list_sentences(verdict))):
                 yield submission
 
     def with_mistake(diagnosis: str) -> Iterator[SubmissionState]:
@@ -369,7 +371,7 @@ def choose_answers(
     return answers
 
 
-def candidate(name: str, submission: SubmissionState) -> Answer:
+def make_candidate(name: str, submission: SubmissionState) -> Answer:
     """Return an unexplained wrong answer to show to the instructor, as a candidate for the bank."""
     return _make_answer(submission, name, "", with_picture=False)
 
@@ -390,7 +392,7 @@ def _make_answer(
     submission: SubmissionState, name: str, label: str, with_picture: bool = True
 ) -> Answer:
     verdict = submission.verdicts[name]
-    summary = " ".join([f"{headline(verdict)}.", *sentences(verdict)[:1]])
+    summary = " ".join([f"{headline(verdict)}.", *list_sentences(verdict)[:1]])
     picture = ""
     if with_picture:
         parts = verdict_in_parts(verdict, made="Made")

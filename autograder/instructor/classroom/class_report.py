@@ -25,15 +25,15 @@ from autograder.instructor.classroom.class_answers import (
     Answer,
     ClassDesigns,
     Diagnosis,
-    alike_in_mistakes,
-    candidate,
     choose_answers,
     collect_designs,
-    diagnoses,
+    count_diagnoses,
+    describe_item_rest_correlation,
+    explain_missing_correlations,
+    find_shared_mistakes,
     find_unexplained_answers,
-    item_rest_in_words,
     list_exercises,
-    too_few_for_some,
+    make_candidate,
 )
 from autograder.instructor.classroom.grade_tables import number
 from autograder.instructor.classroom.roster import Person
@@ -57,7 +57,7 @@ FILLS: Final = {
 MAX_HISTOGRAM_BARS: Final = 12
 
 
-def histogram(totals: Sequence[float], points: float) -> Markup:
+def draw_histogram(totals: Sequence[float], points: float) -> Markup:
     """Draw how many submissions have which total; empty if none is graded.
 
     Args:
@@ -87,7 +87,7 @@ def histogram(totals: Sequence[float], points: float) -> Markup:
     return _svg(figure, f"Submissions by their total. {described}.")
 
 
-def shares(exercises: Mapping[str, Mapping[str, int]]) -> Markup:
+def draw_shares(exercises: Mapping[str, Mapping[str, int]]) -> Markup:
     """Draw the shares of states among the answers to each exercise; empty if there are none.
 
     Args:
@@ -354,16 +354,16 @@ def _assignment(
     parts = [_exercise(e, submissions, names) for e in exercises]
     totals = [s.row.total for s in submissions]
     points = max((s.row.points for s in submissions), default=0.0)
-    alike = alike_in_mistakes(submissions)
+    alike = find_shared_mistakes(submissions)
     known, here = {p.id: p.name for p in people}, (course.grading / REPORT_FILE).parent
     return AssignmentPart(
         name,
         _who(rows, failures, known),
         _summary(totals, points),
-        histogram(totals, points),
-        shares({printable(part.name): part.counts for part in parts}),
+        draw_histogram(totals, points),
+        draw_shares({printable(part.name): part.counts for part in parts}),
         parts,
-        too_few_for_some([*exercises], submissions),
+        explain_missing_correlations([*exercises], submissions),
         [*heat_map_rows(course, rows, submissions, [*exercises], known, here)],
         [_printable(each) for each in alike[:MAX_ALIKE]],
         max(0, len(alike) - MAX_ALIKE),
@@ -435,7 +435,7 @@ def _exercise(
 ) -> ExercisePart:
     mine = [s for s in submissions if name in s.row.marks]
     states = Counter(s.state(name) for s in mine)
-    found = diagnoses(name, mine)
+    found = count_diagnoses(name, mine)
     without_diagnosis = find_unexplained_answers(name, mine)
     known = EXERCISES.get(name)
     return ExercisePart(
@@ -443,12 +443,12 @@ def _exercise(
         known.title if known else "",
         number(mine[0].row.marks[name].points),
         {state: states[state] for state in STATES if states[state]},
-        item_rest_in_words(name, mine),
+        describe_item_rest_correlation(name, mine),
         found[:MAX_DIAGNOSES],
         max(0, len(found) - MAX_DIAGNOSES),
         collect_designs(name, mine),
         choose_answers(name, mine, found, names),
-        [candidate(name, s) for s in without_diagnosis[:MAX_CANDIDATES]],
+        [make_candidate(name, s) for s in without_diagnosis[:MAX_CANDIDATES]],
         max(0, len(without_diagnosis) - MAX_CANDIDATES),
     )
 

@@ -14,7 +14,7 @@ import nbformat
 from rich.console import Console
 
 from autograder.exercises import NOTEBOOKS
-from autograder.instructor.authoring import answered, bank, cell_of, solution
+from autograder.instructor.authoring import bank, extract_solution, fill_in_answers, find_cell
 from autograder.instructor.classroom.grading import grade_class
 from autograder.instructor.course import Course, printable
 from autograder.instructor.gradebook import ADDRESS_VARIABLE
@@ -110,14 +110,16 @@ def hand_in_notebooks(course: Course, assignments: Sequence[str]) -> None:
         }
         solved = nbformat.read(course.solutions / assignment / f"{assignment}.ipynb", 4)
         students = {
-            "ada-all-right": {e.id: solution(cell_of(solved, e.id).source) for e in exercises},
+            "ada-all-right": {
+                e.id: extract_solution(find_cell(solved, e.id).source) for e in exercises
+            },
             "ben-typical-mistakes": {i: answers[0].code for i, answers in wrong.items()},
             "cleo-other-mistakes": {i: answers[-1].code for i, answers in wrong.items()},
             "dana-untouched": {},
         }
         released = course.released / assignment / f"{assignment}.ipynb"
         for student, answers in students.items():
-            filled = answered(nbformat.read(released, 4), answers)
+            filled = fill_in_answers(nbformat.read(released, 4), answers)
             nbformat.write(filled, _notebook_path(course, student, assignment))
         text = released.read_text()
         _notebook_path(course, "emil-broken", assignment).write_text(text[: len(text) // 2])

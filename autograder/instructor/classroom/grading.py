@@ -51,11 +51,11 @@ from autograder.instructor.classroom.workers import (
 from autograder.instructor.course import (
     Course,
     escape_surrogates,
+    find_first_exception,
     find_notebook_problem,
     find_submission_problem,
     printable,
     read_time_zone,
-    reason,
 )
 from autograder.instructor.nbgrader_plugins import enter, enter_failure, load_times, withdraw_scores
 from autograder.instructor.pages import About, ungraded_page, write_page
@@ -422,7 +422,9 @@ class _Dispatcher:
         done = self.course.api.generate_feedback(assignment, student, force=True)
         if done["success"]:
             return None
-        return Failure(student, assignment, f"no feedback page. {reason(done)}", theirs=False)
+        return Failure(
+            student, assignment, f"no feedback page. {find_first_exception(done)}", theirs=False
+        )
 
     def _enter_failure(self, pair: Pair, outcome: Outcome, basis: Basis | None) -> Failure:
         enter_failure(self.course, *pair, outcome, basis)

@@ -9,7 +9,7 @@ from autograder.instructor.classroom.grading import NOTHING_HANDED_IN, find_brok
 from autograder.instructor.classroom.rebuilding import convert_earlier_records
 from autograder.instructor.classroom.reporting import report
 from autograder.instructor.classroom.roster import EVERYTHING, Choice, enter_people, read_roster
-from autograder.instructor.course import Course, printable, reason
+from autograder.instructor.course import Course, find_first_exception, printable
 from autograder.instructor.nbgrader_plugins import (
     explain_missing_exchange,
     list_unreleased_students,
@@ -97,7 +97,11 @@ def _list_graded(course: Course) -> Iterator[tuple[str, str]]:
 def _make_page(course: Course, student: str, assignment: str) -> str:
     """Make a feedback page, and return the error; empty if there is none."""
     done = course.api.generate_feedback(assignment, student, force=True)
-    return "" if done["success"] else f"{student}, {assignment}: no feedback page. {reason(done)}"
+    return (
+        ""
+        if done["success"]
+        else f"{student}, {assignment}: no feedback page. {find_first_exception(done)}"
+    )
 
 
 def _release_pages(
@@ -116,7 +120,7 @@ def _release_pages(
             warnings.simplefilter("ignore", DeprecationWarning)
             done = course.api.release_feedback(assignment, choice.student or None)
         if not done["success"]:
-            errors.append(f"{assignment} is not in the exchange. {reason(done)}")
+            errors.append(f"{assignment} is not in the exchange. {find_first_exception(done)}")
             continue
         cannot = list_unreleased_students(course, assignment, choice.student or "*")
         count += sum(of == assignment and student not in cannot for student, of in graded)

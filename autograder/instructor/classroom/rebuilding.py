@@ -29,19 +29,19 @@ from autograder.instructor.course import (
 from autograder.instructor.gradebook import (
     ON_A_SERVER,
     back_up,
-    backups,
     find_damage,
+    fingerprint_shown_grades,
     gradebook_file,
+    hide_secrets,
     is_server,
+    list_all_backups,
     read_auto_scores,
     rename_damaged,
     restore_backup,
-    shown,
-    shown_grades,
     temporary_copy,
 )
 from autograder.instructor.nbgrader_plugins import load_times, reenter_record, transaction
-from autograder.instructor.pages import shown_by
+from autograder.instructor.pages import read_shown_grades
 from autograder.instructor.pipeline import (
     Basis,
     GradedNotebook,
@@ -153,7 +153,9 @@ def start_rebuilding(course: Course, console: Console) -> bool:
         return marker.exists()
     url = course.api.coursedir.db_url
     gradebook, sentences = gradebook_file(url), [trouble]
-    newest = next((backup for backup in backups(course.backups) if not find_damage(backup)), None)
+    newest = next(
+        (backup for backup in list_all_backups(course.backups) if not find_damage(backup)), None
+    )
     seconds = newest.stat().st_mtime if newest is not None else 0.0
     write_atomically(marker, str(seconds).encode())
     if gradebook.exists():
@@ -238,7 +240,7 @@ def _read_time(marker: Path) -> datetime | None:
 
 def list_backups(course: Course, console: Console) -> int:
     """Print the backups of the gradebook, the newest first, and return the exit status, 0."""
-    copies = backups(course.backups)
+    copies = list_all_backups(course.backups)
     if not copies:
         console.print("There is no copy of the gradebook yet: none of its grades has changed.")
         return 0
@@ -292,7 +294,7 @@ def restore(course: Course, console: Console, file: Path) -> int:
         regraded = _mark_missing(copy, course)
         restore_backup(path, url)
     console.print(
-        printable(f"The gradebook {shown(url)} is now as it is in {file}."),
+        printable(f"The gradebook {hide_secrets(url)} is now as it is in {file}."),
         markup=False, soft_wrap=not sys.stdout.isatty(),
     )  # fmt: skip
     if replaced is not None:
@@ -312,10 +314,10 @@ def _mark_missing(copy: str, course: Course) -> int:
     submissions, records = course.submissions(), Records(course.records)
     with Gradebook(copy, course.api.coursedir.course_id) as gradebook:
         for assignment in dict.fromkeys(assignment for _, assignment in submissions):
-            grades = shown_grades(gradebook, assignment, "")
+            grades = fingerprint_shown_grades(gradebook, assignment, "")
             for student in (s for s, a in submissions if a == assignment):
                 page = course.feedback / student / assignment / f"{assignment}.html"
-                on_page, in_backup = shown_by(page), grades.get(student)
+                on_page, in_backup = read_shown_grades(page), grades.get(student)
                 if on_page is None or in_backup is None or on_page.scores != in_backup.scores:
                     records.forget(student, assignment)
     return sum(records.is_marked(*pair) for pair in submissions)

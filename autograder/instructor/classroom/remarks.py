@@ -26,13 +26,13 @@ from autograder.instructor.course import (
     TIMES_FILE,
     Course,
     describe_duration,
+    find_first_exception,
     printable,
     read_time_zone,
-    reason,
     suggest_names,
 )
-from autograder.instructor.gradebook import shown_grades
-from autograder.instructor.pages import shown_by
+from autograder.instructor.gradebook import fingerprint_shown_grades
+from autograder.instructor.pages import read_shown_grades
 
 ATTEMPTS_FILE: Final = "attempts.json"
 
@@ -138,10 +138,10 @@ def find_outdated_pages(
     )
     with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
         for assignment in dict.fromkeys(assignment for _, assignment in submissions):
-            grades = shown_grades(gradebook, assignment, zone)
+            grades = fingerprint_shown_grades(gradebook, assignment, zone)
             for student in (s for s, a in submissions if a == assignment):
                 page = course.feedback / student / assignment / f"{assignment}.html"
-                if student in grades and shown_by(page) != grades[student]:
+                if student in grades and read_shown_grades(page) != grades[student]:
                     yield student, assignment
 
 
@@ -171,7 +171,7 @@ def renew_pages(
         if done["success"]:
             renewed.append(f"{student} ({assignment})")
         else:
-            why = f"no new feedback page. {reason(done)}"
+            why = f"no new feedback page. {find_first_exception(done)}"
             failures.append(Failure(student, assignment, why, theirs=False, was_graded=True))
     if renewed:
         more = len(renewed) - MAX_NAMED_PAGES

@@ -21,7 +21,7 @@ from rich.console import Console
 from autograder.exercises import EXERCISES
 from autograder.instructor.classroom.roster import EVERYTHING, Choice
 from autograder.instructor.classroom.submission_states import Failure
-from autograder.instructor.course import Course, find_submission_problem, reason
+from autograder.instructor.course import Course, find_first_exception, find_submission_problem
 from autograder.instructor.nbgrader_plugins import JudgeEvidence, NotGradedError, enter_regraded
 from autograder.instructor.pipeline import (
     REJUDGEABLE,
@@ -318,7 +318,7 @@ def _with_verdicts(record: Record, verdicts: Sequence[Verdict]) -> Record:
 def _make_page(course: Course, student: str, assignment: str) -> str:
     """Make a feedback page, and return the error; empty if there is none."""
     done = course.api.generate_feedback(assignment, student, force=True)
-    return "" if done["success"] else f"no feedback page. {reason(done)}"
+    return "" if done["success"] else f"no feedback page. {find_first_exception(done)}"
 
 
 ONLY_POINTS: Final = frozenset({"points"})

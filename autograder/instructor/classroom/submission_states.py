@@ -51,11 +51,17 @@ def describe_failures(failures: Sequence[Failure]) -> Iterator[tuple[str, str]]:
     for reason, group in by_reason.items():
         if len(group) == 1:
             (only,) = group
-            yield printable(f"{only.student}, {only.assignment}: {' '.join(only.why.split())}"), ""
+            yield (
+                printable(f"{only.student}, {only.assignment}: {' '.join(only.why.split())}"),
+                "",
+            )
         else:
             is_same = all(failure.why == group[0].why for failure in group)
             sentence = " ".join(group[0].why.split()) if is_same else reason
-            yield printable(f"{sentence[:1].upper()}{sentence[1:]}"), printable(_list_names(group))
+            yield (
+                printable(f"{sentence[:1].upper()}{sentence[1:]}"),
+                printable(_list_names(group)),
+            )
 
 
 def _list_names(failures: Sequence[Failure]) -> str:

@@ -28,7 +28,7 @@ from autograder.instructor.pipeline import (
     Record,
     State,
     Submission,
-    failed,
+    failed_outcome,
     grade,
 )
 from autograder.instructor.sandbox import has_bubblewrap
@@ -332,7 +332,7 @@ class _Grading:
             submission, facts = self.handed_in(*pair)
             future = self.pool.executor.submit(grade, submission, facts, has_bubblewrap())
         except Exception as error:
-            return failed(error)
+            return failed_outcome(error)
         self.running[future] = pair
         return None
 
@@ -348,7 +348,7 @@ def _result(future: "Future[Outcome]") -> Outcome | None:
     except CancelledError:  # the scheduler is lost
         return _not_graded(WORKERS_LOST)
     except Exception as error:
-        return None if has_killed_workers(error) else failed(error)
+        return None if has_killed_workers(error) else failed_outcome(error)
 
 
 def _not_graded(why: str) -> Outcome:

@@ -21,7 +21,7 @@ from autograder.instructor.course.course import (
     NAMESPACE,
     Course,
     ReleaseError,
-    reason,
+    find_first_exception,
 )
 from autograder.instructor.course.names import (
     EXCHANGE_FILES,
@@ -47,7 +47,7 @@ from autograder.instructor.course.reading_submissions import (
     find_unsafe_file,
     read_in_sandbox,
 )
-from autograder.instructor.course.stopping import STOPPED, STOPPED_STATUSES, stoppable
+from autograder.instructor.course.stopping import STOPPED, STOPPED_STATUSES, stop_on_signal
 from autograder.instructor.gradebook import BusyError, GradebookError
 
 __all__ = [
@@ -74,6 +74,7 @@ __all__ = [
     "describe_duration",
     "describe_rejected_files",
     "escape_surrogates",
+    "find_first_exception",
     "find_notebook_problem",
     "find_submission_problem",
     "find_unsafe_file",
@@ -85,8 +86,7 @@ __all__ = [
     "read_table",
     "read_time_zone",
     "read_times",
-    "reason",
     "show_control_characters",
-    "stoppable",
+    "stop_on_signal",
     "suggest_names",
 ]

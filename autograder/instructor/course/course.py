@@ -21,10 +21,10 @@ from autograder.instructor.gradebook import (
     back_up,
     find_damage,
     gradebook_file,
+    hide_secrets,
     hold_folder_lock,
     hold_server_lock,
     is_server,
-    shown,
 )
 
 SUBMISSION_PATH: Final = "grading/submitted/<student>/<assignment>/<assignment>.ipynb"
@@ -177,7 +177,7 @@ class Course:
         self.grading.mkdir(exist_ok=True)
         url = url or self.api.coursedir.db_url
         if self.api.coursedir.groupshared:
-            share(self.grading, gradebook_file(url))
+            share_folder(self.grading, gradebook_file(url))
         with hold_folder_lock(self.grading / ".lock"), hold_server_lock(url):
             trouble = self.trouble(url)
             if trouble and not rebuilds:
@@ -190,7 +190,7 @@ class Course:
             finally:
                 LOCKED_ROOTS.remove(self.root)
                 if self.api.coursedir.groupshared:  # SQLite lets only the owner write a new file
-                    share(self.grading, gradebook_file(url))
+                    share_folder(self.grading, gradebook_file(url))
 
     def trouble(self, url: str = "") -> str:
         """Return a sentence about what is wrong with the gradebook; empty if it is sound.
@@ -205,7 +205,7 @@ class Course:
         trouble, is_graded = find_damage(gradebook_file(url)), any(self.records.glob("*/*.json"))
         if not is_graded and not trouble.startswith("is damaged"):
             return ""
-        return f"The gradebook {shown(url)} {trouble}." if trouble else ""
+        return f"The gradebook {hide_secrets(url)} {trouble}." if trouble else ""
 
     def find_misplaced_files(self) -> list[str]:
         """Return sentences about files among the submissions that grading ignores."""
@@ -219,7 +219,7 @@ class Course:
         """
         done = self.api.generate_assignment(assignment, force=True, create=True)
         if not done["success"]:
-            raise ReleaseError(f"{assignment} cannot be released: {reason(done)}")
+            raise ReleaseError(f"{assignment} cannot be released: {find_first_exception(done)}")
 
     def try_release(self, assignment: str) -> str:
         """Release an assignment; return the error message, empty if there was no error."""
@@ -230,7 +230,7 @@ class Course:
         return ""
 
 
-def share(folder: Path, gradebook: Path) -> None:
+def share_folder(folder: Path, gradebook: Path) -> None:
     """Let the whole group write to a class's folder, its gradebook, and all files made from now on.
 
     Only a file's owner can change its permissions. Where another member of the group is the owner,
@@ -243,7 +243,7 @@ def share(folder: Path, gradebook: Path) -> None:
                 path.chmod(path.stat().st_mode & 0o7777 | mode)
 
 
-def reason(done: dict[str, str]) -> str:
+def find_first_exception(done: dict[str, str]) -> str:
     """Return why nbgrader failed: the first exception in its log, as later ones say less."""
     lines = [line.strip() for line in (done["log"] or "").splitlines()]
     errors = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exception"))]

@@ -63,7 +63,7 @@ class _StopHandler:
 
 
 @contextmanager
-def stoppable() -> Iterator[None]:
+def stop_on_signal() -> Iterator[None]:
     """Let Ctrl-C or SIGTERM stop a `with` block and all processes that it has started.
 
     Raises:

@@ -8,10 +8,10 @@ grades, as feedback pages show them.
 from autograder.instructor.gradebook.backups import (
     ON_A_SERVER,
     back_up,
-    backups,
     find_damage,
     gradebook_file,
     has_grades,
+    list_all_backups,
     rename_damaged,
     restore_backup,
     temporary_copy,
@@ -20,13 +20,17 @@ from autograder.instructor.gradebook.database import (
     ADDRESS_VARIABLE,
     BusyError,
     GradebookError,
+    hide_secrets,
     hold_folder_lock,
     hold_server_lock,
     is_server,
     parse_address,
-    shown,
 )
-from autograder.instructor.gradebook.shown_grades import ShownGrades, read_auto_scores, shown_grades
+from autograder.instructor.gradebook.shown_grades import (
+    ShownGrades,
+    fingerprint_shown_grades,
+    read_auto_scores,
+)
 
 __all__ = [
     "ADDRESS_VARIABLE",
@@ -35,18 +39,18 @@ __all__ = [
     "GradebookError",
     "ShownGrades",
     "back_up",
-    "backups",
     "find_damage",
+    "fingerprint_shown_grades",
     "gradebook_file",
     "has_grades",
+    "hide_secrets",
     "hold_folder_lock",
     "hold_server_lock",
     "is_server",
+    "list_all_backups",
     "parse_address",
     "read_auto_scores",
     "rename_damaged",
     "restore_backup",
-    "shown",
-    "shown_grades",
     "temporary_copy",
 ]

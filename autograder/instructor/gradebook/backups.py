@@ -72,7 +72,7 @@ def _back_up_file(gradebook: Path, folder: Path) -> Path:
     part = path.with_suffix(".part")
     _copy_database(gradebook, part)
     trouble = find_damage(part)
-    latest = backups(folder)[:COMPARED_BACKUPS]
+    latest = list_all_backups(folder)[:COMPARED_BACKUPS]
     same = next((backup for backup in latest if _have_same_grades(backup, part)), None)
     if trouble or same:
         part.unlink()
@@ -81,7 +81,7 @@ def _back_up_file(gradebook: Path, folder: Path) -> Path:
     if same is not None:
         return same
     part.replace(path)
-    for old in _expired(backups(folder)):
+    for old in _expired(list_all_backups(folder)):
         old.unlink(missing_ok=True)
     return path
 
@@ -93,7 +93,7 @@ def _copy_database(gradebook: Path, path: Path) -> None:
         kept.backup(copy)
 
 
-def backups(folder: Path) -> list[Path]:
+def list_all_backups(folder: Path) -> list[Path]:
     """Return the backups in a folder, the latest first."""
     found = [path for path in folder.glob("gradebook-*.db") if BACKUP_NAME.fullmatch(path.name)]
     return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name), reverse=True)

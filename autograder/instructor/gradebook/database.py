@@ -80,7 +80,7 @@ def is_server(url: str) -> bool:
     return bool(make_url(url).get_backend_name() == "postgresql")
 
 
-def shown(url: str | URL) -> str:
+def hide_secrets(url: str | URL) -> str:
     """Format an address without its password and options, which may contain secrets."""
     parsed = make_url(url)
     kind = "postgresql" if parsed.get_backend_name() == "postgresql" else parsed.drivername
@@ -113,7 +113,7 @@ def _connect(url: str) -> Any:
         cause = str(getattr(error, "orig", None) or type(error).__name__).strip().splitlines()
         problem = cause[-1].rstrip(".?! ") if cause else "no answer"
         raise GradebookError(
-            f"The gradebook {shown(url)} cannot be reached: {problem}. "
+            f"The gradebook {hide_secrets(url)} cannot be reached: {problem}. "
             f"See that the server runs, and that DB= names it, the database and who you are there."
         ) from None
 
@@ -181,8 +181,8 @@ def hold_server_lock(url: str) -> Iterator[None]:
         ).scalar()
         if not is_locked:
             raise BusyError(
-                f"Somebody else is grading into {shown(url)}, perhaps on another machine. Wait "
-                f"for its end; if it was killed, its lock went with it."
+                f"Somebody else is grading into {hide_secrets(url)}, perhaps on another machine. "
+                f"Wait for its end; if it was killed, its lock went with it."
             )
         try:
             yield

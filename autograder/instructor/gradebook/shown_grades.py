@@ -46,7 +46,7 @@ class ShownGrades(NamedTuple):
     scores: str
 
 
-def shown_grades(
+def fingerprint_shown_grades(
     gradebook: Gradebook, assignment: str, zone: str, student: str = ALL_STUDENTS
 ) -> Mapping[str, ShownGrades]:
     """Compute fingerprints of the grades on each student's page.

@@ -30,7 +30,7 @@ from autograder.instructor.course import (
     GradebookError,
     find_unsafe_file,
     printable,
-    stoppable,
+    stop_on_signal,
 )
 from autograder.instructor.nbgrader_plugins.entering import enter, enter_failure
 from autograder.instructor.nbgrader_plugins.lateness import Times
@@ -104,7 +104,7 @@ def _make_stoppable(start: Any) -> Any:
 
     def start_stoppable(self: Any) -> None:
         try:
-            with stoppable():
+            with stop_on_signal():
                 start(self)
         except SystemExit as end:
             if end.code in STOPPED_STATUSES:

@@ -29,7 +29,7 @@ from autograder.instructor.course import (
     printable,
     read_time_zone,
 )
-from autograder.instructor.gradebook import shown_grades
+from autograder.instructor.gradebook import fingerprint_shown_grades
 from autograder.instructor.nbgrader_plugins.autograde import escape_log
 from autograder.instructor.pages import About, GradebookEntry, feedback_page, write_page
 from autograder.instructor.pipeline import GradedNotebook, Records, is_note
@@ -95,7 +95,7 @@ def _prepare_page(
 ) -> Callable[[datetime], str]:
     """Prepare the page of a graded notebook; the result is called with the current time."""
     # read first, so that a change made meanwhile is noticed the next time
-    shown = shown_grades(gradebook, names["assignment"], str(zone), names["student"])
+    shown = fingerprint_shown_grades(gradebook, names["assignment"], str(zone), names["student"])
     graded = nbformat.read(path, 4)
     book = gradebook.find_submission_notebook(
         names["notebook"], names["assignment"], names["student"]

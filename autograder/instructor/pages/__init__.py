@@ -11,7 +11,7 @@ from autograder.instructor.pages.feedback_page import (
     About,
     feedback_page,
     formgrader_policy,
-    shown_by,
+    read_shown_grades,
     ungraded_page,
     write_page,
 )
@@ -25,7 +25,7 @@ __all__ = [
     "clean",
     "feedback_page",
     "formgrader_policy",
-    "shown_by",
+    "read_shown_grades",
     "ungraded_page",
     "write_page",
 ]

@@ -93,7 +93,7 @@ MAX_CACHED_TEXTS: Final = 300
 """The size of a cache: many texts, such as exercises' prompts, are on each page of a class."""
 
 
-def cached_up_to(longest: int) -> Callable[[Callable[[str], str]], Callable[[str], str]]:
+def cache_up_to(longest: int) -> Callable[[Callable[[str], str]], Callable[[str], str]]:
     """Return a decorator that caches a function's results for texts up to a length."""
 
     def decorate(function: Callable[[str], str]) -> Callable[[str], str]:
@@ -122,28 +122,28 @@ def has_room(context: Mapping[str, Any], more: int) -> bool:
     return fits
 
 
-def tags(text: str) -> int:
+def count_tags(text: str) -> int:
     """Return the number of tags in HTML, with styles and entities counted as tags."""
     styles = text.lower().count("style")
     return text.count("<") + text.count("&") // ENTITIES_PER_TAG + TAGS_PER_STYLE * styles
 
 
 @jinja2.pass_context
-def coloured(context: Mapping[str, Any], source: str, metadata: Any = None) -> str:
+def highlight_code(context: Mapping[str, Any], source: str, metadata: Any = None) -> str:
     """Return a cell's code as HTML, highlighted if it is not very long."""
     if len(source) > LONG_CODE:
         return f'<div class="highlight"><pre>{html.escape(source)}</pre></div>'
     made = _in_colours(source)
-    return made if has_room(context, tags(made)) else f"<pre>{html.escape(source)}</pre>"
+    return made if has_room(context, count_tags(made)) else f"<pre>{html.escape(source)}</pre>"
 
 
-@cached_up_to(2**12)
+@cache_up_to(2**12)
 def _in_colours(source: str) -> str:
     return str(Highlight2HTML(pygments_lexer="ipython3")(source))
 
 
 @jinja2.pass_context
-def printed(context: Mapping[str, Any], text: str) -> str:
+def render_printed_text(context: Mapping[str, Any], text: str) -> str:
     """Return printed text as HTML, in the colours that its escape sequences ask for."""
     made = (
         ansi2html(text) if has_room(context, text.count("\x1b")) else html.escape(strip_ansi(text))
@@ -235,7 +235,7 @@ def clean(element: object) -> str:
     return _cleaned(text)
 
 
-@cached_up_to(2**16)
+@cache_up_to(2**16)
 def _cleaned(text: str) -> str:
     """Clean HTML that is neither too long nor too deeply nested to be parsed."""
     return nh3.clean(
@@ -255,20 +255,20 @@ class AttachmentKeepingRenderer(IPythonRenderer):
         return src
 
 
-@cached_up_to(LONG_MARKDOWN)
+@cache_up_to(LONG_MARKDOWN)
 def _rendered(source: str) -> str:
     renderer = AttachmentKeepingRenderer(escape=False, exclude_anchor_links=True)
     return str(MarkdownWithMath(renderer=renderer).render(source))
 
 
 @jinja2.pass_context
-def markdown(context: Mapping[str, Any], source: str) -> str:
+def render_markdown(context: Mapping[str, Any], source: str) -> str:
     """Return markdown as clean HTML, or verbatim if it is too long or cannot be rendered."""
     try:
         at_most = len(source) // MARKDOWN_CHARACTERS_PER_TAG
         if len(source) <= LONG_MARKDOWN and has_room(context, at_most):
             rendered = _rendered(source)
-            if has_room(context, tags(rendered)):
+            if has_room(context, count_tags(rendered)):
                 pictures = context.get("cell", {}).get("attachments", {})
                 return _with_pictures(clean(rendered), pictures)
     except Exception:  # for example, it refers to an attachment that is missing
@@ -300,7 +300,7 @@ def _with_pictures(cleaned: str, attachments: Mapping[str, Mapping[str, str]]) -
 def clean_within(context: Mapping[str, Any], element: object) -> str:
     """Return clean HTML if the page has room for it, and otherwise its source."""
     text = _text(element)
-    return clean(text) if has_room(context, tags(text)) else f"<pre>{html.escape(text)}</pre>"
+    return clean(text) if has_room(context, count_tags(text)) else f"<pre>{html.escape(text)}</pre>"
 
 
 def _text(element: object) -> str:
@@ -309,8 +309,8 @@ def _text(element: object) -> str:
 
 FILTERS: Final = {
     "clean_html": clean_within,
-    "markdown2html": markdown,
-    "highlight_code": coloured,
-    "ansi2html": printed,
+    "markdown2html": render_markdown,
+    "highlight_code": highlight_code,
+    "ansi2html": render_printed_text,
 }
 """nbconvert's names of the filters."""

@@ -24,8 +24,8 @@ from pygments.formatters import HtmlFormatter
 
 from autograder.instructor.gradebook import ShownGrades
 from autograder.instructor.pages.page_templates import render
-from autograder.instructor.pages.results import GradebookEntry, Raised, is_judged, results
-from autograder.instructor.pages.shown_cells import raised, shown_cell
+from autograder.instructor.pages.results import GradebookEntry, Raised, is_judged, list_results
+from autograder.instructor.pages.shown_cells import find_error_line, render_cell
 from autograder.judge import COLOURS, Verdict
 
 FILES: Final = "sandbox; default-src 'none'; frame-ancestors 'none'"
@@ -101,7 +101,7 @@ def _since(page: str) -> datetime | None:
         return None
 
 
-def shown_by(page: Path) -> ShownGrades | None:
+def read_shown_grades(page: Path) -> ShownGrades | None:
     """Return the digests of the grades that a page shows; None if there is no page or no grade."""
     try:
         with page.open("rb") as file:
@@ -177,18 +177,22 @@ def feedback_page(
         verdicts: the kept verdicts, by the ids of exercises.
     """
     room: dict[str, Any] = {}
-    found = tuple(results(cells, given, comments, verdicts, room))
+    found = tuple(list_results(cells, given, comments, verdicts, room))
     anchors = {result.place: result.anchor for result in found}
     lesson = [
         LessonCell(
             place,
-            shown_cell(cell, room, is_judged=is_judged(cell, verdicts)),
+            render_cell(cell, room, is_judged=is_judged(cell, verdicts)),
             anchors.get(place, ""),
         )
         for place, cell in enumerate(cells)
     ]
     last = max((r.place for r in found if r.place is not None), default=-1)
-    after = [Raised(n, error) for n in range(last + 1, len(cells)) if (error := raised(cells[n]))]
+    after = [
+        Raised(n, error)
+        for n in range(last + 1, len(cells))
+        if (error := find_error_line(cells[n]))
+    ]
     return partial(
         _page,
         about=about,

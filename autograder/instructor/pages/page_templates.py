@@ -25,7 +25,7 @@ def render(template: str, **values: Any) -> Markup:
 @functools.cache
 def _environment() -> jinja2.Environment:
     environment = template_environment(Path(__file__).parent)
-    environment.filters |= {"day": day, "line": printable, "number": number}
+    environment.filters |= {"day": format_day, "line": printable, "number": number}
     return environment
 
 
@@ -34,7 +34,7 @@ def number(value: float) -> str:
     return f"{round(value, 2):g}"
 
 
-def day(time: datetime, zone: tzinfo) -> str:
+def format_day(time: datetime, zone: tzinfo) -> str:
     """Return a time in a time zone, such as `5 March 2026, 14:30 CET`."""
     local = time.astimezone(zone)
     return f"{local.day} {local:%B %Y, %H:%M %Z}"

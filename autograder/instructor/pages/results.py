@@ -10,9 +10,9 @@ from markupsafe import Markup
 
 from autograder.documents import Document, Paragraph, as_html
 from autograder.exercises import BY_GRADE_ID, Exercise
-from autograder.instructor.pages.clean_pages import markdown
+from autograder.instructor.pages.clean_pages import render_markdown
 from autograder.instructor.pages.page_templates import number
-from autograder.instructor.pages.shown_cells import raised, shown_cell
+from autograder.instructor.pages.shown_cells import find_error_line, render_cell
 from autograder.judge import HEADLINES, MARKS, Parts, Verdict, headline, verdict_in_parts
 
 WAITS: Final = "waits"
@@ -106,7 +106,7 @@ class CellResult:
         return SIGNS[self.state]
 
 
-def results(
+def list_results(
     cells: Sequence[Any],
     given: Mapping[str, GradebookEntry],
     comments: Mapping[str, str],
@@ -129,7 +129,7 @@ def results(
     for name, place in [*named.items(), *((name, None) for name in given if name not in named)]:
         if place is not None:
             span = range(above, place if name in BY_GRADE_ID else place + 1)
-            errors = [Raised(n, last) for n in span if (last := raised(cells[n]))]
+            errors = [Raised(n, last) for n in span if (last := find_error_line(cells[n]))]
             above = place + 1
             theirs = [_name(cells[n]) for n in range(span.start, place + 1)]
         else:
@@ -155,7 +155,7 @@ def results(
             Markup(pictures),
             Markup(rest),
             tuple(_about_score(given[name], verdict)),
-            tuple(Markup(markdown({"resources": room}, text)) for text in written),
+            tuple(Markup(render_markdown({"resources": room}, text)) for text in written),
             tuple(errors[:MAX_ERRORS_ABOVE]),
             max(len(errors) - MAX_ERRORS_ABOVE, 0),
             place,
@@ -212,10 +212,10 @@ def _parts(
     if about.get("solution") or about.get("task"):
         waits = given.waits and given.by_hand is None
         first = _sentence("This is graded by hand, and has no score yet.") if waits else ""
-        return Parts(first, "", shown_cell(cell, room))
+        return Parts(first, "", render_cell(cell, room))
     if BY_GRADE_ID.get(_name(cell)) is not None:  # graded by a version that kept no verdicts
-        return Parts(shown_cell(cell, room, outputs_alone=True), "", "")
-    if raised(cell):
+        return Parts(render_cell(cell, room, outputs_alone=True), "", "")
+    if find_error_line(cell):
         return Parts("", "", "")  # the page lists the error
     passed = given.score >= given.points
     return Parts(_sentence("The test passed.") if passed else "", "", "")

@@ -20,10 +20,10 @@ from autograder.exercises import EXERCISES
 from autograder.instructor.course import BASE64, PICTURE_TYPES, show_control_characters
 from autograder.instructor.pages.clean_pages import (
     clean_within,
-    coloured,
     has_room,
-    markdown,
-    printed,
+    highlight_code,
+    render_markdown,
+    render_printed_text,
 )
 from autograder.instructor.pages.page_templates import render
 from autograder.pictures import blocks_as_html
@@ -106,7 +106,7 @@ class CellPart:
 
     Attributes:
         kind: `html` (the source, or a target), `display`, `picture` or `text` (outputs),
-            `printed`, `error`, or `raw` (a raw cell's text).
+            `render_printed_text`, `error`, or `raw` (a raw cell's text).
         content: HTML; of a picture its base64, of an error its last line, of a raw cell its text.
         detail: the picture's type, or the error's traceback.
     """
@@ -116,7 +116,7 @@ class CellPart:
     detail: str = ""
 
 
-def shown_cell(
+def render_cell(
     cell: Any, room: dict[str, Any], is_judged: bool = False, outputs_alone: bool = False
 ) -> Markup:
     """Return a cell as HTML.
@@ -135,12 +135,12 @@ def _parts(
 ) -> Iterator[CellPart]:
     context = {"resources": room, "cell": cell}
     if cell.cell_type == "markdown":
-        yield CellPart("html", _fit_into_page(markdown(context, cell.source)))
+        yield CellPart("html", _fit_into_page(render_markdown(context, cell.source)))
     elif cell.cell_type != "code":
         yield CellPart("raw", cell.source)
     else:
         if cell.source.strip() and not outputs_alone:
-            yield CellPart("html", Markup(coloured(context, cell.source)))
+            yield CellPart("html", Markup(highlight_code(context, cell.source)))
         for output in cell.outputs:
             if output.output_type == "stream":
                 yield CellPart("printed", _text(output.get("text", ""), context))
@@ -158,7 +158,7 @@ def _fit_into_page(cleaned: str) -> Markup:
     return Markup(IMG_WITHOUT_SOURCE.sub(r"<em>\1</em>", HEADING.sub(lowered, cleaned)))
 
 
-def raised(cell: Any) -> str:
+def find_error_line(cell: Any) -> str:
     """Return the last line of the error that a cell ended with; empty if it ended well."""
     errors = [o for o in cell.get("outputs", []) if o.output_type == "error"]
     return _last_line(errors[0])[:MAX_ERROR_CHARACTERS] if errors else ""
@@ -187,14 +187,14 @@ def _output(output: Any, context: Mapping[str, Any]) -> Iterator[CellPart]:
     elif kind in ("text/html", "image/svg+xml"):
         yield CellPart("display", Markup(clean_within(context, text)))
     elif kind == "text/markdown":
-        yield CellPart("display", Markup(markdown({**context, "cell": {}}, text)))
+        yield CellPart("display", Markup(render_markdown({**context, "cell": {}}, text)))
     else:
         yield CellPart("text", _text(text, context))
 
 
 def _text(text: str, context: Mapping[str, Any]) -> Markup:
     """Return printed text as HTML, in the colours that it asked for, without own paths."""
-    return Markup(printed(context, without_paths(str(text))))
+    return Markup(render_printed_text(context, without_paths(str(text))))
 
 
 def _targets(source: str, room: dict[str, Any]) -> Iterator[CellPart]:

@@ -11,7 +11,7 @@ from autograder.instructor.pipeline.basis import (
     current_basis,
     fingerprint_assignment,
     fingerprint_submission,
-    versions,
+    read_versions,
 )
 from autograder.instructor.pipeline.facts import (
     Calibration,
@@ -28,7 +28,7 @@ from autograder.instructor.pipeline.grading import (
     OtherPackageError,
     Outcome,
     Submission,
-    failed,
+    failed_outcome,
     grade,
     is_note,
     read_submission,
@@ -61,7 +61,7 @@ __all__ = [
     "collect_facts",
     "current_basis",
     "encoded_verdicts",
-    "failed",
+    "failed_outcome",
     "find_compiled",
     "fingerprint_assignment",
     "fingerprint_submission",
@@ -70,9 +70,9 @@ __all__ = [
     "keep_compiled",
     "read_calibration",
     "read_submission",
+    "read_versions",
     "solution_seconds",
     "summarise_notebook",
     "time_limit",
-    "versions",
     "write_atomically",
 ]

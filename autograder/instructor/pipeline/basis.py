@@ -263,7 +263,7 @@ def _digest(data: Any) -> str:
 
 
 @functools.cache  # the running code does not change
-def versions() -> tuple[str, ...]:
+def read_versions() -> tuple[str, ...]:
     """Return the package's fingerprint, and the versions of JAX and Python."""
     folder = _package_folder()
     python = ".".join(platform.python_version_tuple()[:2])

@@ -38,7 +38,7 @@ from nbgrader.preprocessors import AssignLatePenalties, SaveAutoGrades
 from nbgrader.utils import find_all_files
 from traitlets.config import Config
 
-from autograder.instructor.pipeline.basis import versions
+from autograder.instructor.pipeline.basis import read_versions
 from autograder.instructor.sandbox import prune_cache
 
 TIME_FACTOR: Final = 20
@@ -258,7 +258,7 @@ def collect_facts(coursedir: Any, config: Config, assignment: str) -> Facts:
         list(autograde.sanitize_preprocessors),
         [each for each in autograde.autograde_preprocessors if not _writes_gradebook(each)],
         {name: time_limit(config, assignment, name) for name in notebooks},
-        versions(),
+        read_versions(),
     )
 
 

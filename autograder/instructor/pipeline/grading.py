@@ -40,7 +40,7 @@ from autograder.instructor.course import (
     is_accepted_file,
     read_in_sandbox,
 )
-from autograder.instructor.pipeline.basis import versions
+from autograder.instructor.pipeline.basis import read_versions
 from autograder.instructor.pipeline.facts import Facts
 from autograder.instructor.pipeline.record import GradedNotebook, Record, State, encoded_verdicts
 from autograder.instructor.sandbox import NO_SANDBOX_ERROR, NoSandboxError, has_bubblewrap
@@ -150,7 +150,7 @@ def grade(
     """
     is_final = False
     try:
-        if facts.versions != versions():
+        if facts.versions != read_versions():
             raise OtherPackageError(
                 "This worker has another version of the package or of JAX. Install the one that "
                 "grades there, too."
@@ -162,10 +162,10 @@ def grade(
     except UnreadableError as error:
         return Outcome(Record(State.BROKEN, str(error)))
     except Exception as error:
-        return failed(error, is_final and not isinstance(error, NoSandboxError))
+        return failed_outcome(error, is_final and not isinstance(error, NoSandboxError))
 
 
-def failed(error: BaseException, is_final: bool = False) -> Outcome:
+def failed_outcome(error: BaseException, is_final: bool = False) -> Outcome:
     """Return the outcome of a submission for which grading failed, through no fault of its own."""
     message = f"{type(error).__name__}: {error}".strip().splitlines()[0]
     details = "".join(traceback.format_exception(error))

@@ -18,7 +18,7 @@ import msgspec
 from autograder import devices, evidence
 from autograder.errors import Fault
 from autograder.exercises import Exercise, find
-from autograder.judge import Verdict, failed, judge, verdict_without_evidence
+from autograder.judge import Verdict, failed_verdict, judge, verdict_without_evidence
 
 JUDGE_CPU_SECONDS: Final = 120
 """Processor time for judging one submission's evidence."""
@@ -104,7 +104,7 @@ def _judge_case(case: Case) -> bytes:
     try:
         return _encode_reply(_judge_evidence(exercise, case))
     except Exception as error:
-        return _encode_reply(failed(exercise, Fault.of(error)))
+        return _encode_reply(failed_verdict(exercise, Fault.of(error)))
 
 
 def _encode_reply(verdict: Verdict) -> bytes:

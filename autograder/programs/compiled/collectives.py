@@ -17,7 +17,12 @@ import jax
 
 from autograder.collective_kinds import KINDS, CollectiveKind
 from autograder.programs.collective import Collective, Frame, name_axes
-from autograder.programs.compiled.hlo import CompiledProgram, Computation, Instruction, root
+from autograder.programs.compiled.hlo import (
+    CompiledProgram,
+    Computation,
+    Instruction,
+    root_instruction,
+)
 from autograder.programs.compiled.reduce_scatters import MOVES, Scope, keeps_own_slice
 from autograder.programs.compiled.run_counts import count_runs
 
@@ -176,14 +181,14 @@ def find_starts(program: CompiledProgram, computation: Computation) -> dict[int,
                 earlier = handed_on.get((source.operands[0], source.index))
                 if earlier is not None and _is_same_collective(earlier, step):
                     starts[step.number] = starts[earlier.number]
-                    for place, number in enumerate(root(steps).operands):
+                    for place, number in enumerate(root_instruction(steps).operands):
                         if number == operand.number:
                             handed_on[fusion.number, place] = step
     return starts
 
 
 def _starts_here(steps: Computation, collective: Instruction) -> bool:
-    last = root(steps)
+    last = root_instruction(steps)
     return last.custom_call_target == ASYNC_START and collective.number in last.operands
 
 

@@ -17,7 +17,13 @@ import re
 from collections.abc import Hashable
 from typing import Final
 
-from autograder.programs.compiled.hlo import CompiledProgram, Computation, Instruction, Shape, root
+from autograder.programs.compiled.hlo import (
+    CompiledProgram,
+    Computation,
+    Instruction,
+    Shape,
+    root_instruction,
+)
 from autograder.programs.compiled.run_counts import count_runs, trip_count
 
 ARITHMETIC: Final = frozenset(
@@ -147,7 +153,7 @@ class _Counting:
                     self._count(computation, each, times)
             if each.opcode == "tuple":
                 self._elements[values[each.number]] = operands
-        self._results[number, arguments] = values[root(computation).number]
+        self._results[number, arguments] = values[root_instruction(computation).number]
         return self._results[number, arguments]
 
     def _number_value(
@@ -202,4 +208,4 @@ class _Counting:
         for each in computation.values():
             operands = tuple(descriptions[operand] for operand in each.operands)
             descriptions[each.number] = (*self._key(each), operands)
-        return descriptions[root(computation).number]
+        return descriptions[root_instruction(computation).number]

@@ -16,7 +16,12 @@ import numpy as np
 import numpy.typing as npt
 
 from autograder.programs.collective import Groups
-from autograder.programs.compiled.hlo import CompiledProgram, Computation, Instruction, root
+from autograder.programs.compiled.hlo import (
+    CompiledProgram,
+    Computation,
+    Instruction,
+    root_instruction,
+)
 
 MOVES: Final = (
     "bitcast", "copy", "copy-start", "copy-done", "reshape", "get-tuple-element", "convert",
@@ -199,7 +204,7 @@ def _evaluate(
         return np.asarray(INTEGER_ARITHMETIC[opcode](*known))
     if opcode == "fusion":
         fusion = scope.inside(instruction)
-        return _evaluate(fusion, root(fusion.computation).number, partitions, steps)
+        return _evaluate(fusion, root_instruction(fusion.computation).number, partitions, steps)
     return None
 
 

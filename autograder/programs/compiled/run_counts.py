@@ -7,7 +7,12 @@ is worked out from the loop itself (`counting_loops`).
 from collections.abc import Iterator
 from typing import Final, NamedTuple
 
-from autograder.programs.compiled.hlo import CompiledProgram, Computation, Instruction, root
+from autograder.programs.compiled.hlo import (
+    CompiledProgram,
+    Computation,
+    Instruction,
+    root_instruction,
+)
 from autograder.programs.compiled.reading_modules import UnreadableProgramError
 from autograder.programs.counting_loops import LoopValue, find_counter
 
@@ -89,7 +94,11 @@ def trip_count(program: CompiledProgram, around: Computation, loop: Instruction)
     if loop.known_trip_count is not None:
         return loop.known_trip_count
     body, condition = program.called(loop), program.called(loop, 1)
-    test, updated, initial = root(condition), root(body), around[loop.operands[0]]
+    test, updated, initial = (
+        root_instruction(condition),
+        root_instruction(body),
+        around[loop.operands[0]],
+    )
     if test.opcode != "compare" or test.comparison != "LT":
         return None
     if not updated.opcode == initial.opcode == "tuple":

@@ -13,10 +13,10 @@ import pytest
 
 from autograder.exercises import find
 from autograder.instructor.classroom.class_answers import (
-    alike_in_mistakes,
+    describe_item_rest_correlation,
+    find_shared_mistakes,
     format_code,
     item_rest_correlation,
-    item_rest_in_words,
 )
 from autograder.instructor.classroom.class_report import REPORT_FILE, write_report
 from autograder.instructor.classroom.roster import Person
@@ -256,7 +256,7 @@ def test_an_exercise_is_held_against_the_rest_and_not_against_itself(course, ite
     submissions = read_kept_answers(course, rows)
     correlation = item_rest_correlation("1.1", submissions)
     assert correlation == (None if found is None else pytest.approx(found))
-    said = item_rest_in_words("1.1", submissions)
+    said = describe_item_rest_correlation("1.1", submissions)
     if len(item) < 10:
         assert not said
     elif found is None:
@@ -272,7 +272,7 @@ def test_who_made_the_same_rare_mistake_is_named_and_the_cause_is_not(course):
         grade(course, "ada", odd, {"1.1": "columns  = 7", "1.2": "blocks = 1"}),
         grade(course, "bob", odd, {"1.1": "columns = 7", "1.2": "blocks = 2"}),
     ]
-    (alike,) = alike_in_mistakes(read_kept_answers(course, rows))
+    (alike,) = find_shared_mistakes(read_kept_answers(course, rows))
     assert (alike.students, alike.exercises, alike.same_code) == (
         ("ada", "bob"), ("1.1", "1.2"), ("1.1",),
     )  # fmt: skip
@@ -283,7 +283,7 @@ def test_who_made_the_same_rare_mistake_is_named_and_the_cause_is_not(course):
 
 def test_in_a_small_class_two_alike_in_one_exercise_are_no_wonder(course):
     rows = [grade(course, name, [wrong("1.1"), right("1.2")]) for name in ("ada", "bob", "cyd")]
-    assert alike_in_mistakes(read_kept_answers(course, rows)) == []
+    assert find_shared_mistakes(read_kept_answers(course, rows)) == []
     assert "There are no such answers." in Parsed(page(course, rows)).said
 
 

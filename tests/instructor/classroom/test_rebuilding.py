@@ -115,7 +115,7 @@ def test_what_was_graded_and_given_by_hand_is_there_again(graded, make, spoil):
 
 def test_without_a_sound_copy_it_is_said_that_what_was_given_by_hand_is_lost(graded, make):
     (graded / "grading" / "gradebook.db").unlink()
-    for copy in gradebook.backups(graded / "grading" / "backups"):
+    for copy in gradebook.list_all_backups(graded / "grading" / "backups"):
         copy.write_bytes(b"damaged")
     status, said = make("grade")
     assert status == 0

@@ -14,7 +14,7 @@ from nbgrader.api import Gradebook
 
 from autograder.devices import environment
 from autograder.instructor.__main__ import main
-from autograder.instructor.course import Course, stoppable
+from autograder.instructor.course import Course, stop_on_signal
 from autograder.instructor.nbgrader_plugins import entering
 from tests.conftest import ROOT
 from tests.instructor.classroom.plain_course import FIRST, hand_in, plain_course
@@ -143,7 +143,7 @@ def test_what_ran_before_goes_on():
     """As the server does from which `multiprocessing` forks, where others still need it."""
     endless = (sys.executable, "-c", ENDLESS)
 
-    @stoppable()
+    @stop_on_signal()
     def start_and_stop():
         started.append(subprocess.Popen(endless))
         raise KeyboardInterrupt
@@ -223,7 +223,7 @@ child.wait()
 
 
 def test_what_those_start_that_ran_before_goes_on(tmp_path):
-    @stoppable()
+    @stop_on_signal()
     def stop_once_it_has_started():
         (tmp_path / "now").touch()
         wait_for((tmp_path / "started").exists)

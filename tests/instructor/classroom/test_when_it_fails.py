@@ -194,7 +194,7 @@ def test_a_restore_that_is_stopped_leaves_no_grade_on_what_it_does_not_rest_on(
 ):
     change(graded, "ann", "double = 3")
     assert make(graded, "grade")[0] == 0
-    [copy] = gradebook.backups(graded / "grading" / "backups")
+    [copy] = gradebook.list_all_backups(graded / "grading" / "backups")
 
     def stopped_after(path, url):
         gradebook.restore_backup(path, url)
@@ -339,7 +339,7 @@ def test_what_is_graded_and_has_lost_its_files_is_named(graded, make):
 def test_a_restore_has_nothing_run_again_for_other_times_alone(graded, make):
     change(graded, "bob", "double = 3")
     make(graded, "grade")
-    [copy] = gradebook.backups(graded / "grading" / "backups")
+    [copy] = gradebook.list_all_backups(graded / "grading" / "backups")
     times = graded / "grading" / "handed_in.csv"
     times.write_text("student,assignment,time\nann,tiny,2026-10-12 22:30 UTC\n")
     make(graded, "report")

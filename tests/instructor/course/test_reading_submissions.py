@@ -26,7 +26,7 @@ from autograder.instructor.course.notebook_rewriting import (
     NotebookRefusedError,
     rewrite_notebook,
 )
-from autograder.instructor.pages.clean_pages import markdown
+from autograder.instructor.pages.clean_pages import render_markdown
 from tests.conftest import ROOT
 from tests.helpers import pretend_bubblewrap
 
@@ -248,7 +248,7 @@ def test_a_picture_in_the_text_becomes_an_attachment(written):
     assert forms == {"image/png": PNG}
     assert result["said"] == []
     nbformat.validate(result["notebook"])
-    assert f'src="data:image/png;base64,{PNG}"' in markdown({"cell": shown}, shown["source"])
+    assert f'src="data:image/png;base64,{PNG}"' in render_markdown({"cell": shown}, shown["source"])
 
 
 @pytest.mark.parametrize(
@@ -271,7 +271,7 @@ def test_a_sentence_replaces_a_picture_that_is_not_shown(written, left):
     result = rewrite_notebook(notebook(prose(written, attachments=pasted)))["notebook"]["cells"][0]
     assert result["source"] == left
     assert set(result.get("attachments", {})) <= {"y.png"}
-    assert "left out here" in markdown({"cell": result}, result["source"])
+    assert "left out here" in render_markdown({"cell": result}, result["source"])
 
 
 def test_a_picture_that_a_reference_shows_often_counts_as_often():

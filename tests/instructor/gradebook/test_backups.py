@@ -16,8 +16,8 @@ from autograder.instructor.course import Course
 from autograder.instructor.gradebook import (
     GradebookError,
     back_up,
-    backups,
     find_damage,
+    list_all_backups,
     restore_backup,
 )
 from tests.conftest import ROOT
@@ -85,7 +85,7 @@ def test_a_backup_is_made_if_no_backup_has_the_grades(room):
     with course.alone():
         set_score(url, 2)
         set_score(url, 3)
-    (copy,) = backups(course.backups)
+    (copy,) = list_all_backups(course.backups)
     assert score_in(f"sqlite:///{copy}") == 1
     assert re.fullmatch(r"gradebook-20\d\d-\d\d-\d\dT\d{6}\.db", copy.name)
 
@@ -111,7 +111,7 @@ def test_restore_lists_backups_and_restores_one(room, type_in):
     status, said = type_in("restore", named)
     assert status == 0
     assert score_in(url) == 1
-    (other,) = set(backups(course.backups)) - {room.root / named}
+    (other,) = set(list_all_backups(course.backups)) - {room.root / named}
     assert other.name in said
     assert score_in(f"sqlite:///{other}") == 4
 
@@ -124,7 +124,7 @@ def test_a_backup_is_made_before_points_change(room):
         book.db.commit()
         book.find_grade("one", "nb", "first", STUDENT).manual_score = 9
         book.db.commit()
-    (copy,) = backups(course.backups)
+    (copy,) = list_all_backups(course.backups)
     with Gradebook(f"sqlite:///{copy}") as book:
         assert book.find_grade("one", "nb", "first", STUDENT).max_score == 4
 
@@ -138,12 +138,15 @@ def test_commands_that_change_no_grade_make_no_backup(room, type_in):
         book.db.commit()
     with course.alone():
         set_score(url, 4)
-    copies = backups(course.backups)
+    copies = list_all_backups(course.backups)
     for _ in range(3):
         status, said = type_in("restore", str(copies[-1]))
         assert status == 0
-    assert len(backups(course.backups)) == len(copies) + 1, "of before the first restore"
-    assert str(backups(course.backups)[-1].relative_to(room.root)) in said.split("before is in")[1]
+    assert len(list_all_backups(course.backups)) == len(copies) + 1, "of before the first restore"
+    assert (
+        str(list_all_backups(course.backups)[-1].relative_to(room.root))
+        in said.split("before is in")[1]
+    )
 
 
 DAMAGES = {
@@ -159,7 +162,7 @@ def test_a_damaged_backup_is_marked_and_not_restored(room, type_in, trouble):
     url = course.api.coursedir.db_url
     with course.alone():
         set_score(url, 4)
-    (copy,) = backups(course.backups)
+    (copy,) = list_all_backups(course.backups)
     copy.unlink()
     damage = DAMAGES[trouble]
     if damage is None:
@@ -180,7 +183,7 @@ def test_a_damaged_gradebook_is_not_backed_up_and_is_kept_by_restore(room, type_
     url, path = course.api.coursedir.db_url, course.grading / "gradebook.db"
     with course.alone():
         set_score(url, 4)
-    (copy,) = backups(course.backups)
+    (copy,) = list_all_backups(course.backups)
     whole = path.read_bytes()
     path.write_bytes(whole[: len(whole) // 2])
     assert find_damage(path)
@@ -190,7 +193,7 @@ def test_a_damaged_gradebook_is_not_backed_up_and_is_kept_by_restore(room, type_
         status, said = type_in(command)
         assert status == 1
         assert "make grade makes it again." in " ".join(said.split())
-    assert backups(course.backups) == [copy]
+    assert list_all_backups(course.backups) == [copy]
     status, said = type_in("restore", copy.name)
     assert status == 0
     assert score_in(url) == 1
@@ -222,7 +225,7 @@ def test_thirty_backups_are_kept_and_one_for_each_earlier_day(room, tmp_path):
     for score in range(3):
         set_score(url, score)
         assert back_up(url, folder)
-    names = [path.name for path in backups(folder)]
+    names = [path.name for path in list_all_backups(folder)]
     assert len(names) == 30
     assert len([name for name in names[:10] if name.startswith("gradebook-2026-01-2")]) == 7
     days = [name[:20] for name in names[10:]]

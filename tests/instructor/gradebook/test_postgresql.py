@@ -16,10 +16,10 @@ from autograder.instructor.gradebook import (
     ADDRESS_VARIABLE,
     BusyError,
     GradebookError,
-    backups,
+    hide_secrets,
     hold_server_lock,
+    list_all_backups,
     parse_address,
-    shown,
 )
 from tests.instructor.classroom.plain_course import FIRST, add_an_essay, hand_in, plain_course
 from tests.instructor.gradebook.server import PASSWORD, QUOTED, programs, server
@@ -133,7 +133,7 @@ def test_manual_grades_that_are_given_during_grading_are_kept(room, tmp_path):
 
 def test_a_gradebook_on_a_server_is_not_backed_up(room, capsys, tmp_path):
     course = Course(room.root)
-    assert backups(course.backups) == []
+    assert list_all_backups(course.backups) == []
     (tmp_path / "gradebook.db").touch()
     assert main(["--root", str(room.root), "restore", str(tmp_path / "gradebook.db")]) == 1
     assert "pg_dump and pg_restore" in " ".join(capsys.readouterr().out.split())
@@ -159,7 +159,10 @@ def test_addresses(monkeypatch):
     taken = parse_address("postgres://me:se%40cret@db.example:5433/grades?sslmode=require")
     assert taken == "postgresql+psycopg://me@db.example:5433/grades?sslmode=require"
     assert os.environ["PGPASSWORD"] == "se@cret"
-    assert shown("postgresql://me:secret@db/grades?password=secret") == "postgresql://me@db/grades"
+    assert (
+        hide_secrets("postgresql://me:secret@db/grades?password=secret")
+        == "postgresql://me@db/grades"
+    )
     taken = parse_address("postgresql://me:other@db/grades?password=s%40crets&sslmode=require")
     assert taken == "postgresql+psycopg://me@db/grades?sslmode=require"
     assert os.environ["PGPASSWORD"] == "s@crets"

@@ -12,7 +12,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell
 from nbgrader.api import Gradebook
 
-from autograder.instructor.authoring import answered
+from autograder.instructor.authoring import fill_in_answers
 from autograder.instructor.course import Course
 from autograder.instructor.pipeline import Records
 from tests.instructor.room import ASSIGNMENT, LAST, RIGHT, SHORT, Classroom, edit
@@ -139,7 +139,7 @@ def graded(tmp_path_factory):
         reads = "print(open('data/a.csv').read())" if spoil is pages_beside else ""
         spoil(room.hand_in(spoil.__name__, RIGHT, first=reads))
     room.hand_in("text_as_lists", RIGHT, first=LISTS)
-    loud = answered(room.released(), RIGHT)
+    loud = fill_in_answers(room.released(), RIGHT)
     loud.cells[2:2] = [new_code_cell(LOUD) for _ in range(12)]
     room.hand_in_notebook("loud", loud)
     room.hand_in("zz_next", RIGHT)

@@ -7,12 +7,12 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
 from autograder.documents import as_html
-from autograder.instructor.authoring import NotebookSession, answered, bank
+from autograder.instructor.authoring import NotebookSession, bank, fill_in_answers
 from autograder.instructor.pages.clean_pages import (
     LONG_HTML,
     LONG_MARKDOWN,
     clean,
-    markdown,
+    render_markdown,
 )
 from autograder.judge import verdict_as_html
 from tests.conftest import ROOT
@@ -121,18 +121,18 @@ def test_a_verdict_keeps_its_words_and_its_pictures():
 
 
 def test_markdown_keeps_its_form_and_its_formulas():
-    shown = markdown({}, "# A *mesh* is a `grid`\n\n- of $a < b$\n\n| x |\n|---|\n| 1 |\n")
+    shown = render_markdown({}, "# A *mesh* is a `grid`\n\n- of $a < b$\n\n| x |\n|---|\n| 1 |\n")
     for kept in ("<h1", "<em>mesh</em>", "<code>grid</code>", "<li>", "$a &lt; b$", "<td>1</td>"):
         assert kept in shown
-    assert "<script" not in markdown({}, "<script>PWNED</script>")
+    assert "<script" not in render_markdown({}, "<script>PWNED</script>")
 
 
 def test_a_pasted_picture_is_shown_and_one_that_is_missing_loses_nothing():
     pasted = {"cell": {"attachments": {"a.png": {"image/png": "AAAA"}}}}
-    assert 'src="data:image/png;base64,AAAA"' in markdown(pasted, "![a](attachment:a.png)")
+    assert 'src="data:image/png;base64,AAAA"' in render_markdown(pasted, "![a](attachment:a.png)")
     missing = "see ![b](attachment:b.png)"
-    assert markdown(pasted, missing) == f"<pre>{missing}</pre>"
-    assert markdown({}, missing) == f"<pre>{missing}</pre>"
+    assert render_markdown(pasted, missing) == f"<pre>{missing}</pre>"
+    assert render_markdown({}, missing) == f"<pre>{missing}</pre>"
 
 
 def test_a_large_picture_is_shown_with_the_words_around_it():
@@ -142,7 +142,7 @@ def test_a_large_picture_is_shown_with_the_words_around_it():
         "![a][r]\n\n[r]: attachment:my%20picture.png",
         '<img src="attachment:my picture.png" alt="a">',
     ):
-        shown = markdown(pasted, f"Look: {how}\n\n*well*")
+        shown = render_markdown(pasted, f"Look: {how}\n\n*well*")
         assert f'src="data:image/png;base64,{"A" * 2**20}"' in shown
         assert "Look: " in shown
         assert "<em>well</em>" in shown
@@ -157,12 +157,12 @@ def test_no_way_to_refer_to_a_picture_makes_a_page_of_gigabytes():
         "<img src='attachment:a'>",
     ):
         source = (how + " ") * ((LONG_MARKDOWN - 30) // (len(how) + 1)) + "\n\n[r]: attachment:a"
-        assert markdown(pasted, source).count("A" * 2**20) == 8
+        assert render_markdown(pasted, source).count("A" * 2**20) == 8
 
 
 def test_a_picture_that_is_none_is_not_shown():
     for forms in ({"text/html": "AAAA"}, {"image/png": '"><script>PWNED</script>'}):
-        shown = markdown({"cell": {"attachments": {"a": forms}}}, "![x](attachment:a)")
+        shown = render_markdown({"cell": {"attachments": {"a": forms}}}, "![x](attachment:a)")
         assert shown == '<p><img alt="x"></p>\n' or "<script" not in shown.replace("&lt;", "")
         assert "PWNED" not in shown
 
@@ -183,7 +183,7 @@ def test_what_is_nested_very_deep_is_not_parsed():
 
 def test_what_is_very_long_is_not_parsed():
     long = "\\begin{a}" * LONG_MARKDOWN
-    assert markdown({}, long) == f"<pre>{long}</pre>"
+    assert render_markdown({}, long) == f"<pre>{long}</pre>"
     shown = clean("<b>" * LONG_HTML)
     assert shown == "<em>786,432 characters of HTML are too many to be shown.</em>"
 
@@ -219,7 +219,7 @@ display({"image/png": "AAAA"}, raw=True, metadata=size)
 
 def test_a_feedback_page_has_no_script_of_the_students(tmp_path):
     room = Classroom.at(tmp_path)
-    notebook = answered(room.released(), {"1.1": RIGHT["1.1"]})
+    notebook = fill_in_answers(room.released(), {"1.1": RIGHT["1.1"]})
     notebook.cells[2:2] = [
         new_markdown_cell("some *words*\n\n<script>PWNED</script>"),
         new_code_cell(SHOWS),

@@ -14,7 +14,7 @@ from matplotlib.image import imread
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
 
 from autograder.exercises import find
-from autograder.instructor.authoring import NotebookSession, answered, bank
+from autograder.instructor.authoring import NotebookSession, bank, fill_in_answers
 from autograder.instructor.pages import (
     About,
     GradebookEntry,
@@ -80,7 +80,7 @@ def verdicts():
 @pytest.fixture(scope="module")
 def cells():
     """A graded notebook, with cells of an instructor's own, and one that raised."""
-    notebook = answered(Classroom(ROOT).released(), {"1.2": "rows = mesh_that_is_not"})
+    notebook = fill_in_answers(Classroom(ROOT).released(), {"1.2": "rows = mesh_that_is_not"})
     names = [cell.metadata.get("nbgrader", {}).get("grade_id") for cell in notebook.cells]
     notebook.cells[names.index("ex-1-3")].outputs = [RAISED]
     return [

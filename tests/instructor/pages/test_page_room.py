@@ -17,8 +17,8 @@ from autograder.instructor.pages.clean_pages import (
     LONG_HTML,
     LONG_MARKDOWN,
     MAX_TAGS,
-    coloured,
-    printed,
+    highlight_code,
+    render_printed_text,
 )
 from autograder.instructor.sandbox.kernel_messages import MIN_OUTPUT_CHARACTERS
 from tests.conftest import ROOT
@@ -140,12 +140,12 @@ def test_no_page_takes_much_to_make(tmp_path, name):
 
 def test_what_a_page_has_no_room_for_is_there_as_text():
     context: dict[str, dict[str, int]] = {"resources": {}}
-    assert "<span" in coloured(context, "x = 1")
-    assert "<span" in printed(context, "\x1b[31mred\x1b[0m")
-    assert coloured({"resources": {}}, "x<" * LONG_CODE).startswith(
+    assert "<span" in highlight_code(context, "x = 1")
+    assert "<span" in render_printed_text(context, "\x1b[31mred\x1b[0m")
+    assert highlight_code({"resources": {}}, "x<" * LONG_CODE).startswith(
         '<div class="highlight"><pre>x&lt;'
     )
-    assert printed(context, "\x1b[31m<" * MAX_TAGS) == "&lt;" * MAX_TAGS
+    assert render_printed_text(context, "\x1b[31m<" * MAX_TAGS) == "&lt;" * MAX_TAGS
     context["resources"]["shardlings_tags"] = MAX_TAGS
-    assert coloured(context, "x < 1") == "<pre>x &lt; 1</pre>"
-    assert printed(context, "\x1b[31mred\x1b[0m") == "red"
+    assert highlight_code(context, "x < 1") == "<pre>x &lt; 1</pre>"
+    assert render_printed_text(context, "\x1b[31mred\x1b[0m") == "red"

@@ -8,7 +8,7 @@ import pytest
 from nbformat.v4 import new_code_cell
 from traitlets.config import Config
 
-from autograder.instructor.authoring import answered
+from autograder.instructor.authoring import fill_in_answers
 from autograder.instructor.calibration import calibrate
 from autograder.instructor.course import Course
 from autograder.instructor.pipeline import find_compiled, keep_compiled
@@ -65,7 +65,7 @@ def room(tmp_path_factory):
     cell.source = cell.source.replace("### END SOLUTION", f"{SECRET}### END SOLUTION")
     nbformat.write(notebook, path)
     room.nbgrader("generate_assignment", ASSIGNMENT, "--create", "--force")
-    handed_in = answered(room.released(), {"1.1": RIGHT["1.1"]})
+    handed_in = fill_in_answers(room.released(), {"1.1": RIGHT["1.1"]})
     handed_in.cells.insert(2, new_code_cell(COUNTS_EVENTS))
     handed_in.cells += [new_code_cell(COMPILES), new_code_cell(TAMPERS)]
     room.hand_in_notebook("mallory", handed_in)
@@ -181,7 +181,7 @@ def owner_is_another_user(root, _):
 def test_a_cache_that_somebody_else_could_have_written_is_not_used(tmp_path, monkeypatch, spoil):
     known = type("Known", (), {"fingerprint": "state"})
     module = sys.modules[keep_compiled.__module__]
-    monkeypatch.setattr(module, "remembered", lambda file: known)
+    monkeypatch.setattr(module, "read_calibration", lambda file: known)
     keep_compiled(filled(tmp_path), tmp_path, ASSIGNMENT, "state")
     config = Config({"CourseDirectory": {"root": str(tmp_path)}})
     (folder,) = (tmp_path / "grading" / "cache" / ASSIGNMENT).iterdir()

@@ -10,7 +10,7 @@ import psutil
 import pytest
 from nbformat.v4 import new_code_cell
 
-from autograder.instructor.authoring import answered
+from autograder.instructor.authoring import fill_in_answers
 from autograder.instructor.sandbox import SERVERS, has_call_filter
 from tests.instructor.room import ASSIGNMENT, LAST, RIGHT, SHORT, Classroom
 
@@ -138,7 +138,7 @@ def room(tmp_path_factory):
         room.hand_in(name, {"1.1": RIGHT["1.1"]}, first=BEGIN + textwrap.dedent(code))
     for name, (code, _) in ENDED.items():
         room.hand_in(name, {"1.1": RIGHT["1.1"]}, first=BEGIN + textwrap.dedent(code))
-    many = answered(room.released(), {"1.1": RIGHT["1.1"]})
+    many = fill_in_answers(room.released(), {"1.1": RIGHT["1.1"]})
     many.cells[2:2] = [new_code_cell(SHORT_CELLS) for _ in range(40)]
     room.hand_in_notebook("many_short_cells", many)
     beside = room.hand_in("brings_files", RIGHT, first="import helpers\nprint(helpers.HELP)").parent
