@@ -123,6 +123,64 @@ def test_no_two_classes_have_the_same_name():
     assert [name for name, times in Counter(classes).items() if times > 1] == []
 
 
+VERBS = re.findall(
+    r"\w+",
+    """
+    add announce assign back bind block build calibrate call capture check choose clean close
+    collect compare compile compute configure connect convert copy count decode demonstrate
+    describe diagnose display draw emulate encode enter escape explain export extract fill find
+    fingerprint forget format get give grade group hand has hide highlight hint hold index
+    insert install is iterate judge keep keeps list load lower make mark measure move name
+    number observe open override pack parse pickle prepare print prune quote read rebuild recall
+    recognise reenter refuse regrade remember remove rename render renew replace report restore
+    rewrite run sample scale serialise serve settle share shorten show sort split stage start
+    stop suggest summarise tabulate transform try walk watch widen withdraw write
+    """,
+)
+"""The verbs with which functions begin, and `is`, `has` and `keeps` of those that return a bool."""
+
+NOUNS = re.findall(
+    r"\w+",
+    """
+    assembled_arrays assigned_names auto_axes badge before_and_after bytes_with_unit
+    calibration_file cell_lines coarser_types collective_kind communication
+    communication_seconds comparison_pictures container_name current_basis device_colour
+    device_local_picture encoded_verdicts environment failed_outcome failed_verdict
+    feedback_page first_line formgrader_policy frame_owner free_port gradebook_file headline
+    heat_map_rows inline_parts inset instruction_flops item_rest_correlation joint_layout
+    known_plans last_cell_line last_line live_operations main mesh_picture mime_bundle
+    missing_answer missing_notebook modification_times module_elsewhere nested_unknown_fields
+    not_a_function not_an_array other_meshes path permutation_groups piece_label plain
+    plain_text pool_size printable progress ring_steps solution_seconds spec_entries svg_element
+    svg_image svg_number svg_points table_files target template_environment temporary_copy
+    text_width time_by_item time_limit transaction trip_count ungraded_page unknown_fields
+    verdict_document verdict_without_evidence version_warning whole_array why_no_layout
+    wire_bytes written_files
+    """,
+)
+"""Functions that are named for what they return, because the field has a noun for it."""
+
+FORMS = re.compile(r"(as|to|from|in|with|without|on)_|.*_(as|in|of|for|per|on|to|along|at)(_|$)")
+"""How functions are named that return something in another form: `blocks_as_html`, `mesh_of`."""
+
+
+def test_functions_begin_with_a_verb():
+    functions = [
+        node.name
+        for path in MODULES.values()
+        if "notebooks" not in path.parts  # what exercises ask for may have any name
+        for node in ast.parse(path.read_text()).body
+        if isinstance(node, ast.FunctionDef) and not node.name.startswith("_")
+    ]
+    named_otherwise = {
+        name
+        for name in functions
+        if name.partition("_")[0] not in VERBS and not FORMS.match(name) and name not in NOUNS
+    }
+    assert not named_otherwise, "use a verb, or add a new one to VERBS in this file"
+    assert set(NOUNS) <= set(functions), "NOUNS has functions that are no more"
+
+
 def test_imports_between_modules_have_no_cycle():
     graph = {m: {other for other, _ in imports(m)} - {m} for m in MODULES if m not in PACKAGES}
     graph = {m: {other for other in others if other in graph} for m, others in graph.items()}

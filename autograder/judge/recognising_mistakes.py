@@ -86,7 +86,8 @@ def recognise_general_mistake(
     if any(sum(array.size for array in draws[0]) > MAX_ELEMENTS for draws, _ in runs):
         return None
     candidates = chain(
-        transform_results(reference, names), other_inputs(reference, argument_lists[0], names)
+        transform_results(reference, names),
+        sample_other_inputs(reference, argument_lists[0], names),
     )
     explained = (
         explain_joined_blocks(reference, argument_lists, runs)
@@ -172,7 +173,7 @@ COMBINED_WITH_ARGUMENT: Final[dict[str, Callable[[np.ndarray, np.ndarray], Any]]
 """Ways to combine the right result with an argument."""
 
 
-def other_inputs(
+def sample_other_inputs(
     reference: ArrayFunction, first: Sequence[Argument], names: Sequence[str]
 ) -> Iterator[Mistake]:
     """Yield the mistakes of computing the right result from changed arguments.

@@ -267,7 +267,7 @@ def refuse_unknown_operations(module: Any) -> None:
 
 def _has_global_device_ids(operation: Any) -> bool:
     """Check whether a collective's groups contain device ids, as JAX always writes them."""
-    names = {name for name, _ in named_attributes(operation.attributes)}
+    names = {name for name, _ in list_named_attributes(operation.attributes)}
     return {"channel_handle", "use_global_device_ids"} <= names
 
 
@@ -280,7 +280,7 @@ def _attribute_problems(attributes: Any, budget: Iterator[int]) -> Iterator[str]
     """
     from jax.extend.mlir import ir
 
-    pending = deque([(name, attribute, 0) for name, attribute in named_attributes(attributes)])
+    pending = deque([(name, attribute, 0) for name, attribute in list_named_attributes(attributes)])
     while pending:
         name, attribute, depth = pending.popleft()
         if not ATTRIBUTE_NAME.fullmatch(name):
@@ -291,7 +291,7 @@ def _attribute_problems(attributes: Any, budget: Iterator[int]) -> Iterator[str]
             yield f"an attribute {name!r} of more than {MAX_ATTRIBUTE_DEPTH} lists in each other"
             return
         nested = (
-            named_attributes(attribute)
+            list_named_attributes(attribute)
             if isinstance(attribute, ir.DictAttr)
             else zip(repeat(name), attribute, strict=False)  # under the name of their list
         )
@@ -302,7 +302,7 @@ def _attribute_problems(attributes: Any, budget: Iterator[int]) -> Iterator[str]
             pending.append((inner_name, inner, depth + 1))
 
 
-def named_attributes(attributes: Any) -> Iterator[tuple[str, Any]]:
+def list_named_attributes(attributes: Any) -> Iterator[tuple[str, Any]]:
     """Yield the names and values of attributes.
 
     An attribute without a class in MLIR's Python bindings is yielded as None. None of these

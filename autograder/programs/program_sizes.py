@@ -25,7 +25,7 @@ from typing import Any, Final
 import jax
 
 from autograder.programs import requested
-from autograder.programs.program_checks import ProgramError, named_attributes
+from autograder.programs.program_checks import ProgramError, list_named_attributes
 
 FUNCTION_ATTRIBUTES: Final = ("sym_name", "function_type")
 """Attributes that need no comparison: functions are numbered, and their values' types compared."""
@@ -178,7 +178,7 @@ def _sizeless_attributes(operation: Any, functions: dict[str, int]) -> Iterator[
     """Yield an operation's attributes, as text, without sizes and constants."""
     from jax.extend.mlir import ir
 
-    for name, attribute in named_attributes(operation.attributes):
+    for name, attribute in list_named_attributes(operation.attributes):
         if isinstance(attribute, ir.FlatSymbolRefAttr) and attribute.value in functions:
             # by number: the function's name depends on what JAX traced before
             yield f"{name}={functions[attribute.value]}"

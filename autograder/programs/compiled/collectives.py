@@ -21,7 +21,7 @@ from autograder.programs.compiled.hlo import (
     CompiledProgram,
     Computation,
     Instruction,
-    root_instruction,
+    find_root,
 )
 from autograder.programs.compiled.reduce_scatters import MOVES, Scope, keeps_own_slice
 from autograder.programs.compiled.run_counts import count_runs
@@ -181,14 +181,14 @@ def find_starts(program: CompiledProgram, computation: Computation) -> dict[int,
                 earlier = handed_on.get((source.operands[0], source.index))
                 if earlier is not None and _is_same_collective(earlier, step):
                     starts[step.number] = starts[earlier.number]
-                    for place, number in enumerate(root_instruction(steps).operands):
+                    for place, number in enumerate(find_root(steps).operands):
                         if number == operand.number:
                             handed_on[fusion.number, place] = step
     return starts
 
 
 def _starts_here(steps: Computation, collective: Instruction) -> bool:
-    last = root_instruction(steps)
+    last = find_root(steps)
     return last.custom_call_target == ASYNC_START and collective.number in last.operands
 
 

@@ -22,7 +22,7 @@ from autograder.programs.compiled.hlo import (
     Computation,
     Instruction,
     Shape,
-    root_instruction,
+    find_root,
 )
 from autograder.programs.compiled.run_counts import count_runs, trip_count
 
@@ -153,7 +153,7 @@ class _Counting:
                     self._count(computation, each, times)
             if each.opcode == "tuple":
                 self._elements[values[each.number]] = operands
-        self._results[number, arguments] = values[root_instruction(computation).number]
+        self._results[number, arguments] = values[find_root(computation).number]
         return self._results[number, arguments]
 
     def _number_value(
@@ -208,4 +208,4 @@ class _Counting:
         for each in computation.values():
             operands = tuple(descriptions[operand] for operand in each.operands)
             descriptions[each.number] = (*self._key(each), operands)
-        return descriptions[root_instruction(computation).number]
+        return descriptions[find_root(computation).number]

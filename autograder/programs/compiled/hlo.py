@@ -200,6 +200,6 @@ def collective_kind(opcode: str) -> str | None:
     return kind if kind in KINDS else None
 
 
-def root_instruction(computation: Computation) -> Instruction:
+def find_root(computation: Computation) -> Instruction:
     """Return the instruction whose result is the computation's result."""
     return list(computation.values())[-1]

@@ -20,7 +20,7 @@ from autograder.programs.compiled.hlo import (
     CompiledProgram,
     Computation,
     Instruction,
-    root_instruction,
+    find_root,
 )
 
 MOVES: Final = (
@@ -204,7 +204,7 @@ def _evaluate(
         return np.asarray(INTEGER_ARITHMETIC[opcode](*known))
     if opcode == "fusion":
         fusion = scope.inside(instruction)
-        return _evaluate(fusion, root_instruction(fusion.computation).number, partitions, steps)
+        return _evaluate(fusion, find_root(fusion.computation).number, partitions, steps)
     return None
 
 

@@ -11,7 +11,7 @@ from autograder.programs.compiled.hlo import (
     CompiledProgram,
     Computation,
     Instruction,
-    root_instruction,
+    find_root,
 )
 from autograder.programs.compiled.reading_modules import UnreadableProgramError
 from autograder.programs.counting_loops import LoopValue, find_counter
@@ -95,8 +95,8 @@ def trip_count(program: CompiledProgram, around: Computation, loop: Instruction)
         return loop.known_trip_count
     body, condition = program.called(loop), program.called(loop, 1)
     test, updated, initial = (
-        root_instruction(condition),
-        root_instruction(body),
+        find_root(condition),
+        find_root(body),
         around[loop.operands[0]],
     )
     if test.opcode != "compare" or test.comparison != "LT":
