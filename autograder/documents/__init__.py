@@ -26,6 +26,7 @@ from autograder.documents.document import (
     plain_text,
 )
 from autograder.documents.html_renderer import as_html, template_environment
+from autograder.documents.shown_as_documents import ShownAsDocument
 from autograder.documents.text_renderers import as_rich, as_text
 
 __all__ = [
@@ -42,6 +43,7 @@ __all__ = [
     "Link",
     "Pairs",
     "Paragraph",
+    "ShownAsDocument",
     "SideBySide",
     "Small",
     "Table",

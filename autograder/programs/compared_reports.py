@@ -3,7 +3,7 @@
 from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 from humanize import natural_list
 
@@ -11,24 +11,18 @@ from autograder.documents import (
     Document,
     Heading,
     Paragraph,
+    ShownAsDocument,
     SideBySide,
-    as_html,
-    as_rich,
-    as_text,
 )
 from autograder.programs.numbers_in_words import bytes_with_unit
 from autograder.programs.report import Report
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
-
 
 TILE_BYTES: Final = 1 << 24
 """Up to this many bytes, padding to tiles explains a difference in memory."""
 
 
 @dataclass(frozen=True, repr=False)
-class ComparedReports:
+class ComparedReports(ShownAsDocument):
     """Reports on a program compiled for the CPU here, and for a TPU.
 
     Attributes:
@@ -51,20 +45,6 @@ class ComparedReports:
         named = (("Compiled for the CPU here", self.cpu), (tpu, self.tpu))
         reports = [Document((Heading(n), *report.document().blocks)) for n, report in named]
         return Document((SideBySide(tuple(reports)), Paragraph(self.differences())))
-
-    def __str__(self) -> str:
-        """The comparison as text."""
-        return as_text(self.document())
-
-    __repr__ = __str__
-
-    def __rich__(self) -> "RenderableType":
-        """The comparison for a terminal."""
-        return as_rich(self.document())
-
-    def _repr_html_(self) -> str:
-        """The comparison as HTML."""
-        return as_html(self.document())
 
 
 def _differences(cpu: Report, tpu: Report) -> Iterator[str]:

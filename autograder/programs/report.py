@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from functools import partial
 from itertools import compress
 from pathlib import Path
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import jax
 
@@ -21,12 +21,11 @@ from autograder.documents import (
     Figure,
     Heading,
     Paragraph,
+    ShownAsDocument,
     Small,
     Table,
     TableRow,
     as_html,
-    as_rich,
-    as_text,
 )
 from autograder.errors import UsageError
 from autograder.pictures import (
@@ -44,9 +43,6 @@ from autograder.programs.numbers_in_words import (
     time_in_words,
 )
 from autograder.programs.report_rooflines import MIN_SECONDS, Measured, roofline_of
-
-if TYPE_CHECKING:
-    from rich.console import RenderableType
 
 MACHINE: Final = "TPU v5e"
 """The default machine for times."""
@@ -103,7 +99,7 @@ class ReportRow:
 
 
 @dataclass(frozen=True, repr=False)
-class Report:
+class Report(ShownAsDocument):
     """What a compiled program communicates, and what it costs on each device.
 
     Attributes:
@@ -256,20 +252,6 @@ class Report:
         # at another size the program does the same, and that has been drawn
         pictures = self.pictures() if self.steps or not self.scaled else []
         return Document((*blocks, *_figures(pictures)))
-
-    def __str__(self) -> str:
-        """The report as text."""
-        return as_text(self.document())
-
-    __repr__ = __str__
-
-    def __rich__(self) -> "RenderableType":
-        """The report for a terminal."""
-        return as_rich(self.document())
-
-    def _repr_html_(self) -> str:
-        """The report as HTML."""
-        return as_html(self.document())
 
     def _is_timed(self) -> bool:
         """Check whether sending takes long enough for its time to mean anything."""
