@@ -165,7 +165,9 @@ class _Watch:
             try:
                 self._ended.set()
                 with self._lock:  # from here on, the watching thread raises nothing
-                    ctypes.pythonapi.PyThreadState_SetAsyncExc(ctypes.c_ulong(self._thread), None)
+                    pass
+                if self._attempts and not self._uses_signal:
+                    self._take_pending_exception()
                 if self._uses_signal:
                     signal.signal(signal.SIGALRM, self._previous_handler or signal.SIG_DFL)
                 if self._attempts and sys.gettrace() is not self._previous_trace:
@@ -221,9 +223,25 @@ class _Watch:
                     signal.pthread_kill(self._thread, signal.SIGALRM)
             elif self._may_stop(sys._current_frames().get(self._thread)):
                 self._attempts += 1
-                ctypes.pythonapi.PyThreadState_SetAsyncExc(
-                    ctypes.c_ulong(self._thread), ctypes.py_object(_StopCall)
-                )
+                self._raise_in_thread()
+
+    def _take_pending_exception(self) -> None:
+        """Remove an exception that was not raised yet, by raising another one in its place.
+
+        Python would also remove it if `None` were set. But then 3.11 goes on looking for one at
+        each call, for ever, and hangs at the next call under a debugger or a profiler.
+        """
+        try:
+            self._raise_in_thread()
+            while True:
+                pass
+        except _StopCall:
+            pass
+
+    def _raise_in_thread(self) -> None:
+        ctypes.pythonapi.PyThreadState_SetAsyncExc(
+            ctypes.c_ulong(self._thread), ctypes.py_object(_StopCall)
+        )
 
     def _on_signal(self, number: int, frame: FrameType | None) -> None:
         """Handle a signal: ours stops the call, and everybody else's is passed on.

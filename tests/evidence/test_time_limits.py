@@ -2,6 +2,7 @@
 
 import os
 import signal
+import subprocess
 import sys
 import threading
 import time
@@ -220,3 +221,33 @@ def test_a_busy_machine_handles_one_signal_at_a_time(monkeypatch):
     with pytest.raises(DoesNotEndError):
         call_within_limit(spins, "spins has not returned")
     assert set(nested) == {1}
+
+
+IN_A_THREAD = """
+import sys, threading
+from autograder.evidence import time_limits
+time_limits.CPU_SECONDS = 0.2
+def spins():
+    while True:
+        pass
+def stop():
+    try:
+        time_limits.call_within_limit({function}, "it has not returned")
+    except time_limits.DoesNotEndError:
+        print("stopped")
+thread = threading.Thread(target=stop) if {in_thread} else None
+thread.start() if thread else stop()
+thread and thread.join()
+def debugged():
+    return "done"
+sys.setprofile(lambda *_: None)
+print(debugged())
+"""
+
+
+@pytest.mark.parametrize("in_thread", [False, True])
+@pytest.mark.parametrize(("function", "printed"), [("int", "done\n"), ("spins", "stopped\ndone\n")])
+def test_a_debugger_works_after_a_call_within_limits(function, printed, in_thread):
+    code = IN_A_THREAD.format(function=function, in_thread=in_thread)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=60)
+    assert done.stdout == printed, done.stderr
