@@ -1,4 +1,4 @@
-"""Notebook 11: one program run by several processes, each with some of the devices."""
+"""Notebook 11: one program on several processes, each with some of the devices."""
 
 import math
 from collections.abc import Sequence
@@ -15,7 +15,7 @@ WIDE: Final = (("x", 4), ("y", 2))
 TALL: Final = (("x", 2), ("y", 4))
 
 SHUFFLED: Final = (0, 1, 5, 4, 3, 2, 6, 7)
-"""An order of the devices in which each of two processes has rows that others stand between."""
+"""An order of the devices in which the rows of each of two processes are not contiguous."""
 
 Axes = tuple[tuple[str, int], ...]
 
@@ -34,8 +34,8 @@ def _has(cell: str, right: int, **mistakes: Any) -> Predicts:
     return Predicts(
         "here",
         cell,
-        f"how many different numbers of an array of 16 × 8, laid out by {spec}, process 1 of "
-        f"{processes} has",
+        f"how many different numbers of an array of 16 × 8 process 1 of {processes} has, with the "
+        f"spec {spec}",
         right,
         {name.replace("_", "-"): value for name, value in mistakes.items()},
     )
@@ -44,9 +44,10 @@ def _has(cell: str, right: int, **mistakes: Any) -> Predicts:
 HERE: Final = Exercise(
     id="11.1",
     title="What a process has",
-    afterwards="x.addressable_shards lists what is here, x.is_fully_addressable says whether it is "
-    "all there is, and sharding.addressable_devices_indices_map(shape) says the same of an array "
-    "that is still to be made.",
+    afterwards="x.addressable_shards lists the shards that this process can read, "
+    "x.is_fully_addressable says whether these are all of them, and "
+    "sharding.addressable_devices_indices_map(shape) lists the blocks for an array that does not "
+    "exist yet.",
     requirements=(
         _has("P('x', 'y'), 2", 64, one_device=16, everything=128, rows=8),
         _has("P('x'), 2", 64, one_device=32, counts_copies=128, rows=8),
@@ -57,26 +58,27 @@ HERE: Final = Exercise(
         _has("P(), 4", 128, fair_share=32, counts_copies=256, rows=16),
     ),
     hints=(
-        "Draw the mesh: four rows of two devices, in order. Which of them are process 1's, where "
-        "two processes have four devices each? And where four have two each?",
-        "For each of its devices, which block is there? Two devices may have the same block, and "
-        "that counts once.",
-        "P('y') cuts the rows in two. Of the two devices in one row of the mesh, the first has the "
-        "upper half, and the second the lower. How many rows of the mesh does a process have?",
+        "Draw the mesh: four rows of two devices, in order. Which of them belong to process 1 if "
+        "each of two processes has four devices? And if each of four processes has two?",
+        "For each device of process 1, which block does it hold? Two devices may hold the same "
+        "block, which counts once.",
+        "P('y') shards the rows into two halves. In each row of the mesh, the first device has "
+        "the upper half and the second device the lower half. How many rows of the mesh does one "
+        "process have?",
     ),
     diagnoses={
-        "other-prediction": "Which devices does process 1 have, and which block is on each of "
-        "them? Count the numbers in these blocks, each number once.",
-        "one-device": "That is what one of its devices has. A process has several.",
-        "one-axis": "That would be so if only one axis cut the array, and here both do. At how "
-        "many places along each is process 1?",
-        "counts-copies": "That counts copies, too: some of the process's devices have the same "
+        "other-prediction": "Which devices does process 1 have, and which block does each of them "
+        "hold? Count the numbers in these blocks, each number once.",
+        "one-device": "This is what one of its devices has. A process has several.",
+        "one-axis": "This would be right if only one axis sharded the array, but both do. At how "
+        "many positions along each axis are the devices of process 1?",
+        "counts-copies": "This counts replicas, too: some devices of the process hold the same "
         "block. How many different numbers are there?",
-        "fair-share": "That is an even share for each process. But the axis x, along which the "
-        "processes follow each other, does not cut this array.",
-        "rows": "That is in how many of the rows process 1 has anything. Asked is how many "
-        "numbers: how many does it have in each of these rows?",
-        "everything": "That is the whole array. Does one of the axes that cut it lead from one "
+        "fair-share": "This is an even share for each process. But the processes follow each "
+        "other along the axis x, which does not shard this array.",
+        "rows": "This is the number of rows of which process 1 has anything. Expected: the number "
+        "of numbers. How many does it have in each of these rows?",
+        "everything": "This is the whole array. Does one of the axes that shard it lead from one "
         "process to another?",
     },
 )
@@ -104,9 +106,9 @@ _OF_ONE: Final = AnyOf(("works", "raises", "wrong numbers"))
 LINES: Final = Exercise(
     id="11.2",
     title="Which lines work",
-    afterwards="The rule behind the table: whatever computes with an array is done by all "
-    "processes, in the same order and with the same numbers; whatever is a process's own affair, "
-    "such as printing, may differ.",
+    afterwards="The rule behind the table: all processes run every computation with an array, in "
+    "the same order and with the same numbers. What concerns one process only, such as printing, "
+    "may differ.",
     requirements=(
         _line("print(x)", "works", prints_the_shape=_NOT_AT_ALL),
         _line(
@@ -128,33 +130,33 @@ LINES: Final = Exercise(
         ),
     ),
     hints=(
-        "For each line: which devices does it need, and do the processes that have them take part?",
-        "x.sum() adds up numbers that are on all devices, so all processes have to ask for it. Its "
-        "result is a scalar of which every device has a copy.",
+        "For each line: which devices does it need, and do the processes that own them run it?",
+        "x.sum() adds up numbers on all devices, so all processes must run it. Its result is a "
+        "scalar that is replicated on every device.",
         "Try them: put a line into a function that makes x as above, and call it with "
         "on_processes. A function that waits is ended after five seconds.",
     ),
     diagnoses={
-        "prints-the-shape": "Of an array that is not all here, print shows the shape and the "
-        "dtype. Every process knows these, so nothing has to be computed or sent. Try it.",
-        "row-for-all": "Both processes run x[0], a program on all eight devices. It brings row 0 "
-        "to every device, so each process has a copy of it, which np.asarray reads.",
-        "own-shard": "x.addressable_shards are those on the process's own devices, so all numbers "
-        "of their data are here. Nothing is needed of the other process.",
-        "not-all-here": "np.asarray wants all of x in this process's memory. Half of x is on "
+        "prints-the-shape": "If an array is not fully addressable, print shows its shape and "
+        "dtype. Every process knows these, so nothing is computed or sent. Try it.",
+        "row-for-all": "Both processes run x[0], a program on all eight devices. It replicates "
+        "row 0 on every device, so np.asarray can read it in each process.",
+        "own-shard": "x.addressable_shards are the shards on the process's own devices, so the "
+        "process can read their data. It needs nothing from the other process.",
+        "not-all-here": "np.asarray needs all of x in this process's memory. Half of x is on "
         "devices that this process cannot read, and np.asarray does not communicate.",
-        "no-one-waits": "np.asarray does not communicate, so there is nothing to wait for: it "
-        "looks at what is here.",
-        "asked-alone": "Only the first process asks for this, and the numbers are on the devices "
-        "of both. What do the other's devices do meanwhile?",
-        "row-is-here": "Row 0 is on the first process's device. But x[0] is a program on all eight "
-        "devices, and the other process does not run it.",
-        "printing-is-free": "Both processes compute the total, and both have a copy of it then. "
-        "Only printing is left to one of them.",
-        "one-program": "Each process asks for another row. But they run one program together, on "
-        "all devices: does that program know of two different rows?",
-        "not-even-an-error": "Both processes run the line, so nobody waits, and nothing checks "
-        "that both ask for the same. Try it, and look at the numbers.",
+        "no-one-waits": "np.asarray does not communicate, so there is nothing to wait for. It "
+        "only reads what this process has.",
+        "asked-alone": "Only the first process runs this computation, and the numbers are on the "
+        "devices of both. What do the devices of the other process do meanwhile?",
+        "row-is-here": "Row 0 is on a device of the first process. But x[0] is a program on all "
+        "eight devices, and the other process does not run it.",
+        "printing-is-free": "Both processes compute the total, so both have it. Only the printing "
+        "is done by one of them.",
+        "one-program": "Each process asks for a different row. But they run one program together, "
+        "on all devices. Can that program return two different rows?",
+        "not-even-an-error": "Both processes run the line, so neither waits, and nothing checks "
+        "that both ask for the same row. Try it, and look at the numbers.",
     },
 )
 
@@ -195,53 +197,55 @@ BATCH: Final = Exercise(
     id="11.3",
     title="An array from what each process reads",
     afterwards="jax.make_array_from_process_local_data(sharding, mine) and "
-    "jax.make_array_from_callback(shape, sharding, read) make the same array. The first is handy "
-    "where each process has one piece, the second where it takes thought to find which pieces.",
+    "jax.make_array_from_callback(shape, sharding, read) make the same array. The first is "
+    "convenient if each process has one contiguous block, the second if it is not obvious which "
+    "blocks a process needs.",
     requirements=(
         OnProcesses(
             "make_array",
-            "one array, laid out by the sharding, with all rows of the table",
+            "one array with all rows of the table, laid out by the sharding",
             _batches,
             _laid_out,
         ),
     ),
     hints=(
-        "Nobody has all rows, and nobody needs them: each device needs its own block. Which rows "
-        "are those?",
+        "No process has all rows, and none needs them: each device needs its own block. Which "
+        "rows are in it?",
         "jax.make_array_from_callback(shape, sharding, read) calls read(index) for each of the "
-        "process's devices, where index is a tuple of slices: the device's block.",
-        "rows[index] takes such a tuple of slices, as any NumPy array does.",
+        "process's devices. The index is a tuple of slices: the device's block.",
+        "rows[index] accepts such a tuple of slices, as any NumPy array does.",
     ),
     diagnoses={
-        "not-here": "Which rows a process needs follows from the sharding: "
-        "sharding.addressable_devices_indices_map(shape) lists its devices' blocks.",
-        "own-array": "An array made by jnp.asarray, or put on one's own devices, is known to no "
-        "other process. jax.make_array_from_process_local_data and jax.make_array_from_callback "
-        "make arrays that all share.",
-        "split-dimension": "Is the array laid out by the `sharding` that the function was given? A "
-        "mesh that the function makes by itself is another one.",
+        "not-here": "The sharding decides which rows a process needs: "
+        "sharding.addressable_devices_indices_map(shape) lists the blocks of its devices.",
+        "own-array": "An array from jnp.asarray, or one that a process puts on its own devices, "
+        "does not exist for the other processes. jax.make_array_from_process_local_data and "
+        "jax.make_array_from_callback make one array for all processes.",
+        "split-dimension": "Is the array laid out by the `sharding` that the function was given? "
+        "A mesh that the function makes itself is a different one.",
         "replicated-dimension": "Is the array laid out by the `sharding` that the function was "
-        "given? A mesh that the function makes by itself is another one.",
+        "given? A mesh that the function makes itself is a different one.",
         "other-rows": "Does the function read by the index that the sharding has for the device, "
-        "or by a count of its own? And where it gives the rows of a process together, does it give "
-        "each row once, though several devices hold it, and in the table's order?",
-        "nothing-but-zeros": "Are the rows read from `rows`, and put into what is returned?",
-        "off-by-a-factor": "Is something added up, or averaged, that should only be put in its "
-        "place?",
-        "rows-exchanged": "The device has the right rows in another order than the table's.",
+        "or does it count devices? And if it passes the rows of a process together: does it pass "
+        "each row once, although several devices hold it, and in the table's order?",
+        "nothing-but-zeros": "Are the rows read from `rows`, and put into the result?",
+        "off-by-a-factor": "Is something added up or averaged that should only be put into its "
+        "position?",
+        "rows-exchanged": "The device has the right rows, in a different order from the table's.",
         "other-numbers": "None of the rows on this device is a row of the table. Are they read "
-        "from `rows`, and left as they are?",
+        "from `rows`, and left unchanged?",
         "none": "Is a return missing?",
-        "raised": "jax.make_array_from_callback takes the shape of the whole array, and a function "
-        "that returns the block of an index. `rows` itself is not an array; `rows[index]` is.",
-        "block-shape": "Each device gets the block of its index, `rows[index]`. The index is what "
-        "jax.make_array_from_callback calls its function with, or what "
-        "sharding.addressable_devices_indices_map(shape) has for the device.",
-        "dtype": "The numbers are to stay what they are in the table.",
-        "shape": "Does the array's shape follow from how many rows each process gave? Which rows a "
-        "process has to give follows from the blocks of its devices, each row once, and not from "
-        "the process's number: two processes may need the same rows.",
-        "values": "Which rows did that process give, and which ones does it need?",
+        "raised": "jax.make_array_from_callback takes the shape of the whole array, and a "
+        "function that returns the block for an index. `rows` itself is not an array, but "
+        "`rows[index]` is.",
+        "block-shape": "Each device needs the block of its index, `rows[index]`. This index is "
+        "the argument of the function that jax.make_array_from_callback calls, and "
+        "sharding.addressable_devices_indices_map(shape) lists it for each device.",
+        "dtype": "The dtype must stay that of the table.",
+        "shape": "Does the array's shape depend on how many rows each process passed? The blocks "
+        "of its devices decide which rows a process must pass, each row once. Its process number "
+        "does not: two processes may need the same rows.",
+        "values": "Which rows did that process pass, and which ones does it need?",
     },
 )
 
@@ -262,7 +266,7 @@ def _gathers(generator: np.random.Generator) -> Sequence[ProcessCase]:
 
 
 def _blocks(case: ProcessCase) -> list[np.ndarray]:
-    """The block of each device, in the order of their numbers."""
+    """Return the block of each device, in the order of the devices' numbers."""
     array = case.given[0]
     sharding = jax.NamedSharding(case.mesh(), jax.P(*array.spec))
     indices = sharding.devices_indices_map(array.shape)
@@ -271,18 +275,18 @@ def _blocks(case: ProcessCase) -> list[np.ndarray]:
 
 
 def _in_a_row(case: ProcessCase) -> tuple[np.ndarray]:
-    """All blocks, one beside another."""
+    """Concatenate the blocks of all devices along dimension 1."""
     return (np.concatenate(_blocks(case), axis=1),)
 
 
 def _refilled(case: ProcessCase) -> tuple[np.ndarray]:
-    """The blocks of all devices one after another, cut to the shape of the array."""
+    """Put all blocks one after another, truncated and reshaped to the shape of the array."""
     table = _table(case)
     return (np.ravel(_blocks(case))[: table.size].reshape(table.shape),)
 
 
 def _added_up(case: ProcessCase, holders: Sequence[range]) -> tuple[np.ndarray]:
-    """Add up each group's blocks, with zeros wherever a group holds nothing."""
+    """Add up what each group of devices holds, with zeros where it holds nothing."""
     array = case.given[0]
     indices = jax.NamedSharding(case.mesh(), jax.P(*array.spec)).devices_indices_map(array.shape)
     count = np.zeros(array.shape, np.float32)
@@ -295,7 +299,7 @@ def _added_up(case: ProcessCase, holders: Sequence[range]) -> tuple[np.ndarray]:
 
 
 def _stacked(case: ProcessCase) -> tuple[np.ndarray]:
-    """Each process's blocks, one below another, stacked in a dimension more."""
+    """Concatenate each process's blocks, and stack the results along a new dimension."""
     blocks = np.array(_blocks(case))
     return (blocks.reshape(case.processes, -1, blocks.shape[-1]),)
 
@@ -303,8 +307,10 @@ def _stacked(case: ProcessCase) -> tuple[np.ndarray]:
 HOST: Final = Exercise(
     id="11.4",
     title="Everything to every host",
-    afterwards="It is seldom what one wants: all of the array has to fit into every host's memory. "
-    "To save it, or to look at some of it, each process can deal with its own shards.",
+    afterwards="This is seldom what you want, because all of the array must fit into every host's "
+    "memory. To save an array, or to look at a part of it, each process can use its own shards. A "
+    "jitted identity whose result is replicated, followed by np.asarray, does the same as "
+    "process_allgather(x, tiled=True).",
     requirements=(
         OnProcesses(
             "to_host",
@@ -329,46 +335,45 @@ HOST: Final = Exercise(
         ),
     ),
     hints=(
-        "np.asarray(x) works where every number is here. So first have every device hold all of "
-        "them; that is a layout like any other, and making it is a computation, in which all "
-        "processes take part.",
-        "A jitted function may say how its result is laid out: jax.jit(f, out_shardings=…). The "
+        "np.asarray(x) works if this process can read every number. So first let every device "
+        "hold all of them. This is a layout like any other, and to change a layout is a "
+        "computation, in which all processes take part.",
+        "A jitted function can set the layout of its result: jax.jit(f, out_shardings=…). The "
         "mesh is x.sharding.mesh.",
-        "jax.experimental.multihost_utils has a function for it, process_allgather. Mind its "
-        "argument tiled: without it, arrays are stacked, or refused.",
+        "jax.experimental.multihost_utils has a function for this, process_allgather. Look up its "
+        "argument tiled: without it, arrays are stacked or rejected.",
     ),
     diagnoses={
-        "not-addressable": "A line that reads x, or moves it to one device, can only use what is "
-        "on this process's own devices, and some of these numbers are on the other processes'.",
+        "not-addressable": "A line that reads x, or moves it to one device, can use only the data "
+        "on this process's own devices. Some of these numbers are on devices of other processes.",
         "none": "Is a return missing?",
-        "not-numpy": "np.asarray makes one of an array whose numbers are all here. Shards are "
-        "blocks of x: is each of them here, and where in x does it lie?",
-        "differs-between-processes": "Each process knows the numbers that are here. The others' "
-        "have to be sent: which line does that?",
-        "shape": "Is that the part that one process or one device has, or a sum of such parts? "
-        "Every process is to have all of x.",
-        "blocks-in-a-column": "These are the blocks of all devices, one below another. That is x "
-        "where rows alone are cut, and each block is on one device. Where does each block lie in "
-        "x?",
-        "stacked": "These are the blocks of each process, stacked along a dimension of their own. "
-        "x has no such dimension.",
-        "blocks-in-a-row": "These are the blocks of all devices, one beside another. Where does "
-        "each block lie in x?",
-        "blocks-refilled": "These are the numbers of all blocks, one block after another, reshaped "
-        "to the shape of x. Where does each block lie in x?",
-        "copies-added": "A block of which there are several copies is added up, once for each of "
-        "them. It should be in the result once.",
-        "off-by-a-factor": "Is something added up, or averaged, that should only be put in its "
-        "place?",
-        "nothing-but-zeros": "Is anything of x written into it?",
-        "transposed": "That is x transposed.",
-        "other-numbers": "None of the rows that came is a row of x. Are the numbers read from x, "
-        "and left as they are?",
-        "rows-exchanged": "All rows of x are there, in another order. Where a shard's block lies "
-        "in x is its `index`; process_allgather(x, tiled=True) puts each block there.",
-        "values": "Which of the numbers of x are these, and do they lie in the result where they "
-        "lie in x?",
-        "on-devices": "Now that every device has all of x, np.asarray(x) works.",
+        "not-numpy": "np.asarray makes a NumPy array if this process can read all the numbers. "
+        "Shards are blocks of x: can this process read each of them, and where in x is each block?",
+        "differs-between-processes": "Each process has only the numbers of its own devices. The "
+        "numbers of the others must be sent: which line does that?",
+        "shape": "Is this the part of one process or one device, or a sum of such parts? "
+        "Expected: all of x in every process.",
+        "blocks-in-a-column": "These are the blocks of all devices, one below another. This is x "
+        "only if its rows alone are sharded and no block is replicated. Where in x is each block?",
+        "stacked": "These are the blocks of each process, stacked along a new dimension. x has no "
+        "such dimension.",
+        "blocks-in-a-row": "These are the blocks of all devices, one beside another. Where in x "
+        "is each block?",
+        "blocks-refilled": "These are the numbers of all blocks, one block after another, "
+        "reshaped to the shape of x. Where in x is each block?",
+        "copies-added": "A replicated block is added up, once for each replica. Expected: each "
+        "block once.",
+        "off-by-a-factor": "Is something added up or averaged that should only be put into its "
+        "position?",
+        "nothing-but-zeros": "Is anything of x written into the result?",
+        "transposed": "This is x transposed.",
+        "other-numbers": "None of these rows is a row of x. Are the numbers read from x, and left "
+        "unchanged?",
+        "rows-exchanged": "These are all rows of x, in a different order. A shard's `index` is "
+        "the position of its block in x. process_allgather(x, tiled=True) puts each block there.",
+        "values": "Which numbers of x are these, and are they at the same positions in the result "
+        "as in x?",
+        "on-devices": "Every device has all of x now, so np.asarray(x) works.",
     },
 )
 
@@ -402,24 +407,24 @@ def _batches_of(case: ProcessCase) -> np.ndarray:
 
 
 def _batches_apart(case: ProcessCase) -> list[np.ndarray]:
-    """For each process, the rows of each batch that it can read."""
+    """Return, for each process, the rows of each batch that it can read."""
     return np.split(_batches_of(case), case.processes, axis=1)
 
 
 def _first_again(case: ProcessCase) -> np.ndarray:
-    """The first batch, as often as there are batches."""
+    """Return the first batch, repeated as often as there are batches."""
     batches = _batches_of(case)
     return np.repeat(batches[:1], len(batches), axis=0)
 
 
 def _all_each_time(case: ProcessCase) -> np.ndarray:
-    """All rows in each step."""
+    """Return all rows, repeated for each step."""
     batches = _batches_of(case)
     return np.repeat(batches.reshape(1, -1, 5), len(batches), axis=0)
 
 
 def _at_once(case: ProcessCase) -> np.ndarray:
-    """All rows, as one batch."""
+    """Return all rows as one batch."""
     return _batches_of(case).reshape(1, -1, 5)
 
 
@@ -429,7 +434,7 @@ def _trained(
     rate: float = RATE,
     batches: np.ndarray | None = None,
 ) -> np.ndarray:
-    """The weights after so many steps, by default one on each batch of the table."""
+    """Return the weights after `steps` steps, by default one on each batch of the table."""
     w = case.given[1].values().astype(np.float64)
     batches = _batches_of(case) if batches is None else batches
     for batch in batches[:steps]:
@@ -439,14 +444,14 @@ def _trained(
 
 
 def _from_the_start(case: ProcessCase) -> np.ndarray:
-    """The weights after steps that all use the gradients at the first weights."""
+    """Return the weights after steps that all use the gradients at the initial weights."""
     start = _trained(case, 0)
     changes = [_trained(case, batches=batch[None]) - start for batch in _batches_of(case)]
     return np.asarray(start + np.sum(changes, axis=0))
 
 
 def _gradients_for_weights(case: ProcessCase) -> np.ndarray:
-    """Train with each gradient taken for the new weights."""
+    """Return the weights if each step returns its gradient as the new weights."""
     w = case.given[1].values().astype(np.float64)
     for batch in _batches_of(case):
         x, y = batch[:, :4], batch[:, 4]
@@ -457,9 +462,9 @@ def _gradients_for_weights(case: ProcessCase) -> np.ndarray:
 TRAINING: Final = Exercise(
     id="11.5",
     title="The same numbers on one, two and four processes",
-    afterwards="It can be written without a word of processes. That is what one program on all "
-    "devices means: who holds which rows is the sharding's affair, and the gradient's all-reduce "
-    "is the compiler's.",
+    afterwards="You can write it without mentioning processes. This is what one program on all "
+    "devices means: the sharding decides which process holds which rows, and the compiler inserts "
+    "the all-reduce of the gradient.",
     requirements=(
         OnProcesses(
             "train",
@@ -502,59 +507,59 @@ TRAINING: Final = Exercise(
         ),
     ),
     hints=(
-        "Batch number k is rows k * batch to (k + 1) * batch of the table. Of these, each process "
-        "can read those that its devices hold where the batch is cut over x.",
-        "make_array from 11.3 makes one array of a whole table. Here it is a piece of one: the "
-        "rows of a block are k * batch further down.",
-        "With the batch as one array, step is the same as on one process: "
-        "jax.jit(jax.grad(loss))(w, batch) is the gradient over all rows of it, on every device.",
+        "Batch number k is rows k * batch to (k + 1) * batch of the table. Each process can read "
+        "those of them that its devices hold if the batch is sharded over x.",
+        "make_array from 11.3 makes one array of a complete table. Here you need a part of the "
+        "table: the rows of a block are k * batch further down.",
+        "If the batch is one array, step is the same as on one process: "
+        "jax.jit(jax.grad(loss))(w, batch) is the gradient over all of its rows, on every device.",
     ),
     diagnoses={
-        "not-here": "Of each batch, a process has those rows alone that its devices hold, where "
-        "the batch is cut over x. The others' are read by the others.",
-        "differs-between-processes": "Each process came to weights of its own. Did each take the "
-        "gradient of its own rows alone? It has to be that of the whole batch.",
-        "only-on-one-process": "So something in it depends on how many processes there are. Is "
-        "there a division, or a number of rows, that does?",
-        "one-step-less": "Those are the weights one step too early.",
-        "one-step": "Those are the weights after the first step.",
-        "not-trained": "Those are the weights that it started with. Is the new value kept?",
-        "first-batch-again": "Those are the weights after as many steps on the first batch. Which "
-        "rows are read in the second step?",
-        "gradients-at-the-start": "Those are the weights if every step takes its gradient at the "
-        "weights that training began with. At which weights should the second step take it?",
-        "last-batch-first": "Those are the weights after a step on each batch in the opposite "
+        "not-here": "Of each batch, a process can read only the rows that its devices hold if the "
+        "batch is sharded over x. The other processes read the others.",
+        "differs-between-processes": "Each process computed different weights. Did each take the "
+        "gradient of its own rows only? Expected: the gradient of the whole batch.",
+        "only-on-one-process": "So something depends on the number of processes. Is there a "
+        "division, or a number of rows, that does?",
+        "one-step-less": "These are the weights one step too early.",
+        "one-step": "These are the weights after the first step.",
+        "not-trained": "These are the initial weights. Is the new value kept?",
+        "first-batch-again": "These are the weights after the right number of steps, all on the "
+        "first batch. Which rows are read in the second step?",
+        "gradients-at-the-start": "These are the weights if every step takes its gradient at the "
+        "initial weights. At which weights should the second step take it?",
+        "last-batch-first": "These are the weights after a step on each batch in the opposite "
         "order, the last one first.",
-        "last-batch-alone": "Those are the weights after one step, on the last batch, from the "
-        "weights that training began with. What becomes of the steps before it?",
-        "first-batch-skipped": "Those are the weights without the step on the first batch.",
-        "two-steps-each": "Those are the weights after two steps on each batch.",
+        "last-batch-alone": "These are the weights after one step, on the last batch, from the "
+        "initial weights. What happens to the steps before it?",
+        "first-batch-skipped": "These are the weights without the step on the first batch.",
+        "two-steps-each": "These are the weights after two steps on each batch.",
         "gradient-alone": "Each step returns the gradient. The new weights are the old ones minus "
         "RATE times the gradient.",
-        "rate-forgotten": "Those are the weights after steps with a rate of 1, and not RATE.",
-        "an-eighth": "The steps are an eighth as large as they should be. Is the gradient divided "
-        "by the number of devices once too often?",
+        "rate-forgotten": "These are the weights after steps with a rate of 1 instead of RATE.",
+        "an-eighth": "The steps are an eighth as large as expected. Is the gradient divided by "
+        "the number of devices once too often?",
         "divided-by-the-batch": "The steps are too small by the number of rows in a batch. Is a "
         "mean divided by it again?",
         "values": "Which rows does each step use, at which weights is its gradient taken, and how "
         "far does it go?",
-        "all-rows-each-time": "Each step uses all rows of the table, and not those of its batch.",
-        "one-large-batch": "Those are the weights after one step on all rows at once.",
-        "eight-times": "The steps are eight times too large, as many times as there are devices. "
-        "Is something added up over them that should be averaged?",
+        "all-rows-each-time": "Each step uses all rows of the table instead of those of its batch.",
+        "one-large-batch": "These are the weights after one step on all rows at once.",
+        "eight-times": "The steps are eight times too large, and there are eight devices. Is "
+        "something added up over them that should be averaged?",
         "none": "Is a return missing?",
-        "uphill": "Each step goes up the gradient, not down.",
-        "sum-of-rows": "The steps are as many times too large as a batch has rows. Is the loss a "
+        "uphill": "Each step goes up the gradient instead of down.",
+        "sum-of-rows": "The steps are too large by the number of rows in a batch. Is the loss a "
         "mean there, or a sum?",
-        "sum-of-processes": "The steps are as many times too large as there are processes. Are "
-        "gradients added up over them that should be averaged?",
-        "averaged-at-the-end": "That is the average of what each process comes to if it trains on "
-        "its own rows to the end. After the first step their weights differ, and the next "
-        "gradients are those of different weights. Each step needs the gradient of its whole "
+        "sum-of-processes": "The steps are too large by the number of processes. Are gradients "
+        "added up over them that should be averaged?",
+        "averaged-at-the-end": "This is the average of the weights that each process has if it "
+        "trains on its own rows to the end. After the first step their weights differ, and the "
+        "next gradients are those of different weights. Each step needs the gradient of its whole "
         "batch.",
-        "one-process-alone": "Those are the weights that follow from process 0's rows alone. Each "
-        "step needs the gradient of its whole batch.",
-        "number-of-results": "The weights alone are asked for.",
+        "one-process-alone": "These are the weights that follow from the rows of process 0 alone. "
+        "Each step needs the gradient of its whole batch.",
+        "number-of-results": "Expected: the weights alone.",
     },
 )
 
@@ -562,7 +567,7 @@ TRAINING: Final = Exercise(
 
 
 def _count(case: ProcessCase, spec: Spec) -> int:
-    """How many blocks a spec cuts rows into."""
+    """Return the number of blocks of rows that a spec makes."""
     sizes, rows = dict(case.axes), spec[0]
     names = rows if isinstance(rows, tuple) else (rows,)
     return math.prod(sizes[name] for name in names if name)
@@ -579,7 +584,7 @@ def _saves(generator: np.random.Generator) -> Sequence[ProcessCase]:
         case(WIDE, ("x",)),
         case(WIDE, ("y",)),
         case(TALL, (("x", "y"),)),
-        case(WIDE, (None,)),  # one block, of which each device has a copy
+        case(WIDE, (None,)),  # one block, replicated on every device
     )
 
 
@@ -601,7 +606,7 @@ def _restores(generator: np.random.Generator) -> Sequence[ProcessCase]:
     return (
         case(4, LINE, ("x",), 8),  # a file for each block
         case(4, TALL, ("x", "y"), 8),  # several files in each block
-        case(2, LINE, ("x",), 3),  # blocks within a file, and blocks that are in two of them
+        case(2, LINE, ("x",), 3),  # blocks inside a file, and blocks that are in two files
         case(2, WIDE, (None, "x"), 2),
     )
 
@@ -612,7 +617,7 @@ def _in_order_of_text(case: ProcessCase) -> tuple[np.ndarray]:
 
 
 def _of_whole_files(case: ProcessCase) -> tuple[np.ndarray]:
-    """Of each block the rows of those files that lie wholly inside of it, and zeros elsewhere."""
+    """Return the rows of files that are completely inside a block, and zeros elsewhere."""
     table, sharding = _table(case), case.given[1]
     size = len(table) // _count(case, sharding.spec)
     made = np.zeros_like(table)
@@ -627,7 +632,8 @@ CHECKPOINT: Final = Exercise(
     id="11.6",
     title="A checkpoint written by two and read by four",
     afterwards="Orbax does the same, with many arrays at once, in the background, and in a format "
-    "that can be read in any layout. Each process writes what it holds, each block once.",
+    "that can be read in any layout. Each process writes the blocks that it holds, and of several "
+    "replicas the one with replica_id 0.",
     requirements=(
         OnProcesses(
             "save",
@@ -647,44 +653,40 @@ CHECKPOINT: Final = Exercise(
         ),
     ),
     hints=(
-        "For saving: x.addressable_shards lists the blocks that are here. shard.index says which "
-        "rows, shard.data has them, and of several copies, each has a different "
-        "`shard.replica_id`.",
+        "For saving: x.addressable_shards lists the blocks that this process can read. "
+        "shard.index says which rows they are, shard.data has their values, and the replicas of a "
+        "block have different numbers: `shard.replica_id`.",
         "For restoring, jax.make_array_from_callback(shape, sharding, read) asks for blocks, each "
-        "by a tuple of slices. The files that a block lies in may be several, and of each it may "
-        "need a part.",
-        "The simplest read puts all files together in the right order, and returns "
-        "whole[index]. The order is that of numbers: '12-16.npy' comes before '4-8.npy' where "
-        "names are sorted as text.",
+        "by a tuple of slices. A block may be in several files, and may need only a part of each.",
+        "The simplest read concatenates all files in the right order and returns whole[index]. "
+        "The order is that of numbers: sorted as text, '12-16.npy' comes before '4-8.npy'.",
     ),
     diagnoses={
-        "written-twice": "Where there are copies of a block, one of them has to be chosen to be "
-        "written, so that all processes choose the same: shard.replica_id numbers them.",
-        "waits": "Saving is each process's own affair: shard.data is here, and needs nobody else. "
-        "To compute with x, all processes have to do the same.",
-        "restore: file-not-found": "The files may be cut in another way than `sharding` cuts, so "
-        "their names do not follow from it: look which files there are.",
+        "written-twice": "If a block is replicated, one replica must be written, and all "
+        "processes must choose the same one. shard.replica_id numbers them.",
+        "waits": "Each process saves on its own: it can read shard.data, and needs nothing from "
+        "the others. A computation with x must be run by all processes.",
+        "restore: file-not-found": "The files may have other blocks than `sharding` makes, so you "
+        "cannot get their names from it. List the files that are there.",
         "restore: block-shape": "An index has two slices here, one for rows and one for columns. "
-        "Are both used? The first counts rows of the whole array: where one file alone is cut by "
-        "it, the file's own first row has to be taken off.",
-        "restore: raised": "Files may be cut in another way than `sharding` cuts: a block can be a "
-        "part of one file, or have parts of several. And only files are left from `save`: does "
-        "restore use anything else of it?",
-        "restore: other-rows": "Are the files put together in the order of their rows? glob gives "
-        "them in no particular order.",
-        "restore: whole-files-alone": "These are the numbers that come if a file is used only "
-        "where all of its rows are in the block. A block can also be a part of a file, or have "
-        "parts of several.",
+        "Are both used? The first counts rows of the whole array. If you index a single file by "
+        "it, subtract the file's own first row.",
+        "restore: raised": "The files may have other blocks than `sharding` makes: a block can be "
+        "a part of one file, or have parts of several. And of `save` only the files are left. "
+        "Does restore use anything else of it?",
+        "restore: other-rows": "Are the files put together in the order of their rows? glob "
+        "returns them in no particular order.",
+        "restore: whole-files-alone": "This is the result if a file is used only when all of its "
+        "rows are in the block. A block can also be a part of a file, or have parts of several.",
         "restore: none": "Is a return missing?",
-        "dtype": "The numbers are to stay what they are.",
-        "none-in-a-name": "Where rows are not cut, shard.index[0] is slice(None), whose start and "
-        "stop are None. slice.indices(length) gives numbers for any slice.",
+        "dtype": "The dtype must not change.",
+        "none-in-a-name": "If rows are not sharded, shard.index[0] is slice(None), whose start "
+        "and stop are None. slice.indices(length) gives numbers for any slice.",
         "files-missing": "Which process holds these rows, and what does it write?",
         "no-files": "Is anything written into the folder that the function was given?",
-        "restore: sorted-as-text": "The rows are in another order: that in which the files' names "
-        "are sorted as text, where '12-16.npy' comes before '4-8.npy'.",
-        "restore: own-array": "jax.make_array_from_callback makes an array that all processes "
-        "share.",
+        "restore: sorted-as-text": "The rows are in a different order: the order of the files' "
+        "names as text, in which '12-16.npy' comes before '4-8.npy'.",
+        "restore: own-array": "jax.make_array_from_callback makes one array for all processes.",
     },
 )
 

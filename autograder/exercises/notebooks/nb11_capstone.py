@@ -1,8 +1,7 @@
-"""Notebook 11's last exercise: a model of two layers, laid out and trained on a named machine.
+"""Notebook 11's last exercise: design a training step of two layers for a named machine.
 
-A note for maintainers: the notebook has the same model, for learners to start from. What is known
-to be the best was found by a search, which `tests/exercises/test_capstone.py` describes; it reaches
-it, too.
+The notebook has the same model. The best design that is known was found by a search, which
+`tests/exercises/test_capstone.py` describes and reaches.
 """
 
 from collections.abc import Callable, Mapping
@@ -24,12 +23,12 @@ RATE: Final = 0.1
 
 
 def norm(x: Any) -> Any:
-    """Each token's vector, with a mean square of one."""
+    """Scale each token's vector to a mean square of one."""
     return x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-6)
 
 
 def attention(x: Any, qkv: Any, out: Any, causal: bool = True) -> Any:
-    """What each token takes from those before it."""
+    """Return a mix of the tokens before each token, or of all tokens if not `causal`."""
     q, k, v = jnp.einsum("bsd,cdhk->cbshk", x, qkv)
     scores = jnp.einsum("bshk,bthk->bhst", q, k) / q.shape[-1] ** 0.5
     if causal:
@@ -39,18 +38,18 @@ def attention(x: Any, qkv: Any, out: Any, causal: bool = True) -> Any:
 
 
 def mlp(x: Any, up: Any, down: Any) -> Any:
-    """What becomes of each token by itself."""
+    """Transform each token by itself."""
     return jax.nn.gelu(x @ up) @ down
 
 
 def loss(params: list[Layer], x: Any, y: Any, without: str = "") -> Any:
-    """The mean loss over all tokens.
+    """Return the mean loss over all tokens.
 
     Args:
         params: the weights of each layer.
         x: the tokens.
-        y: what they should become.
-        without: what is left out, of "mask", "norm of attention", "norm of mlp",
+        y: the tokens that the model should return.
+        without: the parts of the model to leave out, of "mask", "norm of attention", "norm of mlp",
             "residual of attention", "residual of mlp".
     """
 
@@ -79,13 +78,13 @@ PLAN: Final = DesignPlan(
         )
     ),
 )  # fmt: skip
-"""What is laid out: the real size, at which nothing runs; two at which values are looked at; and
-one whose sizes are 2, 3, 5, 7 and 11/8 times those of the second, so that one can tell which of
-them the size of any array in a step comes from."""
+"""The arrays of a design, at four sizes: the real one, at which nothing runs; two for comparing
+values; and one whose sizes are 2, 3, 5, 7 and 11/8 times those of the second, so that each size of
+an array in a step shows which of them it comes from."""
 
 
 def gradient(*arrays: Any, without: str = "") -> list[Any]:
-    """The gradient of the loss, of the plan's arrays, in their order."""
+    """Return the gradient of the loss, for the plan's arrays in their order."""
     *weights, x, y = arrays
     count = len(PLAN.parameters)
     params = [
@@ -98,19 +97,19 @@ def gradient(*arrays: Any, without: str = "") -> list[Any]:
 
 @cache
 def _compiled(without: str) -> Any:
-    """The same on one device; it runs a few times, on small arrays."""
+    """Return the gradient, compiled for one device. It runs a few times, on small arrays."""
     return jax.jit(partial(gradient, without=without))
 
 
 def trained(
     rate: float = RATE, without: str = "", kept: float = 1
 ) -> Callable[..., tuple[np.ndarray, ...]]:
-    """A training step, of the plan's arrays.
+    """Return a training step, of the plan's arrays.
 
     Args:
-        rate: how many times the gradient is taken off.
-        without: what the model lacks, as `loss` has it.
-        kept: how many times the old parameters it is taken off from.
+        rate: the factor of the gradient, which is subtracted.
+        without: the parts of the model to leave out, as in `loss`.
+        kept: the factor of the old parameters.
     """
 
     def step(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -123,15 +122,15 @@ def trained(
 
 
 SHARED: Final = (2, 0, 1, 0)
-"""The dimension of each parameter that tensor parallelism shares: heads, or the hidden width."""
+"""The dimension of each parameter that tensor parallelism shards: heads, or the hidden width."""
 
 
 def parts_not_summed(n: int, share: float) -> Callable[..., list[np.ndarray]]:
-    """A step in which n devices share heads and hidden width, and nothing is added up over them.
+    """Return a step with tensor parallelism over n devices that never adds up partial sums.
 
     Args:
-        n: how many devices.
-        share: how many times each device's gradient counts.
+        n: the number of devices.
+        share: the factor of each device's gradient.
     """
 
     def step(*arrays: np.ndarray) -> list[np.ndarray]:
@@ -147,7 +146,7 @@ def parts_not_summed(n: int, share: float) -> Callable[..., list[np.ndarray]]:
 
 
 def from_own_batch(*arrays: np.ndarray) -> list[tuple[np.ndarray, ...]]:
-    """The new parameters, for each part of a batch whose texts are shared among devices."""
+    """Return the new parameters that follow from each device's part of a sharded batch alone."""
     *weights, x, y = arrays
     step = trained()
     return [
@@ -160,7 +159,7 @@ def from_own_batch(*arrays: np.ndarray) -> list[tuple[np.ndarray, ...]]:
 def _drawn(
     generator: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]
 ) -> list[np.ndarray]:
-    """Small weights, and a batch of ordinary numbers."""
+    """Sample small weights, and a batch with a standard deviation of one."""
     return [
         ((1.0 if name == PLAN.batch else 0.1) * generator.standard_normal(shapes[name])).astype(
             np.float32
@@ -176,17 +175,17 @@ CAP: Final = 72 * MIB
 SENDS: Final = 1_000_000_000
 
 WORK: Final = 1_410_000_000_000
-"""The operations of each device, where eight share all of them."""
+"""Operations of each device, if eight share all of them."""
 
 FRONTIER: Final = ((69_206_016, 11_020),)
-"""Bytes held on each device and microseconds, the best that is known: nothing can hold less."""
+"""Bytes held on each device, and microseconds, of the best design known. None can hold less."""
 
 GIVEN: Final = 17_000
-"""The microseconds from which on nothing is earned: those of a step that does its share of the work
-and sends nearly all that it may."""
+"""Microseconds that earn nothing: those of a step that does its share of the work and sends nearly
+all that it may."""
 
 SHOWN: Final = Timed(
-    '"fully sharded" written by hand',
+    '"fully sharded" with explicit collectives',
     {"computing": 7_171, "all-gather": 3_964, "reduce-scatter": 3_964},
 )
 """The design that the notebook names as a first goal."""
@@ -194,14 +193,17 @@ SHOWN: Final = Timed(
 DESIGN: Final = Exercise(
     id="11.7",
     title="Design a training step",
-    afterwards="Real models are laid out with the same three ideas, and a few more: pipelines of "
-    "layers, experts on devices of their own, long texts cut along their tokens. What decides is "
-    "still what is sent, by whom, and how often.",
+    afterwards="Gather the weights where they are small beside the tokens, and the tokens where "
+    "the weights are larger; this can differ from one block of a model to the next. Sharded "
+    "weights send no more than replicated ones: an all-gather and a reduce-scatter of the "
+    "gradient send what an all-reduce does. Large models use these ideas and a few more: "
+    "pipelines of layers, experts on devices of their own, long texts that are sharded over their "
+    "tokens. What decides is still what is sent, by which devices, and how often.",
     requirements=(
         TrainsFast(
             "design",
-            "layouts, and a step for them, that hold at most 72 MiB on each device, send at most "
-            "1,000 MB, and take as little time as can be",
+            "layouts and a step that hold at most 72 MiB and send at most 1,000 MB on each device, "
+            "in as little time as possible",
             PLAN,
             trained(),
             _drawn,
@@ -243,75 +245,75 @@ DESIGN: Final = Exercise(
         ),
     ),
     hints=(
-        "The parameters are 432 MiB, x and y together 96. With all of it cut in eighths, a device "
-        "holds 66 MiB. So the budget leaves you one choice for each array: which axes of the mesh "
-        "cut which of its dimensions.",
-        "What a weight costs if it is gathered before its use is about twice its bytes (its "
-        "gradient is reduce-scattered), whatever the number of tokens. What tensor parallelism "
-        "costs is about four times the bytes of the tokens that a group of devices shares (forward "
-        "and backward, gathered and reduce-scattered), whatever the size of the weight. On a mesh "
-        "of two axes you can have some of each: gather a weight along one, and share its tokens "
-        "along the other.",
-        "The compiler does not find that by itself if everything is stored in eighths. Tell it "
-        "what is whole where it is used. A `shard_map` is the best way, with all_gather and "
-        "psum_scatter, as 8.4 (but without its jax.checkpoint) and 8.5 have them: what is gathered "
-        "there has its gradient reduce-scattered, where the compiler would all-reduce it. 2 × 4, "
-        "with weights gathered along the 2, is good. With constraints, keep the tokens cut along "
-        "the 2 all the way.",
+        "The parameters have 432 MiB, and x and y together 96. If all of it is sharded over all "
+        "eight devices, each device holds 66 MiB. So the budget leaves one choice for each array: "
+        "which mesh axes shard which of its dimensions.",
+        "Gathering a weight before its use sends about twice its bytes (its gradient is "
+        "reduce-scattered), for any number of tokens. Tensor parallelism sends about four times "
+        "the bytes of the tokens that a group of devices shares (gathered and reduce-scattered, "
+        "forward and backward), for any size of the weights. On a mesh of two axes you can "
+        "combine them: gather a weight over one axis, and share its tokens over the other.",
+        "The compiler does not find this by itself if every array is sharded over all eight "
+        "devices. Tell it which arrays are gathered where they are used. A `shard_map` is the "
+        "best way, with all_gather and psum_scatter, as in 8.4 (but without its jax.checkpoint) "
+        "and 8.5. There the gradient of an all_gather is a reduce-scatter, where the compiler "
+        "would use an all-reduce. 2 × 4, with weights gathered over the axis of 2, is good. With "
+        "constraints, keep the tokens sharded over that axis throughout.",
         "The MLP has twice the weights of attention, and the same tokens. On a mesh of 2 × 2 × 2 "
-        "each of the two can be shared among as many devices as suits it.",
+        "you can choose for each of the two how many devices share its tokens.",
     ),
     diagnoses={
-        "over-the-cap": "Is an array held in copies along some axis? Data parallelism holds copies "
-        "of the parameters, tensor parallelism copies of the batch. Cut them along all axes, and "
-        "have them gathered where they are needed.",
-        "sends-too-much": "Look for the line of design_report(*design) that sends most. Is "
-        "something gathered that could have been used where it was? Or is a gradient all-reduced "
-        "of which each device keeps a piece?",
+        "over-the-cap": "Is an array replicated over some axis? Data parallelism replicates the "
+        "parameters, and tensor parallelism the batch. Shard them over all axes, and gather them "
+        "where they are needed.",
+        "sends-too-much": "Look for the line of design_report(*design) that sends most. Does it "
+        "gather something that could be used where it was? Or does it all-reduce a gradient of "
+        "which each device keeps only a piece?",
         "partly-filled-in": "Each of the five needs a sharding.",
         "waits-for-data": "Each device does its share of the work and no more, so only "
-        "communicating is left to save. Which lines of design_report(*design) are that, and which "
-        "array do they gather, or sum?",
-        "works-too-much": "Something is computed more than once. Are tokens, or weights, whole on "
-        "several devices where they meet? Or is something computed again for the gradient? That "
-        "costs time here, and the memory that it saves is not counted.",
-        "eight-times": "The gradient is eight times what it should be. The loss is a mean over all "
-        "tokens of the batch: is something added up over the devices that should be averaged?",
-        "never-summed": "On each device the new parameters are those that follow from its own "
-        "texts alone. The gradient is the mean over the tokens of the whole batch: where are the "
-        "devices' gradients brought together?",
+        "communication is left to save. Which lines of design_report(*design) communicate most, "
+        "and which array do they gather or sum?",
+        "works-too-much": "Something is computed more than once. Are both the tokens and the "
+        "weights of some matmul complete on several devices? Or is something computed again for "
+        "the gradient? This costs time here, and the memory that it saves is not counted.",
+        "eight-times": "The gradient is eight times too large. The loss is a mean over all tokens "
+        "of the batch. Is something added up over the devices that should be averaged?",
+        "never-summed": "On each device, the new parameters follow from its own texts alone. The "
+        "gradient is a mean over the tokens of the whole batch. Where are the gradients of the "
+        "devices combined?",
         "another-rate": "The rate is LEARNING_RATE. Is another one used, or is the gradient "
         "multiplied or divided by something?",
-        "reduced-again": "On each device, the parameters change by what several devices' pieces of "
-        "the gradient come to together, and these pieces are of different parameters. The gradient "
-        "of an all_gather has been reduced over the devices already.",
-        "first-layer-unchanged": "The second layer is right, and the first one's parameters come "
-        "back as they were.",
-        "second-layer-unchanged": "The first layer is right, and the second one's parameters come "
-        "back as they were.",
+        "reduced-again": "Each device changes its parameters by the sum or mean of several "
+        "devices' pieces of the gradient, and these pieces belong to different parameters. The "
+        "gradient of an all_gather has already been reduced over the devices.",
+        "first-layer-unchanged": "The second layer is right, and the parameters of the first are "
+        "returned unchanged.",
+        "second-layer-unchanged": "The first layer is right, and the parameters of the second are "
+        "returned unchanged.",
         "ascends": "The parameters move by the right amount in the wrong direction: up the "
         "gradient. New parameters are the old ones minus LEARNING_RATE times the gradient.",
         "unchanged": "New parameters are the old ones minus LEARNING_RATE times the gradient.",
-        "nearly-unchanged": "The parameters come back nearly as they were. Is the gradient far too "
-        "small? The loss adds up over the features, and is a mean over tokens alone.",
-        "does-not-reshape": "The step has to work at several sizes.",
-        "coarser-type": "Bytes are counted as those of bfloat16 whatever the type is, so a "
-        "coarser type saves nothing here.",
-        "packs-numbers": "All numbers of the step are to be what they are on one device.",
-        "gradient-alone": "The step returns the gradient, or what it would change the parameters "
-        "by. Expected the new parameters: the old ones minus LEARNING_RATE times the gradient.",
-        "norm-missing": "These are the values of a model in which a norm is left out, before "
-        "attention, before the MLP or before both.",
-        "one-residual": "These are the values of a model in which attention or the MLP replaces x; "
-        "expected what each gives to be added to x.",
-        "no-residuals": "These are the values of a model in which attention and MLP replace x; "
-        "expected what they give to be added to x.",
-        "parts-not-summed": "Each device goes on with what its own heads and its own part of the "
-        "hidden width give. Where do the devices' parts of attention and MLP come together?",
-        "looks-ahead": "These are the values of a model in which every token looks at all others, "
-        "and not only at those before it.",
-        "devices-unused": "All eight devices have to take part.",
-        "one-device": "All eight devices have to take part.",
+        "nearly-unchanged": "The parameters are returned nearly unchanged. Is the gradient far "
+        "too small? The loss is a sum over the features, and a mean over the tokens only.",
+        "does-not-reshape": "The step must work at several sizes.",
+        "coarser-type": "Bytes count as bfloat16 whatever the dtype is, so a smaller dtype saves "
+        "nothing here.",
+        "packs-numbers": "All numbers of the step must be what they are on one device.",
+        "gradient-alone": "The step returns the gradient, or the change of the parameters. "
+        "Expected: the new parameters, which are the old ones minus LEARNING_RATE times the "
+        "gradient.",
+        "norm-missing": "These are the values of a model without a norm before attention, before "
+        "the MLP, or before both.",
+        "one-residual": "These are the values of a model in which attention or the MLP replaces "
+        "x. Expected: its result is added to x.",
+        "no-residuals": "These are the values of a model in which attention and the MLP replace "
+        "x. Expected: their results are added to x.",
+        "parts-not-summed": "Each device continues with the result of its own heads and its own "
+        "part of the hidden width. Where are the partial sums of attention and MLP added up?",
+        "looks-ahead": "These are the values of a model in which every token looks at all others. "
+        "Expected: only at the tokens before it.",
+        "devices-unused": "All eight devices must take part.",
+        "one-device": "All eight devices must take part.",
     },
 )
 
