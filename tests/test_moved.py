@@ -23,7 +23,7 @@ PART = re.compile(
     r"|^From JAX (?P<newer>[\d.]+) on: `(?P<then>[^`\n]+)`$",
     re.MULTILINE | re.DOTALL,
 )
-ASTRAY = "runs, and is not what was meant"
+ASTRAY = "runs, but does something else"
 
 
 @dataclass
