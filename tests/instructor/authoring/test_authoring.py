@@ -80,6 +80,13 @@ class Reader:
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_text(text)
 
+    def do_aside(self, what, text):
+        """A module that no exercise uses yet; `test_other_courses.py` tries what is in it."""
+        self.do_file(what, text)
+        name = what.removesuffix(".py").replace("/", ".")
+        python = self.root / ".venv" / "bin" / "python"
+        subprocess.run([python, "-c", f"import {name}"], cwd=self.root, check=True)
+
     def do_stub(self, what, text):
         """An exercise, in place of its stub."""
         module = self.module.read_text()
