@@ -3,6 +3,7 @@
 import json
 import re
 import tomllib
+from graphlib import TopologicalSorter
 
 import jupytext
 import nbformat
@@ -173,3 +174,24 @@ def test_the_locks_hold_what_the_project_asks_for(lock):
     if lock == "oldest.txt":
         (floor,) = re.findall(r"jax>=([0-9.]+)", " ".join(wanted))
         assert pinned["jax"] == pinned["jaxlib"] == floor
+
+
+def test_the_map_shows_which_notebook_needs_which():
+    readme = (ROOT / "README.md").read_text()
+    rows = re.findall(r"^\| `(\d\d)_\w+` \|.*\|([\d, ]*)\|[^|]*\|$", readme, re.MULTILINE)
+    needs = {number: set(re.findall(r"\d\d", needed)) for number, needed in rows}
+    assert needs.keys() == {path.stem[:2] for path in SOLUTIONS}
+    everything = dict[str, set[str]]()
+    for number in TopologicalSorter(needs).static_order():
+        everything[number] = needs[number].union(*(everything[other] for other in needs[number]))
+    # an arrow that follows from others is not drawn
+    arrows = {
+        (other, number)
+        for number, others in needs.items()
+        for other in others
+        if not any(other in everything[third] for third in others)
+    }
+    drawn = re.findall(
+        r'data-from="(\d\d)" data-to="(\d\d)"', (ROOT / "docs" / "pictures" / "map.svg").read_text()
+    )
+    assert sorted(drawn) == sorted(arrows)
