@@ -321,8 +321,10 @@ def check_excluded_kinds(
         )
     for kind, least in zip(requirement.some, requirement.least, strict=False):
         times = [c.times for c in requested if c.kind == kind]
+        if None in times:
+            return basis.problem("unknown-times", explain_unknown_length(kind))
         together = sum(filter(None, times))
-        if None not in times and together < least:
+        if together < least:
             return basis.problem(
                 "too-seldom",
                 f"The program runs {together} {kind}{'s' * (together != 1)}; at least {least} are "

@@ -167,7 +167,8 @@ def _outline(operations: Sequence[Any]) -> list[Outline]:
         for region in operation.regions:
             for block in region.blocks:
                 new_values += block.arguments
-        numbers.update((value, len(numbers) + i) for i, value in enumerate(new_values))
+        for value in new_values:
+            numbers[value] = len(numbers)
         types = tuple((dtype, len(shape)) for dtype, shape in map(_dtype_and_shape, new_values))
         attributes = tuple(_sizeless_attributes(operation, functions))
         outline.append((operation.name, operands, attributes, types))

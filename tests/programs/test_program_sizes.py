@@ -6,7 +6,7 @@ import pytest
 from jax import lax
 
 from autograder.programs import ProgramError
-from autograder.programs.program_sizes import refuse_another_program
+from autograder.programs.program_sizes import _outline, refuse_another_program, walk
 from tests.helpers import sharding
 
 SIZES = ((4096, 64, 192), (1024, 32, 160))
@@ -103,6 +103,16 @@ def test_names_of_functions_do_not_matter_but_which_function_is_called_does():
         twice = type(large).parse(text.replace(first, first.replace("@sin(", "@cos(")))
     with pytest.raises(ProgramError, match="real size"):
         refuse_another_program([twice, *small], mesh, SIZES)
+
+
+def test_each_value_has_a_number_of_its_own():
+    def outline(f):
+        vectors = [jax.ShapeDtypeStruct((8,), jnp.float32)] * 3
+        return _outline([*walk(jax.jit(f).lower(*vectors).compiler_ir("stablehlo"))])
+
+    minuends = [outline(lambda a, b, c: (a + b) * b - c), outline(lambda a, b, c: c - (a + b) * b)]
+    assert minuends[0] != minuends[1]
+    assert outline(lambda a, b, c: (a + b) * c) != outline(lambda a, b, c: (a + b) * b)
 
 
 def test_packed_numbers_are_refused():
