@@ -61,7 +61,7 @@ class theirs:  # noqa: N801  it reads as a statement: with theirs(): answer(x)
 
     An error raised inside is raised again as a `TheirError`, unless the innermost code that is not
     a library's is ours: a learner's function may call `show`, and `show` may have a bug. A
-    `ShortError` is always the learner's, because they called one of our functions wrongly.
+    `ShortError` counts as the learner's, because it says what they can change.
     """
 
     def __enter__(self) -> None: ...
@@ -118,7 +118,7 @@ def explain_fault(fault: Fault) -> tuple[str, str]:
 
 
 def report_address() -> str:
-    """Return the address at which to report an error, from the installed package's metadata."""
+    """Return where to report an error: the repository's address, or words if it is unknown."""
     try:
         urls = importlib.metadata.metadata(DISTRIBUTION).get_all("Project-URL") or []
     except importlib.metadata.PackageNotFoundError:  # a copy that is not installed
@@ -135,11 +135,11 @@ def first_line(error: BaseException) -> str:
 
 
 def message_of(error: BaseException) -> str:
-    """Return an error's message, even if the error's class is the learner's and raises in turn."""
+    """Return an error's message, even if a learner's `__str__` raises."""
     try:
         return str(error)
     except Exception as another:
-        return f"its message cannot be shown, since that raised {type(another).__name__}"
+        return f"its message cannot be shown, because `__str__` raised {type(another).__name__}"
 
 
 def frames_of(traceback: TracebackType | None) -> list[tuple[FrameType, int]]:
@@ -157,12 +157,12 @@ def frame_owner(frame: FrameType) -> Owner:
 
 
 def owner_of_globals(names: Mapping[str, object], file_name: str = "") -> Owner:
-    """Return whose module has these global names.
+    """Return the owner of the module with these global names.
 
     Args:
         names: the module's global names.
-        file_name: the file of its code, for a module without `__file__`. Generated methods have no
-            file, and the globals of the module that they were generated for.
+        file_name: the file of its code, for a module without `__file__`. A generated method has
+            its module's global names but no file.
     """
     module = str(names.get("__name__", ""))
     if module.partition(".")[0] == PACKAGE:

@@ -1,9 +1,9 @@
-"""The judge: exercise + evidence → verdict, in words and pictures.
+"""Judge the evidence for an exercise, and render the verdict in words and pictures.
 
 In: an exercise, and evidence that may be forged. Out: a `Verdict`, with a finding for each
 requirement, or with a `Fault` of our own code and no score. The kinds of requirement that exercises
 are composed of are here, in the modules `requirements_on_…`: each is a class that plans what is
-captured, and judges it. `remember` keeps a learner's verdicts in a small file of theirs.
+captured, and judges it. `remember` saves a learner's progress in a file of theirs.
 """
 
 from autograder.judge.comparing_values import ArrayFunction

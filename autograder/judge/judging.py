@@ -12,7 +12,7 @@ from typing import Final
 from autograder.errors import JAX_SAYS, Fault, insert_before_jax_message
 from autograder.evidence import Evidence, NotCaptured, Piece, Unanswered
 from autograder.judge.exercise import MALFORMED, Exercise, Order, Requirement
-from autograder.judge.report import NOT_BY_HAND, NOT_COUNTED
+from autograder.judge.report import LEFT_TO_COMPILER, NOT_COUNTED
 from autograder.judge.requirements_on_requests import Requests
 from autograder.judge.scoring import compute_share, explain_shares
 from autograder.judge.verdict import OF_THE_CHECK, Finding, Verdict
@@ -91,7 +91,9 @@ def _apply_order(exercise: Exercise, findings: list[Finding]) -> Iterator[Findin
         if not finding.met:
             if _is_needlessly_explicit(requirement, finding):
                 needlessly_explicit.add(finding.answer)
-            precedes_all = finding.diagnosis in NOT_BY_HAND or finding.answer in needlessly_explicit
+            precedes_all = (
+                finding.diagnosis in LEFT_TO_COMPILER or finding.answer in needlessly_explicit
+            )
             rank = -1 if precedes_all else requirement.order
             first_unmet[finding.answer] = min(rank, first_unmet.get(finding.answer, rank))
         lacks = isinstance(requirement, Requests) and requirement.some and not finding.met

@@ -1,4 +1,4 @@
-"""Decide what to say about a verdict: one cause first, then what only follows from it.
+"""Decide what to say about a verdict: the first cause, then its consequences.
 
 The result is made of a document's blocks, so HTML, text and terminals say the same.
 """
@@ -27,15 +27,15 @@ from autograder.errors import explain_fault
 from autograder.judge.prose import mark_up
 from autograder.judge.verdict import OF_THE_CHECK, Finding, Verdict
 
-NOT_BY_HAND: Final = ("no-shard-map", "outside-the-body", "makes-no-difference")
+LEFT_TO_COMPILER: Final = ("no-shard-map", "outside-the-body", "makes-no-difference")
 """Diagnoses of programs that leave to the compiler what they should do explicitly."""
 
 NOT_COUNTED: Final = "not-counted-yet"
 
-ORDER: Final = ("values", "layout")
+EXPLAINED_FIRST: Final = ("values", "layout")
 """Requirements that are explained first: costs count once these are right."""
 
-UNEXPLAINED: Final = ("values", "not-finite")
+CAUSE_UNKNOWN: Final = ("values", "not-finite")
 """Diagnoses of wrong values that name no cause; a missing collective may be the cause."""
 
 WRONG_SHAPE: Final = ("shape", "reshaped", "copies-side-by-side", "joined-elsewhere")
@@ -78,7 +78,7 @@ def problems_of(findings: Sequence[Finding]) -> list[Finding]:
     if {"values", "layout"} <= {f.about for f in found if f.diagnosis in WRONG_SHAPE}:
         # a wrong shape is explained once, for the values
         found = [f for f in found if (f.about, f.diagnosis) != ("layout", "shape")]
-    unexplained = any(f.about == "values" and f.diagnosis in UNEXPLAINED for f in found)
+    unexplained = any(f.about == "values" and f.diagnosis in CAUSE_UNKNOWN for f in found)
     causes = sorted(found, key=partial(_rank, unexplained))
     alike = {(f.cell, f.diagnosis, f.difference): f for f in reversed(causes)}
     return [f for f in causes if any(f is kept for kept in alike.values())]
@@ -86,9 +86,13 @@ def problems_of(findings: Sequence[Finding]) -> list[Finding]:
 
 def _rank(unexplained: bool, finding: Finding) -> int:
     missing = finding.about == "collectives" and finding.diagnosis.startswith(MISSING)
-    if finding.diagnosis in NOT_BY_HAND or (unexplained and missing):
+    if finding.diagnosis in LEFT_TO_COMPILER or (unexplained and missing):
         return -1
-    return ORDER.index(finding.about) if finding.about in ORDER else len(ORDER)
+    return (
+        EXPLAINED_FIRST.index(finding.about)
+        if finding.about in EXPLAINED_FIRST
+        else len(EXPLAINED_FIRST)
+    )
 
 
 @dataclass(frozen=True)

@@ -32,10 +32,11 @@ from autograder.judge.wording import (
 from autograder.programs import Argument, Collective, ProgramError, ProgramRun
 
 COUNTED_AS = {"reduce-scatter": "all-reduce"}
-"""Compilers may replace a reduce-scatter by an all-reduce and a slice."""
+"""Kinds that are counted as another, because compilers may replace them: a reduce-scatter, for
+example, by an all-reduce and a slice."""
 
 MAX_WIDENING = 4
-"""How many times as many bytes XLA may move: it widens types of one byte to four."""
+"""XLA may move up to so many times the requested bytes, because it widens 1-byte types to 4."""
 
 MAX_OPERATIONS_OUTSIDE = 4
 """The most operations outside a `shard_map`, for each element of the arguments and results."""
@@ -52,7 +53,8 @@ class RequestedCollective:
         times: how often the program runs it, loops counted.
         axes: the mesh axes that it must run over; None for any.
         bytes: the most bytes in one buffer on each device; None for any number.
-        neighbours: for a permutation: whether each device must send to its neighbour in the ring.
+        neighbours: for a permutation: whether each device must send to one of its two neighbours
+            in the ring.
     """
 
     kind: str
@@ -77,7 +79,8 @@ class Requests(Requirement):
     """The program requests exactly these explicit collectives, and its result depends on them.
 
     For example, `Requests("softmax", ((RequestedCollective("all-reduce", 2, ("x",), bytes=4),),))`.
-    With `never`, all kinds except some are allowed: `Requests("turned", never=("all-gather",))`.
+    With `never`, every kind that it does not list is allowed: `Requests("turned",
+    never=("all-gather",))`.
 
     Attributes:
         answer: the name of the answer in the notebook. A `Computes` on the same answer exports it.
@@ -85,12 +88,13 @@ class Requests(Requirement):
         never: instead of `wanted`, the kinds that it must not request; all others are allowed.
         mapped: whether the work must be done inside a `shard_map`, so that the compiler adds no
             collectives.
-        some: with `never`, kinds that it has to request at least once.
+        some: with `never`, kinds that it has to request.
+        least: how often each kind in `some` has to run at least; by default once.
         constrained: whether the result must depend on a sharding constraint that replicates an
             intermediate value (True), or must not depend on any constraint (False); None for
             either.
-        made_of: the numbers, from 0, of the arguments that this value must be computed from.
-        least: how often each kind in `some` has to run at least; by default once.
+        made_of: with `constrained=True`, the numbers, from 0, of the arguments that the
+            constrained value must be computed from.
     """
 
     about: ClassVar = "collectives"
@@ -267,13 +271,12 @@ def _makes_a_difference(
     reference = next(r.reference for r in values if r.answer == requirement.answer)
     (draws, _), *_ = run_all(exercise, requirement.answer, piece, seed)
     for kind, axes in kinds:
-        more = run_with_scaled_collective(piece.artifacts[0], arguments, kind, axes, seed)
-        if more is not None and compare(reference, draws[0], more.outputs[0]) is None:
+        scaled = run_with_scaled_collective(piece.artifacts[0], arguments, kind, axes, seed)
+        if scaled is not None and compare(reference, draws[0], scaled.outputs[0]) is None:
             return found.but(met=False).problem(
                 "makes-no-difference",
-                f"The result does not depend on the {kind}: when its input is multiplied, every "
-                f"number of the result stays the same. Compute the result from what the {kind} "
-                f"returns.",
+                f"The result does not depend on the {kind}: scaling its input does not change the "
+                f"result. Compute the result from what the {kind} returns.",
             )
     return found
 
@@ -281,17 +284,19 @@ def _makes_a_difference(
 def _nothing_added(ran: ProgramRun, added: Sequence[Collective], found: Finding) -> Finding:
     """Check that the compiler had to add no collectives to the requested ones.
 
-    Added are those that remain when all requested ones are removed. Some programs hide this; they
-    are recognised because they move more bytes than they request. (Compilers merge requested
-    collectives, and move more bytes only for types that they have to widen.)
+    A collective counts as added if it remains after the requested ones are removed. A program that
+    defeats this test is recognised because it moves more bytes than it requests. (Compilers merge
+    requested collectives, and move more bytes only for types that they have to widen.)
     """
     requested, moved = Counter[str](), Counter[str]()
     for c in ran.requested:
         requested[COUNTED_AS.get(c.kind, c.kind)] += MAX_WIDENING * c.total_bytes
     for c in ran.report.collectives:
         moved[COUNTED_AS.get(c.kind, c.kind)] += c.total_bytes
-    more = {kind for kind, count in moved.items() if count > requested[kind]}
-    added = added or [c for c in ran.report.collectives if COUNTED_AS.get(c.kind, c.kind) in more]
+    too_many = {kind for kind, count in moved.items() if count > requested[kind]}
+    added = added or [
+        c for c in ran.report.collectives if COUNTED_AS.get(c.kind, c.kind) in too_many
+    ]
     if not added:
         return found
     return found.but(met=False).problem(
@@ -386,7 +391,7 @@ def compare_requests(
             return basis.problem(
                 "unknown-times",
                 f"The {ask.kind} is in a loop whose length is known only when it runs. Here the "
-                f"number of collectives has to be known before.",
+                f"number of collectives has to be known beforehand.",
             )
         times = sum(c.times or 0 for c in alike)
         together = sum(c.total_bytes for c in alike)
@@ -445,7 +450,9 @@ def _describe_collectives(requested: Sequence[Collective]) -> str:
             None if so_far is None or c.times is None else so_far + c.times
         )
     listed = ", ".join(
-        name if times == 1 else f"{name}, {'some' if times is None else times} times"
+        name
+        if times == 1
+        else f"{name}, {'an unknown number of' if times is None else times} times"
         for name, times in counted.items()
     )
     return f"{listed}, requested explicitly" if listed else "no explicit collective"

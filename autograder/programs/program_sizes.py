@@ -1,4 +1,4 @@
-"""Make sure that a program too large to run does the same as at small sizes, where it is checked.
+"""Check that a program too large to run is the program whose values were checked at small sizes.
 
 Values can be checked only at sizes at which the program can be run, and costs count at the real
 size, at which it is only compiled. A program could compute the right values at small sizes and
@@ -28,7 +28,8 @@ from autograder.programs import requested
 from autograder.programs.program_checks import ProgramError, list_named_attributes
 
 FUNCTION_ATTRIBUTES: Final = ("sym_name", "function_type")
-"""Attributes that need no comparison: functions are numbered, and their values' types compared."""
+"""Attributes that need no comparison: functions are compared by their position in the module, and
+signatures through the types of their values."""
 
 SIZE_ATTRIBUTES: Final = ("slice_sizes", "window_dimensions")
 """Attributes that may grow with the arguments' sizes."""
@@ -39,9 +40,9 @@ BOUND_ATTRIBUTES: Final = (
 """Attributes that say where a part of an array begins or ends."""
 
 MAX_FACTORS: Final = 4
-"""The maximum number of argument sizes whose product is an array's size."""
+"""A dimension may be the product of at most so many argument sizes."""
 
-COARSER_TYPES: Final = {"bf16": "bfloat16", "f16": "float16"}
+SHORT_FLOATS: Final = {"bf16": "bfloat16", "f16": "float16"}
 """Floating-point types of less than 32 bits, by their names in MLIR, with their names in JAX."""
 
 Sizes = tuple[int, ...]
@@ -59,7 +60,7 @@ def refuse_another_program(
         sizes: the size of each dimension of the arguments, in each program.
 
     Raises:
-        ProgramError: they do.
+        ProgramError: the programs differ.
     """
     programs = [list(walk(module)) for module in modules]
     outlines = [_outline(operations) for operations in programs]
@@ -72,9 +73,9 @@ def refuse_another_program(
     ):
         raise ProgramError(
             "another-program",
-            "At the real size, the step is another program than at the small sizes at which "
-            "its values are looked at. Does what it does depend on a size, or does JAX write the "
-            "derivative of an operation in it otherwise for other shapes?",
+            "At the real size this is another program than at the small sizes at which its values "
+            "are checked. Does your code branch on a size? JAX may also write an operation's "
+            "derivative differently for other shapes.",
         )
     has_f64 = any(
         "f64" in dtype and shape
@@ -85,7 +86,7 @@ def refuse_another_program(
         raise ProgramError(
             "packs-numbers",
             "The step packs numbers into others (bitcast_convert_type), or has numbers of 64 bits. "
-            "Each number that is sent is counted as a bfloat16, so neither is taken here.",
+            "Each number that is sent is counted as a bfloat16, so neither is allowed here.",
         )
     allowed_ratios = _product_ratios(sizes)
     for operations in zip(*programs, strict=True):
@@ -116,7 +117,7 @@ def refuse_another_program(
 def coarser_types(module: Any) -> tuple[str, ...]:
     """Return the floating-point types of less than 32 bits in a program, by their names in JAX."""
     dtypes = {dtype for operation in walk(module) for dtype, _ in _result_arrays(operation)}
-    return tuple(name for mlir_name, name in COARSER_TYPES.items() if mlir_name in dtypes)
+    return tuple(name for mlir_name, name in SHORT_FLOATS.items() if mlir_name in dtypes)
 
 
 def walk(module: Any) -> Iterator[Any]:
@@ -259,14 +260,15 @@ def _dtype_and_shape(value: Any) -> tuple[str, list[int]]:
     return str(array_type.element_type), list(array_type.shape)
 
 
-PARTS_OF_A_PROGRAM: Final = frozenset(
+CONTROL_FLOW_OPERATIONS: Final = frozenset(
     {"builtin.module", "func.func", "sdy.manual_computation",
      "stablehlo.while", "stablehlo.case", "stablehlo.if"}
 )  # fmt: skip
-"""Operations whose regions contain parts of the program, and not how to combine two numbers."""
+"""Operations whose regions contain parts of the program. The regions of others, such as a reduce,
+say how to combine two numbers."""
 
-PASSES_VALUES_ON: Final = PARTS_OF_A_PROGRAM | {"func.call", "stablehlo.composite"}
-"""Operations whose results are computed elsewhere in the program, and are hidden there."""
+PASSES_VALUES_ON: Final = CONTROL_FLOW_OPERATIONS | {"func.call", "stablehlo.composite"}
+"""Operations whose floating-point results are computed, and hidden, elsewhere in the program."""
 
 
 def hide_sizes(module: Any) -> None:
@@ -292,7 +294,7 @@ def hide_sizes(module: Any) -> None:
 def _program_operations(operation: Any) -> Iterator[Any]:
     """Yield an operation and those in it, without the regions that combine two numbers."""
     yield operation
-    if operation.name in PARTS_OF_A_PROGRAM:
+    if operation.name in CONTROL_FLOW_OPERATIONS:
         for region in operation.regions:
             for block in region.blocks:
                 for inner in block.operations:

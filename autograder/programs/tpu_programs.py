@@ -54,17 +54,17 @@ def refuse_target(target: object) -> None:
     if not isinstance(target, str) or not TPU_NAME.fullmatch(target):
         shown = repr(target) if isinstance(target, str) else f"{type(target).__name__} {target!r}"
         raise TargetError(
-            f"A target is the name of a TPU topology, such as {TOPOLOGIES}; {shown[:80]} came."
+            f"A target is the name of a TPU topology, such as {TOPOLOGIES}; got {shown[:80]}."
         )
     if sys.platform != "linux":
         raise TargetError(
-            "A program can be compiled for TPUs on Linux only, for there is no libtpu for "
-            "another system. Colab and Kaggle have Linux."
+            "A program can be compiled for TPUs only on Linux, because libtpu exists only there. "
+            "Colab and Kaggle run Linux."
         )
     invalidate_caches()  # libtpu may have been installed a moment ago
     if find_spec("libtpu") is None:
         raise TargetError(
-            "To compile for TPUs takes their compiler, libtpu, which is not installed. In a "
+            "Compiling for TPUs needs their compiler, libtpu, which is not installed. In a "
             'checkout of the course, pip install ".[tpu]" does it; elsewhere, with this JAX, '
             f'pip install "jax[tpu]=={jax.__version__}". It takes about 700 MB; no TPU is needed.'
         )
@@ -132,13 +132,11 @@ def export_for_tpus(
             exported = export.export(jitted, platforms=("tpu",))(*args)
     except TheirError as raised:
         message = describe_error(raised.error, function)
-        raise TargetError(
-            f"For a TPU, JAX cannot export your function: {message}"
-        ) from raised.error
+        raise TargetError(f"JAX cannot export your function for a TPU: {message}") from raised.error
     if len(exported.in_avals) != len(leaves):
         raise TargetError(
-            "An argument that jax.jit takes as static is part of the program, and not of its "
-            "arguments. Bind it before: communication(functools.partial(f, n=3), x, target=…)."
+            "A static argument of jax.jit is compiled into the program. Bind it first: "
+            "communication(functools.partial(f, n=3), x, target=…)."
         )
     # a pytree may have classes of the learner's, which the other process does not know
     flat = dataclasses.replace(
@@ -149,9 +147,7 @@ def export_for_tpus(
     try:
         artifact = bytes(flat.serialize())
     except Exception as error:  # JAX raises many types
-        raise TargetError(
-            f"JAX cannot hand your function on to another compiler: {first_line(error)}"
-        ) from error
+        raise TargetError(f"JAX cannot serialise your function: {first_line(error)}") from error
     return artifact, list(map(_layout_of, leaves)), exported.nr_devices
 
 
@@ -187,10 +183,12 @@ def _compile_elsewhere(
         )
     except subprocess.TimeoutExpired:
         raise TargetError(
-            f"The TPU's compiler did not come to an end in {COMPILER_SECONDS} seconds."
+            f"The TPU's compiler did not finish within {COMPILER_SECONDS} seconds."
         ) from None
     if done.returncode or not done.stdout:
-        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or ["it says nothing"]
+        last = done.stderr.decode(errors="replace").strip().splitlines()[-1:] or [
+            "it printed nothing"
+        ]
         raise TargetError(
             f"The TPU's compiler ended with status {done.returncode}, and this program is not "
             f"compiled: {last[0][:300]}"
@@ -207,11 +205,11 @@ def _explain_refusal(target: str, reason: str, message: str, devices: int) -> st
     if reason == "start":
         return f"The TPU's compiler does not start: {_first_line(message)}"
     if reason == "topology":
-        return f"There is no topology {target!r}. There are, for example, {TOPOLOGIES}."
+        return f"There is no topology {target!r}. Examples: {TOPOLOGIES}."
     if reason == "devices":
         return (
             f"The program is for {_count_devices(devices)}, and {target!r} has {message}. "
-            f"Topologies are, for example, {TOPOLOGIES}."
+            f"Examples of topologies: {TOPOLOGIES}."
         )
     if "RESOURCE_EXHAUSTED" in message or "Ran out of memory" in message:
         return (

@@ -387,6 +387,7 @@ ELSEWHERE = {
     "evidence.__main__": "it is a process of its own, and asked in its tests",
     "processes.forkserver": "it is a process of its own",
     "devices": "it is done before there is an answer",
+    "documents.shown_as_documents": "it shows reports, after a verdict",
     "errors.blame": "it is what tells of errors, and asked below",
     "sandboxed.__main__": "it is the kernel's own process, and asked in its tests",
     "sandboxed.fork_server": "it is a process of its own, and asked in its tests",
