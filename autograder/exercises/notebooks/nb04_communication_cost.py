@@ -737,7 +737,7 @@ SENT: Final = Exercise(
 
 
 def _not_so(right: int, passes: int = 2) -> dict[str, Any]:
-    """Return mistakes about any loop with a known number of rounds, on eight devices."""
+    """Return mistakes about any loop with a known number of iterations, on eight devices."""
     return {
         "sent": passes * 7 / 8 * right, "all-devices": 8 * right, "loop-unknown": "unknown",
     }  # fmt: skip
@@ -765,7 +765,7 @@ LOOPS: Final = Exercise(
     id="4.3",
     title="What a loop communicates",
     afterwards="XLA's own cost_analysis counts a loop's body once, however often it runs. "
-    "communication() reads the number of rounds and multiplies.",
+    "communication() reads the number of iterations and multiplies.",
     requirements=(
         *(
             Predicts("moved", cell, f"the bytes that {cell} moves on each device", right, mistakes)
@@ -840,41 +840,41 @@ LOOPS: Final = Exercise(
         ),
     ),
     hints=(
-        "Which collective runs in one round, and over how many bytes? How many rounds are there?",
+        "Which collective runs in one iteration, over how many bytes, and how many iterations run?",
         "For a loop in a loop: what is in the inner one runs 3 · 4 times, and what is only in the "
         "outer one 3 times.",
         "communication(centred, v) shows how often each collective runs; × ? means unknown, and "
-        "its sums count one round. In same_weights, does the gathered array change from round to "
-        "round? For sixteen devices, which of the buffers get larger? Your `sent` of 4.2 does the "
-        "rest.",
+        "its sums count one iteration. In same_weights, does the gathered array change between "
+        "iterations? For sixteen devices, which of the buffers get larger? Your `sent` of 4.2 does "
+        "the rest.",
     ),
     diagnoses={
-        "body-once": "Is this one round? The compiled program contains the body of a loop once, "
-        "and it runs in every round.",
-        "written-once": "Is this one round? There is no loop in this program: Python unrolled it, "
-        "and each of the seven means is there by itself.",
+        "body-once": "Is this one iteration? The compiled program contains the body of a loop "
+        "once, and it runs in every iteration.",
+        "written-once": "Is this one iteration? There is no loop in this program: Python unrolled "
+        "it, and each of the seven means is there by itself.",
         "sent": "This is what a device sends. Expected: the bytes of the buffers.",
         "all-devices": "This is the total over all devices. Expected: the bytes of one of them.",
         "all-of-v": "This counts all 512 bytes of v. For a mean, each device adds up its own "
         "numbers first. How many partial sums does it have then?",
         "block-of-v": "This counts a device's 64 bytes of v. For a mean, each device adds up its "
         "own numbers first. How many partial sums does it have then?",
-        "loop-unknown": "The number of rounds of this loop is known: it is written in the program.",
-        "inner-loop-only": "Is this only the mean? There is also a maximum, once in each round of "
-        "the outer loop.",
-        "outer-loop-only": "Does the inner loop count once here? It has four rounds in each round "
-        "of the outer one.",
-        "one-loop-forgotten": "One loop is inside the other, so multiply their rounds.",
+        "loop-unknown": "The number of iterations of this loop is known: it is in the program.",
+        "inner-loop-only": "Is this only the mean? There is also a maximum, once in each "
+        "iteration of the outer loop.",
+        "outer-loop-only": "Does the inner loop count once here? It has four iterations in "
+        "each iteration of the outer one.",
+        "one-loop-forgotten": "One loop is inside the other, so multiply their iterations.",
         "maximum-once": "Does the maximum count once here? It is in the outer loop, which has "
-        "three rounds.",
-        "maximum-too-often": "Does the maximum count in each round of the inner loop here? It "
-        "comes after that loop, in the outer one.",
-        "not-moved-out": "The weights are the same in each round. The compiler gathers them once, "
-        "before the loop.",
+        "three iterations.",
+        "maximum-too-often": "Does the maximum count in each iteration of the inner loop here? "
+        "It comes after that loop, in the outer one.",
+        "not-moved-out": "The weights are the same in each iteration. The compiler gathers them "
+        "once, before the loop.",
         "its-block": "This is a device's block of the weights. The buffer is what the device has "
         "after the gather: all of the 16 × 16.",
-        "counted-once": "This is one round, and nobody knows how many there will be.",
-        "nobody-knows": "The number of rounds depends on the numbers in v, so nobody knows it "
+        "counted-once": "This is one iteration, and nobody knows how many there will be.",
+        "nobody-knows": "The number of iterations depends on the values in v, so nobody knows it "
         "before the program runs.",
         "moved-not-sent": "These are the bytes of the buffers, or a multiple of them. How much of "
         "a buffer does one of sixteen devices send?",
@@ -1032,8 +1032,8 @@ SHARES: Final = Exercise(
         "only-four": "Only four devices take part, and they share the rows among themselves.",
         "terms-are-shared": "Each element of the result is a sum, and each device has a quarter "
         "of its terms. The all-reduce adds up the partial sums.",
-        "quarter-counted-twice": "Is this a quarter of a quarter? The columns of x and the rows "
-        "of w are the same terms of each sum, so sharding both divides these terms only once.",
+        "quarter-counted-twice": "Is this a quarter of a quarter? The columns of A and the rows "
+        "of B are the same terms of each sum, so sharding both divides these terms only once.",
         "gathered-first": "The devices do not gather all of both matrices here, so each can "
         "compute only a part of the result.",
         "all-blocks": "The result has eight blocks, and each of its elements needs all 64 terms.",
@@ -1042,10 +1042,10 @@ SHARES: Final = Exercise(
         "copies-share-nothing": "Both matrices are replicated. Which part of the work could a "
         "device leave to another?",
         "one-dimension-alone": "The result is sharded in both dimensions: its rows like those of "
-        "x, and its columns like those of w. Do both count here?",
+        "A, and its columns like those of B. Do both count here?",
         "half-of-the-rows": "This would be half of the rows for each device. In how many blocks "
         "are they, if four devices take part?",
-        "axes-mixed-up": "Are the axes mixed up? Here x has size 16, y has 8 and z has 4.",
+        "axes-mixed-up": "Are the axes mixed up? Here axis x has size 16, y has 8 and z has 4.",
         "axes-added": "Are the sizes of the axes added? The number of blocks over several axes is "
         "the product of their sizes.",
         "one-axis-left-out": "Does only one of the two matrices count here, or only one of "
