@@ -799,7 +799,7 @@ CROSS_ENTROPY: Final = Exercise(
     diagnoses={
         "not-finite": "Which of these is it? exp(100) does not fit into float32, and exp(-200) is "
         "0, whose logarithm is minus infinity: subtract each example's maximum over all words "
-        "first. And take_along_axis gives NaN if the index is outside the block.",
+        "first. And take_along_axis gives NaN if the index is past the end of the block.",
         "values": "Does a device whose words do not include the label add nothing for it, and do "
         "all devices subtract the same maximum?",
         "own-largest": "Each device subtracts the maximum of its own words, so the sums have "
