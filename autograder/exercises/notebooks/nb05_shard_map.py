@@ -1,4 +1,4 @@
-"""Notebook 05: one program for each device, and collectives by hand.
+"""Notebook 05: one program for each device, and explicit collectives.
 
 A note for maintainers: what is asked for by hand is read from the exported program, so these
 exercises depend on no compiler but in 5.7. Functions are judged under two meshes, of eight and of
@@ -27,20 +27,20 @@ SIZES: Final = (8, 4)
 """The sizes of the meshes that a function is judged on."""
 
 BLOCK: Final = {8: 8, 4: 6}
-"""How many elements each device has of a vector, on each of the meshes."""
+"""The size of a vector's block, for each size of the mesh."""
 
 MANY: Final = 64
-"""How many it has on the smaller mesh where the values are to be extreme."""
+"""The same on the smaller mesh, for extreme values."""
 
 DEVICES: Final = {n * size: n for n, size in (*BLOCK.items(), (4, MANY))}
-"""How many devices a vector is cut over, by its length."""
+"""The number of devices that a vector is sharded over, by its length."""
 
 STRIPS: Final = ("0 1 2 3 4 5 6 7", "0 1 2 3")
 ROWS: Final = ("0\n1\n2\n3\n4\n5\n6\n7", "0\n1\n2\n3")
 
 
 def _on_lines(*shapes: Any) -> tuple[tuple[Argument, ...], ...]:
-    """For each mesh, arguments cut along x in their first dimension; a shape is made from n."""
+    """Return, for each mesh size n, arguments whose first dimension is sharded over x."""
     return tuple(
         tuple(Argument(shape(n), (("x", n),), ("x",), mode="auto") for shape in shapes)
         for n in SIZES
@@ -48,7 +48,7 @@ def _on_lines(*shapes: Any) -> tuple[tuple[Argument, ...], ...]:
 
 
 def _each(*asks: Any) -> tuple[tuple[RequestedCollective, ...], ...]:
-    """For each mesh, what is to be asked for, made from its size."""
+    """Return, for each mesh, the collectives to request, from its size."""
     return tuple(tuple(ask(n) for ask in asks) for n in SIZES)
 
 
@@ -57,7 +57,7 @@ def _vector(n: int) -> tuple[int, ...]:
 
 
 def _rows(n: int) -> tuple[int, int]:
-    """A row for each device, with columns for each of them to have some of the sum."""
+    """Return the shape of one row for each device, with columns that divide among them."""
     return (n, {8: 2, 4: 3}[n] * n)
 
 
@@ -66,7 +66,7 @@ def _placed(answer: str, pictures: tuple[str, str], shape: Any) -> PlacedLike:
 
 
 def _blocks(x: Any) -> list[Any]:
-    """The blocks of a vector, or of one row for each device."""
+    """Return the blocks of a vector, or of an array with one row for each device."""
     return np.split(x, DEVICES[len(x)] if x.ndim == 1 else len(x))
 
 
@@ -188,23 +188,23 @@ NUMBERS: Final = (
 
 
 def _n(x: Any) -> Any:
-    """How many devices a vector is cut over, as a number of its type."""
+    """Return the number of devices that a vector is sharded over, as a number of its type."""
     return np.float32(DEVICES[len(x)])
 
 
 def _stacked(x: Any) -> Any:
-    """The blocks of a vector, one in each row: a column has the same place of all blocks."""
+    """Return the blocks of a vector as rows; a column has the same index in all blocks."""
     return np.stack(_blocks(x))
 
 
 def _normal_exps(x: Any) -> Any:
-    """Exps shifted by the largest number; XLA computes with 0 where one is subnormal."""
+    """Return exps after subtracting the maximum, with 0 for subnormal ones, as XLA has it."""
     e = np.exp(x - x.max())
     return np.where(e < np.finfo(e.dtype).tiny, np.zeros_like(e), e)
 
 
 def _shifted_by_place(x: Any) -> Any:
-    """Exps where each place is shifted by the largest number in that place of all blocks."""
+    """Return exps after subtracting, at each index, the maximum over all blocks: a mistake."""
     return np.exp(_stacked(x) - _stacked(x).max(0))
 
 
@@ -488,12 +488,12 @@ def _exchanged(blocks: Numbers) -> Any:
 
 
 def _dealt(numbers: Sequence[int], n: int) -> list[list[int]]:
-    """Numbers dealt out to n devices as cards are, in place of cut."""
+    """Deal a block's numbers out to n devices like cards: a mistake."""
     return [list(numbers[i::n]) for i in range(n)]
 
 
 def _of_length_n(numbers: Sequence[int], n: int) -> list[list[int]]:
-    """Pieces as long as there are devices, in place of as many."""
+    """Split a block into pieces of n numbers, instead of n pieces: a mistake."""
     return [list(numbers[i * n : (i + 1) * n]) for i in range(n)]
 
 
@@ -509,12 +509,12 @@ def _exchanged_by(cut: Callable[[Sequence[int], int], Any]) -> Callable[[Numbers
 
 
 def _cut_up(blocks: Numbers, device: int, piece: int) -> Any:
-    """One piece of a device's block, which is cut into as many as there are devices."""
+    """Return one piece of a device's block, of as many as there are devices."""
     return np.split(np.array(blocks[device]), len(blocks))[piece]
 
 
 def _exchanged_in_place(blocks: Numbers) -> Any:
-    """What comes of writing results into the list whose blocks are still to be read."""
+    """Write the results into the list that is still being read: a mistake."""
     blocks = [list(block) for block in blocks]
     size = len(blocks[0]) // len(blocks)
     for i in range(len(blocks)):
@@ -535,12 +535,12 @@ def _in_float32_and_back(blocks: Numbers) -> Any:
 
 
 def _from_its_number(numbers: Sequence[int], n: int, length: int) -> list[list[int]]:
-    """For each of n devices a piece that begins at the device's number."""
+    """Return, for each of n devices, a piece that begins at the device's number: a mistake."""
     return [list(numbers[i : i + length]) for i in range(n)]
 
 
 def _in_32_bits(blocks: Numbers) -> Any:
-    """What is left of large numbers in JAX, whose integers have 32 bits."""
+    """Return the last 32 bits of each number, which are all that JAX's integers hold."""
     return [np.array(block, np.int64).astype(np.int32).astype(np.int64) for block in blocks]
 
 
@@ -549,7 +549,7 @@ LARGE: Final = 10**12
 
 
 def _draw(generator: np.random.Generator) -> list[tuple[Any, ...]]:
-    """Blocks of devices that can be cut into as many pieces as there are devices."""
+    """Sample blocks whose size is a multiple of the number of devices."""
     return [
         (generator.integers(-most, most, (n, n * pieces)).tolist(),)
         for n, pieces, most in (
@@ -958,7 +958,7 @@ def _pieces(x: Any) -> tuple[Any, int]:
 
 
 def _added_before_sending(x: Any) -> Any:
-    """What comes of adding, in step s, part (i - 1 - s) % n before the sum is sent on."""
+    """Add part (i - 1 - s) % n in step s before the sum is sent: a mistake."""
     parts, n = _pieces(x)
     growing = [parts[i, (i - 1) % n] for i in range(n)]
     for s in range(1, n):
@@ -968,7 +968,7 @@ def _added_before_sending(x: Any) -> Any:
 
 
 def _part_sent(x: Any) -> Any:
-    """What comes of sending a part in each step, and adding what comes to a sum that stays."""
+    """Send a part in each step, and add what arrives to a sum that stays: a mistake."""
     parts, n = _pieces(x)
     growing = [parts[i, (i - 1) % n] for i in range(n)]
     for s in range(1, n):
@@ -977,7 +977,7 @@ def _part_sent(x: Any) -> Any:
 
 
 def _added_again(x: Any) -> Any:
-    """The result where each step sends on all that was collected, and adds what arrives."""
+    """Send everything that was collected in each step, and add what arrives: a mistake."""
     blocks = _blocks(x)
     n = len(blocks)
     rows = np.zeros((n, n, len(blocks[0])), x.dtype)
@@ -1231,7 +1231,7 @@ def _edges(x: Any, put: Callable[[Any, Any], Any]) -> Any:
 
 
 CURVE: Final = np.array([1, -2, 1], np.float32)
-"""What each element and its two neighbours count in the second difference."""
+"""The factors of an element and its two neighbours in the second difference."""
 
 
 def _closed(a: Any) -> Any:
@@ -1239,7 +1239,7 @@ def _closed(a: Any) -> Any:
 
 
 def _with_halos(x: Any, compute: Callable[[Any], Any]) -> Any:
-    """What is computed of each block with its halos on, joined end to end."""
+    """Apply a function to each block with its halos, and concatenate the results."""
     blocks, n = _blocks(x), len(_blocks(x))
     wide = [
         np.concatenate([blocks[i - 1][-1:], block, blocks[(i + 1) % n][:1]])
@@ -1433,7 +1433,7 @@ HALO: Final = Exercise(
 )  # fmt: skip
 
 SYSTEMS: Final = {8: 2, 4: 3}
-"""How many systems each device has, on each of the meshes."""
+"""The number of systems on each device, for each size of the mesh."""
 
 
 def _matrices(n: int) -> tuple[int, int, int]:
