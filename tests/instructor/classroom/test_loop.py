@@ -82,7 +82,7 @@ def test_the_message_and_the_score_reach_the_feedback_page(room):
     said = re.sub("<[^>]+>", "", page)
     assert "✗ 1.1 Column strips: not yet" in said
     assert "The array is not sharded: all of it is on device 0" in said
-    assert "◐ 1.6 Two axes along one dimension: partly right (33%)" in said
+    assert "◐ 1.6 Two mesh axes on one dimension: partly right (33%)" in said
     assert "0.67 / 2" in said
     assert 'role="img"' in page
     assert [p.name for p in folder.iterdir()] == [f"{ASSIGNMENT}.html"]
