@@ -143,7 +143,7 @@ def test_what_was_graded_was_copied_before_its_cells_went(room):
     del source_of_none.cells[names.index("ex-1-1") :]
     nbformat.write(source_of_none, source(room))
     said = room.nbgrader(*RELEASE)
-    assert "what was graded of them: ex-1-1, ex-1-1-check" in said
+    assert "with their grades and comments: ex-1-1, ex-1-1-check" in said
     assert known(room)["graded"] == {}
     status, said = room.run("autograder.instructor", "restore")
     assert status == 0

@@ -126,7 +126,7 @@ def test_a_resubmission_counts_whatever_its_time_says(graded):
     root, _, _ = graded
     submitted = root / "grading" / "submitted"
     late = submitted / "dana-untouched" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
-    late.write_text(late.read_text().replace("x, laid out in eight", "X, laid out in eight"))
+    late.write_text(late.read_text().replace("x, in eight column", "X, in eight column"))
     os.utime(late, (0, 0))
     before = (root / "grading" / "autograded" / "dana-untouched" / ASSIGNMENT).stat().st_mtime_ns
     grade(root)

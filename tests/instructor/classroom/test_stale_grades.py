@@ -218,7 +218,7 @@ def test_what_looks_at_something_else_is_run_again_and_not_judged(room, type_in,
     def others(coursedir, assignment):
         return msgspec.structs.replace(current_basis(coursedir, assignment), plans="others")
 
-    monkeypatch.setattr("autograder.instructor.classroom.stale_grades.of_grades", others)
+    monkeypatch.setattr("autograder.instructor.classroom.stale_grades.current_basis", others)
     done = type_in("regrade")
     assert done.status == 0
     assert "0 submissions were judged again; 0 have changed." in done.said
