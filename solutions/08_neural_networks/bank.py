@@ -379,7 +379,8 @@ def fsdp_gradient(W, X, Y):
 # %% left to the compiler exercise="8.4" score=0.08333333333 diagnoses=["replicated", "all-reduce over data", "too-much-memory"] naive=true
 def fsdp_gradient(W, X, Y):
     def loss_of(W):
-        return jnp.mean(jnp.sum((passed(W, X) - Y) ** 2, axis=1))
+        outputs = lax.scan(lambda h, w: (jnp.tanh(h @ w), None), X, W)[0]
+        return jnp.mean(jnp.sum((outputs - Y) ** 2, axis=1))
 
     return jax.grad(loss_of)(W)
 

@@ -1,10 +1,13 @@
 """Every known answer comes back with its score and diagnosis, in the kernel and from the judge."""
 
+import ast
+import builtins
 import importlib.util
 import json
 import re
 
 import msgspec
+import nbformat
 import pytest
 
 from autograder.exercises import EXERCISES, NOTEBOOKS, Computes
@@ -157,6 +160,36 @@ def test_no_verdict_speaks_of_what_is_inside_of_the_autograder(verdicts):
     for entry, here, _ in verdicts:
         said = "\n".join(list_sentences(here))
         assert not INTERNAL.search(said), (entry.title, INTERNAL.search(said))
+
+
+def names_set_in(code):
+    """Return the names that code assigns, defines, imports or takes as arguments."""
+    names = set()
+    for node in ast.walk(ast.parse(re.sub(r"(?m)^ *%.*", "pass", code))):
+        if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
+            names.add(node.id)
+        elif isinstance(node, ast.FunctionDef | ast.ClassDef):
+            names.add(node.name)
+        elif isinstance(node, ast.arg):
+            names.add(node.arg)
+        elif isinstance(node, ast.alias):
+            names.add((node.asname or node.name).partition(".")[0])
+        elif isinstance(node, ast.ExceptHandler):
+            names.add(node.name)
+    return names
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_known_answers_use_only_names_that_the_notebook_has(name):
+    notebook = nbformat.read(ROOT / "course" / name / f"{name}.ipynb", 4)
+    known = {*dir(builtins), "display"}
+    known |= {n for c in notebook.cells if c.cell_type == "code" for n in names_set_in(c.source)}
+    unknown = {}
+    for entry in BANKS[name]:
+        used = {n.id for n in ast.walk(ast.parse(entry.code)) if isinstance(n, ast.Name)}
+        if missing := used - names_set_in(entry.code) - known:
+            unknown[entry.exercise, entry.title] = missing
+    assert not unknown
 
 
 def test_each_exercise_has_wrong_answers_and_a_right_one_unlike_the_solution(subtests):
