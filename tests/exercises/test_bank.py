@@ -174,7 +174,7 @@ def names_set_in(code):
             names.add(node.arg)
         elif isinstance(node, ast.alias):
             names.add((node.asname or node.name).partition(".")[0])
-        elif isinstance(node, ast.ExceptHandler):
+        elif isinstance(node, ast.ExceptHandler) and node.name:
             names.add(node.name)
     return names
 
