@@ -22,7 +22,7 @@ import jax
 from autograder.errors import ShortError, version_warning
 
 DISPATCHING_THREADS: Final = 3
-"""How many Python threads may dispatch programs at once."""
+"""The number of Python threads that may dispatch programs at once."""
 
 DEVICE_COUNT_FLAG: Final = "--xla_force_host_platform_device_count"
 

@@ -24,7 +24,7 @@ MAGIC: Final = "get_ipython()."
 
 
 _blank_lines: dict[str, int] = {}
-"""How many blank lines a cell begins with, by its file name. IPython leaves them out."""
+"""The number of blank lines at the top of a cell, by its file name. IPython leaves them out."""
 
 
 class CellLine(NamedTuple):

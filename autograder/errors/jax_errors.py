@@ -250,7 +250,7 @@ MEANINGS: Final = (
         "a mesh? Without `mesh=` it uses the current one. (A pmap always makes a mesh of its own.)",
     ),
 )
-"""What JAX's errors usually mean. The first pattern that matches counts."""
+"""The usual meanings of JAX's errors. The first pattern that matches counts."""
 
 DIAGNOSES: Final = frozenset(
     {"raised", "asks-for-numbers", "only-the-first", *(name for _, name, _ in MEANINGS)}

@@ -294,7 +294,7 @@ def _read_cell_seconds(notebook: Any) -> list[float]:
 
 
 SCORE_TOLERANCE: Final = 1e-6
-"""How far a full score may be from all points, because it is a rounded sum."""
+"""The difference allowed between a full score and all points, because it is a rounded sum."""
 
 MAX_NAMED_FILES: Final = 3
 

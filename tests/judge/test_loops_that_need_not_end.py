@@ -7,8 +7,9 @@ import pytest
 from jax import lax
 
 from autograder.exercises import Computes, Exercise, Requests
-from autograder.judge import judge
-from autograder.programs import Argument
+from autograder.judge import Finding, judge
+from autograder.judge.requirements_on_requests import check_excluded_kinds
+from autograder.programs import Argument, Collective
 from tests.helpers import capture
 
 X = (("x", 8),)
@@ -96,3 +97,13 @@ def test_a_loop_up_to_a_devices_own_number_is_sure_to_end():
         return jax.shard_map(body, in_specs=jax.P("x"), out_specs=jax.P("x"))(x)
 
     assert judge(BEFORE, capture(BEFORE, {"answer": answer}, 1), 1).state == "right"
+
+
+@pytest.mark.parametrize(
+    ("times", "diagnosis"), [(None, "unknown-times"), (2, "too-seldom"), (3, "")]
+)
+def test_a_loop_of_unknown_length_meets_no_minimum(times, diagnosis):
+    requirement = Requests("answer", never=("all-to-all",), some=("all-reduce",), least=(3,))
+    reduce = Collective("all-reduce", ("x",), (tuple(range(8)),), 4, 4, times)
+    found = check_excluded_kinds([reduce], requirement, Finding("answer", False, "", ""))
+    assert (found.diagnosis, found.met) == (diagnosis, not diagnosis)

@@ -126,7 +126,7 @@ SEED: Final = 20260101
 """The seed for `make try`, fixed so that repeated runs use the same cases."""
 
 SCORE_TOLERANCE: Final = 1e-3
-"""How far a score may differ from the bank's, which writes thirds with a few digits."""
+"""The difference allowed from the bank's score, which writes thirds with a few digits."""
 
 
 class NothingToTryError(ValueError):

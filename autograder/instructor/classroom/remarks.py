@@ -187,7 +187,7 @@ def renew_pages(
 
 
 MAX_LISTED_SUBMISSIONS: Final = 20
-"""How many submissions a remark names; the CSVs have all of them."""
+"""The number of submissions that a remark names; the CSVs have all of them."""
 
 
 def list_remarks(
