@@ -110,7 +110,8 @@ def private_imports(module: str) -> Iterator[str]:
 
 
 def test_packages_import_only_public_names_of_each_other():
-    assert [found for module in MODULES for found in private_imports(module)] == []
+    private = [found for module in MODULES for found in private_imports(module)]
+    assert not private, "\n".join(private)
 
 
 def test_no_two_classes_have_the_same_name():
@@ -120,7 +121,8 @@ def test_no_two_classes_have_the_same_name():
         for node in ast.parse(path.read_text()).body
         if isinstance(node, ast.ClassDef)
     ]
-    assert [name for name, times in Counter(classes).items() if times > 1] == []
+    twice = [name for name, times in Counter(classes).items() if times > 1]
+    assert not twice, f"two classes are named {', '.join(twice)}: rename one of them"
 
 
 VERBS = re.findall(
@@ -177,8 +179,8 @@ def test_functions_begin_with_a_verb():
         for name in functions
         if name.partition("_")[0] not in VERBS and not FORMS.match(name) and name not in NOUNS
     }
-    assert not named_otherwise, "use a verb, or add a new one to VERBS in this file"
-    assert set(NOUNS) <= set(functions), "NOUNS has functions that are no more"
+    assert not named_otherwise, "begin with a verb, or add a new one to VERBS in this file"
+    assert set(NOUNS) <= set(functions), "NOUNS in this file has functions that are gone"
 
 
 def test_imports_between_modules_have_no_cycle():
@@ -189,16 +191,17 @@ def test_imports_between_modules_have_no_cycle():
 
 def test_student_modules_import_nothing_from_instructor():
     for path in STUDENTS:
-        assert not [m for m, _ in imports(name_of(path)) if m.startswith("instructor")]
+        below = [m for m, _ in imports(name_of(path)) if m.startswith("instructor")]
+        assert not below, f"{path} runs on a student's machine, which has no nbgrader"
 
 
 def test_the_modules_of_a_grading_kernel_import_neither_exercises_nor_judge():
-    """When a class is graded, the kernel has neither of them."""
     for path in STUDENTS:
         module = name_of(path)
         if module == "notebook" or module.startswith(("exercises.", "judge.")):
             continue
-        assert not {m.partition(".")[0] for m, _ in imports(module)} & {"exercises", "judge"}
+        absent = {m for m, _ in imports(module) if m.startswith(("exercises", "judge"))}
+        assert not absent, f"{path} runs in grading kernels, where solutions must not be"
 
 
 def test_the_diagram_shows_the_imports_between_packages():
@@ -206,13 +209,15 @@ def test_the_diagram_shows_the_imports_between_packages():
     drawn = set(re.findall(r"^\s*([\w.]+) --> ([\w.]+)$", page, re.MULTILINE))
     wanted = needed({p: targets for p, targets in depends().items() if p not in COMMANDS})
     names = {a.removeprefix("instructor."): a for pair in wanted for a in pair}
-    assert {(names[a], names[b]) for a, b in drawn} == wanted
+    assert {(names[a], names[b]) for a, b in drawn} == wanted, (
+        "change the diagram in docs/architecture.md, or the imports: they differ"
+    )
 
 
 def test_the_docstring_of_a_package_says_what_goes_in_and_out():
     docstrings = {p: ast.get_docstring(ast.parse(MODULES[p].read_text())) or "" for p in PACKAGES}
     silent = [p for p, text in docstrings.items() if not {"In:", "Out:"} <= set(text.split())]
-    assert set(silent) == {"", "instructor"}
+    assert set(silent) == {"", "instructor"}, "write In: and Out: into each package's docstring"
 
 
 def test_tests_mirror_the_packages():
@@ -220,7 +225,10 @@ def test_tests_mirror_the_packages():
     packages = {
         p.replace(".", "/") for p in PACKAGES if "." not in p or p.startswith("instructor.")
     }
-    assert {str(folder) for folder in tests} - {".", "instructor"} == packages - {"", "instructor"}
+    folders = {str(folder) for folder in tests}
+    assert folders - {".", "instructor"} == packages - {"", "instructor"}, (
+        "a package's tests are in the folder of its name below tests/"
+    )
 
 
 def test_importing_starts_no_backend_and_imports_nothing_heavy():
@@ -235,7 +243,7 @@ def test_importing_starts_no_backend_and_imports_nothing_heavy():
     done = subprocess.run(
         [sys.executable, "-I", "-c", code], capture_output=True, text=True, check=True
     )
-    assert done.stdout == "[]\n3\n"
+    assert done.stdout == "[]\n3\n", "import it inside the function that needs it"
 
 
 def test_importing_instructor_does_not_import_lark():
@@ -279,7 +287,7 @@ def test_every_public_name_has_a_docstring():
                 public = not node.name.startswith("_") and id(node) not in inner
                 if public and not ast.get_docstring(node) and not _is_override(node):
                     undocumented.append(f"{path.name}: {node.name}")
-    assert not undocumented
+    assert not undocumented, "write a docstring, or begin the name with an underscore"
 
 
 def _is_override(node: ast.AST) -> bool:
@@ -298,4 +306,4 @@ def test_every_module_is_linted():
     )
     linted = {Path(line) for line in done.stdout.splitlines()}
     modules = {path for folder in ("autograder", "tests") for path in (ROOT / folder).rglob("*.py")}
-    assert not modules - linted
+    assert not modules - linted, "pyproject.toml excludes modules from ruff"
