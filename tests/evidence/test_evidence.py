@@ -18,6 +18,7 @@ from autograder.evidence import (
     Unanswered,
     Value,
 )
+from autograder.evidence.process_results import _read_file
 from autograder.exercises import EXERCISES, find
 from autograder.judge import judge
 from tests.helpers import capture, sharding
@@ -181,3 +182,21 @@ def test_no_kind_of_evidence_breaks_a_judge_or_earns_a_point(piece, subtests):
         with subtests.test(exercise.id):
             forged_evidence = Evidence(exercise.id, dict.fromkeys(exercise.answers, piece))
             assert judge(exercise, forged_evidence, 1).score == 0
+
+
+class RunsWhenUnpickled:
+    """An object that would write a file while it is unpickled."""
+
+    def __init__(self, path):
+        self.path = path
+
+    def __reduce__(self):
+        return self.path.touch, ()
+
+
+def test_a_file_that_a_worker_wrote_is_not_unpickled(tmp_path):
+    path = tmp_path / "weights.npy"
+    np.save(path, np.array([RunsWhenUnpickled(tmp_path / "ran")], dtype=object))
+    read = _read_file("weights.npy", path)
+    assert read.sentence == "np.load cannot read it: ValueError."
+    assert not (tmp_path / "ran").exists()
