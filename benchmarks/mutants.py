@@ -2,8 +2,9 @@
 
 A fault is a small change to one expression or statement, drawn at random, such as `<=` in place of
 `<`. The tests run once under coverage, which says for each line which tests run it. Then each fault
-is planted in a copy of the checkout and tried on those tests alone, its own package's first, until
-one fails. A line that only runs while modules are imported is tried on its package's tests.
+is planted in a copy of the checkout and tried on those tests alone until one fails: all of its own
+package's, then some of the others. A line that only runs while modules are imported is tried on its
+package's tests.
 
     python benchmarks/mutants.py --count 300 --into rows.jsonl      two hours on two cores
     python benchmarks/mutants.py --count 20 --packages layouts      twenty faults in one package
@@ -48,6 +49,8 @@ COPIES = 2
 """How many faults are tried side by side."""
 OWN, CLASSES = "the tests that run its line", "the grading of classes"
 """The two rounds."""
+MAX_OTHER_TESTS = 20
+"""How many tests of other packages a fault is tried on: hundreds run some lines."""
 NOTHING_COLLECTED = 5
 """pytest's exit code where no test was asked for."""
 
@@ -196,13 +199,17 @@ def tests_of(fault: Fault, lines: Mapping[int, list[str]]) -> list[str]:
         fault: the fault.
         lines: the contexts of each line of its file, such as `tests/a/test_b.py::test_c[1]|run`.
     """
-    own = f"tests/{package_of(fault)}"
-    found = set()
-    for context in lines.get(fault.line, []):
+    own, others = set[str](), set[str]()
+    for context in sorted(lines.get(fault.line, [])):
         test, _, phase = context.partition("|")
-        # a fixture that many tests share counts as the first one's
-        found.add(test.partition("[")[0] if phase == "run" else test.partition("::")[0])
-    return sorted(found - {""}, key=lambda test: (not test.startswith(own), test)) or [own]
+        if phase != "run":  # a fixture that many tests share counts as the first one's
+            test = test.partition("::")[0]
+        if test.startswith(f"tests/{package_of(fault)}"):
+            own.add(test.partition("[")[0])
+        elif test:
+            others.add(test)
+    some = random.Random(str(fault)).sample(sorted(others), min(len(others), MAX_OTHER_TESTS))
+    return [*sorted(own), *some] or [f"tests/{package_of(fault)}"]
 
 
 def contexts_of(copy: Copy, data: Path) -> dict[str, dict[int, list[str]]]:
