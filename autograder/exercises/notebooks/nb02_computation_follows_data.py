@@ -4,7 +4,7 @@ The right answers of 2.1, 2.2, 2.4 and 2.7 are what XLA's CPU compiler does, tho
 what JAX does. The bank has an answer to each that asks the installed JAX. If a new JAX does
 better, that answer fails first: then update the table here and the notebook's prose. A TPU's
 compiler (JAX 0.10.2, v5e) stays within the budgets of 2.2, 2.3 and 2.7, and gathers fewer bytes in
-2.4, because it rounds the factors to bfloat16 first.
+2.4, because it rounds the elements to bfloat16 first.
 """
 
 from typing import Any, Final
