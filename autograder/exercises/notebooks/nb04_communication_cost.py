@@ -682,7 +682,7 @@ SENT: Final = Exercise(
         "reduced-once": "An all-reduce goes round the ring twice: first the pieces are added up, "
         "and then the sums are gathered.",
         "one-formula": "All five kinds have the same formula here. Which of them goes round the "
-        "ring twice, and which has no ring?",
+        "ring twice, and in which does a device send its whole buffer?",
         "whole-buffer-once": "This is the size of the buffer, whatever the kind. How much of it "
         "does a device send in each step of a ring, and how many steps are there?",
         "whole-buffer": "A device does not send its own piece to itself: of n pieces, n - 1 "
@@ -1017,7 +1017,7 @@ SHARES: Final = Exercise(
         "any work. For the large mesh: along which of its axes do devices hold the same blocks of "
         "both matrices?",
         "communication(product, *cases['blocks, blocks']).flops is the number of operations of "
-        "one device, and whole that of the complete matmul.",
+        "one device, and `whole` is that of the complete matmul.",
     ),
     diagnoses={
         "all-of-it": "This is all of the work. One of the matrices is sharded, so no device has "
