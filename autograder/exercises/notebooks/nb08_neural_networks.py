@@ -97,7 +97,7 @@ DATA_PARALLEL: Final = Exercise(
 
 
 def pair(X: Any, W1: Any, W2: Any) -> Any:  # noqa: N803
-    """Apply two layers without biases, as every transformer has them."""
+    """Apply two layers without biases."""
     return jnp.maximum(X @ W1, 0) @ W2
 
 
@@ -383,7 +383,8 @@ FSDP: Final = Exercise(
     id="8.4",
     title="Gather, use, discard",
     afterwards="This is FSDP, or stage 3 of ZeRO. The more devices there are, the less memory "
-    "each needs, and each step sends half as much again as plain data parallelism.",
+    "each needs, and each step sends one and a half times as many bytes as plain data "
+    "parallelism.",
     requirements=(
         Computes(
             "fsdp_gradient",
@@ -434,8 +435,8 @@ FSDP: Final = Exercise(
         "each layer.",
         "Use jax.grad in the body, on the loss of the device's own examples, with respect to its "
         "own shard of W. The backward pass of an all-gather is a reduce-scatter, which adds up "
-        "over the devices. So divide by the number of all examples, not by that of the device's "
-        "own.",
+        "the gradients of all devices. So divide by the number of all examples, not by that of the "
+        "device's own.",
         "Without more, each gathered layer is kept for the backward pass. jax.checkpoint around "
         "the function of one layer discards it and gathers it again.",
     ),
@@ -450,8 +451,8 @@ FSDP: Final = Exercise(
         "With jax.checkpoint around the function of one layer, its all_gather included, it is "
         "gathered again.",
         "as-many-times": "The result is too large by the number of devices. The backward pass of "
-        "an all-gather adds up over the devices. By how many examples does each device divide, "
-        "its own or all?",
+        "an all-gather adds up the gradients of all devices. By how many examples does each device "
+        "divide, its own or all?",
         "sum-for-mean": "This is the gradient of the sum over all examples. Expected: that of "
         "their mean.",
         "tanh-forgotten": "This is the gradient of the matmuls alone. Each layer ends with tanh.",
@@ -793,8 +794,9 @@ CROSS_ENTROPY: Final = Exercise(
         "exponentials, and the logit of its label. pmax, psum, psum.",
         "Logits reach into the hundreds, and exp(100) does not fit into float32. Subtract each "
         "example's maximum over all words first.",
-        "A label counts all words. A device has some of them, starting at axis_index * (its "
-        "number of words). If a label is not among its own, the device adds 0.",
+        "A label is an index into the whole vocabulary. A device has some of the words, starting "
+        "at axis_index * (its number of words). If a label is not among its own words, the device "
+        "adds 0.",
     ),
     diagnoses={
         "not-finite": "Which of these is it? exp(100) does not fit into float32, and exp(-200) is "
@@ -809,7 +811,7 @@ CROSS_ENTROPY: Final = Exercise(
         "label-in-every-block": "Every device uses a word of its own as the label. If the label "
         "is not among a device's words, the device should add nothing.",
         "label-of-the-block": "A label is used as a position in each device's own block. It is "
-        "the number of a word in the whole vocabulary.",
+        "the index of a word in the whole vocabulary.",
         "label-without-offset": "A label is looked up in each block as if the block began at word "
         "0. So all devices find the small labels, and no device finds the others. First subtract "
         "the number of the block's first word, axis_index * (its number of words).",
@@ -853,7 +855,7 @@ CROSS_ENTROPY: Final = Exercise(
         "the devices.",
         "not-replicated": "Each device knows only its own words. Is everything that depends on "
         "them reduced over the devices, the maximum, too?",
-        "no-shard-map": "The compiler finds this program, too, if you let it. Write it once "
+        "no-shard-map": "With Auto axes the compiler makes such a program, too. Here, write it "
         "yourself, with shard_map.",
     },
 )
@@ -969,8 +971,8 @@ ACCUMULATION: Final = Exercise(
         FitsIn("accumulated", tuple(_memory_limit(*sizes) for _, *sizes in ROUNDS)),
     ),
     hints=(
-        "Gradients are sums, and sums can wait. Add up the gradients of the microbatches on each "
-        "device, and once, at the end, over the devices.",
+        "Add up the gradients of the microbatches on each device first, and once, at the end, "
+        "over the devices.",
         "In a body, the gradient with respect to a replicated value has been added up over the "
         "devices already, by an all-reduce for every microbatch. To get the device's own "
         "gradient, make the weights varying first: lax.pcast(w, 'data', to='varying').",
