@@ -186,7 +186,8 @@ def _grade_all(
         (f.student, f.assignment): f for f in judge_stale_grades(course, bases, stale, refusal)
     }
 
-    to_grade: list[tuple[str, str]] = []
+    to_grade: list[Pair] = []
+    not_read: list[Pair] = []
 
     def failure(student: str, assignment: str) -> Failure | None:
         """Return why a submission cannot be graded, or put it into `to_grade` if it has to be."""
@@ -201,8 +202,8 @@ def _grade_all(
             return Failure(student, assignment, f"{why.rstrip('. ')}. {NOT_RETRIED}", theirs=False)
         why = refusal(assignment)
         if why:
-            refused = Failure(student, assignment, why, theirs=False)
-            return _check_files(course, bases, student, assignment) or refused
+            not_read.append((student, assignment))
+            return Failure(student, assignment, why, theirs=False)
         found = _check_name(student, assignment)
         if found is None:
             to_grade.append((student, assignment))
@@ -213,9 +214,9 @@ def _grade_all(
         for pair in to_grade:
             bases.records.mark(*pair)
     yield from grade_submissions(course, console, bases, to_grade, workers)
-    yield from find_broken_submissions(
-        course, [pair for pair in course.submissions() if not choice.has(*pair)]
-    )
+    not_read += [pair for pair in course.submissions() if not choice.has(*pair)]
+    # a broken submission of a refused assignment is a second failure, because both are reported
+    yield from find_broken_submissions(course, not_read)
 
 
 def _failures(

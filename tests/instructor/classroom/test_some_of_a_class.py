@@ -159,6 +159,17 @@ def test_a_grade_of_what_is_handed_in_stands_where_the_course_itself_is_not_grad
     assert "ann (01_sums), bob (01_sums)" in said, "of whom it is said"
 
 
+def test_a_failed_calibration_is_reported_even_if_every_new_submission_is_broken(room, command):
+    source = room.root / "solutions" / FIRST / f"{FIRST}.ipynb"
+    source.write_text(source.read_text().replace("total = 1 + 2", "total = 1 + 3"))
+    (room.root / "grading" / "submitted" / "bob" / FIRST / f"{FIRST}.ipynb").write_text("{")
+    status, said = command("grade", "--student", "bob")
+    assert status == 1
+    assert f"bob, {FIRST}: Nothing of {FIRST} is graded, because grading does not get" in said
+    assert f"bob, {FIRST}: {FIRST}.ipynb cannot be read as a notebook" in said
+    assert states(room)["bob", FIRST] == ("broken", "")
+
+
 def test_who_is_in_the_roster_alone_is_known(room, command):
     (room.root / "grading" / "roster.csv").write_text("id,name\neve,Eve\n")
     assert "eve missing" in command("report", "--student", "eve")[1]
