@@ -25,11 +25,14 @@ unexport DB $(GIVEN)
 given = $(if $(value $(1)),"$$GIVEN_$(1)")
 option = $(if $(value $(2)),$(1)="$$GIVEN_$(2)")
 
+# AGAIN=1 is $(call flag,--again,AGAIN). AGAIN=0 must not grade a whole class again.
+flag = $(if $(filter-out 0 no false,$(value $(2))),$(1))
+
 # What to grade, judge again, show, make pages of or release, where it is not everything.
 SOME = $(call option,--assignment,ASSIGNMENT) $(call option,--student,STUDENT)
 
 # A name that is misspelt on the command line would be passed over, and all of a class be graded.
-KNOWN := $(GIVEN) SHELL DB AGAIN ALL ANONYMOUS RELEASE PYTHON BIN OLDEST NEWEST LOCK ORDERS SIDE_BY_SIDE
+KNOWN := $(GIVEN) SHELL DB AGAIN ALL RELEASE PYTHON BIN OLDEST NEWEST LOCK ORDERS SIDE_BY_SIDE
 TYPED := $(foreach name,$(.VARIABLES),$(if $(findstring command line,$(origin $(name))),$(name)))
 STRANGE := $(filter-out $(KNOWN) -*-command-variables-*- MAKEFLAGS MFLAGS MAKEOVERRIDES,$(TYPED))
 $(if $(STRANGE),$(error $(firstword $(STRANGE))= is not known. There are \
@@ -42,7 +45,7 @@ help: ## Show what there is to make (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
 
 grade: .venv/installed ## Grade what is new in grading/submitted/ (AGAIN=1: everything)
-	@$(BIN)/python -m autograder.instructor grade $(if $(AGAIN),--again) $(call option,--scheduler,SCHEDULER) $(call option,--workers,WORKERS) $(SOME)
+	@$(BIN)/python -m autograder.instructor grade $(call flag,--again,AGAIN) $(call option,--scheduler,SCHEDULER) $(call option,--workers,WORKERS) $(SOME)
 
 regrade: .venv/installed ## Judge a class again from the evidence that was kept, after exercises changed
 	@$(BIN)/python -m autograder.instructor regrade $(SOME)
@@ -51,10 +54,10 @@ report: .venv/installed ## Show a class as it stands, and write its CSVs and rep
 	@$(BIN)/python -m autograder.instructor report $(SOME) $(call option,--sort,SORT)
 
 feedback: .venv/installed ## Make the feedback pages again (RELEASE=1: and put them into nbgrader's exchange)
-	@$(BIN)/python -m autograder.instructor feedback $(if $(RELEASE),--release) $(SOME)
+	@$(BIN)/python -m autograder.instructor feedback $(call flag,--release,RELEASE) $(SOME)
 
 demo: .venv/installed ## Grade five made-up students, in demo/ (ALL=1: over every notebook)
-	@$(BIN)/python -m autograder.instructor demo $(if $(ALL),--all)
+	@$(BIN)/python -m autograder.instructor demo $(call flag,--all,ALL)
 
 collect: .venv/installed ## Take in a learning platform's zip file: FROM=… (ASSIGNMENT=… if names do not say)
 	@$(BIN)/python -m autograder.instructor collect "$$GIVEN_FROM" $(call option,--assignment,ASSIGNMENT)

@@ -119,6 +119,7 @@ def test_unknown_names_are_a_sentence_with_those_that_are_near(room, command, na
         (("report", "SORT=totl"), "SORT: tables are sorted by student or by total, and not by 't"),
         (("grade", "WORKERS=two"), "WORKERS: a number of workers is 1 or more, and 'two' is none"),
         (("grade", "WORKERS=0"), "WORKERS: a number of workers is 1 or more, and '0' is none"),
+        (("grade", "ANONYMOUS=1"), "ANONYMOUS= is not known. There are ASSIGNMENT= STUDENT= "),
         (("grade", "STUDNET=ann"), "STUDNET= is not known. There are ASSIGNMENT= STUDENT= "),
     ],
 )
@@ -132,6 +133,23 @@ def test_what_is_misspelt_is_a_sentence_and_nothing_is_done(room, typed, said):
     assert said in done.stderr
     assert "usage" not in done.stderr
     assert states(room)["ann", SECOND] == ("waiting", "")
+
+
+@pytest.mark.parametrize(
+    ("target", "variable", "option"),
+    [
+        ("grade", "AGAIN", "--again"),
+        ("demo", "ALL", "--all"),
+        ("feedback", "RELEASE", "--release"),
+    ],
+)
+@pytest.mark.parametrize("value", ["1", "yes", "0", "no", ""])
+def test_zero_and_no_mean_no_in_make(target, variable, option, value):
+    done = subprocess.run(
+        ["make", "-n", "-C", str(ROOT), "-o", ".venv/installed", target, f"{variable}={value}"],
+        capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    assert (option in done.stdout.split()) == (value in ("1", "yes"))
 
 
 def test_a_scheduler_that_is_none_is_refused_before_anything_is_to_be_graded_anew(room, command):
