@@ -42,6 +42,16 @@ class ClassExporter(ExportPlugin):
 
     default: ClassVar = ""
 
+    def __init__(self, **settings: Any) -> None:
+        """End nbgrader with a sentence if the gradebook is damaged or gone.
+
+        That cannot wait for `export`, because nbgrader opens the gradebook first: a damaged one
+        ends in a traceback, and in place of a lost one it makes an empty one.
+        """
+        super().__init__(**settings)
+        if trouble := Course(Path(self.parent.coursedir.root)).trouble():
+            self.parent.fail(printable(f"{trouble} make grade makes it again."))
+
     def export(self, gradebook: Any) -> None:
         """Write the chosen grades, or end nbgrader with the reason why that is impossible."""
         course = Course(Path(self.parent.coursedir.root))

@@ -239,7 +239,15 @@ def _read_time(marker: Path) -> datetime | None:
 
 
 def list_backups(course: Course, console: Console) -> int:
-    """Print the backups of the gradebook, the newest first, and return the exit status, 0."""
+    """Print whether the gradebook is sound, and its backups, the newest first.
+
+    Returns:
+        The exit status, 0.
+
+    Raises:
+        GradebookError: the gradebook is on a server.
+    """
+    console.print(printable(_describe_gradebook(course)), markup=False, highlight=False)
     copies = list_all_backups(course.backups)
     if not copies:
         console.print("There is no copy of the gradebook yet: none of its grades has changed.")
@@ -257,6 +265,24 @@ def list_backups(course: Course, console: Console) -> int:
         console.print(f"  {where}  of {when:%A, %d %B %Y, %H:%M:%S %Z}{note}", highlight=False)
     console.print("To put one back: make restore FROM=<file>", highlight=False)
     return 0
+
+
+def _describe_gradebook(course: Course) -> str:
+    """Say whether the gradebook can be read, and what to do if it cannot.
+
+    Raises:
+        GradebookError: the gradebook is on a server.
+    """
+    url = course.api.coursedir.db_url
+    if is_server(url):
+        raise GradebookError(ON_A_SERVER)
+    if trouble := course.trouble():
+        return (
+            f"{trouble} make grade makes it again, from its newest sound copy and what was graded."
+        )
+    if find_damage(gradebook_file(url)):
+        return "There is no gradebook yet, because nothing has been graded."
+    return f"The gradebook {hide_secrets(url)} is sound."
 
 
 def restore(course: Course, console: Console, file: Path) -> int:

@@ -242,6 +242,8 @@ def _students_in_gradebook(course: Course) -> set[str]:
     coursedir = course.api.coursedir
     if not is_server(coursedir.db_url) and not (course.grading / "gradebook.db").exists():
         return set()  # opening the gradebook would create one
+    if course.trouble():  # reported by the command itself
+        return set()
     with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
         return {student.id for student in gradebook.students}
 

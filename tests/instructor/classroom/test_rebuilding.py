@@ -1,5 +1,6 @@
 """The gradebook is made again from the records and its newest copy, whatever became of it."""
 
+import re
 import shutil
 
 import pytest
@@ -9,6 +10,7 @@ from autograder.instructor import gradebook
 from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import rebuilding
 from autograder.instructor.course import Course
+from tests.instructor.room import Classroom
 from tests.instructor.tiny_class import ASSIGNMENT, hand_in, scores, tiny_class
 
 STUDENTS = ("ann", "bob", "cy")
@@ -102,7 +104,16 @@ def test_what_was_graded_and_given_by_hand_is_there_again(graded, make, spoil):
     status, said = make("report")
     assert status == 1
     assert "make grade makes it again." in said
+    assert make("report", "--student", "ann")[1] == said
     assert {p: p.read_bytes() for p in tables} == tables, "no table is written over with blanks"
+    _, said = make("restore")
+    assert "make grade makes it again, from its newest sound copy" in said
+    assert re.search(r"backups/gradebook-\S+\.db of", said)
+    exporting = ("export", "--exporter=autograder.instructor.exporters.Canvas")
+    said = Classroom(graded).nbgrader(*exporting, check=False)
+    assert said.endswith("make grade makes it again.\n")
+    assert "Traceback" not in said
+    assert path.exists() == (spoil is not is_deleted), "no empty gradebook hides the loss"
     status, said = make("grade")
     assert status == 0
     assert "It is made again from its copy of" in said
