@@ -84,6 +84,8 @@ class ClassExporter(ExportPlugin):
         self.warn_about("no grade, so nothing of that is exported", ungraded)
         waiting = [f"{r.student} ({r.assignment})" for r in rows if r.needs_a_look]
         self.warn_about("a score that somebody has to check, and is exported as it is", waiting)
+        stale = [f"{r.student} ({r.assignment})" for r in rows if r.out_of_date]
+        self.warn_about("a grade that is out of date (make grade regrades it)", stale)
         to.parent.mkdir(parents=True, exist_ok=True)
         people = [person for person in people if not students or person.id in students]
         self.write(course, [row for row in rows if row.graded], people, to)

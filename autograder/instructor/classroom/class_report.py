@@ -403,6 +403,9 @@ def _who(
         ],
         "broken": [with_reason(row) for row in rows if row.state == "broken"],
         "failed": [with_reason(row) for row in rows if row.state == "failed"],
+        "out of date": [
+            printable(f"{named(row.student)}: {row.out_of_date}") for row in rows if row.out_of_date
+        ],
         "to look at": [
             printable(f"{named(row.student)}: {', '.join(waiting)}")
             for row in rows

@@ -44,6 +44,9 @@ MIN_ROWS_FOR_FOOTER: Final = 20
 LOOK_SIGN: Final = "?"
 """Follows a score that somebody has to check."""
 
+STALE_SIGN: Final = "*"
+"""Follows a total that is out of date."""
+
 FULL_SIGN: Final = "✓"
 NO_SCORE_SIGN: Final = "–"
 STYLES: Final = {
@@ -184,7 +187,8 @@ def _columns(rows: Sequence[StateRow], averaged: bool) -> list[Column]:
 
 
 def _total_cell(row: StateRow) -> str:
-    return number(row.total) + LOOK_SIGN * row.needs_a_look if row.graded else row.state
+    signs = LOOK_SIGN * row.needs_a_look + STALE_SIGN * bool(row.out_of_date)
+    return number(row.total) + signs if row.graded else row.state
 
 
 def _late_cell(row: StateRow) -> str:
@@ -210,7 +214,7 @@ def _column(heading: str, points: str, cells: Sequence[str]) -> Column:
 
 def _decimals(text: str) -> str:
     """Return a number's decimal point and what follows it."""
-    return text[len(text.rstrip(LOOK_SIGN).partition(".")[0]) :]
+    return text[len(text.rstrip(LOOK_SIGN + STALE_SIGN).partition(".")[0]) :]
 
 
 def _table(names: Sequence[str], columns: Sequence[Column], averages: int) -> Table:
@@ -239,6 +243,8 @@ FORMULA_START: Final = re.compile(rf"\A(?=\s*[{FORMULA_SIGNS}])|(?<=;)(?=[\s\"]*
 by semicolons. Quotes do not help there, because the CSV separates cells by commas."""
 
 NEEDS_A_LOOK: Final = "needs_a_look"
+
+OUT_OF_DATE: Final = "out_of_date"
 
 EXCEL_ENCODING: Final = "utf-8-sig"
 """UTF-8 with a byte-order mark, without which Excel assumes another encoding."""
@@ -302,6 +308,7 @@ def make_submission_columns(zone: tzinfo) -> CsvColumns[StateRow]:
         "points": lambda row: row.points if row.graded else "",
         "taken_off_for_being_late": lambda row: row.late if row.graded else "",
         NEEDS_A_LOOK: lambda row: _yes(row.graded and row.needs_a_look),
+        OUT_OF_DATE: lambda row: row.out_of_date,
         "due": lambda row: _time(row.due, zone),
         "handed_in": lambda row: _time(row.handed_in, zone),
         "days_late": lambda row: _days_late(row),
@@ -399,6 +406,7 @@ def make_student_columns(rows: Sequence[StateRow]) -> CsvColumns[StudentRow]:
         "name": lambda student: student.person.name,
         "email": lambda student: student.person.email,
         "section": lambda student: student.person.section,
+        OUT_OF_DATE: lambda s: _yes(any(row.out_of_date for row in s.counted)),
         "score": lambda s: round(sum(row.total for row in s.counted), 4) if s.counted else "",
         "points": lambda s: sum(row.points for row in s.counted) if s.counted else "",
     }

@@ -36,6 +36,7 @@ from autograder.instructor.classroom.roster import (
 )
 from autograder.instructor.classroom.stale_grades import (
     Bases,
+    add_staleness,
     find_stale_grades,
     judge_stale_grades,
     print_reasons,
@@ -313,7 +314,8 @@ def read_class(course: Course) -> tuple[list[StateRow], list[Person]]:
     Raises:
         RosterError: the roster cannot be understood.
     """
-    return read_states(course, find_broken_submissions(course)), read_roster(course)
+    rows = add_staleness(course, read_states(course, find_broken_submissions(course)))
+    return list(rows), read_roster(course)
 
 
 def grade_submissions(

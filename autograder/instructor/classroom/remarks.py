@@ -4,7 +4,7 @@ nbgrader and `grading/submitted/` keep only a student's last submission. The sco
 are in `grading/attempts.json`.
 """
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
@@ -20,7 +20,7 @@ from autograder.instructor.classroom.roster import (
     Choice,
     ClassFacts,
 )
-from autograder.instructor.classroom.stale_grades import Bases, describe_changes
+from autograder.instructor.classroom.stale_grades import Bases
 from autograder.instructor.classroom.submission_states import Failure, StateRow
 from autograder.instructor.course import (
     TIMES_FILE,
@@ -221,21 +221,11 @@ def list_remarks(
             f"{_listed([row for row, _ in changed], moved)}."
         )
     yield from _resubmitted(course, facts, handed_in)
-    if since := list(_newer_than_grade(course, handed_in)):
+    for why in dict.fromkeys(row.out_of_date for row in rows if row.out_of_date):
+        stale = [row for row in rows if row.out_of_date == why]
         yield (
-            f"Handed in since they were graded, so their grades are out of date: {_listed(since)}. "
-            f"make grade grades them."
-        )
-    for why, stale in _stale(course, handed_in).items():
-        yield (
-            f"{why}, so their grades are out of date: {_listed(stale)}. make grade grades them "
-            f"anew."
-        )
-    if unknown := list(_without_basis(course, handed_in)):
-        yield (
-            f"There is no record of what these grades depend on (nbgrader gave them by itself, "
-            f"their files are gone, or something went wrong before that): {_listed(unknown)}. "
-            f"make grade grades them anew."
+            f"These grades are out of date, because {why}: {_listed(stale)}. make grade regrades "
+            f"them."
         )
     if waiting := [row for row in handed_in if row.state == "waiting"]:
         yield f"Not graded yet: {_listed(waiting)}. make grade grades them."
@@ -245,6 +235,21 @@ def list_remarks(
     yield from _not_in_roster(facts, handed_in)
     yield from _misspelt_columns(facts)
     yield from _unknown_times(course, facts, rows)
+
+
+def describe_other_stale_grades(rows: Iterable[StateRow]) -> str:
+    """Return a sentence about stale grades that were not asked for; empty if there are none.
+
+    It names nobody, because a command for one student may be run while that student looks on.
+    """
+    count = sum(bool(row.out_of_date) for row in rows)
+    if not count:
+        return ""
+    grades, them = ("grade is", "it") if count == 1 else ("grades are", "them")
+    return (
+        f"{count} other {grades} out of date, also in the CSVs and in exports. make report says "
+        f"why; make grade, without STUDENT= and ASSIGNMENT=, regrades {them}."
+    )
 
 
 def _resubmitted(course: Course, facts: ClassFacts, handed_in: Sequence[StateRow]) -> Iterator[str]:
@@ -359,40 +364,6 @@ def _unknown_times(course: Course, facts: ClassFacts, rows: Sequence[StateRow]) 
     if len(lines) > MAX_LISTED_SUBMISSIONS:
         more = len(lines) - MAX_LISTED_SUBMISSIONS
         yield f"There are {more} more lines like these in grading/{TIMES_FILE}."
-
-
-def _newer_than_grade(course: Course, rows: Sequence[StateRow]) -> Iterator[StateRow]:
-    """Find submissions whose grade is that of an earlier submission."""
-    bases = Bases(course)
-    for row in rows:
-        pair = row.student, row.assignment
-        if row.graded and bases.recorded(*pair) is not None and not bases.is_graded(*pair):
-            yield row
-
-
-def _stale(course: Course, rows: Sequence[StateRow]) -> dict[str, list[StateRow]]:
-    """Group the stale grades of current submissions by why they are stale."""
-    bases, found = Bases(course), dict[str, list[StateRow]]()
-    for row in rows:
-        pair = row.student, row.assignment
-        if not row.graded:
-            continue
-        if bases.records.is_marked(*pair):
-            found.setdefault("Grading these anew was stopped, or failed", []).append(row)
-        elif bases.is_graded(*pair) and (changed := bases.find_changes(*pair)):
-            found.setdefault(f"Since these were graded, {describe_changes(changed)}", []).append(
-                row
-            )
-    return found
-
-
-def _without_basis(course: Course, rows: Sequence[StateRow]) -> Iterator[StateRow]:
-    """Find grades that have no recorded basis and are not marked for regrading either."""
-    bases = Bases(course)
-    for row in rows:
-        pair = row.student, row.assignment
-        if row.graded and bases.recorded(*pair) is None and not bases.records.is_marked(*pair):
-            yield row
 
 
 def _listed(rows: Sequence[StateRow], details: Sequence[str] = ()) -> str:

@@ -9,8 +9,17 @@ from rich.padding import Padding
 from rich.text import Text
 
 from autograder.instructor.classroom.class_report import write_report
-from autograder.instructor.classroom.grade_tables import LOOK_SIGN, show_table, write_csvs
-from autograder.instructor.classroom.remarks import list_remarks, renew_pages
+from autograder.instructor.classroom.grade_tables import (
+    LOOK_SIGN,
+    STALE_SIGN,
+    show_table,
+    write_csvs,
+)
+from autograder.instructor.classroom.remarks import (
+    describe_other_stale_grades,
+    list_remarks,
+    renew_pages,
+)
 from autograder.instructor.classroom.roster import (
     EVERYTHING,
     Choice,
@@ -19,6 +28,7 @@ from autograder.instructor.classroom.roster import (
     find_missing_submissions,
     read_roster,
 )
+from autograder.instructor.classroom.stale_grades import add_staleness
 from autograder.instructor.classroom.submission_states import (
     Failure,
     Mark,
@@ -83,12 +93,13 @@ def report(
     facts = enter_roster_and_times(course)
     failed = {(failure.student, failure.assignment) for failure in failures}
     failures = [*failures, *renew_pages(course, console, failed, choice)]
-    all_rows = list(add_times(facts, read_states(course, failures)))
+    all_rows = list(add_staleness(course, add_times(facts, read_states(course, failures))))
     all_rows += find_missing_submissions(facts, all_rows, datetime.now(UTC))
     all_rows.sort(key=lambda row: (row.assignment, row.student))
     # before anything is printed: the output may be closed early, as `head` does
     written = write_class_files(course, all_rows, failures)
     rows = [row for row in all_rows if choice.has(row.student, row.assignment)]
+    others = [row for row in all_rows if not choice.has(row.student, row.assignment)]
     for assignment in dict.fromkeys(row.assignment for row in rows):
         console.print()
         of_assignment = [row for row in rows if row.assignment == assignment]
@@ -96,8 +107,12 @@ def report(
     console.print()
     if any(row.needs_a_look for row in rows):
         console.print(f"{LOOK_SIGN} is where somebody has to look: Formgrader shows where.")
+    if any(row.out_of_date for row in rows):
+        console.print(f"{STALE_SIGN} is where a grade is out of date, for a reason below.")
     for remark in list_remarks(course, facts, rows, choice):
         console.print(Text(printable(remark)))
+    if remark := describe_other_stale_grades(others):
+        console.print(remark, markup=False, highlight=False)
     for sentence, about in describe_failures(
         [f for f in failures if choice.has(f.student, f.assignment)]
     ):

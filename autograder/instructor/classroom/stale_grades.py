@@ -4,10 +4,11 @@ If only points changed, the kept verdicts are rescored. If exercises or the judg
 evidence is judged again. Otherwise the notebook runs again, as after a new submission.
 """
 
+import dataclasses
 import functools
 import os
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterator, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import closing, suppress
 from dataclasses import dataclass
@@ -20,7 +21,7 @@ from rich.console import Console
 
 from autograder.exercises import EXERCISES
 from autograder.instructor.classroom.roster import EVERYTHING, Choice
-from autograder.instructor.classroom.submission_states import Failure
+from autograder.instructor.classroom.submission_states import Failure, StateRow
 from autograder.instructor.course import Course, find_first_exception, find_submission_problem
 from autograder.instructor.nbgrader_plugins import JudgeEvidence, NotGradedError, enter_regraded
 from autograder.instructor.pipeline import (
@@ -355,6 +356,28 @@ def find_stale_grades(
                 with suppress(UnreadableRecordError):
                     evidence = read_evidence(course, student, assignment, changed != ONLY_POINTS)
             yield StaleGrade(student, assignment, changed, evidence)
+
+
+def add_staleness(course: Course, rows: Iterable[StateRow]) -> Iterator[StateRow]:
+    """Yield the rows, with `out_of_date` set in those whose grade is stale."""
+    bases = Bases(course)
+    for row in rows:
+        why = _explain_staleness(bases, row.student, row.assignment) if row.graded else ""
+        yield dataclasses.replace(row, out_of_date=why)
+
+
+def _explain_staleness(bases: Bases, student: str, assignment: str) -> str:
+    """Return why a grade is stale, as a clause; empty if it is not."""
+    if bases.records.is_marked(student, assignment):
+        return "regrading them was stopped, or failed"
+    if bases.recorded(student, assignment) is None:
+        return (
+            "there is no record of what they depend on (nbgrader gave them by itself, their files "
+            "are gone, or something went wrong before that)"
+        )
+    if not bases.is_graded(student, assignment):
+        return "something else was handed in since"
+    return describe_changes(bases.find_changes(student, assignment))
 
 
 def print_reasons(console: Console, stale: Sequence[StaleGrade]) -> None:

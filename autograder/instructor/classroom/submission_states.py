@@ -124,6 +124,7 @@ class StateRow:
         handed_in: when it was submitted, in UTC, as the instructor recorded it; None if unknown.
         due: when it was due for this student, with their extension; None if there is no due date.
         seconds_late: how long after the due date it was submitted.
+        out_of_date: why its grade is stale, as a clause; empty if it is not.
     """
 
     student: str
@@ -136,6 +137,7 @@ class StateRow:
     handed_in: datetime | None = None
     due: datetime | None = None
     seconds_late: float = 0.0
+    out_of_date: str = ""
 
     @property
     def is_handed_in(self) -> bool:

@@ -5,6 +5,7 @@ The class is made up, and written straight into files: nothing is graded here.
 
 import json
 import shutil
+from dataclasses import replace
 from html.parser import HTMLParser
 from urllib.parse import unquote
 
@@ -134,7 +135,7 @@ def of_class(course, size=24):
 def test_it_says_who_handed_in_is_missing_late_broken_and_waits(course):
     waits = {"essay": Mark(0, 3, None, None, 0, needs_a_look=True)}
     rows = [
-        grade(course, "ada", [right("1.1")], late=1.0),
+        replace(grade(course, "ada", [right("1.1")], late=1.0), out_of_date="points have changed"),
         grade(course, "bob", [wrong("1.1", earned=0.5)], others=waits),
         StateRow("cyd", ASSIGNMENT, State.BROKEN),
         StateRow("dan", ASSIGNMENT, State.FAILED),
@@ -151,7 +152,8 @@ def test_it_says_who_handed_in_is_missing_late_broken_and_waits(course):
     for counted in (
         "eve (Eve Sample)",
         "4 handed in", "1 missing", "1 late", "1 broken", "1 failed", "1 to look at",
-        "ada: 1 hour, 1 taken off", "cyd: it is no notebook.", "bob (Bob Sample): essay",
+        "ada: 1 hour, 1 taken off", "1 out of date", "ada: points have changed",
+        "cyd: it is no notebook.", "bob (Bob Sample): essay",
         "dan: grading failed. OSError: the disk", "2 submissions are graded.",
     ):  # fmt: skip
         assert counted in said

@@ -13,7 +13,7 @@ from autograder.instructor.course import Course
 from autograder.instructor.pipeline import Records, collect_facts
 from tests.conftest import ROOT
 from tests.instructor.classroom.plain_course import FIRST, SECOND, grades, hand_in, plain_course
-from tests.instructor.room import Classroom
+from tests.instructor.room import Classroom, edit
 
 
 @pytest.fixture(scope="module")
@@ -33,6 +33,10 @@ def room(before, tmp_path):
     """A copy of it."""
     shutil.copytree(before.root, tmp_path / "course")
     return Classroom(tmp_path / "course", FIRST)
+
+
+def double_points(notebook):
+    notebook["cells"][1]["metadata"]["nbgrader"]["points"] = 20
 
 
 @pytest.fixture
@@ -75,9 +79,28 @@ def test_one_student_alone_is_graded_and_shown_and_the_csv_keeps_all(room, comma
 def test_a_report_says_what_has_not_been_graded_yet(command):
     status, said = command("report")
     assert status == 0
-    assert "so their grades are out of date: bob (01_sums). make grade grades them." in said
+    assert (
+        "because something else was handed in since: bob (01_sums). make grade regrades them."
+        in said
+    )
     assert "Not graded yet: ann (02_products), bob (02_products). make grade grades them." in said
     assert "bob" not in command("report", "--student", "ann")[1]
+
+
+def test_new_points_for_one_student_leave_stale_grades_that_are_marked_everywhere(room, command):
+    edit(room.root / "solutions" / FIRST / f"{FIRST}.ipynb", double_points)
+    _, said = command("grade", "--student", "bob", "--assignment", FIRST)
+    assert "1 other grade is out of date, also in the CSVs and in exports." in said
+    assert "make grade, without STUDENT= and ASSIGNMENT=, regrades it." in said
+    rows = grades(room)
+    assert rows["bob", FIRST]["out_of_date"] == ""
+    assert rows["ann", FIRST]["out_of_date"].startswith("cells of the notebook")
+    assert "ann 10* 10 bob 0 0" in command("report", "--assignment", FIRST)[1]
+    exported = room.nbgrader("export", "--exporter=autograder.instructor.exporters.Canvas")
+    assert "1 has a grade that is out of date (make grade regrades it): ann (01_sums)" in exported
+    _, said = command("grade", "--assignment", FIRST)
+    assert "ann 20 ✓" in said
+    assert "out of date" not in said
 
 
 def test_regrading_one_assignment_leaves_others(command):

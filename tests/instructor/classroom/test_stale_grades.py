@@ -296,7 +296,7 @@ def test_what_could_not_be_judged_again_is_told_of_by_a_report(room, type_in, mo
         patch.setattr(stale_grades, "enter_regraded", fail)
         assert type_in("grade").status == 1
     said = type_in("report").said
-    assert "so their grades are out of date: right (01_sharding_basics), wrong (" in said
+    assert "out of date, because points have changed: right (01_sharding_basics), wrong (" in said
 
 
 def test_all_that_was_to_be_graded_anew_is_graded_by_whoever_goes_on(room, type_in, monkeypatch):

@@ -4,6 +4,7 @@ import codecs
 import csv
 import io
 import re
+from dataclasses import replace
 from datetime import UTC, datetime
 
 import pytest
@@ -192,6 +193,13 @@ def test_what_waits_for_somebody_is_marked_and_what_is_taken_off_has_a_column():
     assert lines[4].index("0?") == lines[5].index("3.5")
 
 
+def test_a_total_that_is_out_of_date_is_marked_and_still_aligned():
+    rows = [graded("a", [0.5]), replace(graded("b", [1.0]), out_of_date="points have changed")]
+    first, second = shown(rows, 80)[4:6]
+    assert second.split() == ["b", "1*", "✓"]
+    assert first.index(".5") == second.index("*")
+
+
 def test_a_long_table_has_its_headings_below_too():
     assert sum(line.startswith("student ") for line in shown(class_of(60), 80)) == 2
     assert sum(line.startswith("student ") for line in shown(class_of(5), 80)) == 1
@@ -202,8 +210,8 @@ def test_the_csvs_are_exact_and_whole(tmp_path):
     csvs.write_csvs(tmp_path, rows)
     with (tmp_path / "grades.csv").open(newline="", encoding="utf-8-sig") as file:
         assert [*csv.reader(file)][1:] == [
-            ["a, b", "06", "graded", "1.1", "4.0", "0.0", "", "", "", ""],
-            ["c", "06", "broken", "", "", "", "", "", "", ""],
+            ["a, b", "06", "graded", "1.1", "4.0", "0.0", "", "", "", "", ""],
+            ["c", "06", "broken", "", "", "", "", "", "", "", ""],
         ]
     with (tmp_path / "exercises.csv").open(newline="", encoding="utf-8-sig") as file:
         assert [*csv.reader(file)][1:3] == [
@@ -239,12 +247,13 @@ def test_a_row_for_a_student_has_the_roster_and_blanks_where_there_is_no_grade(t
     csvs.write_csvs(tmp_path, rows, people)
     with (tmp_path / "students.csv").open(newline="", encoding="utf-8-sig") as file:
         assert [*csv.reader(file)] == [
-            ["student", "name", "email", "section", "score", "points", "06", "06 6.1", "06 6.2"],
-            ["zoe", "Zoe Zed", "zoe@example.edu", "B", "1.5", "2.0", "1.5", "0.5", "1"],
-            ["nora", "Nora", "", "", "", "", "", "", ""],
-            ["amy", "", "", "", "1.25", "2.0", "1.25", "1", "0.25"],
-            ["bob", "", "", "", "", "", "", "", ""],
-        ]
+            ["student", "name", "email", "section", "out_of_date", "score", "points",
+             "06", "06 6.1", "06 6.2"],
+            ["zoe", "Zoe Zed", "zoe@example.edu", "B", "", "1.5", "2.0", "1.5", "0.5", "1"],
+            ["nora", "Nora", "", "", "", "", "", "", "", ""],
+            ["amy", "", "", "", "", "1.25", "2.0", "1.25", "1", "0.25"],
+            ["bob", "", "", "", "", "", "", "", "", ""],
+        ]  # fmt: skip
 
 
 def test_no_cell_of_a_csv_is_a_formula_or_moves_the_cursor(tmp_path):

@@ -112,7 +112,7 @@ def test_an_error_leaves_what_was_graded_and_says_so(graded, make, monkeypatch):
         assert make(graded, "grade", "--again")[0] == 1
     assert files_of(graded, "ann") == there
     _, said = make(graded, "report")
-    assert "Grading these anew was stopped, or failed, so their grades are out of date: ann" in said
+    assert "out of date, because regrading them was stopped, or failed: ann" in said
     assert make(graded, "grade")[0] == 0
     assert not waits_for_a_look(graded, "ann"), "it was looked at, and is the same"
 
@@ -134,7 +134,7 @@ def test_a_full_disk_leaves_the_grade_of_before_and_says_of_what_it_is(
     assert "No space left on device" in said
     assert files_of(graded, "ann") == there
     _, said = make(graded, "report")
-    assert "so their grades are out of date: ann (tiny)" in said
+    assert "because regrading them was stopped, or failed: ann (tiny)" in said
     assert make(graded, "grade")[0] == 0
     assert scores(graded)["ann"] == 0
 
@@ -333,7 +333,7 @@ def test_a_page_that_cannot_be_renewed_costs_no_grade(graded, make, monkeypatch)
 def test_what_is_graded_and_has_lost_its_files_is_named(graded, make):
     shutil.rmtree(graded / "grading" / "autograded" / "ann" / ASSIGNMENT)
     _, said = make(graded, "report")
-    assert "went wrong before that): ann (tiny). make grade grades them anew." in said
+    assert "went wrong before that): ann (tiny). make grade regrades them." in said
 
 
 def test_a_restore_has_nothing_run_again_for_other_times_alone(graded, make):
