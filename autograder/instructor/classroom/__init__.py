@@ -12,6 +12,7 @@ from autograder.instructor.classroom.rebuilding import list_backups, restore
 from autograder.instructor.classroom.regrading import regrade_class
 from autograder.instructor.classroom.roster import (
     EVERYTHING,
+    LOGIN_COLUMNS,
     MOODLE_ID_PREFIX,
     Choice,
     Person,
@@ -29,6 +30,7 @@ from autograder.instructor.classroom.workers import SchedulerError, Workers
 
 __all__ = [
     "EVERYTHING",
+    "LOGIN_COLUMNS",
     "MOODLE_ID_PREFIX",
     "Choice",
     "DemonstrationError",

@@ -40,8 +40,17 @@ PLATFORM_COLUMNS: Final = ("lms_user_id", "canvas_id", "moodle_id")
 MOODLE_ID_PREFIX: Final = "moodle_id_"
 """The beginning of a column with Moodle's ids for one assignment, before the assignment's name."""
 
-COLUMNS: Final = ("id", "name", "first_name", "last_name", "email", "section", *PLATFORM_COLUMNS)
+LOGIN_COLUMNS: Final = ("username", "login", "kaggle", "kaggle_id")
+"""Columns with a name that a student's folder may have in a platform's zip file."""
+
+COLUMNS: Final = (
+    "id", "name", "first_name", "last_name", "email", "section", "sis_id", "canvas_login",
+    *PLATFORM_COLUMNS, *LOGIN_COLUMNS,
+)  # fmt: skip
 """The known columns; others are kept as they are."""
+
+OTHER_NAMES: Final = {"student_id": "id", "student": "id", "e-mail": "email"}
+"""Other names of columns."""
 
 
 class RosterError(WrittenTableError):
@@ -81,7 +90,7 @@ def read_roster(course: Course) -> list[Person]:
     if not path.exists():
         return []
     try:
-        rows = read_table(path, ("id",), {"student_id": "id", "student": "id", "e-mail": "email"})
+        rows = read_table(path, ("id",), OTHER_NAMES)
     except WrittenTableError as error:
         raise RosterError(f"grading/{error}") from None
     people = [(line, _person(row)) for line, row in rows]

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from autograder.instructor.classroom import MOODLE_ID_PREFIX, Person
+from autograder.instructor.classroom import LOGIN_COLUMNS, MOODLE_ID_PREFIX, Person
 from autograder.instructor.collecting.archives import (
     RESERVED_NAME,
     ExtractedFile,
@@ -138,7 +138,7 @@ def _names(person: Person) -> Iterator[str]:
     """Yield the names that a platform may have for a person, as `_key` returns them."""
     yield _key(person.id)
     yield from (_key(person.email), _key(person.email.partition("@")[0])) if person.email else ()
-    for column in ("username", "login", "kaggle", "kaggle_id"):
+    for column in LOGIN_COLUMNS:
         if person.others.get(column):
             yield _key(person.others[column])
     parts = person.name.replace(",", " ").split()

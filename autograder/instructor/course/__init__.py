@@ -24,6 +24,7 @@ from autograder.instructor.course.course import (
     find_first_exception,
 )
 from autograder.instructor.course.names import (
+    ACCEPTED_SUFFIXES,
     EXCHANGE_FILES,
     describe_rejected_files,
     escape_surrogates,
@@ -51,6 +52,7 @@ from autograder.instructor.course.stopping import STOPPED, STOPPED_STATUSES, sto
 from autograder.instructor.gradebook import BusyError, GradebookError
 
 __all__ = [
+    "ACCEPTED_SUFFIXES",
     "BASE64",
     "EXCHANGE_FILES",
     "MAX_NOTEBOOK_BYTES",

@@ -1,6 +1,7 @@
 """One assignment, or one student; nothing handed in; who grades as root."""
 
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -53,6 +54,17 @@ def command(room, capsys):
 def states(room):
     """How each submission stands in the CSV."""
     return {pair: (row["state"], row["score"]) for pair, row in grades(room).items()}
+
+
+def test_the_reference_names_each_file_of_a_class(room):
+    room.nbgrader("export", "--exporter=autograder.instructor.exporters.Canvas")
+    text = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
+    table = text.partition("\n## Files\n")[2].partition("\n## ")[0]
+    first_cells = re.findall(r"^\| (.+?) \|", table, re.MULTILINE)
+    named = {name.split("/")[0] for cell in first_cells for name in re.findall(r"`(.+?)`", cell)}
+    there = {path.name for path in (room.root / "grading").glob("[!.]*")}
+    assert "attempts.json" in there
+    assert there <= named
 
 
 def test_one_assignment_alone_is_released_and_graded(room):
