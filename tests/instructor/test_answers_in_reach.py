@@ -1,4 +1,4 @@
-"""Where kernels could look answers up, nobody is graded, and it is said which file is in reach."""
+"""Nobody is graded if kernels could look answers up, and the message names the file."""
 
 import shutil
 

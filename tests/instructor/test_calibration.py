@@ -1,4 +1,4 @@
-"""Where the course's own notebooks are not graded right, nobody is graded, and it is said why."""
+"""Nobody is graded if the course's own notebooks are not graded right, and the message says why."""
 
 import csv
 import io
@@ -41,7 +41,7 @@ def change(room, edit):
 
 
 def place(notebook, name):
-    """Where in a notebook the cell is that nbgrader knows by a name."""
+    """Return the index of a notebook's cell with one of nbgrader's names."""
     names = [cell.metadata.get("nbgrader", {}).get("grade_id") for cell in notebook.cells]
     return names.index(name)
 
@@ -118,7 +118,7 @@ def room(before, tmp_path):
 
 
 def grade(room, again=False):
-    """What `make grade` returns and says."""
+    """Grade as `make grade` does; return its exit status and output."""
     said = io.StringIO()
     status = grading.grade_class(Course(room.root), Console(file=said, width=1000), again)
     return status, said.getvalue()

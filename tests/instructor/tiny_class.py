@@ -59,12 +59,12 @@ def hand_in(root: Path, student: str, answer: str) -> Path:
 
 
 def wanted(students: int) -> dict[str, float]:
-    """What such a class earns."""
+    """Return the scores that such a class should get."""
     return {f"student-{number:02}": 2.0 * (number % 3 != 0) for number in range(students)}
 
 
 def scores(root: Path) -> dict[str, float | None]:
-    """What the gradebook has of each."""
+    """Return each student's score in the gradebook."""
     with Gradebook(f"sqlite:///{root / 'grading' / 'gradebook.db'}") as gradebook:
         return {
             submission.student.id: grade.auto_score
@@ -75,6 +75,6 @@ def scores(root: Path) -> dict[str, float | None]:
 
 
 def log(root: Path) -> list[dict[str, Any]]:
-    """What was written down of all gradings, in order."""
+    """Return the logs of all gradings, in order."""
     files = sorted((root / "grading" / "logs").glob("*.jsonl"))
     return [json.loads(line) for file in files for line in file.read_text().splitlines()]

@@ -189,7 +189,7 @@ def _nbgrader_attributes(person: Person) -> dict[str, Any]:
 
 
 MAX_NAMED: Final = 12
-"""How many known names are listed if none is similar."""
+"""The most known names that are listed if none is similar."""
 
 
 class UnknownNameError(LookupError):

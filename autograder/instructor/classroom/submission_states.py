@@ -105,7 +105,7 @@ class Mark:
 
     @property
     def has_older_manual_score(self) -> bool:
-        """Whether a manual score or extra credit may be for an earlier submission."""
+        """True if a manual score or extra credit may be for an earlier submission."""
         return self.needs_a_look and (self.by_hand is not None or self.extra != 0)
 
 
@@ -141,17 +141,17 @@ class StateRow:
 
     @property
     def is_handed_in(self) -> bool:
-        """Whether the student has submitted anything."""
+        """True if the student has submitted anything."""
         return self.state not in (State.MISSING, State.AWAITED)
 
     @property
     def is_overdue(self) -> bool:
-        """Whether it was due and was never submitted."""
+        """True if it was due and was never submitted."""
         return self.state is State.MISSING and self.due is not None
 
     @property
     def graded(self) -> bool:
-        """Whether it has a grade."""
+        """True if it has a grade."""
         return self.state is State.GRADED
 
     @property
@@ -161,7 +161,7 @@ class StateRow:
 
     @property
     def needs_a_look(self) -> bool:
-        """Whether somebody has to check any of its marks."""
+        """True if somebody has to check any of its marks."""
         return any(mark.needs_a_look for mark in self.marks.values())
 
 

@@ -44,7 +44,7 @@ HOW_TO_CONNECT: Final = (
     "--tls-key …), name the same files here by DASK_DISTRIBUTED__COMM__TLS__CA_FILE, …__CLIENT__"
     "CERT and …__CLIENT__KEY, and give its address as tls://…"
 )
-"""How to set up a scheduler on another machine."""
+"""Advice on a scheduler on another machine."""
 
 TLS_WARNING: Final = (
     "The scheduler at {address} does not use TLS, so anybody with an account on this machine can "
@@ -218,10 +218,10 @@ def _first_cause(error: Any) -> str:
 
 
 POLL_SECONDS: Final = 2.0
-"""How often the number of workers is checked."""
+"""The time between two checks of the number of workers."""
 
 NO_WORKER_SECONDS: Final = 300
-"""How long to wait for a worker after the last one is lost."""
+"""The time limit for a new worker after the last one is lost."""
 
 WORKERS_VARIABLE: Final = "SHARDLINGS_WORKERS"
 """The environment variable with the default number of workers on this machine."""

@@ -140,7 +140,7 @@ MAX_LIST_BYTES: Final = 2**25
 """Size limit for an archive's list of files."""
 
 CHUNK_BYTES: Final = 2**20
-"""How much is read at once; also the size limit for a nested archive's list of files."""
+"""The size of a read; also the size limit for a nested archive's list of files."""
 
 MAX_NAME_CHARACTERS: Final = 500
 

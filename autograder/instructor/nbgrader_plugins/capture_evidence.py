@@ -28,10 +28,10 @@ from autograder.instructor.sandbox import (
 from autograder.sandboxed import Display, Done, Error, Message, Ready, Update
 
 INTERRUPT_SECONDS: Final = 10
-"""How long an interrupted cell may take to end."""
+"""The time limit for an interrupted cell to end."""
 
 MAX_INTERRUPTED_CELLS: Final = 3
-"""When so many cells have used up their time, the notebook is ended."""
+"""The number of cells that may use up their time before the notebook is ended."""
 
 TOO_LONG: Final = Error("Error", "the error is too long to be kept", [])
 

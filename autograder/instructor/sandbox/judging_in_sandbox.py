@@ -32,12 +32,12 @@ from autograder.instructor.sandbox.warm_process import SERVERS, FinishedTask
 from autograder.judge import Verdict, verdict_without_evidence
 
 JUDGE_PATIENCE: Final = 5
-"""How many times its limit in processor time a judge may take by the clock."""
+"""The limit of a judge's time by the clock, in multiples of its limit in processor time."""
 
 RENDEZVOUS_SECONDS: Final = {"warn_stuck": 3, "terminate": 12}
-"""How long XLA lets a collective wait for all devices before it warns, and after that before it
-ends the process; the defaults are 20 and 40 seconds. The exercises' collectives take milliseconds,
-and less than two seconds on a core that fifteen other processes use."""
+"""XLA's time limits for a collective that waits for all devices: until it warns, and from then
+until it ends the process. The defaults are 20 and 40 seconds. The exercises' collectives take
+milliseconds, and less than two seconds on a core that fifteen other processes use."""
 
 DEADLOCK_MESSAGE: Final = re.compile(
     r"Termination timeout for `(?P<kind>[a-z -]+?) RendezvousKey.*"

@@ -85,7 +85,7 @@ INHERITED_VARIABLES: Final = ("HOME", "TMPDIR", "USERPROFILE", "APPDATA", "TEMP"
 MAX_READ_BYTES: Final = 2**16
 
 END_SECONDS: Final = 1
-"""How long to wait for a kernel to end once it has closed its pipe."""
+"""The time limit for a kernel to end once it has closed its pipe."""
 
 
 class KernelDiedError(RuntimeError):

@@ -29,7 +29,7 @@ MAX_DEPTH: Final = 64
 """The deepest nesting of data, because copying it in Python is recursive."""
 
 ELEMENT_BYTES: Final = 64
-"""What each element of a list or an object counts for; see `_measure_size`."""
+"""The size that is counted for each element of a list or an object; see `_measure_size`."""
 
 MIN_OUTPUT_CHARACTERS: Final = 500
 """Each output counts as at least so many characters, because a page shows it as an element."""

@@ -77,7 +77,7 @@ LOOK_SECONDS: Final = 0.25
 """The time between two checks, and so the longest that a limit may be exceeded."""
 
 CLOCK_FACTOR: Final = 10
-"""How many times its limit in running time a notebook may take by the clock."""
+"""The limit of a notebook's time by the clock, in multiples of its limit in running time."""
 
 
 class WatchedProcess(Protocol):

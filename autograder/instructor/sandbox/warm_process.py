@@ -31,16 +31,16 @@ MAX_SERVERS: Final = max(4, 2 * (os.cpu_count() or 1))
 """The most servers to keep; grading a notebook uses two, one for kernels and one for judges."""
 
 START_SECONDS: Final = 120
-"""How long a server may take to import everything and enter a sandbox, on a busy machine."""
+"""The time limit for a server to import everything and enter a sandbox, on a busy machine."""
 
 END_SECONDS: Final = 1
-"""How long to wait for a server without tasks to end by itself."""
+"""The time limit for a server without tasks to end by itself."""
 
 RETRY_SECONDS: Final = 30
-"""How long to wait before starting a server again that failed to start."""
+"""The pause before a server that failed to start is started again."""
 
 MAX_SEND_TRIES, SEND_PAUSE_SECONDS = 20, 0.1
-"""How often to try to send open files, and how long to wait in between."""
+"""The number of attempts at sending open files, and the pause between two of them."""
 
 MAX_OPEN_FILES: Final = 2**16
 """The most files that this process may have open. By the same limit Linux bounds how many open

@@ -1,4 +1,4 @@
-"""What was graded by hand is on the next feedback page, and pages reach who can have them."""
+"""Manual grades are on the next feedback page, and pages reach the students they are for."""
 
 import shutil
 

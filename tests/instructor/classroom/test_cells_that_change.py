@@ -85,7 +85,7 @@ def known(room):
 
 
 def lines(room):
-    """Who has how many of how many points, by assignment."""
+    """Return each submission's state, score and points from `grades.csv`."""
     rows = (room.root / "grading" / "grades.csv").read_text("utf-8-sig").splitlines()[1:]
     return {tuple(row.split(",")[i] for i in (0, 1)): row.split(",")[2:5] for row in rows}
 

@@ -1,4 +1,4 @@
-"""What whoever grades may not open is a row with a sentence, and the others are graded."""
+"""A submission without read permission is a row with a sentence, and the others are graded."""
 
 import os
 import shutil

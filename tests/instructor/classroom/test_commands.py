@@ -1,4 +1,4 @@
-"""What a command is wrapped in, where there is a sandbox and where there are none."""
+"""Commands are wrapped in the sandbox; without one, they run as they are or are refused."""
 
 import shutil
 import subprocess

@@ -33,7 +33,7 @@ def course(tmp_path):
 
 
 def read_kept_evidence(course):
-    """Whose evidence can be read, and what is said of the others'."""
+    """Return the students whose evidence can be read, and the output about the others."""
     said = Console(file=io.StringIO(), width=200)
     students = [one.student for one in regrading.read_kept_evidence(course, said)]
     assert isinstance(said.file, io.StringIO)

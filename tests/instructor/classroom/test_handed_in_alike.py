@@ -1,4 +1,4 @@
-"""What several hand in alike is graded once, and entered for each of them."""
+"""Identical submissions are graded once, and the grade is entered for each student."""
 
 import pytest
 

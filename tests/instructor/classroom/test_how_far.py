@@ -1,4 +1,4 @@
-"""How far grading is: what runs, what is next, and when it will end; and each step as JSON."""
+"""Progress shows what runs, what is next and when it will end, and logs each step as JSON."""
 
 import io
 import json
@@ -15,7 +15,7 @@ ANN, BOB, *_ = PAIRS
 
 
 def shown(tmp_path, monkeypatch, terminal):
-    """What is said where the first of six submissions took two minutes, and what is written."""
+    """Return the progress shown when the first of six submissions took two minutes, and the log."""
     now, said = [1000.0], io.StringIO()
     monkeypatch.setattr(grading_progress, "time", SimpleNamespace(monotonic=lambda: now[0]))
     console = Console(file=said, width=80, force_terminal=terminal, color_system=None)

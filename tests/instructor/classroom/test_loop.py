@@ -46,7 +46,7 @@ def room(tmp_path_factory):
 
 
 def typed(room, *command):
-    """What a command says that an instructor types, in a process of its own."""
+    """Run one of nbgrader's commands in a process of its own, and return its output."""
     status, said = room.run("nbgrader", *command)
     assert status == 0 or command[0] == "validate", said
     return said

@@ -97,7 +97,7 @@ def table(room, file):
 
 
 def exported(room):
-    """What nbgrader's own CSV says: for each student, score, points and penalty."""
+    """Return each student's score, points and penalty in nbgrader's own CSV."""
     room.nbgrader("export", "--to", "exported.csv")
     with (room.root / "exported.csv").open(newline="", encoding="utf-8-sig") as lines:
         return {

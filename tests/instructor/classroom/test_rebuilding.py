@@ -59,7 +59,7 @@ def by_hand(root, student, score):
 
 
 def entered(root):
-    """What the gradebook has: found, by hand, whether somebody has to look, and the comment."""
+    """Return each student's automatic score, manual score, whether it needs a look, and comment."""
     with Gradebook(f"sqlite:///{root / 'grading' / 'gradebook.db'}") as book:
         found = {}
         for student in STUDENTS:

@@ -1,4 +1,4 @@
-"""Who is in a class: a roster as people and spreadsheets write it, and what is refused of one."""
+"""A roster is read as people and spreadsheets write it, or refused with a sentence."""
 
 import re
 

@@ -36,7 +36,7 @@ def grade(root: Path, user: int) -> "subprocess.CompletedProcess[str]":
 
 
 def others_can_run_python() -> bool:
-    """Whether this process may become another user, for whom this Python can be started."""
+    """Check whether this process may become another user who can start this Python."""
     if not hasattr(os, "geteuid") or os.geteuid() != 0:
         return False
     python = Path(sys.executable).resolve()

@@ -52,7 +52,7 @@ def command(room, capsys):
 
 
 def states(room):
-    """How each submission stands in the CSV."""
+    """Return the state and score of each submission in the CSV."""
     return {pair: (row["state"], row["score"]) for pair, row in grades(room).items()}
 
 

@@ -63,7 +63,7 @@ def type_in(room, monkeypatch, capsys):
 
 
 def stop(*_, **__):
-    """What happens where somebody presses Ctrl-C."""
+    """Raise what Ctrl-C raises."""
     raise KeyboardInterrupt
 
 
@@ -100,7 +100,7 @@ def exercises(room):
 
 
 def scores(room):
-    """What the gradebook has: the exercise's score, and the most there is, for each student."""
+    """Return each student's score, points, and whether it needs a look, from the gradebook."""
     with Gradebook(f"sqlite:///{room.root / 'grading' / 'gradebook.db'}") as gradebook:
         return {
             name: (grade.score, grade.max_score, grade.needs_manual_grade)
@@ -167,7 +167,7 @@ PARTS = {
     "evidence/plans.py": ["right", "wrong"],
     "instructor/nbgrader_plugins/capture_evidence.py": ["right", "wrong"],
 }
-"""Who is run again where a module of the package changes; None where nobody is judged, either."""
+"""The students whose notebooks run again if a module changes; None if nobody is judged, either."""
 
 
 @pytest.fixture(scope="module")

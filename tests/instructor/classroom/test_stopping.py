@@ -24,14 +24,14 @@ from tests.instructor.tiny_class import hand_in as hand_in_tiny
 from tests.instructor.tiny_class import scores, tiny_class
 
 ENDLESS = "__import__('time').sleep(25)"
-"""What is at work when Ctrl-C comes."""
+"""An answer that is still running when Ctrl-C comes."""
 
 GRADE = ("-m", "autograder.instructor", "grade")
 
 
 @pytest.fixture(autouse=True)
 def handlers():
-    """What is stopped is on its way out; whoever runs the tests is not."""
+    """Restore the signal handlers, because a stopped command ends but the tests go on."""
     before = {number: signal.getsignal(number) for number in (signal.SIGINT, signal.SIGTERM)}
     yield
     for number, handler in before.items():
@@ -106,7 +106,7 @@ def stopped(room: Classroom, command: Sequence[str], times: int = 1) -> tuple[in
 
 
 def files(room: Classroom) -> dict[Path, bytes]:
-    """What was graded and shown, by file."""
+    """Return the contents of graded notebooks and feedback pages, by path."""
     folders = (room.root / "grading" / name for name in ("autograded", "feedback"))
     return {p: p.read_bytes() for folder in folders for p in folder.rglob("*") if p.is_file()}
 

@@ -1,4 +1,4 @@
-"""What is said while a class is graded, and after: each thing once, and where it is at."""
+"""Output during and after grading says each thing once, and how far grading is."""
 
 import io
 
@@ -47,7 +47,7 @@ def test_names_cannot_move_the_cursor():
 
 
 def followed(terminal):
-    """What is said of three items, and the items."""
+    """Return three items shown with progress, and the output."""
     said = io.StringIO()
     console = Console(file=said, width=60, force_terminal=terminal)
     return [*show_progress(console, "Grading", ["[/x]", "b", "c"], str.upper)], said.getvalue()

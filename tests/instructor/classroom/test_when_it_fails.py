@@ -1,4 +1,4 @@
-"""Whatever fails or is stopped, nothing that was there is lost, and nothing old counts as new."""
+"""A failure or a stop loses nothing, and no old grade counts as new."""
 
 import errno
 import shutil
@@ -77,7 +77,7 @@ def row(root, student):
 
 
 def files_of(root, student):
-    """What was graded and shown of somebody."""
+    """Return a student's graded notebooks and feedback pages, by name."""
     folders = [root / "grading" / name / student for name in ("autograded", "feedback")]
     files = [path for folder in folders for path in folder.rglob("*") if path.is_file()]
     return {p.name: p.read_bytes() for p in files}

@@ -24,7 +24,7 @@ QUICK = {
     "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "60s",
     "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": "40s",
 }
-"""How soon somebody is missed; it is minutes by itself."""
+"""Timeouts after which a lost machine is noticed; Dask's own are minutes."""
 
 
 def ip(*words: str, within: int = 0) -> None:
@@ -34,7 +34,7 @@ def ip(*words: str, within: int = 0) -> None:
 
 
 def certificates(folder: Path) -> dict[str, str]:
-    """What Dask is to be told of a new authority's certificates, and of how long it waits."""
+    """Make a new authority's certificates, and return Dask's settings for them and its timeouts."""
     files = Security.temporary().get_tls_config_for_role("client")
     for name in ("ca_file", "cert", "key"):
         (folder / f"{name}.pem").write_text(files[name])

@@ -34,7 +34,7 @@ class Class:
         return status, " ".join(self.capsys.readouterr().out.split())
 
     def there(self) -> dict[str, str]:
-        """What was handed in, by its place."""
+        """Return the collected files' contents, by path."""
         place = self.root / "grading" / "submitted"
         files = (path for path in place.rglob("*") if path.is_file())
         return {str(path.relative_to(place)): path.read_text() for path in files}

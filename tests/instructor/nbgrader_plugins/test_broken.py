@@ -1,4 +1,4 @@
-"""What editors and accidents do to a notebook, and odd answers: credit for the rest is kept."""
+"""Damaged notebooks and odd answers: credit for the rest is kept."""
 
 import json
 

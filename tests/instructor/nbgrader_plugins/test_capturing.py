@@ -25,7 +25,7 @@ class Ends(CaptureEvidence):
 
 
 def capture(*ends):
-    """How a notebook dies whose kernel dies in these cells; where there is None, it does not."""
+    """Return how a notebook dies if its kernel dies in these cells; None is a run that survives."""
     runner = Ends()
     runner.ends = list(ends)
     _, resources = runner.preprocess(nbformat.v4.new_notebook(), {})
@@ -59,7 +59,7 @@ class Unlucky(CaptureEvidence):
 
 
 def run_for_real(tmp_path, *unlucky):
-    """What three cells say, of which the last counts how often the first two have run."""
+    """Run three cells, and return their output; the last counts how often the first two ran."""
     cells = ["ran = []", "ran.append(1)", "print(len(ran))"]
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(c) for c in cells])
     runner = Unlucky()

@@ -70,7 +70,7 @@ def room(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def said(room):
-    """What grading the others said."""
+    """Grade the others, and return the output."""
     return room.nbgrader("autograde", ASSIGNMENT, "--create", check=False)
 
 

@@ -1,4 +1,4 @@
-"""Where our own code fails, nothing is graded: through the judge, nbgrader, and judging again."""
+"""An error in our own code gives no grade: in the judge, in nbgrader, and in judging again."""
 
 import itertools
 import shutil
@@ -54,7 +54,7 @@ def handed_in(planting, seed, monkeypatch, folder):
 
 
 def judged_here(cases, *_):
-    """What a clean process judges, without the process."""
+    """Judge cases as a clean process does, but in this process."""
     made = judge_cases(b"[" + b",".join(cases) + b"]")
     return judging_in_sandbox.JudgeRun(
         [msgspec.json.decode(r, type=Reply).verdict for r in made], 0
@@ -62,7 +62,7 @@ def judged_here(cases, *_):
 
 
 def grade(planting, cell, published, seed):
-    """What is done with a graded cell, and the evidence for it."""
+    """Grade a cell by its evidence."""
     verdict = None
     for data in published:
         (verdict,) = judge_in_sandbox([Case(planting.exercise, data, seed)])

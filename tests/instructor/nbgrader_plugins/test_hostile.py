@@ -230,7 +230,7 @@ def test_no_name_moves_the_cursor(graded):
 
 
 def answer(address):
-    """What a server that is starting answers, once it has started."""
+    """Wait until a server has started, and return its answer."""
     for _ in range(240):
         try:
             with urlopen(address) as reply:

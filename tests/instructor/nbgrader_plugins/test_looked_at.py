@@ -1,4 +1,4 @@
-"""Who has given a score by hand is asked to look again where anything is another."""
+"""A manual score needs another look if anything it was given for has changed."""
 
 import nbformat
 import pytest

@@ -1,4 +1,4 @@
-"""Why a check has handed in nothing, in sentences that are true and end once."""
+"""A check without evidence is explained in sentences that are true and end once."""
 
 import pytest
 from nbformat.v4 import new_code_cell, new_output
@@ -10,7 +10,7 @@ from autograder.judge import verdict_as_text
 
 
 def told(*outputs, died=None, is_too_large=False, exercise="1.1"):
-    """What is said of a check that published no evidence."""
+    """Return the explanation for a check that published no evidence."""
     cell = new_code_cell("check(…)", outputs=list(outputs))
     return verdict_as_text(_explain_missing_evidence(find(exercise), cell, died, is_too_large))
 

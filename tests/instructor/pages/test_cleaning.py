@@ -1,4 +1,4 @@
-"""What strangers wrote is shown without what could run, in feedback pages and in Formgrader."""
+"""Students' HTML is shown without scripts, in feedback pages and in Formgrader."""
 
 import re
 from html.parser import HTMLParser
@@ -90,7 +90,7 @@ def test_links_to_elsewhere_and_within_the_page_and_plain_styles_stay():
 
 
 def test_no_block_is_lower_than_what_is_in_it():
-    """What does not fit into a block's height is drawn over what comes after it."""
+    """Contents that do not fit into a block's height would be drawn over the next block."""
     picture = '<img src="data:image/png;base64,AAAA">'
     shown = clean(f'<div style="height:0;background-color:red">{picture}</div>')
     assert shown == f'<div style="min-height:0;background-color:red">{picture}</div>'

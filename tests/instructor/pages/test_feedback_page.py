@@ -94,7 +94,7 @@ def cells():
 
 @pytest.fixture(scope="module")
 def given():
-    """What the gradebook has."""
+    """The gradebook's entries."""
     of_exercises = {find(e).grade_id: GradebookEntry(0, points) for e, points in FULL.items()}
     return of_exercises | {
         "ex-1-1-check": GradebookEntry(1, 1),
@@ -120,7 +120,7 @@ def page(cells, given, verdicts):
 
 
 def words(page):
-    """What is read there, without what folds and unfolds it."""
+    """Return a page's text without its markup."""
     text = re.sub(r"<style>.*?</style>|<title>.*?</title>", " ", page, flags=re.DOTALL)
     return " ".join(re.sub("<[^>]+>", "", text).split())
 

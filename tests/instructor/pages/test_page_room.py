@@ -27,7 +27,7 @@ CELL, NOTEBOOK = (
     CaptureEvidence.class_traits()[f"{of}_output"].default_value for of in ("cell", "notebook")
 )
 CELLS = NOTEBOOK // CELL
-"""How many cells may say as much as one may."""
+"""The number of cells that may each have as much output as one cell may."""
 
 
 def filled(text, length):

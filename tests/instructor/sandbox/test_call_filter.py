@@ -54,7 +54,7 @@ def tell_tale(monkeypatch):
 
 
 def within(code, *arguments):
-    """What a bare Python prints in the sandbox."""
+    """Run code in a bare Python in the sandbox, and return its output."""
     command = Sandbox().command(
         [sys.executable, "-c", code, *arguments], read_sandbox_environment()
     )
@@ -64,7 +64,7 @@ def within(code, *arguments):
 
 
 def called(*calls):
-    """How system calls end that are given by name or number, with arguments."""
+    """Make system calls, given by name or number and with arguments, and return their results."""
     seccomp = pytest.importorskip("pyseccomp")
 
     def number(call):

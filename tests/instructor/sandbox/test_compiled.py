@@ -1,4 +1,4 @@
-"""What was compiled before: judges say the same to the letter, whether they find it or not."""
+"""Judges give the same verdicts to the letter with and without programs compiled before."""
 
 import os
 import zlib
@@ -25,11 +25,11 @@ NAMES["with_sharding_constraint"] = with_sharding_constraint
 SELF_CONTAINED = (
     "a constraint", "in the body", "made, and then put", "keys of one's own", "nothing said",
 )  # fmt: skip
-"""How the titles begin of those answers to 9.2 that use nothing of their notebook's."""
+"""The beginnings of the titles of answers to 9.2 that use nothing from their notebook."""
 
 
 def written(code, above=""):
-    """What a learner's code defines, where some lines stand above it."""
+    """Run a learner's code below some other lines, and return what it defines."""
     names = dict(NAMES)
     exec(compile(f"{above}{code}", "<cell>", "exec"), names)
     return {"initialise": names["initialise"]}
@@ -70,7 +70,7 @@ def plain(cases):
 
 @pytest.fixture(scope="module")
 def filled(cases, plain, tmp_path_factory):
-    """What was compiled for all cases but the last two; the verdicts meanwhile were the same."""
+    """Fill a cache with all cases but the last two; the verdicts meanwhile are the same."""
     folder = tmp_path_factory.mktemp("compiled")
     assert judged(cases[:-2], compiled=str(folder), filled_by=["judges"]) == plain[:-2]
     prune_cache(folder)

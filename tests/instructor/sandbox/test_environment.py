@@ -1,4 +1,4 @@
-"""What a kernel is told of the grader's environment: with a sandbox and without, what it needs."""
+"""A kernel gets only those of the grader's environment variables that it needs."""
 
 import json
 import os

@@ -1,4 +1,4 @@
-"""What kills its judge, or cannot even be handed to it, costs nobody else's points."""
+"""Evidence that kills its judge, or cannot be given to it, costs nobody else's points."""
 
 import contextlib
 import os
@@ -132,7 +132,7 @@ def test_no_flag_is_set_that_another_jax_may_not_know(version, monkeypatch):
 
 
 def spent():
-    """How much processor time this process's children have taken that have ended."""
+    """Return the processor time, in seconds, of this process's children that have ended."""
     about = resource.getrusage(resource.RUSAGE_CHILDREN)
     return about.ru_utime + about.ru_stime
 

@@ -23,7 +23,7 @@ WAYS = ("warm", "cold", "without a sandbox")
 
 @pytest.fixture(params=WAYS)
 def way(request, monkeypatch):
-    """How kernels are started: all three ways show the same."""
+    """A way to start kernels; all three give the same output."""
     if request.param != "without a sandbox" and not has_bubblewrap():
         pytest.skip("there is no bubblewrap here")
     if request.param == "warm" and not has_call_filter():
@@ -174,7 +174,7 @@ def test_forged_messages_are_outputs_at_most(tmp_path):
 
 
 def test_no_open_file_comes_with_a_kernels_words(tmp_path):
-    """Whoever closes a socket that lingers, which a kernel has sent, waits as long as it likes."""
+    """Closing a lingering socket that a kernel has sent would take as long as the kernel likes."""
     sends = """
         import errno, socket
         try:

@@ -1,4 +1,4 @@
-"""What is kept of what a kernel says: text that is text, and evidence whatever is printed."""
+"""A kernel's text is kept within limits, and its evidence whatever else is printed."""
 
 import json
 from typing import Any

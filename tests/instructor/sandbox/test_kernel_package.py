@@ -1,4 +1,4 @@
-"""What a kernel that grades can find: nothing that is right, importable or not."""
+"""A kernel that grades finds no right answers, importable or not."""
 
 import json
 import subprocess

@@ -1,4 +1,4 @@
-"""Who watches over a kernel: what may be in the folder that it shares, and when it is ended."""
+"""The watch over a kernel: limits on its shared folder, and when it is ended."""
 
 import os
 import subprocess
@@ -15,7 +15,7 @@ from tests.helpers import ON_ONE_CORE, SPINS, crowd
 
 
 def who_watched(code, **limits):
-    """Who has watched a process that runs some code, until it ended."""
+    """Run code in a process until it ends, and return the watch over it."""
     process = ProcessFamily([sys.executable, "-c", code])
     watch = LimitWatch(process, Sandbox(**limits))
     watch.start()
@@ -26,7 +26,7 @@ def who_watched(code, **limits):
 
 
 def watched(code, **limits):
-    """Why a process was ended that runs some code; empty where it ended by itself."""
+    """Run code in a process, and return why it was ended; empty if it ended by itself."""
     return who_watched(code, **limits).reason
 
 

@@ -49,7 +49,7 @@ print(on_processes(reaches, 2))
 
 @pytest.fixture
 def heard() -> Iterator[tuple[list[tuple[str, int]], str, list[str]]]:
-    """Who listens out here, on every address of this machine, and what they have heard."""
+    """Listen on all addresses here; yield the ports, a socket's name, and what is heard."""
     heard: list[str] = []
     sockets: list[socket.socket] = []
     ports: list[tuple[str, int]] = []

@@ -1,4 +1,4 @@
-"""What strangers' code may try: each attack earns what its honest answer earns, and harms nobody.
+"""Attacks by submitted code earn what the honest answer earns, and harm nobody.
 
 One class, graded by four workers at once. Every attacker answers 1.1 rightly, and attacks before
 that; one neighbour is graded beside the first of them, and another one after most.

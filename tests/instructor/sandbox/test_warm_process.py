@@ -74,7 +74,7 @@ def run(server, code, timeout=60):
 
 
 def found(server, code):
-    """What a task prints, as JSON."""
+    """Run a task, and return the JSON that it prints."""
     done = run(server, code)
     assert done.status == 0, done.stderr.decode()
     return json.loads(done.stdout)
