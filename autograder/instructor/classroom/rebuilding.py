@@ -278,7 +278,8 @@ def _describe_gradebook(course: Course) -> str:
         raise GradebookError(ON_A_SERVER)
     if trouble := course.trouble():
         return (
-            f"{trouble} make grade makes it again, from its newest sound copy and what was graded."
+            f"{trouble} make grade makes it again, from what was graded and from its newest sound "
+            f"copy, if there is one."
         )
     if find_damage(gradebook_file(url)):
         return "There is no gradebook yet, because nothing has been graded."

@@ -107,7 +107,7 @@ def test_what_was_graded_and_given_by_hand_is_there_again(graded, make, spoil):
     assert make("report", "--student", "ann")[1] == said
     assert {p: p.read_bytes() for p in tables} == tables, "no table is written over with blanks"
     _, said = make("restore")
-    assert "make grade makes it again, from its newest sound copy" in said
+    assert "make grade makes it again, from what was graded" in said
     assert re.search(r"backups/gradebook-\S+\.db of", said)
     exporting = ("export", "--exporter=autograder.instructor.exporters.Canvas")
     said = Classroom(graded).nbgrader(*exporting, check=False)
