@@ -256,7 +256,7 @@ def list_backups(course: Course, console: Console) -> int:
         zone = read_time_zone(course.grading, course.assignments())
     except ClassError:  # a mistake in the class's file must not prevent a restore
         zone = UTC
-    console.print("The gradebook, as it was before its grades were changed, the last one first:")
+    console.print("Its copies, each made before grades changed, the newest first:")
     for copy in copies:
         when = datetime.fromtimestamp(copy.stat().st_mtime, UTC).astimezone(zone)
         where = printable(str(copy.relative_to(course.root)))
