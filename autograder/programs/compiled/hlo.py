@@ -1,6 +1,7 @@
 """A compiled program as instructions of HLO, the language of XLA's compilers."""
 
 import math
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
@@ -10,19 +11,30 @@ import numpy as np
 from autograder.collective_kinds import KINDS
 from autograder.programs.collective import Frame, Groups
 
-BYTES_PER_ELEMENT: Final = {
-    "pred": 1, "s1": 0.125, "u1": 0.125, "s2": 0.25, "u2": 0.25, "s4": 0.5, "u4": 0.5,
-    "s8": 1, "u8": 1, "s16": 2, "u16": 2, "s32": 4, "u32": 4, "s64": 8, "u64": 8,
-    "f16": 2, "bf16": 2, "f32": 4, "f64": 8, "c64": 8, "c128": 16,
-    "f4e2m1fn": 0.5, "f8e3m4": 1, "f8e4m3": 1, "f8e4m3fn": 1, "f8e4m3fnuz": 1,
-    "f8e4m3b11fnuz": 1, "f8e5m2": 1, "f8e5m2fnuz": 1, "f8e8m0fnu": 1,
-    "token": 0, "opaque": 0,
-}  # fmt: skip
-
 MAX_COUNTED_WINDOW: Final = 1 << 20
 """A larger window of a convolution is assumed to lie on elements of the array everywhere."""
 
 Shape = tuple[int, ...]
+
+
+def bits_per_element(dtype: str) -> int:
+    """Return the bits of one element; XLA names a type after them.
+
+    Examples:
+        >>> [bits_per_element(dtype) for dtype in ("f32", "bf16", "s4", "f8e4m3fn", "pred")]
+        [32, 16, 4, 8, 8]
+
+    Raises:
+        ValueError: XLA has no type of this name.
+    """
+    if dtype == "pred":
+        return 8
+    if dtype in ("token", "opaque"):
+        return 0
+    found = re.fullmatch(r"(?:[suc]|b?f)(\d+)(?:e\d+m\d+\w*)?", dtype)
+    if found is None:
+        raise ValueError(f"XLA has no type of elements named {dtype!r}.")
+    return int(found[1])
 
 
 @dataclass(frozen=True)
@@ -162,7 +174,7 @@ class Instruction:
     def array_bytes(self) -> tuple[int, ...]:
         """The bytes of each array in the result, on one device."""
         return tuple(
-            int(math.prod(shape) * BYTES_PER_ELEMENT[dtype]) for dtype, shape in self.arrays
+            math.prod(shape) * bits_per_element(dtype) // 8 for dtype, shape in self.arrays
         )
 
     @property
