@@ -187,7 +187,7 @@ class Copy:
         )  # fmt: skip
 
 
-QUICK = ("-m", "not slow", "--timeout", "300")
+QUICK = ("-m", "not slow", "--timeout", "150")
 SAMPLE = {"SHARDLINGS_EVERY": "15", "SHARDLINGS_SEED": "1"}
 """What `make test` leaves out, and the share that it tries of what there is very much of."""
 
@@ -202,12 +202,13 @@ def tests_of(fault: Fault, lines: Mapping[int, list[str]]) -> list[str]:
     own, others = set[str](), set[str]()
     for context in sorted(lines.get(fault.line, [])):
         test, _, phase = context.partition("|")
-        if phase != "run":  # a fixture that many tests share counts as the first one's
-            test = test.partition("::")[0]
-        if test.startswith(f"tests/{package_of(fault)}"):
-            own.add(test.partition("[")[0])
-        elif test:
+        if not test.startswith(f"tests/{package_of(fault)}"):
             others.add(test)
+        elif phase == "run":
+            own.add(test.partition("[")[0])
+        else:  # a fixture that many tests share counts as the first one's
+            own.add(test.partition("::")[0])
+    others.discard("")  # what runs while modules are imported
     some = random.Random(str(fault)).sample(sorted(others), min(len(others), MAX_OTHER_TESTS))
     return [*sorted(own), *some] or [f"tests/{package_of(fault)}"]
 
