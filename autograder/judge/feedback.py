@@ -70,9 +70,9 @@ def pictures_of(
     rows = [
         [
             replace(p, code=answer if several else "")
-            for p in comparison_pictures(came, target, made)
+            for p in comparison_pictures(actual, target, made)
         ]
-        for answer, came, target in drawn
+        for answer, actual, target in drawn
     ]
     single = [picture for row in rows if len(row) == 1 for picture in row]
     return [*([single] if single else []), *(row for row in rows if len(row) > 1)]
@@ -167,7 +167,7 @@ class Parts(NamedTuple):
 
     Attributes:
         first: the first cause, or what is right; it may be empty.
-        pictures: the answers, and what was asked for; it may be empty.
+        pictures: the answers, and the expected layouts; it may be empty.
         rest: everything else; it may be empty.
     """
 

@@ -159,7 +159,7 @@ def _judge_requirement(
     try:
         found = _judge_evidence(exercise, requirement, piece, basis, seed)
     except ProgramError as error:
-        found = basis.problem(error.diagnosis, str(error), came="")
+        found = basis.problem(error.diagnosis, str(error), got="")
     lesson = lesson_on(exercise, requirement.answer, found.diagnosis)
     if isinstance(piece, NotCaptured) and lesson and found.diagnosis not in IN_LEARNERS_WORDS:
         # between JAX's error and its general explanation
@@ -190,7 +190,7 @@ def _judge_evidence(
         case Unanswered():
             return basis.problem("unanswered", f"{requirement.answer} has not been filled in yet.")
         case NotCaptured(why, sentence):  # the sentence says what was expected, too
-            return basis.problem(why or "not-captured", sentence, came="", cell="")
+            return basis.problem(why or "not-captured", sentence, got="", cell="")
         case _ if isinstance(piece, requirement.evidence):
             return requirement.judge(piece, basis, exercise, seed)
         case _:

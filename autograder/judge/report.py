@@ -151,7 +151,7 @@ def _paragraphs(texts: Iterable[str]) -> tuple[Block, ...]:
 def _cause(problems: Sequence[Finding], is_only: bool) -> Content:
     """Return the first cause, which begins with the answer's name if there are several answers."""
     first = problems[0]
-    if not first.cell or not first.came:
+    if not first.cell or not first.got:
         if is_only or not first.answer:
             return mark_up(first.difference)
         return (Code(first.answer), *mark_up(f": {first.difference}"))
@@ -163,7 +163,7 @@ def _cause(problems: Sequence[Finding], is_only: bool) -> Content:
                 f"{alike} cells of {first.answer} have the wrong form. {first.difference}"
             )
         return (cell, *mark_up(f" has the wrong form. {first.difference}"))
-    return (cell, *mark_up(f" is not {first.came}. {first.difference}".rstrip()))
+    return (cell, *mark_up(f" is not {first.got}. {first.difference}".rstrip()))
 
 
 def _is_like(one: Finding, other: Finding) -> bool:
@@ -174,11 +174,11 @@ def _is_like(one: Finding, other: Finding) -> bool:
 
 
 def _compared(finding: Finding) -> tuple[tuple[str, str], ...]:
-    """Return what was expected and what came; nothing if the problem's sentence says it."""
-    if finding.cell or not finding.came:
+    """Return the texts after `Expected` and `Got`; none if the problem's sentence says them."""
+    if finding.cell or not finding.got:
         return ()
-    expected = MUST_BE.sub(r"\1 is ", finding.asked)
-    return (("Expected", _with_full_stop(expected)), ("Got", _with_full_stop(finding.came)))
+    expected = MUST_BE.sub(r"\1 is ", finding.expected)
+    return (("Expected", _with_full_stop(expected)), ("Got", _with_full_stop(finding.got)))
 
 
 def _expected_and_got(finding: Finding) -> tuple[Block, ...]:
@@ -221,7 +221,7 @@ def _other_lines(answers: dict[str, list[Finding]], problems: Sequence[Finding])
                 cells = "both" if len(findings) == 2 else f"all {len(findings)} cells"
                 lines.append(f"{name}: {cells} are right.")
             elif len(answers) == 1:
-                lines.append(f"Right: {'; '.join(dict.fromkeys(f.came for f in findings))}.")
+                lines.append(f"Right: {'; '.join(dict.fromkeys(f.got for f in findings))}.")
         return lines
     if len(answers) > 1 or any(f.cell for f in every):
         return []
@@ -288,7 +288,7 @@ def _row(
     if problems:
         why = problems[0].difference
         if problems[0].diagnosis == "other-result":  # without an example, it says too little
-            why += f" Got {problems[0].came}; expected {problems[0].asked}."
+            why += f" Got {problems[0].got}; expected {problems[0].expected}."
         same = explained[_explanation_of(problems[0])]
         if first is not None and name == first.answer:
             why = "see above"
@@ -310,7 +310,7 @@ def _cell_rows(findings: Sequence[Finding], first: Finding | None) -> Iterator[T
             if first is not None and _is_like(f, first):
                 why = "see above"
             explained.setdefault(key, f.cell)
-        value = Code(f.came) if f.came and state != "unanswered" else ""
+        value = Code(f.got) if f.got and state != "unanswered" else ""
         yield TableRow((Code(f.cell), value, _mark(state), mark_up(why)))
 
 
@@ -321,7 +321,7 @@ def _legend(answers: dict[str, list[Finding]]) -> list[str]:
 
 
 def _details(problems: Sequence[Finding], unfolded: bool) -> Iterator[Fold]:
-    """Yield what was expected of each answer whose problem is in the table, and what came."""
+    """Yield `Expected` and `Got` for each answer whose problem is in the table."""
     compared = [(p.answer, block) for p in problems for block in _expected_and_got(p)]
     names = dict.fromkeys(name for name, _ in compared)
     if not names:

@@ -190,7 +190,7 @@ def compare_with_budgets(
         layouts: the layouts of the arguments.
     """
     moves = f"a program that communicates {describe_communication(report)}"
-    basis = basis.but(came=moves if report.collectives else "no collectives")
+    basis = basis.but(got=moves if report.collectives else "no collectives")
     spent = _bytes_by_kind(report)
     left_over = _join_all_reduces(spent, budgets)
     counted_as_one = " (a reduce-scatter and an all-gather count as one)" * (left_over != spent)
@@ -292,7 +292,7 @@ def _judge_work(
             "unknown-times",
             "The program has a loop whose length is known only when it runs, so the work of each "
             "device cannot be computed.",
-            came="a loop of unknown length",
+            got="a loop of unknown length",
         )
     return _compare_with_limits(
         requirement.flops,
@@ -313,7 +313,7 @@ def _compare_with_limits(
     amounts: Sequence[float],
     lists: Sequence[Sequence[Argument]],
     basis: Finding,
-    came: str,
+    got: str,
     problem: tuple[str, str],
 ) -> Finding:
     """Compare amounts with their limits, one for each list of arguments."""
@@ -323,11 +323,11 @@ def _compare_with_limits(
             found = basis.problem(
                 diagnosis,
                 sentence.format(amounts[number], limit),
-                came=came.format(amounts[number]),
+                got=got.format(amounts[number]),
             )
             difference = with_arguments(lists[number], found.difference)
             return found.but(difference=difference) if number else found
-    return basis.but(met=True, came=came.format(amounts[0]))
+    return basis.but(met=True, got=got.format(amounts[0]))
 
 
 def describe_communication(report: Report) -> str:

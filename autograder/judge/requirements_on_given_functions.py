@@ -174,7 +174,7 @@ class RunWithLayouts:
     """A given function, compiled for the layouts of an answer, and run."""
 
     layouts: tuple[Layout, ...]
-    came: str
+    got: str
     ran: programs.ProgramRun
 
     @property
@@ -193,8 +193,8 @@ def read_layouts(
         shardings = [rebuild(part) for part in piece.parts]
         layouts = [Layout.of(s, shape) for s, shape in zip(shardings, shapes, strict=True)]
     except LayoutError as error:
-        return basis.problem("does-not-fit", str(error), came="a sharding that does not fit")
-    basis = basis.but(came=describe_layouts(names, layouts))
+        return basis.problem("does-not-fit", str(error), got="a sharding that does not fit")
+    basis = basis.but(got=describe_layouts(names, layouts))
     bad_names = [n for part in piece.parts for n in part.mesh.names if not AXIS_NAME.fullmatch(n)]
     if bad_names:  # on some names, XLA's parser aborts the process
         return basis.problem(
@@ -242,11 +242,11 @@ def run_with_layouts(
         return layouts
     _count_flops(function, shapes)  # if this compiles, later errors are about the layouts
     ran = _run(function, piece.parts, shapes, seed)
-    came = (
+    got = (
         f"{describe_layouts(names, layouts)}. With these layouts, the program communicates "
         f"{describe_communication(ran.report)}"
     )
-    return find_idle_devices(piece, basis.but(came=came)) or RunWithLayouts(layouts, came, ran)
+    return find_idle_devices(piece, basis.but(got=got)) or RunWithLayouts(layouts, got, ran)
 
 
 def _judge_feeds_in_any_order(
@@ -315,20 +315,20 @@ def _judge_feeds(
         if isinstance(run, Finding):
             return run
         if run.held > cap:
-            exceeded = report_exceeded_cap(cap, run.held, basis.but(came=run.came))
+            exceeded = report_exceeded_cap(cap, run.held, basis.but(got=run.got))
             counts = tuple(layout.counts for layout in run.layouts)
             known = (name for name, blocks in requirement.mistakes.items() if blocks == counts)
             return exceeded.problem(next(known, exceeded.diagnosis), exceeded.difference)
         found = compare_with_budgets(run.ran.report, budgets, basis, names, run.layouts)
-        found = found.but(came=run.came)
+        found = found.but(got=run.got)
         if not found.met:
             return found
         if result is not None:
             found = judge_layout(result, Layout.of(run.ran.outputs[0][0]), found.but(met=False))
             if not found.met:
                 return found.but(
-                    asked=basis.asked,
-                    came=f"{run.came}; the result: {found.came}",
+                    expected=basis.expected,
+                    got=f"{run.got}; the result: {found.got}",
                     difference=f"The layout of the result is wrong. {found.difference}",
                 )
         share, fair = run.ran.report.flops / _count_flops(function, shapes), 1 / jax.device_count()
@@ -338,9 +338,9 @@ def _judge_feeds(
                 f"The program communicates no more than it may, but each device does "
                 f"{_fraction(share)} of the work, where {_fraction(fair)} would be its share: "
                 f"devices that hold the same blocks compute the same thing.",
-                came=run.came,
+                got=run.got,
             )
-        first = first or found.but(came=run.came)
+        first = first or found.but(got=run.got)
     return first or basis
 
 
@@ -371,7 +371,7 @@ def _give_credit(
     """Compute the credit for arguments that are `factor` times as large as the exercise's."""
     held, moved, best = run.held // factor, run.ran.report.bytes // factor, requirement.best
     basis = basis.but(
-        came=f"{held:,} bytes held, {moved:,} bytes moved on each device ({run.came})",
+        got=f"{held:,} bytes held, {moved:,} bytes moved on each device ({run.got})",
         trade=Trade(held, moved, requirement.cap, requirement.frontier),
     )
     if held > requirement.cap:

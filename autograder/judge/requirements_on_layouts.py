@@ -103,9 +103,9 @@ def _judge_placement(requirement: PlacedLike, piece: Placement, basis: Finding) 
         layout = Layout.of(sharding, contents.shape if contents else requirement.shapes[0])
     except LayoutError as error:
         return basis.problem(
-            "does-not-fit", str(error), came=f"a sharding with the spec {_spec(piece)}"
+            "does-not-fit", str(error), got=f"a sharding with the spec {_spec(piece)}"
         )
-    basis = basis.but(came=layout.describe(), made=layout)
+    basis = basis.but(got=layout.describe(), made=layout)
     shapes = [layout.shape, *(s for s in requirement.shapes if s != layout.shape)]
     for shape in shapes:
         try:
@@ -127,15 +127,15 @@ def _judge_placement(requirement: PlacedLike, piece: Placement, basis: Finding) 
 
 def judge_layout(requirement: PlacedLike, layout: Layout, basis: Finding, case: int = 0) -> Finding:
     """Compare one layout with the required one, in one of the requirement's cases."""
-    finding = basis.but(came=layout.describe(), made=layout)
+    finding = basis.but(got=layout.describe(), made=layout)
     if layout.shape not in requirement.shapes:
         shape = requirement.shapes[case if case < len(requirement.shapes) else 0]
         target = requirement.target(shape)
-        return finding.but(asked=target.describe()).problem(
+        return finding.but(expected=target.describe()).problem(
             "shape", f"Got an array of shape {layout.shape}; expected {shape}.", target=target
         )
     target = requirement.target(layout.shape)
-    finding = finding.but(asked=target.describe())
+    finding = finding.but(expected=target.describe())
     found = find_difference(target, layout)
     if found is None:
         return finding.but(met=True)
@@ -263,8 +263,8 @@ def _judge_output_layout(
     """Judge the layout of a program's result, for each list of arguments."""
     first: Finding | None = None
     runs = run_all(exercise, requirement.answer, piece, seed)
-    asked = argument_lists_of(exercise, requirement.answer)
-    for number, ((_, ran), arguments) in enumerate(zip(runs, asked, strict=True)):
+    lists = argument_lists_of(exercise, requirement.answer)
+    for number, ((_, ran), arguments) in enumerate(zip(runs, lists, strict=True)):
         if len(ran.outputs[0]) != 1:
             return basis.problem("shape", "The function has to return one array.")
         layout = Layout.of(ran.outputs[0][0])

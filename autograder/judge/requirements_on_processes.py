@@ -94,7 +94,7 @@ def _judge_runs(
     cases = list(requirement.cases(exercise.generator(seed)))
     right: list[ProcessCase] = []
     for case, run in zip(cases, piece.runs, strict=False):
-        basis = basis.but(came="", made=None, target=None)
+        basis = basis.but(got="", made=None, target=None)
         try:
             found = _judge_run(requirement, case, run, basis)
         except MalformedRunsError as error:
@@ -105,7 +105,7 @@ def _judge_runs(
     if len(right) < len(cases):
         return basis.problem("malformed", "The submission does not have a run for each case.")
     counts = " and ".join(f"{case}" for case in cases[-1:])
-    return found.but(came=f"the right result in all of {len(cases)} runs, the last by {counts}")
+    return found.but(got=f"the right result in all of {len(cases)} runs, the last by {counts}")
 
 
 def _add_case(found: Finding, case: ProcessCase, right: Sequence[ProcessCase]) -> Finding:
@@ -197,7 +197,7 @@ def _judge_part(
     target = Layout.of(jax.NamedSharding(case.mesh(), jax.P(*wanted.spec)), wanted.values.shape)
     made = joint_layout(shards)
     without_layout = basis
-    basis = basis.but(asked=target.describe(), came=made.describe(), made=made, target=target)
+    basis = basis.but(expected=target.describe(), got=made.describe(), made=made, target=target)
     wrong_layout = find_difference(target, made)
     if wrong_layout is not None:
         return basis.problem(wrong_layout.diagnosis, wrong_layout.sentence)

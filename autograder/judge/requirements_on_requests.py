@@ -154,7 +154,7 @@ def _judge_requests(
             return basis.problem(
                 "constrained",
                 "The result depends on a sharding constraint; here it must not.",
-                came="a program with a constraint",
+                got="a program with a constraint",
             )
         if requirement.constrained and not ran.constrained:
             return basis.problem(
@@ -162,7 +162,7 @@ def _judge_requests(
                 "The result does not depend on a constrained intermediate value. Either the "
                 "function has no jax.lax.with_sharding_constraint, or it constrains only an "
                 "argument as it is given, or it does not use what the constraint returns.",
-                came="a program without a constraint on an intermediate value",
+                got="a program without a constraint on an intermediate value",
             )
         if requirement.constrained and not any(
             made_of.issuperset(requirement.made_of) for made_of in ran.replicated
@@ -173,7 +173,7 @@ def _judge_requests(
                 "constraint-elsewhere",
                 f"There is a constraint, but none that replicates a value computed from "
                 f"{needed}. Is it on such a value, and does its spec name no axis?",
-                came="a program with a constraint on another value, or with another spec",
+                got="a program with a constraint on another value, or with another spec",
             )
         if requirement.mapped and not ran.mapped:
             return _not_mapped(basis)
@@ -214,7 +214,7 @@ def _not_mapped(basis: Finding) -> Finding:
         "no-shard-map",
         "The result is not computed inside a shard_map, so the compiler divided the work. "
         "Write what one device does.",
-        came="a program for all devices at once",
+        got="a program for all devices at once",
     )
 
 
@@ -243,7 +243,7 @@ def _outside(ran: ProgramRun, basis: Finding) -> Finding:
         "outside-the-body",
         f"{work} done outside the body of a shard_map, or in one whose axis_names leave out an "
         f"axis. There the compiler decides which device does what. Write what one device does.",
-        came="a program that does its work outside shard_map",
+        got="a program that does its work outside shard_map",
     )
 
 
@@ -310,7 +310,7 @@ def check_excluded_kinds(
     requested: Sequence[Collective], requirement: Requests, basis: Finding
 ) -> Finding:
     """Judge the collectives of one program that may request any, except for some kinds."""
-    basis = basis.but(came=_describe_collectives(requested))
+    basis = basis.but(got=_describe_collectives(requested))
     excluded = next((c for c in requested if c.kind in requirement.never), None)
     if excluded is not None:
         return basis.problem(
@@ -367,7 +367,7 @@ def compare_requests(
     requested: Sequence[Collective], wanted: Sequence[RequestedCollective], basis: Finding
 ) -> Finding:
     """Compare one program's requested collectives with the wanted ones."""
-    basis = basis.but(came=_describe_collectives(requested))
+    basis = basis.but(got=_describe_collectives(requested))
     left_over = list(requested)
     for ask in wanted:
         alike = [c for c in left_over if c.kind == ask.kind and ask.axes in (None, c.axes)]

@@ -144,7 +144,7 @@ def _judge_results(
             sentence = (
                 f"Your function raised {result['error']}. The call was {_shorten_call(call)}."
             )
-            return basis.problem("raised", sentence, came="")
+            return basis.problem("raised", sentence, got="")
         wanted = requirement.reference(*case)
         if not _is_same(result.get("came"), wanted):
             diagnosis, sentence = _explain_results(requirement, cases, results)
@@ -153,11 +153,11 @@ def _judge_results(
             return basis.problem(
                 diagnosis,
                 sentence,
-                asked=f"{_show(wanted, wanted)} from {_shorten_call(call)}, one of {len(cases)} "
+                expected=f"{_show(wanted, wanted)} from {_shorten_call(call)}, one of {len(cases)} "
                 "cases",
-                came=_show(result.get("came"), wanted),
+                got=_show(result.get("came"), wanted),
             )
-    return basis.but(met=True, came=f"the right result in all of {len(cases)} cases")
+    return basis.but(met=True, got=f"the right result in all of {len(cases)} cases")
 
 
 def _judge_prediction(requirement: Predicts, piece: Value, basis: Finding) -> Finding:
@@ -169,7 +169,7 @@ def _judge_prediction(requirement: Predicts, piece: Value, basis: Finding) -> Fi
         return basis.problem(
             "unanswered", f"The cell {requirement.cell!r} has not been filled in yet."
         )
-    basis = basis.but(came=_show(actual, requirement.right))
+    basis = basis.but(got=_show(actual, requirement.right))
     if is_predicted(requirement, actual):
         return basis.but(met=True)
     for diagnosis, cells in requirement.tables.items():

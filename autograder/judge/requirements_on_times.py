@@ -170,10 +170,10 @@ def _judge_time(requirement: RunsFast, piece: Placements, basis: Finding) -> Fin
         f"{describe_layouts(names, layouts)}. With these layouts, the program communicates "
         f"{describe_communication(report)}"
     )
-    idle = find_idle_devices(piece, basis.but(came=summary))
+    idle = find_idle_devices(piece, basis.but(got=summary))
     if idle is not None:
         return idle
-    return compare_time(requirement, report, held, basis.but(came=summary))
+    return compare_time(requirement, report, held, basis.but(got=summary))
 
 
 def compare_time(
@@ -189,10 +189,10 @@ def compare_time(
         requirement: the requirement.
         report: the compiled program.
         held: the bytes of its arguments on each device.
-        basis: the finding to start from; its `came` says what the program does.
+        basis: the finding to start from; its `got` says what the program does.
         max_sent: the most bytes that a device may send; None for any number.
     """
-    summary = basis.came
+    summary = basis.got
     if not math.isfinite(report.flops) or any(c.times is None for c in report.collectives):
         return basis.problem(
             "unknown-times",
@@ -201,7 +201,7 @@ def compare_time(
         )
     took = round(1e6 * (report.computing + report.communicating))
     basis = basis.but(
-        came=f"{held:,} bytes{in_mib(held)} held on each device; {in_ms(report.computing)} of "
+        got=f"{held:,} bytes{in_mib(held)} held on each device; {in_ms(report.computing)} of "
         f"computing and {in_ms(report.communicating)} of communicating ({summary})",
         trade=Trade(held, took, requirement.cap, requirement.frontier, "microseconds"),
     )
@@ -401,7 +401,7 @@ def _judge_design(requirement: TrainsFast, piece: Design, basis: Finding, seed: 
         requirement,
         runs,
         [_describe_inputs(requirement, number, parts[0]) for number, _ in enumerate(small)],
-        basis.but(asked=VALUES_FIRST),
+        basis.but(expected=VALUES_FIRST),
         [f"`{name}` of layer {layer}" for layer in range(plan.layers) for name in plan.parameters],
     )
     if not values.met:
@@ -421,7 +421,7 @@ def _judge_design(requirement: TrainsFast, piece: Design, basis: Finding, seed: 
         )
     summary = f"{in_mb(report.sent)} sent{describe_most_sent(report)}; the values are right"
     total = sum(held[name] for name in plan.arguments)
-    basis = basis.but(came=summary)
+    basis = basis.but(got=summary)
     found = compare_time(requirement, report, total, basis, requirement.sends)
     if (
         found.diagnosis == "works-too-much"

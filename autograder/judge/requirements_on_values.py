@@ -139,16 +139,16 @@ def judge_runs(
     if number is None and isinstance(requirement, Computes):
         container = _needless_container(requirement, runs)
         if container:
-            return basis.but(came=f"the right values in a {container}").problem(
+            return basis.but(got=f"the right values in a {container}").problem(
                 "in-a-container",
                 f"The values are right, but the function returns them in a {container}; expected "
                 f"the array itself.",
             )
     if number is None:
-        return basis.but(met=True, came="the right values on every input tried")
+        return basis.but(met=True, got="the right values on every input tried")
     draws, ran = runs[number]
     basis = basis.but(
-        came=_describe_result(requirement, draws, ran, inputs_in_words[number], result_names)
+        got=_describe_result(requirement, draws, ran, inputs_in_words[number], result_names)
     )
     wrong = wrongs[number] or ("values", "")
     if wrong[0] in ("values", "shape", "copies-disagree"):

@@ -36,8 +36,8 @@ class Finding(Struct, frozen=True):
     Attributes:
         answer: the name of the answer.
         met: whether the requirement is met.
-        asked: what was expected, in words.
-        came: what the answer gave, in words.
+        expected: what was expected, in words.
+        got: what the answer gave, in words.
         diagnosis: a short name for what is wrong, such as `transposed`; empty if nothing is.
         difference: what is wrong, in a sentence or more; empty if nothing is.
         target: the expected layout, if there is one to draw.
@@ -50,8 +50,8 @@ class Finding(Struct, frozen=True):
 
     answer: str
     met: bool
-    asked: str
-    came: str
+    expected: str = msgspec.field(name="asked")  # the name in records that classes keep
+    got: str = msgspec.field(name="came")
     diagnosis: str = ""
     difference: str = ""
     target: Layout | None = None

@@ -55,7 +55,7 @@ def constrained(x):
 def test_one_constraint_stays_within_the_budget():
     found = verdict(DISASTER, constrained)
     assert found.score == 1, verdict_as_text(found)
-    assert "by all-to-all between groups of two devices" in found.findings[1].came
+    assert "by all-to-all between groups of two devices" in found.findings[1].got
 
 
 def test_the_innocent_program_is_told_what_it_gathers():
@@ -127,7 +127,7 @@ def test_bytes_beyond_the_budget_are_counted_with_loops(most, diagnoses):
     )
     found = verdict(exercise, often)
     assert found.diagnoses == diagnoses
-    assert found.findings[1].came == "a program that communicates 80 bytes by all-reduce over y"
+    assert found.findings[1].got == "a program that communicates 80 bytes by all-reduce over y"
 
 
 TABLE = Exercise(

@@ -53,7 +53,7 @@ def test_a_right_answer_stays_within_its_budget_whoever_compiles_it(compiler, su
             layouts = [Layout.of(jax.NamedSharding(mesh, jax.P()), (8,))] * 4
             basis = Finding(requirement.answer, False, "", "")
             found = compare_with_budgets(report, requirement.budgets[0], basis, "ABCD", layouts)
-            assert found.met, f"{found.came}. {found.difference}"
+            assert found.met, f"{found.got}. {found.difference}"
 
 
 def test_the_compilers_do_differ():

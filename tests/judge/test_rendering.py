@@ -26,8 +26,8 @@ def verdict(*findings):
     return Verdict("1.1", "A title", findings)
 
 
-def wrong(answer, difference, came="[0]", **changes):
-    return Finding(answer, False, f"{answer} must be [1].", came, "values", difference, **changes)
+def wrong(answer, difference, got="[0]", **changes):
+    return Finding(answer, False, f"{answer} must be [1].", got, "values", difference, **changes)
 
 
 def test_a_line_of_the_learners_is_code_as_a_whole():
@@ -70,12 +70,12 @@ def test_what_is_expected_is_not_said_to_be_so_twice():
     assert "Expected: f is [1]." in list_sentences(verdict(wrong("f", "Wrong.")))
 
 
-@pytest.mark.parametrize(("came", "why"), [("[0]", "as for g"), ("[2]", "All are wrong.")])
-def test_only_what_is_alike_in_all_is_said_to_be_as_for_another(came, why):
+@pytest.mark.parametrize(("got", "why"), [("[0]", "as for g"), ("[2]", "All are wrong.")])
+def test_only_what_is_alike_in_all_is_said_to_be_as_for_another(got, why):
     found = [
         wrong("f", "It raised."),
-        wrong("g", "All are wrong.").but(asked="[1]"),
-        wrong("h", "All are wrong.", came).but(asked="[1]"),
+        wrong("g", "All are wrong.").but(expected="[1]"),
+        wrong("h", "All are wrong.", got).but(expected="[1]"),
     ]
     rows = [line.split(maxsplit=2) for line in list_sentences(verdict(*found))]
     assert ["h", "✗", why] in rows

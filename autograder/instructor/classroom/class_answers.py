@@ -293,7 +293,7 @@ def _mistake(verdict: Verdict | None) -> Mistake:
     wrong = [*find_problems(verdict)]
     if any(finding.diagnosis in NO_ANSWER_DIAGNOSES for finding in wrong):
         return ()
-    return tuple((f.answer, f.cell, f.about, f.diagnosis, f.came, f.difference) for f in wrong)
+    return tuple((f.answer, f.cell, f.about, f.diagnosis, f.got, f.difference) for f in wrong)
 
 
 MAX_SHOWN_LINES: Final = 40
