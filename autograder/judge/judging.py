@@ -7,12 +7,19 @@ code, and never a score.
 """
 
 from collections.abc import Iterator
-from typing import Final
 
 from autograder.errors import JAX_SAYS, Fault, insert_before_jax_message
 from autograder.evidence import Evidence, NotCaptured, Piece, Unanswered
+from autograder.judge.diagnoses import (
+    ADDED_BY_COMPILER,
+    NOT_COUNTED,
+    UNANSWERED,
+    has_learners_error,
+    is_explicit_collective,
+    is_left_to_compiler,
+    list_generalisations,
+)
 from autograder.judge.exercise import MALFORMED, Exercise, Order, Requirement
-from autograder.judge.report import LEFT_TO_COMPILER, NOT_COUNTED
 from autograder.judge.requirements_on_requests import Requests
 from autograder.judge.scoring import compute_share, explain_shares
 from autograder.judge.verdict import OF_THE_CHECK, Finding, Verdict
@@ -92,12 +99,12 @@ def _apply_order(exercise: Exercise, findings: list[Finding]) -> Iterator[Findin
             if _is_needlessly_explicit(requirement, finding):
                 needlessly_explicit.add(finding.answer)
             precedes_all = (
-                finding.diagnosis in LEFT_TO_COMPILER or finding.answer in needlessly_explicit
+                is_left_to_compiler(finding.diagnosis) or finding.answer in needlessly_explicit
             )
             rank = -1 if precedes_all else requirement.order
             first_unmet[finding.answer] = min(rank, first_unmet.get(finding.answer, rank))
-        lacks = isinstance(requirement, Requests) and requirement.some and not finding.met
-        if lacks or finding.diagnosis == "added-by-the-compiler":
+        lacks = isinstance(requirement, Requests) and requirement.at_least and not finding.met
+        if lacks or finding.diagnosis == ADDED_BY_COMPILER:
             lacks_collectives.add(finding.answer)
     for requirement, finding in zip(exercise.requirements, findings, strict=True):
         first = first_unmet.get(finding.answer, Order.COSTS)
@@ -122,7 +129,7 @@ def _apply_order(exercise: Exercise, findings: list[Finding]) -> Iterator[Findin
 
 def _is_needlessly_explicit(requirement: Requirement, finding: Finding) -> bool:
     """Check for an explicit collective where the compiler should add the collectives."""
-    is_explicit = finding.diagnosis.endswith(" by hand")
+    is_explicit = is_explicit_collective(finding.diagnosis)
     return isinstance(requirement, Requests) and not requirement.mapped and is_explicit
 
 
@@ -161,7 +168,7 @@ def _judge_requirement(
     except ProgramError as error:
         found = basis.problem(error.diagnosis, str(error), got="")
     lesson = lesson_on(exercise, requirement.answer, found.diagnosis)
-    if isinstance(piece, NotCaptured) and lesson and found.diagnosis not in IN_LEARNERS_WORDS:
+    if isinstance(piece, NotCaptured) and lesson and not has_learners_error(found.diagnosis):
         # between JAX's error and its general explanation
         first, dot, more = found.difference.partition(". ")
         if more and JAX_SAYS not in first:
@@ -169,17 +176,11 @@ def _judge_requirement(
     return found.but(difference=insert_before_jax_message(found.difference, lesson))
 
 
-IN_LEARNERS_WORDS: Final = ("raised", "only-the-first")
-"""Diagnoses whose sentence quotes an error, so that no lesson can be inserted."""
-
-
 def lesson_on(exercise: Exercise, answer: str, diagnosis: str) -> str:
     """Return an exercise's lesson on a diagnosis, the most specific one; empty if there is none."""
-    kind = diagnosis.partition(" over ")[0]
-    names = [f"{answer}: {diagnosis}", f"{answer}: {kind}", diagnosis, kind]
-    if kind == "reshaped":  # right numbers in another shape are a case of "shape"
-        names += [f"{answer}: shape", "shape"]
-    return next((exercise.diagnoses[name] for name in names if name in exercise.diagnoses), "")
+    names = list_generalisations(diagnosis)
+    keys = (*(f"{answer}: {name}" for name in names), *names)
+    return next((exercise.diagnoses[key] for key in keys if key in exercise.diagnoses), "")
 
 
 def _judge_evidence(
@@ -188,7 +189,7 @@ def _judge_evidence(
     """Judge one requirement, if the evidence is of a type that it accepts."""
     match piece:
         case Unanswered():
-            return basis.problem("unanswered", f"{requirement.answer} has not been filled in yet.")
+            return basis.problem(UNANSWERED, f"{requirement.answer} has not been filled in yet.")
         case NotCaptured(why, sentence):  # the sentence says what was expected, too
             return basis.problem(why or "not-captured", sentence, got="", cell="")
         case _ if isinstance(piece, requirement.evidence):

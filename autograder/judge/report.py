@@ -24,24 +24,22 @@ from autograder.documents import (
     TableRow,
 )
 from autograder.errors import explain_fault
+from autograder.judge.diagnoses import (
+    NOT_COUNTED,
+    OTHER_FORM,
+    OTHER_RESULT,
+    UNANSWERED,
+    is_left_to_compiler,
+    is_missing_collective,
+    is_of_values_without_cause,
+    is_without_evidence,
+    is_wrong_shape,
+)
 from autograder.judge.prose import mark_up
 from autograder.judge.verdict import OF_THE_CHECK, Finding, Verdict
 
-LEFT_TO_COMPILER: Final = ("no-shard-map", "outside-the-body", "makes-no-difference")
-"""Diagnoses of programs that leave to the compiler what they should do explicitly."""
-
-NOT_COUNTED: Final = "not-counted-yet"
-
 EXPLAINED_FIRST: Final = ("values", "layout")
 """Requirements that are explained first: costs count once these are right."""
-
-CAUSE_UNKNOWN: Final = ("values", "not-finite")
-"""Diagnoses of wrong values that name no cause; a missing collective may be the cause."""
-
-WRONG_SHAPE: Final = ("shape", "reshaped", "copies-side-by-side", "joined-elsewhere")
-
-MISSING: Final = ("no ", "too-seldom")
-"""Prefixes of diagnoses of missing collectives."""
 
 MARKS: Final = {"right": "✓", "partly": "◐", "wrong": "✗", "unanswered": "○", "failed": "⚠"}
 FOLLOWS: Final = "–"
@@ -66,7 +64,7 @@ def state_of(finding: Finding) -> str:
     """Return the state of one requirement: a key of `MARKS`."""
     if finding.met:
         return "right"
-    if finding.diagnosis == "unanswered":
+    if finding.diagnosis == UNANSWERED:
         return "unanswered"
     return "partly" if finding.credit else "wrong"
 
@@ -75,18 +73,20 @@ def problems_of(findings: Sequence[Finding]) -> list[Finding]:
     """Return what is wrong with one answer, causes before consequences, without duplicates."""
     wrong = [f for f in findings if state_of(f) in ("wrong", "partly")]
     found = [f for f in wrong if f.diagnosis != NOT_COUNTED]
-    if {"values", "layout"} <= {f.about for f in found if f.diagnosis in WRONG_SHAPE}:
+    if {"values", "layout"} <= {f.about for f in found if is_wrong_shape(f.diagnosis)}:
         # a wrong shape is explained once, for the values
         found = [f for f in found if (f.about, f.diagnosis) != ("layout", "shape")]
-    unexplained = any(f.about == "values" and f.diagnosis in CAUSE_UNKNOWN for f in found)
+    unexplained = any(
+        f.about == "values" and is_of_values_without_cause(f.diagnosis) for f in found
+    )
     causes = sorted(found, key=partial(_rank, unexplained))
     alike = {(f.cell, f.diagnosis, f.difference): f for f in reversed(causes)}
     return [f for f in causes if any(f is kept for kept in alike.values())]
 
 
 def _rank(unexplained: bool, finding: Finding) -> int:
-    missing = finding.about == "collectives" and finding.diagnosis.startswith(MISSING)
-    if finding.diagnosis in LEFT_TO_COMPILER or (unexplained and missing):
+    missing = finding.about == "collectives" and is_missing_collective(finding.diagnosis)
+    if is_left_to_compiler(finding.diagnosis) or (unexplained and missing):
         return -1
     return (
         EXPLAINED_FIRST.index(finding.about)
@@ -156,7 +156,7 @@ def _cause(problems: Sequence[Finding], is_only: bool) -> Content:
             return mark_up(first.difference)
         return (Code(first.answer), *mark_up(f": {first.difference}"))
     cell = Code(f"{first.answer}[{first.cell!r}]")
-    if first.diagnosis == "other-form":
+    if first.diagnosis == OTHER_FORM:
         alike = sum(_is_like(p, first) for p in problems)
         if alike > 1:
             return mark_up(
@@ -287,7 +287,7 @@ def _row(
     why = ""
     if problems:
         why = problems[0].difference
-        if problems[0].diagnosis == "other-result":  # without an example, it says too little
+        if problems[0].diagnosis == OTHER_RESULT:  # without an example, it says too little
             why += f" Got {problems[0].got}; expected {problems[0].expected}."
         same = explained[_explanation_of(problems[0])]
         if first is not None and name == first.answer:
@@ -337,8 +337,7 @@ def _way_on(verdict: Verdict) -> list[str]:
     """Return the way on: a hint, or a sentence worth knowing."""
     if verdict.state == "right":
         return [f"Worth knowing: {verdict.afterwards}"] * bool(verdict.afterwards)
-    no_answer = {"no-evidence", "kernel-died", "other-exercise", "did-not-finish"}
-    if no_answer & {*verdict.diagnoses}:
+    if any(map(is_without_evidence, verdict.diagnoses)):
         return []
     return [f'Stuck? hint("{verdict.exercise}") helps.']
 

@@ -11,6 +11,7 @@ from typing import ClassVar
 
 from autograder import programs
 from autograder.evidence import Program
+from autograder.judge.diagnoses import name_compiled_collective
 from autograder.judge.exercise import Exercise, Order, Requirement
 from autograder.judge.requirements_on_values import argument_names_of
 from autograder.judge.running_programs import argument_lists_of, run_all
@@ -232,7 +233,8 @@ def compare_with_budgets(
             total = sum(left_over.values())
             sentence += f" Everything that is not allowed moves {total:,} bytes together."
         return basis.problem(
-            _diagnosis_of(*pair), sentence + _describe_argument(worst, names, layouts, count > 1)
+            name_compiled_collective(*pair),
+            sentence + _describe_argument(worst, names, layouts, count > 1),
         )
     if too_much is not None:
         return too_much
@@ -388,18 +390,13 @@ def _bytes_of(dtypes: Sequence[str]) -> int:
     return int(bits) // 8 if bits else 1
 
 
-def _diagnosis_of(kind: str, axes: tuple[str, ...]) -> str:
-    """Return a diagnosis such as `all-gather over x`; lessons and the bank use this name."""
-    return f"{kind} over {', '.join(axes) or 'parts of axes'}"
-
-
 def _describe_kind(report: Report, pair: Pair) -> str:
     """Return `all-gather over x`, or `all-gather between groups of two devices`."""
     groups = dict.fromkeys(
         describe_groups(c) for c in report.collectives if (c.kind, c.axes) == pair
     )
     if not groups:  # a reduce-scatter and an all-gather that count as one
-        return _diagnosis_of(*pair)
+        return name_compiled_collective(*pair)
     return f"{pair[0]} {' and '.join(groups)}"
 
 

@@ -6,14 +6,23 @@ They are read from the exported program, as its author wrote it. `CommunicatesAt
 
 import math
 from collections import Counter
-from collections.abc import Sequence
-from dataclasses import dataclass
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
 
 from autograder.evidence import Program
 from autograder.judge.comparing_values import compare
+from autograder.judge.diagnoses import (
+    ADDED_BY_COMPILER,
+    MAKES_NO_DIFFERENCE,
+    NO_SHARD_MAP,
+    OUTSIDE_THE_BODY,
+    TOO_SELDOM,
+    name_explicit_collective,
+    name_missing_collective,
+)
 from autograder.judge.exercise import Exercise, Order, Requirement
 from autograder.judge.requirements_on_values import Computes, argument_names_of
 from autograder.judge.running_programs import (
@@ -88,8 +97,8 @@ class Requests(Requirement):
         never: instead of `wanted`, the kinds that it must not request; all others are allowed.
         mapped: whether the work must be done inside a `shard_map`, so that the compiler adds no
             collectives.
-        some: with `never`, kinds that it has to request.
-        least: how often each kind in `some` has to run at least; by default once.
+        at_least: with `never`, how often kinds that it has to request must run, at the least: for
+            example, `{"all-gather": 11, "all-reduce": 1}`.
         constrained: whether the result must depend on a sharding constraint that replicates an
             intermediate value (True), or must not depend on any constraint (False); None for
             either.
@@ -105,10 +114,9 @@ class Requests(Requirement):
     wanted: tuple[tuple[RequestedCollective, ...], ...] = ()
     never: tuple[str, ...] = ()
     mapped: bool = True
-    some: tuple[str, ...] = ()
+    at_least: Mapping[str, int] = field(default_factory=dict)
     constrained: bool | None = None
     made_of: tuple[int, ...] = ()
-    least: tuple[int, ...] = ()
 
     @property
     def asks(self) -> str:
@@ -123,13 +131,12 @@ class Requests(Requirement):
         if self.never:
             *most, last = self.never
             none = f"{', '.join(most)} or {last}" if most else last
-            least = dict(zip(self.some, self.least, strict=False))
             kinds = (
-                f"at least {least[kind]} {kind}s" if least.get(kind, 1) > 1 else with_article(kind)
-                for kind in self.some
+                f"at least {times} {kind}s" if times > 1 else with_article(kind)
+                for kind, times in self.at_least.items()
             )
-            some = f", but {' and '.join(kinds)}" * bool(self.some)
-            return f"{'a shard_map, with ' * self.mapped}no explicit {none}{some}"
+            needed = f", but {' and '.join(kinds)}" * bool(self.at_least)
+            return f"{'a shard_map, with ' * self.mapped}no explicit {none}{needed}"
         wanted = " and ".join(map(str, self.wanted[0]))
         return f"{wanted}, requested explicitly" if wanted else "no explicit collective"
 
@@ -211,7 +218,7 @@ def _judge_requests(
 def _not_mapped(basis: Finding) -> Finding:
     """Return the finding for a program without a `shard_map`."""
     return basis.problem(
-        "no-shard-map",
+        NO_SHARD_MAP,
         "The result is not computed inside a shard_map, so the compiler divided the work. "
         "Write what one device does.",
         got="a program for all devices at once",
@@ -240,7 +247,7 @@ def _outside(ran: ProgramRun, basis: Finding) -> Finding:
     """Return the finding for a program that does work outside a `shard_map`."""
     work = f"{ran.outside:,.0f} operations are" if math.isfinite(ran.outside) else "Some work is"
     return basis.problem(
-        "outside-the-body",
+        OUTSIDE_THE_BODY,
         f"{work} done outside the body of a shard_map, or in one whose axis_names leave out an "
         f"axis. There the compiler decides which device does what. Write what one device does.",
         got="a program that does its work outside shard_map",
@@ -274,7 +281,7 @@ def _makes_a_difference(
         scaled = run_with_scaled_collective(piece.artifacts[0], arguments, kind, axes, seed)
         if scaled is not None and compare(reference, draws[0], scaled.outputs[0]) is None:
             return found.but(met=False).problem(
-                "makes-no-difference",
+                MAKES_NO_DIFFERENCE,
                 f"The result does not depend on the {kind}: scaling its input does not change the "
                 f"result. Compute the result from what the {kind} returns.",
             )
@@ -300,7 +307,7 @@ def _nothing_added(ran: ProgramRun, added: Sequence[Collective], found: Finding)
     if not added:
         return found
     return found.but(met=False).problem(
-        "added-by-the-compiler",
+        ADDED_BY_COMPILER,
         f"The compiler adds {describe_collective(added[-1])}: an argument or the result is not "
         f"laid out as in_specs or out_specs say, or something is computed outside the body.",
     )
@@ -314,24 +321,25 @@ def check_excluded_kinds(
     excluded = next((c for c in requested if c.kind in requirement.never), None)
     if excluded is not None:
         return basis.problem(
-            f"{excluded.kind} by hand",
+            name_explicit_collective(excluded.kind),
             f"The program requests {describe_collective(excluded)}, which is not allowed in this "
             f"exercise.",
         )
-    missing = set(requirement.some) - {c.kind for c in requested}
+    missing = requirement.at_least.keys() - {c.kind for c in requested}
     if missing:
         kind = min(missing)
         return basis.problem(
-            f"no {kind}", f"The program must request {with_article(kind)}, and does not."
+            name_missing_collective(kind),
+            f"The program must request {with_article(kind)}, and does not.",
         )
-    for kind, least in zip(requirement.some, requirement.least, strict=False):
+    for kind, least in requirement.at_least.items():
         times = [c.times for c in requested if c.kind == kind]
-        if None in times:
+        if least > 1 and None in times:
             return basis.problem("unknown-times", explain_unknown_length(kind))
-        together = sum(filter(None, times))
+        together = sum(1 if each is None else each for each in times)
         if together < least:
             return basis.problem(
-                "too-seldom",
+                TOO_SELDOM,
                 f"The program runs {together} {kind}{'s' * (together != 1)}; at least {least} are "
                 f"needed.",
             )
@@ -386,7 +394,9 @@ def compare_requests(
                     "other-axes",
                     f"The {ask.kind} runs {describe_groups(elsewhere)}; expected {ask}.",
                 )
-            return basis.problem(f"no {ask.kind}", f"The program must request {ask}, and does not.")
+            return basis.problem(
+                name_missing_collective(ask.kind), f"The program must request {ask}, and does not."
+            )
         if any(c.times is None for c in alike):
             return basis.problem(
                 "unknown-times",
@@ -407,7 +417,7 @@ def compare_requests(
                 if times == ask.times + 1
                 else "too-often"
                 if times > ask.times
-                else "too-seldom"
+                else TOO_SELDOM
             )
             return basis.problem(diagnosis, f"Expected {_times(ask)}; the program has {times}.")
         largest = max(c.bytes for c in alike)
@@ -419,7 +429,7 @@ def compare_requests(
     if left_over:
         extra = left_over[0]
         return basis.problem(
-            f"{extra.kind} by hand",
+            name_explicit_collective(extra.kind),
             f"The program also requests {describe_collective(extra)}, which the exercise does not "
             f"need.",
         )

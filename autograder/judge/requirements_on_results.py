@@ -21,6 +21,7 @@ from autograder.evidence import (
     Value,
     plain,
 )
+from autograder.judge.diagnoses import OTHER_FORM, OTHER_RESULT, UNANSWERED
 from autograder.judge.exercise import Exercise, Requirement
 from autograder.judge.verdict import Finding
 
@@ -148,7 +149,7 @@ def _judge_results(
         wanted = requirement.reference(*case)
         if not _is_same(result.get("came"), wanted):
             diagnosis, sentence = _explain_results(requirement, cases, results)
-            if diagnosis == "other-result":
+            if diagnosis == OTHER_RESULT:
                 sentence += quote_miscounted_lines(case, result.get("came"), wanted)
             return basis.problem(
                 diagnosis,
@@ -167,7 +168,7 @@ def _judge_prediction(requirement: Predicts, piece: Value, basis: Finding) -> Fi
     actual = table[requirement.cell]
     if actual == plain(...):
         return basis.problem(
-            "unanswered", f"The cell {requirement.cell!r} has not been filled in yet."
+            UNANSWERED, f"The cell {requirement.cell!r} has not been filled in yet."
         )
     basis = basis.but(got=_show(actual, requirement.right))
     if is_predicted(requirement, actual):
@@ -182,7 +183,7 @@ def _judge_prediction(requirement: Predicts, piece: Value, basis: Finding) -> Fi
     if expected:
         words = isinstance(actual, str) and isinstance(requirement.right, str)
         got = repr(actual[:40]) if words else _kind(actual)
-        return basis.problem("other-form", f"Expected {expected}; got {got}.")
+        return basis.problem(OTHER_FORM, f"Expected {expected}; got {got}.")
     return basis.problem("other-prediction", "")
 
 
@@ -302,7 +303,7 @@ def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[st
     counted = describe_wrong_counts(*wrong[0])
     how = "" if counted else explain_differing_results([(c, plain(r)) for c, r in wrong])
     how = how or ("" if counted else _how_some_differ(cases, actual, right))
-    return "other-result", f"{sentence}{f': {how}' * bool(how)}.{counted}"
+    return OTHER_RESULT, f"{sentence}{f': {how}' * bool(how)}.{counted}"
 
 
 def _how_some_differ(

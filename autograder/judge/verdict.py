@@ -6,6 +6,7 @@ import msgspec
 
 from autograder.errors import Fault
 from autograder.evidence import Struct
+from autograder.judge.diagnoses import UNANSWERED
 from autograder.layouts import Layout
 
 OF_THE_CHECK: Final = "check"
@@ -118,6 +119,6 @@ class Verdict(Struct, frozen=True):
         """`right`, `partly`, `wrong`, `unanswered`, or `failed` if judging failed."""
         if self.fault is not None:
             return "failed"
-        if self.diagnoses == ("unanswered",) and not self.score:
+        if self.diagnoses == (UNANSWERED,) and not self.score:
             return "unanswered"
         return "right" if self.score == 1 else "partly" if self.score else "wrong"

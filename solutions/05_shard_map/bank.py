@@ -144,7 +144,7 @@ def softmax(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% whole blocks, and gathered ones exercise="5.2" score=0.125 diagnoses=["mean-for-sum", "not-counted-yet", "sends-too-much", "all-gather by hand", "unanswered"]
+# %% whole blocks, and gathered ones exercise="5.2" score=0.125 diagnoses=["mean-for-sum", "not-counted-yet", "sends-too-much", "explicit all-gather", "unanswered"]
 def total(x):
     return jax.shard_map(lambda a: lax.pmean(a.sum(), "x"), in_specs=P("x"), out_specs=P())(x)
 
@@ -289,7 +289,7 @@ def largest(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P(), check_vma=False)(x)
 
 
-# %% sums by hand of one number too many exercise="5.2" score=0.0625 diagnoses=["sends-too-much", "unanswered"] near=["all-gather by hand"]
+# %% sums by hand of one number too many exercise="5.2" score=0.0625 diagnoses=["sends-too-much", "unanswered"] near=["explicit all-gather"]
 def total(x):
     def body(mine):
         return lax.psum(jnp.stack([mine.sum(), mine.sum()]), "x")[0]
@@ -536,7 +536,7 @@ def sum_by_parts(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% psum in a composite, and the parts times zero exercise="5.4" score=0.25 diagnoses=["all-reduce by hand"]
+# %% psum in a composite, and the parts times zero exercise="5.4" score=0.25 diagnoses=["explicit all-reduce"]
 def sum_by_parts(x):
     def body(mine):
         row = lax.composite(lambda mine: lax.psum(mine, "x"), name="course.sum")(mine)
@@ -608,7 +608,7 @@ def sum_by_parts(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% summed again at the end exercise="5.4" score=0 diagnoses=["added-twice", "all-reduce by hand"] near=["mean-for-sum", "own-row"]
+# %% summed again at the end exercise="5.4" score=0 diagnoses=["added-twice", "explicit all-reduce"] near=["mean-for-sum", "own-row"]
 def sum_by_parts(x):
     def body(mine):
         piece = lax.psum_scatter(mine[0], "x", tiled=True)
@@ -794,7 +794,7 @@ def ring_reduce_scatter(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% far too many steps, and a gather beside exercise="5.5" score=0.25 diagnoses=["too-often", "all-gather by hand"]
+# %% far too many steps, and a gather beside exercise="5.5" score=0.25 diagnoses=["too-often", "explicit all-gather"]
 def ring_all_gather(x):
     def body(mine):
         n = lax.axis_size("x")
@@ -957,7 +957,7 @@ def ring_reduce_scatter(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% blocks written at the number of their device exercise="5.5" score=0 diagnoses=["at-its-number", "not-counted-yet", "unanswered"] near=["all-gather by hand"]
+# %% blocks written at the number of their device exercise="5.5" score=0 diagnoses=["at-its-number", "not-counted-yet", "unanswered"] near=["explicit all-gather"]
 def ring_all_gather(x):
     def body(mine):
         n, i = lax.axis_size("x"), lax.axis_index("x")
@@ -1072,7 +1072,7 @@ def second_difference(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% two permutations and a gather exercise="5.6" score=0.25 diagnoses=["all-gather by hand"]
+# %% two permutations and a gather exercise="5.6" score=0.25 diagnoses=["explicit all-gather"]
 def second_difference(x):
     def body(mine):
         n = lax.axis_size("x")
@@ -1171,7 +1171,7 @@ def second_difference(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% a first difference, and the difference of that exercise="5.6" score=0.25 diagnoses=["too-often"] near=["sends-too-much", "all-gather by hand"]
+# %% a first difference, and the difference of that exercise="5.6" score=0.25 diagnoses=["too-often"] near=["sends-too-much", "explicit all-gather"]
 def second_difference(x):
     def shifted(a, by):
         n = lax.axis_size("x")
@@ -1229,7 +1229,7 @@ def solve_all(A, b):
     return jax.shard_map(body, in_specs=P(), out_specs=P("x"))(A, b)
 
 
-# %% gathered by hand exercise="5.7" score=0.25 diagnoses=["all-gather by hand", "all-gather over x"]
+# %% gathered by hand exercise="5.7" score=0.25 diagnoses=["explicit all-gather", "all-gather over x"]
 def solve_all(A, b):
     def body(A, b):
         mine = len(A)
@@ -1292,7 +1292,7 @@ def solve_all(A, b):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A, b)
 
 
-# %% sides for everybody, taken at the device's number exercise="5.7" score=0 diagnoses=["others-sides", "added-by-the-compiler", "all-gather over x"] near=["all-gather by hand"]
+# %% sides for everybody, taken at the device's number exercise="5.7" score=0 diagnoses=["others-sides", "added-by-the-compiler", "all-gather over x"] near=["explicit all-gather"]
 def solve_all(A, b):
     def body(A, b):
         b = lax.dynamic_slice_in_dim(b, lax.axis_index("x"), A.shape[0])
@@ -1325,7 +1325,7 @@ def everywhere(x):
     return lax.with_sharding_constraint(x, on(line))
 
 
-# %% the check switched off exercise="5.8" score=0.25 diagnoses=["all-gather by hand"]
+# %% the check switched off exercise="5.8" score=0.25 diagnoses=["explicit all-gather"]
 def everywhere(x):
     return jax.shard_map(
         lambda a: lax.all_gather(a, "x", tiled=True),
@@ -1364,7 +1364,7 @@ def everywhere(mine):
     return lax.pmax(place, "x")
 
 
-# %% round a ring, and a mean as proof exercise="5.8" score=1 near=["all-gather by hand", "added-by-the-compiler", "nothing-moved", "no all-reduce"]
+# %% round a ring, and a mean as proof exercise="5.8" score=1 near=["explicit all-gather", "added-by-the-compiler", "nothing-moved", "no all-reduce"]
 def everywhere(x):
     def body(mine):
         n, i = lax.axis_size("x"), lax.axis_index("x")
@@ -1434,7 +1434,7 @@ def everywhere(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
 
 
-# %% a mean after the gather exercise="5.8" score=0.25 diagnoses=["all-gather by hand"]
+# %% a mean after the gather exercise="5.8" score=0.25 diagnoses=["explicit all-gather"]
 def everywhere(x):
     def body(mine):
         return lax.pmean(lax.all_gather(mine, "x", tiled=True), "x")
@@ -1447,7 +1447,7 @@ def everywhere(x):
     return lax.with_sharding_constraint(x, P())
 
 
-# %% a gather in the body, cut off outside exercise="5.8" score=0.125 diagnoses=["split-dimension", "all-gather by hand"]
+# %% a gather in the body, cut off outside exercise="5.8" score=0.125 diagnoses=["split-dimension", "explicit all-gather"]
 def everywhere(x):
     rows = jax.shard_map(
         lambda mine: lax.all_gather(mine, "x", tiled=True), in_specs=P("x"), out_specs=P("x")
@@ -2305,7 +2305,7 @@ def solve_all(A, b):
     )(A, b)
 
 
-# %% inverse only of diag; summed with psum exercise="5.7" score=0 diagnoses=["shape", "all-reduce by hand", "all-reduce over x"]
+# %% inverse only of diag; summed with psum exercise="5.7" score=0 diagnoses=["shape", "explicit all-reduce", "all-reduce over x"]
 def solve_all(A, b):
     return jax.shard_map(
         lambda A, b: lax.psum(jnp.linalg.solve(A + 8 * jnp.eye(4), b[..., None])[..., 0], "x"),

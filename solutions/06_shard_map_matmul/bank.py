@@ -81,7 +81,7 @@ def rows_by_copy(A, B):
     return jax.shard_map(jnp.dot, in_specs=(P(), P()), out_specs=P())(A, B)
 
 
-# %% a sum of what is whole, and a gather exercise="6.1" score=0.3333333333 diagnoses=["all-gather by hand", "all-gather over y", "added-over-y", "not-counted-yet", "all-reduce by hand", "all-reduce over y", "all-reduce over x"]
+# %% a sum of what is whole, and a gather exercise="6.1" score=0.3333333333 diagnoses=["explicit all-gather", "all-gather over y", "added-over-y", "not-counted-yet", "explicit all-reduce", "all-reduce over y", "all-reduce over x"]
 def rows_by_columns(A, B):
     def body(a, b):
         whole = lax.all_gather(a @ b, "y", axis=1, tiled=True)
@@ -104,7 +104,7 @@ def copy_by_columns(A, B):
     return jax.shard_map(body, in_specs=(P(), P(None, "y")), out_specs=P(None, "y"))(A, B)
 
 
-# %% made once, by decorators exercise="6.1" score=1 near=["added-over-x", "added-over-y", "all-reduce by hand", "all-gather by hand", "not-replicated"]
+# %% made once, by decorators exercise="6.1" score=1 near=["added-over-x", "added-over-y", "explicit all-reduce", "explicit all-gather", "not-replicated"]
 from functools import partial
 
 by_hand = partial(partial, jax.shard_map)
@@ -123,7 +123,7 @@ def rows_by_copy(a, b):
 copy_by_columns = jax.shard_map(lax.dot, in_specs=(P(), P(None, "y")), out_specs=P(None, "y"))
 
 
-# %% sums of what is whole exercise="6.1" score=0 diagnoses=["added-over-x", "not-counted-yet", "all-reduce by hand", "all-reduce over x", "added-over-y", "all-reduce over y"]
+# %% sums of what is whole exercise="6.1" score=0 diagnoses=["added-over-x", "not-counted-yet", "explicit all-reduce", "all-reduce over x", "added-over-y", "all-reduce over y"]
 def rows_by_columns(A, B):
     def body(a, b):
         return lax.psum(a @ b, "x") + 0 * (a @ b)
@@ -184,7 +184,7 @@ def copy_by_columns(A, B):
     return jax.shard_map(jnp.dot, in_specs=(P(), P(None, "x")), out_specs=P(None, "x"))(A, B)
 
 
-# %% scattered and gathered by hand exercise="6.2" score=0.625 diagnoses=["reduce-scatter by hand"] near=["copies-disagree"]
+# %% scattered and gathered by hand exercise="6.2" score=0.625 diagnoses=["explicit reduce-scatter"] near=["copies-disagree"]
 def block_by_rows(A, B):
     def body(a, b):
         return lax.psum(a @ b, "y") + 0 * lax.psum_scatter(a @ b, "y", tiled=True)[:1].sum() * 0
@@ -311,7 +311,7 @@ def block_by_rows(A, B):
     )
 
 
-# %% gathered beside the sum exercise="6.2" score=0.625 diagnoses=["all-gather by hand"] near=["reduce-scatter by hand"]
+# %% gathered beside the sum exercise="6.2" score=0.625 diagnoses=["explicit all-gather"] near=["explicit reduce-scatter"]
 def block_by_rows(A, B):
     def body(a, b):
         return lax.psum(a @ b, "y") + 0 * lax.all_gather(a[0, 0], "y").sum()
@@ -346,7 +346,7 @@ def block_by_rows(A, B):
     return jax.shard_map(body, in_specs=(P("x", "y"), P("y")), out_specs=P("x"))(A, B)
 
 
-# %% a mesh written in, and a mean exercise="6.2" score=0 diagnoses=["only-the-first"] near=["all-gather by hand"]
+# %% a mesh written in, and a mean exercise="6.2" score=0 diagnoses=["only-the-first"] near=["explicit all-gather"]
 def block_by_rows(A, B):
     def body(a, b):
         return lax.pmean(a @ b, "y")
@@ -804,7 +804,7 @@ def cannon(A, B):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
 
 
-# %% all-gathers exercise="6.6" score=0.25 diagnoses=["all-gather by hand", "all-gather over x", "too-much-memory"]
+# %% all-gathers exercise="6.6" score=0.25 diagnoses=["explicit all-gather", "all-gather over x", "too-much-memory"]
 def cannon(A, B):
     def body(a, b):
         rows = lax.all_gather(a, "y", axis=1, tiled=True)
@@ -848,7 +848,7 @@ def cannon(a, b):
     return lax.fori_loop(0, n, move, (a, b, made))[2]
 
 
-# %% whole rows and columns, by permutations exercise="6.6" score=0.75 diagnoses=["too-much-memory"] near=["all-gather by hand"]
+# %% whole rows and columns, by permutations exercise="6.6" score=0.75 diagnoses=["too-much-memory"] near=["explicit all-gather"]
 def cannon(A, B):
     def body(a, b):
         there_a = lax.ppermute(a, "y", [(0, 1), (1, 0)])
@@ -933,7 +933,7 @@ def cannon(A, B):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
 
 
-# %% summed at the end exercise="6.6" score=0 diagnoses=["other-products", "not-counted-yet", "all-reduce by hand", "all-reduce over y"]
+# %% summed at the end exercise="6.6" score=0 diagnoses=["other-products", "not-counted-yet", "explicit all-reduce", "all-reduce over y"]
 def cannon(A, B):
     def body(a, b):
         a = lax.ppermute(a, ("x", "y"), [(0, 0), (1, 1), (2, 3), (3, 2)])
@@ -944,7 +944,7 @@ def cannon(A, B):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
 
 
-# %% there and back before the first round exercise="6.6" score=0.75 diagnoses=["too-many-bytes"] near=["all-reduce by hand"]
+# %% there and back before the first round exercise="6.6" score=0.75 diagnoses=["too-many-bytes"] near=["explicit all-reduce"]
 def cannon(A, B):
     def body(a, b):
         around = [(0, 1), (1, 0)]
@@ -1042,7 +1042,7 @@ def overlapped(A, B):
     return jax.shard_map(body, in_specs=(P("x"), P(None, "x")), out_specs=P(None, "x"))(A, B)
 
 
-# %% a ring and a gather exercise="6.7" score=0.25 diagnoses=["all-gather by hand", "too-much-memory"]
+# %% a ring and a gather exercise="6.7" score=0.25 diagnoses=["explicit all-gather", "too-much-memory"]
 def overlapped(A, B):
     def body(a, b):
         n = lax.axis_size("x")
@@ -1088,7 +1088,7 @@ def overlapped(A, B):
     return jax.shard_map(body, in_specs=(P("x"), P(None, "x")), out_specs=P(None, "x"))(A, B)
 
 
-# %% all collected by the ring, and one product exercise="6.7" score=0.625 diagnoses=["too-much-memory"] near=["all-gather by hand", "sends-too-much"]
+# %% all collected by the ring, and one product exercise="6.7" score=0.625 diagnoses=["too-much-memory"] near=["explicit all-gather", "sends-too-much"]
 def overlapped(A, B):
     def body(a, b):
         n, i = lax.axis_size("x"), lax.axis_index("x")
@@ -1287,7 +1287,7 @@ def iterate(A, V):
     return jax.shard_map(body, in_specs=(P(), P(None, "x")), out_specs=P())(A, V)
 
 
-# %% a gather of numbers beside exercise="6.9" score=0.25 diagnoses=["all-gather by hand", "all-gather over x"]
+# %% a gather of numbers beside exercise="6.9" score=0.25 diagnoses=["explicit all-gather", "all-gather over x"]
 def iterate(A, V):
     def body(a, v):
         v = lax.fori_loop(0, 5, lambda _, v: jnp.tanh(a @ v / 4), v)
@@ -1361,7 +1361,7 @@ def iterate(A, V):
     return jax.shard_map(body, in_specs=(P(), P(None, "x")), out_specs=P())(A, V)
 
 
-# %% the number of elements added up too exercise="6.9" score=0.25 diagnoses=["one-too-many", "too-many-bytes"] near=["sum-of-all", "all-gather by hand"]
+# %% the number of elements added up too exercise="6.9" score=0.25 diagnoses=["one-too-many", "too-many-bytes"] near=["sum-of-all", "explicit all-gather"]
 def iterate(A, V):
     def body(a, v):
         v = lax.fori_loop(0, 5, lambda _, v: jnp.tanh(a @ v / 4), v)
@@ -1558,7 +1558,7 @@ def scattered(A, B):
     return jax.shard_map(body, in_specs=(P(None, "x"), P("x", None)), out_specs=P("x", None))(A, B)
 
 
-# %% added up over both; copies joined; joined along the other dimension exercise="6.1" score=0 diagnoses=["shape", "all-reduce by hand", "all-reduce over x, y", "copies-side-by-side", "not-counted-yet", "joined-elsewhere"] near=["own-results", "added-over-x", "added-over-y"]
+# %% added up over both; copies joined; joined along the other dimension exercise="6.1" score=0 diagnoses=["shape", "explicit all-reduce", "all-reduce over x, y", "copies-side-by-side", "not-counted-yet", "joined-elsewhere"] near=["own-results", "added-over-x", "added-over-y"]
 def rows_by_columns(A, B):
     return jax.shard_map(
         lambda a, b: lax.psum(a @ b, ("x", "y")),
@@ -1957,7 +1957,7 @@ def block_by_block(A, B):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
 
 
-# %% finished blocks added up over y exercise="6.5" score=0 diagnoses=["added-over-y", "not-counted-yet", "all-reduce by hand"] near=["values", "added-over-x", "first-columns-only"]
+# %% finished blocks added up over y exercise="6.5" score=0 diagnoses=["added-over-y", "not-counted-yet", "explicit all-reduce"] near=["values", "added-over-x", "first-columns-only"]
 def block_by_block(A, B):
     def body(a, b):
         a = lax.all_gather(a, "y", axis=1, tiled=True)
@@ -1967,7 +1967,7 @@ def block_by_block(A, B):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
 
 
-# %% finished blocks added up over x exercise="6.5" score=0 diagnoses=["added-over-x", "not-counted-yet", "all-reduce by hand"] near=["values", "added-over-y", "blocks-transposed", "mixed-rows"]
+# %% finished blocks added up over x exercise="6.5" score=0 diagnoses=["added-over-x", "not-counted-yet", "explicit all-reduce"] near=["values", "added-over-y", "blocks-transposed", "mixed-rows"]
 def block_by_block(A, B):
     def body(a, b):
         a = lax.all_gather(a, "y", axis=1, tiled=True)

@@ -1127,7 +1127,7 @@ def unnested(a):
     return jax.shard_map(inner, in_specs=P("x"), out_specs=P("x"), axis_names={"x"})(a)
 
 
-# %% by_vmap is the shard_map again exercise="7.2" score=0.75 diagnoses=["not-counted-yet", "all-reduce by hand"] near=["by_vmap: collective-permute", "by_vmap: replicated"]
+# %% by_vmap is the shard_map again exercise="7.2" score=0.75 diagnoses=["not-counted-yet", "explicit all-reduce"] near=["by_vmap: collective-permute", "by_vmap: replicated"]
 def normalised(x, w):
     def body(r, w):
         y = convolve(r[0], w)
@@ -1139,7 +1139,7 @@ def normalised(x, w):
 by_vmap = normalised
 
 
-# %% by_vmap with a sum and no name exercise="7.2" score=1 near=["by_vmap: all-reduce by hand", "all-reduce by hand"]
+# %% by_vmap with a sum and no name exercise="7.2" score=1 near=["by_vmap: explicit all-reduce", "explicit all-reduce"]
 def normalised(x, w):
     def body(r, w):
         y = convolve(r[0], w)
@@ -1531,7 +1531,7 @@ def faded(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% the row sums added up over the devices exercise="7.7" score=0.6666666667 diagnoses=["summed-over-devices", "all-reduce by hand", "shape", "all-summed", "other-axes"] near=["first-twice"]
+# %% the row sums added up over the devices exercise="7.7" score=0.6666666667 diagnoses=["summed-over-devices", "explicit all-reduce", "shape", "all-summed", "other-axes"] near=["first-twice"]
 def new_params(p, g):
     return jax.tree.map(lambda p, g: p - 0.1 * g, {"w": p}, {"w": g})["w"]
 
@@ -1715,7 +1715,7 @@ def train(w, X, y):
     return lax.scan(lambda w, _: (descend(w, X, y),) * 2, w, length=10)[1].mean(0)
 
 
-# %% the rows added exercise="7.1" score=0 diagnoses=["rows-added", "all-reduce by hand", "shape", "full-mode", "not-counted-yet"] near=["run-together"]
+# %% the rows added exercise="7.1" score=0 diagnoses=["rows-added", "explicit all-reduce", "shape", "full-mode", "not-counted-yet"] near=["run-together"]
 def convolved(x, w):
     return jax.shard_map(
         lambda m, w: lax.psum(jnp.convolve(m[0], w, mode="valid")[None], "x"),

@@ -631,7 +631,7 @@ def cross_entropy(logits, labels):
     return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
 
 
-# %% all words brought together exercise="8.6" score=0.125 diagnoses=["all-gather by hand", "all-gather over model"]
+# %% all words brought together exercise="8.6" score=0.125 diagnoses=["explicit all-gather", "all-gather over model"]
 def cross_entropy(logits, labels):
     def body(logits, labels):
         everything = lax.all_gather(logits, "model", axis=1, tiled=True)
@@ -642,7 +642,7 @@ def cross_entropy(logits, labels):
     return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
 
 
-# %% asked for whole exercise="8.6" score=0.125 diagnoses=["added-by-the-compiler", "all-gather over model"] near=["all-gather by hand", "no-shard-map"]
+# %% asked for whole exercise="8.6" score=0.125 diagnoses=["added-by-the-compiler", "all-gather over model"] near=["explicit all-gather", "no-shard-map"]
 def cross_entropy(logits, labels):
     def body(logits, labels):
         label = jnp.take_along_axis(logits, labels[:, None], axis=1)[:, 0]
@@ -1161,7 +1161,7 @@ def pipeline(W, X):
     return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
 
 
-# %% the weights brought together exercise="8.8" score=0.125 diagnoses=["all-gather by hand", "all-gather over stage"]
+# %% the weights brought together exercise="8.8" score=0.125 diagnoses=["explicit all-gather", "all-gather over stage"]
 def pipeline(W, X):
     def body(w, x):
         everything = lax.all_gather(w, "stage", tiled=True)
@@ -1240,7 +1240,7 @@ def pipeline(W, X):
     return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
 
 
-# %% asked for whole exercise="8.8" score=0.125 diagnoses=["added-by-the-compiler", "all-gather over stage"] near=["all-gather by hand"]
+# %% asked for whole exercise="8.8" score=0.125 diagnoses=["added-by-the-compiler", "all-gather over stage"] near=["explicit all-gather"]
 def pipeline(W, X):
     def body(w, x):
         return lax.scan(lambda h, w: (jnp.tanh(h @ w), None), x, w)[0]
@@ -1306,7 +1306,7 @@ def pipeline(W, X):
     return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
 
 
-# %% handed on by an all-gather in each step exercise="8.8" score=0.125 diagnoses=["all-gather by hand", "all-gather over stage"] near=["too-many-bytes"]
+# %% handed on by an all-gather in each step exercise="8.8" score=0.125 diagnoses=["explicit all-gather", "all-gather over stage"] near=["too-many-bytes"]
 def pipeline(W, X):
     def body(w, x):
         n, i = lax.axis_size("stage"), lax.axis_index("stage")

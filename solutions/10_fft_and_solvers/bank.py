@@ -127,7 +127,7 @@ def fft_last(x):
     return jax.shard_map(jnp.fft.fftn, in_specs=P("x", "y"), out_specs=P("x", "y"))(x)
 
 
-# %% the wrong dimension, gathered first exercise="10.2" score=0 diagnoses=["first-dimension", "not-counted-yet", "all-gather by hand"] near=["middle-dimension"]
+# %% the wrong dimension, gathered first exercise="10.2" score=0 diagnoses=["first-dimension", "not-counted-yet", "explicit all-gather"] near=["middle-dimension"]
 def fft_last(x):
     def body(mine):
         whole = jnp.fft.fft(lax.all_gather(mine, "x", axis=0, tiled=True), axis=0)
@@ -136,7 +136,7 @@ def fft_last(x):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(x)
 
 
-# %% the middle one exercise="10.2" score=0 diagnoses=["middle-dimension", "not-counted-yet", "all-gather by hand"] near=["block-by-block"]
+# %% the middle one exercise="10.2" score=0 diagnoses=["middle-dimension", "not-counted-yet", "explicit all-gather"] near=["block-by-block"]
 def fft_last(x):
     def body(mine):
         whole = jnp.fft.fft(lax.all_gather(mine, "y", axis=1, tiled=True), axis=1)
@@ -252,7 +252,7 @@ def slab_fft(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P(None, "x"))(x)
 
 
-# %% left to the compiler exercise="10.3" score=0 diagnoses=["not-counted-yet", "transposed", "no-shard-map"] naive=true near=["all-gather by hand"]
+# %% left to the compiler exercise="10.3" score=0 diagnoses=["not-counted-yet", "transposed", "no-shard-map"] naive=true near=["explicit all-gather"]
 def slab_fft(x):
     return jnp.fft.fftn(x)
 
@@ -293,7 +293,7 @@ def slab_fft(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P(None, "x"))(x)
 
 
-# %% exchanged, and gathered besides exercise="10.3" score=0.25 diagnoses=["all-gather by hand"] near=["added-by-the-compiler"]
+# %% exchanged, and gathered besides exercise="10.3" score=0.25 diagnoses=["explicit all-gather"] near=["added-by-the-compiler"]
 def slab_fft(x):
     def body(mine):
         planes = jnp.fft.fft2(mine, axes=(1, 2))
@@ -529,7 +529,7 @@ def pencil_fft(x):
     return jax.shard_map(body, in_specs=in_specs, out_specs=out_specs)(x)
 
 
-# %% left to the compiler exercise="10.4" score=0 diagnoses=["not-counted-yet", "transposed", "no-shard-map"] naive=true near=["all-gather by hand"]
+# %% left to the compiler exercise="10.4" score=0 diagnoses=["not-counted-yet", "transposed", "no-shard-map"] naive=true near=["explicit all-gather"]
 def pencil_fft(x):
     return jnp.fft.fftn(x)
 
@@ -573,7 +573,7 @@ def pencil_fft(x):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
 
 
-# %% exchanged over both, and gathered besides exercise="10.4" score=0.25 diagnoses=["all-gather by hand"]
+# %% exchanged over both, and gathered besides exercise="10.4" score=0.25 diagnoses=["explicit all-gather"]
 def pencil_fft(x):
     def body(mine):
         a = jnp.fft.fft(mine, axis=2)
@@ -703,7 +703,7 @@ def pencil_fft(x):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P(None, "x", "y"))(x)
 
 
-# %% gathered over y, and slabs exercise="10.4" score=0.25 diagnoses=["one-missing"] near=["no all-to-all", "other-axes", "all-gather by hand"]
+# %% gathered over y, and slabs exercise="10.4" score=0.25 diagnoses=["one-missing"] near=["no all-to-all", "other-axes", "explicit all-gather"]
 def pencil_fft(x):
     def body(mine):
         slab = jnp.fft.fftn(lax.all_gather(mine, "y", axis=1, tiled=True), axes=(1, 2))
@@ -1784,7 +1784,7 @@ def cg(A, b):
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
 
 
-# %% by blocks of rows exercise="10.7" score=1 near=["multipliers-missing", "only-forward", "too-many-bytes", "one-matrix", "all-gather by hand"]
+# %% by blocks of rows exercise="10.7" score=1 near=["multipliers-missing", "only-forward", "too-many-bytes", "one-matrix", "explicit all-gather"]
 from jax.scipy.linalg import solve_triangular
 
 
@@ -1861,7 +1861,7 @@ def substitute(LU, b):
     return lax.with_sharding_constraint(x, P("x"))
 
 
-# %% gathered by hand exercise="10.7" score=0.25 diagnoses=["all-gather by hand", "all-gather over x"] near=["no all-reduce"]
+# %% gathered by hand exercise="10.7" score=0.25 diagnoses=["explicit all-gather", "all-gather over x"] near=["no all-reduce"]
 def lu(A):
     def body(mine):
         LU = lax.all_gather(mine, "x", tiled=True)
@@ -2052,7 +2052,7 @@ def substitute(LU, b):
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
 
 
-# %% nothing, and one matrix exercise="10.7" score=0 diagnoses=["nothing-done", "not-counted-yet", "no all-reduce", "one-matrix", "all-gather by hand", "all-gather over x"] near=["ones-in-u"]
+# %% nothing, and one matrix exercise="10.7" score=0 diagnoses=["nothing-done", "not-counted-yet", "no all-reduce", "one-matrix", "explicit all-gather", "all-gather over x"] near=["ones-in-u"]
 def lu(A):
     return jax.shard_map(lambda mine: mine, in_specs=P("x"), out_specs=P("x"))(A)
 
@@ -2111,7 +2111,7 @@ def substitute(LU, b):
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
 
 
-# %% rows by an all-reduce, b by an all-gather exercise="10.7" score=0.125 diagnoses=["all-gather by hand", "all-gather over x", "unanswered"]
+# %% rows by an all-reduce, b by an all-gather exercise="10.7" score=0.125 diagnoses=["explicit all-gather", "all-gather over x", "unanswered"]
 def numbers_of(mine):
     return lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
 
@@ -2942,7 +2942,7 @@ def substitute(LU, b):
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
 
 
-# %% rows left, and all columns, in a scan exercise="10.8" score=1 near=["multipliers-missing", "in-blocks", "too-many-bytes", "all-gather by hand"]
+# %% rows left, and all columns, in a scan exercise="10.8" score=1 near=["multipliers-missing", "in-blocks", "too-many-bytes", "explicit all-gather"]
 def cyclic_lu(A):
     def body(mine):
         _, _, n = mine.shape
@@ -3004,7 +3004,7 @@ def cyclic_lu(A):
     return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
 
 
-# %% left to the compiler exercise="10.8" score=0 diagnoses=["not-counted-yet", "no-shard-map", "all-gather over x", "too-much-work"] naive=true near=["all-gather by hand"]
+# %% left to the compiler exercise="10.8" score=0 diagnoses=["not-counted-yet", "no-shard-map", "all-gather over x", "too-much-work"] naive=true near=["explicit all-gather"]
 def cyclic_lu(A):
     n = A.shape[-1]
     numbers = jnp.arange(n)
@@ -3108,7 +3108,7 @@ def cyclic_lu(A):
     return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
 
 
-# %% gathered, and done by everybody exercise="10.8" score=0.25 diagnoses=["all-gather by hand", "all-gather over x", "too-much-work"] near=["no all-reduce"]
+# %% gathered, and done by everybody exercise="10.8" score=0.25 diagnoses=["explicit all-gather", "all-gather over x", "too-much-work"] near=["no all-reduce"]
 def cyclic_lu(A):
     def body(mine):
         rounds, _, n = mine.shape
@@ -3126,7 +3126,7 @@ def cyclic_lu(A):
     return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
 
 
-# %% an all-gather for each round exercise="10.8" score=0.25 diagnoses=["all-gather by hand", "all-gather over x", "not-counted-yet"]
+# %% an all-gather for each round exercise="10.8" score=0.25 diagnoses=["explicit all-gather", "all-gather over x", "not-counted-yet"]
 def cyclic_lu(A):
     def body(mine):
         rounds, _, n = mine.shape

@@ -23,7 +23,7 @@ def exercise(reference, kind):
         "By hand",
         (
             Computes("answer", "It must be right.", reference, arguments, under_mesh=True),
-            Requests("answer", never=("all-to-all",), some=(kind,)),
+            Requests("answer", never=("all-to-all",), at_least={kind: 1}),
         ),
         ("Count.",),
     )
@@ -103,7 +103,7 @@ def test_a_loop_up_to_a_devices_own_number_is_sure_to_end():
     ("times", "diagnosis"), [(None, "unknown-times"), (2, "too-seldom"), (3, "")]
 )
 def test_a_loop_of_unknown_length_meets_no_minimum(times, diagnosis):
-    requirement = Requests("answer", never=("all-to-all",), some=("all-reduce",), least=(3,))
+    requirement = Requests("answer", never=("all-to-all",), at_least={"all-reduce": 3})
     reduce = Collective("all-reduce", ("x",), (tuple(range(8)),), 4, 4, times)
     found = check_excluded_kinds([reduce], requirement, Finding("answer", False, "", ""))
     assert (found.diagnosis, found.met) == (diagnosis, not diagnosis)

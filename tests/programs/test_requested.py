@@ -149,7 +149,7 @@ RATIO = Exercise(
             "answer", "It must return (x * x).sum() / (x + 2).sum(), and 0.", shares,
             ((Argument((16,), (("x", 8),), ("x",), mode="auto", shift=3.0),),), under_mesh=True,
         ),
-        Requests("answer", never=("all-gather",), some=("all-reduce",)),
+        Requests("answer", never=("all-gather",), at_least={"all-reduce": 1}),
     ),
     ("Add up twice.",),
 )  # fmt: skip

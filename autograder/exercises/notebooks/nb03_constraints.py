@@ -570,7 +570,7 @@ LAYERS: Final = Exercise(
         "no all-reduce": "In the body of a shard_map, nothing is added up over the devices unless "
         "you write a collective.",
         "no-shard-map": "Write layer_mapped with shard_map and psum.",
-        "all-reduce by hand": "Only layer_mapped should have explicit collectives.",
+        "explicit all-reduce": "Only layer_mapped should have explicit collectives.",
     },
     # the plain one needs no thought
     weights={"layer_constrained": 2, "layer_explicit": 2, "layer_mapped": 3},

@@ -450,7 +450,7 @@ REDUCTIONS: Final = Exercise(
         "scales when they are added up.",
         "sends-too-much": "Each device sends more than one number. Reduce the block to one number "
         "first.",
-        "all-gather by hand": "An all-gather brings all data to every device. An all-reduce of "
+        "explicit all-gather": "An all-gather brings all data to every device. An all-reduce of "
         "one number is enough here.",
         "one-too-many": "After an all-reduce, every device has the result. Which of yours is not "
         "needed?",
@@ -1130,7 +1130,7 @@ RINGS: Final = Exercise(
         "too-often": "A device does not need to receive its own block: n - 1 steps bring the rest.",
         "too-seldom": "There are n - 1 other devices, and each step brings the block of the next "
         "one further away.",
-        "all-gather by hand": "Use only permutations.",
+        "explicit all-gather": "Use only permutations.",
         "no collective-permute": "Use permutations.",
         "sends-too-much": "In each step one block, or one piece of the sum, is enough.",
         "not-to-the-neighbour": "Send only to the neighbour. Blocks from further away are passed "
@@ -1424,7 +1424,7 @@ HALO: Final = Exercise(
         "itself: are the slices shifted by one?",
         "sends-too-much": "One element from each neighbour is enough.",
         "too-often": "A device needs one number from each side, so two permutations are enough.",
-        "all-gather by hand": "An all-gather sends data from every device to every device. A "
+        "explicit all-gather": "An all-gather sends data from every device to every device. A "
         "device needs only one number from each neighbour.",
         "no collective-permute": "The elements at the edges of a block have neighbours on other "
         "devices, and a permutation fetches them. (Is x rolled or indexed outside the body? There "
@@ -1522,7 +1522,7 @@ SOLVES: Final = Exercise(
         "shape does the body return?",
         "all-gather": "Something is gathered onto every device, though no device needs the "
         "others' systems.",
-        "all-gather by hand": "No device needs another's systems.",
+        "explicit all-gather": "No device needs another's systems.",
         "raised": "Does JAX complain about shapes in solve? Compare them: in the body, A and b "
         "must have the same number of systems, so in_specs should shard both. And each right-hand "
         "side is a vector, while solve, for many systems at once, expects right-hand sides as "
@@ -1613,7 +1613,7 @@ CHECKED: Final = Exercise(
             tuple(map(_vector, SIZES)),
             elsewhere=("0,1,2,3",),
         ),
-        Requests("everywhere", never=("all-gather",), some=("all-reduce",)),
+        Requests("everywhere", never=("all-gather",), at_least={"all-reduce": 1}),
     ),
     hints=(
         "JAX cannot prove that the result of all_gather is the same everywhere, though it is. For "
@@ -1626,7 +1626,7 @@ CHECKED: Final = Exercise(
     diagnoses={
         "not-replicated": "JAX cannot prove that the result is the same everywhere. Find a "
         "collective for which it can.",
-        "all-gather by hand": "After an all_gather, JAX cannot prove that its result is the same "
+        "explicit all-gather": "After an all_gather, JAX cannot prove that its result is the same "
         "everywhere. Find a collective for which it can.",
         "no all-reduce": "JAX knows that an all-reduce gives every device the same. Do you gather "
         "x in another way, or outside the body? Is check_vma off?",

@@ -142,9 +142,9 @@ QUIET: Final = Exercise(
         "complete columns, so its sums are complete.",
         "all-gather": "Each device has everything that it needs. Is something gathered in the "
         "body, or do in_specs differ from the layouts of the arguments?",
-        "all-reduce by hand": "Each device has complete rows and complete columns, so there is "
+        "explicit all-reduce": "Each device has complete rows and complete columns, so there is "
         "nothing to add up.",
-        "all-gather by hand": "Each device has everything that it needs.",
+        "explicit all-gather": "Each device has everything that it needs.",
     },
 )
 
@@ -210,7 +210,7 @@ BY_ROWS: Final = Exercise(
         "them.",
         "other-axes": "Along which axis do the devices have partial sums of the same elements? "
         "Along the one that shards the contracting dimension.",
-        "all-gather by hand": "Nothing has to be gathered. Only the partial sums have to be added "
+        "explicit all-gather": "Nothing has to be gathered. Only the partial sums have to be added "
         "up.",
         "no all-reduce": "Add up the partial sums with an all-reduce in the body.",
         "too-much-work": "A device multiplies more than its own columns of A by its own rows of "
@@ -297,7 +297,7 @@ BY_COPY: Final = Exercise(
         Requests(
             "block_by_copy",
             never=("all-to-all", "collective-permute", "reduce-scatter"),
-            some=("all-reduce",),
+            at_least={"all-reduce": 1},
         ),
         CommunicatesAtMost(
             "block_by_copy",
@@ -641,8 +641,8 @@ CANNON: Final = Exercise(
         "only-one-moves": "In the second round, B's blocks are still where they were in the first.",
         "other-products": "Draw the four devices, and the blocks that each has in each round. Do "
         "its two blocks fit, and does every device have two?",
-        "all-gather by hand": "Here devices only exchange blocks with their neighbours.",
-        "all-reduce by hand": "Each device computes its block of the result by itself, in two "
+        "explicit all-gather": "Here devices only exchange blocks with their neighbours.",
+        "explicit all-reduce": "Each device computes its block of the result by itself, in two "
         "rounds.",
         "too-many-bytes": "The skew and one move after each round are three moves of A's blocks "
         "and three of B's. That is enough, and the last one is not needed.",
@@ -792,7 +792,7 @@ OVERLAPPED: Final = Exercise(
         "they overlap. How many rows come before the block of device i?",
         "too-much-memory": "A device has no memory for all of A. A block that was multiplied and "
         "sent on is not needed any more.",
-        "all-gather by hand": "An all-gather waits until everything is there. Send round the ring "
+        "explicit all-gather": "An all-gather waits until everything is there. Send round the ring "
         "what is needed next, and multiply what is there.",
         "no collective-permute": "Send the blocks of A round the ring with permutations.",
         "one-too-many": "A device's own block need not arrive: n - 1 steps bring the others. In "
@@ -970,7 +970,7 @@ QUIET_LOOP: Final = Exercise(
         "carry-changes": "The shape of V changes in the loop. A device needs all of A.",
         "no all-reduce": "Take the mean of the devices' numbers with an all-reduce in the body.",
         "shape": "The mean of all elements is one number.",
-        "all-gather by hand": "No column needs another one, so nothing has to be gathered.",
+        "explicit all-gather": "No column needs another one, so nothing has to be gathered.",
         "sends-too-much": "First reduce to one number on each device.",
     },
 )

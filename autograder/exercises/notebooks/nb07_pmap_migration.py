@@ -317,7 +317,7 @@ NORMALISE: Final = Exercise(
         "add up the convolved rows and divide.",
         "does-not-divide": "in_axes=(0, None) gave each device one row of x, and all devices the "
         "same w. Do in_specs say this about both?",
-        "by_vmap: all-reduce by hand": "Is there a shard_map in it? by_vmap has vmap in its "
+        "by_vmap: explicit all-reduce": "Is there a shard_map in it? by_vmap has vmap in its "
         "place: then psum only refers to vmap's axis, and the compiler adds the all-reduce.",
         "by_vmap: raised": "Does JAX mention inconsistent sizes? vmap maps all of its arguments "
         "unless in_axes says otherwise, and w is the same for all rows.",

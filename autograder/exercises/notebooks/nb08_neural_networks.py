@@ -847,7 +847,7 @@ CROSS_ENTROPY: Final = Exercise(
         "logit.",
         "sum-for-mean": "This is the sum over the examples. Expected: their mean.",
         "shape": "Expected: one number, the mean over the examples.",
-        "all-gather by hand": "Nothing has to be gathered: three numbers for each example, each "
+        "explicit all-gather": "Nothing has to be gathered: three numbers for each example, each "
         "reduced over the devices, are enough.",
         "all-gather": "An array is gathered. Does the body do it, or does it happen before the "
         "body, because in_specs request more than a device has?",
@@ -1226,7 +1226,7 @@ PIPELINE: Final = Exercise(
         "zeros, and a mean divides by all of them.",
         "too-many-bytes": "In each step, one microbatch moves to the next stage, and the results "
         "move once at the end. Does more than that move, or are there more than n + m - 1 steps?",
-        "all-gather by hand": "Nothing has to be gathered: W stays where it is, and only the next "
+        "explicit all-gather": "Nothing has to be gathered: W stays where it is, and only the next "
         "stage needs what a stage computed.",
         "all-gather": "An array is gathered. Does the body do it, or does it happen before the "
         "body, because in_specs request more than a stage has?",

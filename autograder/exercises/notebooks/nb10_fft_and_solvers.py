@@ -480,7 +480,7 @@ SLAB: Final = Exercise(
         "you move the result back? It may stay where it is.",
         "in-pieces": "Do you exchange the real and imaginary parts, or slices of the block, one "
         "by one? One all-to-all can move a block of complex numbers.",
-        "all-gather by hand": "No device needs everything. It needs a piece of each other "
+        "explicit all-gather": "No device needs everything. It needs a piece of each other "
         "device's slab.",
         "no all-to-all": "Each device needs a piece of what each other device has. Which "
         "collective does that?",
@@ -630,7 +630,7 @@ PENCIL: Final = Exercise(
         "transposed": "The result is sharded along other dimensions than in the picture, or over "
         "other axes. Which dimension does the all-to-all over x shard, and which one the "
         "all-to-all over y?",
-        "all-gather by hand": "An all-to-all over one axis brings a device everything that it "
+        "explicit all-gather": "An all-to-all over one axis brings a device everything that it "
         "needs next.",
         "no all-to-all": "Each device needs a piece of what each other device of its group has. "
         "Which collective does that?",
@@ -1096,8 +1096,8 @@ GRADIENTS: Final = Exercise(
         Requests(
             "cg",
             never=("all-to-all", "reduce-scatter", "collective-permute"),
-            some=("all-gather", "all-reduce"),
-            least=(STEPS - 1, 1),  # the last step needs only one number of its product
+            # the last step needs only one number of its product
+            at_least={"all-gather": STEPS - 1, "all-reduce": 1},
         ),
         CommunicatesAtMost(
             "cg",
@@ -1479,7 +1479,7 @@ def _matrix_argument(n: int, cyclic: bool = False) -> Argument:
 def _broadcasts(answer: str) -> Requests:
     """Require explicit collectives that are all-reduces only."""
     others = ("all-gather", "all-to-all", "reduce-scatter", "collective-permute")
-    return Requests(answer, never=others, some=("all-reduce",))
+    return Requests(answer, never=others, at_least={"all-reduce": 1})
 
 
 ELIMINATION: Final = Exercise(
@@ -1698,7 +1698,7 @@ ELIMINATION: Final = Exercise(
         "all-reduce.",
         "too-many-bytes": "For lu, one row in each step is enough, and for substitute one number "
         "in each of 2 n steps.",
-        "all-gather by hand": "No device needs all rows, or all of b. It needs one row, or one "
+        "explicit all-gather": "No device needs all rows, or all of b. It needs one row, or one "
         "number, at a time.",
         "no all-reduce": "Only one device has row k, or number k, and all others need it.",
         "no-shard-map": "Left to the compiler, a step may be cheap or not, and jnp.linalg.solve "
@@ -1980,7 +1980,7 @@ CYCLIC: Final = Exercise(
         "too-much-work": "Do you still work on rows and columns that are finished, if only to "
         "leave them unchanged? A mask saves no work. A smaller slice does.",
         "too-many-bytes": "One row in each step is enough.",
-        "all-gather by hand": "No device needs all rows. It needs one at a time.",
+        "explicit all-gather": "No device needs all rows. It needs one at a time.",
         "no all-reduce": "Only one device has row k, and all others need it.",
         "no-shard-map": "Left to the compiler, every device may do all of the work.",
     },
