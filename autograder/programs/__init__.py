@@ -15,6 +15,7 @@ from autograder.programs.collective import (
     Collective,
     Machine,
     communication_seconds,
+    groups_along,
     wire_bytes,
 )
 from autograder.programs.compared_reports import ComparedReports
@@ -59,6 +60,7 @@ __all__ = [
     "describe_arguments",
     "export",
     "export_laid_out",
+    "groups_along",
     "override_mesh",
     "remove_collectives",
     "report_laid_out",

@@ -54,16 +54,24 @@ class Compiled(NamedTuple):
     memory: tuple[int, int, int, int]
 
 
-class TargetRefusedError(Exception):
-    """A program cannot be compiled.
+class Refusal(NamedTuple):
+    """The reason why a program cannot be compiled.
 
     Attributes:
         reason: what failed: "start", "topology", "devices" or "program".
+        message: the compiler's message; for "devices", the number of the topology's devices.
     """
 
-    def __init__(self, reason: str, message: str) -> None:
-        super().__init__(message)
-        self.reason = reason
+    reason: str
+    message: str
+
+
+class TargetRefusedError(Exception):
+    """A program cannot be compiled; `refusal` says why."""
+
+    def __init__(self, refusal: Refusal) -> None:
+        super().__init__(refusal.message)
+        self.refusal = refusal
 
 
 def compile_for_topology(
@@ -86,7 +94,7 @@ def compile_for_topology(
     devices = _devices(topology)
     exported = export.deserialize(bytearray(artifact))
     if exported.nr_devices != len(devices):
-        raise TargetRefusedError("devices", str(len(devices)))
+        raise TargetRefusedError(Refusal("devices", str(len(devices))))
     first = next((layout for layout in layouts if layout is not None), None)
     arguments = [
         jax.ShapeDtypeStruct(
@@ -99,7 +107,7 @@ def compile_for_topology(
     try:
         compiled = jax.jit(exported.call).lower(*arguments).compile()
     except Exception as error:  # the compiler raises many types
-        raise TargetRefusedError("program", str(error)) from error
+        raise TargetRefusedError(Refusal("program", str(error))) from error
     executable: Any = compiled.runtime_executable()
     (module,) = executable.hlo_modules()
     memory: Any = compiled.memory_analysis()
@@ -126,7 +134,7 @@ def _devices(topology: str) -> list[Any]:
         description = topologies.get_topology_desc(platform="tpu", topology_name=topology, **bounds)
     except Exception as error:  # libtpu raises many types
         reason = "topology" if "INVALID_ARGUMENT" in str(error) else "start"
-        raise TargetRefusedError(reason, str(error)) from error
+        raise TargetRefusedError(Refusal(reason, str(error))) from error
     return list(description.devices)
 
 
@@ -154,18 +162,21 @@ def _sharding(layout: NamedLayout, devices: list[Any]) -> Any:
 def main() -> None:
     """Read a request from standard input, and write the reply to standard output.
 
-    Both are pickled tuples of numbers, bytes and specs. Pickle is safe here, because both processes
-    run our own code.
+    Both are pickled tuples of numbers, bytes and specs, because the other process cannot load
+    classes of a script. The reply is a pair: the fields of `Compiled` and those of `Refusal`, one
+    of which is None. Pickle is safe here, because both processes run our own code.
     """
     stdout = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)  # so that libtpu prints to stderr, and not into the reply
     topology, artifact, plain_layouts = pickle.load(sys.stdin.buffer)
     layouts = [layout and NamedLayout(*layout) for layout in plain_layouts]
+    compiled: Compiled | None = None
+    refusal: Refusal | None = None
     try:
-        reply = tuple(compile_for_topology(topology, artifact, layouts))
+        compiled = compile_for_topology(topology, artifact, layouts)
     except TargetRefusedError as error:
-        reply = (error.reason, str(error))
-    pickle.dump(reply, stdout)
+        refusal = error.refusal
+    pickle.dump((compiled and tuple(compiled), refusal and tuple(refusal)), stdout)
     stdout.close()
     os._exit(0)  # without waiting for libtpu's threads
 

@@ -27,7 +27,7 @@ from autograder.programs.compiled import (
     read_module,
 )
 from autograder.programs.report import Report
-from autograder.programs.tpu_process import NamedLayout
+from autograder.programs.tpu_process import Compiled, NamedLayout, Refusal
 
 TOPOLOGIES: Final = (
     "'v5e:2x4' (8 devices), 'v5e:2x2' (4), 'v5e:1x1' (1), 'v5e:4x4' (16), 'v6e:2x4' (8) and "
@@ -93,19 +93,19 @@ def compile_for_tpus(
             refuses the program.
     """
     artifact, layouts, devices = export_for_tpus(function, args)
-    module, flops, memory = _compile_elsewhere(target, artifact, layouts, devices)
+    compiled = _compile_elsewhere(target, artifact, layouts, devices)
     try:
-        program = read_module(module)
+        program = read_module(compiled.module)
     except UnreadableProgramError as error:
         raise TargetError(
             f"What the TPU's compiler made of this program cannot be read here. {error}"
         ) from error
     uncounted = count_flops_xla_omits(program)
-    arguments, results, temporaries, shared = memory
+    arguments, results, temporaries, shared = compiled.memory
     return Report(
         tuple(read_collectives(program, mesh)),
         mesh,
-        float("inf") if uncounted is None else flops + uncounted,
+        float("inf") if uncounted is None else compiled.flops + uncounted,
         arguments + results + temporaries - shared,
         machine,
         steps,
@@ -169,8 +169,12 @@ def _layout_of(leaf: Any) -> NamedLayout | None:
 
 def _compile_elsewhere(
     target: str, artifact: bytes, layouts: Sequence[NamedLayout | None], devices: int
-) -> tuple[bytes, float, tuple[int, int, int, int]]:
-    """Compile a program in another process; return its module, operations and bytes of memory."""
+) -> Compiled:
+    """Compile a program in another process.
+
+    Raises:
+        TargetError: the program is refused, or the process does not finish.
+    """
     request = (target, artifact, [layout and tuple(layout) for layout in layouts])
     try:
         done = subprocess.run(
@@ -193,15 +197,14 @@ def _compile_elsewhere(
             f"The TPU's compiler ended with status {done.returncode}, and this program is not "
             f"compiled: {last[0][:300]}"
         )
-    reply: Any = pickle.loads(done.stdout)
-    if len(reply) == 2:
-        reason, message = reply
-        raise TargetError(_explain_refusal(target, reason, message, devices))
-    module, flops, memory = reply
-    return module, flops, memory
+    compiled, refusal = pickle.loads(done.stdout)
+    if refusal is not None:
+        raise TargetError(_explain_refusal(target, Refusal(*refusal), devices))
+    return Compiled(*compiled)
 
 
-def _explain_refusal(target: str, reason: str, message: str, devices: int) -> str:
+def _explain_refusal(target: str, refusal: Refusal, devices: int) -> str:
+    reason, message = refusal
     if reason == "start":
         return f"The TPU's compiler does not start: {_first_line(message)}"
     if reason == "topology":

@@ -16,6 +16,7 @@ from jax import lax
 
 from autograder import communication
 from autograder.programs import CommunicationError, ComparedReports, tpu_programs
+from autograder.programs.tpu_process import Compiled
 from autograder.programs.tpu_programs import TargetError, export_for_tpus, refuse_target
 from tests.conftest import ROOT
 from tests.helpers import mesh, sharding
@@ -38,7 +39,7 @@ def recorded(monkeypatch):
     """Return a function that replaces the TPU's compiler by a recorded reply."""
 
     def recorded(name):
-        reply = (RECORDED / f"{name}.pb").read_bytes(), 256.0, (2048, 8192, 0, 0)
+        reply = Compiled((RECORDED / f"{name}.pb").read_bytes(), 256.0, (2048, 8192, 0, 0))
         monkeypatch.setattr(tpu_programs, "refuse_target", refuse_target)
         monkeypatch.setattr(tpu_programs, "find_spec", lambda _: True)
         monkeypatch.setattr(tpu_programs, "_compile_elsewhere", lambda *_: reply)
@@ -111,6 +112,13 @@ def test_without_libtpu_the_error_says_what_to_install(monkeypatch):
         communication(jnp.sin, BLOCKS, target=V5E)
     assert 'pip install ".[tpu]"' in str(raised.value)
     assert f'pip install "jax[tpu]=={jax.__version__}"' in str(raised.value)
+
+
+@pytest.mark.skipif(find_spec("libtpu") is not None, reason="the compiler is installed here")
+def test_a_refusal_of_the_other_process_is_reported(monkeypatch):
+    monkeypatch.setattr(tpu_programs, "find_spec", lambda _: True)
+    with pytest.raises(CommunicationError, match="The TPU's compiler does not start: "):
+        communication(jnp.sin, BLOCKS, target=V5E)
 
 
 def test_systems_other_than_linux_are_refused(monkeypatch):
