@@ -38,7 +38,13 @@ from autograder.judge.wording import (
     with_arguments,
     with_article,
 )
-from autograder.programs import Argument, Collective, ProgramError, ProgramRun
+from autograder.programs import (
+    Argument,
+    Collective,
+    ProgramError,
+    ProgramRun,
+    groups_along,
+)
 
 COUNTED_AS = {"reduce-scatter": "all-reduce"}
 """Kinds that are counted as another, because compilers may replace them: a reduce-scatter, for
@@ -63,7 +69,7 @@ class RequestedCollective:
         axes: the mesh axes that it must run over; None for any.
         bytes: the most bytes in one buffer on each device; None for any number.
         neighbours: for a permutation: whether each device must send to one of its two neighbours
-            in the ring.
+            in the ring along the mesh axes over which the permutation runs.
     """
 
     kind: str
@@ -352,17 +358,22 @@ def check_neighbours(
     arguments: Sequence[Argument],
     found: Finding,
 ) -> Finding:
-    """Check that permutations in a ring send to neighbours only."""
-    lengths = [length for _, length in arguments[0].axes]
-    names = [name for name, _ in arguments[0].axes]
+    """Check that each device sends to a neighbour in the ring along a permutation's mesh axes.
+
+    A ring along several axes has its devices in the mesh's order.
+    """
+    names, lengths = zip(*arguments[0].axes, strict=True)
+    devices = np.arange(math.prod(lengths)).reshape(lengths)
     for ask in wanted:
-        for c in requested if ask.neighbours else ():
-            if c.kind != ask.kind or len(c.axes) != 1:
+        for c in requested:
+            if not ask.neighbours or c.kind != ask.kind or ask.axes not in (None, c.axes):
                 continue
-            axis = names.index(c.axes[0])
+            rings = groups_along(devices, [names.index(axis) for axis in c.axes])
+            neighbours = {
+                pair for ring in rings for pair in zip(ring, ring[1:] + ring[:1], strict=True)
+            }
             for source, target in c.groups:
-                here, there = (np.unravel_index(each, lengths)[axis] for each in (source, target))
-                if (int(there) - int(here)) % lengths[axis] not in (1, lengths[axis] - 1):
+                if source == target or not {(source, target), (target, source)} & neighbours:
                     return found.but(met=False).problem(
                         "not-to-the-neighbour",
                         f"A {c.kind} sends from device {source} to device {target}. In a ring each "
