@@ -201,7 +201,7 @@ def test_scaled_arguments_are_bfloat16_on_a_tpu():
 @pytest.mark.parametrize(
     ("target", "says"),
     [
-        ("v5e:9x9", "There is no topology 'v5e:9x9'. There are, for example, 'v5e:2x4'"),
+        ("v5e:9x9", "There is no topology 'v5e:9x9'. Examples: 'v5e:2x4'"),
         ("v5e:2x2", "The program is for 8 devices, and 'v5e:2x2' has 4."),
     ],
 )
