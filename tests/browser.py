@@ -89,7 +89,7 @@ class Browser:
         )
 
     def faults(self, html: str, width: int = 900, theme: str = "light") -> list[str]:
-        """What is clipped, overlaps, is wider than the cell, or is hard to read."""
+        """Return what is clipped, overlaps, is wider than the cell, or is hard to read."""
         self.show(html, width, theme)
         found: list[str] = self.page.evaluate(FAULTS)
         return found

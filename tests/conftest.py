@@ -30,7 +30,7 @@ Thing = TypeVar("Thing")
 ROOT = Path(__file__).parent.parent
 
 SHARE = int(os.environ.get("SHARDLINGS_EVERY", 1))
-"""Of long lists of cases, one in so many is tested."""
+"""One in so many cases of a long list is tested."""
 
 SEED = int(os.environ.setdefault("SHARDLINGS_SEED", str(secrets.randbelow(10**6))))
 """The seed for which cases are sampled. pytest prints it, and a run can be repeated with it."""

@@ -1,4 +1,4 @@
-"""What comes back for the known answers of a bank."""
+"""Verdicts on the known answers of a bank."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ from autograder.judge import Verdict
 
 
 def sit(sitting: NotebookSession, known: KnownAnswer, seed: int) -> tuple[Verdict, Any]:
-    """What `check` says to a known answer, and the evidence that it would hand in."""
+    """Return `check`'s verdict on a known answer, and the evidence that it would submit."""
     tried = sitting.answer(known.exercise, known.code, seed)
     assert tried.raised is None or "raises" in known.title, f"{known.title!r} raised"
     return tried.verdict, evidence.to_json(tried.evidence)

@@ -98,7 +98,7 @@ def test_exercises_are_whole():
 
 
 def solutions():
-    """What stands between each pair of a solution's marks."""
+    """Yield the code between each pair of a solution's marks."""
     for path in SOLUTIONS:
         for cell in cells(path):
             for part in cell.source.split("### BEGIN SOLUTION\n")[1:]:

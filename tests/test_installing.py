@@ -1,4 +1,4 @@
-"""What `make` installs with: stages that are seen, pip where uv cannot, a mark only for success.
+"""`make` shows the stages of installing, uses pip if uv fails, and marks only a success.
 
 Nothing is installed here. PYTHON is a script that keeps a diary, and fails where it is told to.
 """

@@ -28,7 +28,7 @@ ASTRAY = "runs, but does something else"
 
 @dataclass
 class Entry:
-    """What stands under one heading."""
+    """The section under one heading of the page."""
 
     title: str
     code: dict[str, str] = field(default_factory=dict, repr=False)
@@ -39,7 +39,7 @@ class Entry:
 
     @property
     def said(self) -> str:
-        """What the page says that the old code does on the JAX that runs."""
+        """The outcome of the old code on the installed JAX, according to the page."""
         version, said = self.newer
         return said if version and jax.__version_info__ >= _numbers(version) else self.today
 
@@ -84,7 +84,7 @@ def run(entry, kind):
 
 
 def outcome(entry):
-    """What the old code does today, in the page's words."""
+    """Return the outcome of the old code today, in the page's words."""
     with warnings.catch_warnings(record=True) as caught:
         warnings.simplefilter("always")
         try:

@@ -1,4 +1,4 @@
-"""What exercises rely on, and is known to be moving. A failure here is good news for JAX's users.
+"""Behaviour of JAX that exercises rely on. A test that fails is good news for JAX's users.
 
 Each test holds a weakness of JAX or XLA that an exercise teaches or that its limits allow for. When
 one fails, JAX now behaves better, and its message names the exercises that are out of date. (Where
@@ -31,7 +31,7 @@ def report(function, *arguments):
 
 
 def result(function, argument):
-    """Where the result is, with no current mesh: under one, some of this raises."""
+    """Return the layout of the result without a current mesh, under which some of this raises."""
     compiled = jax.jit(function).lower(argument).compile()
     return Layout.of(compiled.output_shardings, jax.eval_shape(function, argument).shape)
 
@@ -155,7 +155,7 @@ def test_a_transform_of_a_box_gathers_it():
 
 
 def test_there_and_back_again_a_transform_ends_in_an_error_of_xlas():
-    """When it does not any more, 10.5 and the cheat sheet, which speak of it, are out of date."""
+    """If this fails, 10.5 and the cheat sheet, which mention the error, are out of date."""
     mesh = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
     box = jax.device_put(jnp.ones((8, 12, 4)), NamedSharding(mesh, P("x", "y")))
     there_and_back = jax.jit(lambda f: jnp.fft.ifftn(jnp.fft.fftn(f) * 2))
@@ -164,7 +164,7 @@ def test_there_and_back_again_a_transform_ends_in_an_error_of_xlas():
 
 
 def test_a_transform_that_is_gathered_along_another_dimension_ends_in_an_error_of_xlas():
-    """When it does not any more, `has_unrunnable_fft` refuses programs that run."""
+    """If this fails, `has_unrunnable_fft` refuses programs that run."""
 
     def body(mine):
         return lax.all_gather(jnp.fft.fft(mine), "y", axis=1, tiled=True)[:1, :1]

@@ -1,4 +1,4 @@
-"""What notebook 07 says of `jax.pmap`: what old programs do, and that their twins cost no more.
+"""Notebook 07's claims about `jax.pmap`: old programs, and their twins, which cost no more.
 
 The old programs are those that the notebook shows, taken from it as a learner finds them. A
 failure here means that `pmap` has moved, and that notebook 07 and `docs/what_moved.md` have to
@@ -42,7 +42,7 @@ def laid_out(notebook, array, *spec):
 
 
 def cost(function, *arguments, mesh=None):
-    """What a program moves on each device, by kind; a pmap wants no mesh but its own."""
+    """Return the bytes that a program moves on each device, by kind; a pmap runs without `mesh`."""
     with jax.set_mesh(mesh) if mesh is not None else nullcontext():
         report = communication(function, *arguments)
     moved: dict[str, int] = {}

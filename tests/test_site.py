@@ -39,7 +39,7 @@ FIRST, FIFTH, EIGHTH = (f"course/{COURSE[i]}/{COURSE[i]}.html" for i in (1, 5, 8
 LOOKED_AT = (FRONT, FIRST, FIFTH, EIGHTH, "docs/what_moved.html", CHEATS)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SHORT = 20
-"""How short a line may be to be written by anybody."""
+"""Lines with fewer characters are not compared, because anybody could write them."""
 
 
 @pytest.fixture(scope="module", autouse=True)
@@ -74,7 +74,7 @@ def packed(text):
 
 
 def released():
-    """What anybody may read: notebooks as they are handed out, pages, and hints."""
+    """Return the texts that anybody may read: released notebooks, pages and hints."""
     sources = [*ROOT.glob("course/*/*.ipynb"), *ROOT.glob("docs/*.md"), *ROOT.glob("website/*.md")]
     texts = [
         "\n".join(cell.source for cell in nbformat.read(path, 4).cells)

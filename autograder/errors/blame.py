@@ -30,7 +30,7 @@ LIBRARIES: Final = tuple(
 """The folders of Python's own modules and of installed packages."""
 
 Owner = Literal["ours", "theirs", "library"]
-"""Whose code it is: the autograder's, the learner's, or a library's."""
+"""The owner of a piece of code: the autograder, the learner, or a library."""
 
 
 class ShortError(Exception):

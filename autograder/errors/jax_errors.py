@@ -29,8 +29,8 @@ JAX_SAYS: Final = "JAX says: "
 NOT_DIVIDED: Final = re.compile(
     r"parameter '(\w+)'[^\n]*? maps array axis (\d+) \(of size (\d+)\) to (mesh ax[^\n]*?), but "
 )
-"""What JAX writes, below its message's first line, about an argument of a `shard_map` whose
-dimension is not a multiple of the number of shards."""
+"""JAX's line on an argument of a `shard_map` whose dimension is not a multiple of the number of
+shards; it is not the first line of the message."""
 
 MEANINGS: Final = (
     # A pattern in JAX's message, the diagnosis, and what the error usually means. A named group of

@@ -50,7 +50,7 @@ RETRY_SECONDS: Final = 0.05
 """Time until a call that caught the exception gets another one."""
 
 LEARNERS_LINES_SECONDS: Final = 1.0
-"""For so long after the limit, a call is stopped only in the learner's lines, not in libraries."""
+"""For so long, a call is stopped only in the learner's lines, and later in libraries, too."""
 
 
 class DoesNotEndError(Exception):

@@ -24,7 +24,7 @@ _before: dict[str, object] = {}
 """The values, before the running cell, of the names that it assigns."""
 
 _unfinished: dict[str, tuple[object, str]] = {}
-"""For each name that a failed cell did not assign: its value, and a sentence for the learner."""
+"""Names that a failed cell did not assign: the value of each, and a sentence for the learner."""
 
 MISSING: Final = object()
 

@@ -26,7 +26,7 @@ CLEARLY_FURTHER: Final = 1.001
 """A later value is reported as the worst only if it is by this factor further off."""
 
 NUDGES: Final = 4
-"""How often the inputs are changed in their last places to compute the tolerance."""
+"""The number of times that inputs are changed in their last places to compute the tolerance."""
 
 ArrayFunction = Callable[..., Any]
 """A function of arrays that returns arrays."""

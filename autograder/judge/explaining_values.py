@@ -24,7 +24,7 @@ from autograder.judge.running_programs import Run
 from autograder.programs import Argument, sharding_of
 
 PIECE_TOLERANCE: Final = 100 * ROUNDING * float(np.finfo(np.float32).eps)
-"""For pieces that are looked for in a result, relative to the largest value."""
+"""The tolerance for pieces that are looked for in a result, relative to the largest value."""
 
 MAX_PIECES: Final = 64
 """The most pieces that a dimension is split into."""
@@ -560,7 +560,7 @@ def _lie_along(output: jax.Array, argument: Argument, axis: int, d: int) -> bool
 
 
 PRODUCT_TOLERANCE: Final = 1e-4
-"""For a sum of products of blocks, relative to the largest value."""
+"""The tolerance for a sum of products of blocks, relative to the largest value."""
 
 MAX_PRODUCTS_PER_VALUE: Final = 2 / 3
 """With more, several sums of products give the same values."""
@@ -569,8 +569,8 @@ MAX_LISTED_PRODUCTS: Final = 4
 """The most products that a verdict lists for one device."""
 
 Sums = dict[int, np.ndarray]
-"""For each device, how often it adds each product, indexed by the row and column of A's block, and
-the row and column of B's block.
+"""The number of times that each device adds each product, indexed by the row and column of A's
+block, and the row and column of B's block.
 """
 
 

@@ -43,10 +43,10 @@ ALL_RIGHT: Final = Paragraph("All of it is right.")
 """The first sentence where nothing is wrong and a table shows what is right."""
 
 Attempts = Mapping[str, Sequence[Trade]]
-"""For each answer that trades one thing for another, what was tried."""
+"""The trades that were tried, for each answer that trades one thing for another."""
 
 _attempts: Final[dict[str, dict[str, list[Trade]]]] = {}
-"""For each exercise, the attempts in this kernel."""
+"""The attempts in this kernel, by exercise and answer."""
 
 
 def pictures_of(

@@ -51,7 +51,7 @@ def try_out(make: Callable[..., Any], *given: Any) -> Made:
 MAX_ELEMENTS: Final = 1 << 16
 """The most elements, of all arguments together, with which mistakes are tried out."""
 ROUGH, EXACT = 1, 2
-"""How well a mistake explains a result; 0 is not at all."""
+"""The quality of a mistake's explanation of a result; 0 if it explains nothing."""
 
 
 @dataclass(frozen=True)

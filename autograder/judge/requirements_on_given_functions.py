@@ -40,7 +40,7 @@ AXIS_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """The mesh axis names that a program is compiled for."""
 
 MAX_WORK_SHARE = 1.5
-"""How many times its share of the work a device may do; communication takes operations too."""
+"""A device may do so many times its share of the work; communication takes operations too."""
 
 MAX_NAMED_ARGUMENTS: Final = 2
 """The most wrongly laid out arguments that a verdict names."""

@@ -33,7 +33,7 @@ LONG_NUMBER: Final = re.compile(r"(\d{8})\d{24,}(\d{8})")
 """An integer whose middle digits are left out."""
 
 NOT_FINITE: Final = ("nan", "inf", "-inf")
-"""How plain data represents these numbers."""
+"""The strings that stand for these numbers in plain data."""
 
 
 @dataclass(frozen=True)

@@ -305,13 +305,14 @@ def describe_most_sent(report: Report) -> str:
 
 
 CHANGE_TOLERANCE: Final = 2e-6
-"""For an update that should be a multiple of the right one, relative to the largest value."""
+"""The tolerance for an update that should be a multiple of the right one, relative to the largest
+value."""
 
 MAX_WORK_WITHOUT_REPETITION = 1.03
 """XLA counts up to so many times a device's share of the work, even if nothing is repeated."""
 
 VALUES_FIRST = "at small sizes, the same new parameters that one device computes"
-"""What is expected of a step before its time is compared."""
+"""The text after `Expected` for a step with wrong values, whose time is not compared yet."""
 
 MIN_WORK_SHARE = 0.9
 """A device that does less than this part of its share leaves something out."""

@@ -13,7 +13,7 @@ YOURS: Final = "Yours"
 
 @dataclass(frozen=True)
 class Difference:
-    """How a layout differs from the expected one.
+    """A difference between a layout and the expected one.
 
     Attributes:
         diagnosis: a short name for the kind of difference, such as `transposed`. Exercises add

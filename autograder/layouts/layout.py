@@ -23,7 +23,7 @@ MAX_NAME_CHARACTERS: Final = 16
 """Longer axis names are shortened in pictures."""
 
 Block = tuple[tuple[int, int], ...]
-"""For each dimension, the first index and the one past the last, in elements."""
+"""A block: for each dimension, its first index and the one past its last, in elements."""
 
 Shape = tuple[int, ...]
 
@@ -34,7 +34,7 @@ class LayoutError(ValueError):
 
 @dataclass(frozen=True)
 class Layout:
-    """Which block of an array of a given shape each device holds.
+    """The block that each device holds of an array of a given shape.
 
     Attributes:
         shape: the array's global shape, in elements.
@@ -178,7 +178,7 @@ class Layout:
 
     @cached_property
     def intervals(self) -> tuple[tuple[tuple[int, int], ...], ...]:
-        """For each dimension, the distinct intervals into which it is partitioned, in order."""
+        """The distinct intervals into which each dimension is partitioned, in order."""
         return tuple(
             tuple(sorted({block[dimension] for _, block in self.blocks}))
             for dimension in range(len(self.shape))

@@ -116,7 +116,7 @@ class ResultEncoding:
 
 
 PICKLES: Final = ResultEncoding(pickle_result, cloudpickle.loads)
-"""For any object. Only for notebooks, because unpickling runs any code that a worker sends."""
+"""The encoding for any object. Only notebooks use it: unpickling runs code of the worker."""
 
 
 def on_processes(function: Callable[..., Any], processes: int, *arguments: Any) -> list[Any]:

@@ -41,7 +41,7 @@ class Counter(NamedTuple):
 
     @property
     def trip_count(self) -> int | None:
-        """How often the loop's body runs; None if the program computes the start or the limit."""
+        """The number of rounds of the loop; None if the program computes the start or the limit."""
         if self.start is None or self.limit is None:
             return None
         return max(0, -((self.start - self.limit) // self.step))

@@ -361,7 +361,7 @@ class Channel:
 
     @property
     def is_ours(self) -> bool:
-        """Whether this is the kernel's process, and not one that a cell has forked."""
+        """True in the kernel's process, and False in one that a cell has forked."""
         return os.getpid() == self._process
 
     def send(self, message: Message) -> None:

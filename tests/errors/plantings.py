@@ -122,7 +122,7 @@ def summed() -> Answers:
 
 
 def doubled() -> Answers:
-    """For 6.6, twice the product of the blocks that a device has from the start."""
+    """An answer to 6.6: twice the product of the blocks that a device has from the start."""
 
     def cannon(a, b):
         spec = jax.P("x", "y")
@@ -132,7 +132,7 @@ def doubled() -> Answers:
 
 
 def iterate() -> Answers:
-    """What 6.9 asks for: a loop and a collective; with a look at what a device holds."""
+    """An answer to 6.9, with a loop and a collective, that shows what a device holds."""
 
     def iterate(a, v):
         def body(a, v):
@@ -147,7 +147,7 @@ def iterate() -> Answers:
 
 
 def audit() -> Answers:
-    """What 2.7 asks for."""
+    """Answers to 2.7."""
     return {"audit": {"bytes": 2816, "spec": jax.P()}, "cheap": sharding(None, "x", x=8)}
 
 
@@ -195,7 +195,7 @@ def regression() -> Answers:
 
 
 def reference(exercise: str) -> Callable[[], Any]:
-    """What an exercise's first requirement compares with."""
+    """Return a function that returns the reference of an exercise's first requirement."""
     return lambda: getattr(exercises.find(exercise).requirements[0], "reference")  # noqa: B009
 
 

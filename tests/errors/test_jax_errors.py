@@ -1,4 +1,4 @@
-"""What JAX's errors usually mean: each is raised by the installed version of JAX."""
+"""Explanations of JAX's errors, each of which the installed version of JAX raises."""
 
 import jax
 import jax.numpy as jnp

@@ -30,7 +30,7 @@ pytestmark = pytest.mark.timeout(2400)
 
 
 GRADES = importlib.util.find_spec("nbgrader") is not None
-"""Whether classes can be graded here."""
+"""nbgrader is installed, so classes can be graded here."""
 
 EVERY = 1 if GRADES and SHARE == 1 else 4
 """One of so many known answers that are tried is judged by the clean judge too."""
@@ -56,7 +56,7 @@ def read_in_both_ways(executable):
 
 @pytest.fixture(scope="module", params=NOTEBOOKS)
 def verdicts(request):
-    """For one notebook's bank: each known answer, the kernel's verdict and the clean judge's."""
+    """One notebook's known answers, each with the kernel's verdict and the clean judge's."""
     sitting = NotebookSession.at(ROOT / "course" / request.param / f"{request.param}.ipynb")
     known = some_of(list(enumerate(BANKS[request.param])))
     with pytest.MonkeyPatch.context() as patch:
@@ -97,7 +97,7 @@ NUMBER = re.compile(r"\d+\.\d+(?:e[+-]\d+)?")
 
 
 def _read(verdict):
-    """What a verdict says, and apart from it the numbers in it: XLA adds up in no fixed order."""
+    """Return a verdict's words and its numbers, which vary because XLA adds in no fixed order."""
     said = json.dumps(msgspec.to_builtins(verdict))
     return NUMBER.sub("#", said), [float(each) for each in NUMBER.findall(said)]
 

@@ -68,7 +68,7 @@ def train_step(params, x, y):
 
 @pytest.mark.slow
 def test_the_first_goal_is_worth_a_third_and_little_if_things_are_computed_again():
-    """How much is computed and fetched again, where that is asked for, differs between versions."""
+    """Versions of JAX differ in how much `jax.checkpoint` computes and gathers again."""
     exercise, scores = EXERCISES["11.7"], []
     for kept in (lambda f: f, jax.checkpoint):
         names = {**sitting_for("11.7").names, "kept": kept}

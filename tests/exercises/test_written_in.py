@@ -1,4 +1,4 @@
-"""What is so in the first case alone cannot be written in.
+"""An answer that hard-codes the sizes of the first case is rejected.
 
 Each size that a solution asks for is replaced by the number that it is in the first case. Such an
 answer serves the prompt and nothing else, and has to be refused.
@@ -18,7 +18,7 @@ from tests.exercises.solutions import sitting_for, solution_of
 SEED = 20260101
 
 THE_SAME_IN_EVERY_CASE: dict[str, set[str]] = {}
-"""What may be written in, by exercise, since the prompt says that it is always so."""
+"""The sizes that answers may hard-code, by exercise, because the prompt fixes them."""
 
 FUNCTIONS = [
     exercise.id
@@ -62,7 +62,7 @@ def noted(number, node):
 
 
 def sizes_in_the_first_case(sitting, exercise_id, code, monkeypatch):
-    """What each size of a solution is while the first case of an answer is looked at."""
+    """Return the values that each size in a solution has in the first case."""
     seen = defaultdict(set)
     cases: list[object] = []
 

@@ -1,4 +1,4 @@
-"""If several things are wrong with one answer, the verdict gives the cause first, and each once."""
+"""The verdict on an answer with several mistakes names the cause first, and each mistake once."""
 
 import jax
 import numpy as np

@@ -1,5 +1,6 @@
-"""What each notebook of this course asks: one module for each, called as the notebook is.
+"""The exercises of this course: a module for each notebook, with the notebook's name.
 
 In: requirements, layouts and arguments to describe. Out: a tuple `EXERCISES`, in the order of the
-notebook. Everything that is right stands here, and in no other room.
+notebook. No other package contains what is right, so a grading kernel, which lacks this one, cannot
+reveal it.
 """

@@ -275,7 +275,7 @@ def _all_devices(line: str) -> int:
 
 
 FORMS: Final = ("{", "[", "mesh")
-"""How groups begin in each form: in full, in brackets, and along the axes of a mesh."""
+"""The beginning of groups in each form: in full, in brackets, and along the axes of a mesh."""
 
 
 def _mistake_in(line: str, forms: Sequence[str], mistaken: Callable[[str], int]) -> int:

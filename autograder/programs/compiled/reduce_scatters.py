@@ -39,7 +39,7 @@ COMPARISONS: Final = {
 }  # fmt: skip
 
 MAX_STEPS: Final = 150
-"""How many instructions are followed to compute one offset, or from an all-reduce to its uses.
+"""The most instructions that are followed to compute one offset, or from an all-reduce to its uses.
 
 JAX emits about a dozen. This also bounds the time for instructions that use the same value again
 and again. An offset that takes more steps is unknown.
@@ -73,7 +73,7 @@ class Scope:
 
 
 _Offsets = tuple[tuple[int, ...], ...]
-"""Where the slice of each partition begins: one number for each dimension."""
+"""The first index of each partition's slice, along each dimension."""
 
 
 def keeps_own_slice(scope: Scope, all_reduce: Instruction, groups: Groups) -> bool:

@@ -27,7 +27,7 @@ MAX_COUNT: Final = 1 << 31
 
 
 class ComputationRuns(NamedTuple):
-    """How often a computation runs, each time that it is called from one place.
+    """The number of runs of a computation for one run of the instruction that calls it.
 
     Attributes:
         computation: the computation's number.

@@ -24,7 +24,7 @@ FACTOR: Final = 3
 """The factor for data: small enough for any type of number, and no power of two."""
 
 FACTORS: Final = 3
-"""How many different factors there are for several collectives; all of them are odd."""
+"""The number of different factors for several collectives; all of them are odd."""
 
 
 def read_collectives(module: Any, mesh: jax.sharding.Mesh) -> list[Collective]:
