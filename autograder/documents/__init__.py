@@ -25,9 +25,13 @@ from autograder.documents.document import (
     TableRow,
     plain_text,
 )
-from autograder.documents.html_renderer import as_html, template_environment
-from autograder.documents.shown_as_documents import ShownAsDocument
-from autograder.documents.text_renderers import as_rich, as_text
+from autograder.documents.renderers import (
+    ShownAsDocument,
+    as_html,
+    as_rich,
+    as_text,
+    template_environment,
+)
 
 __all__ = [
     "Badge",

@@ -234,8 +234,8 @@ class Planting(NamedTuple):
 
 PLANTINGS = [
     Planting("documents.document", "plain_text", "1.1", strips),
-    Planting("documents.html_renderer", "as_html", "1.1", strips),
-    Planting("documents.text_renderers", "as_text", "1.7", looks),
+    Planting("documents.renderers", "as_html", "1.1", strips),
+    Planting("documents.renderers", "as_text", "1.7", looks),
     Planting("errors.jax_errors", "diagnose_jax_error", "3.1", refused),
     Planting("errors.cell_lines", "describe_error", "1.7", raises),
     Planting("errors.jax_errors", "explain_error", "3.1", refused),
@@ -290,6 +290,7 @@ PLANTINGS = [
     Planting("judge.explaining_values", "explain_joined_blocks", "3.1", mistaken),
     Planting("judge.recognising_mistakes", "explain_own_results", "3.1", mistaken),
     Planting("judge.explaining_values", "explain_factor", "3.1", mistaken),
+    Planting("judge.diagnoses", "list_generalisations", "3.1", turned),
     Planting("judge.wording", "describe_groups", "3.1", turned),
     Planting("judge.prose", "mark_up", "1.1", rows),
     Planting("judge.report", "badge", "1.1", rows),
@@ -387,7 +388,6 @@ ELSEWHERE = {
     "evidence.__main__": "it is a process of its own, and asked in its tests",
     "processes.forkserver": "it is a process of its own",
     "devices": "it is done before there is an answer",
-    "documents.shown_as_documents": "it shows reports, after a verdict",
     "errors.blame": "it is what tells of errors, and asked below",
     "sandboxed.__main__": "it is the kernel's own process, and asked in its tests",
     "sandboxed.fork_server": "it is a process of its own, and asked in its tests",

@@ -1,8 +1,14 @@
-"""Render documents as plain text, and for a terminal with Rich."""
+"""Render documents as HTML with a Jinja template, as plain text, and for a terminal with Rich.
 
+HTML has few styles, all inline: nbgrader's feedback pages keep only plain ones. Words have no
+colours of their own, so they can be read in light and dark themes.
+"""
+
+import functools
 import textwrap
 from collections.abc import Iterator
 from itertools import chain, zip_longest
+from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 from autograder.documents.document import (
@@ -15,14 +21,45 @@ from autograder.documents.document import (
     Paragraph,
     SideBySide,
     Table,
+    inline_parts,
     plain_text,
 )
 
 if TYPE_CHECKING:
+    import jinja2
     from rich.console import RenderableType
 
 MAX_CELL_CHARACTERS: Final = 60
 """Longer text in a table's cell is wrapped, except in the last column."""
+
+
+def as_html(document: Document) -> str:
+    """Render a document as one HTML element; an empty document is empty text."""
+    return _template().render(document=document).strip() if document.blocks else ""
+
+
+def template_environment(folder: Path) -> "jinja2.Environment":
+    """Return a Jinja environment that escapes values and loads templates from a folder."""
+    import jinja2
+
+    return jinja2.Environment(
+        loader=jinja2.FileSystemLoader(folder),
+        autoescape=True,
+        undefined=jinja2.StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+
+
+@functools.cache
+def _template() -> "jinja2.Template":
+    environment = template_environment(Path(__file__).parent)
+    environment.filters |= {"kind": _kind, "parts": inline_parts}
+    return environment.get_template("document.html.jinja")
+
+
+def _kind(part: object) -> str:
+    return type(part).__name__
 
 
 def as_text(document: Document) -> str:
@@ -118,3 +155,25 @@ def _rich_table(table: Table) -> "RenderableType":
         style = "bold" if row.is_bold else ""
         drawn.add_row(*(Text(plain_text(cell), style=style) for cell in row.cells))
     return drawn
+
+
+class ShownAsDocument:
+    """The base of objects that notebooks, terminals and `print` show as a document."""
+
+    def document(self) -> Document:
+        """Return what is shown."""
+        raise NotImplementedError
+
+    def __str__(self) -> str:
+        """The document as text."""
+        return as_text(self.document())
+
+    __repr__ = __str__
+
+    def __rich__(self) -> "RenderableType":
+        """The document for a terminal."""
+        return as_rich(self.document())
+
+    def _repr_html_(self) -> str:
+        """The document as HTML."""
+        return as_html(self.document())
