@@ -58,7 +58,7 @@ def test_a_wrong_answer_is_shown_with_the_expected_layout_and_the_difference(pri
         (jnp.asarray(X), "The array is not sharded: all of it is on device 0"),
         (sharding(None, "x", x=8), "Got a NamedSharding; expected an array."),
         (jax.P(None, "x"), "A spec names mesh axes but no devices"),
-        (mesh(x=8), "Got only a mesh. It says where the devices stand"),
+        (mesh(x=8), "Got only a mesh. A mesh arranges devices"),
         (jax.device_put, "Got the function device_put itself; expected what it returns."),
         ("columns", "Got a str; expected a jax.Array."),
         (

@@ -42,7 +42,7 @@ class Small:
 
 @dataclass(frozen=True)
 class Badge:
-    """A white character on a coloured background, which has to be dark enough for it."""
+    """A white character on a coloured background, which has to be dark enough for white."""
 
     text: str
     colour: str
@@ -75,7 +75,7 @@ class Bar:
 
 Inline = str | Code | Small | Badge | Link | Bar
 Content = Inline | tuple[Inline, ...]
-"""A line's content; a `str` is shown as it is, whatever characters it has."""
+"""A line's content. A `str` is shown verbatim: it contains no markup."""
 
 
 @dataclass(frozen=True)
@@ -87,7 +87,7 @@ class Heading:
 
 @dataclass(frozen=True)
 class Paragraph:
-    """A sentence or several."""
+    """One or more sentences."""
 
     content: Content
 

@@ -1,6 +1,6 @@
-"""Find the lines of a notebook's cells that an error passed.
+"""Find the lines of a notebook's cells in an error's traceback.
 
-A line is looked up by the code object that was running. Its file name identifies one run of one
+Each frame of the traceback has a code object. The code object's file name identifies one run of one
 cell, and IPython keeps that cell's source under the same name. Code without such a source, such as
 the body of a `%%time` cell, gets no line number, because it is unknown which cell it belongs to.
 """
@@ -28,7 +28,7 @@ _blank_lines: dict[str, int] = {}
 
 
 class CellLine(NamedTuple):
-    """A line of a cell that an error passed.
+    """A line of a cell in an error's traceback.
 
     Attributes:
         file: Python's file name for the cell, which is unique to the cell's source.
@@ -44,37 +44,37 @@ class CellLine(NamedTuple):
 
     def __str__(self) -> str:
         """Return, for example, "line 2 of the cell: `x[0]`"."""
-        return self.named("the cell")
+        return self.describe("the cell")
 
-    def named(self, cell: str) -> str:
-        """Return the same with another name for the cell."""
+    def describe(self, cell: str) -> str:
+        """Return the line's number, a name for the cell, and the line's text."""
         return f"line {self.number} of {cell}" + (f": `{self.text}`" if self.text else "")
 
 
 def describe_error(error: BaseException, function: Callable[..., object]) -> str:
-    """Return an error's type, its first line, and where a learner's function raised it."""
+    """Return an error's type, its message's first line, and the learner's line that raised it."""
     where = line_in_cell(error, function)
     return f"{type(error).__name__}: {first_line(error)}" + (f" ({where})" if where else "")
 
 
 def line_in_cell(error: BaseException, function: Callable[..., object]) -> str:
-    """Name the last line of a function's cell that an error passed; see `last_cell_line`."""
+    """Describe the last line of a function's cell in a traceback; see `last_cell_line`."""
     return last_cell_line(error, *_notebook_of(function))
 
 
 def last_line(error: BaseException, function: Callable[..., object]) -> str:
-    """Return the last line that an error passed in any cell of a learner's function's notebook."""
+    """Return the code of a traceback's last line in any cell of a learner's function's notebook."""
     lines = cell_lines(error, _notebook_of(function)[0])
     return lines[-1].text if lines else ""
 
 
 def last_cell_line(error: BaseException, names: object, cell: str = "") -> str:
-    """Name the last line that an error passed in a cell, and the one it led to in another cell.
+    """Describe a traceback's last line in one cell, and the line of another cell that it led to.
 
     Args:
         error: the error.
         names: the notebook's global names.
-        cell: Python's file name for the cell; by default, the outermost cell that the error passed.
+        cell: Python's file name for the cell; by default, the outermost cell in the traceback.
     """
     lines = cell_lines(error, names)
     if not lines:
@@ -83,12 +83,12 @@ def last_cell_line(error: BaseException, names: object, cell: str = "") -> str:
     in_cell = next((line for line in reversed(lines) if line.file == (cell or lines[0].file)), None)
     if in_cell is last:
         return str(last)
-    in_function = last.function.isidentifier()
+    is_in_function = last.function.isidentifier()
     if in_cell is None or in_cell.text.startswith(MAGIC):
         # a wrapper may hide the cell
-        return last.named(f"the cell with {last.function}" if in_function else "another cell")
-    function = f"{last.function}, " if in_function else ""
-    return f"{in_cell}, which led to {function}{last.named('another cell')}"
+        return last.describe(f"the cell with {last.function}" if is_in_function else "another cell")
+    function = f"{last.function}, " if is_in_function else ""
+    return f"{in_cell}, which led to {function}{last.describe('another cell')}"
 
 
 def remember_blank_lines(file: str, source: str) -> None:
@@ -102,11 +102,11 @@ def remember_blank_lines(file: str, source: str) -> None:
 
 
 def cell_lines(error: BaseException, names: object) -> list[CellLine]:
-    """Return the lines of a notebook's cells that an error passed, outermost first.
+    """Return the lines of a notebook's cells in an error's traceback, outermost first.
 
     Args:
         error: the error.
-        names: the notebook's global names. Code of its cells has them for its globals.
+        names: the notebook's global names; they are the globals of its cells' code.
     """
     passed = [
         CellLine(

@@ -37,7 +37,7 @@ from autograder.programs import Argument, describe_arguments
 
 
 class ProgramPlan(Struct, frozen=True, tag="program"):
-    """Capture a function as a `Program`.
+    """A plan to capture a function as a `Program`.
 
     Attributes:
         arguments: the lists of arguments to export the function for.
@@ -166,7 +166,7 @@ def _lower_first_letter(sentence: str) -> str:
 
 
 class DesignPlan(Struct, frozen=True, tag="design"):
-    """Capture shardings of a model's parameters and batch, and a training step, as a `Design`.
+    """A plan to capture shardings of parameters and batch, and a training step, as a `Design`.
 
     The model's parameters are a list of layers, each a dictionary of arrays. The step takes the
     parameters, a batch and its targets, and returns new parameters.

@@ -31,7 +31,7 @@ Shape = tuple[Size, ...]
 
 
 class PlacementPlan(Struct, frozen=True, tag="placement"):
-    """Capture an array or a sharding as a `Placement`.
+    """A plan to capture an array or a sharding as a `Placement`.
 
     Attributes:
         shape: the shape, in elements, of the array that a sharding is for.
@@ -48,7 +48,7 @@ class PlacementPlan(Struct, frozen=True, tag="placement"):
 
 
 class PlacementsPlan(Struct, frozen=True, tag="placements"):
-    """Capture a sharding for each argument of a given function, as `Placements`.
+    """A plan to capture a sharding for each argument of a given function, as `Placements`.
 
     Attributes:
         arguments: the arguments' names.

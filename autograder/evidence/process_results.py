@@ -51,7 +51,7 @@ MAX_FILES: Final = 64
 
 
 class ProcessesPlan(Struct, frozen=True, tag="processes"):
-    """Call a function in several processes at once, and capture what they return as `Runs`.
+    """A plan to call a function in several processes at once, and capture the results as `Runs`.
 
     Attributes:
         cases: the calls. A grading kernel has none: there the function itself becomes evidence, and
@@ -103,7 +103,7 @@ def _run_case(function: PackedFunction, case: ProcessCase, folder: Path) -> list
         return bytes(cloudpickle.dumps(partial(case.share_of(process).arguments, folder)))
 
     axes = [name for name, _ in case.axes]
-    outcomes = run(function, case.processes, arguments, axes=axes, form=PLAIN_DATA)
+    outcomes = run(function, case.processes, arguments, axes=axes, encoding=PLAIN_DATA)
     for outcome in outcomes:  # hide where the files are
         outcome.sentence = re.sub(
             rf"{re.escape(str(folder))}/(common|process \d)", "…", outcome.sentence
@@ -137,7 +137,7 @@ def write_result(result: Any) -> bytes:
             return msgspec.msgpack.encode(ProcessResult(tuple(map(_to_data, parts))))
     except TheirError as raised:
         raise ResultNotSendableError(
-            f"What your function returns cannot be looked at: {raised}."
+            f"The result of your function cannot be read: {raised}."
         ) from raised.error
 
 
@@ -147,7 +147,7 @@ def read_result(written: bytes) -> Any:
 
 
 PLAIN_DATA: Final = ResultEncoding(write_result, read_result)
-"""Plain data, and not pickles: unpickling in the parent would run code that a worker sends."""
+"""The encoding as plain data. Unpickling in the parent would run code that a worker sends."""
 
 
 def _is_too_large(part: Any) -> bool:

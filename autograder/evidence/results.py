@@ -18,7 +18,7 @@ from autograder.layouts import spec_entries
 
 
 class ResultsPlan(Struct, frozen=True, tag="results"):
-    """Call a function in the kernel, and capture its results as a `Value`.
+    """A plan to call a function in the kernel, and capture its results as a `Value`.
 
     Attributes:
         written: the `repr` of the cases, a list with a tuple of arguments for each call. It is not
@@ -69,7 +69,7 @@ class ResultsPlan(Struct, frozen=True, tag="results"):
 
 
 class TablePlan(Struct, frozen=True, tag="table"):
-    """Capture a dictionary of predictions as a `Value`."""
+    """A plan to capture a dictionary of predictions as a `Value`."""
 
     def capture(self, name: str, answer: object) -> Piece:
         """Capture a table of predictions, or explain why the answer is not a table."""

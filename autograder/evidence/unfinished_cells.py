@@ -17,11 +17,11 @@ ASSIGNMENT: Final = re.compile(
     r"^(?:async\s+)?(?:def|class)\s+(\w+)|^(\w+(?:[ \t]*,[ \t]*\w+)*)[ \t]*(?::[^=\n]*)?=(?!=)",
     re.MULTILINE,
 )
-"""Matches a definition or assignment at a cell's top level. It is not parsed, because the cell may
+"""Matches a definition or assignment at a cell's top level. The cell is not parsed, because it may
 not be valid Python."""
 
 _before: dict[str, object] = {}
-"""The values, before the running cell, of the names that it assigns."""
+"""The names that the running cell assigns, each with its value from before the cell ran."""
 
 _unfinished: dict[str, tuple[object, str]] = {}
 """Names that a failed cell did not assign: the value of each, and a sentence for the learner."""
@@ -84,18 +84,18 @@ def _after_cell(result: Any, names: dict[str, object]) -> None:
         print(f"{undefined} is not defined. {_unfinished[undefined][1]}")
 
 
-def _describe_error(error: BaseException, source: str, has_run: bool) -> str:
+def _describe_error(error: BaseException, source: str, had_begun: bool) -> str:
     """Return what stopped a cell, and where.
 
     Args:
         error: the error.
         source: the cell's source.
-        has_run: whether the cell had begun to run. If not, a `SyntaxError` is about the cell;
+        had_begun: whether the cell had begun to run. If not, a `SyntaxError` is about the cell;
             otherwise it is about a string given to `eval`, or about an imported module.
     """
     if isinstance(error, KeyboardInterrupt):
         return "it was interrupted"
-    if isinstance(error, SyntaxError) and not has_run:
+    if isinstance(error, SyntaxError) and not had_begun:
         line = (error.lineno or 1) + source.count("\n") - source.lstrip().count("\n")
         return f"{type(error).__name__} in line {line}: {error.msg}"
     ipython = sys.modules["IPython"].get_ipython()

@@ -42,8 +42,8 @@ def not_an_array(answer: object, expected: str = "a jax.Array or a sharding") ->
     if isinstance(answer, jax.sharding.Mesh):
         return NotCaptured(
             "mesh-alone",
-            "Got only a mesh. It says where the devices stand, not how an array is cut: "
-            "jax.NamedSharding(mesh, spec) says both.",
+            "Got only a mesh. A mesh arranges devices, and does not say how an array is sharded: "
+            "jax.NamedSharding(mesh, spec) does.",
         )
     if callable(answer):
         kind = "class" if isinstance(answer, type) else "function"
@@ -63,7 +63,7 @@ def not_a_function(answer: object) -> NotCaptured:
     kind = "an array" if isinstance(answer, jax.Array) else describe_type(answer)
     return NotCaptured(
         "not-a-function",
-        f"Got {kind}; expected a function. Give check the function's name, without calling it.",
+        f"Got {kind}; expected a function. Pass the function to check, without calling it.",
     )
 
 

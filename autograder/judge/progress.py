@@ -1,4 +1,4 @@
-"""Remember a learner's progress in a small file; show it, the next hint and what is left."""
+"""Remember a learner's progress in a small file; show it, and show hints."""
 
 import json
 import os
@@ -27,32 +27,34 @@ from autograder.judge.prose import mark_up
 from autograder.judge.report import COLOURS, MARKS
 
 _in_memory: dict[str, str] = {}
+"""The states that this kernel has seen, in case the file cannot be written."""
+
 Notebooks = Mapping[str, Sequence[Exercise]]
 
 HINT_COLOUR: Final = "#2f6fab"
 
 SPELLINGS: Final = {"Fft": "FFT", "Pmap": "pmap", "Shard map": "shard_map"}
-"""Names at the beginning of notebooks' titles whose capitals are not those of a sentence."""
+"""The spellings of names that begin titles, and would be capitalised like other words there."""
 
 COLAB: Final = "https://colab.research.google.com/github/"
 GITHUB: Final = "https://github.com/"
 
 
-def path() -> Path:
+def progress_file() -> Path:
     """Return the file with the progress; `SHARDLINGS_STATE` in the environment sets its folder."""
     folder = os.environ.get("SHARDLINGS_STATE")
     return (Path(folder) if folder else user_state_path("shardlings")) / "progress.json"
 
 
 def remember(exercise_id: str, state: str) -> None:
-    """Remember a check's result. What was right once stays right; empty cells are ignored."""
+    """Remember a check's result. A right exercise stays right; unanswered ones are ignored."""
     if state == "unanswered" or recall_progress().get(exercise_id) == "right":
         return
     states = {**recall_progress(), exercise_id: state}
     _in_memory[exercise_id] = state
     try:
-        path().parent.mkdir(parents=True, exist_ok=True)
-        path().write_text(json.dumps(states, indent=1, sort_keys=True))
+        progress_file().parent.mkdir(parents=True, exist_ok=True)
+        progress_file().write_text(json.dumps(states, indent=1, sort_keys=True))
     except OSError:
         pass  # the home folder is read-only; this kernel still remembers
 
@@ -60,7 +62,7 @@ def remember(exercise_id: str, state: str) -> None:
 def recall_progress() -> dict[str, str]:
     """Return the state of each exercise that was checked: `right`, `partly` or `wrong`."""
     try:
-        kept = json.loads(path().read_text())
+        kept = json.loads(progress_file().read_text())
     except (OSError, ValueError):
         kept = {}
     known = kept if isinstance(kept, dict) else {}
@@ -80,7 +82,7 @@ def show_hint(exercise: Exercise, number: int) -> None:
 
 
 def show_progress(notebooks: Notebooks) -> None:
-    """Show how many exercises of each notebook are done, and what is left of those begun.
+    """Show how many exercises of each notebook are done, and list those of unfinished notebooks.
 
     Args:
         notebooks: the exercises of each notebook, by its name.

@@ -1,6 +1,6 @@
 """Draw blocks as HTML, as a matplotlib figure, as text and for a terminal.
 
-The numbers in the blocks are written in tables, one column per device.
+The numbers that devices hold are written as tables instead, with a column for each device.
 """
 
 import html
@@ -77,7 +77,7 @@ def _picture_as_html(picture: Picture, scene: Scene, has_titles: bool) -> str:
     title = html.escape(picture.title)
     if picture.code:
         title += f"{' &nbsp;' * bool(title)}<code>{html.escape(picture.code)}</code>"
-    # a picture without a title is as low as those beside it
+    # without a title of its own, a picture begins at the same height as those beside it
     heading = (
         f'<div style="font-weight:600;margin:0 0 4px">{title or NO_BREAK_SPACE}</div>'
         if has_titles

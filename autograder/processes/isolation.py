@@ -1,4 +1,4 @@
-"""Isolate processes from each other: no memory that another can read, and no files written."""
+"""Keep processes from reading each other's memory, and from exchanging files."""
 
 import ctypes
 import os
@@ -15,8 +15,8 @@ PR_SET_DUMPABLE: Final = 4
 def close_memory() -> None:
     """Keep other processes from reading the memory of this process and of its forks.
 
-    On Linux, `/proc/<pid>/mem`, `fd` and `environ` then belong to root. On other systems this does
-    nothing.
+    On Linux, the files `mem`, `fd` and `environ` in `/proc/<pid>/` then belong to root. On other
+    systems this does nothing.
     """
     if sys.platform == "linux":
         ctypes.CDLL(None).prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)
@@ -34,8 +34,8 @@ and raises another error."""
 def refuse_to_write(event: str, arguments: tuple[Any, ...]) -> None:
     """Refuse to open a file for writing; an audit hook for `sys.addaudithook`.
 
-    The hosts of a cluster have no disk in common. Here they have one, and could exchange files
-    instead of communicating.
+    The hosts of a cluster have no disk in common. The processes here share a disk, and could
+    exchange files on it instead of communicating.
     """
     if event != "open":
         return

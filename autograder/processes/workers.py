@@ -170,7 +170,7 @@ def run(
     arguments: Callable[[int], bytes],
     *,
     axes: Sequence[str] = (),
-    form: ResultEncoding = PICKLES,
+    encoding: ResultEncoding = PICKLES,
     port: int | None = None,
     target: Callable[..., None] = run_worker,
 ) -> list[ProcessOutcome]:
@@ -182,7 +182,7 @@ def run(
         arguments: takes the number of a process, and returns a pickled function that makes the
             arguments there.
         axes: the names of the mesh axes, for error messages.
-        form: how results are sent to the parent.
+        encoding: the encoding in which results are sent to the parent.
         port: the port of the loopback interface at which process 0 coordinates the others; by
             default a free one.
         target: the function that each process runs; tests use others.
@@ -208,7 +208,7 @@ def run(
             "Processes are started here in a way that Windows does not have. Take Linux, macOS, "
             "Windows' own Linux (WSL), or Colab."
         )
-    jobs = [Job(function, arguments(i), tuple(axes), form.write) for i in range(processes)]
+    jobs = [Job(function, arguments(i), tuple(axes), encoding.write) for i in range(processes)]
     coordinator_port = free_port(port)
     with tempfile.TemporaryDirectory() as folder:
         places = [
@@ -230,7 +230,7 @@ def run(
         if outcome.why:
             continue
         try:
-            outcome.result = form.read(outcome.result)
+            outcome.result = encoding.read(outcome.result)
         except msgspec.MsgspecError:
             outcome.why = "unreadable"
             outcome.sentence = f"Process {outcome.process} sent what is no result."

@@ -36,7 +36,7 @@ class ComparedReports(ShownAsDocument):
     target: str
 
     def differences(self) -> str:
-        """Return what the TPU's compiler does in another way, in sentences."""
+        """Return sentences on what the TPU's compiler does differently."""
         return " ".join(_differences(self.cpu, self.tpu))
 
     def document(self) -> Document:
@@ -69,10 +69,10 @@ def _differences(cpu: Report, tpu: Report) -> Iterator[str]:
             "There are collective-permutes on the TPU alone: with them, blocks are passed on step "
             "by step, and one can be computed with while the next is on its way."
         )
-    halves = sum(c.asynchronous for c in tpu.collectives)
-    if halves:
+    asynchronous = sum(c.asynchronous for c in tpu.collectives)
+    if asynchronous:
         yield (
-            f"On the TPU, {_share_of(halves, tpu)} a beginning and an end, and other work in "
+            f"On the TPU, {_share_of(asynchronous, tpu)} a beginning and an end, and other work in "
             f"between."
         )
     if cpu.peak_bytes < tpu.peak_bytes < TILE_BYTES:
@@ -99,12 +99,12 @@ def _amount(report: Report) -> str:
 
 def _share_of(some: int, report: Report) -> str:
     """Return `2 of 4 collectives have`, counting each collective once."""
-    most = len(report.collectives)
-    if some == most:
+    total = len(report.collectives)
+    if some == total:
         return {1: "the collective has", 2: "both collectives have"}.get(
-            most, f"all {most} collectives have"
+            total, f"all {total} collectives have"
         )
-    return f"{some} of {most} collectives {'has' if some == 1 else 'have'}"
+    return f"{some} of {total} collectives {'has' if some == 1 else 'have'}"
 
 
 def _permutes(report: Report) -> bool:

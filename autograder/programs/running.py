@@ -171,7 +171,7 @@ def compile_and_run(
             requested=tuple(requested.read_collectives(module, mesh)),
             mapped=mapped,
             constrained=requested.is_constrained(module),
-            replicated=requested.find_replicated_arguments(module),
+            replicated=requested.find_arguments_of_replicated_values(module),
             other_meshes=tuple(requested.other_meshes(module, mesh)),
             outside=requested.count_flops_outside_shard_map(module),
             always_terminates=requested.is_sure_to_end(module),

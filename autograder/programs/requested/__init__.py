@@ -11,7 +11,7 @@ from autograder.programs.requested.collectives import (
     scale_collectives,
 )
 from autograder.programs.requested.constraints import (
-    find_replicated_arguments,
+    find_arguments_of_replicated_values,
     is_constrained,
     other_meshes,
 )
@@ -23,7 +23,7 @@ from autograder.programs.requested.work_outside_shard_map import (
 
 __all__ = [
     "count_flops_outside_shard_map",
-    "find_replicated_arguments",
+    "find_arguments_of_replicated_values",
     "has_shard_map",
     "is_constrained",
     "is_sure_to_end",

@@ -1,8 +1,8 @@
 """Read the sharding constraints of a program, and the meshes that they name.
 
-The caller of an exported function constrains its arguments to be laid out as they were when it was
-exported. Those constraints are in `main`, which calls the function. They are not its author's, and
-do not count.
+Where an exported function is called, JAX adds constraints that give its arguments the layouts for
+which it was exported. They are in `main`, which calls the function. The function's author did not
+write them, so they do not count.
 """
 
 import math
@@ -28,8 +28,8 @@ def is_constrained(module: Any) -> bool:
     )
 
 
-def find_replicated_arguments(module: Any) -> tuple[frozenset[int], ...]:
-    """Return, for each constraint that replicates, the arguments that its value depends on.
+def find_arguments_of_replicated_values(module: Any) -> tuple[frozenset[int], ...]:
+    """Return, for each constraint that replicates a value, the arguments that the value depends on.
 
     Only constraints that a result depends on count. Arguments are numbered from 0.
     """
@@ -46,12 +46,16 @@ def find_replicated_arguments(module: Any) -> tuple[frozenset[int], ...]:
         dimensions: Any = map(sdy.DimensionShardingAttr, sharding.dimension_shardings)
         if all(dimension.is_closed and not len(dimension.axes) for dimension in dimensions):
             value = constraint.operands[0]
-            replicated.append(frozenset(i for i, of in enumerate(dependents) if value in of))
+            replicated.append(
+                frozenset(i for i, values in enumerate(dependents) if value in values)
+            )
     return tuple(replicated)
 
 
 def other_meshes(module: Any, mesh: jax.sharding.Mesh) -> list[str]:
-    """List, in words, the meshes that a result depends on, except the one that is given.
+    """Describe the meshes of the constraints and `shard_map`s in a program, except a given one.
+
+    Only those that a result depends on count.
 
     Two meshes are equal here if they have the same axes and devices, whatever their axis types.
     """
