@@ -599,7 +599,7 @@ DISASTER: Final = Exercise(
     ),
     hints=(
         "`communication(symmetric, block)` reads the compiled program, and its `.bytes` is the "
-        "sum over all collectives. `symmetric(block).sharding.spec` is the spec of the result.",
+        "sum over all collectives. The result's spec is `jax.jit(symmetric)(block).sharding.spec`.",
         "If x is sharded over its rows, x.T is sharded over its columns. To turn rows into "
         "columns, each device sends a piece to each other device: an all-to-all.",
         "Both mesh axes have to shard the same dimension. Which dimension does not matter.",
@@ -619,7 +619,7 @@ DISASTER: Final = Exercise(
         "elements": "This is the number of elements. Each has four bytes.",
         "all-devices": "This is the total over all eight devices. What counts here is one device.",
         "other-prediction": "Ask the compiler: what are communication(symmetric, block).bytes and "
-        "symmetric(block).sharding.spec?",
+        "jax.jit(symmetric)(block).sharding.spec?",
         "too-many-bytes": "Are there as many shards as devices? An axis that the spec does not "
         "name replicates, so each device has larger pieces to exchange.",
         "fails": "On an Explicit mesh, x and x.T can be added only if both have the same layout. "
