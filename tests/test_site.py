@@ -229,6 +229,36 @@ def test_everybody_can_read_it(opened, name, theme):
     assert not [(v["id"], [n["html"][:200] for n in v["nodes"][:3]]) for v in grave]
 
 
+SMALLEST = """
+() => {
+  const points = (pixels) => pixels * 0.75;
+  const words = [...document.querySelectorAll("article *")].filter((e) => e.checkVisibility()
+    && [...e.childNodes].some((n) => n.nodeType === 3 && n.textContent.trim()));
+  const sizes = words.map((e) => points(parseFloat(getComputedStyle(e).fontSize)));
+  const shrunk = [...document.querySelectorAll("article img")].map((e) =>
+    [e.src.split("/").pop(), points(e.getBoundingClientRect().width / e.naturalWidth)]);
+  return [Math.min(...sizes), shrunk];
+}
+"""
+"""The size in points of a page's smallest letters, and of a pixel in each of its pictures."""
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_the_cheat_sheet_is_printed_on_two_sides_of_a4_and_legible(opened, theme):
+    look(opened, CHEATS, theme)
+    pdf = opened.pdf(prefer_css_page_size=True)
+    assert re.findall(rb"/MediaBox \[0 0 (\d+)\.\d+ (\d+)\.", pdf) == [(b"594", b"841")] * 2
+    opened.emulate_media(media="print")
+    letters, pictures = opened.evaluate(SMALLEST)
+    opened.emulate_media(media="null")
+    assert round(letters, 2) >= 7
+    assert len(pictures) > 10
+    for name, pixel in pictures:
+        svg = (ROOT / "docs" / "pictures" / name).read_text()
+        sizes = [float(size) for size in re.findall(r'font-size="([\d.]+)"', svg)]
+        assert round(min(sizes) * pixel, 2) >= 7, name
+
+
 def test_the_search_finds_without_a_server(opened):
     look(opened, "search.html", asked="?q=reduce-scatter")
     opened.wait_for_selector("#search-results li", timeout=20_000)
@@ -250,9 +280,10 @@ def test_all_that_a_notebook_imports_is_described():
     assert described == {f"autograder.{name}" for name in autograder.__all__}
 
 
-def test_where_it_is_published_is_said_once():
+def test_where_it_is_published_is_said_alike():
     address = PROJECT["project"]["urls"]["Documentation"]
-    assert f"]({address}" in (ROOT / "README.md").read_text()
+    for page in ("README.md", "docs/cheat_sheet.md"):
+        assert f"]({address}" in (ROOT / page).read_text()
     owner, name = PROJECT["project"]["urls"]["Repository"].split("/")[-2:]
     assert address == f"https://{owner}.github.io/{name}/"
 
