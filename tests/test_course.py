@@ -135,11 +135,12 @@ def test_no_solution_is_in_the_package_that_students_install():
 
 
 @pytest.mark.parametrize("path", RELEASED, ids=name)
-def test_the_address_stands_in_one_place(path):
+def test_the_address_and_the_version_stand_in_one_place(path):
     address = PROJECT["project"]["urls"]["Repository"]
     text = path.read_text()
     assert not re.search(r"{{ *\w+ *}}", text)
-    assert json.dumps(f"git+{address}")[1:-1] in text
+    version = PROJECT["project"]["version"]
+    assert json.dumps(f'repository, release = "{address}", "v{version}"')[1:-1] in text
     badge = (
         f"{address.removeprefix('https://github.com/')}/blob/main/course/{path.stem}/{path.name}"
     )

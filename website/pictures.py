@@ -63,7 +63,8 @@ def _images(page: str) -> list[str]:
 
 def _in_a_row(images: list[str]) -> str:
     """Return one image with others side by side."""
-    sizes = [tuple(map(int, re.findall(r' (?:width|height)="(\d+)"', image)[:2])) for image in images]
+    attribute = re.compile(r' (?:width|height)="(\d+)"')
+    sizes = [tuple(map(int, attribute.findall(image)[:2])) for image in images]
     lefts = [sum(width + GAP for width, _ in sizes[:place]) for place in range(len(sizes))]
     moved = [
         image.replace("<svg ", f'<svg x="{left}" ', 1)

@@ -202,28 +202,27 @@ def _has_grade_id(cells: list[Any], name: str) -> bool:
 
 
 class Publish(NbGraderPreprocessor):
-    """Writes the repository's address into a notebook, and removes its pairing with a text file."""
+    """Writes the repository's address and the release's tag into a notebook.
 
-    pyproject = Unicode("pyproject.toml", help="Where the repository's address stands.").tag(
+    It also removes the notebook's pairing with a text file.
+    """
+
+    pyproject = Unicode("pyproject.toml", help="Where the address and the version stand.").tag(
         config=True
     )
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
-        """Replace `{{repository}}` and `{{repository_name}}` in every cell."""
+        """Replace `{{repository}}`, `{{repository_name}}` and `{{release}}` in every cell."""
         nb.metadata.pop("jupytext", None)
         # read only if needed, because a course may have no repository
         if any("{{repository" in cell.source for cell in nb.cells):
-            address = read_repository_address(Path(self.pyproject))
+            project = tomllib.loads(Path(self.pyproject).read_text())["project"]
+            address = project["urls"]["Repository"].removesuffix("/")
             for cell in nb.cells:
                 source = cell.source.replace("{{repository}}", address)
-                cell.source = source.replace("{{repository_name}}", urlparse(address).path[1:])
+                source = source.replace("{{repository_name}}", urlparse(address).path[1:])
+                cell.source = source.replace("{{release}}", f"v{project['version']}")
         return nb, resources
-
-
-def read_repository_address(pyproject: Path) -> str:
-    """Return the address of the course's repository, from `pyproject.toml`."""
-    address: str = tomllib.loads(pyproject.read_text())["project"]["urls"]["Repository"]
-    return address.removesuffix("/")
 
 
 class CarefulGenerateAssignment(GenerateAssignment):
