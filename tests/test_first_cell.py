@@ -115,7 +115,7 @@ NOT_FOUND = f"Release {RELEASE} was not found, so this installs the main branch.
     ],
 )
 def test_it_installs_the_notebooks_release_or_says_why_not(repository, run, releases, branch, said):
-    address, installed = repository(*releases), []
+    address, installed = repository(*releases), list[str]()
     lines = run(first_cell(address), installed.append).splitlines()
     assert installed == [f"install --quiet git+{address}@{branch}"]
     assert len(lines) == len(said)
@@ -125,7 +125,7 @@ def test_it_installs_the_notebooks_release_or_says_why_not(repository, run, rele
 def test_a_folder_can_be_installed_without_a_network(run, monkeypatch, tmp_path):
     monkeypatch.setenv("SHARDLINGS_SOURCE", str(tmp_path))
     monkeypatch.setenv("GIT_ALLOW_PROTOCOL", "file")
-    installed = []
+    installed = list[str]()
     run(first_cell(ADDRESS), installed.append)
     assert installed == [f"install --quiet {tmp_path}"]
 
