@@ -8,10 +8,12 @@ import tomllib
 
 import nbformat
 import pytest
-from IPython.core.interactiveshell import InteractiveShell
-from traitlets.config import Config
 
 from tests.conftest import ROOT
+
+pytest.importorskip("IPython", reason="notebooks run where IPython is installed")
+from IPython.core.interactiveshell import InteractiveShell
+from traitlets.config import Config
 
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
 RELEASE = f"v{PROJECT['version']}"

@@ -16,7 +16,6 @@ from jax.sharding import AxisType
 from autograder import emulate_devices
 from autograder.layouts.showing import pictures_to_show
 from autograder.pictures import CollectivePicture, blocks_as_html, collective_as_html
-from autograder.pictures.svg import svg_image
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 
@@ -71,8 +70,10 @@ def _in_a_row(images: list[str]) -> str:
         for image, left in zip(images, lefts, strict=True)
     ]
     width, height = lefts[-1] + sizes[-1][0], max(height for _, height in sizes)
-    box = f"0 0 {width} {height}"
-    return svg_image("".join(moved), "before, after", width=width, height=height, viewBox=box)
+    return (
+        f'<svg xmlns="http://www.w3.org/2000/svg" width="{width}" height="{height}" '
+        f'viewBox="0 0 {width} {height}">{"".join(moved)}</svg>'
+    )
 
 
 if __name__ == "__main__":
