@@ -90,3 +90,18 @@ def test_show_writes_the_numbers_of_small_arrays(capsys):
     assert ">14 15<" in values_as_html(rows)
     with pytest.raises(UsageError, match="writes the numbers that arrays hold; str came"):
         show("a string", values=True)
+
+
+def test_the_text_alternative_begins_with_the_title_if_there_is_one():
+    described = []
+
+    def body(mine):
+        for title in ("block", ""):
+            picture = device_local_picture(title, mine)
+            assert picture is not None
+            described.append(picture.description)
+        return mine
+
+    jax.shard_map(body, mesh=GRID, in_specs=jax.P("x"), out_specs=jax.P("x"))(jnp.ones(8))
+    caption = "each device: float32[2], the same along y"
+    assert described == [f"block: {caption}", caption]

@@ -9,6 +9,7 @@ import pytest
 from jax import lax
 
 from autograder import communication
+from autograder.programs.compiled import count_flops_xla_omits, read_executable
 
 A = np.ones((16, 16), np.float32)
 PRODUCT = 2 * 16**3
@@ -120,3 +121,18 @@ def test_the_branch_with_more_work_counts():
 def test_a_fourier_transform_counts_as_in_textbooks():
     assert flops(jnp.fft.fft) == pytest.approx(8 * 256 * 4, rel=0.1)
     assert flops(jnp.fft.fft2) == pytest.approx(8 * 256 * 4 * 4, rel=0.1)
+
+
+@pytest.mark.parametrize("times", [1, 5])
+def test_xla_counts_the_body_of_a_loop_once_and_the_rest_is_known(times):
+    """A TPU's compiler reports its own count, to which the report adds what it leaves out."""
+    program = read_executable(jax.jit(again(times)).lower(A).compile().runtime_executable())
+    assert count_flops_xla_omits(program) == pytest.approx((times - 1) * PRODUCT, rel=0.02)
+
+
+def test_what_xla_omits_is_unknown_if_the_length_of_a_loop_is():
+    def until_large(a):
+        return lax.while_loop(lambda c: c.sum() < 1e9, lambda c: c @ a, a)
+
+    program = read_executable(jax.jit(until_large).lower(A).compile().runtime_executable())
+    assert count_flops_xla_omits(program) is None
