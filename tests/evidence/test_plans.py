@@ -17,6 +17,7 @@ from autograder.evidence import (
     capture,
     give_plans,
     known_plans,
+    observe,
     plans,
 )
 from autograder.exercises import (
@@ -103,3 +104,9 @@ def test_the_grading_process_makes_plans_without_devices():
         capture_output=True, text=True, check=False, cwd=ROOT,
     )  # fmt: skip
     assert done.stdout == "3\n", done.stderr
+
+
+def test_evidence_without_functions_for_several_processes_is_returned_unchanged():
+    plan = find("1.1").plan(1)
+    captured = capture(plan, {"columns": jax.numpy.ones((16, 16))})
+    assert observe(plan, captured) == captured

@@ -8,7 +8,7 @@ from jax import lax
 
 from autograder.exercises import Computes, Exercise
 from autograder.judge import judge, verdict_as_text
-from autograder.judge.comparing_values import compare
+from autograder.judge.comparing_values import compare, is_close_throughout
 from autograder.judge.explaining_values import describe_factor, find_factor
 from autograder.programs import Argument
 from tests.helpers import capture
@@ -145,3 +145,11 @@ def test_a_factor_is_found_and_said(times, words):
     assert found is not None
     assert describe_factor(found) == words
     assert find_factor([jnp.asarray(times * values + values**2)], [values]) is None
+
+
+@pytest.mark.parametrize(("off", "is_close"), [(0, True), (1e-7, True), (1e-3, False)])
+def test_small_values_are_compared_with_the_largest_of_them(off, is_close):
+    small = np.linspace(0, 1e-5, 16, dtype=np.float32)
+    outputs = [jnp.asarray(small * (1 + off))]
+    assert compare(lambda: small, (), outputs) is None  # as close as values near 1 have to be
+    assert is_close_throughout(outputs, [small]) == is_close
