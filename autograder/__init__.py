@@ -23,6 +23,7 @@ from autograder.devices import emulate_devices
 from autograder.evidence import watch_cells
 from autograder.layouts import show
 from autograder.notebook import check, hint, progress, target
+from autograder.pictures import show_figures_in_page_colours
 from autograder.processes import on_processes
 from autograder.programs import communication
 
@@ -37,4 +38,5 @@ __all__ = [
     "target",
 ]
 
+show_figures_in_page_colours()  # in figures of a notebook's own, too
 watch_cells()  # so that a check knows which cells failed before it

@@ -45,8 +45,10 @@ FAULTS: Final = r"""
       if (a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)
         faults.push(`overlapping: ${named(words[i])} and ${named(words[j])}`);
     }
-  const parsed = (colour) => { const c = (colour.match(/[\d.]+/g) || []).map(Number);
-    return c.length < 3 || c[3] === 0 ? null : c; };
+  const parsed = (colour, opacity = 1) => {
+    const c = (colour.match(/[\d.]+/g) || []).map(Number), alpha = (c[3] ?? 1) * opacity;
+    return c.length < 3 || alpha === 0 ? null : [c[0], c[1], c[2], alpha]; };
+  const fill = (style) => parsed(style.fill, style.fillOpacity);
   const over = (front, back) => { const a = front[3] ?? 1;
     return [0, 1, 2].map((i) => front[i] * a + back[i] * (1 - a)); };
   const light = (c) => { const [r, g, b] = c.map((v) => { v /= 255;
@@ -59,11 +61,12 @@ FAULTS: Final = r"""
     const b = box(e), style = getComputedStyle(e), drawn = e.ownerSVGElement;
     const under = document.elementsFromPoint((b.left + b.right) / 2, (b.top + b.bottom) / 2)
       .filter((o) => o !== e && o.tagName !== "text" && o.tagName !== "tspan")
-      .map((o) => parsed(getComputedStyle(o)[o.ownerSVGElement ? "fill" : "backgroundColor"]))
-      .filter((c) => c && (c[3] ?? 1) > 0);
+      .map((o) => [o.ownerSVGElement, getComputedStyle(o)])
+      .map(([drawn, style]) => drawn ? fill(style) : parsed(style.backgroundColor))
+      .filter(Boolean);
     let back = page;
     for (const c of under.reverse()) back = over(c, back);
-    const front = over(parsed(drawn ? style.fill : style.color) || [0, 0, 0], back);
+    const front = over((drawn ? fill(style) : parsed(style.color)) || [0, 0, 0], back);
     const [l, d] = [light(front), light(back)].sort((x, y) => y - x);
     const contrast = (l + 0.05) / (d + 0.05);
     if (contrast < 4.5) faults.push(`contrast of ${contrast.toFixed(1)}: ${named(e)}`);

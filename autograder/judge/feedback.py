@@ -21,11 +21,11 @@ from autograder.judge.verdict import Finding, Trade, Verdict
 from autograder.layouts import YOURS, comparison_pictures
 from autograder.pictures import (
     Picture,
+    attempts_as_html,
     blocks_as_html,
     blocks_for_terminal,
     display,
     pictures_as_text,
-    tradeoff_as_html,
 )
 
 if TYPE_CHECKING:
@@ -204,13 +204,9 @@ def _figures(rows: Sequence[Sequence[Picture]]) -> Iterator[Figure]:
 
 
 def _trade_figures(verdict: Verdict, earlier: Attempts) -> Iterator[Figure]:
-    """Yield a picture for each trade: the attempts, the latest last, and the best known ones."""
+    """Yield a chart for each trade: the attempts, the latest last, and the best that is known."""
     for finding in verdict.findings:
         last = finding.trade
         if last is not None:
-            trades = (*earlier.get(finding.answer, ()), last)
-            attempts = [(trade.held, trade.costs) for trade in trades]
-            title = finding.answer
-            yield Figure(
-                partial(tradeoff_as_html, title, attempts, last.cap, last.frontier, last.unit)
-            )
+            attempts = [trade.attempt for trade in (*earlier.get(finding.answer, ()), last)]
+            yield Figure(partial(attempts_as_html, finding.answer, attempts, last.limits))

@@ -203,7 +203,17 @@ def compare_time(
     basis = basis.but(
         got=f"{held:,} bytes{in_mib(held)} held on each device; {in_ms(report.computing)} of "
         f"computing and {in_ms(report.communicating)} of communicating ({summary})",
-        trade=Trade(held, took, requirement.cap, requirement.frontier, "microseconds"),
+        trade=Trade(
+            held,
+            took,
+            requirement.cap,
+            requirement.frontier,
+            "microseconds",
+            computing=round(1e6 * report.computing),
+            goal=requirement.best,
+            max_sent=max_sent or 0,
+            max_communicating=round(1e6 * (max_sent or 0) / MACHINES[report.machine].link),
+        ),
     )
     if held > requirement.cap:
         return report_exceeded_cap(requirement.cap, held, basis)

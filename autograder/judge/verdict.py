@@ -8,6 +8,7 @@ from autograder.errors import Fault
 from autograder.evidence import Struct
 from autograder.judge.diagnoses import UNANSWERED
 from autograder.layouts import Layout
+from autograder.pictures import Attempt, Limits
 
 OF_THE_CHECK: Final = "check"
 """`Finding.about` where the check submitted nothing that can be judged."""
@@ -22,6 +23,10 @@ class Trade(Struct, frozen=True):
         cap: the most bytes that it may hold.
         frontier: the best pairs of `held` and `costs` that are known (the Pareto frontier).
         unit: the unit of the costs.
+        computing: the part of the costs that is for computing.
+        goal: the costs that earn all points; 0 if only the best that is known does.
+        max_sent: the most bytes that it may send; 0 for any number.
+        max_communicating: what it costs to send so many bytes.
     """
 
     held: int
@@ -29,6 +34,22 @@ class Trade(Struct, frozen=True):
     cap: int
     frontier: tuple[tuple[int, int], ...]
     unit: str = "bytes moved"
+    computing: int = 0
+    goal: int = 0
+    max_sent: int = 0
+    max_communicating: int = 0
+
+    @property
+    def limits(self) -> Limits:
+        """The budgets, and the best that is known, for a chart."""
+        return Limits(
+            self.cap, self.frontier, self.unit, self.goal, self.max_sent, self.max_communicating
+        )
+
+    @property
+    def attempt(self) -> Attempt:
+        """What the answer chose, for a chart."""
+        return Attempt(self.held, self.costs, self.computing)
 
 
 class Finding(Struct, frozen=True):

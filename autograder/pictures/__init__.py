@@ -17,10 +17,12 @@ from autograder.pictures.block_drawings import (
 )
 from autograder.pictures.block_pictures import Edge, Picture
 from autograder.pictures.charts import (
+    Attempt,
+    Limits,
     Roofline,
     RooflinePoint,
+    attempts_as_html,
     class_tradeoff_as_html,
-    tradeoff_as_html,
 )
 from autograder.pictures.collective_pictures import (
     CollectivePicture,
@@ -29,15 +31,24 @@ from autograder.pictures.collective_pictures import (
     collective_as_html,
     collective_as_text,
 )
-from autograder.pictures.displaying import display, display_blocks, display_values
+from autograder.pictures.displaying import (
+    display,
+    display_blocks,
+    display_values,
+    show_figures_in_page_colours,
+)
+from autograder.pictures.figures import figure_as_html
 
 __all__ = [
+    "Attempt",
     "CollectivePicture",
     "DrawnMesh",
     "Edge",
+    "Limits",
     "Picture",
     "Roofline",
     "RooflinePoint",
+    "attempts_as_html",
     "blocks_as_figure",
     "blocks_as_html",
     "blocks_as_text",
@@ -49,8 +60,9 @@ __all__ = [
     "display",
     "display_blocks",
     "display_values",
+    "figure_as_html",
     "pictures_as_text",
-    "tradeoff_as_html",
+    "show_figures_in_page_colours",
     "values_as_html",
     "values_as_text",
     "values_for_terminal",

@@ -1,44 +1,38 @@
 """Draw charts with matplotlib: rooflines of communication, and memory against cost."""
 
-import base64
 import html
-import io
 import math
-import textwrap
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from autograder.documents import Document, Figure, Paragraph, Table, TableRow, as_html
+from autograder.pictures.figures import figure_as_html
+
 if TYPE_CHECKING:
-    from matplotlib.figure import Figure
+    from matplotlib.figure import Figure as MatplotlibFigure
 
-COLOURS: Final = ("#0072b2", "#d55e00", "#00805e", "#b5509a", "#8a5d00")
-"""Okabe and Ito's palette, darkened to be visible on white. Programs have distinct markers too."""
+BEST: Final = "#00805e"
+YOURS: Final = "#b54a00"
+FAINT: Final = (0, 0, 0, 0.68)
+"""The colour of the page's text, paler; its contrast is above 4.5 in both themes."""
 
-MARKERS: Final = ("o", "s", "^", "D", "v", "P", "X")
+SMALL: Final[dict[str, Any]] = {"fontsize": 8, "color": FAINT}
+OVER_BUDGET: Final[dict[str, Any]] = {"facecolor": (0.71, 0.29, 0, 0.2), "edgecolor": "none"}
 
-LINE_COLOUR: Final = "#1a1a1a"
-FAINT_COLOUR: Final = "#5f5f5f"
-
-MARKER_SIZE: Final = 8.0
-"""In points."""
-
-MARKER_GROWTH: Final = 4.5
-"""How much larger a marker is, in points, for each one on top of it, so that all are visible."""
-
-SAME_PLACE: Final = 1.1
-"""Two programs whose intensities differ by less than this factor have overlapping markers."""
-
-MAX_LEGEND_CHARACTERS: Final = 80
-"""In a line of the legend."""
+LABEL_SIZE: Final = (24, 11)
+"""The width and height, in points, that the name of a marker needs."""
 
 MIB: Final = 2**20
 
 COST_SCALES: Final = {"microseconds": (1000, "ms", "milliseconds, as modelled")}
 """Units that are converted for the chart: the divisor, the unit shown, and the axis label."""
 
-Tradeoff = tuple[int, int]
-"""The bytes held on each device, and the cost."""
+Named = tuple[str, float, float]
+"""A name, and its place in a chart."""
+
+
+ROOFLINE_HEADINGS: Final = ("", "program", "operations per byte", "of the peak", "if one waits")
 
 
 @dataclass(frozen=True)
@@ -46,18 +40,20 @@ class RooflinePoint:
     """A program on a roofline.
 
     Attributes:
-        words: its text in the legend, which begins with its name.
+        name: its name.
         line: its full description.
         intensity: operations per byte sent; infinite if it sends nothing.
         together: operations per second if computing and sending overlap.
         apart: operations per second if they do not overlap.
+        cells: its row in the table: operations per byte, and the parts of the peak in both cases.
     """
 
-    words: str
+    name: str
     line: str
     intensity: float
     together: float
     apart: float
+    cells: tuple[str, str, str]
 
 
 @dataclass(frozen=True, repr=False)
@@ -87,7 +83,7 @@ class Roofline:
         """The operations per byte at which sending takes as long as computing."""
         return self.peak / self.link
 
-    def figure(self) -> "Figure":
+    def figure(self) -> "MatplotlibFigure":
         """Return the chart as a matplotlib figure, which is not registered with pyplot."""
         return _roofline_figure(self)
 
@@ -98,35 +94,19 @@ class Roofline:
     __repr__ = __str__
 
     def _repr_html_(self) -> str:
+        remarks = tuple(map(Paragraph, self.remarks))
         if not self.points:
-            return f"<div>{_paragraphs((self.roof, *self.remarks))}</div>"
-        chart = _image(self.figure(), str(self), 'width="620" style="max-width:100%"')
-        return f"<div>{chart}{_paragraphs(self.remarks)}</div>"
+            return as_html(Document((Paragraph(self.roof), *remarks)))
+        rows = tuple(
+            TableRow((str(number), point.name, *point.cells))
+            for number, point in enumerate(self.points, 1)
+        )
+        chart = Figure(lambda: figure_as_html(self.figure(), str(self)))
+        return as_html(Document((chart, Table(ROOFLINE_HEADINGS, rows, "llrrr"), *remarks)))
 
 
-def _paragraphs(lines: Sequence[str]) -> str:
-    return "".join(f'<div style="margin:4px 0">{html.escape(line)}</div>' for line in lines)
-
-
-def _image(figure: "Figure", description: str, attributes: str) -> str:
-    """Return a figure as an `<img>` that contains its data.
-
-    Args:
-        figure: the figure.
-        description: the text alternative.
-        attributes: of the `<img>`, as HTML.
-    """
-    png = io.BytesIO()
-    figure.savefig(png, format="png", dpi=160)
-    data = base64.b64encode(png.getvalue()).decode()
-    alt = html.escape(description, quote=True)
-    return f'<img {attributes} alt="{alt}" src="data:image/png;base64,{data}">'
-
-
-def _roofline_figure(roofline: Roofline) -> "Figure":
-    from matplotlib.figure import Figure
-
-    points = roofline.points
+def _roofline_figure(roofline: Roofline) -> "MatplotlibFigure":
+    points, foot = roofline.points, roofline.link
     finite = [p.intensity for p in points if math.isfinite(p.intensity)]
     infinite = [p for p in points if not math.isfinite(p.intensity)]
     left = min([roofline.ridge / 100, *(each / 3 for each in finite)])
@@ -135,52 +115,42 @@ def _roofline_figure(roofline: Roofline) -> "Figure":
     step = (edge / left) ** 0.07
     right = edge * step ** (len(infinite) + 1) if infinite else edge
 
-    rows = sum(len(_wrapped(p.words).splitlines()) for p in points) + 2
-    figure = Figure(figsize=(6.2, 3.7 + 0.19 * rows), layout="constrained")
-    axes = figure.subplots()
+    figure, axes = _new_figure(5.4, 3.9)
     axes.set(xscale="log", yscale="log", xlim=(left, right))
-    axes.set(ylim=(roofline.link * left, roofline.peak * 10))
+    axes.set(ylim=(foot * left, roofline.peak * 10))
     axes.set_title(f"A roofline of communication: {roofline.machine}", fontsize=10)
-    axes.set_xlabel("operations for each byte that a device sends", fontsize=9)
-    axes.set_ylabel("operations a second on each device", fontsize=9)
-    axes.tick_params(labelsize=8)
-    axes.grid(color="#e4e4e4", linewidth=0.6)
-    axes.set_axisbelow(True)
+    axes.set_xlabel("operations for each byte that a device sends")
+    axes.set_ylabel("operations a second on each device")
     axes.plot(
         [left, roofline.ridge, right],
-        [roofline.link * left, roofline.peak, roofline.peak],
-        color=LINE_COLOUR,
+        [foot * left, roofline.peak, roofline.peak],
+        color="black",
         linewidth=1.8,
     )
-    axes.plot([roofline.ridge] * 2, [roofline.link * left, roofline.peak], ":", color=LINE_COLOUR)
-    small: dict[str, Any] = {"fontsize": 8, "color": FAINT_COLOUR}
+    axes.plot([roofline.ridge] * 2, [foot * left, roofline.peak], ":", color="black")
     # the space above the roof and well below it is always empty
-    axes.text(
-        0.02, 0.97, "\n".join(roofline.limits), transform=axes.transAxes, va="top", **small
-    )  # fmt: skip
+    axes.text(0.02, 0.98, "\n".join(roofline.limits), transform=axes.transAxes, va="top", **SMALL)
     is_far = math.log(roofline.ridge / left) > 0.7 * math.log(edge / left)
     words = ("the ridge:", "sending takes", "as long as", "computing")
-    axes.text(
-        roofline.ridge,
-        roofline.link * left * 1.3,
-        "\n".join(f" {line} " for line in words),
+    axes.annotate(
+        "\n".join(words),
+        (roofline.ridge, foot * left),
+        xytext=(-5 if is_far else 5, 6),
+        textcoords="offset points",
         ha="right" if is_far else "left",
-        va="bottom",
-        **small,
+        **SMALL,
     )
     if infinite:
-        axes.axvspan(edge, right, color="#efefef")
+        axes.axvspan(edge, right, color=(0, 0, 0, 0.08), linewidth=0)
         axes.text((edge * right) ** 0.5, roofline.peak / 2, "sends\nnothing →", ha="center",
-                  va="top", **small)  # fmt: skip
+                  va="top", **SMALL)  # fmt: skip
     _mark_programs(axes, points, edge, step)
-    figure.legend(
-        loc="outside lower center", fontsize=8, frameon=False, alignment="left", handlelength=1.2
-    )
+    figure.legend(loc="outside lower center", ncols=2, fontsize=8, frameon=False)
     return figure
 
 
 def _mark_programs(axes: Any, points: Sequence[RooflinePoint], edge: float, step: float) -> None:
-    """Draw the programs, and add them to the legend.
+    """Mark programs by their numbers, with a line down to where they are if one waits.
 
     Args:
         axes: matplotlib's axes.
@@ -188,133 +158,266 @@ def _mark_programs(axes: Any, points: Sequence[RooflinePoint], edge: float, step
         edge: the intensity from which on there are only programs that send nothing.
         step: the factor between the positions of two such programs.
     """
-    position = edge
-    for number, point in enumerate(points):
-        colour = COLOURS[number % len(COLOURS)]
-        look: dict[str, Any] = {
-            "linestyle": "none",
-            "marker": MARKERS[number % len(MARKERS)],
-            "color": colour,
-        }
-        axes.plot([], [], label=_wrapped(point.words), markersize=MARKER_SIZE, **look)
+    position, marked = edge, []
+    for number, point in enumerate(points, 1):
         if math.isfinite(point.intensity):
-            ratios = [p.intensity / point.intensity for p in points[number + 1 :]]
-            on_top = sum(1 / SAME_PLACE < ratio < SAME_PLACE for ratio in ratios)
-            look["markersize"] = MARKER_SIZE + MARKER_GROWTH * on_top
-            axes.plot([point.intensity], [point.together], zorder=5, **look)
-            axes.plot([point.intensity] * 2, [point.together, point.apart], "-", color=colour)
-            hollow = {"markerfacecolor": "white", "markeredgewidth": 1.4}
-            axes.plot([point.intensity], [point.apart], zorder=4, **look, **hollow)
+            marked.append((str(number), point.intensity, point.together))
+            axes.plot([point.intensity] * 2, [point.together, point.apart], color=YOURS)
+            axes.plot([point.intensity], [point.apart], "_", color=YOURS, markersize=14)
         else:
             position *= step
-            axes.plot([position], [point.together], zorder=5, markersize=MARKER_SIZE, **look)
-    if any(math.isfinite(point.intensity) for point in points):
-        look = {"marker": "o", "color": FAINT_COLOUR, "markersize": 6, "linestyle": "none"}
-        axes.plot([], [], label="filled, on the roof: computing and sending at once", **look)
-        axes.plot([], [], label="hollow: one waits for the other", markerfacecolor="white", **look)
+            marked.append((str(number), position, point.together))
+    _mark_places(axes, marked, "computing and sending at once", is_left=True)
+    axes.plot([], [], "_", color=YOURS, markersize=14, label="one waits for the other")
 
 
-def _wrapped(words: str) -> str:
-    """Wrap a text to the width of the legend, and escape `$`, which begins a formula."""
-    return "\n".join(textwrap.wrap(words.replace("$", r"\$"), MAX_LEGEND_CHARACTERS)) or " "
+@dataclass(frozen=True)
+class Attempt:
+    """What an answer holds and costs.
+
+    Attributes:
+        held: the bytes on each device.
+        costs: the costs, in the chart's unit.
+        computing: the part of the costs that is for computing.
+    """
+
+    held: int
+    costs: int
+    computing: int = 0
 
 
-def tradeoff_as_html(
-    title: str,
-    attempts: Sequence[Tradeoff],
-    cap: int,
-    frontier: Sequence[Tradeoff],
-    unit: str = "bytes moved",
-) -> str:
-    """Return a chart of a learner's attempts as HTML, with the last one marked.
+@dataclass(frozen=True)
+class Limits:
+    """The budgets of a trade-off, and the best that is known.
+
+    Attributes:
+        held: the most bytes that each device may hold.
+        frontier: the best pairs of bytes held and costs that are known.
+        unit: the unit of all costs.
+        goal: the costs that earn all points; 0 if only the best that is known does.
+        sent: the most bytes that each device may send; 0 for any number.
+        communicating: the costs of sending so many bytes.
+    """
+
+    held: int
+    frontier: Sequence[tuple[int, int]]
+    unit: str = "bytes moved"
+    goal: int = 0
+    sent: int = 0
+    communicating: int = 0
+
+    @property
+    def best(self) -> int:
+        """The lowest costs that are known within the budget."""
+        return min(costs for held, costs in self.frontier if held <= self.held)
+
+
+def attempts_as_html(title: str, attempts: Sequence[Attempt], limits: Limits) -> str:
+    """Return a chart of a learner's attempts, numbered in order, as HTML.
+
+    Where sending has a budget, computing and communicating are the axes, and lines connect equal
+    sums of the two. Elsewhere the axes are what is held and what it costs.
 
     Args:
         title: the text above it.
         attempts: the attempts, the latest last.
-        cap: the most bytes that each device may hold.
-        frontier: the best known trade-offs.
-        unit: the unit of the costs.
+        limits: the budgets, and the best that is known.
     """
-    figure = _tradeoff_figure(attempts[-1:], attempts[:-1], cap, frontier, unit)
-    description = (
-        f"{title}: at most {cap:,} bytes may be held. "
-        f"The best that is known: {_listed(frontier, unit)}. "
-        f"Yours: {_listed(attempts, unit)}."
+    numbered = [(str(number), attempt) for number, attempt in enumerate(attempts, 1)]
+    chart = figure_as_html(
+        _figure(numbered, limits, whose="yours, in order"),
+        f"{title}: {_describe_limits(limits)} Yours: {_listed(attempts, limits)}.",
     )
-    image = _image(figure, description, 'width="460"')
-    return f'<div><div style="font-weight:600">{html.escape(title)}</div>{image}</div>'
+    return f'<div><div style="font-weight:600">{html.escape(title)}</div>{chart}</div>'
 
 
 def class_tradeoff_as_html(
-    places: Sequence[tuple[str, Tradeoff]],
-    others: Sequence[Tradeoff],
-    cap: int,
-    frontier: Sequence[Tradeoff],
-    unit: str = "bytes moved",
+    places: Sequence[tuple[str, Attempt]], others: Sequence[Attempt], limits: Limits
 ) -> str:
     """Return a chart of a class's choices as HTML.
 
     Args:
         places: pairs of a short name, such as a rank, and what was chosen.
         others: choices beyond a budget, which have no names.
-        cap: the most bytes that each device may hold.
-        frontier: the best known trade-offs.
-        unit: the unit of the costs.
+        limits: the budgets, and the best that is known.
     """
-    names, chosen = [name for name, _ in places], [tradeoff for _, tradeoff in places]
-    figure = _tradeoff_figure(chosen, others, cap, frontier, unit, names or [""])
-    description = (
-        f"The class: at most {cap:,} bytes may be held. "
-        f"The best that is known: {_listed(frontier, unit)}. "
-        f"In the running: {_listed(chosen, unit) or 'nobody'}. "
-        f"Beyond a budget: {_listed(others, unit) or 'nobody'}."
+    return figure_as_html(
+        _figure(places, limits, others, whose="the class"),
+        f"The class: {_describe_limits(limits)} "
+        f"In the running: {_listed([chosen for _, chosen in places], limits) or 'nobody'}. "
+        f"Beyond a budget: {_listed(others, limits) or 'nobody'}.",
     )
-    return _image(figure, description, 'width="640"')
 
 
-def _tradeoff_figure(
-    chosen: Sequence[Tradeoff],
-    others: Sequence[Tradeoff],
-    cap: int,
-    frontier: Sequence[Tradeoff],
-    unit: str,
-    names: Sequence[str] = (),
-) -> "Figure":
-    """Draw the frontier and what was chosen. With names it is a class's chart, and larger."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(6.4, 4.2) if names else (4.6, 3.0), layout="constrained")
-    axes = figure.subplots()
-    byte_scale, byte_unit = (MIB, "MiB") if cap >= MIB else (1, "bytes")
-    cost_scale, _, cost_label = COST_SCALES.get(unit, (1, "", unit))
-
-    def scaled(tradeoffs: Sequence[Tradeoff]) -> tuple[list[float], list[float]]:
-        return (
-            [held / byte_scale for held, _ in tradeoffs],
-            [cost / cost_scale for _, cost in tradeoffs],
-        )
-
-    best = scaled(sorted(frontier))
-    axes.step(*best, where="post", color="#0072b2", label="the best that is known")
-    axes.plot(*best, "o", color="#0072b2", markersize=4)
-    axes.axvline(cap / byte_scale, color="#1a1a1a", linestyle="--",
-                 label="the most that may be held")  # fmt: skip
-    label = ("beyond a budget" if others else None) if names else None
-    axes.plot(*scaled(others), "x", color="#7a7a7a", label=label)
-    label = "the class" if names else "yours"
-    axes.plot(*scaled(chosen), "*", color="#d0560a", markersize=13, linestyle="none", label=label)
-    for name, held, cost in zip(names, *scaled(chosen), strict=False):
-        axes.annotate(name, (held, cost), xytext=(8, -3), textcoords="offset points", fontsize=8)
-    highest = max(cost / cost_scale for _, cost in [*chosen, *others, *frontier])
-    axes.set(xlabel=f"{byte_unit} held on each device", ylabel=cost_label)
-    axes.set_ylim(-0.06 * highest, 1.1 * highest)
-    axes.legend(fontsize=8)
+def _figure(
+    places: Sequence[tuple[str, Attempt]],
+    limits: Limits,
+    others: Sequence[Attempt] = (),
+    *,
+    whose: str,
+) -> "MatplotlibFigure":
+    draw = _design_figure if limits.sent else _tradeoff_figure
+    figure = draw(places, limits, others, whose)
+    figure.legend(loc="outside lower center", ncols=2, fontsize=8, frameon=False, handlelength=1.4)
     return figure
 
 
-def _listed(tradeoffs: Sequence[Tradeoff], unit: str) -> str:
-    scale, name, _ = COST_SCALES.get(unit, (1, unit.removeprefix("bytes "), unit))
+def _tradeoff_figure(
+    places: Sequence[tuple[str, Attempt]],
+    limits: Limits,
+    others: Sequence[Attempt],
+    whose: str,
+) -> "MatplotlibFigure":
+    """Draw costs against the bytes held, with the best that is known as a stepped line."""
+    figure, axes = _new_figure(4.9, 3.5)
+    byte_scale, byte_unit = (MIB, "MiB") if limits.held >= MIB else (1, "bytes")
+    cost_scale, _, cost_label = COST_SCALES.get(limits.unit, (1, "", limits.unit))
+    drawn = [*(chosen for _, chosen in places), *others]
+    best = sorted(limits.frontier)
+    most_costs = max(limits.goal, *(each.costs for each in drawn), *(costs for _, costs in best))
+    right = 1.3 * max(limits.held, *(each.held for each in drawn)) / byte_scale
+    top = 1.12 * most_costs / cost_scale
+    axes.set(xlim=(0, right), ylim=(-0.05 * top, top))
+    axes.set(xlabel=f"{byte_unit} held on each device", ylabel=cost_label)
+    for axis in (axes.xaxis, axes.yaxis):
+        axis.set_major_formatter("{x:,g}")
+
+    cap = limits.held / byte_scale
+    axes.axvspan(cap, right, **OVER_BUDGET, label="over a budget")
+    if limits.goal:
+        axes.fill_between([0, cap], limits.goal / cost_scale, top, **OVER_BUDGET)
+    known = [(h / byte_scale, c / cost_scale) for h, c in best if h <= right * byte_scale]
+    # who may hold more has at least the same choices
+    axes.step(*zip(*known, (right, known[-1][1]), strict=True), where="post", color=BEST,
+              linewidth=1.8, label="the best that is known")  # fmt: skip
+    axes.plot(*zip(*known, strict=True), "s", color=BEST, markersize=4)
+
+    def place(attempt: Attempt) -> tuple[float, float]:
+        return attempt.held / byte_scale, attempt.costs / cost_scale
+
+    _mark_places(axes, [(name, *place(each)) for name, each in places], whose)
+    _mark_others(axes, map(place, others), "over a budget, without a rank")
+    return figure
+
+
+def _design_figure(
+    places: Sequence[tuple[str, Attempt]],
+    limits: Limits,
+    others: Sequence[Attempt],
+    whose: str,
+) -> "MatplotlibFigure":
+    """Draw communicating against computing, and beside it what each attempt holds."""
+    from matplotlib.ticker import MaxNLocator
+
+    figure, (axes, beside) = _new_figure(5.8, 3.6, width_ratios=[3, 1])
+    scale, unit, _ = COST_SCALES[limits.unit]
+
+    def place(attempt: Attempt) -> tuple[float, float]:
+        return attempt.computing / scale, (attempt.costs - attempt.computing) / scale
+
+    drawn = [*(chosen for _, chosen in places), *others]
+    budget, best = limits.communicating / scale, limits.best / scale
+    right = 1.2 * max(best, *(place(each)[0] for each in drawn))
+    top = 1.15 * max(budget, best, *(place(each)[1] for each in drawn))
+    axes.set(xlim=(0, right), ylim=(0, top))
+    axes.set(xlabel=f"{unit} of computing", ylabel=f"{unit} of communicating")
+    axes.set_title(f"shaded: over {limits.sent / 1e6:,.0f} MB sent", **SMALL)
+    axes.axhspan(budget, top, **OVER_BUDGET)
+    for total in MaxNLocator(8, steps=[1, 2, 5, 10]).tick_values(0, right + top)[1:-1]:
+        ends = (max(0, total - top), min(total, top)), (min(total, right), max(0, total - right))
+        axes.plot(*zip(*ends, strict=True), color=FAINT, linewidth=0.6)
+        if 0 <= total - right <= top:
+            axes.annotate(f"{total:g} {unit}", (right, total - right), xytext=(3, 0),
+                          textcoords="offset points", va="center", **SMALL)  # fmt: skip
+    axes.plot([], [], color=FAINT, linewidth=0.6, label="the same time in all")
+    axes.plot([0, best], [best, 0], color=BEST, linewidth=1.8,
+              label=f"{best:.1f} {unit} in all, the best that is known")  # fmt: skip
+    _mark_places(axes, [(name, *place(each)) for name, each in places], whose)
+    _mark_others(axes, map(place, others), "over a budget, without a rank")
+
+    cap, highest = limits.held / MIB, 1.3 * max(limits.held, *(each.held for each in drawn)) / MIB
+    beside.set(xlim=(0.4, len(drawn) + 0.6), ylim=(0, highest))
+    beside.set(xlabel=whose, ylabel="MiB held")
+    beside.set_title(f"over {cap:,.0f} MiB", **SMALL)
+    beside.set_xticks(range(1, len(drawn) + 1, math.ceil(len(drawn) / 4)))
+    beside.axhspan(cap, highest, **OVER_BUDGET)
+    held = list(enumerate((each.held / MIB for each in drawn), 1))
+    _mark_places(beside, [("", *each) for each in held[: len(places)]])
+    _mark_others(beside, held[len(places) :])
+    return figure
+
+
+def _mark_others(axes: Any, places: Iterable[tuple[float, float]], label: str = "") -> None:
+    """Mark choices beyond a budget, which have no names."""
+    for x, y in places:
+        axes.plot([x], [y], "x", color=FAINT, label=label)
+        label = ""
+
+
+def _mark_places(
+    axes: Any, places: Sequence[Named], label: str = "", is_left: bool = False
+) -> None:
+    """Mark places, with their names beside them; names that would overlap are listed together.
+
+    Args:
+        axes: matplotlib's axes, whose limits are set.
+        places: the places and their names; without a name, there is only a marker.
+        label: the text in the legend.
+        is_left: whether the names are to the left of the markers.
+    """
+    groups: list[tuple[Any, list[str]]] = []
+    for number, (name, x, y) in enumerate(places):
+        axes.plot([x], [y], "o", color=YOURS, markersize=6, label="" if number else label)
+        at = axes.transData.transform((x, y))
+        near = (names for place, names in groups if max(abs(at - place) / LABEL_SIZE) < 1)
+        if (names := next(near, None)) is not None:
+            names.append(name)
+        else:
+            groups.append((at, [name]))
+    for at, names in groups:
+        joined = ", ".join(names) if len(names) < 4 else f"{names[0]}, …, {names[-1]}"
+        axes.annotate(
+            joined,
+            axes.transData.inverted().transform(at),
+            xytext=(-5 if is_left else 5, 3),
+            textcoords="offset points",
+            ha="right" if is_left else "left",
+            fontsize=9,
+            fontweight="bold",
+        )
+
+
+def _new_figure(width: float, height: float, **columns: Any) -> tuple["MatplotlibFigure", Any]:
+    """Return a figure and its axes, of a size in inches.
+
+    Args:
+        width: of the figure.
+        height: of the figure.
+        **columns: the relative widths of several axes beside each other.
+    """
+    from matplotlib.figure import Figure as MatplotlibFigure
+
+    figure = MatplotlibFigure(figsize=(width, height), layout="constrained")
+    axes = figure.subplots(1, len(columns.get("width_ratios", [1])), squeeze=False, **columns)[0]
+    for each in axes:
+        each.tick_params(labelsize=8)
+        each.spines[["top", "right"]].set_visible(False)
+        each.xaxis.label.set_fontsize(9)
+        each.yaxis.label.set_fontsize(9)
+    return figure, axes if columns else axes[0]
+
+
+def _describe_limits(limits: Limits) -> str:
+    sends = f", and {limits.sent:,} sent" if limits.sent else ""
+    known = _listed([Attempt(*best) for best in limits.frontier], limits)
+    return f"at most {limits.held:,} bytes may be held{sends}. The best that is known: {known}."
+
+
+def _listed(attempts: Sequence[Attempt], limits: Limits) -> str:
+    scale, name, _ = COST_SCALES.get(limits.unit, (1, limits.unit.removeprefix("bytes "), ""))
+    decimals = 1 if scale > 1 else 0
     return "; ".join(
-        f"{held:,} held, {cost / scale:,.{1 if scale > 1 else 0}f} {name}"
-        for held, cost in tradeoffs
+        f"{each.held:,} held, {each.costs / scale:,.{decimals}f} {name}"
+        + f" ({each.computing / scale:,.1f} of them computing)" * bool(each.computing)
+        for each in attempts
     )

@@ -1,8 +1,8 @@
-"""Display pictures: as HTML in a notebook, and as coloured text in a terminal."""
+"""Display pictures and figures: as HTML in a notebook, and as coloured text in a terminal."""
 
 import sys
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from autograder.pictures.block_drawings import (
     DeviceBlocks,
@@ -14,6 +14,7 @@ from autograder.pictures.block_drawings import (
     values_for_terminal,
 )
 from autograder.pictures.block_pictures import Picture
+from autograder.pictures.figures import shown_figure_as_html
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -49,7 +50,20 @@ def display_values(arrays: Sequence[DeviceBlocks]) -> None:
     display(page, text, lambda: values_for_terminal(arrays))
 
 
+def show_figures_in_page_colours() -> None:
+    """Have a notebook show every matplotlib figure in the colours of its page, light or dark.
+
+    It shows them as SVG (see `figures.py`); those that are too large for that stay as they are.
+    """
+    if _in_notebook():
+        formatter = _shell().display_formatter.formatters["text/html"]
+        formatter.for_type_by_name("matplotlib.figure", "Figure", shown_figure_as_html)
+
+
 def _in_notebook() -> bool:
+    return hasattr(_shell(), "kernel")
+
+
+def _shell() -> Any:
     ipython = sys.modules.get("IPython")
-    shell = ipython.get_ipython() if ipython is not None else None
-    return hasattr(shell, "kernel")
+    return ipython.get_ipython() if ipython is not None else None

@@ -101,11 +101,12 @@ def _point(program: Measured, machine: Machine) -> RooflinePoint:
     if not program.communicating:
         reached = f"{_percent(1)} of the peak"
         return RooflinePoint(
-            f"{program.name}: sends nothing; {reached}",
+            program.name,
             f"{flops} on each device, and nothing is sent: {reached}, in {time_in_words(both)}.",
             math.inf,
             together,
             apart,
+            ("sends nothing", _percent(1), "–"),
         )
     intensity = program.flops / (program.communicating * machine.link)
     ratio = f"{_count(intensity)} operations for each byte"
@@ -117,7 +118,7 @@ def _point(program: Measured, machine: Machine) -> RooflinePoint:
         limit = "arithmetic is the limit"
     best, worst = _percent(together / machine.flops), _percent(apart / machine.flops)
     return RooflinePoint(
-        f"{program.name}: {ratio}; {best} of the peak, {worst} if one waits",
+        program.name,
         f"{flops} and {bytes_with_unit(program.sent)} sent on each device, {ratio}, so {limit}. If "
         f"computing and sending happen at once, {count_in_words(together)} operations a second "
         f"({best} of the peak, in {time_in_words(both)}); if one waits for the other, "
@@ -125,6 +126,7 @@ def _point(program: Measured, machine: Machine) -> RooflinePoint:
         intensity,
         together,
         apart,
+        (_count(intensity), best, worst),
     )
 
 

@@ -64,7 +64,7 @@ def test_each_program_has_a_line_of_its_own():
         "quiet: 137 billion operations on each device, and nothing is sent: 100% of the peak, "
         "in 698 µs."
     )
-    assert "alt=" in drawn._repr_html_()
+    assert 'role="img"' in drawn._repr_html_()
     assert product((None, "x"), ("x",)).roofline().points[0].line.startswith("this program: 137")
 
 
@@ -90,7 +90,7 @@ def test_what_has_no_place_is_told_in_words():
         "and so how much it computes or sends.",
         "nothing: not drawn, for it neither computes nor sends anything.",
     )
-    assert "<img" not in drawn._repr_html_()
+    assert "<svg" not in drawn._repr_html_()
 
 
 def test_of_what_is_small_it_is_said_that_starting_takes_longer():

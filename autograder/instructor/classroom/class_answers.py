@@ -24,7 +24,7 @@ from autograder.instructor.classroom.submission_states import (
 from autograder.instructor.course import printable
 from autograder.instructor.pages import clean
 from autograder.judge import Trade, Verdict, headline, list_sentences, verdict_in_parts
-from autograder.pictures import class_tradeoff_as_html
+from autograder.pictures import Attempt, class_tradeoff_as_html
 
 NO_ANSWER_DIAGNOSES: Final = (
     "no-evidence", "kernel-died", "timeout", "check-failed", "too-large", "malformed",
@@ -195,7 +195,7 @@ class ClassDesigns:
 
 def collect_designs(name: str, submissions: Sequence[SubmissionState]) -> ClassDesigns | None:
     """Collect a class's designs for an exercise; None if it is not about a trade-off."""
-    counts: Counter[tuple[bool, int, int, float]] = Counter()
+    counts: Counter[tuple[bool, int, int, int, float]] = Counter()
     known: Trade | None = None
     for submission in submissions:
         verdict = submission.verdicts.get(name)
@@ -203,25 +203,25 @@ def collect_designs(name: str, submissions: Sequence[SubmissionState]) -> ClassD
         if verdict is None or trade is None or trade.unit != "microseconds":
             continue
         is_beyond = any(d in OVER_BUDGET_DIAGNOSES for d in verdict.diagnoses)
-        counts[is_beyond, trade.costs, trade.held, verdict.score] += 1
+        counts[is_beyond, trade.costs, trade.held, trade.computing, verdict.score] += 1
         known = trade
     if known is None:
         return None
     rows: list[ClassDesign] = []
-    within: list[tuple[str, tuple[int, int]]] = []
-    beyond: list[tuple[int, int]] = []
+    within: list[tuple[str, Attempt]] = []
+    beyond: list[Attempt] = []
     faster = 0
-    for (is_beyond, time, held, score), count in sorted(counts.items()):
+    for (is_beyond, time, held, computing, score), count in sorted(counts.items()):
         place, remark = str(faster + 1), "faster than was known" * _is_new(known, time)
         if is_beyond:
             place, remark = "–", "beyond a budget"
-            beyond.append((held, time))
+            beyond.append(Attempt(held, time, computing))
         else:
-            within.append((place, (held, time)))
+            within.append((place, Attempt(held, time, computing)))
         faster += count
         times, bytes_held = f"{time / 1e3:,.2f} ms", f"{held / 2**20:,.0f} MiB"
         rows.append(ClassDesign(place, count, times, bytes_held, number(score), remark))
-    picture = class_tradeoff_as_html(within, beyond, known.cap, known.frontier, known.unit)
+    picture = class_tradeoff_as_html(within, beyond, known.limits)
     return ClassDesigns(Markup(picture), rows)
 
 
