@@ -208,5 +208,5 @@ def _trade_figures(verdict: Verdict, earlier: Attempts) -> Iterator[Figure]:
     for finding in verdict.findings:
         last = finding.trade
         if last is not None:
-            attempts = [trade.attempt for trade in (*earlier.get(finding.answer, ()), last)]
+            attempts = [trade.point for trade in (*earlier.get(finding.answer, ()), last)]
             yield Figure(partial(attempts_as_html, finding.answer, attempts, last.limits))

@@ -8,7 +8,7 @@ from autograder.errors import Fault
 from autograder.evidence import Struct
 from autograder.judge.diagnoses import UNANSWERED
 from autograder.layouts import Layout
-from autograder.pictures import Attempt, Limits
+from autograder.pictures import Limits, TradePoint
 
 OF_THE_CHECK: Final = "check"
 """`Finding.about` where the check submitted nothing that can be judged."""
@@ -47,9 +47,9 @@ class Trade(Struct, frozen=True):
         )
 
     @property
-    def attempt(self) -> Attempt:
+    def point(self) -> TradePoint:
         """What the answer chose, for a chart."""
-        return Attempt(self.held, self.costs, self.computing)
+        return TradePoint(self.held, self.costs, self.computing)
 
 
 class Finding(Struct, frozen=True):

@@ -17,10 +17,10 @@ from autograder.pictures.block_drawings import (
 )
 from autograder.pictures.block_pictures import Edge, Picture
 from autograder.pictures.charts import (
-    Attempt,
     Limits,
     Roofline,
     RooflinePoint,
+    TradePoint,
     attempts_as_html,
     class_tradeoff_as_html,
 )
@@ -40,7 +40,6 @@ from autograder.pictures.displaying import (
 from autograder.pictures.figures import figure_as_html
 
 __all__ = [
-    "Attempt",
     "CollectivePicture",
     "DrawnMesh",
     "Edge",
@@ -48,6 +47,7 @@ __all__ = [
     "Picture",
     "Roofline",
     "RooflinePoint",
+    "TradePoint",
     "attempts_as_html",
     "blocks_as_figure",
     "blocks_as_html",

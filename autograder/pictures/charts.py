@@ -172,7 +172,7 @@ def _mark_programs(axes: Any, points: Sequence[RooflinePoint], edge: float, step
 
 
 @dataclass(frozen=True)
-class Attempt:
+class TradePoint:
     """What an answer holds and costs.
 
     Attributes:
@@ -212,7 +212,7 @@ class Limits:
         return min(costs for held, costs in self.frontier if held <= self.held)
 
 
-def attempts_as_html(title: str, attempts: Sequence[Attempt], limits: Limits) -> str:
+def attempts_as_html(title: str, attempts: Sequence[TradePoint], limits: Limits) -> str:
     """Return a chart of a learner's attempts, numbered in order, as HTML.
 
     Where sending has a budget, computing and communicating are the axes, and lines connect equal
@@ -232,7 +232,7 @@ def attempts_as_html(title: str, attempts: Sequence[Attempt], limits: Limits) ->
 
 
 def class_tradeoff_as_html(
-    places: Sequence[tuple[str, Attempt]], others: Sequence[Attempt], limits: Limits
+    places: Sequence[tuple[str, TradePoint]], others: Sequence[TradePoint], limits: Limits
 ) -> str:
     """Return a chart of a class's choices as HTML.
 
@@ -250,9 +250,9 @@ def class_tradeoff_as_html(
 
 
 def _figure(
-    places: Sequence[tuple[str, Attempt]],
+    places: Sequence[tuple[str, TradePoint]],
     limits: Limits,
-    others: Sequence[Attempt] = (),
+    others: Sequence[TradePoint] = (),
     *,
     whose: str,
 ) -> "MatplotlibFigure":
@@ -263,9 +263,9 @@ def _figure(
 
 
 def _tradeoff_figure(
-    places: Sequence[tuple[str, Attempt]],
+    places: Sequence[tuple[str, TradePoint]],
     limits: Limits,
-    others: Sequence[Attempt],
+    others: Sequence[TradePoint],
     whose: str,
 ) -> "MatplotlibFigure":
     """Draw costs against the bytes held, with the best that is known as a stepped line."""
@@ -292,7 +292,7 @@ def _tradeoff_figure(
               linewidth=1.8, label="the best that is known")  # fmt: skip
     axes.plot(*zip(*known, strict=True), "s", color=BEST, markersize=4)
 
-    def place(attempt: Attempt) -> tuple[float, float]:
+    def place(attempt: TradePoint) -> tuple[float, float]:
         return attempt.held / byte_scale, attempt.costs / cost_scale
 
     _mark_places(axes, [(name, *place(each)) for name, each in places], whose)
@@ -301,9 +301,9 @@ def _tradeoff_figure(
 
 
 def _design_figure(
-    places: Sequence[tuple[str, Attempt]],
+    places: Sequence[tuple[str, TradePoint]],
     limits: Limits,
-    others: Sequence[Attempt],
+    others: Sequence[TradePoint],
     whose: str,
 ) -> "MatplotlibFigure":
     """Draw communicating against computing, and beside it what each attempt holds."""
@@ -312,7 +312,7 @@ def _design_figure(
     figure, (axes, beside) = _new_figure(5.8, 3.6, width_ratios=[3, 1])
     scale, unit, _ = COST_SCALES[limits.unit]
 
-    def place(attempt: Attempt) -> tuple[float, float]:
+    def place(attempt: TradePoint) -> tuple[float, float]:
         return attempt.computing / scale, (attempt.costs - attempt.computing) / scale
 
     drawn = [*(chosen for _, chosen in places), *others]
@@ -409,11 +409,11 @@ def _new_figure(width: float, height: float, **columns: Any) -> tuple["Matplotli
 
 def _describe_limits(limits: Limits) -> str:
     sends = f", and {limits.sent:,} sent" if limits.sent else ""
-    known = _listed([Attempt(*best) for best in limits.frontier], limits)
+    known = _listed([TradePoint(*best) for best in limits.frontier], limits)
     return f"at most {limits.held:,} bytes may be held{sends}. The best that is known: {known}."
 
 
-def _listed(attempts: Sequence[Attempt], limits: Limits) -> str:
+def _listed(attempts: Sequence[TradePoint], limits: Limits) -> str:
     scale, name, _ = COST_SCALES.get(limits.unit, (1, limits.unit.removeprefix("bytes "), ""))
     decimals = 1 if scale > 1 else 0
     return "; ".join(

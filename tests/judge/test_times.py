@@ -40,7 +40,8 @@ def test_the_time_is_computing_and_then_communicating():
     found = verdict((("x", "y"),), ())
     computing = 2 * 2048 * 1024 * 2048 / 8 / v5e.flops
     held = 2 * (2048 * 1024 // 8 + 1024 * 2048)
-    trade = Trade(held, round(1e6 * computing), 6 * 2**20, FRONTIER, "microseconds")
+    took = round(1e6 * computing)
+    trade = Trade(held, took, 6 * 2**20, FRONTIER, "microseconds", computing=took, goal=300)
     assert found.findings[0].trade == trade
     assert found.score == 1  # it is faster than what was known to be within the cap
 

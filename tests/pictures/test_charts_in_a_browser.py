@@ -3,10 +3,10 @@
 import pytest
 
 from autograder.pictures import (
-    Attempt,
     Limits,
     Roofline,
     RooflinePoint,
+    TradePoint,
     attempts_as_html,
     class_tradeoff_as_html,
 )
@@ -24,7 +24,7 @@ MOVES = Limits(12_000, ((8_192, 24_576), (10_240, 20_480), (45_056, 0)))
 
 def tried(*attempts):
     """Attempts that hold so many MiB and take so many microseconds."""
-    return [Attempt(held * MIB, costs, 7_171) for held, costs in attempts]
+    return [TradePoint(held * MIB, costs, 7_171) for held, costs in attempts]
 
 
 FIRST = tried((66, 15_100))
@@ -50,7 +50,7 @@ CHARTS = {
     ),
     "layouts": lambda: attempts_as_html("layout", tried((48, 57_800), (96, 17_500)), LAYOUTS),
     "moves": lambda: attempts_as_html(
-        "tight", [Attempt(16_384, 36_864), Attempt(8_192, 32_000)], MOVES
+        "tight", [TradePoint(16_384, 36_864), TradePoint(8_192, 32_000)], MOVES
     ),
     "a roofline": lambda: roofline(683, 2_341, 4_097)._repr_html_(),
     "a roofline with programs in one place": lambda: roofline(100, 100, 101, 1e5)._repr_html_(),

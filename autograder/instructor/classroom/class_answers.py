@@ -24,7 +24,7 @@ from autograder.instructor.classroom.submission_states import (
 from autograder.instructor.course import printable
 from autograder.instructor.pages import clean
 from autograder.judge import Trade, Verdict, headline, list_sentences, verdict_in_parts
-from autograder.pictures import Attempt, class_tradeoff_as_html
+from autograder.pictures import TradePoint, class_tradeoff_as_html
 
 NO_ANSWER_DIAGNOSES: Final = (
     "no-evidence", "kernel-died", "timeout", "check-failed", "too-large", "malformed",
@@ -208,16 +208,16 @@ def collect_designs(name: str, submissions: Sequence[SubmissionState]) -> ClassD
     if known is None:
         return None
     rows: list[ClassDesign] = []
-    within: list[tuple[str, Attempt]] = []
-    beyond: list[Attempt] = []
+    within: list[tuple[str, TradePoint]] = []
+    beyond: list[TradePoint] = []
     faster = 0
     for (is_beyond, time, held, computing, score), count in sorted(counts.items()):
         place, remark = str(faster + 1), "faster than was known" * _is_new(known, time)
         if is_beyond:
             place, remark = "–", "beyond a budget"
-            beyond.append(Attempt(held, time, computing))
+            beyond.append(TradePoint(held, time, computing))
         else:
-            within.append((place, Attempt(held, time, computing)))
+            within.append((place, TradePoint(held, time, computing)))
         faster += count
         times, bytes_held = f"{time / 1e3:,.2f} ms", f"{held / 2**20:,.0f} MiB"
         rows.append(ClassDesign(place, count, times, bytes_held, number(score), remark))
