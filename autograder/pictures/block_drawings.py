@@ -205,7 +205,7 @@ def blocks_as_figure(pictures: Sequence[Picture]) -> "Figure":
     axes = figure.subplots(1, len(scenes), squeeze=False, width_ratios=[s.width for s in scenes])[0]
     for i, (ax, picture, scene) in enumerate(zip(axes, pictures, scenes, strict=True)):
         for points in scene.hairlines:
-            ax.plot(*zip(*points, strict=True), color=INK, alpha=0.5, linewidth=0.8)
+            ax.plot(*zip(*points, strict=True), color="black", alpha=0.5, linewidth=0.8)
         for tile in scene.tiles:
             for points, colour in tile.fills():
                 ax.add_patch(Polygon(points, facecolor=colour))

@@ -275,7 +275,7 @@ def _tradeoff_figure(
     drawn = [*(chosen for _, chosen in places), *others]
     best = sorted(limits.frontier)
     most_costs = max(limits.goal, *(each.costs for each in drawn), *(costs for _, costs in best))
-    right = 1.3 * max(limits.held, *(each.held for each in drawn)) / byte_scale
+    right = 1.3 * max(limits.held, best[0][0], *(each.held for each in drawn)) / byte_scale
     top = 1.12 * most_costs / cost_scale
     axes.set(xlim=(0, right), ylim=(-0.05 * top, top))
     axes.set(xlabel=f"{byte_unit} held on each device", ylabel=cost_label)

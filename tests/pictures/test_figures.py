@@ -47,7 +47,7 @@ def test_words_stay_words_and_lines_stay_within_the_axes(figure):
     assert {"falls & rises", "a < b"} <= set(texts)
     clipped = root.findall(".//{http://www.w3.org/2000/svg}svg")
     assert clipped
-    assert all(part.get("viewBox").split()[2:] == [part.get("width"), part.get("height")]
+    assert all(part.get("viewBox", "").split()[2:] == [part.get("width"), part.get("height")]
                for part in clipped)  # fmt: skip
 
 
@@ -71,6 +71,6 @@ def test_the_figure_itself_stays_as_it_was(figure):
 
 
 def test_a_figure_of_many_points_stays_a_png(figure):
-    assert len(shown_figure_as_html(figure)) < MAX_SVG_CHARACTERS
+    assert len(shown_figure_as_html(figure) or "") in range(1, MAX_SVG_CHARACTERS)
     figure.axes[0].plot(range(3_000), range(3_000), "o")
     assert shown_figure_as_html(figure) is None

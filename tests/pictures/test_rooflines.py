@@ -101,7 +101,8 @@ def test_the_description_has_a_line_for_each_program():
     assert " ".join(image.attrib["aria-label"].split()) == " ".join(lines)
     rows = [["".join(cell.itertext()) for cell in row] for row in page.iter("tr")]
     assert rows[1] == ["1", "rows", "1,000", "50%", "30%"]
-    assert "".join(page.find("p").itertext()) == "moves: not drawn"
+    (remark,) = page.findall("p")
+    assert "".join(remark.itertext()) == "moves: not drawn"
 
 
 def test_without_programs_there_is_only_text():
