@@ -279,6 +279,7 @@ def _tradeoff_figure(
     top = 1.12 * most_costs / cost_scale
     axes.set(xlim=(0, right), ylim=(-0.05 * top, top))
     axes.set(xlabel=f"{byte_unit} held on each device", ylabel=cost_label)
+    axes.locator_params("x", nbins=5)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter("{x:,g}")
 
@@ -375,6 +376,7 @@ def _mark_places(
         else:
             groups.append((at, [name]))
     for at, names in groups:
+        names = list(filter(None, names))
         joined = ", ".join(names) if len(names) < 4 else f"{names[0]}, …, {names[-1]}"
         axes.annotate(
             joined,

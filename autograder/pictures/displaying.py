@@ -57,7 +57,8 @@ def show_figures_in_page_colours() -> None:
     """
     if _in_notebook():
         formatter = _shell().display_formatter.formatters["text/html"]
-        formatter.for_type_by_name("matplotlib.figure", "Figure", shown_figure_as_html)
+        # the base class, because matplotlib's inline backend removes what `Figure` itself has
+        formatter.for_type_by_name("matplotlib.figure", "FigureBase", shown_figure_as_html)
 
 
 def _in_notebook() -> bool:

@@ -5,10 +5,12 @@ import re
 import xml.etree.ElementTree as ET
 
 import pytest
+from IPython.core.interactiveshell import InteractiveShell
+from IPython.core.pylabtools import select_figure_formats
 from matplotlib.figure import Figure
 
 from autograder.instructor.pages.clean_pages import clean
-from autograder.pictures import figure_as_html
+from autograder.pictures import displaying, figure_as_html
 from autograder.pictures.figures import MAX_SVG_CHARACTERS, shown_figure_as_html
 
 
@@ -17,6 +19,7 @@ def figure():
     """A figure with lines, markers, a legend, a formula, and data outside its limits."""
     made = Figure(figsize=(4, 3))
     axes = made.subplots()
+    axes.imshow([[1, 2]], extent=(1, 2, 1, 2), aspect="auto")
     axes.plot([1, 2, 9], [1, 5, 3], "o--", color="#d55e00", label="falls & rises")
     axes.axvspan(1, 2, color="black", alpha=0.2)
     axes.set(xscale="log", xlim=(1, 5), xlabel="$10^3$ steps", ylabel="a < b")
@@ -38,7 +41,7 @@ def test_a_feedback_page_shows_all_of_it(figure):
     assert [element.tag for element in cleaned.iter()] == tags
     assert not re.search(r"<(use|defs|style|clipPath|metadata)|url\(|id=", page)
     kept = {name for element in cleaned.iter() for name in element.attrib}
-    assert {"stroke-dasharray", "transform", "d", "viewBox"} <= kept
+    assert {"stroke-dasharray", "transform", "d", "viewBox", "href"} <= kept
 
 
 def test_words_stay_words_and_lines_stay_within_the_axes(figure):
@@ -74,3 +77,14 @@ def test_a_figure_of_many_points_stays_a_png(figure):
     assert len(shown_figure_as_html(figure) or "") in range(1, MAX_SVG_CHARACTERS)
     figure.axes[0].plot(range(3_000), range(3_000), "o")
     assert shown_figure_as_html(figure) is None
+
+
+def test_a_notebook_shows_every_figure_like_this(figure, monkeypatch):
+    shell = InteractiveShell()
+    shell.kernel = None
+    monkeypatch.setattr(displaying, "_shell", lambda: shell)
+    displaying.show_figures_in_page_colours()
+    select_figure_formats(shell, {"png"})  # as matplotlib does before the first figure
+    shown, _ = shell.display_formatter.format(figure)
+    assert shown["text/html"] == figure_as_html(figure)
+    assert "text/html" not in shell.display_formatter.format(3)[0]

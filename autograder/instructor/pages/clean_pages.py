@@ -171,7 +171,9 @@ MAX_REOPENED: Final = 300_000
 MAX_NESTED_TAGS: Final = 20_000
 """The most tags that are parsed at once: parsing one may look at all that it is nested in."""
 
-DRAWN: Final = ("svg", "g", "polygon", "path", "line", "rect", "circle", "text", "tspan")
+DRAWN: Final = (
+    "svg", "g", "polygon", "path", "line", "rect", "circle", "text", "tspan", "image",
+)  # fmt: skip
 
 TAGS: Final = {
     *DRAWN, "a", "abbr", "acronym", "b", "blockquote", "br", "code", "dd", "del", "details", "div",
@@ -181,7 +183,8 @@ TAGS: Final = {
 }  # fmt: skip
 
 
-PICTURE: Final = re.compile(r"data:image/(png|jpeg|gif);base64,|attachment:")
+EMBEDDED: Final = re.compile(r"data:image/(png|jpeg|gif);base64,")
+PICTURE: Final = re.compile(rf"{EMBEDDED.pattern}|attachment:")
 REFERENCE: Final = re.compile(r'src="attachment:([^"]*)"')
 """Matches a reference to a cell's attachment in clean HTML."""
 HIGHLIGHTED: Final = re.compile(r"highlight|hl-\w+|[a-z]{1,2}\d?")
@@ -204,9 +207,10 @@ ATTRIBUTES: Final = {
         for tag in DRAWN
     },
 }  # fmt: skip
+ATTRIBUTES["image"] |= {"href"}
 
 
-def _kept(_: str, name: str, value: str) -> str | None:
+def _kept(tag: str, name: str, value: str) -> str | None:
     """Return the safe part of an attribute's value; None if there is none.
 
     Classes are restricted because Bootstrap has some that cover a page; sources of pictures,
@@ -217,6 +221,8 @@ def _kept(_: str, name: str, value: str) -> str | None:
             return value if all(map(HIGHLIGHTED.fullmatch, value.split())) else None
         case "style":
             return _plain_style(value)
+        case "href" if tag == "image":
+            return value if EMBEDDED.match(value) else None
         case "href":
             return value if ABSOLUTE.match(value) else None
         case "src":

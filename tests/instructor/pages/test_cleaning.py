@@ -34,6 +34,8 @@ RUNS = [
     "<form action='//PWNED'><button>Submit</button></form>",
     "<div style='position:fixed;background:url(//PWNED)'>over all</div>",
     "<img src='https://PWNED/seen'>",
+    "<svg><image href='//PWNED'/><image href='data:text/html;base64,PWNED'/></svg>",
+    "<svg><image xlink:href='//PWNED' onload='PWNED'/></svg>",
     "<meta http-equiv=refresh content='0;url=//PWNED'><base href='//PWNED'>",
     "<a href='//evil'><div class='modal' style='display:block'>PWNED</div></a>",
     "<div style='margin:-900px;width:9000px'>PWNED</div>",
