@@ -19,6 +19,7 @@ from autograder.layouts.layout import (
     spec_as_code,
     spec_entries,
 )
+from autograder.layouts.process_pictures import share_picture
 from autograder.pictures import Edge, Picture, blocks_as_figure, display_blocks, display_values
 
 if TYPE_CHECKING:
@@ -35,6 +36,7 @@ def show(
     shape: tuple[int, ...] | None = None,
     figure: Literal[True],
     values: bool = False,
+    processes: int = 1,
     **named: object,
 ) -> "Figure": ...
 @overload
@@ -43,6 +45,7 @@ def show(
     shape: tuple[int, ...] | None = None,
     figure: Literal[False] = False,
     values: bool = False,
+    processes: int = 1,
     **named: object,
 ) -> None: ...
 def show(
@@ -50,6 +53,7 @@ def show(
     shape: tuple[int, ...] | None = None,
     figure: bool = False,
     values: bool = False,
+    processes: int = 1,
     **named: object,
 ) -> "Figure | None":
     """Draw which device holds which block, for one or more arrays, side by side.
@@ -66,10 +70,13 @@ def show(
         shape: the global shape, in elements, for which to draw shardings and specs.
         figure: whether to return a matplotlib figure instead of displaying pictures.
         values: whether to write the numbers on each device, for small arrays, instead of a picture.
+        processes: the number of processes that share the devices; with several, there is a picture
+            for each of them.
         **named: more things to draw, each with its name as the title.
 
     Raises:
-        UsageError: there is nothing to draw, or something has no layout.
+        UsageError: there is nothing to draw, something has no layout, or so many processes cannot
+            share the devices.
     """
     if not things and not named:
         raise UsageError("show draws an array, a mesh, or a sharding and a shape; nothing came.")
@@ -78,6 +85,8 @@ def show(
         display_values([(title, _device_blocks(thing)) for title, thing in titled])
         return None
     pictures = pictures_to_show(*things, shape=shape, **named)
+    if processes != 1:
+        pictures = [part for each in pictures for part in share_picture(each, processes)]
     if figure:
         return blocks_as_figure(pictures)
     display_blocks(pictures)
