@@ -21,7 +21,7 @@ from autograder.judge.diagnoses import (
 )
 from autograder.judge.exercise import MALFORMED, Exercise, Order, Requirement
 from autograder.judge.requirements_on_requests import Requests
-from autograder.judge.scoring import compute_share, explain_shares
+from autograder.judge.scoring import compute_share, explain_share
 from autograder.judge.verdict import OF_THE_CHECK, Finding, Verdict
 from autograder.programs import ProgramError
 
@@ -77,7 +77,7 @@ def _judge_all(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | N
         exercise.title,
         found,
         earned=share,
-        notes=explain_shares(exercise, found),
+        notes=explain_share(exercise, found),
         afterwards=exercise.afterwards if share == 1 else "",
     )
 

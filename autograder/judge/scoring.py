@@ -8,6 +8,8 @@ it gets right beyond what one answer for every cell would get right.
 from collections.abc import Sequence
 from typing import Final
 
+from humanize import natural_list
+
 from autograder.evidence import plain
 from autograder.judge.exercise import Exercise, Requirement
 from autograder.judge.requirements_on_results import Predicts, is_predicted
@@ -27,37 +29,82 @@ def compute_share(exercise: Exercise, findings: Sequence[Finding]) -> float:
     """
     if all(_credit(finding) == 1 for finding in findings):
         return 1.0
+    judged = _by_answer(exercise, findings)
+    weights = {answer: exercise.weights.get(answer, 1) for answer in judged}
+    total = sum(weights[a] * _share_of_answer(exercise, of_a) for a, of_a in judged.items())
+    return total / sum(weights.values())
+
+
+def explain_share(exercise: Exercise, findings: Sequence[Finding]) -> tuple[str, ...]:
+    """Explain a score with its numbers, in one sentence; nothing if it follows from the verdict.
+
+    It follows if there is nothing or everything to earn, or if answers that count equally are
+    right or wrong as a whole.
+    """
+    judged = _by_answer(exercise, findings)
+    total = compute_share(exercise, findings)
+    shares = {answer: _share_of_answer(exercise, of) for answer, of in judged.items()}
+    reasons = {answer: _explain_answer(exercise, of) for answer, of in judged.items()}
+    weights = {answer: exercise.weights.get(answer, 1) for answer in judged}
+    follows = not any(reasons.values()) and len({*weights.values()}) == 1
+    if total in (0, 1) or follows:
+        return tuple(f"{answer} earns nothing: {why}." for answer, why in reasons.items() if why)
+    if len(judged) == 1:
+        return tuple(f"{answer} earns {total:.0%}: {why}." for answer, why in reasons.items())
+    parts = [
+        f"{answer} ({shares[answer]:.0%}"
+        + f", counted {weights[answer]} times" * (weights[answer] != 1)
+        + f": {reasons[answer]}" * bool(reasons[answer])
+        + ")"
+        for answer in judged
+    ]
+    return (f"The score of {total:.0%} is the mean of {natural_list(parts)}.",)
+
+
+def _by_answer(exercise: Exercise, findings: Sequence[Finding]) -> dict[str, list[Judged]]:
     judged = list(zip(exercise.requirements, findings, strict=True))
-    total = 0.0
-    for answer in exercise.answers:
-        of_answer = [(r, f) for r, f in judged if r.answer == answer]
-        total += exercise.weights.get(answer, 1) * _share_of_answer(exercise, of_answer)
-    return total / sum(exercise.weights.get(answer, 1) for answer in exercise.answers)
+    return {
+        answer: [(r, f) for r, f in judged if r.answer == answer] for answer in exercise.answers
+    }
 
 
-def explain_shares(exercise: Exercise, findings: Sequence[Finding]) -> tuple[str, ...]:
-    """Explain, with its numbers, the share that each table earns which is right in part."""
-    judged = list(zip(exercise.requirements, findings, strict=True))
-    explained = []
-    for answer in exercise.answers:
-        cells = [(r, f) for r, f in judged if r.answer == answer and isinstance(r, Predicts)]
-        right = sum(finding.met for _, finding in cells)
-        if 0 < right < len(cells):
-            explained.append(f"{answer}: {_explain_table(cells, right)}")
-    return tuple(explained)
+def _explain_answer(exercise: Exercise, judged: Sequence[Judged]) -> str:
+    """Explain the share of an answer that is right in part; empty if it explains itself."""
+    cells = [(r, f) for r, f in judged if isinstance(r, Predicts)]
+    if cells:
+        return _explain_table(cells)
+    share = _share_of_answer(exercise, judged)
+    subject, rest = _subject_and_rest(exercise, judged)
+    if not 0 < share < 1:
+        return ""
+    if not subject or not rest:
+        met = sum(finding.met for _, finding in judged)
+        partial = any(finding.credit for _, finding in judged)
+        return f"{met} of {len(judged)} requirements are met" * (len(judged) > 1 and not partial)
+    earned = share - SHARE_OF_THE_REST * _mean(rest)
+    return (
+        f"{earned:.0%} of {1 - SHARE_OF_THE_REST:.0%} for {_name(subject)}, and "
+        f"{SHARE_OF_THE_REST * _mean(rest):.0%} of {SHARE_OF_THE_REST:.0%} for {_name(rest)}"
+    )
 
 
-def _explain_table(cells: Sequence[tuple[Predicts, Finding]], right: int) -> str:
+def _name(findings: Sequence[Finding]) -> str:
+    return natural_list([*dict.fromkeys(finding.about for finding in findings)])
+
+
+def _explain_table(cells: Sequence[tuple[Predicts, Finding]]) -> str:
+    right = sum(finding.met for _, finding in cells)
+    if right in (0, len(cells)):
+        return ""
     groups = _groups_of_cells(cells)
-    share = f"{_share_of_table(cells):.0%}" if _share_of_table(cells) else "nothing"
     counted = f"{right} of {len(cells)} cells {'is' if right == 1 else 'are'} right"
     if len(groups) == 1:
-        return f"{counted}, which earns {share}: all of them have to be."
+        return f"{counted}, and all of them have to be"
     right_groups = f"{sum(map(_mean, groups)):.3g}"
     return (
-        f"{counted}, which earns {share}. The cells form {len(groups)} groups, each with the same "
-        f"right answer, and {right_groups} of these groups are right. One answer for every cell "
-        f"would get 1 group right, so ({right_groups} - 1) / ({len(groups)} - 1) counts."
+        f"{counted}; the {len(cells)} form {len(groups)} groups with the same right answer, of "
+        f"which {right_groups} are right, and the first earns nothing because one answer for all "
+        f"cells would get it: ({right_groups} - 1) / ({len(groups)} - 1)"
     )
 
 
@@ -66,14 +113,21 @@ def _share_of_answer(exercise: Exercise, judged: Sequence[Judged]) -> float:
     cells = [(r, f) for r, f in judged if isinstance(r, Predicts)]
     if cells:
         return _share_of_table(cells)
-    subject = [f for r, f in judged if _is_about(exercise, r)]
-    rest = [f for r, f in judged if not _is_about(exercise, r)]
+    subject, rest = _subject_and_rest(exercise, judged)
     if not subject or not rest:
         return _mean(subject or rest)
     earned_by_subject = (
         float(all(_credit(f) == 1 for f in subject)) if exercise.together else _mean(subject)
     )
     return (1 - SHARE_OF_THE_REST) * earned_by_subject + SHARE_OF_THE_REST * _mean(rest)
+
+
+def _subject_and_rest(
+    exercise: Exercise, judged: Sequence[Judged]
+) -> tuple[list[Finding], list[Finding]]:
+    """Split an answer's findings into those that the exercise is about, and the rest."""
+    subject = [f for r, f in judged if _is_about(exercise, r)]
+    return subject, [f for r, f in judged if not _is_about(exercise, r)]
 
 
 def _is_about(exercise: Exercise, requirement: Requirement) -> bool:

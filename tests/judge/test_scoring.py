@@ -3,8 +3,9 @@
 import pytest
 
 from autograder.evidence import Evidence, Piece, Unanswered, Value, plain
-from autograder.exercises import EXERCISES, Exercise, Predicts
-from autograder.judge import judge, verdict_as_text
+from autograder.exercises import EXERCISES, Computes, Exercise, PlacedLike, Predicts
+from autograder.judge import Finding, judge, verdict_as_text
+from autograder.judge.scoring import compute_share, explain_share
 
 TABLE = Exercise(
     "9.9",
@@ -35,8 +36,54 @@ def test_a_table_counts_beyond_one_answer_for_all(cells, score):
     found = verdict(**cells)
     assert found.score == pytest.approx(score)
     right = sum(found.met for found in found.findings)
-    said = f"table: {right} of 4 cells {'is' if right == 1 else 'are'} right, which earns"
+    earns = f"{score:.0%}" if score else "nothing"
+    said = f"table earns {earns}: {right} of 4 cells {'is' if right == 1 else 'are'} right; the 4"
     assert (said in verdict_as_text(found)) == (0 < right < 4)
+
+
+def answer(name, **met):
+    """Requirements on the values and the layout of an answer, and findings on them."""
+    kinds = {"values": Computes(name, "", abs, ()), "layout": PlacedLike(name, "0 1", ((2,),))}
+    return [
+        (kinds[about], Finding(name, is_met, "", "", about=about)) for about, is_met in met.items()
+    ]
+
+
+@pytest.mark.parametrize(
+    ("judged", "weights", "says"),
+    [
+        (answer("a", values=True, layout=True), {}, ()),
+        (answer("a", values=False, layout=False), {}, ()),
+        (
+            answer("a", values=True, layout=False),
+            {},
+            ("a earns 25%: 0% of 75% for layout, and 25% of 25% for values.",),
+        ),
+        (
+            answer("a", values=True, layout=True) + answer("b", values=False, layout=False),
+            {},
+            (),  # one of two is right, as the table says
+        ),
+        (
+            answer("a", values=True, layout=True) + answer("b", values=True, layout=False),
+            {},
+            ("The score of 62% is the mean of a (100%) and b (25%: 0% of 75% for layout, and 25% "
+             "of 25% for values).",),
+        ),
+        (
+            answer("a", values=True, layout=True) + answer("b", values=False, layout=False),
+            {"a": 2},
+            ("The score of 67% is the mean of a (100%, counted 2 times) and b (0%).",),
+        ),
+    ],
+)  # fmt: skip
+def test_a_score_that_does_not_follow_from_the_verdict_is_explained(judged, weights, says):
+    requirements, findings = zip(*judged, strict=True)
+    exercise = Exercise("9.9", "A title", requirements, ("Think.",), weights=weights)
+    assert explain_share(exercise, findings) == says
+    for sentence in says:
+        share = compute_share(exercise, findings)
+        assert f"{share:.0%}" in sentence
 
 
 TABLES = [
