@@ -26,9 +26,12 @@ GAP: Final = 6.0
 """Between an array and the hairline along its edge."""
 
 CUBE_SIDE: Final = 112.0
-CUBE_DEPTH: Final = (50.0, 38.0)
-"""How far the edges that go back lead to the right and up."""
+"""The longest edge of a 3-D array, unless its labels need more space."""
+CUBE_BACK: Final = (0.45, 0.34)
+"""How far an edge that goes back leads to the right and up, as parts of its length."""
 CUBE_TOP: Final = 8.0
+MIN_CUBE_ROW: Final = 16.0
+"""The height that a label needs on a face."""
 
 LARGE: Final = (176.0, 132.0)
 SMALL: Final = (84.0, 60.0)
@@ -480,29 +483,26 @@ def _add_plane(scene: Scene, picture: Picture, plane: Place, corner: Point, size
 
 
 def add_cube(scene: Scene, picture: Picture) -> float:
-    """Add a cube: dimension 0 goes back, 1 down, and 2 to the right.
+    """Add a 3-D array: dimension 0 goes back, 1 down, and 2 to the right.
 
     Returns:
         Where it ends on the right.
     """
     counts = picture.counts
-    left = max(margin_of(picture.edge(1)), margin_of(picture.edge(0)) - CUBE_DEPTH[0] / 2 + GAP)
-    front = CUBE_TOP + CUBE_DEPTH[1]
+    deep, high, wide = _cube_edges(picture)
+    aside, up = deep * CUBE_BACK[0], deep * CUBE_BACK[1]
+    left = max(margin_of(picture.edge(1)), margin_of(picture.edge(0)) - aside / 2 + GAP)
+    front = CUBE_TOP + up
 
     def at(back: float, down: float, right: float) -> Point:
         """Return a point of the cube, given as fractions of its three edges."""
         return (
-            left + right * CUBE_SIDE + back * CUBE_DEPTH[0],
-            front + down * CUBE_SIDE - back * CUBE_DEPTH[1],
+            left + right * wide + back * aside,
+            front + down * high - back * up,
         )
 
-    def add_face(i: int, j: int, corner: list[float]) -> None:
+    def add_face(i: int, j: int, corner: list[float], fits_label: bool = True) -> None:
         """Add the face that dimensions `i` and `j` span at a corner."""
-        lengths = [
-            CUBE_SIDE / counts[d] if d else CUBE_DEPTH[1 if (i, j) == (0, 2) else 0] / counts[0]
-            for d in (i, j)
-        ]
-        height, width = lengths if (i, j) != (0, 1) else lengths[::-1]
         for a, b in product(range(counts[i]), range(counts[j])):
             index = [int(corner[d]) * (counts[d] - 1) for d in range(3)]
             index[i], index[j] = a, b
@@ -517,25 +517,48 @@ def add_cube(scene: Scene, picture: Picture) -> float:
                     (points[0], points[1], points[2], points[3]),
                     ids,
                     pale=tuple(index) in picture.pale,
-                    fits_label=width >= 7.2 * len(block_label(ids)) + 6 and height >= 16,
+                    fits_label=fits_label,
                 )
             )
 
     add_face(1, 2, [0, 0, 0])
-    add_face(0, 2, [0, 0, 0])
-    add_face(0, 1, [0, 0, 1])
-    bottom, right = front + CUBE_SIDE, left + CUBE_SIDE
+    add_face(0, 2, [0, 0, 0], up / counts[0] >= MIN_CUBE_ROW - 0.1)
+    add_face(0, 1, [0, 0, 1], aside / counts[0] >= _column_of_cube(picture) - 0.1)
+    bottom, right = front + high, left + wide
     scene.label_vertical_edge(picture.edge(1), front, bottom, left)
     scene.label_horizontal_edge(picture.edge(2), left, right, bottom, above=False)
-    _label_edge_going_back(scene, picture.edge(0), left, front)
-    scene.grow_to(right + CUBE_DEPTH[0], bottom)
-    return right + CUBE_DEPTH[0]
+    _label_edge_going_back(scene, picture.edge(0), (left, front), (aside, up))
+    scene.grow_to(right + aside, bottom)
+    return right + aside
 
 
-def _label_edge_going_back(scene: Scene, edge: Edge, left: float, front: float) -> None:
+def _cube_edges(picture: Picture) -> tuple[float, float, float]:
+    """Return the lengths of a 3-D array's edges, to scale unless a visible block needs more space.
+
+    A block is visible at the front, or else on top, or else at the side; it has its label there.
+    """
+    column = _column_of_cube(picture)
+    behind = picture.counts[0] > 1
+    on_top = MIN_CUBE_ROW / CUBE_BACK[1] * behind
+    at_side = column / CUBE_BACK[0] * (behind and picture.counts[1] > 1)
+    least = (max(on_top, at_side), MIN_CUBE_ROW, column)
+    deep, high, wide = (
+        max(CUBE_SIDE * size / max(picture.shape), count * each)
+        for size, count, each in zip(picture.shape, picture.counts, least, strict=True)
+    )
+    return deep, high, wide
+
+
+def _column_of_cube(picture: Picture) -> float:
+    """Return the width that a label needs on a face, which may be slanted."""
+    return 7.2 * max(len(block_label(ids)) for ids in picture.labels.values()) + 12
+
+
+def _label_edge_going_back(scene: Scene, edge: Edge, corner: Point, back: Point) -> None:
+    """Write the text along the edge that leads from a corner to the right and up by `back`."""
     aside, above = -3.6, -4.8  # at right angles to the edge
-    start = (left + aside, front + above)
-    end = (left + CUBE_DEPTH[0] + aside, front - CUBE_DEPTH[1] + above)
+    start = (corner[0] + aside, corner[1] + above)
+    end = (start[0] + back[0], start[1] - back[1])
     if edge.axis:
         scene.hairlines.append([start, (end[0], max(end[1], 1.0))])
     middle = ((start[0] + end[0]) / 2 - 5, (start[1] + end[1]) / 2)

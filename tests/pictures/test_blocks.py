@@ -2,6 +2,7 @@
 
 import xml.etree.ElementTree as ET
 
+import numpy as np
 import pytest
 from rich.console import Console
 
@@ -12,7 +13,15 @@ from autograder.pictures import (
     blocks_for_terminal,
     pictures_as_text,
 )
-from autograder.pictures.block_pictures import SHARED, Tile, scenes_of
+from autograder.pictures.block_pictures import (
+    CUBE_BACK,
+    CUBE_SIDE,
+    SHARED,
+    Scene,
+    Tile,
+    add_cube,
+    scenes_of,
+)
 from tests.helpers import sharding
 
 LAYOUTS = {
@@ -126,3 +135,31 @@ def test_a_scalar_is_drawn_beside_a_sharded_vector():
     text = pictures_as_text([number, vector])
     assert "one number" in text
     assert "→ dim 0" in text
+
+
+DEEP_LAYOUTS = {
+    "in eight": ((64, 64, 4), {"x": 2, "y": 2, "z": 2}, ("x", "y", "z")),
+    "thin and in slabs": ((8, 64, 64), {"x": 8}, ("x",)),
+    "flat": ((64, 8, 64), {"x": 4, "y": 2}, (None, "y", "x")),
+    "in copies": ((16, 64, 64), {"x": 4, "y": 2}, ("y",)),
+}
+
+
+@pytest.mark.parametrize("name", DEEP_LAYOUTS)
+def test_every_visible_block_of_a_3d_array_has_a_label(name):
+    shape, axes, spec = DEEP_LAYOUTS[name]
+    picture = Layout.of(sharding(*spec, **axes), shape).picture()
+    add_cube(scene := Scene(), picture)
+    last = picture.counts[2] - 1
+    visible = {
+        holders for (i, j, k), holders in picture.labels.items() if i == 0 or j == 0 or k == last
+    }
+    assert {tile.ids for tile in scene.tiles if tile.label} == visible
+
+
+@pytest.mark.parametrize("shape", [(64, 64, 40), (64, 16, 64), (8, 64, 32)])
+def test_a_3d_array_is_drawn_to_scale(shape):
+    add_cube(scene := Scene(), Layout.of(sharding(x=8), shape).picture())
+    front, top, _ = (np.ptp(tile.points, axis=0) for tile in scene.tiles)  # widths and heights
+    assert np.divide(shape[1:], front[::-1]).tolist() == pytest.approx([64 / CUBE_SIDE] * 2)
+    assert shape[0] / (top[1] / CUBE_BACK[1]) == pytest.approx(64 / CUBE_SIDE)
