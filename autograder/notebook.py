@@ -7,7 +7,8 @@ outputs, and the other three do nothing.
 
 import os
 import secrets
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, Final, cast
 
 import jax
@@ -15,7 +16,7 @@ import jax
 from autograder import evidence
 from autograder.errors import Fault, ShortError, UsageError, explain_fault
 from autograder.evidence import Plan, capture, known_plans
-from autograder.pictures import display_blocks
+from autograder.pictures import display_blocks, display_waiting
 
 if TYPE_CHECKING:
     from autograder.exercises import Exercise
@@ -82,10 +83,11 @@ def _judge(exercise: str, answer: tuple[object, ...], answers: Mapping[str, obje
 
     plan = found.plan(seed)
     named = _by_name(plan, answer, answers)
-    captured = capture(plan, named)
-    with evidence.announce_wait(f"JAX compiles and runs what you answered to {found.id}"):
-        verdict = judge(found, captured, seed)
-    show_verdict(verdict)
+    with _show_steps(found.id):
+        captured = capture(plan, named)
+        with evidence.announce_wait(f"JAX compiles and runs what you answered to {found.id}"):
+            verdict = judge(found, captured, seed)
+        show_verdict(verdict)
     if _is_run_by_nbgrader():
         if verdict.state == "failed":
             raise NotJudged(verdict_in_lines(verdict))
@@ -93,6 +95,17 @@ def _judge(exercise: str, answer: tuple[object, ...], answers: Mapping[str, obje
             raise NotYet(verdict_in_lines(verdict))
     elif verdict.state != "failed":
         remember(found.id, verdict.state)
+
+
+@contextmanager
+def _show_steps(exercise: str) -> Iterator[None]:
+    """Show what a check is doing until its verdict replaces it, unless nbgrader runs it."""
+    if _is_run_by_nbgrader():
+        yield
+        return
+    running = f"running what you answered to {exercise}"
+    with display_waiting(running) as tell, evidence.watch_steps(tell):
+        yield
 
 
 def _publish(captured: evidence.Evidence) -> None:

@@ -204,3 +204,12 @@ def test_show_draws_several_things_side_by_side(printed):
 def test_target_draws_the_expected_layouts(printed):
     target("1.6")
     assert "1.6 first" in printed()
+
+
+def test_what_a_check_is_doing_is_not_shown_where_nbgrader_keeps_the_output(monkeypatch):
+    shown = []
+    monkeypatch.setattr(notebook, "display_waiting", lambda _: shown.append(1))
+    monkeypatch.setenv("NBGRADER_EXECUTION", "validate")
+    with notebook._show_steps("1.1"):
+        pass
+    assert not shown

@@ -45,6 +45,7 @@ from autograder.evidence.plans import (
 )
 from autograder.evidence.process_results import ProcessesPlan
 from autograder.evidence.results import ResultsPlan, TablePlan, plain
+from autograder.evidence.steps import announce_steps, watch_steps
 from autograder.evidence.time_limits import announce_wait
 from autograder.evidence.unfinished_cells import watch_cells
 
@@ -80,6 +81,7 @@ __all__ = [
     "TablePlan",
     "Unanswered",
     "Value",
+    "announce_steps",
     "announce_wait",
     "capture",
     "from_json",
@@ -90,5 +92,6 @@ __all__ = [
     "plain",
     "to_json",
     "watch_cells",
+    "watch_steps",
     "without_process_cases",
 ]

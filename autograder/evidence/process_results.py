@@ -27,6 +27,7 @@ from autograder.evidence.data import (
     Value,
 )
 from autograder.evidence.results import plain
+from autograder.evidence.steps import announce_steps
 from autograder.evidence.unsuitable_answers import not_a_function
 from autograder.processes import (
     AddressableShards,
@@ -81,7 +82,7 @@ def pack_answer(answer: object) -> Piece:
 def capture_runs(plan: ProcessesPlan, function: PackedFunction) -> Piece:
     """Call a function in several processes, case by case, up to the first call that fails."""
     runs: list[Run] = []
-    for case in plan.cases:
+    for case in announce_steps(plan.cases, _describe_step):
         with tempfile.TemporaryDirectory() as folder:
             write_files(case, Path(folder))
             try:
@@ -96,6 +97,10 @@ def capture_runs(plan: ProcessesPlan, function: PackedFunction) -> Piece:
         if any(outcome.why for outcome in outcomes):
             break
     return Runs(tuple(runs))
+
+
+def _describe_step(case: ProcessCase) -> str:
+    return f"running {case.processes} process{'es' * (case.processes != 1)}"
 
 
 def _run_case(function: PackedFunction, case: ProcessCase, folder: Path) -> list[ProcessOutcome]:

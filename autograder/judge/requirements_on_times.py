@@ -23,6 +23,7 @@ from autograder.evidence import (
     Placement,
     Placements,
     PlacementsPlan,
+    announce_steps,
 )
 from autograder.judge.comparing_values import ArrayFunction, is_near
 from autograder.judge.exercise import Exercise, Requirement
@@ -405,7 +406,8 @@ def _judge_design(requirement: TrainsFast, piece: Design, basis: Finding, seed: 
     if len({(part.mesh.shape, part.mesh.names) for part in parts}) > 1:
         return basis.problem("several-meshes", "Use one mesh for all of the shardings.")
     large, *small, beside = _laid_out(requirement, piece)
-    runs = [_run(requirement, number, program, seed) for number, program in enumerate(small)]
+    numbered = announce_steps(enumerate(small), lambda _: "running the step at a small size")
+    runs = [_run(requirement, number, program, seed) for number, program in numbered]
     if all(map(_is_unchanged, runs)):
         return basis.problem("unchanged", "The step returns the parameters unchanged.")
     values = judge_runs(
@@ -420,7 +422,8 @@ def _judge_design(requirement: TrainsFast, piece: Design, basis: Finding, seed: 
     held = dict(
         zip(plan.names, (BFLOAT16 * math.prod(a.block_shape) for a in layouts), strict=True)
     )
-    report = programs.report_laid_out(large, [small[0], beside], requirement.machine)
+    (program,) = announce_steps([large], lambda _: "compiling the step at the real size")
+    report = programs.report_laid_out(program, [small[0], beside], requirement.machine)
     idle = find_idle_devices(piece.layouts, basis)
     if idle is not None:
         return idle

@@ -6,9 +6,10 @@ Several requirements judge the same run, so the last few runs are cached.
 from functools import lru_cache, partial
 
 import numpy as np
+from humanize import natural_list
 
 from autograder import programs
-from autograder.evidence import Program
+from autograder.evidence import Program, announce_steps
 from autograder.judge.exercise import Exercise
 from autograder.programs import Argument, Collective
 
@@ -44,7 +45,13 @@ def run_all(exercise: Exercise, answer: str, piece: Program, seed: int) -> list[
         raise programs.ProgramError(
             "malformed", "The submission does not have a program for each list of arguments."
         )
-    return [_run(*pair, seed) for pair in zip(piece.artifacts, arguments, strict=True)]
+    pairs = announce_steps(zip(piece.artifacts, arguments, strict=True), _describe_step)
+    return [_run(*pair, seed) for pair in pairs]
+
+
+def _describe_step(pair: tuple[bytes, tuple[Argument, ...]]) -> str:
+    meshes = dict.fromkeys(" × ".join(str(n) for _, n in each.axes) for each in pair[1])
+    return f"compiling the program for a mesh of {natural_list([*meshes])}, and running it"
 
 
 def _run(artifact: bytes, arguments: tuple[Argument, ...], seed: int) -> Run:

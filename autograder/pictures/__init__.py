@@ -35,6 +35,7 @@ from autograder.pictures.displaying import (
     display,
     display_blocks,
     display_values,
+    display_waiting,
     show_figures_in_page_colours,
 )
 from autograder.pictures.figures import figure_as_html
@@ -60,6 +61,7 @@ __all__ = [
     "display",
     "display_blocks",
     "display_values",
+    "display_waiting",
     "figure_as_html",
     "pictures_as_text",
     "show_figures_in_page_colours",
