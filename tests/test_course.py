@@ -87,6 +87,16 @@ def test_each_notebook_keeps_the_pattern(path):
     assert "%timeit" not in code, "emulated devices know nothing about time"
 
 
+@pytest.mark.parametrize("path", RELEASED, ids=name)
+def test_its_end_links_to_the_next_notebook(path):
+    *_, next_step = cells(path, "markdown")[-1].source.split("\nNext: ")
+    linked = re.findall(r"\]\((\.\./[^)]+)\)", next_step)
+    assert linked
+    assert all((path.parent / each).exists() for each in linked)
+    number = RELEASED.index(path) + 1
+    assert number == len(RELEASED) or (path.parent / linked[0]).resolve() == RELEASED[number]
+
+
 def test_exercises_are_whole():
     for exercise in EXERCISES.values():
         assert len(exercise.hints) >= 3

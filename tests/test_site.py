@@ -209,6 +209,17 @@ def look(opened, name, theme="light", width=1400, asked=""):
 
 
 @pytest.mark.parametrize("width", WIDTHS)
+def test_no_formula_has_a_vertical_scroll_bar(opened, width):
+    look(opened, "course/10_fft_and_solvers/10_fft_and_solvers.html", width=width)
+    bars = opened.evaluate(
+        """() => [...document.querySelectorAll("div.formula")].map(
+             (f) => getComputedStyle(f).overflowY == "hidden" || f.scrollHeight <= f.clientHeight)"""
+    )
+    assert bars
+    assert all(bars)
+
+
+@pytest.mark.parametrize("width", WIDTHS)
 def test_no_page_scrolls_sideways(opened, width):
     every = [path.relative_to(SITE) for path in pages()]
     for name in every if width == min(WIDTHS) else LOOKED_AT:
