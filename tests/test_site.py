@@ -212,8 +212,8 @@ def look(opened, name, theme="light", width=1400, asked=""):
 def test_no_formula_has_a_vertical_scroll_bar(opened, width):
     look(opened, "course/10_fft_and_solvers/10_fft_and_solvers.html", width=width)
     bars = opened.evaluate(
-        """() => [...document.querySelectorAll("div.formula")].map(
-             (f) => getComputedStyle(f).overflowY == "hidden" || f.scrollHeight <= f.clientHeight)"""
+        """() => [...document.querySelectorAll("div.formula")].map((f) =>
+             getComputedStyle(f).overflowY == "hidden" || f.scrollHeight <= f.clientHeight)"""
     )
     assert bars
     assert all(bars)
