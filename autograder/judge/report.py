@@ -311,7 +311,10 @@ def _cell_rows(findings: Sequence[Finding], first: Finding | None) -> Iterator[T
                 why = "see above"
             explained.setdefault(key, f.cell)
         value = Code(f.got) if f.got and state != "unanswered" else ""
-        yield TableRow((Code(f.cell), value, _mark(state), mark_up(why)))
+        # a column beside long keys is too narrow for sentences
+        is_sentence = why == f.difference != ""
+        cells = (Code(f.cell), value, _mark(state), "" if is_sentence else why)
+        yield TableRow(cells, (mark_up(why),) if is_sentence else ())
 
 
 def _legend(answers: dict[str, list[Finding]]) -> list[str]:

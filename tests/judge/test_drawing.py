@@ -2,7 +2,9 @@
 
 import pytest
 
-from autograder.judge import Finding, Verdict, verdict_as_html, verdict_as_text
+from autograder.evidence import Evidence, Value, plain
+from autograder.exercises import EXERCISES, Predicts
+from autograder.judge import Finding, Verdict, judge, verdict_as_html, verdict_as_text
 from autograder.judge.feedback import pictures_of
 from autograder.layouts import Layout
 from tests.browser import THEMES, browser
@@ -66,3 +68,28 @@ def test_a_verdict_is_drawn_well(theme):
         for drawn in pages:
             for width in (900, 500):
                 assert page.faults(drawn, width, theme) == []
+
+
+def half_right(exercise):
+    """A verdict on a table in which two of three cells are right."""
+    asked = EXERCISES[exercise]
+    cells = [r for r in asked.requirements if isinstance(r, Predicts)]
+    name, wrong = cells[0].answer, plain(cells[-1].right)
+    table = {
+        c.cell: plain(c.right) if i % 3 else wrong for i, c in enumerate(cells) if c.answer == name
+    }
+    return judge(asked, Evidence(exercise, {name: Value(table)}), 1)
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_a_table_with_long_keys_has_room_for_its_explanations(theme):
+    with browser() as page:
+        for exercise in ("4.7", "11.2"):
+            drawn = verdict_as_html(half_right(exercise))
+            for width in (900, 500):
+                assert page.faults(drawn, width, theme) == [], (exercise, width)
+                lines = page.page.evaluate(
+                    """() => [...document.querySelectorAll("td")].map((td) =>
+                         td.textContent.length > 40 ? td.getBoundingClientRect().width : 999)"""
+                )
+                assert min(lines) > 300, (exercise, width)
