@@ -13,7 +13,7 @@ from jax import lax
 
 from autograder.evidence import Design, DesignPlan, Placements, Program, from_json, to_json
 from autograder.exercises import Exercise, Timed, TrainsFast
-from autograder.judge import judge, verdict_as_text
+from autograder.judge import judge, verdict_as_html, verdict_as_text
 from tests.helpers import capture, mesh, sharding
 
 MODES = jax.sharding.AxisType
@@ -69,8 +69,20 @@ def test_time_is_computing_and_then_communicating_and_copies_are_counted():
     assert found.trade.held == 2 * (2 * 512 * 512 + 2 * 4096 * 512 // 8)
     took = 1e6 * (share / 197e12 + sent / 100e9)
     assert found.trade.costs == pytest.approx(took, abs=1)
+    assert found.trade.computing == pytest.approx(1e6 * share / 197e12, abs=1)
     assert found.diagnosis == "waits-for-data"
     assert 0.9 < found.credit < 1
+
+
+def test_its_chart_has_both_budgets_and_what_of_the_time_is_computing():
+    found = verdict()
+    (trade,) = (finding.trade for finding in found.findings)
+    assert trade.max_communicating / 1e6 == pytest.approx(trade.max_sent / 100e9)
+    page = verdict_as_html(found)
+    assert "at most 4,194,304 bytes may be held, and 10,000,000 sent." in page
+    assert "of them computing" in page
+    assert "shaded: over 10 MB sent" in page
+    assert "over 4 MiB" in page
 
 
 @pytest.mark.parametrize("mode", [MODES.Auto, MODES.Explicit])
