@@ -107,11 +107,13 @@ class TableRow:
         cells: one for each column.
         below: lines below the row, as wide as the table.
         is_bold: whether the row is in bold, as a row of totals is.
+        above: lines above the row, as wide as the table.
     """
 
     cells: tuple[Content, ...]
     below: tuple[Content, ...] = ()
     is_bold: bool = False
+    above: tuple[Content, ...] = ()
 
 
 @dataclass(frozen=True)

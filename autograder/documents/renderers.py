@@ -100,6 +100,7 @@ def _table_lines(table: Table) -> Iterator[str]:
 
     yield from map(joined, head)
     for row, cells in zip(table.rows, rows, strict=True):
+        yield from map(plain_text, row.above)
         yield from map(joined, cells)
         yield from (f"  {plain_text(content)}" for content in row.below)
 
@@ -130,7 +131,8 @@ def _renderables(block: Block) -> "Iterator[RenderableType]":
             for label, content in block.pairs:
                 grid.add_row(Text(f"{label}:", style="bold"), Text(plain_text(content)))
             yield grid
-        case Table() if not any(row.below for row in block.rows):  # Rich has no cells that span
+        # Rich has no cells that span
+        case Table() if not any(row.above or row.below for row in block.rows):
             yield _rich_table(block)
         case Figure() if block.rich is not None:
             yield block.rich()

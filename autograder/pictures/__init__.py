@@ -39,8 +39,16 @@ from autograder.pictures.displaying import (
     show_figures_in_page_colours,
 )
 from autograder.pictures.figures import figure_as_html
+from autograder.pictures.timelines import (
+    COMPUTING,
+    Stretch,
+    Timeline,
+    timeline_as_html,
+    timeline_as_text,
+)
 
 __all__ = [
+    "COMPUTING",
     "CollectivePicture",
     "DrawnMesh",
     "Edge",
@@ -48,6 +56,8 @@ __all__ = [
     "Picture",
     "Roofline",
     "RooflinePoint",
+    "Stretch",
+    "Timeline",
     "TradePoint",
     "attempts_as_html",
     "blocks_as_figure",
@@ -65,6 +75,9 @@ __all__ = [
     "figure_as_html",
     "pictures_as_text",
     "show_figures_in_page_colours",
+    "timeline_as_html",
+    "timeline_as_text",
+    "tradeoff_as_html",
     "values_as_html",
     "values_as_text",
     "values_for_terminal",

@@ -53,6 +53,12 @@ class Collective:
         stack: the lines of source code that caused it, the innermost first.
         argument: the number of the program's parameter that is its input, possibly rearranged;
             None if its input is computed.
+        names: for each of its inputs, the name of the program's parameter that it is, such as
+            `params['w']`; empty if it is computed.
+        shapes: the shapes of its inputs on one device.
+        results: the shapes of its outputs on one device; empty if the compiler does not say.
+        work_before: the share of the program's floating-point operations that come before it, from
+            0 to 1; None if the length of a loop is unknown.
         operation: how a reduction combines data, as HLO names it.
         dtypes: the types of its inputs, as HLO names them.
         asynchronous: whether other work is scheduled between its start and its end.
@@ -67,6 +73,10 @@ class Collective:
     sometimes: bool = False
     stack: tuple[Frame, ...] = ()
     argument: int | None = None
+    names: tuple[str, ...] = ()
+    shapes: tuple[tuple[int, ...], ...] = ()
+    results: tuple[tuple[int, ...], ...] = ()
+    work_before: float | None = None
     operation: str = "add"
     dtypes: tuple[str, ...] = ()
     asynchronous: bool = False

@@ -4,9 +4,62 @@
 counts of bytes with what they computed, so these have to be exact.
 """
 
-from typing import Final
+from collections.abc import Iterable
+from typing import Final, NamedTuple
 
 SCALES: Final = (("quadrillion", 1e15), ("trillion", 1e12), ("billion", 1e9), ("million", 1e6))
+
+EXACT_BYTES: Final = 100_000
+"""Fewer bytes are written in full."""
+
+
+class Unit(NamedTuple):
+    """A unit for all numbers of a column.
+
+    Attributes:
+        name: its name, such as `KiB`.
+        size: how many bytes, or seconds, it has.
+    """
+
+    name: str
+    size: float
+
+    def write(self, amount: float) -> str:
+        """Return an amount in this unit, such as `1,024`, `16.8`, `0.125` or `< 0.001`."""
+        number = amount / self.size
+        decimals = 0 if self.size == 1 else sum(number < limit for limit in (100, 10, 1))
+        written = f"{number:,.{decimals}f}"
+        if number and not float(written.replace(",", "")):
+            return f"< {10**-decimals:g}"
+        return written.rstrip("0").rstrip(".") if decimals else written
+
+
+BYTES: Final = Unit("bytes", 1)
+
+BINARY_UNITS: Final = tuple(
+    Unit(name, float(1 << 10 * power))
+    for power, name in enumerate(("KiB", "MiB", "GiB", "TiB"), start=1)
+)
+
+TIME_UNITS: Final = (Unit("µs", 1e-6), Unit("ms", 1e-3), Unit("s", 1.0))
+
+
+def choose_byte_unit(amounts: Iterable[float]) -> Unit:
+    """Return the unit for numbers of bytes, in which the largest has at least two digits."""
+    largest = max(amounts, default=0)
+    if largest < EXACT_BYTES:
+        return BYTES
+    return max((unit for unit in BINARY_UNITS if largest >= 10 * unit.size), key=lambda u: u.size)
+
+
+def choose_time_unit(seconds: Iterable[float]) -> Unit:
+    """Return the unit for times, in which the longest is at least 1; microseconds if none is."""
+    longest = max(seconds, default=0)
+    return max(
+        (unit for unit in TIME_UNITS if longest >= unit.size),
+        key=lambda unit: unit.size,
+        default=TIME_UNITS[0],
+    )
 
 
 def count_in_words(count: float) -> str:
@@ -17,18 +70,29 @@ def count_in_words(count: float) -> str:
     return f"{count:,.0f}"
 
 
-def bytes_in_words(count: float) -> str:
-    """Return a number of bytes for a column of them, such as `2,816` or `134 MB`."""
-    for unit, factor in (("TB", 1e12), ("GB", 1e9), ("MB", 1e6)):
-        if count >= (10 if unit == "MB" else 1) * factor:
-            return f"{_rounded(count / factor)} {unit}"
-    return f"{count:,.0f}"
-
-
 def bytes_with_unit(count: float) -> str:
-    """Return a number of bytes with its unit, such as `2,816 bytes` or `134 MB`."""
-    words = bytes_in_words(count)
-    return words if words.endswith("B") else f"{words} bytes"
+    """Return a number of bytes with its unit, such as `2,816 bytes` or `128 MiB`."""
+    unit = choose_byte_unit([count])
+    return f"{unit.write(count)} {unit.name}"
+
+
+def bandwidth_in_words(bytes_per_second: float) -> str:
+    """Return a link's speed as vendors publish it, such as `100 GB`."""
+    return f"{_rounded(bytes_per_second / 1e9)} GB"
+
+
+def runs_in_words(runs: int | None, is_most: bool = False) -> str:
+    """Return how often something runs: `× 7`, `× ?` if that is unknown, and nothing for once.
+
+    Args:
+        runs: how often; None if it is unknown.
+        is_most: whether it may run less often.
+    """
+    if runs is None:
+        return "× ?"
+    if is_most:
+        return f"× {runs:,} at most"
+    return f"× {runs:,}" if runs != 1 else ""
 
 
 def time_in_words(seconds: float) -> str:

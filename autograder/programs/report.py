@@ -2,18 +2,19 @@
 
 import linecache
 import math
-from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from functools import partial
-from itertools import compress
+from itertools import compress, zip_longest
 from pathlib import Path
-from typing import Final
+from textwrap import shorten
+from typing import Any, Final
 
 import jax
+from humanize import natural_list
 
 from autograder.collective_kinds import KINDS
 from autograder.documents import (
-    Bar,
     Block,
     Code,
     Content,
@@ -31,23 +32,47 @@ from autograder.errors import UsageError
 from autograder.pictures import (
     CollectivePicture,
     Roofline,
+    Timeline,
     collective_as_html,
     collective_as_text,
+    timeline_as_html,
+    timeline_as_text,
 )
-from autograder.programs.collective import MACHINES, Collective, communication_seconds, wire_bytes
+from autograder.programs.code_lines import lines_of
+from autograder.programs.collective import (
+    MACHINES,
+    Collective,
+    Frame,
+    communication_seconds,
+    wire_bytes,
+)
 from autograder.programs.collective_pictures import axes_in_words, pictures_of
 from autograder.programs.numbers_in_words import (
-    bytes_in_words,
+    BYTES,
+    Unit,
     bytes_with_unit,
+    choose_byte_unit,
+    choose_time_unit,
     count_in_words,
+    runs_in_words,
     time_in_words,
 )
 from autograder.programs.report_rooflines import MIN_SECONDS, Measured, roofline_of
+from autograder.programs.report_timelines import timeline_of
 
 MACHINE: Final = "TPU v5e"
 """The default machine for times."""
 
 MAX_PICTURES: Final = 8
+
+MAX_HELPERS: Final = 2
+"""Of a chain of helpers that call each other, so many lines are shown, the innermost ones."""
+
+MAX_SHAPES: Final = 2
+"""Of several arrays that are communicated together, so many different shapes are listed."""
+
+MAX_HELPER_CHARACTERS: Final = 70
+"""A helper's line is shortened to so many characters."""
 
 KEY: Final = (
     "In the pictures, a row is a device of the group with the thick outline, and a letter is what "
@@ -62,40 +87,62 @@ class ReportRow:
     """A row of the table: one collective, or several that are alike.
 
     Attributes:
-        place: the file and line of the code that causes it, or a cell's line.
-        source: that line of code.
+        lines: the line of code to look at, and then those of the helpers that it calls.
         kind: the kind of collective.
+        arrays: the arrays that are communicated: the names that are known, and the shapes.
         over: the mesh axes that it runs over, or its groups.
         runs: how often it runs; None if a loop's count is unknown.
         sometimes: whether `runs` is only an upper bound.
-        bytes: the bytes of the buffer on each device, in one run.
-        sent: the bytes that each device sends in one run.
+        bytes: the bytes of the buffers on each device, in all runs.
+        sent: the bytes that each device sends in all runs.
         seconds: the time of all runs on the report's machine.
     """
 
-    place: str
-    source: str
+    lines: tuple[Frame, ...]
     kind: str
+    arrays: str
     over: str
     runs: int | None
     sometimes: bool
     bytes: int
-    sent: int
+    sent: float
     seconds: float
 
     @property
     def times(self) -> str:
         """How often it runs, as the table shows it; empty for once."""
-        if self.runs is None:
-            return "× ?"
-        if self.sometimes:
-            return f"× {self.runs} at most"
-        return f"× {self.runs:,}" if self.runs != 1 else ""
+        return runs_in_words(self.runs, self.sometimes)
 
     @property
     def line(self) -> Content:
-        """The line of code, below its place."""
-        return (Small(self.place), " ", Code(self.source)) if self.source else Small(self.place)
+        """The line of code below its place, and below it, smaller, the helpers' lines."""
+        first, *helpers = self.lines
+        place, source = place_of(first), source_of(first)
+        below = [
+            part
+            for helper in helpers[-MAX_HELPERS:]
+            for part in (" ", Small(f"→ {place_of(helper)} {_shortened(source_of(helper))}"))
+        ]
+        return (Small(place), " ", Code(source), *below) if source else (Small(place), *below)
+
+    @property
+    def what(self) -> Content:
+        """The kind of collective, and below it the arrays."""
+        return (self.kind, " ", Small(self.arrays)) if self.arrays else self.kind
+
+    def write(self, unit: Unit, amount: float) -> Content:
+        """Return an amount of all runs, and below it, smaller, that of each run.
+
+        Args:
+            unit: the unit of the column.
+            amount: the amount, in bytes.
+        """
+        total = unit.write(amount)
+        if self.runs is None:
+            return total, " ", Small("(one run)")
+        if self.runs < 2:
+            return total
+        return total, " ", Small(f"({unit.write(amount / self.runs)} each)")
 
 
 @dataclass(frozen=True, repr=False)
@@ -146,25 +193,36 @@ class Report(ShownAsDocument):
 
     def rows(self) -> list[ReportRow]:
         """Return the table's rows; collectives that are alike share one."""
-        found: dict[ReportRow, list[int]] = {}
+        alike: dict[tuple[Any, ...], list[Collective]] = {}
+        for lines, c in self._as_written():
+            shapes = (c.shapes, c.results)
+            key = (lines, c.kind, axes_in_words(c), c.times, c.sometimes, c.bytes, shapes)
+            alike.setdefault(key, []).append(c)
         machine = MACHINES[self.machine]
-        for c in self._as_written():
-            row = ReportRow(
-                *_line(c),
-                kind=c.kind,
-                over=axes_in_words(c),
-                runs=c.times,
-                sometimes=c.sometimes,
-                bytes=c.bytes,
-                sent=round(wire_bytes(c)),
-                seconds=communication_seconds(c, machine),
+        return [
+            ReportRow(
+                lines,
+                kind=kind,
+                arrays=arrays_in_words(same),
+                over=over,
+                runs=None if times is None else times * len(same),
+                sometimes=sometimes,
+                bytes=sum(c.total_bytes for c in same),
+                sent=sum((c.times or 1) * wire_bytes(c) for c in same),
+                seconds=sum(communication_seconds(c, machine) for c in same),
             )
-            found.setdefault(row, []).append(1)
-        return [_folded(row, len(same)) for row, same in found.items()]
+            for (lines, kind, over, times, sometimes, *_), same in alike.items()
+        ]
+
+    def timeline(self) -> Timeline | None:
+        """Return where the time goes, in program order; None if it is unknown."""
+        devices = [device.id for device in self.mesh.devices.flat] if self.mesh is not None else []
+        return timeline_of(self.collectives, self.computing, MACHINES[self.machine], devices)
 
     def pictures(self) -> list[CollectivePicture]:
         """Return a picture for each kind of exchange."""
-        return pictures_of(self._as_written(), self.mesh, steps=self.steps)
+        collectives = [c for _, c in self._as_written()]
+        return pictures_of(collectives, self.mesh, steps=self.steps)
 
     def roofline(self, name: str = "this program", /, **others: "Report") -> Roofline:
         """Return the roofline of the report's machine, with this program and others on it.
@@ -235,9 +293,10 @@ class Report(ShownAsDocument):
     def lines(self) -> list[tuple[str, int]]:
         """Return the bytes that each line of code causes, the most first."""
         found: dict[str, int] = {}
-        for c in self.collectives:
-            line = "  ".join(_line(c)).strip()
-            found[line] = found.get(line, 0) + c.total_bytes
+        for row in self.rows():
+            first = row.lines[:1]
+            line = "  ".join(f"{place_of(f)}  {source_of(f)}" for f in first).strip()
+            found[line] = found.get(line, 0) + row.bytes
         return sorted(found.items(), key=lambda pair: -pair[1])
 
     def document(self) -> Document:
@@ -246,9 +305,10 @@ class Report(ShownAsDocument):
         if self.scaled:
             sizes = f"{self.scaled}, floating-point numbers as bfloat16"
             blocks.append(Heading(f"Scaled up, and not run: {sizes}."))
+        blocks += self._time()
         rows = self.rows()
         blocks += [self._table(rows)] if rows else []
-        blocks += [Paragraph(self.summary()), *self._times()]
+        blocks += [Paragraph(self.summary()), *self._conclusion()]
         # at another size the program does the same, and that has been drawn
         pictures = self.pictures() if self.steps or not self.scaled else []
         return Document((*blocks, *_figures(pictures)))
@@ -257,26 +317,41 @@ class Report(ShownAsDocument):
         """Check whether sending takes long enough for its time to mean anything."""
         return self.communicating >= MIN_SECONDS
 
+    def _time(self) -> Iterator[Block]:
+        """Yield the timeline, if sending takes long enough for its time to mean anything."""
+        timeline = self.timeline() if self._is_timed() else None
+        if timeline is not None:
+            yield Figure(
+                html=partial(timeline_as_html, timeline), text=partial(timeline_as_text, timeline)
+            )
+
     def _table(self, rows: list[ReportRow]) -> Table:
         repeats, is_timed = any(row.times for row in rows), self._is_timed()
-        amounts = ["bytes each", "sent each"] if repeats else ["bytes", "sent"]
-        columns = ["line", "collective", "over", "times", *amounts, f"on {self.machine}"]
-        is_shown = (True, True, True, repeats, True, True, is_timed)
+        size, time = (
+            choose_byte_unit([self.bytes, self.sent]),
+            choose_time_unit([self.communicating]),
+        )
+        columns = ["line and collective", "over", "times"]
+        columns += ["bytes" if size == BYTES else f"bytes, in {size.name}", f"sent, in {size.name}"]
+        columns += [f"on {self.machine}, in {time.name}"]
+        is_shown = (True, True, repeats, True, True, is_timed)
         shown = []
-        for above, row in zip([None, *rows], rows, strict=False):
-            is_same = above is not None and (above.place, above.source) == (row.place, row.source)
-            cells: list[Content] = ["" if is_same else row.line, row.kind, row.over, row.times]
-            cells += _amounts(row.bytes, row.sent, row.seconds)
-            shown.append(TableRow(tuple(compress(cells, is_shown))))
-        if len(rows) > 1 or rows[0].runs != 1:
-            cells = ["all together", "", "", ""]
-            cells += _amounts(self.bytes, self.sent, self.communicating)
+        for before, row in zip([None, *rows], rows, strict=False):
+            is_same = before is not None and before.lines == row.lines
+            cells: list[Content] = [row.what, row.over, row.times]
+            cells += [row.write(size, row.bytes), row.write(size, row.sent)]
+            cells += [time.write(row.seconds)]
+            line = () if is_same or not row.lines else (row.line,)
+            shown.append(TableRow(tuple(compress(cells, is_shown)), above=line))
+        if len(rows) > 1:
+            cells = ["all together", "", "", size.write(self.bytes), size.write(self.sent)]
+            cells += [time.write(self.communicating)]
             shown.append(TableRow(tuple(compress(cells, is_shown)), is_bold=True))
-        align = "".join(compress("lllrrrr", is_shown))
+        align = "".join(compress("llrrrr", is_shown))
         return Table(tuple(compress(columns, is_shown)), tuple(shown), align)
 
-    def _times(self) -> Iterator[Block]:
-        """Yield what computing and communicating take, with bars, where that means anything."""
+    def _conclusion(self) -> Iterator[Block]:
+        """Yield what computing and communicating take, where that means anything."""
         if not self._is_timed() and not self.scaled:
             if self.collectives:
                 yield Paragraph(
@@ -288,42 +363,30 @@ class Report(ShownAsDocument):
         if not math.isfinite(computing):
             yield Paragraph(
                 f"On {self.machine}, communicating takes {time_in_words(communicating)}; how long "
-                f"arithmetic takes is unknown, for nobody knows how much a loop does."
+                f"computing takes is unknown, because a loop's length is."
             )
             return
-        longest = max(computing, communicating)
-        if longest < MIN_SECONDS:
+        if max(computing, communicating) < MIN_SECONDS:
             conclusion = "Starting either takes longer."
         elif communicating > computing:
             conclusion = "Even if both happen at once, the devices wait for data."
         else:
-            conclusion = "If both happen at once, communication is hidden behind arithmetic."
-        if longest >= MIN_SECONDS:
-            amounts = (("arithmetic", computing), ("communicating", communicating))
-            bars = [(name, Bar(t / longest, name), time_in_words(t)) for name, t in amounts]
-            yield Table((), tuple(map(TableRow, bars)))
+            conclusion = "If both happen at once, communication is hidden behind computing."
         yield Paragraph(
-            f"On {self.machine}, arithmetic takes {time_in_words(computing)} and communicating "
+            f"On {self.machine}, computing takes {time_in_words(computing)} and communicating "
             f"{time_in_words(communicating)}. {conclusion}"
         )
 
-    def _as_written(self) -> list[Collective]:
-        """Return the collectives in the order of the lines of code, not the compiler's."""
-        files = list(dict.fromkeys(c.where.file for c in self.collectives if c.where))
+    def _as_written(self) -> list[tuple[tuple[Frame, ...], Collective]]:
+        """Return the collectives and their lines, in the order of the lines."""
+        pairs = list(zip(lines_of(self.collectives), self.collectives, strict=True))
+        files = list(dict.fromkeys(lines[0].file for lines, _ in pairs if lines))
         return sorted(
-            self.collectives,
-            key=lambda c: (files.index(c.where.file), c.where.line) if c.where else (len(files), 0),
+            pairs,
+            key=lambda pair: (
+                (files.index(pair[0][0].file), pair[0][0].line) if pair[0] else (len(files), 0)
+            ),
         )
-
-
-def _folded(row: ReportRow, count: int) -> ReportRow:
-    """Return one row for several that are alike."""
-    runs = None if row.runs is None else row.runs * count
-    return replace(row, runs=runs, seconds=row.seconds * count)
-
-
-def _amounts(buffers: float, sent: float, taken: float) -> list[str]:
-    return [bytes_in_words(buffers), bytes_in_words(sent), time_in_words(taken)]
 
 
 def _figures(pictures: list[CollectivePicture]) -> Iterator[Block]:
@@ -343,13 +406,38 @@ def _figures(pictures: list[CollectivePicture]) -> Iterator[Block]:
         yield Paragraph(f"{more} more kinds of exchange are not drawn.")
 
 
-def _line(collective: Collective) -> tuple[str, str]:
-    """Return the place and the text of the line of code that causes a collective."""
-    frame = collective.where
-    if frame is None:
-        return "", ""
-    source = linecache.getline(frame.file, frame.line).strip()
+def arrays_in_words(same: Sequence[Collective]) -> str:
+    """Return the arrays that equal collectives communicate: `w (16, 64) → (64, 64)`.
+
+    A name is that of an argument of the program. Shapes are those on one device.
+    """
+    names = list(dict.fromkeys(name for c in same for name in c.names if name))
+    is_each_named = all(name for c in same for name in c.names)
+    named = natural_list(names[:1] if len(names) > 2 else names) if is_each_named else ""
+    named += f" and {len(names) - 1} more" if named and len(names) > 2 else ""
+    shapes = [_shape_in_words(*pair) for pair in zip_longest(same[0].shapes, same[0].results)]
+    listed = list(dict.fromkeys(shapes))
+    if len(listed) > MAX_SHAPES:
+        listed = [f"{len(shapes)} arrays"]
+    return f"{named} {natural_list(listed) if listed else ''}".strip()
+
+
+def _shape_in_words(before: tuple[int, ...] | None, after: tuple[int, ...] | None) -> str:
+    shape = "one number" if before == () else f"{before}"
+    return f"{shape} → {after}" if after not in (None, before) else shape
+
+
+def place_of(frame: Frame) -> str:
+    """Return where a line of code is: `train.py:31`, or `line 7` of a notebook's cell."""
     file = Path(frame.file)
     # a notebook's cells are files whose names are numbers
-    place = f"line {frame.line}" if file.stem.isdigit() else f"{file.name}:{frame.line}"
-    return place, source
+    return f"line {frame.line}" if file.stem.isdigit() else f"{file.name}:{frame.line}"
+
+
+def source_of(frame: Frame) -> str:
+    """Return the text of a line of code; empty if its file cannot be read."""
+    return linecache.getline(frame.file, frame.line).strip()
+
+
+def _shortened(source: str) -> str:
+    return shorten(source, MAX_HELPER_CHARACTERS, placeholder=" …")

@@ -13,7 +13,12 @@ from typing import Final
 
 from autograder.pictures import Roofline, RooflinePoint
 from autograder.programs.collective import Machine
-from autograder.programs.numbers_in_words import bytes_with_unit, count_in_words, time_in_words
+from autograder.programs.numbers_in_words import (
+    bandwidth_in_words,
+    bytes_with_unit,
+    count_in_words,
+    time_in_words,
+)
 
 MIN_SECONDS: Final = 1e-6
 """Below this, starting a message takes longer than sending it."""
@@ -54,7 +59,7 @@ def roofline_of(programs: Sequence[Measured], machine: Machine) -> Roofline:
     remarks = [_why_not_drawn(program) for program in programs if not _is_drawn(program)]
     if any(0 < program.communicating < MIN_SECONDS for program in drawn):
         remarks.append(LATENCY)
-    peak, link = f"{count_in_words(machine.flops)} operations", f"{bytes_with_unit(machine.link)}"
+    peak, link = f"{count_in_words(machine.flops)} operations", bandwidth_in_words(machine.link)
     ridge = f"{_count(machine.flops / machine.link)} operations for each byte"
     return Roofline(
         machine.name,

@@ -363,7 +363,7 @@ PLANTINGS = [
     Planting("programs.program_sizes", "hide_sizes", "11.7", designed),
     Planting("programs.program_checks", "refuse_unreduced", "3.1", turned),
     Planting("programs.exporting", "_is_set", "3.1", turned),
-    Planting("programs.numbers_in_words", "bytes_in_words", "1.7", looks),
+    Planting("programs.numbers_in_words", "choose_byte_unit", "1.7", looks),
     Planting("programs.report", lambda: Report.rows, "1.7", looks),
     Planting("programs.report", lambda: Report.document, "1.7", looks),
     Planting("programs.report_rooflines", "_point", "1.7", looks),

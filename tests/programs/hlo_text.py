@@ -279,7 +279,15 @@ def _read(written, computation, line, number, places, partitions):
         ).encode(),
         known_trip_count=_trip_count(attributes.get("backend_config", "")),
         stack=written.stack(line),
+        name=_parameter_name(attributes) if line.opcode == "parameter" else "",
     )
+
+
+def _parameter_name(attributes: Mapping[str, str]) -> str:
+    """Return what JAX calls a parameter. Its text escapes what JAX has escaped once more."""
+    metadata = attributes_of(attributes.get("metadata", "")[1:-1], separator=" ")
+    name = metadata.get("op_name", "").removeprefix('"').removesuffix('"')
+    return name.replace("\\'", "'")
 
 
 def _integers(value: str) -> tuple[int, ...] | None:

@@ -51,11 +51,11 @@ def test_a_line_of_code_is_shown_once_above_its_numbers():
     page = ET.fromstring(communication(add_transpose, BLOCKS)._repr_html_())
     assert [code.text for code in page.iter("code")] == ["return x + x.T"]
     first = next(page.iter("tr")).findall("th")
-    assert [cell.text for cell in first] == ["line", "collective", "over", "bytes", "sent"]
-    *_, last = page.iter("tr")
-    assert ["".join(cell.itertext()) for cell in last] == [
-        "all together", "", "", "2,816", "1,792",
+    assert [cell.text for cell in first] == [
+        "line and collective", "over", "bytes", "sent, in bytes",
     ]  # fmt: skip
+    *_, last = page.iter("tr")
+    assert ["".join(cell.itertext()) for cell in last] == ["all together", "", "2,816", "1,792"]
 
 
 def seven_layers(x, w):
@@ -72,7 +72,7 @@ def test_equal_collectives_are_one_row():
     assert len(report.collectives) == 7
     (row,) = report.rows()
     assert (row.kind, row.over, row.times) == ("all-reduce", "y", "× 7")
-    assert 7 * row.sent == report.sent
+    assert (row.bytes, row.sent) == (report.bytes, report.sent)
     assert "does this 7 times." in str(report)
 
 
@@ -86,7 +86,7 @@ def test_small_collectives_are_not_timed():
     said = str(communication(add_transpose, BLOCKS))
     assert "starting a message costs more than sending it" in said
     assert "µs" not in said
-    assert "arithmetic" not in said
+    assert "computing" not in said
 
 
 def test_a_scaled_program_is_timed_and_not_run():
@@ -94,21 +94,22 @@ def test_a_scaled_program_is_timed_and_not_run():
     report = communication(seven_layers, x, w, scaled={16: 8192, 64: 32768}, machine="TPU v5p")
     (row,) = report.rows()
     product = 8192 // 4 * 32768 * 2  # a quarter of the rows, 2 bytes a number
-    assert row.bytes == row.sent == product  # an all-reduce of two sends half of it twice
+    assert row.bytes == row.sent == 7 * product  # an all-reduce of two sends half of it twice
     machine = MACHINES["TPU v5p"]
-    assert report.communicating == pytest.approx(7 * row.sent / machine.link)
+    assert report.communicating == pytest.approx(row.sent / machine.link)
     assert report.computing == pytest.approx(7 * 2 * 2 * 8192**2 * 32768 / 8 / machine.flops, 0.01)
     said = " ".join(str(report).split())
     assert said.startswith(
         "Scaled up, and not run: 8,192 in place of 16, 32,768 in place of 64, "
         "floating-point numbers as bfloat16."
     )
-    assert "7 collectives, 940 MB of buffers, 940 MB sent; on each device" in said
-    assert "On TPU v5p, arithmetic takes" in said
-    assert "communication is hidden behind arithmetic" in said
+    assert "7 collectives, 896 MiB of buffers, 896 MiB sent; on each device" in said
+    assert "On TPU v5p, computing takes" in said
+    assert "communication is hidden behind computing" in said
     page = ET.fromstring(report._repr_html_())
-    bars = [svg.get("aria-label") for svg in page.iter(f"{SVG}svg")]
-    assert bars == ["arithmetic", "communicating"]
+    (bar,) = [said for svg in page.iter(f"{SVG}svg") if (said := svg.get("aria-label"))]
+    assert bar.startswith("Each of the 8 devices, in order: computing ")
+    assert bar.count("all-reduce over y 671 µs") == 7
 
 
 def test_integers_are_not_counted_as_bfloat16():
@@ -157,8 +158,9 @@ def test_loops_branches_and_permutations():
     assert found.times == 7
     assert report.bytes == 7 * 128
     assert [(r.kind, r.over, r.times, r.bytes) for r in report.rows()] == [
-        ("collective-permute", "x", "× 7", 128)
+        ("collective-permute", "x", "× 7", 7 * 128)
     ]
+    assert "896 (128 each)" in str(report)
 
 
 def test_a_compiled_function_is_accepted():

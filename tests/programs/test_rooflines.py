@@ -55,7 +55,7 @@ def test_each_program_has_a_line_of_its_own():
         "byte: with fewer, the links are the limit."
     )
     assert reduced == (
-        "reduced: 137 billion operations and 235 MB sent on each device, 585 operations for each "
+        "reduced: 137 billion operations and 224 MiB sent on each device, 585 operations for each "
         "byte, so the links are the limit. If computing and sending happen at once, 58.5 trillion "
         "operations a second (30% of the peak, in 2.35 ms); if one waits for the other, 45.1 "
         "trillion (23%, in 3.05 ms)."
@@ -84,7 +84,7 @@ def test_what_has_no_place_is_told_in_words():
     drawn = turned.roofline("turned", endless=endless, nothing=nothing)
     assert drawn.points == ()
     assert drawn.remarks == (
-        "turned: not drawn, for it does no floating-point operations; it sends 14.7 MB from each "
+        "turned: not drawn, for it does no floating-point operations; it sends 14 MiB from each "
         "device, which takes 147 µs.",
         "endless: not drawn, for nobody knows how often a loop of it runs, or what it does there, "
         "and so how much it computes or sends.",

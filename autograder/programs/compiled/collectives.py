@@ -17,6 +17,7 @@ import jax
 
 from autograder.collective_kinds import KINDS, CollectiveKind
 from autograder.programs.collective import Collective, Frame, name_axes
+from autograder.programs.compiled.flop_counts import find_work_before
 from autograder.programs.compiled.hlo import (
     CompiledProgram,
     Computation,
@@ -65,10 +66,17 @@ def read_collectives(
         if instruction.opcode == "async-start"
         for called in instruction.called
     }
+    work_before = find_work_before(program)
+    parameters = {
+        step.index: step.name
+        for step in program.computations[program.entry].values()
+        if step.opcode == "parameter"
+    }
     collectives = []
     for runs in count_runs(program):
         scope = Scope(program, program.computations[runs.computation])
         arguments = find_arguments(program, runs.computation)
+        names = {n: parameters[index] for n, index in arguments.items() if index is not None}
         for instruction in scope.computation.values():
             if starts.get(instruction.number, instruction.number) != instruction.number:
                 continue  # it was counted where it started
@@ -82,6 +90,8 @@ def read_collectives(
                 times=runs.times,
                 sometimes=runs.sometimes,
                 argument=arguments.get(instruction.operands[0]) if has_one_operand else None,
+                names=tuple(names.get(operand, "") for operand in instruction.operands),
+                work_before=work_before.get(instruction.number),
                 asynchronous=is_split or runs.computation in asynchronous,
             )
             collectives.append(name_axes(collective, mesh, device_ids))
@@ -107,6 +117,7 @@ def _read_collective(scope: Scope, instruction: Instruction) -> Collective | Non
         bytes_out = _bytes_after(kind, bytes_in, max(map(len, groups)))
     if kind == CollectiveKind.ALL_REDUCE and keeps_own_slice(scope, instruction, groups):
         kind, bytes_out = CollectiveKind.REDUCE_SCATTER, bytes_out // max(map(len, groups))
+    has_results = kind == instruction.opcode
     return Collective(
         kind,
         (),
@@ -114,6 +125,8 @@ def _read_collective(scope: Scope, instruction: Instruction) -> Collective | Non
         bytes_in,
         bytes_out,
         stack=_find_stack(scope.computation, instruction),
+        shapes=tuple(shape for operand in operands for _, shape in operand.arrays),
+        results=tuple(shape for _, shape in instruction.arrays) if has_results else (),
         operation=_find_reduction(scope.program, instruction),
         dtypes=tuple(dtype for operand in operands for dtype, _ in operand.arrays),
     )

@@ -81,6 +81,24 @@ def count_flops(program: CompiledProgram) -> float | None:
     return counting.total if math.isfinite(counting.total) else None
 
 
+def find_work_before(program: CompiledProgram) -> dict[int, float]:
+    """Map each collective to the share of the program's operations that come before it.
+
+    What a loop's body does before a collective counts as often as the loop runs, so that all runs
+    of the collective are together.
+
+    Returns:
+        Shares from 0 to 1, by the numbers of the instructions; nothing if the length of a loop is
+        unknown.
+    """
+    counting = _Counting(program)
+    counting.run(program.entry, (), 1)
+    if not math.isfinite(counting.total):
+        return {}
+    total = counting.total or 1.0
+    return {number: before / total for number, before in counting.before.items()}
+
+
 def instruction_flops(computation: Computation, instruction: Instruction) -> float:
     """Count the operations of one instruction, without the computations that it calls."""
     if instruction.opcode == "fft":
@@ -120,6 +138,11 @@ def _array_flops(computation: Computation, instruction: Instruction) -> float:
     return 0.0
 
 
+def _all_runs(operations: float, times: float) -> float:
+    """Return the operations of all runs; none are none even if the number of runs is infinite."""
+    return times * operations if operations else 0.0
+
+
 def _size(shape: Shape) -> float:
     return float(math.prod(shape))
 
@@ -129,6 +152,7 @@ class _Counting:
 
     def __init__(self, program: CompiledProgram) -> None:
         self.program, self.total = program, 0.0
+        self.before: dict[int, float] = {}  # the operations before each collective
         self._values: dict[Hashable, _Value] = {}
         self._elements: dict[_Value, tuple[_Value, ...]] = {}
         self._results: dict[tuple[int, tuple[_Value, ...]], _Value] = {}
@@ -141,6 +165,8 @@ class _Counting:
         values: dict[int, _Value] = {}
         for each in computation.values():
             operands = tuple(values[operand] for operand in each.operands)
+            if each.collective_kind is not None:
+                self.before.setdefault(each.number, self.total)
             if each.opcode == "parameter" and each.index < len(arguments):
                 values[each.number] = arguments[each.index]
             elif each.opcode in RUNS_INLINE:
@@ -192,7 +218,12 @@ class _Counting:
     def _count_inner(self, number: int, times: float) -> None:
         """Count a loop's or a branch's computation, whose values are none of those around it."""
         before, self.total = self.total, 0.0
+        known = set(self.before)
         self.run(number, (self._new_value(),), 1)
+        for inner in self.before.keys() - known:
+            self.before[inner] = before + (
+                times * self.before[inner] if self.before[inner] else 0.0
+            )
         self.total = before + (times * self.total if self.total else 0.0)
 
     def _key(self, instruction: Instruction) -> tuple[Hashable, ...]:

@@ -150,6 +150,8 @@ class Instruction:
             It is equal for two instructions that compute the same from the same values.
         known_trip_count: how often a loop runs, if the compiler has noted it.
         stack: the lines of source that it comes from, the innermost first.
+        name: the name of a parameter of the whole program, such as `params['w']`; empty for
+            anything else.
     """
 
     number: int
@@ -169,6 +171,7 @@ class Instruction:
     other_fields: bytes = b""
     known_trip_count: int | None = None
     stack: tuple[Frame, ...] = ()
+    name: str = ""
 
     @property
     def array_bytes(self) -> tuple[int, ...]:

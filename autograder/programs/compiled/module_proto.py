@@ -114,6 +114,7 @@ MESSAGES: Final[dict[str, dict[str, tuple[int, str]]]] = {
     "AxisRefProto": {"mesh_axis_index": (1, "int64"), "sub_axis_info": (2, "SubAxis")},
     "SubAxis": {"pre_size": (1, "int64"), "size": (2, "int64")},
     "OpMetadata": {
+        "op_name": (2, "bytes"),
         "source_file": (3, "bytes"),
         "source_line": (4, "int32"),
         "stack_frame_id": (15, "int32"),

@@ -167,7 +167,13 @@ def _read_instruction(proto: Any, partitions: int, find_stack: _StackFinder) -> 
         other_fields=serialise_other_fields(proto),
         known_trip_count=_read_trip_count(proto.backend_config) if opcode == "while" else None,
         stack=find_stack(proto.metadata),
+        name=_read_parameter_name(proto.metadata) if opcode == "parameter" else "",
     )
+
+
+def _read_parameter_name(metadata: Any) -> str:
+    """Read what JAX calls a parameter, in whose name it escapes quotation marks."""
+    return _decode_name(metadata.op_name).replace("\\'", "'")
 
 
 def _read_convolution(proto: Any) -> Convolution:

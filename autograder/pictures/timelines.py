@@ -1,0 +1,157 @@
+"""Draw where a program's time goes: a bar for each group of devices, in program order, to scale."""
+
+import html
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from autograder.collective_kinds import CollectiveKind
+from autograder.pictures.svg import INK, svg_element, svg_image, text_width
+
+COMPUTING: Final = "computing"
+"""The kind of a stretch in which devices compute."""
+
+KIND_COLOURS: Final = {
+    COMPUTING: "#8c8c8c",
+    CollectiveKind.ALL_REDUCE: "#e0672a",
+    CollectiveKind.ALL_GATHER: "#4a92c6",
+    CollectiveKind.REDUCE_SCATTER: "#b98500",
+    CollectiveKind.ALL_TO_ALL: "#16997a",
+    CollectiveKind.RAGGED_ALL_TO_ALL: "#16997a",
+    CollectiveKind.COLLECTIVE_PERMUTE: "#c274a2",
+    CollectiveKind.COLLECTIVE_BROADCAST: "#9a8f1f",
+}
+"""Colours that stand out from a white page and from a dark one, and carry dark labels."""
+
+BAR_HEIGHT: Final = 26
+"""In pixels."""
+
+MIN_BAR_WIDTH: Final = 440
+"""Labels are drawn where they fit in a bar of so many pixels; on most pages bars are wider."""
+
+MAX_LISTED: Final = 24
+"""So many stretches are listed in words; of a longer program, only the totals."""
+
+
+@dataclass(frozen=True)
+class Stretch:
+    """A stretch of time in which a group of devices does one thing.
+
+    Attributes:
+        kind: `COMPUTING`, HLO's name of a collective, or `""` if these devices wait for others.
+        over: the mesh axes of a collective, in words.
+        seconds: how long it takes, in all runs.
+        time: the same in words.
+        runs: how often it runs, in words such as `× 7`; empty for once.
+    """
+
+    kind: str
+    over: str
+    seconds: float
+    time: str
+    runs: str = ""
+
+    def __str__(self) -> str:
+        """The stretch in words, such as `all-gather over x × 7 3.96 ms`."""
+        over = f" over {self.over}" if self.over else ""
+        return " ".join(filter(None, [f"{self.kind or 'waiting'}{over}", self.runs, self.time]))
+
+
+@dataclass(frozen=True)
+class Timeline:
+    """The modelled time of a program.
+
+    Attributes:
+        title: the line above the bars.
+        bars: the name of each group of devices that do the same, and its stretches in order.
+        totals: the time of each kind in words, in the order of the legend.
+    """
+
+    title: str
+    bars: tuple[tuple[str, tuple[Stretch, ...]], ...]
+    totals: tuple[tuple[str, str], ...]
+
+
+def timeline_as_html(timeline: Timeline) -> str:
+    """Return a timeline as HTML: its title, the bars as wide as the page, and a legend."""
+    style = "display:flex;flex-wrap:wrap;gap:2px 16px;margin:4px 0 10px"
+    legend = "".join(
+        f'<span style="white-space:nowrap">{_swatch(kind)} {html.escape(f"{kind} {time}")}</span>'
+        for kind, time in timeline.totals
+    )
+    bars = "".join(
+        (f"<div>{html.escape(name)}</div>" if len(timeline.bars) > 1 else "")
+        + _bar(stretches, f"{name}, in order: {_in_words(stretches, timeline)}.")
+        for name, stretches in timeline.bars
+    )
+    return (
+        f'<div style="font-weight:600">{html.escape(timeline.title)}</div>'
+        f'<div style="max-width:720px">{bars}</div><div style="{style}">{legend}</div>'
+    )
+
+
+def timeline_as_text(timeline: Timeline) -> str:
+    """Return a timeline as text: what each group of devices does, in order."""
+    lines = [f"  {name}: {_in_words(stretches, timeline)}" for name, stretches in timeline.bars]
+    return "\n".join([timeline.title, *lines])
+
+
+def _in_words(stretches: Sequence[Stretch], timeline: Timeline) -> str:
+    if len(stretches) <= MAX_LISTED:
+        return ", then ".join(map(str, stretches))
+    totals = ", ".join(f"{kind} {time}" for kind, time in timeline.totals)
+    return f"{len(stretches)} stretches; in all, {totals}"
+
+
+def _bar(stretches: Sequence[Stretch], description: str) -> str:
+    return svg_image(
+        "".join(_rectangles(stretches)),
+        description,
+        width="100%",
+        height=BAR_HEIGHT,
+        font_family="sans-serif",
+        style="display:block;margin:3px 0",
+    )
+
+
+def _rectangles(stretches: Sequence[Stretch]) -> Iterator[str]:
+    """Yield each stretch as a rectangle with a label, placed in per cent of the bar's width."""
+    total, elapsed = sum(stretch.seconds for stretch in stretches), 0.0
+    for stretch in stretches:
+        left, width = 100 * elapsed / total, 100 * stretch.seconds / total
+        elapsed += stretch.seconds
+        if not stretch.kind:
+            continue
+        title = svg_element("title", html.escape(str(stretch)))
+        yield svg_element(
+            "rect",
+            title,
+            x=f"{left:.3f}%",
+            width=f"{width:.3f}%",
+            height=BAR_HEIGHT,
+            fill=KIND_COLOURS[stretch.kind],
+            stroke=INK,
+            stroke_width=0.5,
+        )
+        room = MIN_BAR_WIDTH * width / 100 - 6
+        label = next(
+            (text for text in (f"{stretch.kind} {stretch.runs}".strip(), stretch.kind)
+             if text_width(text, 11) <= room), "",
+        )  # fmt: skip
+        if label:
+            yield svg_element(
+                "text",
+                html.escape(label),
+                x=f"{left + width / 2:.3f}%",
+                y=BAR_HEIGHT / 2 + 4,
+                font_size=11,
+                text_anchor="middle",
+                fill=INK,
+            )
+
+
+def _swatch(kind: str) -> str:
+    square = svg_element("rect", width=10, height=10, fill=KIND_COLOURS[kind])
+    return svg_element(
+        "svg", square, width=10, height=10, aria_hidden="true", xmlns="http://www.w3.org/2000/svg"
+    )
