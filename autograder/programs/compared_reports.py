@@ -1,7 +1,7 @@
 """Compare a program as it is compiled for a CPU and for a TPU."""
 
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -14,6 +14,7 @@ from autograder.documents import (
     ShownAsDocument,
     SideBySide,
 )
+from autograder.programs.communication_limits import Limits
 from autograder.programs.numbers_in_words import bytes_with_unit
 from autograder.programs.report import Report
 
@@ -34,6 +35,14 @@ class ComparedReports(ShownAsDocument):
     cpu: Report
     tpu: Report
     target: str
+
+    def at_most(self, limits: Limits, *, over: str | Sequence[str] | None = None) -> bool:
+        """Assert that the program for the TPU communicates no more than this, in a test.
+
+        See `Report.at_most`, which `.cpu` has as well.
+        """
+        __tracebackhide__ = True
+        return self.tpu.at_most(limits, over=over)
 
     def differences(self) -> str:
         """Return sentences on what the TPU's compiler does differently."""

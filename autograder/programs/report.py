@@ -27,6 +27,7 @@ from autograder.documents import (
     Table,
     TableRow,
     as_html,
+    as_text,
 )
 from autograder.errors import UsageError
 from autograder.pictures import (
@@ -47,6 +48,12 @@ from autograder.programs.collective import (
     wire_bytes,
 )
 from autograder.programs.collective_pictures import axes_in_words, pictures_of
+from autograder.programs.communication_limits import (
+    Limits,
+    find_exceeded,
+    read_axes,
+    read_limits,
+)
 from autograder.programs.numbers_in_words import (
     BYTES,
     Unit,
@@ -265,6 +272,57 @@ class Report(ShownAsDocument):
         return roofline_of(
             [report._measured(called) for called, report in programs.items()],
             MACHINES[self.machine],
+        )
+
+    def at_most(self, limits: Limits, *, over: str | Sequence[str] | None = None) -> bool:
+        """Assert that the program communicates no more than this, in a test.
+
+        `assert communication(step, params, batch).at_most({"all-reduce": "4 MiB"}, over="data")`
+        holds if over the mesh axis `data` there are only all-reduces, and their buffers have at
+        most 4 MiB together on each device. `at_most({})` allows no communication at all.
+
+        Args:
+            limits: the most bytes of buffers for each kind of collective, summed over all of them
+                and over the runs of loops: the column *bytes*. A kind without a limit is not
+                allowed.
+            over: the mesh axis that the limits are for, or several. Collectives over others do not
+                count; those over these and others do. None for all collectives.
+
+        Returns:
+            True, so that it can stand in an `assert`.
+
+        Raises:
+            AssertionError: the program communicates more; the message has the line of code that
+                communicates most, and the report's table.
+            UsageError: a kind, a size or an axis is unknown.
+        """
+        __tracebackhide__ = True  # so that pytest shows the line of the test
+        most = read_limits(limits)
+        axes = read_axes(over, self.mesh.axis_names if self.mesh is not None else ())
+        exceeded = list(find_exceeded(self.collectives, most, axes))
+        if exceeded:
+            raise AssertionError("\n".join(self._complaint(exceeded)))
+        return True
+
+    def _complaint(self, exceeded: Sequence[tuple[str, list[Collective]]]) -> Iterator[str]:
+        """Yield what is too much, the lines of code that cause it, and the table."""
+        lines = dict(zip(map(id, self.collectives), lines_of(self.collectives), strict=True))
+        for sentence, collectives in exceeded:
+            yield sentence
+            largest = collectives[0]
+            shown = lines[id(largest)]
+            of_it = "It is" if len(collectives) == 1 else "The largest part is"
+            arrays = arrays_in_words([largest])
+            amount = f"{bytes_with_unit(largest.total_bytes)}" + (f" of {arrays}" if arrays else "")
+            if shown:
+                yield f"{of_it} {amount}, caused by:"
+                yield from (f"    {place_of(frame)}  {source_of(frame)}" for frame in shown)
+            else:
+                yield f"{of_it} {amount}; the compiler does not say by which line."
+        rows = self.rows()
+        yield from (
+            "",
+            *as_text(Document((self._table(rows), Paragraph(self.summary())))).split("\n"),
         )
 
     def _measured(self, name: str) -> Measured:

@@ -107,7 +107,7 @@ def test_a_scaled_program_is_timed_and_not_run():
     assert "On TPU v5p, computing takes" in said
     assert "communication is hidden behind computing" in said
     page = ET.fromstring(report._repr_html_())
-    (bar,) = [said for svg in page.iter(f"{SVG}svg") if (said := svg.get("aria-label"))]
+    (bar,) = [label for svg in page.iter(f"{SVG}svg") if (label := svg.get("aria-label"))]
     assert bar.startswith("Each of the 8 devices, in order: computing ")
     assert bar.count("all-reduce over y 671 µs") == 7
 
