@@ -64,7 +64,8 @@ def _kind(part: object) -> str:
 
 def as_text(document: Document) -> str:
     """Render a document as plain text."""
-    return "\n".join(line for block in document.blocks for line in _lines(block))
+    lines = "\n".join(line for block in document.blocks for line in _lines(block))
+    return lines.removeprefix("\n")  # the empty line above a figure that comes first
 
 
 def _lines(block: Block) -> Iterator[str]:

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Final
+from typing import Final, NamedTuple
 
 from humanize import natural_list
 
@@ -11,13 +11,13 @@ from autograder.collective_kinds import KINDS
 from autograder.errors import UsageError
 from autograder.programs.collective import Collective
 from autograder.programs.collective_pictures import axes_in_words
-from autograder.programs.numbers_in_words import bytes_with_unit
+from autograder.programs.numbers_in_words import BINARY_UNITS, BYTES, Unit, choose_byte_unit
 
-BYTES_IN: Final = {
-    "bytes": 1, "byte": 1, "B": 1,
-    "kB": 10**3, "MB": 10**6, "GB": 10**9, "TB": 10**12,
-    "KiB": 1 << 10, "MiB": 1 << 20, "GiB": 1 << 30, "TiB": 1 << 40,
-}  # fmt: skip
+DECIMAL_UNITS: Final = tuple(
+    Unit(name, float(1000**power)) for power, name in enumerate(("kB", "MB", "GB", "TB"), start=1)
+)
+
+UNITS: Final = {unit.name: unit for unit in (BYTES, *BINARY_UNITS, *DECIMAL_UNITS)}
 """Units that a limit may have."""
 
 SIZE: Final = re.compile(r"(?P<number>\d[\d,_]*(\.\d+)?)\s*(?P<unit>[A-Za-z]+)")
@@ -26,7 +26,14 @@ Limits = Mapping[str, int | str]
 """The most bytes for each kind of collective: a number, or a size such as `"4 MiB"`."""
 
 
-def read_limits(limits: Limits) -> dict[str, int]:
+class ByteLimit(NamedTuple):
+    """A number of bytes, and the unit in which it was written."""
+
+    bytes: int
+    unit: Unit
+
+
+def read_limits(limits: Limits) -> dict[str, ByteLimit]:
     """Return the most bytes for each kind of collective.
 
     Raises:
@@ -47,16 +54,17 @@ def read_limits(limits: Limits) -> dict[str, int]:
     return {kind: _read_size(kind, size) for kind, size in limits.items()}
 
 
-def _read_size(kind: str, size: int | str) -> int:
+def _read_size(kind: str, size: int | str) -> ByteLimit:
     if isinstance(size, int) and not isinstance(size, bool) and size >= 0:
-        return size
+        return ByteLimit(size, choose_byte_unit([size]))
     written = SIZE.fullmatch(size.strip()) if isinstance(size, str) else None
-    if written is None or written["unit"] not in BYTES_IN:
+    if written is None or written["unit"] not in UNITS:
         raise UsageError(
             f'A limit is a number of bytes, or a size such as "4 MiB", "512 KiB" or "2 GB"; the '
             f"one for {kind} is {size!r}."
         )
-    return round(float(re.sub("[,_]", "", written["number"])) * BYTES_IN[written["unit"]])
+    unit = UNITS[written["unit"]]
+    return ByteLimit(round(float(re.sub("[,_]", "", written["number"])) * unit.size), unit)
 
 
 def read_axes(over: str | Sequence[str] | None, known: Sequence[str]) -> tuple[str, ...]:
@@ -81,7 +89,7 @@ def read_axes(over: str | Sequence[str] | None, known: Sequence[str]) -> tuple[s
 
 
 def find_exceeded(
-    collectives: Sequence[Collective], limits: Mapping[str, int], axes: Sequence[str]
+    collectives: Sequence[Collective], limits: Mapping[str, ByteLimit], axes: Sequence[str]
 ) -> Iterator[tuple[str, list[Collective]]]:
     """Yield each limit that a program exceeds.
 
@@ -101,15 +109,16 @@ def find_exceeded(
         unknown = [c for c in alike if c.times is None]
         moved = sum(c.total_bytes for c in alike)
         over = natural_list(list(dict.fromkeys(map(axes_in_words, alike))))
-        communicates = f"{bytes_with_unit(moved)} on each device by {kind} over {over}"
+        unit = limits[kind].unit if kind in limits else choose_byte_unit([moved])
+        communicates = f"{unit.write(moved)} {unit.name} on each device by {kind} over {over}"
         if kind not in limits:
             yield f"The program communicates {communicates}, which no limit allows.", alike
         elif unknown:
             yield (
                 f"The program communicates by {kind} over {over} in a loop whose length is known "
-                f"only when it runs, so no limit can hold.",
+                f"only when it runs, so it cannot be limited.",
                 unknown,
             )
-        elif moved > limits[kind]:
-            most = bytes_with_unit(limits[kind])
+        elif moved > limits[kind].bytes:
+            most = f"{unit.write(limits[kind].bytes)} {unit.name}"
             yield f"The program communicates {communicates}; at most {most} are allowed.", alike

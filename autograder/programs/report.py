@@ -305,25 +305,22 @@ class Report(ShownAsDocument):
         return True
 
     def _complaint(self, exceeded: Sequence[tuple[str, list[Collective]]]) -> Iterator[str]:
-        """Yield what is too much, the lines of code that cause it, and the table."""
+        """Yield what is too much, the lines of code that cause most of it, and the table."""
         lines = dict(zip(map(id, self.collectives), lines_of(self.collectives), strict=True))
-        for sentence, collectives in exceeded:
-            yield sentence
-            largest = collectives[0]
+        for sentence, (largest, *others) in exceeded:
+            part = f"Most of it, {bytes_with_unit(largest.total_bytes)}," if others else "It"
             shown = lines[id(largest)]
-            of_it = "It is" if len(collectives) == 1 else "The largest part is"
+            yield sentence
+            if not shown:
+                yield f"{part} comes from a line that the compiler does not name."
+                continue
+            others_too = " and others, combined by the compiler" * is_combined(largest)
+            yield f"{part} comes from this line{others_too}:"
+            yield from (f"    {place_of(frame)}  {source_of(frame)}" for frame in shown)
             arrays = arrays_in_words([largest])
-            amount = f"{bytes_with_unit(largest.total_bytes)}" + (f" of {arrays}" if arrays else "")
-            if shown:
-                yield f"{of_it} {amount}, caused by:"
-                yield from (f"    {place_of(frame)}  {source_of(frame)}" for frame in shown)
-            else:
-                yield f"{of_it} {amount}; the compiler does not say by which line."
-        rows = self.rows()
-        yield from (
-            "",
-            *as_text(Document((self._table(rows), Paragraph(self.summary())))).split("\n"),
-        )
+            yield f"    {largest.kind} of {arrays}" if arrays else f"    {largest.kind}"
+        table = Document((self._table(self.rows()), Paragraph(self.summary())))
+        yield from ("", *as_text(table).splitlines())
 
     def _measured(self, name: str) -> Measured:
         is_unknown = any(c.times is None for c in self.collectives)
@@ -438,13 +435,13 @@ class Report(ShownAsDocument):
     def _as_written(self) -> list[tuple[tuple[Frame, ...], Collective]]:
         """Return the collectives and their lines, in the order of the lines."""
         pairs = list(zip(lines_of(self.collectives), self.collectives, strict=True))
-        files = list(dict.fromkeys(lines[0].file for lines, _ in pairs if lines))
-        return sorted(
-            pairs,
-            key=lambda pair: (
-                (files.index(pair[0][0].file), pair[0][0].line) if pair[0] else (len(files), 0)
-            ),
-        )
+        files = list(dict.fromkeys(frame.file for lines, _ in pairs for frame in lines))
+
+        def place(pair: tuple[tuple[Frame, ...], Collective]) -> list[tuple[int, int]]:
+            places = [(files.index(frame.file), frame.line) for frame in pair[0]]
+            return places or [(len(files), 0)]
+
+        return sorted(pairs, key=place)
 
 
 def _figures(pictures: list[CollectivePicture]) -> Iterator[Block]:
@@ -477,7 +474,13 @@ def arrays_in_words(same: Sequence[Collective]) -> str:
     listed = list(dict.fromkeys(shapes))
     if len(listed) > MAX_SHAPES:
         listed = [f"{len(shapes)} arrays"]
-    return f"{named} {natural_list(listed) if listed else ''}".strip()
+    combined = ", combined" * is_combined(same[0])
+    return f"{named} {natural_list(listed) if listed else ''}".strip() + combined
+
+
+def is_combined(collective: Collective) -> bool:
+    """Check whether the compiler has combined several, of which it keeps only one's line."""
+    return len(collective.shapes) > 1
 
 
 def _shape_in_words(before: tuple[int, ...] | None, after: tuple[int, ...] | None) -> str:

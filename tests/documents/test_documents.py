@@ -129,7 +129,7 @@ def test_a_figure_is_drawn_only_in_the_form_that_is_rendered():
     def fails():
         raise AssertionError
 
-    assert as_text(Document((Figure(fails, lambda: "drawn"),))) == "\ndrawn"
+    assert as_text(Document((Figure(fails, lambda: "drawn"),))) == "drawn"
     assert as_text(Document((Figure(fails),))) == ""
     assert "drawn" in as_html(Document((Figure(lambda: "drawn", fails, fails),)))
 

@@ -70,7 +70,7 @@ def table(report):
                 continue
             unit = UNITS[heading.rpartition(" ")[2]] if ", in " in heading else 1
             each = next((r for r in map(re.compile(r"\((.*) each\)").fullmatch, rest) if r), None)
-            figures[re.match(r"\w+", heading)[0]] = (
+            figures[heading.split()[0].rstrip(",")] = (
                 figure(first, unit),
                 figure(each[1], unit) if each else None,
             )
