@@ -15,6 +15,14 @@ from string import ascii_uppercase
 from typing import Final
 
 from autograder.collective_kinds import KINDS, CollectiveKind
+from autograder.pictures.collective_motion import (
+    Moment,
+    motion_in_details,
+    motion_of,
+    seen,
+    step_heading,
+    travels,
+)
 from autograder.pictures.collective_pieces import (
     ALL_TO_ALL_KINDS,
     Held,
@@ -26,7 +34,13 @@ from autograder.pictures.collective_pieces import (
     ring_steps,
     slots_as_text,
 )
-from autograder.pictures.svg import FONT_SIZE, Drawing, Point, device_colour, text_width
+from autograder.pictures.svg import (
+    FONT_SIZE,
+    Drawing,
+    Point,
+    device_colour,
+    text_width,
+)
 
 MAX_DRAWN_DEVICES: Final = 8
 """Larger groups are described in words."""
@@ -48,6 +62,12 @@ COLUMN_NAME_HEIGHT: Final = 13.0
 
 MIN_NAMED_WIDTH: Final = 38.0
 """Columns at least this wide are called `piece 0`; narrower ones just `0`."""
+
+MOTION_GAP: Final = 70.0
+"""Between the grid that pieces leave and the grid in which they arrive."""
+
+MIN_MOTION_WIDTH: Final = 360.0
+"""The room for the line above an animation."""
 
 STEP_ROW_HEIGHT: Final = 23.0
 STEP_FONT_SIZE: Final = 11.0
@@ -120,7 +140,8 @@ def collective_as_html(picture: CollectivePicture, above: CollectivePicture | No
             repeated.
     """
     steps = steps_as_html(picture) if _has_steps(picture) else ""
-    return before_and_after_as_html(picture, above) + steps
+    motion = motion_as_html(picture) if _has_motion(picture) else ""
+    return before_and_after_as_html(picture, above) + motion + steps
 
 
 def collective_as_text(picture: CollectivePicture) -> str:
@@ -347,6 +368,85 @@ def _step_slot_width(picture: CollectivePicture) -> float:
 
 def _number(amount: Fraction) -> str:
     return f"{amount.numerator:,}" if amount.denominator == 1 else f"{float(amount):,.1f}"
+
+
+# In motion
+
+
+def motion_as_html(picture: CollectivePicture) -> str:
+    """Return a collective's steps as an animation, for readers who have not asked for less motion.
+
+    Pieces move within one grid of devices and slots, or from a grid of what the devices have to
+    begin with to one of what they have received.
+    """
+    size = len(picture.group)
+    motion = motion_of(picture.kind, size, picture.pairs)
+    grids = [motion.before, picture.held[1]] if motion.has_two_grids else [motion.before]
+    slots = len(motion.before[0])
+    slot_width = _step_slot_width(picture)
+    row_step, column_step = STEP_ROW_HEIGHT + ROW_GAP, slot_width + SLOT_GAP
+    grid_width = DEVICE_COLUMN + slots * column_step
+    lefts = [number * (grid_width + MOTION_GAP) for number in range(len(grids))]
+
+    def place(at: tuple[int, int], on_right: bool = False) -> Point:
+        member, slot = at
+        left = lefts[-1 if on_right else 0] + DEVICE_COLUMN
+        return left + slot * column_step, HEADING_HEIGHT + member * row_step
+
+    fixed, parts = Drawing(), []
+    for left, held in zip(lefts, grids, strict=True):
+        for member, row in enumerate(held):
+            y = HEADING_HEIGHT + member * row_step
+            _draw_device(
+                fixed, picture.group[member], left, y + STEP_ROW_HEIGHT / 2, STEP_FONT_SIZE
+            )
+            for slot in range(len(row)):
+                x = left + DEVICE_COLUMN + slot * column_step
+                fixed.hairline_box(x, y, slot_width, STEP_ROW_HEIGHT)
+    parts.append(fixed.layers())
+    # what is seen at the same time, and moves in the same direction, is one drawing
+    drawings: dict[tuple[Moment, Point | None], Drawing] = {}
+
+    def draw(piece: Piece, at: Point, moment: Moment, way: Point | None = None) -> None:
+        drawing = drawings.setdefault((moment, way), _drawing())
+        _draw_slot(drawing, piece, picture, (*at, slot_width, STEP_ROW_HEIGHT), STEP_FONT_SIZE)
+
+    for lying in motion.resting:
+        draw(lying.piece, place(lying.at, lying.on_right), lying.moment)
+    for at, moment in motion.outlined:
+        outline = drawings.setdefault((moment, (0.0, 0.0)), Drawing())
+        outline.highlight_box(*place(at, motion.has_two_grids), slot_width, STEP_ROW_HEIGHT)
+    for moving in motion.moving:
+        (x, y), end = place(moving.start), place(moving.end, motion.has_two_grids)
+        draw(moving.piece, (x, y), moving.moment, (end[0] - x, end[1] - y))
+    for (moment, way), drawing in drawings.items():
+        moves = travels(way, moment, motion.seconds) if way and any(way) else ""
+        parts.append(seen(drawing.layers(), moment, motion.seconds, moves))
+    for step in range(motion.steps + 1):
+        heading = Drawing()
+        heading.text(step_heading(picture.kind, size, step), (0, 10), bold=True)
+        parts.append(seen(heading.layers(), motion.step_moment(step), motion.seconds))
+    width = max(lefts[-1] + grid_width + 1, MIN_MOTION_WIDTH)
+    return motion_in_details(
+        "".join(parts),
+        width,
+        HEADING_HEIGHT + size * row_step + 1,
+        f"{picture.title} in motion: {before_and_after_in_words(picture)}",
+    )
+
+
+def before_and_after_in_words(picture: CollectivePicture) -> str:
+    """Return what each device holds before a collective and after it, as a text alternative."""
+    before, after = picture.held
+    return "; ".join(
+        f"device {device} holds {slots_as_text(first, len(before), picture.operation)} before and "
+        f"{slots_as_text(then, len(before), picture.operation)} after"
+        for device, first, then in zip(picture.group, before, after, strict=True)
+    )
+
+
+def _has_motion(picture: CollectivePicture) -> bool:
+    return picture.steps and len(picture.group) <= MAX_DRAWN_DEVICES
 
 
 # What each device holds

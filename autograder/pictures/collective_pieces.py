@@ -123,6 +123,24 @@ def ring_steps(kind: str, size: int, pairs: Sequence[tuple[int, int]] = ()) -> t
     return _start(before), Step(after, arrived, Fraction(1))
 
 
+def senders(kind: str, step: Step, pairs: Sequence[tuple[int, int]] = ()) -> dict[int, int]:
+    """Map each device that receives something in a step to the device that sends it.
+
+    Args:
+        kind: HLO's name of the collective.
+        step: one of its steps.
+        pairs: for a permutation, pairs of a sender and a receiver.
+
+    Returns:
+        Positions in the group.
+    """
+    if kind == CollectiveKind.COLLECTIVE_PERMUTE:
+        return {target: source for source, target in pairs}
+    if kind in ALL_TO_ALL_KINDS:
+        return dict(step.arrived)  # a piece's slot is the number of its sender
+    return {member: (member - 1) % len(step.held) for member, _ in step.arrived}
+
+
 def _only(slot: int, piece: Piece, size: int) -> Slots:
     return tuple(piece if k == slot else None for k in range(size))
 

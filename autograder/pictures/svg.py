@@ -51,9 +51,7 @@ def svg_element(tag: str, content: str = "", **attributes: str | float) -> str:
         **attributes: an underscore stands for a hyphen, as in `stroke_width=2`. Numbers are rounded
             to one decimal.
     """
-    written = "".join(
-        f' {name.replace("_", "-")}="{_attribute(value)}"' for name, value in attributes.items()
-    )
+    written = _attributes(**attributes)
     return f"<{tag}{written}>{content}</{tag}>" if content else f"<{tag}{written}/>"
 
 
@@ -85,6 +83,12 @@ def svg_points(points: Iterable[Point]) -> str:
     return " ".join(f"{svg_number(x)},{svg_number(y)}" for x, y in points)
 
 
+def _attributes(**attributes: str | float) -> str:
+    return "".join(
+        f' {name.replace("_", "-")}="{_attribute(value)}"' for name, value in attributes.items()
+    )
+
+
 def _attribute(value: str | float) -> str:
     return html.escape(value, quote=True) if isinstance(value, str) else svg_number(value)
 
@@ -101,7 +105,7 @@ class Drawing:
         self._boxes: dict[str, list[str]] = {}
         self._hairlines: list[str] = []
         self._lines: list[str] = []
-        self._texts: list[str] = []
+        self._texts: dict[str, list[str]] = {}  # by their look, which they share
 
     def box(self, left: float, top: float, width: float, height: float, fill: str) -> None:
         """Add a filled box. Boxes of a colour that was used earlier are below."""
@@ -167,6 +171,18 @@ class Drawing:
             look["style"] = "font-weight:600"
         self._text(text, at, font_size, **look)
 
+    def layers(self) -> str:
+        """Return the markup of the drawing, without an `<svg>` around it."""
+        layers = [svg_element("path", d="".join(d), fill=fill) for fill, d in self._boxes.items()]
+        if self._hairlines:
+            path = "".join(self._hairlines)
+            layers.append(
+                svg_element("path", d=path, fill="none", stroke="currentColor", style="opacity:.25")
+            )
+        layers += self._lines
+        layers += [f"<g{look}>{''.join(texts)}</g>" for look, texts in self._texts.items()]
+        return "".join(layers)
+
     def svg(self, width: float, height: float, description: str) -> str:
         """Return the drawing as SVG.
 
@@ -175,17 +191,9 @@ class Drawing:
             height: in pixels.
             description: the text alternative.
         """
-        layers = [svg_element("path", d="".join(d), fill=fill) for fill, d in self._boxes.items()]
-        if self._hairlines:
-            path = "".join(self._hairlines)
-            layers.append(
-                svg_element("path", d=path, fill="none", stroke="currentColor", style="opacity:.25")
-            )
-        layers += self._lines
-        layers.append(svg_element("g", "".join(self._texts), text_anchor="middle"))
         width, height = math.ceil(width), math.ceil(height)
         return svg_image(
-            "".join(layers),
+            self.layers(),
             description,
             width=width,
             height=height,
@@ -198,11 +206,11 @@ class Drawing:
             svg_element("path", d=path, fill="none", stroke="currentColor", stroke_width=stroke)
         )
 
-    def _text(self, text: str, at: Point, font_size: float, **attributes: str) -> None:
+    def _text(self, text: str, at: Point, font_size: float, **look: str) -> None:
         x, y = at[0], at[1] + 0.36 * font_size  # the baseline
-        self._texts.append(
-            svg_element("text", html.escape(text), x=x, y=y, font_size=font_size, **attributes)
-        )
+        look_of_group = _attributes(**({"text_anchor": "middle"} | look), font_size=font_size)
+        texts = self._texts.setdefault(look_of_group, [])
+        texts.append(svg_element("text", html.escape(text), x=x, y=y))
 
 
 def _rectangle(left: float, top: float, width: float, height: float) -> str:
