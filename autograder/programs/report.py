@@ -13,7 +13,7 @@ from typing import Any, Final
 import jax
 from humanize import natural_list
 
-from autograder.collective_kinds import KINDS
+from autograder.collective_kinds import KINDS, CollectiveKind
 from autograder.documents import (
     Block,
     Code,
@@ -472,15 +472,20 @@ def arrays_in_words(same: Sequence[Collective]) -> str:
     named += f" and {len(names) - 1} more" if named and len(names) > 2 else ""
     shapes = [_shape_in_words(*pair) for pair in zip_longest(same[0].shapes, same[0].results)]
     listed = list(dict.fromkeys(shapes))
-    if len(listed) > MAX_SHAPES:
+    if len(shapes) > 1 and not is_combined(same[0]):
+        listed = [f"in {len(shapes)} pieces of {shape}" for shape in listed]
+    elif len(listed) > MAX_SHAPES:
         listed = [f"{len(shapes)} arrays"]
     combined = ", combined" * is_combined(same[0])
     return f"{named} {natural_list(listed) if listed else ''}".strip() + combined
 
 
 def is_combined(collective: Collective) -> bool:
-    """Check whether the compiler has combined several, of which it keeps only one's line."""
-    return len(collective.shapes) > 1
+    """Check whether the compiler has combined several, of which it keeps only one's line.
+
+    The inputs of an all-to-all may be the pieces of one array.
+    """
+    return len(collective.shapes) > 1 and collective.kind != CollectiveKind.ALL_TO_ALL
 
 
 def _shape_in_words(before: tuple[int, ...] | None, after: tuple[int, ...] | None) -> str:

@@ -5,7 +5,8 @@ from dataclasses import replace
 import pytest
 
 from autograder.pictures import CollectivePicture, DrawnMesh, collective_as_html
-from tests.browser import THEMES, browser
+from autograder.pictures.collective_motion import motion_of
+from tests.browser import FAULTS, THEMES, browser
 
 pytestmark = pytest.mark.slow
 
@@ -100,3 +101,51 @@ def test_other_operations_than_sums_have_no_visual_faults(page, operation):
             "all-reduce", "", "all-reduce", (tuple(range(size)),), operation=operation, steps=True
         )
         assert page.faults(collective_as_html(drawn)) == []
+
+
+MOVES = ".shardlings-motion"
+
+FREEZE = """(seconds) => document.querySelectorAll("svg").forEach(
+    (svg) => { svg.pauseAnimations(); svg.setCurrentTime(seconds); })"""
+
+MOVED = """() => [...document.querySelectorAll(".shardlings-motion svg g")]
+    .map((g) => JSON.stringify(g.getBoundingClientRect())).join()"""
+
+
+@pytest.mark.parametrize("theme", THEMES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_between_its_steps_an_animation_has_no_visual_faults(page, kind, theme):
+    drawn = picture(kind, "fours")
+    motion = motion_of(kind, 4, drawn.pairs)
+    page.show(collective_as_html(drawn), 500, theme)
+    for step in range(motion.steps + 1):
+        page.page.evaluate(FREEZE, motion.step_moment(step).end - 0.1)
+        assert page.page.evaluate(FAULTS) == [], step
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_animation_moves(page, kind):
+    page.show(collective_as_html(picture(kind, "fours")))
+    page.page.evaluate(FREEZE, 1.3)
+    once = page.page.evaluate(MOVED)
+    page.page.evaluate(FREEZE, 1.6)
+    assert page.page.evaluate(MOVED) != once
+
+
+@pytest.mark.parametrize("media", [{"reduced_motion": "reduce"}, {"media": "print"}])
+def test_nothing_moves_in_print_or_for_readers_who_want_less_motion(page, media):
+    page.show(collective_as_html(picture("all-reduce", "fours")))
+    assert page.page.locator(MOVES).is_visible()
+    try:
+        page.page.emulate_media(**media)
+        assert not page.page.locator(MOVES).is_visible()
+        assert page.page.get_by_text("step by step").is_visible()
+    finally:
+        page.page.emulate_media(media="screen", reduced_motion="no-preference")
+
+
+def test_an_animation_stops_when_it_is_closed(page):
+    page.show(collective_as_html(picture("all-reduce", "fours")))
+    assert page.page.locator(f"{MOVES} svg").is_visible()
+    page.page.locator(f"{MOVES} summary").click()
+    assert not page.page.locator(f"{MOVES} svg").is_visible()

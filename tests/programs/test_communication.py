@@ -263,3 +263,33 @@ def test_an_unknown_machine_is_explained(machine, says):
     with pytest.raises(CommunicationError) as raised:
         communication(jnp.sin, BLOCKS, machine=machine)
     assert str(raised.value).endswith(says)
+
+
+def test_the_arrays_of_a_row_are_named_where_that_is_known():
+    report = communication(add_transpose, BLOCKS)
+    assert {row.arrays for row in report.rows()} == {
+        "x (8, 4) → (8, 16)", "x (4, 8) → (4, 16)", "x (8, 16) → (16, 16)", "x (4, 16) → (16, 16)",
+    }  # fmt: skip
+    (computed,) = communication(lambda x: jnp.sin(x).sum(0), BLOCKS).rows()
+    assert computed.arrays == "(8,)"
+    nested = communication(lambda p: p["w"] + p["w"].T, {"w": BLOCKS}).rows()
+    assert all(row.arrays.startswith("p['w'] (") for row in nested)
+
+
+def test_what_the_compiler_combines_is_said_to_be_combined():
+    def both(a):
+        return lax.psum(a, "x"), lax.psum(a.sum(0), "x")
+
+    out_specs = (jax.P(None, "y"), jax.P("y"))
+    mapped = jax.shard_map(both, mesh=mesh(x=4, y=2), in_specs=jax.P("x", "y"), out_specs=out_specs)
+    arrays = [row.arrays for row in communication(mapped, BLOCKS).rows()]
+    assert arrays in (["(4, 8) and (8,), combined"], ["(8,) and (4, 8), combined"])
+
+
+def test_the_pieces_of_an_all_to_all_are_one_array():
+    def turned(x):
+        return lax.with_sharding_constraint(x, sharding(None, "x", x=8))
+
+    rows = jax.device_put(np.ones((16, 16), np.float32), sharding("x", x=8))
+    (row,) = communication(turned, rows).rows()
+    assert row.arrays == "x in 8 pieces of (2, 1, 2)"

@@ -1,0 +1,90 @@
+"""A collective in motion: what lies where, and when, is what its steps say."""
+
+import re
+
+import pytest
+
+from autograder.instructor.pages.clean_pages import clean
+from autograder.pictures import CollectivePicture, collective_as_html
+from autograder.pictures.collective_motion import MOVE_SECONDS, motion_of
+from autograder.pictures.collective_pieces import before_and_after, ring_steps
+
+KINDS = (
+    "all-gather", "reduce-scatter", "all-reduce", "all-to-all", "collective-permute",
+    "collective-broadcast",
+)  # fmt: skip
+
+
+def pairs_of(kind, size):
+    ring = tuple((i, (i + 1) % size) for i in range(size))
+    return ring if kind == "collective-permute" else ()
+
+
+def lying_at(motion, seconds, on_right):
+    """Return the pieces in slots at a time."""
+    return {
+        r.at: r.piece
+        for r in motion.resting
+        if r.on_right == on_right and r.moment.start <= seconds < r.moment.end
+    }
+
+
+def pieces_of(held):
+    return {(i, k): piece for i, row in enumerate(held) for k, piece in enumerate(row) if piece}
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 8])
+@pytest.mark.parametrize("kind", KINDS)
+def test_after_each_step_the_slots_hold_what_the_step_says(kind, size):
+    motion = motion_of(kind, size, pairs_of(kind, size))
+    states = ring_steps(kind, size, pairs_of(kind, size))
+    for number, state in enumerate(states):
+        if kind == "collective-permute" and number == 0:
+            continue  # nothing has arrived
+        at = motion.step_moment(number).start + MOVE_SECONDS * (number > 0) + 0.1
+        assert lying_at(motion, at, motion.has_two_grids) == pieces_of(state.held)
+
+
+@pytest.mark.parametrize("size", [2, 3, 4, 8])
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_arrives_has_moved_from_its_sender(kind, size):
+    motion = motion_of(kind, size, pairs_of(kind, size))
+    first, _ = before_and_after(kind, size, pairs_of(kind, size))
+    arrivals = [
+        at for state in ring_steps(kind, size, pairs_of(kind, size)) for at in state.arrived
+    ]
+    assert sorted(moving.end for moving in motion.moving) == sorted(arrivals)
+    for moving in motion.moving:
+        just_before = moving.moment.start - 0.1
+        source = pieces_of(first) if motion.has_two_grids else lying_at(motion, just_before, False)
+        assert source[moving.start] == moving.piece
+
+
+def test_an_all_reduce_is_a_reduce_scatter_and_then_an_all_gather():
+    both, half = motion_of("all-reduce", 4), motion_of("reduce-scatter", 4)
+    assert both.moving[: len(half.moving)] == half.moving
+    assert both.steps == 2 * half.steps
+
+
+def drawn(kind, size=4, steps=True):
+    pairs = pairs_of(kind, size)
+    return CollectivePicture(kind, "", kind, (tuple(range(size)),), pairs, bytes=64, steps=steps)
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_only_a_picture_with_steps_moves(kind):
+    assert "<animate" in collective_as_html(drawn(kind))
+    assert "<animate" not in collective_as_html(drawn(kind, steps=False))
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_feedback_page_shows_the_static_pictures_alone(kind):
+    cleaned = clean(collective_as_html(drawn(kind, 8)))
+    assert "<animate" not in cleaned
+    assert "<style" not in cleaned
+    assert re.search(r'<div style="display:none"><details', cleaned)
+    assert "before" in cleaned
+
+
+def test_there_is_no_script():
+    assert "<script" not in "".join(collective_as_html(drawn(kind)) for kind in KINDS)

@@ -1,0 +1,158 @@
+"""A timeline: each stretch as long as it takes, in program order, with a text alternative."""
+
+import re
+import xml.etree.ElementTree as ET
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from autograder import communication
+from autograder.pictures import (
+    COMPUTING,
+    Stretch,
+    Timeline,
+    timeline_as_html,
+    timeline_as_text,
+)
+from autograder.pictures.timelines import KIND_COLOURS
+from autograder.programs import MACHINES, communication_seconds
+from tests.helpers import mesh, sharding
+
+LINE = mesh(x=8)
+LARGE = {16: 8192}
+
+
+def report_on(function, spec=("x",), **options):
+    mapped = jax.shard_map(
+        function, mesh=LINE, in_specs=jax.P(*spec), out_specs=jax.P(*spec), check_vma=False
+    )
+    x = jax.device_put(np.ones((16, 16), np.float32), sharding(*spec, x=8))
+    return communication(mapped, x, scaled=LARGE, **options)
+
+
+def layer_by_layer(x):
+    whole = lax.all_gather(x, "x", axis=0, tiled=True)
+    y = x @ whole
+    total = lax.psum(y, "x")
+    z = jnp.tanh(total) @ whole.T
+    return lax.ppermute(z, "x", [(i, (i + 1) % 8) for i in range(8)])
+
+
+def stretches(report):
+    ((_, found),) = report.timeline().bars
+    return found
+
+
+def test_stretches_are_in_program_order():
+    report = report_on(layer_by_layer)
+    assert [stretch.kind for stretch in stretches(report)] == [
+        "all-gather", COMPUTING, "all-reduce", COMPUTING, "collective-permute",
+    ]  # fmt: skip
+
+
+def test_a_stretch_is_as_long_as_it_takes():
+    report = report_on(layer_by_layer)
+    found = stretches(report)
+    sending = {c.kind: communication_seconds(c, MACHINES["TPU v5e"]) for c in report.collectives}
+    for stretch in found:
+        if stretch.kind != COMPUTING:
+            assert stretch.seconds == pytest.approx(sending[stretch.kind])
+    computing = sum(s.seconds for s in found if s.kind == COMPUTING)
+    assert computing == pytest.approx(report.computing, rel=1e-3)
+
+
+def test_a_loop_is_one_stretch_for_all_of_its_runs():
+    def loop(x):
+        def turn(carry, _):
+            return jnp.tanh(carry @ lax.all_gather(x, "x", axis=0, tiled=True)), None
+
+        return lax.scan(turn, x, None, length=5)[0]
+
+    def sums(x):
+        return lax.scan(lambda c, _: (lax.psum(c @ c.T @ c, "x"), None), x, None, length=5)[0]
+
+    (summed,) = [s for s in stretches(report_on(sums)) if s.kind == "all-reduce"]
+    assert summed.runs == "× 5"
+    assert summed.seconds == pytest.approx(report_on(sums).communicating)
+    assert stretches(report_on(loop))[0].kind == "all-gather"
+
+
+def test_devices_that_do_not_take_part_have_a_bar_of_their_own():
+    report = report_on(lambda x: lax.ppermute(x @ x.T @ x, "x", [(i, i + 1) for i in range(3)]))
+    (first, sending), (rest, waiting) = report.timeline().bars
+    assert first == "Devices 0, 1, 2 and 3"
+    assert rest == "Devices 4, 5, 6 and 7"
+    assert [s.kind for s in sending] == [COMPUTING, "collective-permute"]
+    assert [s.kind for s in waiting] == [COMPUTING, ""]
+    assert "waiting" in str(report)
+
+
+def test_a_program_of_unknown_length_has_none():
+    def until(x):
+        return lax.while_loop(lambda c: c.sum() < 100, lambda c: lax.psum(c, "x"), x)
+
+    report = report_on(until)
+    assert report.timeline() is None
+    assert "if one thing is done after the other" not in str(report)
+
+
+def test_a_small_program_has_no_bar():
+    x = jax.device_put(np.ones((16, 16), np.float32), sharding("x", x=8))
+    report = communication(lambda x: x + x.T, x)
+    assert "if one thing is done after the other" not in str(report)
+
+
+TIMELINE = Timeline(
+    "Time on a machine: 4 ms",
+    (
+        (
+            "Each of the 8 devices",
+            (
+                Stretch(COMPUTING, "", 1e-3, "1 ms"),
+                Stretch("all-gather", "x", 2e-3, "2 ms", "× 24"),
+                Stretch("all-reduce", "x, y", 1e-3, "1 ms"),
+            ),
+        ),
+    ),
+    ((COMPUTING, "1 ms"), ("all-gather", "2 ms"), ("all-reduce", "1 ms")),
+)
+
+
+def test_a_bar_is_to_scale():
+    page = ET.fromstring(f"<div>{timeline_as_html(TIMELINE)}</div>")
+    svg = "{http://www.w3.org/2000/svg}"
+    rects = [r for r in page.iter(f"{svg}rect") if r.get("x")]
+    assert [(r.get("x"), r.get("width")) for r in rects] == [
+        ("0.000%", "25.000%"), ("25.000%", "50.000%"), ("75.000%", "25.000%"),
+    ]  # fmt: skip
+    assert [r.get("fill") for r in rects] == [
+        KIND_COLOURS[kind] for kind in (COMPUTING, "all-gather", "all-reduce")
+    ]
+
+
+def test_a_bar_has_a_text_alternative():
+    said = (
+        "computing 1 ms, then all-gather over x × 24 2 ms, then all-reduce over x, y 1 ms"
+    )  # fmt: skip
+    assert f'aria-label="Each of the 8 devices, in order: {said}."' in timeline_as_html(TIMELINE)
+    assert timeline_as_text(TIMELINE) == (
+        f"Time on a machine: 4 ms\n  Each of the 8 devices: {said}"
+    )
+
+
+def test_the_colours_of_kinds_stand_out_from_both_themes():
+    for colour in KIND_COLOURS.values():
+        own = luminance(colour)
+        for page in ("#ffffff", "#111111"):
+            dark, light = sorted((own, luminance(page)))
+            assert (light + 0.05) / (dark + 0.05) >= 3, (colour, page)
+
+
+def luminance(colour):
+    """Return a colour's relative luminance, as WCAG defines it."""
+    parts = [int(part, 16) / 255 for part in re.findall("..", colour.removeprefix("#"))]
+    linear = [c / 12.92 if c <= 0.03928 else ((c + 0.055) / 1.055) ** 2.4 for c in parts]
+    return sum(w * c for w, c in zip((0.2126, 0.7152, 0.0722), linear, strict=True))
