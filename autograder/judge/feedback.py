@@ -18,6 +18,7 @@ from autograder.documents import (
 )
 from autograder.judge.report import COLOURS, MARKS, badge, report_on
 from autograder.judge.verdict import Finding, Trade, Verdict
+from autograder.judge.wording import in_ms
 from autograder.layouts import YOURS, comparison_pictures
 from autograder.pictures import (
     Picture,
@@ -117,6 +118,7 @@ def verdict_document(
         (
             Heading((badge(verdict.state), f" {_exercise_and_state(verdict)}")),
             *report.first,
+            *_earlier_times(verdict, earlier or {}),
             *report.rest,
             *_trade_figures(verdict, earlier or {}),
             *_figures(pictures_of(verdict, whole)),
@@ -201,6 +203,29 @@ def _figures(rows: Sequence[Sequence[Picture]]) -> Iterator[Figure]:
             text=partial(pictures_as_text, row),
             rich=partial(blocks_for_terminal, row),
         )
+
+
+def _earlier_times(verdict: Verdict, earlier: Attempts) -> Iterator[Paragraph]:
+    """Yield what the attempt before had in place of this one's largest item."""
+    for finding in verdict.findings:
+        attempts = earlier.get(finding.answer, ())
+        if finding.trade is None or finding.credit is None or not attempts:
+            continue
+        before = attempts[-1]
+        if not (before.items and finding.trade.items):
+            continue
+        (name, took), *_ = finding.trade.items
+        in_all = f"and everything {in_ms(before.costs / 1e6)}"
+        earlier_items = dict(before.items)
+        if name not in earlier_items:
+            largest, largest_took = before.items[0]
+            had = f"there was no {name}; {largest} took {in_ms(largest_took / 1e6)}"
+            yield Paragraph(f"In your last attempt, {had}, the most of all items, {in_all}.")
+        elif earlier_items[name] == took:
+            yield Paragraph(f"In your last attempt, {name} took as long, {in_all}.")
+        else:
+            then = in_ms(earlier_items[name] / 1e6)
+            yield Paragraph(f"In your last attempt, {name} took {then}, {in_all}.")
 
 
 def _trade_figures(verdict: Verdict, earlier: Attempts) -> Iterator[Figure]:

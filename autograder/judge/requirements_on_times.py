@@ -28,7 +28,6 @@ from autograder.evidence import (
 from autograder.judge.comparing_values import ArrayFunction, is_near
 from autograder.judge.exercise import Exercise, Requirement
 from autograder.judge.explaining_values import describe_factor
-from autograder.judge.requirements_on_costs import describe_communication
 from autograder.judge.requirements_on_given_functions import (
     describe_layouts,
     find_idle_devices,
@@ -39,13 +38,14 @@ from autograder.judge.requirements_on_layouts import mesh_of, rebuild
 from autograder.judge.requirements_on_values import judge_runs
 from autograder.judge.running_programs import SAMPLES, Run
 from autograder.judge.verdict import Finding, Trade
-from autograder.judge.wording import describe_groups, in_mb, in_mib, in_ms
+from autograder.judge.wording import describe_groups, in_ms
 from autograder.layouts import Layout, Shape
 from autograder.programs import (
     BFLOAT16,
     MACHINES,
     LaidOutProgram,
     Report,
+    bytes_with_unit,
     communication,
     communication_seconds,
     count_in_bfloat16,
@@ -167,14 +167,10 @@ def _judge_time(requirement: RunsFast, piece: Placements, basis: Finding) -> Fin
         return basis.problem("several-meshes", "Use one mesh for all of the shardings.")
     report = _compile(requirement.function, piece.parts, shapes, requirement.machine)
     held = sum(BFLOAT16 * math.prod(layout.block_shape) for layout in layouts)
-    summary = (
-        f"{describe_layouts(names, layouts)}. With these layouts, the program communicates "
-        f"{describe_communication(report)}"
-    )
-    idle = find_idle_devices(piece, basis.but(got=summary))
+    idle = find_idle_devices(piece, basis.but(got=describe_layouts(names, layouts)))
     if idle is not None:
         return idle
-    return compare_time(requirement, report, held, basis.but(got=summary))
+    return compare_time(requirement, report, held, basis)
 
 
 def compare_time(
@@ -190,10 +186,9 @@ def compare_time(
         requirement: the requirement.
         report: the compiled program.
         held: the bytes of its arguments on each device.
-        basis: the finding to start from; its `got` says what the program does.
+        basis: the finding to start from.
         max_sent: the most bytes that a device may send; None for any number.
     """
-    summary = basis.got
     if not math.isfinite(report.flops) or any(c.times is None for c in report.collectives):
         return basis.problem(
             "unknown-times",
@@ -201,40 +196,42 @@ def compare_time(
             "computed.",
         )
     took = round(1e6 * (report.computing + report.communicating))
+    names = requirement.arguments if isinstance(requirement, RunsFast) else ()
+    items = tuple(list_items(report, names).items())
     basis = basis.but(
-        got=f"{held:,} bytes{in_mib(held)} held on each device; {in_ms(report.computing)} of "
-        f"computing and {in_ms(report.communicating)} of communicating ({summary})",
-        trade=Trade(
-            held,
-            took,
-            requirement.cap,
-            requirement.frontier,
-            "microseconds",
-            computing=round(1e6 * report.computing),
-            goal=requirement.best,
-            max_sent=max_sent or 0,
-            max_communicating=round(1e6 * (max_sent or 0) / MACHINES[report.machine].link),
-        ),
+            got=f"{bytes_with_unit(held)} held and {bytes_with_unit(report.sent)} sent by each "
+            f"device, and {in_ms(took / 1e6)} in all",
+            trade=Trade(
+                held,
+                took,
+                requirement.cap,
+                requirement.frontier,
+                "microseconds",
+                items=items,
+                computing=round(1e6 * report.computing),
+                goal=requirement.best,
+                max_sent=max_sent or 0,
+                max_communicating=round(1e6 * (max_sent or 0) / MACHINES[report.machine].link),
+            ),
     )
     if held > requirement.cap:
         return report_exceeded_cap(requirement.cap, held, basis)
     if max_sent is not None and report.sent > max_sent:
         return basis.problem(
             "sends-too-much",
-            f"In one step, each device may send {in_mb(max_sent)}; here it sends "
-            f"{in_mb(report.sent)}{describe_most_sent(report)}.",
+            f"In one step, each device may send {bytes_with_unit(max_sent)}; here it sends "
+            f"{bytes_with_unit(report.sent)}{describe_most_sent(report)}.",
         )
     best, given = requirement.best, requirement.given
     credit = min(1.0, max(0.0, (given - took) / (given - best)))
     if credit == 1:
         return basis.but(met=True)
-    names = requirement.arguments if isinstance(requirement, RunsFast) else ()
     return basis.problem(
         "waits-for-data" if report.communicating > report.computing else "works-too-much",
         f"On {requirement.machine} it takes {in_ms(took / 1e6)}: each device computes for "
         f"{in_ms(report.computing)} and communicates for {in_ms(report.communicating)}. "
         f"{in_ms(best / 1e6)} earns all points and {in_ms(given / 1e6)} none. "
-        f"{_compared(requirement.shown, report)}{_longest_communication(report, names)}",
+        f"{_compared(requirement.shown, report)}{describe_largest_item(items)}",
         credit=round(credit, 3),
     )
 
@@ -266,18 +263,28 @@ def time_by_item(report: Report) -> dict[str, int]:
     return {kind: round(1e6 * took) for kind, took in spent.items()}
 
 
-def _longest_communication(report: Report, names: Sequence[str]) -> str:
-    """Name the collectives that take most of the time, in a sentence; empty if there are none."""
-    spent: dict[str, float] = {}
+def list_items(report: Report, names: Sequence[str] = ()) -> dict[str, int]:
+    """Return the microseconds of computing and of each communication, the longest first.
+
+    Args:
+        report: the compiled program.
+        names: the names of the program's arguments, if they are to be named.
+    """
+    spent: dict[str, float] = {COMPUTING: report.computing}
     for c in report.collectives:
         known = c.argument is not None and c.argument < len(names)
         what = f" of {names[c.argument]}" if known and c.argument is not None else ""
         name = f"{c.kind}{what} {describe_groups(c)}"
         spent[name] = spent.get(name, 0) + communication_seconds(c, MACHINES[report.machine])
-    if not spent:
-        return ""
-    name = max(spent, key=lambda each: spent[each])
-    return f"The longest communication is now the {name}: {in_ms(spent[name])}."
+    ordered = sorted(spent.items(), key=lambda item: -item[1])
+    return {name: round(1e6 * seconds) for name, seconds in ordered}
+
+
+def describe_largest_item(items: Sequence[tuple[str, int]]) -> str:
+    """Return a sentence that names the largest item of a program's time."""
+    name, took = items[0]
+    article = "" if name == COMPUTING else "the "
+    return f"The largest item is {article}{name}, with {in_ms(took / 1e6)}."
 
 
 def _with_auto_axes(part: Placement) -> Placement:
@@ -312,7 +319,7 @@ def describe_most_sent(report: Report) -> str:
     if not spent:
         return ""
     name = max(spent, key=lambda each: spent[each])
-    return f", {in_mb(spent[name])} of it by {name}"
+    return f", {bytes_with_unit(spent[name])} of it by {name}"
 
 
 CHANGE_TOLERANCE: Final = 2e-6
@@ -433,9 +440,7 @@ def _judge_design(requirement: TrainsFast, piece: Design, basis: Finding, seed: 
             f"At the real size, each device does {report.flops:,.0f} operations; its share of the "
             f"step is {requirement.work:,}. Is part of the step left out at that size?",
         )
-    summary = f"{in_mb(report.sent)} sent{describe_most_sent(report)}; the values are right"
     total = sum(held[name] for name in plan.arguments)
-    basis = basis.but(got=summary)
     found = compare_time(requirement, report, total, basis, requirement.sends)
     if (
         found.diagnosis == "works-too-much"

@@ -27,6 +27,7 @@ class Trade(Struct, frozen=True):
         goal: the costs that earn all points; 0 if only the best that is known does.
         max_sent: the most bytes that it may send; 0 for any number.
         max_communicating: what it costs to send so many bytes.
+        items: what the costs consist of: names and costs, the largest first; may be empty.
     """
 
     held: int
@@ -34,6 +35,7 @@ class Trade(Struct, frozen=True):
     cap: int
     frontier: tuple[tuple[int, int], ...]
     unit: str = "bytes moved"
+    items: tuple[tuple[str, int], ...] = ()
     computing: int = 0
     goal: int = 0
     max_sent: int = 0

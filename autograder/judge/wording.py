@@ -45,11 +45,6 @@ def in_mib(count: float) -> str:
     return f" ({count / 2**20:,.0f} MiB)" if count >= 2**20 else ""
 
 
-def in_mb(count: float) -> str:
-    """Return `12 MB`, as a network's bytes are counted."""
-    return f"{count / 1e6:,.0f} MB"
-
-
 def in_ms(seconds: float) -> str:
     """Return `1.5 ms`."""
     return f"{1e3 * seconds:,.1f} ms"

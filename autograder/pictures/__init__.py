@@ -77,7 +77,6 @@ __all__ = [
     "show_figures_in_page_colours",
     "timeline_as_html",
     "timeline_as_text",
-    "tradeoff_as_html",
     "values_as_html",
     "values_as_text",
     "values_for_terminal",

@@ -26,6 +26,7 @@ from autograder.programs.compile_and_report import (
     count_in_bfloat16,
 )
 from autograder.programs.exporting import export, export_laid_out
+from autograder.programs.numbers_in_words import bytes_with_unit
 from autograder.programs.program_checks import UNREDUCED, ProgramError
 from autograder.programs.report import Report
 from autograder.programs.requested import remove_collectives, scale_collectives
@@ -52,6 +53,7 @@ __all__ = [
     "ProgramError",
     "ProgramRun",
     "Report",
+    "bytes_with_unit",
     "communication",
     "communication_seconds",
     "compile_and_run",

@@ -165,7 +165,7 @@ def test_beyond_a_budget_nothing_is_earned():
     assert verdict(cap=1 << 20).diagnoses == ("over-the-cap",)
     found = verdict(sends=1_000_000)
     assert (found.diagnoses, found.score) == (("sends-too-much",), 0)
-    assert "may send 1 MB; here it sends 2 MB, 2 MB of it by all-reduce over x." in (
+    assert "may send 977 KiB; here it sends 1,792 KiB, 1,792 KiB of it by all-reduce over x." in (
         verdict_as_text(found)
     )
 

@@ -4,6 +4,7 @@ from typing import Any
 
 import jax
 import pytest
+from msgspec.structs import replace
 
 from autograder.exercises import Exercise, RunsFast, Timed
 from autograder.judge import Trade, judge, verdict_as_html, verdict_as_text
@@ -42,7 +43,8 @@ def test_the_time_is_computing_and_then_communicating():
     held = 2 * (2048 * 1024 // 8 + 1024 * 2048)
     took = round(1e6 * computing)
     trade = Trade(held, took, 6 * 2**20, FRONTIER, "microseconds", computing=took, goal=300)
-    assert found.findings[0].trade == trade
+    assert replace(found.findings[0].trade, items=()) == trade
+    assert found.findings[0].trade.items == (("computing", took),)
     assert found.score == 1  # it is faster than what was known to be within the cap
 
 
@@ -63,7 +65,7 @@ def test_different_scores_are_told_differently():
     for said in (rows, columns):
         assert "Compared with what was shown (1.0 ms), " in said
         assert " instead of 0.8 ms" in said
-        assert "The longest communication is now the all-" in said
+        assert "The largest item is the all-" in said
     assert rows.splitlines()[1] != columns.splitlines()[1]
 
 
@@ -135,3 +137,41 @@ def test_attempts_are_drawn_in_milliseconds():
     page = verdict_as_html(verdict(("x",), (), asked(frontier=((2**20, 1),))))
     assert page.count('role="img"') == 1
     assert "The best that is known: 1,048,576 held, 0.0 ms." in page
+
+
+def test_got_is_one_line_without_raw_bytes():
+    (finding,) = verdict(("x", "y"), ("x", "y"), asked(frontier=((2**20, 1),))).findings
+    assert finding.got == "1,024 KiB held and 2,048 KiB sent by each device, and 0.0 ms in all"
+
+
+SLOW: Any = {"frontier": ((2**20, 1),), "machine": "H100 100G Ethernet",
+             "shown": Timed("what was shown", {"computing": 200, "all-gather": 9000})}  # fmt: skip
+
+
+def test_the_largest_item_is_named_and_what_the_attempt_before_had_there():
+    found = verdict(("x", "y"), ("x", "y"), asked(**SLOW))
+    trade = found.findings[0].trade
+    name, took = trade.items[0]
+
+    def said_after(*items):
+        earlier = replace(trade, costs=9_200, items=items)
+        return " ".join(verdict_as_html(found, {"layout": [earlier]}).split())
+
+    assert f"The largest item is the {name}, with {took / 1e3:.1f} ms." in said_after()
+    assert "In your last attempt" not in said_after()
+    assert (
+        f"In your last attempt, there was no {name}; all-to-all over x took 9.0 ms, the most of "
+        f"all items, and everything 9.2 ms."
+    ) in said_after(("all-to-all over x", 9_000), ("computing", 200))
+    assert f"In your last attempt, {name} took as long, and everything 9.2 ms." in said_after(
+        (name, took)
+    )
+    assert f"In your last attempt, {name} took 9.0 ms, and everything 9.2 ms." in said_after(
+        ("computing", 9_100), (name, 9_000)
+    )
+
+
+def test_a_first_attempt_is_compared_with_none():
+    assert "In your last attempt" not in verdict_as_text(
+        verdict(("x",), (None, "x"), asked(**SLOW))
+    )
