@@ -6,6 +6,7 @@ sharded over them as they are sharded here. The other process runs `tpu_process.
 """
 
 import dataclasses
+import inspect
 import os
 import pickle
 import re
@@ -102,14 +103,41 @@ def compile_for_tpus(
         ) from error
     uncounted = count_flops_xla_omits(program)
     arguments, results, temporaries, shared = compiled.memory
+    names = name_arguments(function, args)
+    collectives = [
+        dataclasses.replace(c, names=tuple(names.get(name, "") for name in c.names))
+        for c in read_collectives(program, mesh)
+    ]
     return Report(
-        tuple(read_collectives(program, mesh)),
+        tuple(collectives),
         mesh,
         float("inf") if uncounted is None else compiled.flops + uncounted,
         arguments + results + temporaries - shared,
         machine,
         steps,
     )
+
+
+def name_arguments(function: Any, args: Sequence[Any]) -> dict[str, str]:
+    """Map names in an exported program, such as `args[0]`, to those of the function's arguments.
+
+    Args:
+        function: the function.
+        args: its arguments.
+
+    Returns:
+        Nothing if the names of the function's parameters are unknown.
+    """
+    try:
+        named = inspect.signature(function).bind(*args).arguments
+    except (TypeError, ValueError):
+        return {}
+    paths = [
+        f"{name}{jax.tree_util.keystr(path)}"
+        for name, value in named.items()
+        for path, _ in jax.tree_util.tree_flatten_with_path(value)[0]
+    ]
+    return {f"args[{number}]": path for number, path in enumerate(paths)}
 
 
 def export_for_tpus(

@@ -17,7 +17,12 @@ from jax import lax
 from autograder import communication
 from autograder.programs import CommunicationError, ComparedReports, tpu_programs
 from autograder.programs.tpu_process import Compiled
-from autograder.programs.tpu_programs import TargetError, export_for_tpus, refuse_target
+from autograder.programs.tpu_programs import (
+    TargetError,
+    export_for_tpus,
+    name_arguments,
+    refuse_target,
+)
 from tests.conftest import ROOT
 from tests.helpers import mesh, sharding
 
@@ -225,3 +230,24 @@ def test_a_mesh_of_some_devices_is_compiled_for_a_smaller_topology():
     (found,) = both.tpu.collectives
     assert found.axes == ("x",)
     assert {frozenset(group) for group in found.groups} == {frozenset((0, 4)), frozenset((2, 6))}
+
+
+def test_arguments_have_the_names_that_jax_gives_them():
+    def function(params, x, *rest):
+        return params["w"] @ x + rest[0]
+
+    named = name_arguments(function, ({"v": 1.0, "w": [1.0, 2.0]}, 1.0, 2.0))
+    assert named == {
+        "args[0]": "params['v']", "args[1]": "params['w'][0]", "args[2]": "params['w'][1]",
+        "args[3]": "x", "args[4]": "rest[0]",
+    }  # fmt: skip
+    jitted = jax.jit(lambda a, b: a + b)
+    assert name_arguments(jitted, (1.0, 2.0)) == {"args[0]": "a", "args[1]": "b"}
+    assert name_arguments(len, (1.0, 2.0)) == {}
+
+
+@needs_libtpu
+def test_a_report_on_a_tpu_names_arguments():
+    x = jax.device_put(np.ones((64, 64), np.float32), sharding("x", x=8))
+    rows = communication(lambda x: x + x.T, x, target="v5e:2x4").tpu.rows()
+    assert any(row.arrays.startswith("x ") for row in rows)
