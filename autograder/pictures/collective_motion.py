@@ -19,8 +19,8 @@ from autograder.pictures.collective_pieces import (
     Piece,
     Step,
     before_and_after,
+    find_senders,
     ring_steps,
-    senders,
 )
 from autograder.pictures.svg import Point, svg_element, svg_image
 
@@ -190,7 +190,7 @@ def _moving(
 ) -> Iterator[Moving]:
     """Yield the pieces that are sent, and when."""
     for number, (last, state) in enumerate(pairwise(states), start=1):
-        sender_of = senders(kind, state, pairs)
+        sender_of = find_senders(kind, state, pairs)
         moment = Moment(_begins(number), _arrives(number))
         for member, slot in sorted(state.arrived):
             sender = sender_of[member]
@@ -203,7 +203,7 @@ def _moving(
 # As SVG
 
 
-def seen(content: str, moment: Moment, seconds: float, extra: str = "") -> str:
+def show_during(content: str, moment: Moment, seconds: float, extra: str = "") -> str:
     """Return markup that is seen only in one moment of an animation.
 
     Args:
@@ -231,7 +231,7 @@ def seen(content: str, moment: Moment, seconds: float, extra: str = "") -> str:
     return svg_element("g", content + animation + extra, display=shown[0][0])
 
 
-def travels(way: Point, moment: Moment, seconds: float) -> str:
+def move_during(way: Point, moment: Moment, seconds: float) -> str:
     """Return the animation of a translation.
 
     Args:
@@ -254,7 +254,7 @@ def travels(way: Point, moment: Moment, seconds: float) -> str:
     )
 
 
-def step_heading(kind: str, size: int, step: int) -> str:
+def name_step(kind: str, size: int, step: int) -> str:
     """Return the line above a step, such as `step 2: the finished sums go round`."""
     if step == 0:
         return "before"

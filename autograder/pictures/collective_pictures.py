@@ -19,9 +19,9 @@ from autograder.pictures.collective_motion import (
     Moment,
     motion_in_details,
     motion_of,
-    seen,
-    step_heading,
-    travels,
+    move_during,
+    name_step,
+    show_during,
 )
 from autograder.pictures.collective_pieces import (
     ALL_TO_ALL_KINDS,
@@ -420,12 +420,12 @@ def motion_as_html(picture: CollectivePicture) -> str:
         (x, y), end = place(moving.start), place(moving.end, motion.has_two_grids)
         draw(moving.piece, (x, y), moving.moment, (end[0] - x, end[1] - y))
     for (moment, way), drawing in drawings.items():
-        moves = travels(way, moment, motion.seconds) if way and any(way) else ""
-        parts.append(seen(drawing.layers(), moment, motion.seconds, moves))
+        moves = move_during(way, moment, motion.seconds) if way and any(way) else ""
+        parts.append(show_during(drawing.layers(), moment, motion.seconds, moves))
     for step in range(motion.steps + 1):
         heading = Drawing()
-        heading.text(step_heading(picture.kind, size, step), (0, 10), bold=True)
-        parts.append(seen(heading.layers(), motion.step_moment(step), motion.seconds))
+        heading.text(name_step(picture.kind, size, step), (0, 10), bold=True)
+        parts.append(show_during(heading.layers(), motion.step_moment(step), motion.seconds))
     width = max(lefts[-1] + grid_width + 1, MIN_MOTION_WIDTH)
     return motion_in_details(
         "".join(parts),

@@ -123,7 +123,7 @@ def ring_steps(kind: str, size: int, pairs: Sequence[tuple[int, int]] = ()) -> t
     return _start(before), Step(after, arrived, Fraction(1))
 
 
-def senders(kind: str, step: Step, pairs: Sequence[tuple[int, int]] = ()) -> dict[int, int]:
+def find_senders(kind: str, step: Step, pairs: Sequence[tuple[int, int]] = ()) -> dict[int, int]:
     """Map each device that receives something in a step to the device that sends it.
 
     Args:
