@@ -17,6 +17,7 @@ import linecache
 import sysconfig
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
+from functools import lru_cache
 from itertools import groupby, pairwise, zip_longest
 from pathlib import Path
 from typing import Final
@@ -107,16 +108,21 @@ def _last_name(node: ast.expr) -> str:
 
 def _statement(frame: Frame) -> ast.AST:
     """Return the innermost statement that a line belongs to; an empty one if it cannot be read."""
-    try:
-        module = ast.parse("".join(linecache.getlines(frame.file)))
-    except (SyntaxError, ValueError):
-        return ast.Pass()
     around = [
         node
-        for node in ast.walk(module)
-        if isinstance(node, ast.stmt) and node.lineno <= frame.line <= (node.end_lineno or 0)
+        for node in _statements("".join(linecache.getlines(frame.file)))
+        if node.lineno <= frame.line <= (node.end_lineno or 0)
     ]
     return max(around, key=lambda node: node.lineno, default=ast.Pass())
+
+
+@lru_cache(maxsize=8)  # a program's lines are mostly in a few files
+def _statements(source: str) -> list[ast.stmt]:
+    """Return all statements of a file, however deep; none if it cannot be parsed."""
+    try:
+        return [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.stmt)]
+    except (SyntaxError, ValueError):
+        return []
 
 
 def _is_library(frame: Frame) -> bool:

@@ -70,17 +70,18 @@ def communication(
             `autograder.programs.collective.MACHINES`.
         mesh: the mesh by which axes are named, if it is not the arguments' mesh.
         scaled: a dictionary that maps sizes of the arguments' dimensions to other sizes, in
-            elements. The report then counts floating-point numbers as bfloat16, and compares times
-            of computation and communication in place of pictures.
-        steps: whether to draw the steps of each collective in a ring.
+            elements. The report then counts floating-point numbers as bfloat16, and has no
+            pictures of the collectives, which are those of the original size.
+        steps: whether to draw the steps of each collective in a ring, and to play them.
         target: a TPU topology, such as "v5e:2x4", with as many devices as the program has here.
             The function is also compiled for it, which takes libtpu and a few seconds, but no TPU.
             With `scaled`, arguments for the TPU are bfloat16; for the CPU, they are only counted
             as such.
 
     Returns:
-        A `Report`, which is displayed as a table and as a picture of each collective. With a
-        target, a `ComparedReports`, whose `.cpu` and `.tpu` are reports.
+        A `Report`, which is displayed as a timeline, a table, and a picture of each collective. Its
+        `at_most` limits what the program communicates, in a test. With a target, a
+        `ComparedReports`, whose `.cpu` and `.tpu` are reports.
 
     Raises:
         CommunicationError: the function cannot be compiled, or not at that size, or not for that
