@@ -101,5 +101,5 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-without_sidebar = ("index", "docs/cheat_sheet", "docs/what_moved", "api")
+without_sidebar = ("index", "docs/cheat_sheet", "docs/what_moved", "docs/communication", "api")
 html_sidebars: dict[str, list[str]] = {page: [] for page in without_sidebar}

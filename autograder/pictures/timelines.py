@@ -1,6 +1,7 @@
 """Draw where a program's time goes: a bar for each group of devices, in program order, to scale."""
 
 import html
+import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -28,6 +29,9 @@ BAR_HEIGHT: Final = 26
 
 MIN_BAR_WIDTH: Final = 440
 """Labels are drawn where they fit in a bar of so many pixels; on most pages bars are wider."""
+
+TEXT_WIDTH: Final = 90
+"""The characters of a line of text."""
 
 MAX_LISTED: Final = 24
 """So many stretches are listed in words; of a longer program, only the totals."""
@@ -92,7 +96,15 @@ def timeline_as_html(timeline: Timeline) -> str:
 
 def timeline_as_text(timeline: Timeline) -> str:
     """Return a timeline as text: what each group of devices does, in order."""
-    lines = [f"  {name}: {_in_words(stretches, timeline)}" for name, stretches in timeline.bars]
+    lines = [
+        textwrap.fill(
+            f"{name}: {_in_words(stretches, timeline)}",
+            TEXT_WIDTH,
+            initial_indent="  ",
+            subsequent_indent="    ",
+        )
+        for name, stretches in timeline.bars
+    ]
     return "\n".join([timeline.title, *lines])
 
 
