@@ -15,6 +15,13 @@ from autograder.instructor.pages.clean_pages import (
     render_markdown,
 )
 from autograder.judge import verdict_as_html
+from autograder.pictures import (
+    CollectivePicture,
+    Stretch,
+    Timeline,
+    collective_as_html,
+    timeline_as_html,
+)
 from tests.conftest import ROOT
 from tests.documents.test_documents import DOCUMENT
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
@@ -254,3 +261,22 @@ def test_cleaning_keeps_the_styles_and_tables_of_a_document():
     page = as_html(DOCUMENT)
     for found in (r'style="[^"]*"', r"<(?:table|th|td|details|svg|rect|code)\b"):
         assert re.findall(found, clean(page)) == re.findall(found, page)
+
+
+def test_of_a_collective_in_motion_only_the_static_pictures_are_kept():
+    drawn = CollectivePicture(
+        "all-reduce", "", "all-reduce", (tuple(range(8)),), bytes=64, steps=True
+    )
+    cleaned = clean(collective_as_html(drawn))
+    assert "<animate" not in cleaned
+    assert "<style" not in cleaned
+    assert '<div style="display:none"><details' in cleaned
+    assert "step 14" in cleaned
+
+
+def test_a_timeline_is_kept_to_scale():
+    stretches = (Stretch("computing", "", 1, "1 s"), Stretch("all-gather", "x", 3, "3 s"))
+    timeline = Timeline("Time", (("The device", stretches),), (("computing", "1 s"),))
+    cleaned = clean(timeline_as_html(timeline))
+    assert re.search(r'<rect [^>]*x="25.000%"[^>]* width="75.000%"', cleaned)
+    assert "The device, in order: computing 1 s, then all-gather over x 3 s." in cleaned
