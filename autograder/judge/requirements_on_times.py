@@ -199,20 +199,20 @@ def compare_time(
     names = requirement.arguments if isinstance(requirement, RunsFast) else ()
     items = tuple(list_items(report, names).items())
     basis = basis.but(
-            got=f"{bytes_with_unit(held)} held and {bytes_with_unit(report.sent)} sent by each "
-            f"device, and {in_ms(took / 1e6)} in all",
-            trade=Trade(
-                held,
-                took,
-                requirement.cap,
-                requirement.frontier,
-                "microseconds",
-                items=items,
-                computing=round(1e6 * report.computing),
-                goal=requirement.best,
-                max_sent=max_sent or 0,
-                max_communicating=round(1e6 * (max_sent or 0) / MACHINES[report.machine].link),
-            ),
+        got=f"{bytes_with_unit(held)} held and {bytes_with_unit(report.sent)} sent by each "
+        f"device, and {in_ms(took / 1e6)} in all",
+        trade=Trade(
+            held,
+            took,
+            requirement.cap,
+            requirement.frontier,
+            "microseconds",
+            items=items,
+            computing=round(1e6 * report.computing),
+            goal=requirement.best,
+            max_sent=max_sent or 0,
+            max_communicating=round(1e6 * (max_sent or 0) / MACHINES[report.machine].link),
+        ),
     )
     if held > requirement.cap:
         return report_exceeded_cap(requirement.cap, held, basis)
