@@ -58,6 +58,7 @@ extensions = [
     "website.diagrams",
     "website.formulas",
     "website.links",
+    "website.playground",
 ]
 exclude_patterns = ["README.md"]
 extlinks = LAUNCHERS
@@ -90,7 +91,7 @@ html_math_renderer = "mathml"
 html_theme_options = {
     "logo": {"text": "Shardlings"},
     "github_url": ADDRESS,
-    "header_links_before_dropdown": 6,
+    "header_links_before_dropdown": 7,
     "navbar_align": "left",
     "navigation_with_keys": False,
     "secondary_sidebar_items": ["page-toc"],
@@ -101,5 +102,7 @@ html_theme_options = {
     "pygments_light_style": "a11y-high-contrast-light",
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
-without_sidebar = ("index", "docs/cheat_sheet", "docs/what_moved", "docs/communication", "api")
+without_sidebar = (
+    "index", "playground", "docs/cheat_sheet", "docs/what_moved", "docs/communication", "api",
+)  # fmt: skip
 html_sidebars: dict[str, list[str]] = {page: [] for page in without_sidebar}

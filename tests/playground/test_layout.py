@@ -1,0 +1,120 @@
+"""The playground's layouts, and why it refuses one, are JAX's and the package's."""
+
+import math
+from typing import Any
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import strategies as st
+
+from autograder.layouts import Layout
+from autograder.programs.numbers_in_words import bytes_with_unit, count_in_words, time_in_words
+from tests.playground.cases import Case, batches, cases
+
+LAYOUT = """(shape, mesh, devices, spec) => {
+  const layout = layouts.layoutOf(
+    layouts.parseShape(shape), layouts.parseMesh(mesh, devices), layouts.parseSpec(spec));
+  return {blocks: Object.fromEntries(layout.placements.map((p) => [p.device, p.block])),
+    words: layouts.describe(layout), bytes: layouts.blockBytes(layout, "bfloat16"),
+    code: layouts.layoutAsCode(layout, "float32"), link: layouts.specAsLink(layout.spec),
+    again: layouts.specAsCode(layouts.parseSpec(layouts.specAsLink(layout.spec)))};
+}"""
+
+
+@batches(cases(), 3000)
+def test_each_device_holds_the_block_that_it_holds_in_jax(ask, drawn):
+    for case, found in zip(drawn, ask(LAYOUT, [case.texts for case in drawn]), strict=True):
+        refusal = case.refusal
+        assert found.get("refusal", "") == refusal
+        if not refusal:
+            assert {int(i): block for i, block in found["blocks"].items()} == case.blocks
+            sizes = [[end - first for first, end in block] for block in case.blocks.values()]
+            assert {2 * math.prod(size) for size in sizes} == {found["bytes"]}
+
+
+@batches(cases(valid=True), 500)
+def test_a_layout_is_described_as_in_the_notebooks(ask, drawn):
+    drawn = [case for case in drawn if math.prod(case.shape)]
+    for case, found in zip(drawn, ask(LAYOUT, [case.texts for case in drawn]), strict=True):
+        assert found["words"] == case.layout.describe()
+        assert found["again"] == case.texts[-1]
+
+
+@batches(cases(valid=True), 100)
+def test_the_code_makes_the_layout(ask, drawn):
+    drawn = [case for case in drawn if max(case.devices) < jax.device_count()]
+    for case, found in zip(drawn, ask(LAYOUT, [case.texts for case in drawn]), strict=True):
+        made: dict[str, Any] = {}
+        exec(found["code"], made)
+        assert Layout.of(made["x"]) == case.layout
+
+
+@pytest.mark.parametrize(
+    ("text", "entries", "unreduced"),
+    [
+        ('P("x", None)', [["x"], []], []),
+        ("P('x',)", [["x"]], []),
+        ('P(("x"))', [["x"]], []),
+        ('P(("x",), "y")', [["x"], ["y"]], []),
+        ('jax.sharding.PartitionSpec(("y", "x"))', [["y", "x"]], []),
+        ('P("x", unreduced={"y"})', [["x"]], ["y"]),
+        ("P()", [], []),
+        ("", [], []),
+        ("y.x,-", [["y", "x"], []], []),
+        ("x,unreduced=y.z", [["x"]], ["y", "z"]),
+    ],
+)
+def test_a_spec_is_read_as_python_reads_it(ask, text, entries, unreduced):
+    assert ask("layouts.parseSpec", [[text]]) == [{"entries": entries, "unreduced": unreduced}]
+
+
+@pytest.mark.parametrize(
+    ("shape", "mesh", "devices", "spec", "words"),
+    [
+        ("8", "x:0", "", "P()", "The axis 'x' has size 0."),
+        ("8", "x:1000, y:1000", "", "P()", "1000 × 1000 = 1,000,000 devices"),
+        ("8", "x:2, x:2", "", "P()", "Two axes of the mesh are called 'x'"),
+        ("8", "x 2", "", "P()", "'x 2' is not a name, a colon and a size"),
+        ("8", "x:2", "3, 3", "P()", "Device 3 is in the mesh twice."),
+        ("8", "x:2", "0-3", "P()", "has 2 places, and 4 devices are given"),
+        ("8, -2", "x:2", "", "P()", "'-2' is not one"),
+        ("2, 2, 2, 2", "x:2", "", "P()", "up to 3 dimensions"),
+        ("8", "x:2", "", 'P("x"', "cannot be read from"),
+        ("8", "x:2", "", "P(P.UNCONSTRAINED)", "leaves a dimension to the compiler"),
+        ("8", "x:2", "", 'P("x", unreduced={"x"})', "names the axis 'x' twice"),
+    ],
+)
+def test_wrong_input_is_refused_with_the_rule(ask, shape, mesh, devices, spec, words):
+    (found,) = ask(LAYOUT, [[shape, mesh, devices, spec]])
+    assert words in found["refusal"]
+
+
+def test_jax_refuses_what_the_page_says_it_refuses():
+    devices = np.array(jax.devices())
+    with pytest.raises(ValueError, match="Number of devices"):
+        jax.make_mesh((1000, 1000), ("x", "y"))
+    with pytest.raises((ValueError, IndexError)):
+        jax.make_mesh((0,), ("x",))
+    mesh = jax.sharding.Mesh(devices, ("x",))
+    with pytest.raises(ValueError, match="overlap"):
+        jax.NamedSharding(mesh, jax.P("x", unreduced={"x"}))
+    empty = jax.device_put(jnp.zeros((0, 8)), jax.NamedSharding(mesh, jax.P("x", None)))
+    assert empty.addressable_shards[0].data.shape == (0, 8)
+
+
+@batches(st.integers(0, 10**16) | st.integers(0, 10**6), 1000)
+def test_numbers_are_in_words_as_in_the_notebooks(ask, numbers):
+    calls = [[number] for number in numbers]
+    assert ask("words.count", calls) == [count_in_words(number) for number in numbers]
+    assert ask("words.bytes", calls) == [
+        "1 byte" if number == 1 else bytes_with_unit(number) for number in numbers
+    ]
+    seconds = [number / 1e10 for number in numbers if number]
+    assert ask("words.time", [[s] for s in seconds]) == [time_in_words(s) for s in seconds]
+
+
+def test_a_case_on_real_devices_has_real_devices():
+    case = Case((("x", 2),), (7, 6), (4,), (("x",),))
+    assert case.mesh.devices.tolist() == [jax.devices()[7], jax.devices()[6]]

@@ -1,0 +1,169 @@
+"""The playground as a page: its links, its size, and that everybody can use it."""
+
+import re
+
+import pytest
+
+from tests.browser import FAULTS
+from tests.playground.conftest import STATIC
+
+WIDTHS = (400, 900, 1400)
+MAX_BYTES = 200_000
+
+EXPECTED = re.compile("wider than the cell|overlapping: <[A-Z]+>.* and <[A-Z]+>", re.DOTALL)
+"""Code and tables scroll by themselves, and words of a paragraph that are wrapped share its box."""
+
+STATES = {
+    "layout": "#v1/layout?shape=8,16&mesh=x:2,y:4&spec=y,x",
+    "layout in 3-D": "#v1/layout?shape=4,8,8&mesh=x:2,y:2,z:2&spec=x,-,z.y",
+    "layout with copies": "#v1/layout?shape=8&mesh=x:2,y:4&devices=7-0&spec=x",
+    "layout on 512 devices": "#v1/layout?shape=512,512&mesh=x:16,y:32&spec=x,y",
+    "refusal": "#v1/layout?shape=7&mesh=x:2&spec=x",
+}
+
+
+def go(page, fragment):
+    """Open a link anew."""
+    address = page.url.partition("#")[0]
+    page.goto("about:blank")
+    page.goto(address + fragment)
+
+
+def shown(page, selector):
+    return page.locator(selector).inner_text()
+
+
+def test_it_is_small():
+    assert 0 < sum(path.stat().st_size for path in STATIC.iterdir()) < MAX_BYTES
+
+
+@pytest.mark.parametrize("width", WIDTHS)
+def test_nothing_is_clipped_faint_or_too_wide(page, width):
+    page.set_viewport_size({"width": width, "height": 1000})
+    for theme in ("light", "dark"):
+        for name, state in STATES.items():
+            go(page, state)
+            page.evaluate("theme => document.documentElement.dataset.theme = theme", theme)
+            page.wait_for_timeout(200)  # colours are on their way from one theme to the other
+            faults = [fault for fault in page.evaluate(FAULTS) if not EXPECTED.match(fault)]
+            assert not faults, (name, theme, faults[:5])
+            assert page.evaluate("document.documentElement.scrollWidth") <= width, name
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_axe_finds_nothing(page, name):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    go(page, STATES[name])
+    page.evaluate("document.querySelectorAll('details').forEach((fold) => fold.open = true)")
+    rules = {"color-contrast": {"enabled": "512" not in name}}  # it would take half a minute
+    for theme in ("light", "dark"):
+        page.evaluate("theme => document.documentElement.dataset.theme = theme", theme)
+        page.wait_for_timeout(200)
+        found = axe.run(page, options={"resultTypes": ["violations"], "rules": rules}).response[
+            "violations"
+        ]
+        assert not [(v["id"], [n["html"][:200] for n in v["nodes"][:3]]) for v in found]
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_a_link_holds_the_state(page, name):
+    go(page, STATES[name])
+    before = shown(page, ".part")
+    assert page.evaluate("location.hash") == STATES[name]
+    page.locator("input[type=text]").first.press("End")
+    page.locator("input[type=text]").first.type(
+        " "
+    )  # a change, after which the page writes its link
+    assert page.evaluate("location.hash").startswith(STATES[name].partition("?")[0])
+    page.reload()
+    assert shown(page, ".part") == before
+
+
+def test_a_change_is_in_the_link(page):
+    page.get_by_label("Partition spec").fill('P(("y", "x"), None)')
+    assert "spec=y.x,-" in page.evaluate("location.hash")
+    before = shown(page, ".part")
+    page.reload()
+    assert shown(page, ".part") == before
+
+
+@pytest.mark.parametrize(
+    ("fragment", "words"),
+    [
+        ("#v9/layout?shape=8", "made by another version of the playground (v9)"),
+        ("#v1/juggling?balls=3", "no part called juggling"),
+        ("#v1/layout?shape=%E0%A4", "This link is incomplete"),
+    ],
+)
+def test_a_link_that_cannot_be_read_gets_a_sentence(page, fragment, words):
+    go(page, fragment)
+    assert words in page.get_by_role("alert").first.inner_text()
+    assert page.locator("svg[role=img]").count() == 2
+
+
+def test_another_link_in_the_same_tab_changes_the_page(page):
+    page.evaluate("location.hash = '#v1/layout?shape=6&mesh=x:3&spec=x'")
+    page.wait_for_function("document.body.innerText.includes('3 blocks of (2,)')")
+
+
+def test_pointing_at_a_device_lights_its_block(page):
+    go(page, STATES["layout with copies"])
+    page.locator("svg .tile[data-devices='5']").hover()
+    assert re.search(
+        r"Device 5, at x = 0, y = 2, holds x\[0:4\].*devices 4, 6 and 7", shown(page, ".pointed")
+    )
+    assert page.locator("svg:nth-of-type(1) .tile.lit").count() == 4 + 1
+
+
+def test_axes_are_dragged_onto_dimensions(page):
+    target = page.locator(".board-row").nth(0).bounding_box()
+    page.locator(".chip[data-axis=x]").hover()
+    page.mouse.down()
+    page.mouse.move(target["x"] + target["width"] - 5, target["y"] + 10, steps=4)
+    page.mouse.up()
+    assert page.get_by_label("Partition spec").input_value() == 'P(("y", "x"), None)'
+
+
+def test_the_keyboard_moves_axes_and_devices(page):
+    page.locator(".chip[data-axis=x]").focus()
+    page.keyboard.press("ArrowUp")
+    page.keyboard.press("ArrowLeft")
+    assert page.get_by_label("Partition spec").input_value() == 'P(("x", "y"), None)'
+    assert page.evaluate("document.activeElement.dataset.axis") == "x"
+    page.get_by_role("slider", name="Device").press("ArrowRight")
+    assert shown(page, ".pointed").endswith("No other device does.")
+    assert "Device 1" in shown(page, ".pointed")
+
+
+def test_the_keyboard_reaches_all_that_a_pointer_reaches(page):
+    wanted = page.evaluate(
+        """[...document.querySelectorAll(".playground :is(a, button, input, select, summary)")]
+          .filter((e) => e.checkVisibility()).length"""
+    )
+    page.locator(".tabs a").first.focus()
+    page.keyboard.press("Shift+Tab")
+    reached = set()
+    for _ in range(3 * wanted):
+        page.keyboard.press("Tab")
+        reached.add(
+            page.evaluate(
+                """(() => { const e = document.activeElement;
+                return e.matches(".playground :is(a, button, input, select, summary)")
+                  ? [...document.querySelectorAll("*")].indexOf(e) : -1; })()"""
+            )
+        )
+    assert len(reached - {-1}) == wanted
+
+
+def test_the_table_says_what_the_picture_shows(page):
+    page.get_by_text("The same as a table").click()
+    rows = page.locator("tbody tr")
+    assert rows.count() == 8
+    assert rows.nth(3).inner_text().split("\t") == [
+        "3",
+        "0",
+        "3",
+        "x[6:8, 0:8]",
+        "(2, 8)",
+        "64 bytes",
+    ]

@@ -1,0 +1,57 @@
+"use strict";
+
+/**
+ * Counts, bytes and times in words, as the notebooks write them
+ * (`autograder/programs/numbers_in_words.py`).
+ */
+const words = (() => {
+  const SCALES = [["quadrillion", 1e15], ["trillion", 1e12], ["billion", 1e9], ["million", 1e6]];
+
+  /** Return a count such as `2,816` or `137 billion`. */
+  function count(number) {
+    for (const [word, factor] of SCALES)
+      if (number >= (word === "million" ? 10 : 1) * factor) return `${rounded(number / factor)} ${word}`;
+    return whole(number);
+  }
+
+  /** Return a number of bytes with its unit, such as `2,816 bytes` or `134 MB`. */
+  function bytes(number) {
+    for (const [unit, factor] of [["TB", 1e12], ["GB", 1e9], ["MB", 1e6]])
+      if (number >= (unit === "MB" ? 10 : 1) * factor) return `${rounded(number / factor)} ${unit}`;
+    return `${whole(number)} ${number === 1 ? "byte" : "bytes"}`;
+  }
+
+  /** Return a time such as `3.36 ms` or `under 1 µs`. */
+  function time(seconds) {
+    for (const [unit, factor] of [["s", 1], ["ms", 1e3], ["µs", 1e6]])
+      if (seconds * factor >= 1) return `${rounded(seconds * factor)} ${unit}`;
+    return seconds === 0 ? "0 s" : "under 1 µs";
+  }
+
+  /** Return three significant digits, and never an exponent: `1,000` for 999.9. */
+  function rounded(number) {
+    return number.toLocaleString("en-US", {maximumSignificantDigits: 3, roundingMode: "halfEven"});
+  }
+
+  const whole = (number) => number.toLocaleString("en-US", {maximumFractionDigits: 0, roundingMode: "halfEven"});
+
+  /** Return `1, 2 and 3`. */
+  function list(items) {
+    return items.length < 2 ? items.join("") : `${items.slice(0, -1).join(", ")} and ${items.at(-1)}`;
+  }
+
+  /** Return a Python tuple: `(8,)` or `(8, 4)`. */
+  function tuple(items) {
+    return items.length === 1 ? `(${items[0]},)` : `(${items.join(", ")})`;
+  }
+
+  /** Return `device 3`, `devices 0 to 7`, or `devices 0, 2, 4 and 6`. */
+  function devices(ids) {
+    if (ids.length === 1) return `device ${ids[0]}`;
+    const first = ids[0];
+    if (ids.length > 2 && ids.every((id, i) => id === first + i)) return `devices ${first} to ${ids.at(-1)}`;
+    return `devices ${list(ids)}`;
+  }
+
+  return {count, bytes, time, rounded, list, tuple, devices};
+})();

@@ -1,0 +1,71 @@
+"""The playground: its scripts, and the numbers that they share with the package.
+
+The scripts are plain files without a build step, and a page that is opened from disk runs them too.
+Machines and colours come from the package, so they are written down once.
+"""
+
+import json
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any, ClassVar, Final
+
+from docutils import nodes
+from docutils.parsers.rst import Directive
+from sphinx.application import Sphinx
+
+from autograder.pictures.svg import TINTS
+from autograder.programs import MACHINES
+
+FOLDER: Final = Path(__file__).parent / "_static" / "playground"
+
+SCRIPTS: Final = ("words", "layout", "state", "drawing", "controls", "layout_part", "page")
+"""The scripts in order: each uses only those before it."""
+
+MEMORY_BYTES: Final = {
+    "TPU v5e": 16e9,
+    "TPU v5p": 95e9,
+    "H100 NVLink": 80e9,
+    "H100 100G Ethernet": 80e9,
+}
+"""The memory of one chip, from the same pages as its speeds."""
+
+
+def shared_numbers() -> dict[str, Any]:
+    """Return what the scripts need from the package: machines, and the colours of devices."""
+    machines = [asdict(m) | {"capacity": MEMORY_BYTES[m.name]} for m in MACHINES.values()]
+    return {"machines": machines, "tints": TINTS}
+
+
+def render_playground(static: str, start: str = "page") -> str:
+    """Return the HTML that shows the playground.
+
+    Args:
+        static: the URL of the folder of its files.
+        start: the script that fills the page.
+    """
+    numbers = json.dumps(shared_numbers(), ensure_ascii=False)
+    scripts = "".join(f'<script src="{static}/{name}.js"></script>' for name in SCRIPTS)
+    return (
+        f'<link rel="stylesheet" href="{static}/playground.css">'
+        f'<div class="playground" id="playground-app"><p>The playground needs JavaScript.</p></div>'
+        f"<script>const course = {numbers};</script>{scripts}"
+        f'<script>{start}.start(document.getElementById("playground-app"));</script>'
+    )
+
+
+class Playground(Directive):
+    """The `playground` directive; its argument is the script that fills the page."""
+
+    optional_arguments: ClassVar[int] = 1
+
+    def run(self) -> list[nodes.Node]:
+        """Return the playground's HTML."""
+        return [
+            nodes.raw("", render_playground("_static/playground", *self.arguments), format="html")
+        ]
+
+
+def setup(app: Sphinx) -> dict[str, Any]:
+    """Register the directive with Sphinx."""
+    app.add_directive("playground", Playground)
+    return {"version": "1", "parallel_read_safe": True, "parallel_write_safe": True}
