@@ -18,7 +18,10 @@ from autograder.programs import MACHINES
 
 FOLDER: Final = Path(__file__).parent / "_static" / "playground"
 
-SCRIPTS: Final = ("words", "layout", "state", "drawing", "controls", "layout_part", "page")
+SCRIPTS: Final = (
+    *("words", "layout", "reshard", "state", "drawing", "step_drawing", "controls"),
+    *("layout_part", "reshard_part", "page"),
+)
 """The scripts in order: each uses only those before it."""
 
 MEMORY_BYTES: Final = {

@@ -158,6 +158,41 @@ def cases(draw: st.DrawFn, valid: bool = False) -> Case:
     return Case(sizes, tuple(devices), tuple(shape), tuple(map(tuple, entries)))
 
 
+@dataclass(frozen=True)
+class Move:
+    """Two layouts of one shape on one mesh, whose devices are this machine's first ones."""
+
+    before: Case
+    after: Case
+
+    @property
+    def texts(self) -> list[str]:
+        """The shape, the mesh and both specs, as a reader types them."""
+        shape, mesh, _, spec = self.before.texts
+        return [shape, mesh, spec, self.after.texts[-1]]
+
+
+@st.composite
+def moves(draw: st.DrawFn, most: int = MAX_DEVICES) -> Move:
+    """Draw two layouts."""
+    sizes = draw(meshes(most))
+    rank = draw(st.integers(1, 3))
+    pair = []
+    for _ in range(2):
+        entries: list[list[str]] = [[] for _ in range(rank)]
+        for name in draw(st.permutations([name for name, _ in sizes])):
+            at = draw(st.integers(-1, rank - 1))
+            if at >= 0:
+                entries[at].append(name)
+        pair.append(tuple(map(tuple, entries)))
+    shards = [[math.prod(dict(sizes)[name] for name in names) for names in e] for e in pair]
+    shape = tuple(
+        draw(st.integers(1, 3)) * math.lcm(*counts) for counts in zip(*shards, strict=True)
+    )
+    devices = tuple(range(math.prod(size for _, size in sizes)))
+    return Move(*(Case(sizes, devices, shape, entries) for entries in pair))
+
+
 def batches(drawn: st.SearchStrategy[Any], count: int) -> Callable[[Any], Any]:
     """Call a test with batches of cases: `count` of them in sum, or the share that is tried."""
     examples = max(4, math.ceil(count / BATCH / SHARE))

@@ -3,7 +3,7 @@
 /** The page: its parts, and the link that holds the state of the one that is shown. */
 const page = (() => {
   const {html} = drawing;
-  const parts = {layout: layoutPart};
+  const parts = {layout: layoutPart, reshard: reshardPart};
 
   /** Fill an element with the playground. */
   function start(root) {
@@ -36,6 +36,7 @@ const page = (() => {
       const fields = {...part.defaults, ...Object.fromEntries(Object.entries(given).filter(([field]) => field in part.defaults))};
       tabs.replaceChildren(...Object.entries(parts).map(([other, {title}]) =>
         html("a", {href: links.encode(other, {}), "aria-current": other === name ? "page" : undefined}, title)), share);
+      shown?.stop?.();
       host.replaceChildren();
       host.className = `part ${name}-part`;
       const save = () => {

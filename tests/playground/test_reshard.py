@@ -1,0 +1,172 @@
+"""What moves between two layouts: compared with JAX's blocks, and with compiled programs."""
+
+import math
+from collections import Counter
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from jax import lax
+
+from autograder import communication
+from autograder.layouts import Layout
+from autograder.programs import wire_bytes
+from tests.conftest import SHARE
+from tests.playground.cases import batches, moves
+
+FLOAT_BYTES = 4
+
+PLAN = """(shape, mesh, before, after) => {
+  const [from, to] = [before, after].map((spec) => layouts.layoutOf(
+    layouts.parseShape(shape), layouts.parseMesh(mesh), layouts.parseSpec(spec)));
+  const entries = (layout) => layout.shape.map((_, d) => layout.spec.entries[d] ?? []);
+  return {received: reshards.elementsToReceive(from, to),
+    steps: reshards.planSteps(from, to).map((step) => ({kind: step.kind, axes: step.axes,
+      sent: step.sent, sources: reshards.sourcesOf(step), before: entries(step.from),
+      after: entries(step.to)}))};
+}"""
+
+
+def received(move):
+    """Return how many elements each device lacks of its new block, by JAX's blocks."""
+    old, new = move.before.blocks, move.after.blocks
+    lacking = []
+    for device, block in new.items():
+        both = [
+            max(0, min(a[1], b[1]) - max(a[0], b[0]))
+            for a, b in zip(block, old[device], strict=True)
+        ]
+        lacking.append(math.prod(end - first for first, end in block) - math.prod(both))
+    return lacking
+
+
+@batches(moves(), 1000)
+def test_a_device_receives_at_least_what_it_lacks(ask, drawn):
+    for move, found in zip(drawn, ask(PLAN, [move.texts for move in drawn]), strict=True):
+        lacking = received(move)
+        assert found["received"] == lacking
+        sent = sum(step["sent"] for step in found["steps"])
+        assert sent >= np.mean(lacking) - 1e-6
+        assert bool(found["steps"]) == (move.before.blocks != move.after.blocks)
+
+
+def take_step(block, step, mesh):
+    """Do one step inside `shard_map`."""
+    axes = tuple(step["axes"])
+    changed = [
+        d for d, (a, b) in enumerate(zip(step["before"], step["after"], strict=True)) if a != b
+    ]
+    grows = {d: len(step["after"][d]) > len(step["before"][d]) for d in changed}
+    if step["kind"] == "all-gather":
+        return lax.all_gather(block, axes, axis=changed[0], tiled=True)
+    if step["kind"] == "all-to-all":
+        split, concat = sorted(changed, key=lambda d: not grows[d])
+        return lax.all_to_all(block, axes, split, concat, tiled=True)
+    if step["kind"] == "slice":
+        for d in changed:
+            for name in step["after"][d][len(step["before"][d]) :]:
+                size = block.shape[d] // mesh.shape[name]
+                block = lax.dynamic_slice_in_dim(block, lax.axis_index(name) * size, size, d)
+        return block
+    assert step["kind"] == "collective-permute"
+    targets = [(s[0] if s else i, i) for i, s in enumerate(step["sources"])]
+    return lax.ppermute(block, tuple(mesh.axis_names), targets)
+
+
+def take_steps(move, steps):
+    """Return the function that takes all steps, on whole arrays."""
+    mesh = move.before.mesh
+
+    def body(block):
+        for step in steps:
+            block = take_step(block, step, mesh)
+        return block
+
+    return jax.jit(
+        jax.shard_map(
+            body, mesh=mesh, in_specs=move.before.spec, out_specs=move.after.spec, check_vma=False
+        )
+    )
+
+
+def in_bytes(collectives):
+    """Return the bytes that a device sends, by the kind of collective."""
+    sent = Counter()
+    for kind, count in collectives:
+        sent[kind] += round(count)
+    return {kind: count for kind, count in sent.items() if count}
+
+
+@settings(max_examples=max(5, 60 // SHARE))
+@given(moves(most=8))
+def test_the_steps_lead_to_the_new_layout_and_compile_to_those_bytes(ask, move):
+    (found,) = ask(PLAN, [move.texts])
+    x = jax.device_put(
+        jnp.arange(math.prod(move.before.shape), dtype=np.float32).reshape(move.before.shape),
+        jax.NamedSharding(move.before.mesh, move.before.spec),
+    )
+    stepwise = take_steps(move, found["steps"])
+    y = stepwise(x)
+    assert Layout.of(y) == move.after.layout
+    for shard in y.addressable_shards:
+        np.testing.assert_array_equal(shard.data, np.asarray(x)[shard.index])
+    planned = in_bytes((step["kind"], FLOAT_BYTES * step["sent"]) for step in found["steps"])
+    compiled = communication(stepwise, x).collectives
+    assert in_bytes((c.kind, wire_bytes(c)) for c in compiled) == {
+        kind: count for kind, count in planned.items() if kind != "slice"
+    }
+
+
+SINGLE = [  # mesh, spec before, spec after
+    ("x:8", "x,-", "-,-"), ("x:8", "x,-", "-,x"), ("x:8", "-,-", "x,-"),
+    ("x:4,y:2", "x,y", "x,-"), ("x:4,y:2", "x.y,-", "x,-"), ("x:4,y:2", "x.y,-", "-,-"),
+    ("x:4,y:2", "x.y,-", "x,y"), ("x:4,y:2", "x,-", "x,y"), ("x:4,y:2", "y,-", "y,x"),
+    ("x:4,y:2", "x.y,-", "y.x,-"), ("x:2,y:2,z:2", "x,y", "y,x"), ("x:2,y:2,z:2", "x,y", "z,y"),
+    ("x:2,y:2,z:2", "x,y.z", "x,y"), ("x:2,y:2,z:2", "-,y", "y,-"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("mesh", "before", "after"), SINGLE)
+def test_xla_compiles_a_plan_of_one_step_to_that_collective(ask, mesh, before, after):
+    (found,) = ask(PLAN, [["64, 64", mesh, before, after]])
+    assert len(found["steps"]) == 1
+    sizes = {name: int(size) for name, size in (axis.split(":") for axis in mesh.split(","))}
+    grid = jax.sharding.Mesh(np.array(jax.devices()).reshape(*sizes.values()), tuple(sizes))
+    old, new = (jax.NamedSharding(grid, spec_of(text)) for text in (before, after))
+    x = jax.ShapeDtypeStruct((64, 64), np.float32, sharding=old)
+    compiled = communication(jax.jit(lambda x: x, out_shardings=new), x).collectives
+    planned = in_bytes((s["kind"], FLOAT_BYTES * s["sent"]) for s in found["steps"])
+    assert in_bytes((c.kind, wire_bytes(c)) for c in compiled) == planned
+
+
+def spec_of(link):
+    """Return the spec that a link writes as `x.y,-`."""
+    return jax.P(*(None if names == "-" else tuple(names.split(".")) for names in link.split(",")))
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "kinds"),
+    [
+        ("unreduced=x", "-", ["all-reduce"]),
+        ("unreduced=x", "x", ["reduce-scatter"]),
+        ("unreduced=x.y", "y", ["reduce-scatter", "all-reduce"]),
+        ("y,unreduced=x", "y.x", ["reduce-scatter"]),
+    ],
+)
+def test_partial_sums_are_added_up(ask, before, after, kinds):
+    (found,) = ask(PLAN, [["64", "x:4,y:2", before, after]])
+    assert [step["kind"] for step in found["steps"]] == kinds
+
+
+def test_whole_sums_are_not_made_partial(ask):
+    (found,) = ask(PLAN, [["64", "x:4,y:2", "-", "unreduced=x"]])
+    assert "makes sums whole, and never partial" in found["refusal"]
+
+
+def test_a_permutation_has_one_source_for_each_device(ask):
+    (found,) = ask(PLAN, [["64", "x:4,y:2", "x.y", "y.x"]])
+    (step,) = found["steps"]
+    senders = [sources[0] for sources in step["sources"] if sources]
+    assert len(senders) == len(set(senders)) == 6
