@@ -93,7 +93,7 @@ def take_steps(move, steps):
 
 def in_bytes(collectives):
     """Return the bytes that a device sends, by the kind of collective."""
-    sent = Counter()
+    sent: Counter[str] = Counter()
     for kind, count in collectives:
         sent[kind] += round(count)
     return {kind: count for kind, count in sent.items() if count}
