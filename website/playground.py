@@ -19,8 +19,9 @@ from autograder.programs import MACHINES
 FOLDER: Final = Path(__file__).parent / "_static" / "playground"
 
 SCRIPTS: Final = (
-    *("words", "layout", "reshard", "state", "drawing", "step_drawing", "controls"),
-    *("layout_part", "reshard_part", "page"),
+    *("words", "layout", "reshard", "matmul", "state"),
+    *("drawing", "step_drawing", "roofline", "controls"),
+    *("layout_part", "reshard_part", "matmul_part", "page"),
 )
 """The scripts in order: each uses only those before it."""
 

@@ -1,32 +1,28 @@
 """What moves between two layouts: compared with JAX's blocks, and with compiled programs."""
 
 import math
-from collections import Counter
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given, settings
-from jax import lax
 
 from autograder import communication
 from autograder.layouts import Layout
 from autograder.programs import wire_bytes
 from tests.conftest import SHARE
 from tests.playground.cases import batches, moves
+from tests.playground.steps import STEP, grid_of, in_bytes, spec_of, take_step
 
 FLOAT_BYTES = 4
 
-PLAN = """(shape, mesh, before, after) => {
+PLAN = f"""(shape, mesh, before, after) => {{
   const [from, to] = [before, after].map((spec) => layouts.layoutOf(
     layouts.parseShape(shape), layouts.parseMesh(mesh), layouts.parseSpec(spec)));
-  const entries = (layout) => layout.shape.map((_, d) => layout.spec.entries[d] ?? []);
-  return {received: reshards.elementsToReceive(from, to),
-    steps: reshards.planSteps(from, to).map((step) => ({kind: step.kind, axes: step.axes,
-      sent: step.sent, sources: reshards.sourcesOf(step), before: entries(step.from),
-      after: entries(step.to)}))};
-}"""
+  return {{received: reshards.elementsToReceive(from, to),
+    steps: reshards.planSteps(from, to).map({STEP})}};
+}}"""
 
 
 def received(move):
@@ -52,29 +48,6 @@ def test_a_device_receives_at_least_what_it_lacks(ask, drawn):
         assert bool(found["steps"]) == (move.before.blocks != move.after.blocks)
 
 
-def take_step(block, step, mesh):
-    """Do one step inside `shard_map`."""
-    axes = tuple(step["axes"])
-    changed = [
-        d for d, (a, b) in enumerate(zip(step["before"], step["after"], strict=True)) if a != b
-    ]
-    grows = {d: len(step["after"][d]) > len(step["before"][d]) for d in changed}
-    if step["kind"] == "all-gather":
-        return lax.all_gather(block, axes, axis=changed[0], tiled=True)
-    if step["kind"] == "all-to-all":
-        split, concat = sorted(changed, key=lambda d: not grows[d])
-        return lax.all_to_all(block, axes, split, concat, tiled=True)
-    if step["kind"] == "slice":
-        for d in changed:
-            for name in step["after"][d][len(step["before"][d]) :]:
-                size = block.shape[d] // mesh.shape[name]
-                block = lax.dynamic_slice_in_dim(block, lax.axis_index(name) * size, size, d)
-        return block
-    assert step["kind"] == "collective-permute"
-    targets = [(s[0] if s else i, i) for i, s in enumerate(step["sources"])]
-    return lax.ppermute(block, tuple(mesh.axis_names), targets)
-
-
 def take_steps(move, steps):
     """Return the function that takes all steps, on whole arrays."""
     mesh = move.before.mesh
@@ -89,14 +62,6 @@ def take_steps(move, steps):
             body, mesh=mesh, in_specs=move.before.spec, out_specs=move.after.spec, check_vma=False
         )
     )
-
-
-def in_bytes(collectives):
-    """Return the bytes that a device sends, by the kind of collective."""
-    sent: Counter[str] = Counter()
-    for kind, count in collectives:
-        sent[kind] += round(count)
-    return {kind: count for kind, count in sent.items() if count}
 
 
 @settings(max_examples=max(5, 60 // SHARE))
@@ -132,18 +97,12 @@ SINGLE = [  # mesh, spec before, spec after
 def test_xla_compiles_a_plan_of_one_step_to_that_collective(ask, mesh, before, after):
     (found,) = ask(PLAN, [["64, 64", mesh, before, after]])
     assert len(found["steps"]) == 1
-    sizes = {name: int(size) for name, size in (axis.split(":") for axis in mesh.split(","))}
-    grid = jax.sharding.Mesh(np.array(jax.devices()).reshape(*sizes.values()), tuple(sizes))
+    grid = grid_of(mesh)
     old, new = (jax.NamedSharding(grid, spec_of(text)) for text in (before, after))
     x = jax.ShapeDtypeStruct((64, 64), np.float32, sharding=old)
     compiled = communication(jax.jit(lambda x: x, out_shardings=new), x).collectives
     planned = in_bytes((s["kind"], FLOAT_BYTES * s["sent"]) for s in found["steps"])
     assert in_bytes((c.kind, wire_bytes(c)) for c in compiled) == planned
-
-
-def spec_of(link):
-    """Return the spec that a link writes as `x.y,-`."""
-    return jax.P(*(None if names == "-" else tuple(names.split(".")) for names in link.split(",")))
 
 
 @pytest.mark.parametrize(

@@ -228,14 +228,19 @@ const layouts = (() => {
     if (misfit) throw new Refusal(misfit);
     const counts = countShards(shape, mesh, spec);
     const blockShape = shape.map((size, d) => size / counts[d]);
-    const dimensionOf = new Map(mesh.axes.map((axis, i) => [axis.name, i]));
-    const placements = placesOf(mesh).map((place, i) => {
-      const index = shape.map((_, d) =>
-        (spec.entries[d] ?? []).reduce((sum, name) => sum * sizeOf(mesh, name) + place[dimensionOf.get(name)], 0));
+    let placements;
+    return {shape, mesh, spec, counts, blockShape, get placements() { return (placements ??= placementsOf(this)); }};
+  }
+
+  /** Return each device's block; only where it is asked for, because there may be 512 of them. */
+  function placementsOf({shape, mesh, spec, blockShape}) {
+    const names = mesh.axes.map((axis) => axis.name);
+    const axesOf = shape.map((_, d) => (spec.entries[d] ?? []).map((name) => names.indexOf(name)));
+    return placesOf(mesh).map((place, i) => {
+      const index = axesOf.map((axes) => axes.reduce((sum, axis) => sum * mesh.axes[axis].size + place[axis], 0));
       const block = index.map((number, d) => [number * blockShape[d], (number + 1) * blockShape[d]]);
       return {device: mesh.devices[i], place, index, block};
     });
-    return {shape, mesh, spec, counts, blockShape, placements};
   }
 
   /** Return the devices that hold each block, by the block's index in the grid, as text. */
@@ -284,7 +289,7 @@ const layouts = (() => {
     return [
       "import jax", "import jax.numpy as jnp", ...(isInOrder(layout.mesh) ? [] : ["import numpy as np"]),
       "from jax import NamedSharding, P", "",
-      meshAsCode(layout.mesh, layout.spec.unreduced.length > 0),
+      meshAsCode(layout.mesh, layout.spec.unreduced.length ? "Explicit" : ""),
       `x = jnp.zeros(${words.tuple(layout.shape)}, dtype="${dtype}")`,
       `x = jax.device_put(x, NamedSharding(mesh, ${specAsCode(layout.spec)}))`,
     ].join("\n");
@@ -292,11 +297,11 @@ const layouts = (() => {
 
   const isInOrder = (mesh) => mesh.devices.every((id, i) => id === i);
 
-  /** Return Python code that makes a mesh. */
-  function meshAsCode(mesh, explicit = false) {
+  /** Return Python code that makes a mesh; its axes may all be of a type, such as `Auto`. */
+  function meshAsCode(mesh, type = "") {
     const sizes = words.tuple(mesh.axes.map((axis) => axis.size));
     const names = words.tuple(mesh.axes.map((axis) => `"${axis.name}"`));
-    const types = explicit ? `, axis_types=(jax.sharding.AxisType.Explicit,) * ${mesh.axes.length}` : "";
+    const types = type ? `, axis_types=(jax.sharding.AxisType.${type},) * ${mesh.axes.length}` : "";
     if (isInOrder(mesh)) return `mesh = jax.make_mesh(${sizes}, ${names}${types})`;
     return `devices = np.array(jax.devices())[[${mesh.devices.join(", ")}]]\n` +
       `mesh = jax.sharding.Mesh(devices.reshape(${sizes}), ${names}${types})`;

@@ -32,7 +32,7 @@ const layoutPart = (() => {
     });
     const refusal = html("p", {class: "refusal", role: "alert"});
     const sentence = html("p", {class: "sentence", "aria-live": "polite"});
-    const pictures = html("div", {class: "pictures"});
+    const pictures = html("div", {class: "pictures pointing"});
     const chosen = html("div", {class: "pointed"});
     const rest = html("div");
     host.append(

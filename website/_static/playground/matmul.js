@@ -1,0 +1,99 @@
+"use strict";
+
+/**
+ * A matmul of sharded matrices, C[i, k] = Σ A[i, j] B[j, k]: ways to compute it, and what each costs.
+ *
+ * A device can multiply its blocks of A and B if both are sharded alike over j, and i and k are
+ * sharded over different axes. Where j is sharded, the product is a partial sum. So a way has four
+ * stages: move A, move B, multiply, and move C, which may add up partial sums. (The Scaling Book,
+ * "Sharded matrices and how to multiply them", has the four cases that follow:
+ * https://jax-ml.github.io/scaling-book/sharding/)
+ *
+ * @typedef {{left: layouts.Layout, right: layouts.Layout, product: layouts.Layout, moves: {A: reshards.Step[],
+ *     B: reshards.Step[], C: reshards.Step[]}, sent: number, flops: number}} Way
+ *     The layouts in which the blocks are multiplied, what moves before and after, and what each
+ *     device sends, in elements, and computes.
+ */
+const matmuls = (() => {
+  const {product, sizeOf, layoutOf} = layouts;
+
+  /**
+   * Return the ways to compute a matmul.
+   *
+   * @param {{i: number, j: number, k: number}} sizes
+   * @param {layouts.Mesh} mesh
+   * @param {{A: layouts.Spec, B: layouts.Spec, C: layouts.Spec}} specs
+   * @returns {Way[]}
+   */
+  function waysOf({i, j, k}, mesh, specs) {
+    const [A, B, C] = [layoutOf([i, j], mesh, specs.A), layoutOf([j, k], mesh, specs.B), layoutOf([i, k], mesh, specs.C)];
+    const plan = remembered((from, to) => reshards.planSteps(from, to));
+    const ways = [];
+    for (const {rows, inner, columns} of multiplications(mesh, [A, B, C])) {
+      const spec = (...entries) => ({entries, unreduced: []});
+      if ([[i, rows], [j, inner], [k, columns]].some(([size, axes]) => size % product(axes.map((axis) => sizeOf(mesh, axis))))) continue;
+      const left = layoutOf([i, j], mesh, spec(rows, inner));
+      const right = layoutOf([j, k], mesh, spec(inner, columns));
+      const result = layoutOf([i, k], mesh, {entries: [rows, columns], unreduced: inner});
+      const moves = {A: plan(A, left), B: plan(B, right), C: plan(result, C)};
+      const sent = Object.values(moves).flat().reduce((sum, step) => sum + step.sent, 0);
+      const flops = 2 * product(left.blockShape) * right.blockShape[1];
+      ways.push({left, right, product: result, moves, sent, flops});
+    }
+    return ways;
+  }
+
+  /**
+   * Return ways in order of their times on a machine, if sending and computing overlap.
+   *
+   * Where that is equal, the one that sends the least comes first, and then the one that computes the least.
+   */
+  function fastestFirst(ways, machine, itemBytes) {
+    const time = (way) => Math.max(...Object.values(timesOf(way, machine, itemBytes)));
+    return [...ways].sort((a, b) => time(a) - time(b) || a.sent - b.sent || a.flops - b.flops);
+  }
+
+  /** Return a function that remembers the results for each pair of layouts. */
+  function remembered(plan) {
+    const known = new Map();
+    return (from, to) => {
+      const key = [from, to].map(({shape, spec}) => `${shape}:${layouts.specAsLink(spec)}`).join(";");
+      if (!known.has(key)) known.set(key, plan(from, to));
+      return known.get(key);
+    };
+  }
+
+  /**
+   * Yield the axes over which i, j and k may be sharded while devices multiply.
+   *
+   * A dimension keeps a beginning of the axes that it has in A, B or C: an all-gather takes axes
+   * from the end, and a slice adds them there.
+   */
+  function* multiplications(mesh, [A, B, C]) {
+    const axes = ({spec}, d) => (spec.entries[d] ?? []).filter((name) => sizeOf(mesh, name) > 1);
+    for (const rows of beginnings(axes(A, 0), axes(C, 0)))
+      for (const inner of beginnings(axes(A, 1), axes(B, 0)))
+        for (const columns of beginnings(axes(B, 1), axes(C, 1))) {
+          const all = [...rows, ...inner, ...columns];
+          if (new Set(all).size === all.length) yield {rows, inner, columns};
+        }
+  }
+
+  function beginnings(...lists) {
+    const found = new Map();
+    for (const list of lists) for (let n = 0; n <= list.length; n += 1) found.set(list.slice(0, n).join("."), list.slice(0, n));
+    return [...found.values()];
+  }
+
+  /**
+   * Return the time of a way on a machine, in seconds, and which of both is the limit.
+   *
+   * @param {Way} way
+   * @param {{flops: number, link: number}} machine
+   */
+  function timesOf(way, machine, itemBytes) {
+    return {computing: way.flops / machine.flops, communicating: way.sent * itemBytes / machine.link};
+  }
+
+  return {waysOf, fastestFirst, timesOf};
+})();

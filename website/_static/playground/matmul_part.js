@@ -1,0 +1,142 @@
+"use strict";
+
+/** The third part: a matmul of sharded matrices, what it sends, and whether that is the limit. */
+const matmulPart = (() => {
+  const {html} = drawing;
+  const {asCode, shortSpec, capitalised} = layoutPart;
+  const MAX_WAYS = 5;
+  const MAX_TRAIL = 16;
+
+  const defaults = {i: "8192", j: "4096", k: "16384", mesh: "x:4,y:4", A: "x,-", B: "x,y", C: "x,y", machine: "TPU v5e", way: "0"};
+  const MATRICES = {A: ["i", "j"], B: ["j", "k"], C: ["i", "k"]};
+
+  /** Read the fields; every problem is a `layouts.Refusal`. */
+  function read(fields) {
+    const sizes = {};
+    for (const name of ["i", "j", "k"]) {
+      [sizes[name]] = layouts.parseShape(fields[name]);
+      if (!(sizes[name] > 0)) throw new layouts.Refusal(`The size ${name} has to be at least 1.`);
+    }
+    const mesh = layouts.parseMesh(fields.mesh);
+    const specs = Object.fromEntries(Object.keys(MATRICES).map((name) => [name, layouts.parseSpec(fields[name])]));
+    for (const [name, spec] of Object.entries(specs)) {
+      if (spec.unreduced.length) throw new layouts.Refusal(`${name} has partial sums. Here they arise in the multiplication only.`);
+      const misfit = layouts.explainMisfit(MATRICES[name].map((letter) => sizes[letter]), mesh, spec);
+      if (misfit) throw new layouts.Refusal(`${name}: ${misfit}`);
+    }
+    const machine = course.machines.find(({name}) => name === fields.machine);
+    if (!machine) throw new layouts.Refusal(`There is no machine ${fields.machine} here; there are ${words.list(course.machines.map(({name}) => name))}.`);
+    return {sizes, mesh, specs, machine, itemBytes: layouts.ITEM_BYTES.bfloat16};
+  }
+
+  /** Return what a way moves, in words: `all-gather of B over x`. */
+  function wayInWords(way) {
+    const parts = Object.entries(way.moves).flatMap(([name, steps]) => steps.filter((step) => step.kind !== "slice")
+      .map((step) => `${step.kind} of ${name}${step.kind === "collective-permute" ? "" : ` over ${words.list(step.axes)}`}`));
+    return parts.length ? words.list(parts) : "nothing is sent";
+  }
+
+  function build(host, fields, save) {
+    let trail = [];
+    const change = (name) => (value) => { fields[name] = String(value); if (name !== "way") fields.way = "0"; draw(); save(); };
+    const size = (name, label) => controls.slider(label, {min: 4, max: 17, value: Math.round(Math.log2(Number(fields[name]) || 1)),
+      inWords: (power) => (Math.round(Math.log2(Number(fields[name]) || 1)) === power ? Number(fields[name]) : 2 ** power).toLocaleString("en-US"), changed: (power) => change(name)(2 ** power)});
+    const field = (name, label, hint = "") => controls.textField(label, {value: name === "mesh" ? fields.mesh : asCode(fields[name]), hint, changed: change(name)});
+    const choice = (name, label, options) => controls.choice(label, {value: fields[name], options: options.map((option) => [option, option]), changed: change(name)});
+    const refusal = html("p", {class: "refusal", role: "alert"});
+    const sentence = html("p", {class: "sentence", "aria-live": "polite"});
+    const results = html("div");
+    host.append(
+      html("div", {class: "controls"},
+        size("i", "i: rows of A and C").row, size("j", "j: columns of A, rows of B").row, size("k", "k: columns of B and C").row,
+        field("mesh", "Mesh", "axes and sizes, such as x:4, y:4").row,
+        field("A", "Spec of A[i, j]").row, field("B", "Spec of B[j, k]").row, field("C", "Spec of C[i, k]").row,
+        choice("machine", "Machine", course.machines.map(({name}) => name)).row),
+      html("div", {class: "results"}, refusal, sentence, results));
+
+    function draw() {
+      let problem;
+      try {
+        problem = read(fields);
+        problem.ways = matmuls.fastestFirst(matmuls.waysOf(problem.sizes, problem.mesh, problem.specs), problem.machine, problem.itemBytes);
+      } catch (error) {
+        if (!(error instanceof layouts.Refusal)) throw error;
+        refusal.textContent = error.message;
+        host.classList.add("refused");
+        return;
+      }
+      refusal.textContent = "";
+      host.classList.remove("refused");
+      const {ways, machine, itemBytes} = problem;
+      const shown = ways.slice(0, MAX_WAYS);
+      const number = Math.min(Math.max(Number(fields.way) || 0, 0), shown.length - 1);
+      const way = shown[number];
+      const times = matmuls.timesOf(way, machine, itemBytes);
+      sentence.textContent = verdict(way, times, machine, itemBytes);
+      const points = shown.map((other, i) => ({flops: other.flops, bytes: other.sent * itemBytes, label: `way ${i + 1}`, chosen: i === number}));
+      const picture = roofline.draw(machine, points, trail);
+      trail = [...trail, points[number]].slice(-MAX_TRAIL);
+      results.replaceChildren(
+        html("figure", {}, html("figcaption", {}, `What ${machine.name} can reach`), picture),
+        html("ol", {class: "steps"}, shown.map((other, i) => wayLine(other, i, i === number, machine, itemBytes, () => change("way")(i)))),
+        html("div", {class: "pictures"}, Object.keys(MATRICES).map((name) => matrix(name, problem))),
+        controls.foldedTable("The steps as a table", ["Step", "What", "Group of", "A device sends", "Takes"], stepRows(way, machine, itemBytes)),
+        html("details", {}, html("summary", {}, "What this page assumes"), ...assumptions(machine)),
+        controls.codeBlock(asCodeOf(problem)));
+    }
+
+    draw();
+    return {draw};
+  }
+
+  function matrix(name, {sizes, mesh, specs}) {
+    const shape = MATRICES[name].map((letter) => sizes[letter]);
+    const layout = layouts.layoutOf(shape, mesh, specs[name]);
+    return html("figure", {}, html("figcaption", {}, `${name}: ${layouts.specAsCode(specs[name])}`), drawing.drawArray(layout, 250));
+  }
+
+  function wayLine(way, i, current, machine, itemBytes, choose) {
+    const {computing, communicating} = matmuls.timesOf(way, machine, itemBytes);
+    return html("li", {}, html("button", {type: "button", "aria-current": current ? "step" : undefined, onclick: choose}, `Way ${i + 1}`),
+      ` ${wayInWords(way)}: each device sends ${words.bytes(way.sent * itemBytes)} (${words.time(communicating)}) and computes ${words.count(way.flops)} operations (${words.time(computing)})`);
+  }
+
+  /** Return which of both is the limit, in a sentence. */
+  function verdict(way, {computing, communicating}, machine, itemBytes) {
+    const what = capitalised(wayInWords(way));
+    if (communicating === 0) return `${what}. Arithmetic is the limit: ${words.time(computing)} on ${machine.name}.`;
+    const ratio = communicating / computing;
+    const limit = ratio > 1
+      ? `Communication is the limit: sending takes ${words.rounded(ratio)} times as long as computing`
+      : `Arithmetic is the limit: computing takes ${words.rounded(1 / ratio)} times as long as sending`;
+    return `${what}. ${limit} on ${machine.name} (${words.time(communicating)} to send ${words.bytes(way.sent * itemBytes)}, ${words.time(computing)} to compute).`;
+  }
+
+  function stepRows(way, machine, itemBytes) {
+    const rows = (name) => way.moves[name].map((step) => [`${step.kind} of ${name}${step.kind === "collective-permute" ? "" : ` over ${words.list(step.axes)}`}`,
+      String(step.devices), words.bytes(step.sent * itemBytes), words.time(step.sent * itemBytes / machine.link)]);
+    const blocks = `${words.tuple(way.left.blockShape)} times ${words.tuple(way.right.blockShape)}${way.product.spec.unreduced.length ? ", a partial sum" : ""}`;
+    const multiply = [`multiply ${blocks}`, "1", "nothing", words.time(way.flops / machine.flops)];
+    return [...rows("A"), ...rows("B"), multiply, ...rows("C")].map((row, i) => [String(i + 1), ...row]);
+  }
+
+  function assumptions(machine) {
+    return [
+      html("p", {}, "A device multiplies its blocks if j is sharded alike in A and B, and i and k over other axes. What does not fit is moved before; partial sums are added up after. The way that is fastest on this machine comes first, if it sends while it computes. The compiler knows nothing of the machine's links, and may take another one; the last line of the code shows which."),
+      html("p", {}, `${machine.name}: ${words.count(machine.flops)} operations a second in bfloat16, and ${words.bytes(machine.link)} a second that a chip sends along one mesh axis (`, html("a", {href: machine.source.startsWith("http") ? machine.source : undefined}, machine.source), "). The time of a collective is that of a ring, without latency. If sending and computing overlap, the slower one counts; if not, their sum."),
+      html("p", {}, "The four cases of a sharded matmul are in ", html("a", {href: "https://jax-ml.github.io/scaling-book/sharding/"}, "the Scaling Book"), ", and so is the roofline of communication."),
+    ];
+  }
+
+  /** Return Python code that compiles the matmul, and shows what it communicates. */
+  function asCodeOf({sizes, mesh, specs}) {
+    const argument = (name) => `${name} = jax.ShapeDtypeStruct(${words.tuple(MATRICES[name].map((letter) => sizes[letter]))}, "bfloat16", sharding=NamedSharding(mesh, ${layouts.specAsCode(specs[name])}))`;
+    return ["import jax", "import jax.numpy as jnp", "from jax import NamedSharding, P", "", "from autograder import communication, emulate_devices", "",
+      `emulate_devices(${mesh.devices.length})`, layouts.meshAsCode(mesh, "Auto"), argument("A"), argument("B"),
+      `f = jax.jit(jnp.dot, out_shardings=NamedSharding(mesh, ${layouts.specAsCode(specs.C)}))`, "communication(f, A, B)"].join("\n");
+  }
+
+  const toLink = (fields) => ({...fields, A: shortSpec(fields.A), B: shortSpec(fields.B), C: shortSpec(fields.C)});
+
+  return {title: "Matmul", defaults, build, toLink, read};
+})();
