@@ -24,6 +24,8 @@ STATES = {
     "matmul": "#v1/matmul?i=8192&j=4096&k=16384&mesh=x:4,y:4&A=x,-&B=x,y&C=x,y",
     "matmul on Ethernet": "#v1/matmul?i=64&j=64&k=64&mesh=x:2,y:4&A=x,y&B=y,-&C=x,-"
     "&machine=H100%20100G%20Ethernet&way=0",
+    "transformer": "#v1/transformer?model=Llama%203%2070B&data=2&fsdp=32&tensor=8&sequence=1"
+    "&batch=256&length=4096",
     "refusal": "#v1/layout?shape=7&mesh=x:2&spec=x",
 }
 

@@ -3,7 +3,7 @@
 /** The page: its parts, and the link that holds the state of the one that is shown. */
 const page = (() => {
   const {html} = drawing;
-  const parts = {layout: layoutPart, reshard: reshardPart, matmul: matmulPart};
+  const parts = {layout: layoutPart, reshard: reshardPart, matmul: matmulPart, transformer: transformerPart};
 
   /** Fill an element with the playground. */
   function start(root) {

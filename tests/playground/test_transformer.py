@@ -1,0 +1,149 @@
+"""The transformer's arithmetic: compared with published sizes, and with compiled layers."""
+
+from collections import Counter
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import P, lax
+
+from autograder import communication
+from autograder.programs import MACHINES, wire_bytes
+
+LAYERS, WIDTH, HIDDEN, HEADS, KV_HEADS, HEAD_SIZE, BATCH, LENGTH = 2, 16, 32, 4, 2, 8, 8, 16
+FLOAT_BYTES = 4
+TINY = {
+    "layers": LAYERS, "width": WIDTH, "hidden": HIDDEN, "heads": HEADS, "kvHeads": KV_HEADS,
+    "headSize": HEAD_SIZE, "vocabulary": 0, "experts": 1, "active": 1,
+}  # fmt: skip
+
+WEIGHTS = {
+    "q": ((WIDTH, HEADS, HEAD_SIZE), P("fsdp", "tensor")),
+    "k": ((WIDTH, KV_HEADS, HEAD_SIZE), P("fsdp", "tensor")),
+    "v": ((WIDTH, KV_HEADS, HEAD_SIZE), P("fsdp", "tensor")),
+    "o": ((HEADS, HEAD_SIZE, WIDTH), P("tensor", None, "fsdp")),
+    "gate": ((WIDTH, HIDDEN), P("fsdp", "tensor")),
+    "up": ((WIDTH, HIDDEN), P("fsdp", "tensor")),
+    "down": ((HIDDEN, WIDTH), P("tensor", "fsdp")),
+}
+
+
+def normalise(x):
+    x = x * lax.rsqrt(jnp.mean(x * x, -1, keepdims=True) + 1e-6)
+    return lax.pcast(x, "tensor", to="varying")  # so that its gradient is summed once
+
+
+def gather(name, weight):
+    varying = lax.pcast(weight, ("data", "sequence"), to="varying")
+    return lax.all_gather(varying, "fsdp", axis=WEIGHTS[name][1].index("fsdp"), tiled=True)
+
+
+@jax.checkpoint
+def layer(x, shards):
+    """One device's part of a layer; x is (sequences, tokens, width)."""
+    w = {name: gather(name, shard) for name, shard in shards.items()}
+    h = normalise(x)
+    q, k, v = (jnp.einsum("bsd,dnh->bsnh", h, w[name]) for name in "qkv")
+    k, v = (lax.all_gather(y, "sequence", axis=1, tiled=True) for y in (k, v))
+    k, v = (jnp.repeat(y, HEADS // KV_HEADS, axis=2) for y in (k, v))
+    scores = jax.nn.softmax(jnp.einsum("bsnh,btnh->bnst", q, k), -1)
+    attended = jnp.einsum("bnst,btnh->bsnh", scores, v)
+    x += lax.psum(jnp.einsum("bsnh,nhd->bsd", attended, w["o"]), "tensor")
+    h = normalise(x)
+    return x + lax.psum((jax.nn.silu(h @ w["gate"]) * (h @ w["up"])) @ w["down"], "tensor")
+
+
+def compile_step(data, fsdp, tensor, sequence):
+    """Compile the gradients of a few layers' weights; return its report and its memory."""
+    sizes = (data, fsdp, sequence, tensor)
+    devices = np.array(jax.devices()[: np.prod(sizes)]).reshape(sizes)
+    mesh = jax.sharding.Mesh(devices, ("data", "fsdp", "sequence", "tensor"))
+    specs = {name: P(None, *spec) for name, (_, spec) in WEIGHTS.items()}
+    tokens = P(("data", "fsdp"), "sequence")
+
+    def loss(weights, x):
+        y, _ = lax.scan(lambda x, w: (layer(x, w), None), x, weights)
+        return lax.psum(jnp.sum(y * y), ("data", "fsdp", "sequence"))
+
+    sharded = jax.shard_map(loss, mesh=mesh, in_specs=(specs, tokens), out_specs=P())
+
+    def argument(shape, spec):
+        return jax.ShapeDtypeStruct(shape, np.float32, sharding=jax.NamedSharding(mesh, spec))
+
+    weights = {n: argument((LAYERS, *shape), specs[n]) for n, (shape, _) in WEIGHTS.items()}
+    x = argument((BATCH, LENGTH, WIDTH), tokens)
+    compiled = jax.jit(jax.grad(sharded)).lower(weights, x).compile()
+    return communication(compiled), compiled.memory_analysis()
+
+
+DEGREES = [(1, 8, 1, 1), (8, 1, 1, 1), (1, 1, 2, 1), (1, 1, 1, 8), (2, 2, 2, 1), (1, 2, 2, 2)]
+
+
+@pytest.mark.skipif(not hasattr(lax, "pcast"), reason="this JAX has no lax.pcast")
+@pytest.mark.parametrize("degrees", DEGREES)
+def test_compiled_layers_send_compute_and_hold_what_the_page_says(ask, degrees):
+    run = {
+        "model": TINY, "batch": BATCH, "length": LENGTH, "itemBytes": FLOAT_BYTES,
+        "degrees": dict(zip(("data", "fsdp", "tensor", "sequence"), degrees, strict=True)),
+    }  # fmt: skip
+    asked = """(run) => ({sent: transformers.sentBytes(run), memory: transformers.memoryOf(run),
+      flops: run.model.layers * transformers.flopsOf(run).layer})"""
+    (found,) = ask(asked, [[run]])
+    report, memory = compile_step(*degrees)
+    sent: Counter[tuple[str, str]] = Counter()
+    for collective in report.collectives:
+        kind, axes = collective.kind, collective.axes
+        name = "data" if kind == "all-reduce" and "tensor" not in axes else axes[0]
+        if collective.bytes > FLOAT_BYTES:  # not the loss
+            sent[name, kind] += wire_bytes(collective) * collective.times
+    norms = FLOAT_BYTES * (LAYERS * 2 * WIDTH + WIDTH) / degrees[1]  # the test's have no weights
+    fsdp, replicas = degrees[1], degrees[0] * degrees[3]
+    without = {
+        ("fsdp", "all-gather"): 2 * (fsdp - 1) * norms,
+        ("fsdp", "reduce-scatter"): (fsdp - 1) * norms,
+        ("data", "all-reduce"): 2 * (replicas - 1) / replicas * norms,
+    }
+    planned: Counter[tuple[str, str]] = Counter()
+    for term in found["sent"]:
+        name = "data" if term["name"].startswith("data") else term["name"].lower()
+        planned[name, term["kind"]] += term["bytes"] - without.get((name, term["kind"]), 0)
+    assert {k: v for k, v in planned.items() if v > 1e-6} == pytest.approx(dict(sent))
+    weights = next(term["bytes"] for term in found["memory"] if term["name"] == "weights") - norms
+    x = FLOAT_BYTES * BATCH * LENGTH * WIDTH / (degrees[0] * degrees[1] * degrees[3])
+    assert memory.argument_size_in_bytes == pytest.approx(weights + x)
+    assert found["flops"] == pytest.approx(report.flops, rel=0.15)  # softmax and norms are small
+
+
+@pytest.mark.parametrize(
+    ("model", "parameters"),
+    [  # as Hugging Face counts the published weights
+        ("Llama 2 7B", 6_738_415_616),
+        ("Llama 3 70B", 70_553_706_496),
+        ("Mixtral 8x7B", 46_702_792_704),
+    ],
+)
+def test_models_have_as_many_parameters_as_published(ask, model, parameters):
+    count = "(name) => transformers.countParameters(transformers.MODELS[name]).all"
+    assert ask(count, [[model]]) == [parameters]
+
+
+def test_machines_are_those_of_the_notebooks(ask):
+    (machines,) = ask("() => course.machines", [[]])
+    assert {m["name"]: (m["flops"], m["link"]) for m in machines} == {
+        m.name: (m.flops, m.link) for m in MACHINES.values()
+    }
+
+
+@pytest.mark.parametrize(
+    ("change", "words"),
+    [
+        ({"tensor": 64}, "the heads 64 shards, but the size, 32, is not a multiple of 64"),
+        ({"data": 3}, "the batch 3 shards"),
+        ({"fsdp": 512, "data": 2}, "this page goes up to 512"),
+    ],
+)
+def test_what_does_not_divide_is_refused(ask, change, words):
+    run = """(change) => transformers.explainMisfit({model: transformers.MODELS["Llama 2 7B"],
+      degrees: {data: 1, fsdp: 1, tensor: 1, sequence: 1, ...change}, batch: 64, length: 4096})"""
+    assert words in ask(run, [[change]])[0]

@@ -1,0 +1,122 @@
+"use strict";
+
+/** The fourth part: a step of training a transformer, sharded in four ways. */
+const transformerPart = (() => {
+  const {html, svg, picture} = drawing;
+  const AXES = {data: "Data", fsdp: "FSDP", tensor: "Tensor", sequence: "Sequence"};
+  const ITEM_BYTES = {bfloat16: 2, float32: 4};
+
+  const defaults = {model: "Llama 2 7B", data: "1", fsdp: "16", tensor: "4", sequence: "1", batch: "64", length: "4096", dtype: "bfloat16"};
+
+  /** Read the fields into a run. */
+  function read(fields) {
+    const model = transformers.MODELS[fields.model];
+    if (!model) throw new layouts.Refusal(`There is no model ${fields.model} here; there are ${words.list(Object.keys(transformers.MODELS))}.`);
+    const number = (name) => {
+      const [size] = layouts.parseShape(fields[name]);
+      if (!(size > 0)) throw new layouts.Refusal(`${name} has to be at least 1.`);
+      return size;
+    };
+    const degrees = Object.fromEntries(Object.keys(AXES).map((name) => [name, number(name)]));
+    const run = {model, degrees, batch: number("batch"), length: number("length"), itemBytes: ITEM_BYTES[fields.dtype] ?? 2};
+    const misfit = transformers.explainMisfit(run);
+    if (misfit) throw new layouts.Refusal(misfit);
+    return run;
+  }
+
+  function build(host, fields, save) {
+    const change = (name) => (value) => { fields[name] = String(value); draw(); save(); };
+    const power = (name, label, max) => controls.slider(label, {min: 0, max, value: Math.round(Math.log2(Number(fields[name]) || 1)),
+      inWords: (p) => (2 ** p).toLocaleString("en-US"), changed: (p) => change(name)(2 ** p)}).row;
+    const choice = (name, label, options) => controls.choice(label, {value: fields[name], options: options.map((option) => [option, option]), changed: change(name)}).row;
+    const refusal = html("p", {class: "refusal", role: "alert"});
+    const sentence = html("p", {class: "sentence", "aria-live": "polite"});
+    const results = html("div");
+    host.append(
+      html("div", {class: "controls"}, choice("model", "Model", Object.keys(transformers.MODELS)),
+        Object.entries(AXES).map(([name, label]) => power(name, label, 9)),
+        power("batch", "Batch, in sequences", 12), power("length", "Sequence, in tokens", 17), choice("dtype", "Type of the weights", Object.keys(ITEM_BYTES))),
+      html("div", {class: "results"}, refusal, sentence, results));
+
+    function draw() {
+      let run;
+      try {
+        run = read(fields);
+      } catch (error) {
+        if (!(error instanceof layouts.Refusal)) throw error;
+        refusal.textContent = error.message;
+        host.classList.add("refused");
+        return;
+      }
+      refusal.textContent = "";
+      host.classList.remove("refused");
+      const memory = transformers.memoryOf(run);
+      const sent = transformers.sentBytes(run);
+      sentence.textContent = summary(run);
+      results.replaceChildren(
+        html("figure", {}, html("figcaption", {}, "Memory of a device"), memoryPicture(memory, results.clientWidth || 600)),
+        controls.table("A step on four machines", ["Machine", "Memory", "Computing", "Sending", "The limit"], course.machines.map((machine) => machineRow(run, machine))),
+        controls.foldedTable("Memory of a device", ["What", "Arithmetic", "Bytes"], memory.map(({name, formula, bytes}) => [name, formula, words.bytes(bytes)]), true),
+        controls.foldedTable("What a device sends in a step", ["Sharding", "Collective", "Arithmetic", "Bytes"],
+          sent.filter(({bytes}) => bytes > 0).map(({name, kind, formula, bytes}) => [name, kind, formula, words.bytes(bytes)]), true),
+        assumptions(run, fields.model));
+    }
+
+    draw();
+    return {draw};
+  }
+
+  function summary(run) {
+    const devices = layouts.product(Object.values(run.degrees));
+    const {memory} = transformers.timesOf(run, course.machines[0]);
+    const fitting = course.machines.filter((machine) => transformers.timesOf(run, machine).fits).map(({name}) => name);
+    return `${words.count(transformers.countParameters(run.model).all)} parameters on ${devices} device${devices === 1 ? "" : "s"}, ` +
+      `${words.count(run.batch * run.length)} tokens in a step: ${words.bytes(memory)} on each device. ` +
+      (fitting.length ? `It fits on ${words.list(fitting)}.` : "It fits on none of the four machines.");
+  }
+
+  function machineRow(run, machine) {
+    const {memory, fits, computing, communicating} = transformers.timesOf(run, machine);
+    const room = words.bytes(machine.capacity);
+    return [machine.name, fits ? `fits into ${room}` : `${words.bytes(memory)} do not fit into ${room}`, words.time(computing), words.time(communicating),
+      communicating > computing ? "communication" : "arithmetic"];
+  }
+
+  /** Draw a bar of what the memory holds, and lines where machines are full. */
+  function memoryPicture(memory, room) {
+    const width = Math.min(room, 620);
+    const total = memory.reduce((sum, {bytes}) => sum + bytes, 0);
+    const capacities = [...new Set(course.machines.map(({capacity}) => capacity))].sort((a, b) => a - b);
+    const end = Math.max(total, capacities.at(-1)) * 1.08;
+    const x = (bytes) => bytes / end * (width - 12) + 6;
+    let at = 0;
+    const parts = memory.map(({name, bytes}, i) => {
+      const from = x(at);
+      at += bytes;
+      return svg("rect", {class: "part-of-memory", x: from, y: 34, width: Math.max(0, x(at) - from), height: 36, fill: course.tints[i]}, svg("title", {}, `${name}: ${words.bytes(bytes)}`));
+    });
+    const perRow = width > 500 ? 3 : 2;
+    const key = memory.map(({name}, i) => {
+      const [left, top] = [6 + (i % perRow) * (width - 12) / perRow, 92 + Math.floor(i / perRow) * 20];
+      return svg("g", {}, svg("rect", {class: "part-of-memory", x: left, y: top, width: 12, height: 12, fill: course.tints[i]}),
+        svg("text", {class: "start", x: left + 18, y: top + 10}, name));
+    });
+    const lines = capacities.map((capacity, i) => svg("g", {}, svg("path", {class: "roof", d: `M${x(capacity)},28V76`}),
+      svg("text", {class: "muted end", x: x(capacity) + 6, y: i % 2 ? 10 : 24}, words.bytes(capacity))));
+    const said = memory.map(({name, bytes}) => `${name} ${words.bytes(bytes)}`).join(", ");
+    return picture(width, 92 + Math.ceil(memory.length / perRow) * 20, `The memory of a device: ${said}; ${words.bytes(total)} in sum. Machines have ${words.list(capacities.map(words.bytes))}.`, parts, lines, key);
+  }
+
+  function assumptions(run, name) {
+    const source = (address, text) => html("a", {href: address}, text);
+    return html("details", {}, html("summary", {}, "What this page assumes, and where the numbers come from"),
+      html("p", {}, `${name}: ${run.model.layers} layers, width ${run.model.width}, hidden size ${run.model.hidden}, ${run.model.heads} heads, ${run.model.kvHeads} for keys and values` +
+        `${run.model.experts > 1 ? `, ${run.model.experts} experts of which a token uses ${run.model.active}` : ""} (`, source(run.model.source, "its paper"), ")."),
+      html("p", {}, "Each layer is in jax.checkpoint: its input is kept, and everything else is computed again, so a step takes four passes over the layers. Weights are gathered twice. Tensor sharding takes five all-reduces in a layer: two forwards, one again, two backwards. Adam's two moments are in float32. A test compiles such layers at small sizes, and finds these bytes and operations."),
+      html("p", {}, "Left out: norms' gradients, the loss, looking up embeddings, and logits. All of an expert's weights are sharded and gathered like the others, so no tokens travel to experts. Attention computes the masked half, too. Sending is at the speed of one mesh axis of the machine, without latency; times of compute and of sending are not added, because they may overlap. A machine may not have so many links: 512 H100s have no common NVLink."),
+      html("p", {}, "What is sharded and sent: ", source("https://jax-ml.github.io/scaling-book/training/", "the Scaling Book, Training"), ". Checkpoints: ", source("https://arxiv.org/abs/1604.06174", "Chen et al. 2016"), ". Machines: ",
+        course.machines.filter(({source: address}) => address.startsWith("http")).flatMap(({name: machine, source: address}, i) => [i ? ", " : "", source(address, machine)]), "."));
+  }
+
+  return {title: "A transformer", defaults, build, toLink: (fields) => fields, read};
+})();
