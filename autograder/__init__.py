@@ -21,7 +21,7 @@ these words:
 
 from autograder.devices import emulate_devices
 from autograder.evidence import watch_cells
-from autograder.layouts import show
+from autograder.layouts import playground, show
 from autograder.notebook import check, hint, progress, target
 from autograder.pictures import show_figures_in_page_colours
 from autograder.processes import on_processes
@@ -33,6 +33,7 @@ __all__ = [
     "emulate_devices",
     "hint",
     "on_processes",
+    "playground",
     "progress",
     "show",
     "target",

@@ -153,7 +153,7 @@ NOUNS = re.findall(
     known_plans last_cell_line last_line live_operations main mesh_picture mime_bundle
     missing_answer missing_notebook modification_times module_elsewhere nested_unknown_fields
     not_a_function not_an_array other_meshes permutation_groups piece_label plain plain_text
-    pool_size printable progress progress_file ring_steps solution_seconds spec_entries svg_element
+    playground pool_size printable progress progress_file ring_steps solution_seconds spec_entries svg_element
     svg_image svg_number svg_points table_files target template_environment temporary_copy
     text_width time_by_item time_limit transaction trip_count ungraded_page unknown_fields
     verdict_document verdict_without_evidence version_warning whole_array why_no_layout
@@ -258,8 +258,8 @@ def test_importing_instructor_does_not_import_lark():
 
 def test_the_names_that_a_notebook_imports():
     assert set(autograder.__all__) == {
-        "check", "communication", "emulate_devices", "hint", "on_processes", "progress", "show",
-        "target",
+        "check", "communication", "emulate_devices", "hint", "on_processes", "playground",
+        "progress", "show", "target",
     }  # fmt: skip
     for name in autograder.__all__:
         words = getattr(autograder, name).__doc__

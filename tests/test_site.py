@@ -34,9 +34,9 @@ pytestmark = [
 SITE = ROOT / "site"
 WIDTHS = (400, 900, 1400)
 COURSE = sorted(path.stem for path in (ROOT / "course").glob("*/*.ipynb"))
-FRONT, CHEATS = "index.html", "docs/cheat_sheet.html"
+FRONT, CHEATS, PLAYGROUND = "index.html", "docs/cheat_sheet.html", "playground.html"
 FIRST, FIFTH, EIGHTH = (f"course/{COURSE[i]}/{COURSE[i]}.html" for i in (1, 5, 8))
-LOOKED_AT = (FRONT, FIRST, FIFTH, EIGHTH, "docs/what_moved.html", CHEATS)
+LOOKED_AT = (FRONT, FIRST, FIFTH, EIGHTH, "docs/what_moved.html", CHEATS, PLAYGROUND)
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())
 SHORT = 20
 """Lines with fewer characters are not compared, because anybody could write them."""
@@ -232,7 +232,12 @@ def test_no_page_scrolls_sideways(opened, width):
 @pytest.mark.parametrize("name", LOOKED_AT)
 def test_everybody_can_read_it(opened, name, theme):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
-    coloured = name in (FRONT, FIFTH, CHEATS)  # with all the colours; it takes long to compare them
+    coloured = name in (
+        FRONT,
+        FIFTH,
+        CHEATS,
+        PLAYGROUND,
+    )  # with all the colours; it takes long to compare them
     if not coloured and theme == "dark":
         pytest.skip("in the dark there are other colours, and nothing else")
     look(opened, name, theme)

@@ -15,6 +15,7 @@ from autograder.layouts.layout import (
     spec_entries,
     why_no_layout,
 )
+from autograder.layouts.playground import playground
 from autograder.layouts.showing import device_local_picture, show
 
 __all__ = [
@@ -28,6 +29,7 @@ __all__ = [
     "device_local_picture",
     "devices_in_words",
     "find_difference",
+    "playground",
     "show",
     "spec_entries",
     "why_no_layout",
