@@ -153,9 +153,10 @@ NOUNS = re.findall(
     known_plans last_cell_line last_line live_operations main mesh_picture mime_bundle
     missing_answer missing_notebook modification_times module_elsewhere nested_unknown_fields
     not_a_function not_an_array other_meshes permutation_groups piece_label plain plain_text
-    playground pool_size printable progress progress_file ring_steps solution_seconds spec_entries svg_element
-    svg_image svg_number svg_points table_files target template_environment temporary_copy
-    text_width time_by_item time_limit transaction trip_count ungraded_page unknown_fields
+    playground pool_size printable progress progress_file ring_steps solution_seconds spec_entries
+    svg_element svg_image svg_number svg_points table_files target template_environment
+    temporary_copy text_width time_by_item time_limit transaction trip_count ungraded_page
+    unknown_fields
     verdict_document verdict_without_evidence version_warning whole_array why_no_layout
     wire_bytes written_files
     """,
