@@ -6,6 +6,8 @@
  */
 const words = (() => {
   const SCALES = [["quadrillion", 1e15], ["trillion", 1e12], ["billion", 1e9], ["million", 1e6]];
+  const BINARY_UNITS = ["KiB", "MiB", "GiB", "TiB"];
+  const EXACT_BYTES = 100_000;
 
   /** Return a count such as `2,816` or `137 billion`. */
   function count(number) {
@@ -14,11 +16,14 @@ const words = (() => {
     return whole(number);
   }
 
-  /** Return a number of bytes with its unit, such as `2,816 bytes` or `134 MB`. */
+  /** Return a number of bytes with its unit, such as `2,816 bytes` or `128 MiB`. */
   function bytes(number) {
-    for (const [unit, factor] of [["TB", 1e12], ["GB", 1e9], ["MB", 1e6]])
-      if (number >= (unit === "MB" ? 10 : 1) * factor) return `${rounded(number / factor)} ${unit}`;
-    return `${whole(number)} ${number === 1 ? "byte" : "bytes"}`;
+    if (number < EXACT_BYTES) return `${whole(number)} ${number === 1 ? "byte" : "bytes"}`;
+    let power = 1; // the largest unit in which the number has two digits
+    while (power < BINARY_UNITS.length && number >= 10 * 1024 ** (power + 1)) power += 1;
+    const amount = number / 1024 ** power;
+    const decimals = [100, 10, 1].filter((limit) => amount < limit).length;
+    return `${amount.toLocaleString("en-US", {maximumFractionDigits: decimals, roundingMode: "halfEven"})} ${BINARY_UNITS[power - 1]}`;
   }
 
   /** Return a time such as `3.36 ms` or `under 1 µs`. */
