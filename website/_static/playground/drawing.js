@@ -39,7 +39,7 @@ const drawing = (() => {
     const size = Math.min(13, height * 0.7, (width - 2) / (0.58 * Math.max(label.length, 1)));
     return svg("g", {class: "tile", ...data},
       svg("rect", {x, y, width, height, style: `--tint:${fill};--pale:${paler(fill)}`}),
-      size < 6 ? "" : svg("text", {x: x + width / 2, y: y + height / 2 + size * 0.35, style: `font-size:${size}px`}, label));
+      size < 6 || width < 10 ? "" : svg("text", {x: x + width / 2, y: y + height / 2 + size * 0.35, style: `font-size:${size}px`}, label));
   }
 
   /** Return the ids in a block's label, shortened if there are many. */
