@@ -55,7 +55,7 @@ const layoutPart = (() => {
       }
       refusal.textContent = "";
       host.classList.remove("refused");
-      sentence.textContent = `${capitalised(layouts.describe(layout))}.${remark(layout)}`;
+      sentence.textContent = `${layouts.specAsCode(layout.spec)}: ${layouts.describe(layout)}.${remark(layout)}`;
       const width = pictures.clientWidth || 600;
       pictures.replaceChildren(
         html("figure", {}, html("figcaption", {}, "The mesh"), drawing.drawMesh(layout.mesh, width)),

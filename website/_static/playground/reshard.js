@@ -184,13 +184,23 @@ const reshards = (() => {
    * In a permutation that is one device; otherwise, all of its group whose blocks it needs a part of.
    */
   function sourcesOf(step) {
+    if (!sourcesOfSteps.has(step)) sourcesOfSteps.set(step, findSources(step));
+    return sourcesOfSteps.get(step);
+  }
+
+  const sourcesOfSteps = new WeakMap();
+
+  function findSources(step) {
     const {from, to} = step;
+    if (step.kind === "slice") return to.placements.map(() => []);
     if (step.kind === "collective-permute") return permutationSources(step);
     const along = step.axes.map((name) => from.mesh.axes.findIndex((axis) => axis.name === name));
     const groupOf = ({place}) => place.filter((_, d) => !along.includes(d)).join();
     const sums = step.kind === "all-reduce" || step.kind === "reduce-scatter";
-    return to.placements.map((target, i) => from.placements.flatMap((source, j) =>
-      step.kind !== "slice" && i !== j && groupOf(source) === groupOf(target) && (sums || overlap(source.block, target.block)) ? [j] : []));
+    const groups = new Map();
+    from.placements.forEach((source, j) => groups.set(groupOf(source), [...(groups.get(groupOf(source)) ?? []), j]));
+    return to.placements.map((target, i) => groups.get(groupOf(target))
+      .filter((j) => j !== i && (sums || overlap(from.placements[j].block, target.block))));
   }
 
   const overlap = (a, b) => a.every(([first, end], d) => first < b[d][1] && b[d][0] < end);

@@ -4,6 +4,7 @@
 const stepDrawing = (() => {
   const {svg, picture, deviceColour} = drawing;
   const MAX_MOVING = 1500;
+  const MANY = 64;
   const GAP = 10;
   const LABEL = 15;
 
@@ -32,7 +33,7 @@ const stepDrawing = (() => {
       return [left + column * (cell.width + (small ? 2 : GAP)), 26 + row * (cell.height + (small ? 2 : GAP + LABEL)) + blocks * 12];
     });
     const [right, bottom] = places.at(-1);
-    const pieces = piecesOf(layout, step);
+    const pieces = piecesOf(layout, step, chosen);
     const devices = layout.placements.map(({device}, i) => {
       const [x, y] = places[i];
       return svg("g", {class: i === chosen ? "device chosen" : "device", "data-devices": device, transform: `translate(${x} ${y})`},
@@ -68,12 +69,26 @@ const stepDrawing = (() => {
     return {width: across, height: across * ratio};
   }
 
-  /** Return what each device holds, in pieces by the device that they came from. */
-  function piecesOf(layout, step) {
+  /**
+   * Return what each device holds, in pieces by the device that they came from.
+   *
+   * Where there are many devices, only the chosen one's block is in pieces.
+   */
+  function piecesOf(layout, step, chosen) {
+    const isMany = layout.placements.length > MANY;
+    if (isMany && step) {
+      const whole = piecesOf(layout, null).filter(({target}) => target !== chosen);
+      return [...whole, ...piecesInto(layout, step, [chosen])];
+    }
     if (!step) return layout.placements.map(({block}, i) => ({target: i, source: i, block}));
+    return piecesInto(layout, step, layout.placements.keys());
+  }
+
+  function piecesInto(layout, step, targets) {
     const sources = reshards.sourcesOf(step);
-    return layout.placements.flatMap(({block}, i) =>
+    return [...targets].flatMap((i) =>
       [i, ...sources[i]].flatMap((j) => {
+        const {block} = layout.placements[i];
         const part = intersection(step.from.placements[j].block, block);
         return part && (j === i || !isPermutation(step) || sources[i].includes(j)) ? [{target: i, source: j, block: part}] : [];
       }).filter(({source}) => !(isPermutation(step) && sources[i].length && source === i)));
