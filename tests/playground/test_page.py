@@ -198,3 +198,21 @@ def test_the_table_says_what_the_picture_shows(page):
         "(2, 8)",
         "64 bytes",
     ]
+
+
+def test_the_front_page_moves_until_it_is_paused(opened, playground_file):
+    from website.playground import render_playground
+
+    front = playground_file.with_name("front.html")
+    front.write_text(render_playground(STATIC.as_uri(), "hero"))
+    opened.emulate_media(reduced_motion="no-preference")
+    opened.goto(front.as_uri())
+    first = shown(opened, ".sentence")
+    changed = "(text) => document.querySelector('.sentence').innerText !== text"
+    opened.wait_for_function(changed, arg=first)
+    opened.get_by_role("button", name="Pause").click()
+    assert opened.get_by_role("button", name="Play").is_visible()
+    assert "playground.html#v1/reshard" in opened.get_by_role("link").get_attribute("href")
+    opened.emulate_media(reduced_motion="reduce")
+    opened.goto(front.as_uri())
+    assert opened.get_by_role("button", name="Play").is_visible()
