@@ -32,14 +32,14 @@ flag = $(if $(filter-out 0 no false,$(value $(2))),$(1))
 SOME = $(call option,--assignment,ASSIGNMENT) $(call option,--student,STUDENT)
 
 # A name that is misspelt on the command line would be passed over, and all of a class be graded.
-KNOWN := $(GIVEN) SHELL DB AGAIN ALL RELEASE PYTHON BIN OLDEST NEWEST LOCK ORDERS SIDE_BY_SIDE
+KNOWN := $(GIVEN) SHELL DB AGAIN ALL BACK RELEASE PYTHON BIN OLDEST NEWEST LOCK ORDERS SIDE_BY_SIDE
 TYPED := $(foreach name,$(.VARIABLES),$(if $(findstring command line,$(origin $(name))),$(name)))
 STRANGE := $(filter-out $(KNOWN) -*-command-variables-*- MAKEFLAGS MFLAGS MAKEOVERRIDES,$(TYPED))
 $(if $(STRANGE),$(error $(firstword $(STRANGE))= is not known. There are \
 $(patsubst %,%=,$(filter-out SHELL PYTHON BIN OLDEST NEWEST LOCK ORDERS SIDE_BY_SIDE,$(KNOWN)))))
 
 .DEFAULT_GOAL := help
-.PHONY: help collect grade regrade restore report feedback demo exercise try test test-all test-oldest test-newest test-orders test-colab lint lab site links release sync format lock benchmarks clean
+.PHONY: help collect withdraw grade regrade restore report feedback demo exercise try test test-all test-oldest test-newest test-orders test-colab lint lab site links release sync format lock benchmarks clean
 
 help: ## Show what there is to make (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -61,6 +61,9 @@ demo: .venv/installed ## Grade five made-up students, in demo/ (ALL=1: over ever
 
 collect: .venv/installed ## Take in a learning platform's zip file: FROM=… (ASSIGNMENT=… if names do not say)
 	@$(BIN)/python -m autograder.instructor collect "$$GIVEN_FROM" $(call option,--assignment,ASSIGNMENT)
+
+withdraw: .venv/installed ## Leave out a student who has left the class: STUDENT=… (BACK=1: take that back)
+	@$(BIN)/python -m autograder.instructor withdraw $(call option,--student,STUDENT) $(call flag,--back,BACK)
 
 restore: .venv/installed ## Put the gradebook back as it was: FROM=grading/backups/… (without: what there is)
 	@$(BIN)/python -m autograder.instructor restore $(call given,FROM)

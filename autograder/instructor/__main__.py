@@ -35,6 +35,7 @@ from autograder.instructor.classroom import (
     regrade_class,
     report_class,
     restore,
+    withdraw,
 )
 from autograder.instructor.collecting import CollectError, collect
 from autograder.instructor.course import (
@@ -153,6 +154,9 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     collecting = commands.add_parser("collect", help="take in a learning platform's zip file")
     collecting.add_argument("file", type=Path, help="as Canvas or Moodle gives it, or folders")
     collecting.add_argument("--assignment", default="", help="the only one to take")
+    withdrawing = commands.add_parser("withdraw", help="leave a student out from now on")
+    withdrawing.add_argument("--student", default="", help="who has left the class")
+    withdrawing.add_argument("--back", action="store_true", help="the student has come back")
     restoring = commands.add_parser("restore", help="put a copy of the gradebook back")
     restoring.add_argument("file", type=Path, nargs="?", help="which; without it, all are named")
     exercise = commands.add_parser("exercise", help="write the stubs of a new exercise")
@@ -201,6 +205,10 @@ def _run(chosen: argparse.Namespace, course: Course, console: Console) -> int:
             return demonstrate(course, console, chosen.all)
         case "collect":
             return collect(course, console, chosen.file, chosen.assignment)
+        case "withdraw":
+            with course.alone():
+                said = withdraw(course, chosen.student, chosen.back)
+            console.print(said, markup=False, highlight=False)
         case "restore":
             return (
                 restore(course, console, chosen.file)

@@ -20,6 +20,7 @@ from autograder.instructor.classroom.roster import (
     UnknownNameError,
     choose,
     read_roster,
+    withdraw,
 )
 from autograder.instructor.classroom.submission_states import (
     StateRow,
@@ -52,5 +53,6 @@ __all__ = [
     "regrade_class",
     "report_class",
     "restore",
+    "withdraw",
     "write_csv",
 ]

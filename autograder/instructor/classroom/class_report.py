@@ -383,7 +383,7 @@ def _who(
     """
     why = {(f.student, f.assignment): f.why for f in failures}
     handed_in = [row for row in rows if row.is_handed_in]
-    there = {row.student for row in handed_in} | {r.student for r in rows if r.state == "awaited"}
+    there = {row.student for row in rows if row.state != "missing"}
     awaited = [*(row.student for row in rows), *names]
 
     def named(student: str) -> str:
@@ -393,6 +393,7 @@ def _who(
         reason = " ".join(why.get((row.student, row.assignment), "").split())
         return printable(named(row.student) + f": {reason}" * bool(reason))
 
+    left_out = [printable(f"{named(row.student)}: {row.left_out}") for row in rows if row.left_out]
     return {
         "handed in": [with_reason(row) for row in handed_in],
         "missing": [printable(named(s)) for s in dict.fromkeys(awaited) if s not in there],
@@ -412,6 +413,7 @@ def _who(
             for waiting in [[n for n, mark in row.marks.items() if mark.needs_a_look]]
             if waiting
         ],
+        **({"not counted": left_out} if left_out else {}),
     }
 
 

@@ -24,6 +24,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from autograder.instructor.classroom.counting import compute_percentage
 from autograder.instructor.classroom.roster import Person
 from autograder.instructor.classroom.submission_states import (
     Mark,
@@ -31,7 +32,7 @@ from autograder.instructor.classroom.submission_states import (
     SubmissionState,
     find_problems,
 )
-from autograder.instructor.course import printable, show_control_characters
+from autograder.instructor.course import ClassRules, printable, show_control_characters
 
 MIN_NAME_WIDTH: Final = 12
 """Names are not shortened to fewer terminal columns than this."""
@@ -47,11 +48,14 @@ LOOK_SIGN: Final = "?"
 STALE_SIGN: Final = "*"
 """Follows a total that is out of date."""
 
+LEFT_OUT_SIGN: Final = "†"
+"""Follows a total that does not count in the student's total."""
+
 FULL_SIGN: Final = "✓"
 NO_SCORE_SIGN: Final = "–"
 STYLES: Final = {
     FULL_SIGN: "green", NO_SCORE_SIGN: "dim", "0": "red", "broken": "yellow", "failed": "bold red",
-    "missing": "yellow", "awaited": "dim", "waiting": "yellow",
+    "missing": "yellow", "awaited": "dim", "exempt": "dim", "waiting": "yellow",
 }  # fmt: skip
 """The colours of cells; each only repeats what the cell says."""
 
@@ -188,6 +192,7 @@ def _columns(rows: Sequence[StateRow], averaged: bool) -> list[Column]:
 
 def _total_cell(row: StateRow) -> str:
     signs = LOOK_SIGN * row.needs_a_look + STALE_SIGN * bool(row.out_of_date)
+    signs += LEFT_OUT_SIGN * bool(row.left_out)
     return number(row.total) + signs if row.graded else row.state
 
 
@@ -214,7 +219,7 @@ def _column(heading: str, points: str, cells: Sequence[str]) -> Column:
 
 def _decimals(text: str) -> str:
     """Return a number's decimal point and what follows it."""
-    return text[len(text.rstrip(LOOK_SIGN + STALE_SIGN).partition(".")[0]) :]
+    return text[len(text.rstrip(LOOK_SIGN + STALE_SIGN + LEFT_OUT_SIGN).partition(".")[0]) :]
 
 
 def _table(names: Sequence[str], columns: Sequence[Column], averages: int) -> Table:
@@ -251,6 +256,8 @@ EXCEL_ENCODING: Final = "utf-8-sig"
 
 DAY_SECONDS: Final = 24 * 60 * 60
 
+NO_RULES: Final = ClassRules()
+
 Row = TypeVar("Row")
 CsvColumns = dict[str, Callable[[Row], object]]
 """The columns of a CSV: for each heading, how to get its cell from a row."""
@@ -261,7 +268,7 @@ def write_csvs(
     rows: Sequence[StateRow],
     people: Sequence[Person] = (),
     submissions: Sequence[SubmissionState] = (),
-    zone: tzinfo = UTC,
+    rules: ClassRules = NO_RULES,
 ) -> list[tuple[str, Path]]:
     """Write three CSVs: a line for each submission, for each graded cell, and for each student.
 
@@ -270,7 +277,7 @@ def write_csvs(
         rows: the state of each submission.
         people: the roster.
         submissions: the graded submissions with their verdicts.
-        zone: the time zone of the class.
+        rules: the class's rules, with its time zone and what counts.
 
     Returns:
         The title and the path of each CSV.
@@ -282,9 +289,9 @@ def write_csvs(
         for name, mark in row.marks.items()
     ]
     tables = (
-        ("Grades", "grades.csv", *tabulate(make_submission_columns(zone), rows)),
+        ("Grades", "grades.csv", *tabulate(make_submission_columns(rules.zone or UTC), rows)),
         ("Grades by exercise", "exercises.csv", *tabulate(EXERCISE_COLUMNS, exercises)),
-        ("Grades by student", "students.csv", *tabulate_students(rows, people)),
+        ("Grades by student", "students.csv", *tabulate_students(rows, people, rules)),
     )
     for _, name, heading, lines in tables:
         write_csv(folder / name, heading, lines, EXCEL_ENCODING)
@@ -312,6 +319,7 @@ def make_submission_columns(zone: tzinfo) -> CsvColumns[StateRow]:
         "due": lambda row: _time(row.due, zone),
         "handed_in": lambda row: _time(row.handed_in, zone),
         "days_late": lambda row: _days_late(row),
+        "does_not_count": lambda row: row.left_out,
     }
 
 
@@ -368,8 +376,14 @@ class StudentRow:
 
     @property
     def counted(self) -> list[StateRow]:
-        """The submissions that count: those with a grade, and those that are missing."""
-        return [row for row in self.submissions.values() if row.graded or row.is_overdue]
+        """The submissions that count in the total."""
+        return [row for row in self.submissions.values() if row.counts]
+
+    @property
+    def left_out(self) -> str:
+        """The assignments that do not count in the total, each with the reason."""
+        left_out = [row for row in self.submissions.values() if row.left_out]
+        return "; ".join(f"{row.assignment} ({row.left_out})" for row in left_out)
 
     def graded(self, assignment: str) -> StateRow | None:
         """Return the student's submission of an assignment, if it has a grade."""
@@ -378,7 +392,7 @@ class StudentRow:
 
 
 def tabulate_students(
-    rows: Sequence[StateRow], people: Sequence[Person]
+    rows: Sequence[StateRow], people: Sequence[Person], rules: ClassRules = NO_RULES
 ) -> tuple[list[str], list[tuple[object, ...]]]:
     """Return the heading and the lines of `students.csv`: a line for each student.
 
@@ -393,10 +407,10 @@ def tabulate_students(
         StudentRow(people_by_id.get(id) or Person(id), rows_of_student)
         for id, rows_of_student in submissions.items()
     ]
-    return tabulate(make_student_columns(rows), students)
+    return tabulate(make_student_columns(rows, rules), students)
 
 
-def make_student_columns(rows: Sequence[StateRow]) -> CsvColumns[StudentRow]:
+def make_student_columns(rows: Sequence[StateRow], rules: ClassRules) -> CsvColumns[StudentRow]:
     """Make the columns of `students.csv`.
 
     For each assignment there is its total, the late penalty if anybody has one, and each exercise.
@@ -409,6 +423,8 @@ def make_student_columns(rows: Sequence[StateRow]) -> CsvColumns[StudentRow]:
         OUT_OF_DATE: lambda s: _yes(any(row.out_of_date for row in s.counted)),
         "score": lambda s: round(sum(row.total for row in s.counted), 4) if s.counted else "",
         "points": lambda s: sum(row.points for row in s.counted) if s.counted else "",
+        "percent": partial(_percentage, rules),
+        "does_not_count": lambda student: student.left_out,
     }
     for assignment in dict.fromkeys(row.assignment for row in rows):
         of_assignment = [row for row in rows if row.assignment == assignment]
@@ -419,6 +435,11 @@ def make_student_columns(rows: Sequence[StateRow]) -> CsvColumns[StudentRow]:
         for exercise in dict.fromkeys(name for row in of_assignment for name in row.marks):
             columns[f"{assignment} {exercise}"] = partial(_score, assignment, exercise)
     return columns
+
+
+def _percentage(rules: ClassRules, student: StudentRow) -> object:
+    percentage = compute_percentage(rules, student.counted)
+    return "" if percentage is None else percentage
 
 
 def _if_graded(assignment: str, value: Callable[[StateRow], object], student: StudentRow) -> object:

@@ -19,6 +19,7 @@ from nbgrader.api import Gradebook, MissingEntry
 from rich.console import Console
 
 from autograder.instructor.calibration import CalibrationError, calibrate
+from autograder.instructor.classroom.counting import mark_left_out
 from autograder.instructor.classroom.grading_progress import GradingProgress, show_progress
 from autograder.instructor.classroom.rebuilding import (
     convert_earlier_records,
@@ -312,10 +313,10 @@ def read_class(course: Course) -> tuple[list[StateRow], list[Person]]:
     """Read the state of all submissions, and the roster, without grading or writing anything.
 
     Raises:
-        RosterError: the roster cannot be understood.
+        ClassError: one of the class's files cannot be understood.
     """
     rows = add_staleness(course, read_states(course, find_broken_submissions(course)))
-    return list(rows), read_roster(course)
+    return mark_left_out(load_times(course).rules, rows), read_roster(course)
 
 
 def grade_submissions(

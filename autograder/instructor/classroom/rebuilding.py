@@ -206,7 +206,7 @@ def _missing(
 ) -> Iterator[tuple[str, str, Record]]:
     """Yield the records of submissions whose scores the gradebook does not have."""
     assignments = {assignment.name for assignment in gradebook.assignments}
-    submissions = {*course.submissions()}
+    submissions = {*course.submissions(everybody=True)}
     known: dict[str, Scores] = {}
     for student, assignment in records.all():
         record = records.get(student, assignment)
@@ -338,7 +338,7 @@ def restore(course: Course, console: Console, file: Path) -> int:
 
 def _mark_missing(copy: str, course: Course) -> int:
     """Mark the submissions whose grades a backup does not have for regrading, and count them."""
-    submissions, records = course.submissions(), Records(course.records)
+    submissions, records = course.submissions(everybody=True), Records(course.records)
     with Gradebook(copy, course.api.coursedir.course_id) as gradebook:
         for assignment in dict.fromkeys(assignment for _, assignment in submissions):
             grades = fingerprint_shown_grades(gradebook, assignment, "")

@@ -28,7 +28,7 @@ from autograder.instructor.course import (
     describe_duration,
     find_first_exception,
     printable,
-    read_time_zone,
+    read_class_file,
     suggest_names,
 )
 from autograder.instructor.gradebook import fingerprint_shown_grades
@@ -132,13 +132,13 @@ def find_outdated_pages(
     Raises:
         ClassError: the class's file, which has the time zone, cannot be understood.
     """
-    coursedir, zone = (
-        course.api.coursedir,
-        str(read_time_zone(course.grading, course.assignments())),
-    )
+    coursedir, rules = course.api.coursedir, read_class_file(course.grading, course.assignments())
+    zone = str(rules.zone or UTC)
     with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
         for assignment in dict.fromkeys(assignment for _, assignment in submissions):
-            grades = fingerprint_shown_grades(gradebook, assignment, zone)
+            grades = fingerprint_shown_grades(
+                gradebook, assignment, zone, notes=rules.describe_counting
+            )
             for student in (s for s, a in submissions if a == assignment):
                 page = course.feedback / student / assignment / f"{assignment}.html"
                 if student in grades and read_shown_grades(page) != grades[student]:
@@ -231,9 +231,16 @@ def list_remarks(
         yield f"Not graded yet: {_listed(waiting)}. make grade grades them."
     if broken := [row for row in handed_in if row.state == "broken"]:
         yield from _scores_before(course, broken)
-    yield from _removed(course, rows, choice)
+    yield from _removed(course, facts, rows, choice)
     yield from _not_in_roster(facts, handed_in)
     yield from _misspelt_columns(facts)
+    if rules.weights is not None:
+        graded = dict.fromkeys(row.assignment for row in rows if row.graded)
+        for assignment in [name for name in graded if name not in rules.weights]:
+            yield (
+                f"grading/class.toml has [weights] and none of {assignment}, so it does not count. "
+                f"A line {assignment} = 0 says that this is meant."
+            )
     yield from _unknown_times(course, facts, rows)
 
 
@@ -301,7 +308,9 @@ def _scores_before(course: Course, broken: Sequence[StateRow]) -> Iterator[str]:
         )
 
 
-def _removed(course: Course, rows: Sequence[StateRow], choice: Choice) -> Iterator[str]:
+def _removed(
+    course: Course, facts: ClassFacts, rows: Sequence[StateRow], choice: Choice
+) -> Iterator[str]:
     """Say whose grades are in the gradebook though their files are gone."""
     coursedir, submissions = course.api.coursedir, set(course.submissions())
     for assignment in dict.fromkeys(row.assignment for row in rows):
@@ -309,7 +318,7 @@ def _removed(course: Course, rows: Sequence[StateRow], choice: Choice) -> Iterat
             graded = gradebook.assignment_submissions(assignment)
             pairs = [(submission.student_id, assignment) for submission in graded]
             chosen = choice.of(pair for pair in pairs if pair not in submissions)
-            removed = sorted(student for student, _ in chosen)
+            removed = sorted({student for student, _ in chosen}.difference(facts.withdrawn))
         if removed:
             yield (
                 f"The gradebook has grades of {assignment} of these, who have nothing of it in "
@@ -334,10 +343,13 @@ def _not_in_roster(facts: ClassFacts, handed_in: Sequence[StateRow]) -> Iterator
     for student in sorted({row.student for row in handed_in}.difference(known)):
         meant = suggest_names(student, known)
         yield f"{student} has handed in, and is not in grading/{ROSTER_FILE}.{meant}"
-    for student in sorted(set(facts.times.rules.extensions or {}).difference(known)):
+    known += facts.withdrawn
+    rules = facts.times.rules
+    for student in sorted(
+        {*(rules.extensions or {}), *rules.exempt, *rules.drop}.difference(known)
+    ):
         yield (
-            f"grading/class.toml has an extension for {student}, who is not in "
-            f"grading/{ROSTER_FILE}."
+            f"grading/class.toml has a rule for {student}, who is not in grading/{ROSTER_FILE}."
             f"{suggest_names(student, known)}"
         )
 
@@ -348,7 +360,7 @@ def _unknown_times(course: Course, facts: ClassFacts, rows: Sequence[StateRow]) 
     known = sorted(named.union(student for student, _ in course.submissions()))
     assignments, sentences = course.assignments(), set[str]()
     for student, assignment in facts.times.written:
-        if student not in known:
+        if student not in known and student not in facts.withdrawn:
             sentences.add(
                 f"grading/{TIMES_FILE} has a time of {student}, who has handed in nothing"
                 f"{' and is not in grading/' + ROSTER_FILE if facts.people else ''}."

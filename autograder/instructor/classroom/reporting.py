@@ -9,7 +9,9 @@ from rich.padding import Padding
 from rich.text import Text
 
 from autograder.instructor.classroom.class_report import write_report
+from autograder.instructor.classroom.counting import mark_left_out
 from autograder.instructor.classroom.grade_tables import (
+    LEFT_OUT_SIGN,
     LOOK_SIGN,
     STALE_SIGN,
     show_table,
@@ -60,8 +62,7 @@ def write_class_files(
         ClassError: one of the class's files cannot be understood.
     """
     people, submissions = read_roster(course), read_kept_answers(course, rows)
-    zone = load_times(course).rules.zone or UTC
-    written = write_csvs(course.grading, rows, people, submissions, zone)
+    written = write_csvs(course.grading, rows, people, submissions, load_times(course).rules)
     page = write_report(course, rows, failures, people, submissions)
     return [("Report on the class", page), *written]
 
@@ -95,6 +96,7 @@ def report(
     failures = [*failures, *renew_pages(course, console, failed, choice)]
     all_rows = list(add_staleness(course, add_times(facts, read_states(course, failures))))
     all_rows += find_missing_submissions(facts, all_rows, datetime.now(UTC))
+    all_rows = mark_left_out(facts.times.rules, all_rows)
     all_rows.sort(key=lambda row: (row.assignment, row.student))
     # before anything is printed: the output may be closed early, as `head` does
     written = write_class_files(course, all_rows, failures)
@@ -109,6 +111,8 @@ def report(
         console.print(f"{LOOK_SIGN} is where somebody has to look: Formgrader shows where.")
     if any(row.out_of_date for row in rows):
         console.print(f"{STALE_SIGN} is where a grade is out of date, for a reason below.")
+    if any(row.graded and row.left_out for row in rows):
+        console.print(f"{LEFT_OUT_SIGN} is where a score does not count in the student's total.")
     for remark in list_remarks(course, facts, rows, choice):
         console.print(Text(printable(remark)))
     if remark := describe_other_stale_grades(others):

@@ -4,6 +4,7 @@ The gradebook's students are kept in step with it. A command can be limited to o
 student, or both (`Choice`).
 """
 
+import csv
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -14,10 +15,12 @@ from nbgrader.api import Gradebook, Student
 
 from autograder.instructor.classroom.submission_states import StateRow
 from autograder.instructor.course import (
+    WITHDRAWN_FILE,
     Course,
     WrittenTableError,
     printable,
     read_table,
+    read_withdrawn,
     suggest_names,
 )
 from autograder.instructor.gradebook import is_server
@@ -77,15 +80,20 @@ class Person:
     others: Mapping[str, str] = field(default_factory=dict)
 
 
-def read_roster(course: Course) -> list[Person]:
+def read_roster(course: Course, everybody: bool = False) -> list[Person]:
     """Read `grading/roster.csv`: the people of a class, in its order; none if it does not exist.
 
     Its first line names its columns: `id`, and any of `name` (or `first_name` and `last_name`),
     `email`, `section`, `canvas_id`, `moodle_id`, and others.
 
+    Args:
+        course: the course.
+        everybody: whether to include students who have withdrawn.
+
     Raises:
         RosterError: it cannot be understood.
     """
+    left_out = {} if everybody else read_withdrawn(course.grading)
     path = course.grading / ROSTER_FILE
     if not path.exists():
         return []
@@ -100,7 +108,7 @@ def read_roster(course: Course) -> list[Person]:
             len(errors) > MAX_REPORTED_LINES
         )
         raise RosterError(f"grading/{ROSTER_FILE} {' '.join(errors[:MAX_REPORTED_LINES])}{more}")
-    return [person for _, person in people]
+    return [person for _, person in people if person.id not in left_out]
 
 
 def _person(row: dict[str, str]) -> Person:
@@ -229,6 +237,11 @@ def choose(course: Course, assignment: str = "", student: str = "") -> Choice:
     """
     if assignment and assignment not in (known := course.assignments()):
         raise UnknownNameError(f"There is no assignment {_with_suggestion(assignment, known)}")
+    if student and student in read_withdrawn(course.grading):
+        raise UnknownNameError(
+            f"{printable(student)} has withdrawn. BACK=1 takes that back: "
+            f"make withdraw STUDENT={printable(student)} BACK=1."
+        )
     if student and student not in (known := _students(course)):
         if not known:
             raise UnknownNameError(
@@ -237,6 +250,42 @@ def choose(course: Course, assignment: str = "", student: str = "") -> Choice:
             )
         raise UnknownNameError(f"There is no student {_with_suggestion(student, known)}")
     return Choice(assignment, student)
+
+
+def withdraw(course: Course, student: str, back: bool) -> str:
+    """Write into `grading/withdrawn.csv` that a student has left the class, or has come back.
+
+    Nothing else is changed: submissions, grades and pages stay where they are.
+
+    Returns:
+        A sentence about what has changed.
+
+    Raises:
+        UnknownNameError: there is no such student, or no such student has withdrawn.
+        ClassError: the file cannot be understood.
+    """
+    withdrawn, shown = read_withdrawn(course.grading), printable(student)
+    if back:
+        if student not in withdrawn:
+            raise UnknownNameError(
+                f"grading/{WITHDRAWN_FILE} does not have {_with_suggestion(student, withdrawn)}"
+            )
+        del withdrawn[student]
+        said = f"{shown} is in the class again."
+    else:
+        if not student:
+            raise UnknownNameError("Say who: make withdraw STUDENT=ann.")
+        choose(course, student=student)
+        withdrawn[student] = f"{datetime.now(UTC):%Y-%m-%d}"
+        said = (
+            f"{shown} has withdrawn, and is left out of tables, CSVs, exports and the report from "
+            f"now on. Grades and submissions are kept."
+        )
+    temporary = course.grading / f"{WITHDRAWN_FILE}.new"
+    with temporary.open("w", newline="", encoding="utf-8") as file:
+        csv.writer(file).writerows([("student", "since"), *withdrawn.items()])
+    temporary.replace(course.grading / WITHDRAWN_FILE)
+    return f"{said} make report shows the class."
 
 
 def _students(course: Course) -> list[str]:
@@ -272,12 +321,14 @@ class ClassFacts:
         times: when submissions were handed in, as the instructor recorded it.
         due: the due date of each assignment that has one, without extensions.
         points: the maximum score of each assignment.
+        withdrawn: the students who have left the class.
     """
 
     people: Sequence[Person]
     times: Times
     due: dict[str, datetime]
     points: dict[str, float]
+    withdrawn: Collection[str] = ()
 
     def due_for(self, student: str, assignment: str) -> datetime | None:
         """Return when an assignment is due for a student, with their extension, if any."""
@@ -321,7 +372,8 @@ def enter_roster_and_times(course: Course) -> ClassFacts:
         due = {a.name: a.duedate.replace(tzinfo=UTC)
                for a in gradebook.assignments if a.duedate is not None}  # fmt: skip
         points = {a.name: float(a.max_score) for a in gradebook.assignments}
-    return ClassFacts(people, times, {**due, **(times.rules.due or {})}, points)
+    due |= times.rules.due or {}
+    return ClassFacts(people, times, due, points, [*read_withdrawn(course.grading)])
 
 
 def add_times(facts: ClassFacts, rows: Sequence[StateRow]) -> Iterator[StateRow]:

@@ -116,7 +116,7 @@ class StateRow:
     A submission without a grade has no marks, even if an earlier one was graded.
 
     Attributes:
-        state: whether it is graded, waiting, broken, failed, missing or awaited.
+        state: whether it is graded, waiting, broken, failed, missing, awaited or exempt.
         marks: the mark of each graded cell, by exercise id, or else by the cell's name.
         score: nbgrader's total, before the late penalty.
         points: the maximum total.
@@ -125,6 +125,7 @@ class StateRow:
         due: when it was due for this student, with their extension; None if there is no due date.
         seconds_late: how long after the due date it was submitted.
         out_of_date: why its grade is stale, as a clause; empty if it is not.
+        left_out: why it does not count in the student's total; empty if it counts.
     """
 
     student: str
@@ -138,11 +139,12 @@ class StateRow:
     due: datetime | None = None
     seconds_late: float = 0.0
     out_of_date: str = ""
+    left_out: str = ""
 
     @property
     def is_handed_in(self) -> bool:
         """True if the student has submitted anything."""
-        return self.state not in (State.MISSING, State.AWAITED)
+        return self.state not in (State.MISSING, State.AWAITED, State.EXEMPT)
 
     @property
     def is_overdue(self) -> bool:
@@ -158,6 +160,16 @@ class StateRow:
     def total(self) -> float:
         """The score after the late penalty, as nbgrader exports it."""
         return round(max(0.0, self.score - self.late), 4)  # sums of decimals are not exact
+
+    @property
+    def counts(self) -> bool:
+        """True if it counts in the student's total: it is graded, or was due and is missing."""
+        return not self.left_out and (self.graded or self.is_overdue)
+
+    @property
+    def share(self) -> float:
+        """The total as a share of the points; 0 if there are none."""
+        return self.total / self.points if self.points else 0.0
 
     @property
     def needs_a_look(self) -> bool:

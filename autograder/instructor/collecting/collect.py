@@ -89,7 +89,7 @@ def collect(course: Course, console: Console, file: Path, assignment: str = "") 
             f"gives it, or one with a folder for each student."
         )
     with course.alone():
-        people = read_roster(course)
+        people = read_roster(course, everybody=True)
         refused: list[tuple[str, str]] = []
         course.grading.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".collect-", dir=course.grading) as folder:

@@ -5,7 +5,10 @@ accepted, before any of it is copied, opened or run; its notebook, rewritten in 
 """
 
 from autograder.instructor.course.class_file import (
+    DROPPED,
+    EXEMPT,
     TIMES_FILE,
+    WITHDRAWN_FILE,
     ClassError,
     ClassRules,
     WrittenTableError,
@@ -15,6 +18,7 @@ from autograder.instructor.course.class_file import (
     read_table,
     read_time_zone,
     read_times,
+    read_withdrawn,
     suggest_names,
 )
 from autograder.instructor.course.course import (
@@ -54,7 +58,9 @@ from autograder.instructor.gradebook import BusyError, GradebookError
 __all__ = [
     "ACCEPTED_SUFFIXES",
     "BASE64",
+    "DROPPED",
     "EXCHANGE_FILES",
+    "EXEMPT",
     "MAX_NOTEBOOK_BYTES",
     "MAX_PICTURE_CHARACTERS",
     "MAX_SUBMISSION_BYTES",
@@ -63,6 +69,7 @@ __all__ = [
     "STOPPED",
     "STOPPED_STATUSES",
     "TIMES_FILE",
+    "WITHDRAWN_FILE",
     "BusyError",
     "ClassError",
     "ClassRules",
@@ -88,6 +95,7 @@ __all__ = [
     "read_table",
     "read_time_zone",
     "read_times",
+    "read_withdrawn",
     "show_control_characters",
     "stop_on_signal",
     "suggest_names",

@@ -1,8 +1,8 @@
 """Read the files that an instructor writes about a class: `class.toml`, `handed_in.csv`, tables.
 
-`grading/class.toml` has due dates, extensions and the late penalty. An extension that is removed
-from the file no longer counts. Without a table `[due]`, due dates are the gradebook's, as set in
-Formgrader or by `nbgrader db assignment add`.
+`grading/class.toml` has due dates, extensions, the late penalty, and what counts in the total. An
+extension that is removed from the file no longer counts. Without a table `[due]`, due dates are the
+gradebook's, as set in Formgrader or by `nbgrader db assignment add`.
 
 `grading/handed_in.csv` has submission times. Students can write any time into a submission's
 `timestamp.txt`, so only this file's times count.
@@ -20,7 +20,7 @@ import re
 import tomllib
 import unicodedata
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -46,6 +46,10 @@ SHOULD_BE: Final = {
     "late.zero_after_days": "a number of days, 0 or more",
     "late.grace_minutes": "a number of minutes, 0 or more",
     "extensions": "a line such as [extensions.ann] for each student, with lines below it",
+    "exempt": 'a line [exempt], with lines such as ann = ["01_sharding_basics"] below it',
+    "drop": 'a line [drop], with lines such as ann = ["01_sharding_basics"] below it',
+    "weights": "a line [weights], with lines such as 01_sharding_basics = 2 below it",
+    "best": "how many assignments count, 1 or more, above the first line in brackets",
 }
 """A description of each setting, for error messages."""
 
@@ -87,6 +91,14 @@ class _ClassToml(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     due: dict[str, Any] | None = None
     late: Late | None = None
     extensions: dict[str, dict[str, Any]] | None = None
+    exempt: dict[str, list[str]] = {}
+    drop: dict[str, list[str]] = {}
+    weights: dict[str, Annotated[float, msgspec.Meta(ge=0)]] | None = None
+    best: Annotated[int, msgspec.Meta(ge=1)] | None = None
+
+
+EXEMPT: Final = "exempt"
+DROPPED: Final = "dropped"
 
 
 @dataclass(frozen=True)
@@ -99,12 +111,45 @@ class ClassRules:
         late: the penalty for late submissions; None if nbgrader's configuration decides.
         extensions: for each student, by assignment or for `all`: either the additional time or the
             new due date. None if there is no file.
+        exempt: by student, the assignments from which they are exempt.
+        drop: by student, the assignments whose scores do not count for them.
+        weights: the weight of each assignment in the total; None if its points are its weight.
+        best: how many of a student's assignments count, the best ones; None for all.
     """
 
     zone: tzinfo | None = None
     due: Mapping[str, datetime] | None = None
     late: Late | None = None
     extensions: Mapping[str, Mapping[str, timedelta | datetime]] | None = None
+    exempt: Mapping[str, Collection[str]] = field(default_factory=dict)
+    drop: Mapping[str, Collection[str]] = field(default_factory=dict)
+    weights: Mapping[str, float] | None = None
+    best: int | None = None
+
+    def exclusion(self, student: str, assignment: str) -> str:
+        """Return why an assignment does not count for a student: `exempt`, `dropped` or empty."""
+        for reason, by_student in ((EXEMPT, self.exempt), (DROPPED, self.drop)):
+            if {assignment, ALL_ASSIGNMENTS} & {*by_student.get(student, ())}:
+                return reason
+        return ""
+
+    def describe_counting(self, student: str, assignment: str) -> tuple[str, ...]:
+        """Return sentences for the student about how an assignment counts in their total."""
+        reason = self.exclusion(student, assignment)
+        if reason == EXEMPT:
+            return ("You are exempt from this assignment, so it does not count in your total.",)
+        if reason:
+            return ("This assignment does not count in your total.",)
+        sentences = []
+        if self.weights is not None:
+            sum_of_weights = sum(self.weights.values())
+            sentences.append(
+                f"In your total, this assignment has {self.weights.get(assignment, 0):g} of "
+                f"{sum_of_weights:g} parts."
+            )
+        if self.best is not None:
+            sentences.append(f"Of all your assignments, the best {self.best} count.")
+        return tuple(sentences)
 
     def extension(self, student: str, assignment: str, due: datetime | None) -> timedelta | None:
         """Return a student's additional time for an assignment; None if there is none."""
@@ -152,6 +197,11 @@ def read_class_file(grading: Path, assignments: Collection[str]) -> ClassRules:
                 name: _parse_extension(value, zone, f"extensions.{student}.{name}")
                 for name, value in by_assignment.items()
             }
+        for table, by_student in (("exempt", written.exempt), ("drop", written.drop)):
+            for student, names in by_student.items():
+                named = [name for name in names if name != ALL_ASSIGNMENTS]
+                _refuse_unknown_assignments(named, assignments, f"[{table}], {student}")
+        _refuse_unknown_assignments(written.weights or {}, assignments, "[weights]")
     except msgspec.ValidationError as error:
         explained = _explain_invalid_setting(str(error))
         raise ClassError(f"grading/{CLASS_FILE}: {printable(explained)}") from None
@@ -163,7 +213,10 @@ def read_class_file(grading: Path, assignments: Collection[str]) -> ClassRules:
         ) from None
     except (ClassError, OSError, UnicodeDecodeError, ValueError) as error:
         raise ClassError(f"grading/{CLASS_FILE}: {printable(str(error))}") from None
-    return ClassRules(zone, due, written.late, extensions)
+    return ClassRules(
+        zone, due, written.late, extensions,
+        written.exempt, written.drop, written.weights, written.best,
+    )  # fmt: skip
 
 
 def read_time_zone(grading: Path, assignments: Collection[str]) -> tzinfo:
@@ -385,6 +438,25 @@ def _list_names(names: Collection[str]) -> str:
 
 def _name_separator(separator: str) -> str:
     return {",": "comma", ";": "semicolon"}.get(separator, "tab")
+
+
+WITHDRAWN_FILE: Final = "withdrawn.csv"
+
+
+def read_withdrawn(grading: Path) -> dict[str, str]:
+    """Read `withdrawn.csv`: the students who have left the class, and since when.
+
+    Raises:
+        ClassError: the file cannot be understood.
+    """
+    path = grading / WITHDRAWN_FILE
+    if not path.exists():
+        return {}
+    try:
+        rows = read_table(path, ("student",), {"id": "student", "student_id": "student"})
+    except WrittenTableError as error:
+        raise ClassError(f"grading/{error}") from None
+    return {row["student"]: row.get("since", "") for _, row in rows}
 
 
 TIMES_FILE: Final = "handed_in.csv"

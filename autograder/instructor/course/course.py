@@ -3,7 +3,7 @@
 import logging
 import os
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from difflib import get_close_matches
 from functools import cached_property
@@ -15,6 +15,7 @@ from nbgrader.apps import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import PyFileConfigLoader
 
+from autograder.instructor.course.class_file import read_withdrawn
 from autograder.instructor.course.names import printable
 from autograder.instructor.gradebook import (
     GradebookError,
@@ -33,14 +34,18 @@ MAX_NAMED_FILES: Final = 10
 """The maximum number of names in one sentence about misplaced files."""
 
 
-def find_misplaced_files(submitted: Path, assignments: Sequence[str]) -> Iterator[str]:
+def find_misplaced_files(
+    submitted: Path, assignments: Sequence[str], left_out: Collection[str] = ()
+) -> Iterator[str]:
     """Yield a sentence for each kind of file or folder that grading ignores.
 
     Args:
         submitted: the folder with submissions.
         assignments: the names of all assignments.
+        left_out: folders about which nothing is said.
     """
-    students = sorted(folder for folder in submitted.glob("*") if not _is_hidden(folder))
+    folders = (folder for folder in submitted.glob("*") if folder.name not in left_out)
+    students = sorted(folder for folder in folders if not _is_hidden(folder))
     yield from _describe_misplaced(
         [printable(file.name) for file in students if not isdir(file)],
         "directly in grading/submitted/",
@@ -151,11 +156,19 @@ class Course:
         folders = sorted(folder for folder in self.solutions.glob("*") if folder.is_dir())
         return [f.name for f in folders if (f / f"{f.name}.ipynb").exists()]
 
-    def submissions(self) -> list[tuple[str, str]]:
-        """Return the student and the assignment of each submission, in order."""
+    def submissions(self, everybody: bool = False) -> list[tuple[str, str]]:
+        """Return the student and the assignment of each submission, in order.
+
+        Args:
+            everybody: whether to include students who have withdrawn.
+        """
         known = set(self.assignments())
-        folders = self.submitted.glob("*/*")
-        return sorted((f.parent.name, f.name) for f in folders if isdir(f) and f.name in known)
+        left_out = {} if everybody else read_withdrawn(self.grading)
+        return sorted(
+            (f.parent.name, f.name)
+            for f in self.submitted.glob("*/*")
+            if isdir(f) and f.name in known and f.parent.name not in left_out
+        )
 
     @contextmanager
     def alone(self, url: str = "", rebuilds: bool = False) -> Iterator[None]:
@@ -209,7 +222,8 @@ class Course:
 
     def find_misplaced_files(self) -> list[str]:
         """Return sentences about files among the submissions that grading ignores."""
-        return list(find_misplaced_files(self.submitted, self.assignments()))
+        left_out = read_withdrawn(self.grading)
+        return list(find_misplaced_files(self.submitted, self.assignments(), left_out))
 
     def release(self, assignment: str) -> None:
         """Generate the notebook that students open, and enter its cells into the gradebook.

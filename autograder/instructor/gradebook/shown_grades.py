@@ -1,7 +1,7 @@
 """Fingerprints of the grades that a feedback page shows, to notice when a page is outdated."""
 
 import hashlib
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -47,7 +47,11 @@ class ShownGrades(NamedTuple):
 
 
 def fingerprint_shown_grades(
-    gradebook: Gradebook, assignment: str, zone: str, student: str = ALL_STUDENTS
+    gradebook: Gradebook,
+    assignment: str,
+    zone: str,
+    student: str = ALL_STUDENTS,
+    notes: Callable[[str, str], Sequence[str]] = lambda student, assignment: (),
 ) -> Mapping[str, ShownGrades]:
     """Compute fingerprints of the grades on each student's page.
 
@@ -58,6 +62,8 @@ def fingerprint_shown_grades(
         assignment: the assignment's name.
         zone: the time zone in which pages show times.
         student: one student's id, or `*` for all.
+        notes: returns the sentences that a page shows beside the grades, given the student and
+            the assignment.
 
     Returns:
         The fingerprints by student.
@@ -72,7 +78,10 @@ def fingerprint_shown_grades(
         if student != ALL_STUDENTS:
             query = query.where(SubmittedAssignment.student_id == student)
         for student_id, *row in gradebook.db.execute(query):
-            rows.setdefault(student_id, [["Zone", zone]]).append([kind.__name__, *row])
+            if student_id not in rows:
+                said = notes(student_id, assignment)
+                rows[student_id] = [["Zone", zone], *([["Notes", *said]] if said else [])]
+            rows[student_id].append([kind.__name__, *row])
             if kind is Grade:  # a row begins with the cell's name
                 scores.setdefault(student_id, []).append(row[: 1 + len(SCORE_COLUMNS)])
     return {

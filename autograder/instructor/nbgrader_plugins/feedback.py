@@ -10,7 +10,7 @@ import filecmp
 import shutil
 import stat
 from collections.abc import Callable
-from datetime import UTC, datetime, tzinfo
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -24,10 +24,11 @@ from nbgrader.utils import check_directory, notebook_hash
 from autograder.instructor.course import (
     EXCHANGE_FILES,
     ClassError,
+    ClassRules,
     Course,
     describe_duration,
     printable,
-    read_time_zone,
+    read_class_file,
 )
 from autograder.instructor.gradebook import fingerprint_shown_grades
 from autograder.instructor.nbgrader_plugins.autograde import escape_log
@@ -47,7 +48,7 @@ class CarefulFeedback(GenerateFeedback):
         escape_log(self.log)
         self.course = Course(Path(self.coursedir.root))
         try:
-            self.zone = read_time_zone(self.course.grading, self.course.assignments())
+            self.rules = read_class_file(self.course.grading, self.course.assignments())
         except ClassError as error:
             self.log.error(str(error))
             raise NbGraderException(str(error)) from None
@@ -85,17 +86,20 @@ class CarefulFeedback(GenerateFeedback):
         record = Records(self.course.records).get(names["student"], names["assignment"])
         found = record.notebooks.get(names["notebook"]) if record is not None else None
         with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
-            page = _prepare_page(gradebook, path, names, self.zone, found or GradedNotebook())
+            page = _prepare_page(gradebook, path, names, self.rules, found or GradedNotebook())
         is_new = write_page(folder / f"{path.stem}.html", page)
         self.log.info("%s %s", "Wrote" if is_new else "Nothing is new in", folder / path.stem)
 
 
 def _prepare_page(
-    gradebook: Any, path: Path, names: Any, zone: tzinfo, found: GradedNotebook
+    gradebook: Any, path: Path, names: Any, rules: ClassRules, found: GradedNotebook
 ) -> Callable[[datetime], str]:
     """Prepare the page of a graded notebook; the result is called with the current time."""
     # read first, so that a change made meanwhile is noticed the next time
-    shown = fingerprint_shown_grades(gradebook, names["assignment"], str(zone), names["student"])
+    zone, (assignment, student_id) = rules.zone or UTC, (names["assignment"], names["student"])
+    shown = fingerprint_shown_grades(
+        gradebook, assignment, str(zone), student_id, rules.describe_counting
+    )
     graded = nbformat.read(path, 4)
     book = gradebook.find_submission_notebook(
         names["notebook"], names["assignment"], names["student"]
@@ -120,13 +124,13 @@ def _prepare_page(
         " ".join(filter(None, (student.first_name, student.last_name))),
         _as_utc(submission.timestamp),
         book.late_submission_penalty or 0.0,
-        found.notes,
+        (*found.notes, *rules.describe_counting(student_id, assignment)),
         book.score,
         book.max_score,
         _as_utc(submission.duedate),
         describe_duration(submission.total_seconds_late),
         zone,
-        shown.get(names["student"]),
+        shown.get(student_id),
     )
     cells = [cell for cell in graded.cells if not is_note(cell)]
     return feedback_page(facts, cells, entries, comments, found.verdicts_by_exercise())

@@ -30,6 +30,8 @@ class State(enum.StrEnum):
     """It was due, and there is no submission."""
     AWAITED = "awaited"
     """There is no submission, and it is not due yet."""
+    EXEMPT = "exempt"
+    """There is no submission, and the student does not need to submit."""
     WAITING = "waiting"
     """There is a submission, which has not been graded."""
     BROKEN = "broken"

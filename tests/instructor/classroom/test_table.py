@@ -210,8 +210,8 @@ def test_the_csvs_are_exact_and_whole(tmp_path):
     csvs.write_csvs(tmp_path, rows)
     with (tmp_path / "grades.csv").open(newline="", encoding="utf-8-sig") as file:
         assert [*csv.reader(file)][1:] == [
-            ["a, b", "06", "graded", "1.1", "4.0", "0.0", "", "", "", "", ""],
-            ["c", "06", "broken", "", "", "", "", "", "", "", ""],
+            ["a, b", "06", "graded", "1.1", "4.0", "0.0", "", "", "", "", "", ""],
+            ["c", "06", "broken", "", "", "", "", "", "", "", "", ""],
         ]
     with (tmp_path / "exercises.csv").open(newline="", encoding="utf-8-sig") as file:
         assert [*csv.reader(file)][1:3] == [
@@ -248,11 +248,11 @@ def test_a_row_for_a_student_has_the_roster_and_blanks_where_there_is_no_grade(t
     with (tmp_path / "students.csv").open(newline="", encoding="utf-8-sig") as file:
         assert [*csv.reader(file)] == [
             ["student", "name", "email", "section", "out_of_date", "score", "points",
-             "06", "06 6.1", "06 6.2"],
-            ["zoe", "Zoe Zed", "zoe@example.edu", "B", "", "1.5", "2.0", "1.5", "0.5", "1"],
-            ["nora", "Nora", "", "", "", "", "", "", "", ""],
-            ["amy", "", "", "", "", "1.25", "2.0", "1.25", "1", "0.25"],
-            ["bob", "", "", "", "", "", "", "", "", ""],
+             "percent", "does_not_count", "06", "06 6.1", "06 6.2"],
+            ["zoe", "Zoe Zed", "zoe@example.edu", "B", "", "1.5", "2.0", "75.0", "", "1.5", "0.5", "1"],
+            ["nora", "Nora", "", "", "", "", "", "", "", "", "", ""],
+            ["amy", "", "", "", "", "1.25", "2.0", "62.5", "", "1.25", "1", "0.25"],
+            ["bob", "", "", "", "", "", "", "", "", "", "", ""],
         ]  # fmt: skip
 
 
