@@ -11,6 +11,7 @@ a `results.json` for each submission.
 import json
 import re
 import zipfile
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Final
@@ -19,6 +20,7 @@ from nbgrader.plugins import ExportPlugin
 
 from autograder.exercises import EXERCISES
 from autograder.instructor.classroom import (
+    EXCEL_ENCODING,
     MOODLE_ID_PREFIX,
     Person,
     StateRow,
@@ -27,7 +29,16 @@ from autograder.instructor.classroom import (
     read_kept_answers,
     write_csv,
 )
-from autograder.instructor.course import Course, WrittenTableError, printable, suggest_names
+from autograder.instructor.course import (
+    DROPPED,
+    EXEMPT,
+    ClassError,
+    ClassRules,
+    Course,
+    printable,
+    read_class_file,
+    suggest_names,
+)
 from autograder.judge import headline, list_sentences
 
 MAX_NAMED_STUDENTS = 10
@@ -38,9 +49,11 @@ class ClassExporter(ExportPlugin):
 
     Attributes:
         default: the path within the course that is written to without `--to`.
+        rules: the rules in the class's file.
     """
 
     default: ClassVar = ""
+    rules: ClassRules
 
     def __init__(self, **settings: Any) -> None:
         """End nbgrader with a sentence if the gradebook is damaged or gone.
@@ -58,7 +71,8 @@ class ClassExporter(ExportPlugin):
         to = Path(self.to) if self.to else course.root / self.default
         try:
             rows, people = read_class(course)
-        except WrittenTableError as error:
+            self.rules = read_class_file(course.grading, course.assignments())
+        except ClassError as error:
             self.parent.fail(printable(str(error)))
         students, assignments = _parse_names(self.student), _parse_names(self.assignment)
         all_rows = rows
@@ -86,6 +100,11 @@ class ClassExporter(ExportPlugin):
         self.warn_about("a score that somebody has to check, and is exported as it is", waiting)
         stale = [f"{r.student} ({r.assignment})" for r in rows if r.out_of_date]
         self.warn_about("a grade that is out of date (make grade regrades it)", stale)
+        if self.rules.best is not None or self.rules.weights is not None:
+            self.log.info(
+                "These are the scores of each assignment. What grading/class.toml says of weights "
+                "and the best N is in grading/students.csv alone: set the same on the platform."
+            )
         to.parent.mkdir(parents=True, exist_ok=True)
         people = [person for person in people if not students or person.id in students]
         self.write(course, [row for row in rows if row.graded], people, to)
@@ -116,26 +135,31 @@ class ClassExporter(ExportPlugin):
             have = "1 has" if len(whom) == 1 else f"{len(whom)} have"
             self.log.warning("%s %s: %s%s.", have, what, names, more)
 
-    def find_ids(self, people: Sequence[Person], column: str) -> dict[str, str]:
+    def find_ids(
+        self, people: Sequence[Person], column: str, is_number: bool = True
+    ) -> dict[str, str]:
         """Find the platform's ids of students in a column of the roster.
 
-        nbgrader ends with an error if an id is not a number, or if two people have the same.
+        nbgrader ends with an error if an id is not a number and should be, or if two people have
+        the same. Capital letters do not make a difference, because platforms ignore them.
 
         Returns:
             The ids by student, of those who have one.
         """
-        ids = {p.id: p.others[column] for p in people if p.others.get(column)}
+        ids = {p.id: p.cell(column) for p in people if p.cell(column)}
         malformed = [f"{student}: {id}" for student, id in ids.items() if not _is_id(id)]
+        malformed *= is_number
         if malformed:
             self.parent.fail(
                 f"grading/roster.csv: a {column} is a whole number. These are none: "
                 f"{', '.join(map(printable, malformed[:MAX_NAMED_STUDENTS]))}."
             )
-        if len({*ids.values()}) < len(ids):
-            twice = sorted({id for id in ids.values() if [*ids.values()].count(id) > 1})
+        counts = Counter(id.casefold() for id in ids.values())
+        if twice := sorted(id for id, count in counts.items() if count > 1):
             self.parent.fail(
                 f"grading/roster.csv: several people have the same {column}: "
-                f"{', '.join(twice[:MAX_NAMED_STUDENTS])}. Grades would go to the wrong one."
+                f"{', '.join(map(printable, twice[:MAX_NAMED_STUDENTS]))}. Grades would go to the "
+                f"wrong one."
             )
         return ids
 
@@ -157,8 +181,10 @@ def _is_id(text: str) -> bool:
 class Canvas(ClassExporter):
     """A CSV with a column for each assignment. Canvas ignores blank cells, those without a grade.
 
-    Canvas finds students by the ids in the roster's column `canvas_id`; without an id, by the login
-    in `canvas_login`, or else by the name of their folder.
+    Canvas finds students by their ids, or else by their logins, or else by their names. A namesake
+    would get the grade then, so students without an id or login are left out. `[canvas]` in
+    `class.toml` says which columns of the roster have them, and the numbers of assignments, by
+    which Canvas knows them whatever their titles are. `EX` is Canvas's sign for what is excused.
     """
 
     default: ClassVar = "grading/exports/canvas.csv"
@@ -167,22 +193,58 @@ class Canvas(ClassExporter):
         self, course: Course, rows: Sequence[StateRow], people: Sequence[Person], to: Path
     ) -> None:
         """Write the CSV."""
-        known, ids = {person.id: person for person in people}, self.find_ids(people, "canvas_id")
         points: dict[str, float] = {}
         scores: dict[str, dict[str, float]] = {}
         for row in rows:
             points[row.assignment] = max(row.points, points.get(row.assignment, 0.0))
             scores.setdefault(row.student, {})[row.assignment] = row.total
-        self.warn_about("no canvas_id in grading/roster.csv", [s for s in scores if s not in ids])
-        heading = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *points]
+        for person in people:
+            if any(self.rules.exclusion(person.id, assignment) for assignment in points):
+                scores.setdefault(person.id, {})
+        in_roster = {person.id: person for person in people}
+        known = [in_roster.get(student) or Person(student) for student in scores]
+        settings = self.rules.canvas
+        everybody = [*known, *(person for person in people if person.id not in scores)]
+        ids = self.find_ids(everybody, settings.id)
+        sis_ids = self.find_ids(everybody, settings.sis_id, is_number=False)
+        logins = self.find_ids(everybody, settings.login, is_number=False)
+        unknown = [student for student in scores if student not in {*ids, *sis_ids, *logins}]
+        if len(unknown) == len(scores) and scores:
+            self.parent.fail(
+                f"Canvas knows students by ids or logins, and grading/roster.csv has none in its "
+                f"columns {settings.id}, {settings.sis_id} and {settings.login}. If the names of "
+                f'the folders are the logins, write login = "id" below a line [canvas] in '
+                f"grading/class.toml."
+            )
+        self.warn_about(
+            f"no {settings.id}, {settings.sis_id} or {settings.login} in grading/roster.csv, so "
+            f"Canvas would go by the name, and is left out",
+            unknown,
+        )
+        if untitled := [a for a in points if a not in settings.assignments]:
+            self.log.info(
+                "Canvas makes a new assignment of %s, unless it has one of this title: "
+                "[canvas.assignments] in grading/class.toml is where to say its number.",
+                ", ".join(untitled),
+            )
+        titles = [
+            f"{name} ({settings.assignments[name]})" if name in settings.assignments else name
+            for name in points
+        ]
+        heading = ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", *titles]
         lines: list[list[object]] = [["    Points Possible", "", "", "", "", *points.values()]]
-        for student, scores_of_student in scores.items():
-            person = known.get(student) or Person(student)
-            names = [person.name or student, ids.get(student, ""), person.others.get("sis_id", "")]
-            login = person.others.get("canvas_login") or student
-            cells = [scores_of_student.get(assignment, "") for assignment in points]
-            lines.append([*names, login, person.section, *cells])
-        write_csv(to, heading, lines)
+        for person in known:
+            if person.id in unknown:
+                continue
+            cells = [
+                "EX"
+                if self.rules.exclusion(person.id, assignment)
+                else scores[person.id].get(assignment, "")
+                for assignment in points
+            ]
+            found = [of.get(person.id, "") for of in (ids, sis_ids, logins)]
+            lines.append([person.name or person.id, *found, person.section, *cells])
+        write_csv(to, heading, lines, EXCEL_ENCODING)
 
 
 RESULTS_FILE: Final = "results.json"
@@ -216,6 +278,8 @@ def _results(submission: SubmissionState) -> dict[str, Any]:
     }
     if row.late:
         results["output"] = f"{row.late:g} points were taken off for being late."
+    if row.left_out in (EXEMPT, DROPPED):
+        results["output"] = f"This score does not count: {row.left_out}."
     return results
 
 
@@ -263,6 +327,12 @@ class Moodle(ClassExporter):
         self, course: Course, rows: Sequence[StateRow], people: Sequence[Person], to: Path
     ) -> None:
         """Write the files of each assignment."""
+        left_out = [row for row in rows if row.left_out in (EXEMPT, DROPPED)]
+        self.warn_about(
+            "a score that does not count, and is left out",
+            [f"{row.student} ({row.assignment})" for row in left_out],
+        )
+        rows = [row for row in rows if row not in left_out]
         assignments = dict.fromkeys(row.assignment for row in rows)
         ids_of = {
             assignment: self._participant_numbers(people, assignment) for assignment in assignments
@@ -270,8 +340,8 @@ class Moodle(ClassExporter):
         if not any(ids_of.values()):
             self.parent.fail(
                 "Moodle knows students by their participant numbers, and grading/roster.csv has no "
-                "column moodle_id with any. The worksheet that Moodle lets you download has them "
-                "(“Participant 123”)."
+                f"column {self.rules.moodle.id} with any. The worksheet that Moodle lets you "
+                "download has them (“Participant 123”)."
             )
         known = {person.id: person for person in people}
         to.mkdir(parents=True, exist_ok=True)
@@ -284,15 +354,21 @@ class Moodle(ClassExporter):
             with_id = [row for row in of_assignment if row.student in ids]
             if not with_id:
                 continue
-            write_csv(to / f"{assignment}.csv", WORKSHEET_HEADING, _worksheet(with_id, known, ids))
+            lines = _worksheet(with_id, known, ids)
+            write_csv(to / f"{assignment}.csv", WORKSHEET_HEADING, lines, EXCEL_ENCODING)
             pages_file = to / f"{assignment}-feedback.zip"
             without_page = self._write_pages(course, with_id, known, ids, pages_file)
             self.warn_about(f"no feedback page of {assignment} yet", without_page)
+        self.log.info(
+            "When you upload a worksheet, tick “Allow updating records that have been modified "
+            "more recently in Moodle than in the spreadsheet”: without it, Moodle skips everybody "
+            "who has a grade or a feedback file already, and changed grades do not arrive."
+        )
 
     def _participant_numbers(self, people: Sequence[Person], assignment: str) -> Mapping[str, str]:
         """Find the participant numbers of an assignment, by student."""
         return self.find_ids(people, f"{MOODLE_ID_PREFIX}{assignment}") or self.find_ids(
-            people, "moodle_id"
+            people, self.rules.moodle.id
         )
 
     def _write_pages(

@@ -1,5 +1,6 @@
 """Exports, by nbgrader's command: as platforms take them, with nobody's grade gone to another."""
 
+import codecs
 import contextlib
 import csv
 import json
@@ -108,7 +109,7 @@ def export(room, monkeypatch, capfd):
 
 
 def table(path):
-    with path.open(newline="", encoding="utf-8") as file:
+    with path.open(newline="", encoding="utf-8-sig") as file:
         return list(csv.reader(file))
 
 
@@ -117,13 +118,60 @@ def test_canvas_finds_each_student_and_blank_stays_blank(room):
     assert table(room.root / "new" / "c.csv") == [
         ["Student", "ID", "SIS User ID", "SIS Login ID", "Section", A, B],
         ["    Points Possible", "", "", "", "", "4.0", "2.0"],
-        ['\'=HYPERLINK("x")', "102", "", "'=bob", "'@B", "4.0", "2.0"],
-        ["Ada_Lovelace/../x", "101", "", "ada", "A", "1.5", "1.0"],
-        ["Cyd", "", "", "cyd", "B", "4.0", ""],
+        ['\'=HYPERLINK("x")', "102", "", "", "'@B", "4.0", "2.0"],
+        ["Ada_Lovelace/../x", "101", "", "", "A", "1.5", "1.0"],
     ]
     assert "1 has no grade, so nothing of that is exported: dan" in said
     assert "Unwritable" not in said, "of an exchange that nobody asked for"
-    assert "1 has no canvas_id in grading/roster.csv: cyd" in said
+    assert "so Canvas would go by the name, and is left out: cyd" in said
+
+
+CLASS = f"""
+[exempt]
+eve = ["{A}"]
+[drop]
+ada = ["{B}"]
+[canvas]
+login = "email"
+[canvas.assignments]
+{A} = 4711
+"""
+
+
+@pytest.fixture
+def rules(room):
+    """Write `class.toml` for one test."""
+    path = room.root / "grading" / "class.toml"
+    yield path.write_text
+    path.unlink()
+
+
+def test_canvas_gets_its_own_numbers_logins_and_what_is_excused(room, rules, export):
+    # The columns and `Title (id)` are as Canvas exports and imports them, `EX` is its sign for
+    # excused: https://github.com/instructure/canvas-lms/blob/master/lib/gradebook_importer.rb,
+    # read on 2026-11-25. It accepts a byte-order mark.
+    rules(CLASS)
+    said = export("Canvas", "--to", "rules.csv")
+    heading, _, *lines = table(room.root / "rules.csv")
+    assert heading[5:] == [f"{A} (4711)", B]
+    assert f"Canvas makes a new assignment of {B}, unless" in said
+    assert {line[1]: line[3:4] + line[5:] for line in lines} == {
+        "102": ["'+bob@example.edu", "4.0", "2.0"],
+        "101": ["ada@example.edu", "1.5", "EX"],
+        "": ["cyd@example.edu", "4.0", ""],
+        "104": ["eve@example.edu", "EX", ""],
+    }
+    assert (room.root / "rules.csv").read_bytes().startswith(codecs.BOM_UTF8)
+
+
+def test_moodle_leaves_out_what_does_not_count_and_says_what_to_tick(room, rules, export):
+    # https://github.com/moodle/moodle/blob/main/public/mod/assign/feedback/offline/locallib.php,
+    # read on 2026-11-25: a grade that Moodle has changed later than the worksheet says is skipped.
+    rules(CLASS)
+    said = export("Moodle", "--to", "m2")
+    assert "1 has a score that does not count, and is left out: ada" in said
+    assert [line[0] for line in table(room.root / "m2" / f"{B}.csv")[1:]] == ["Participant 7002"]
+    assert "tick “Allow updating records that have been modified more recently" in said
 
 
 def test_moodle_gets_a_worksheet_and_feedback_in_folders_that_it_takes_apart(room, export):
@@ -184,6 +232,9 @@ def test_gradescope_gets_results_for_each_submission(room, export):
         ("Moodle", "id\nada\n", "has no column moodle_id with any"),
         ("Moodle", "id,moodle_id\nada,Participant 7\n", "a moodle_id is a whole number"),
         ("Canvas", "id,canvas_id\nada,7\n=bob,7\n", "several people have the same canvas_id: 7"),
+        ("Canvas", "id,canvas_login\nada,AL\n=bob,al\n", "have the same canvas_login: al."),
+        ("Canvas", "id,canvas_login\nada,al\neve,al\n", "have the same canvas_login: al."),
+        ("Canvas", "id\nada\n", "Canvas knows students by ids or logins"),
         ("Canvas", "name\nada\n", "`id`"),
     ],
 )

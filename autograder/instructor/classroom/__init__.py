@@ -5,7 +5,7 @@ feedback pages, a table, CSVs, a report, and the reason for each submission that
 """
 
 from autograder.instructor.classroom.demonstration_class import DemonstrationError, demonstrate
-from autograder.instructor.classroom.grade_tables import write_csv
+from autograder.instructor.classroom.grade_tables import EXCEL_ENCODING, write_csv
 from autograder.instructor.classroom.grading import grade_class, read_class
 from autograder.instructor.classroom.handing_back import hand_back, report_class
 from autograder.instructor.classroom.rebuilding import list_backups, restore
@@ -31,6 +31,7 @@ from autograder.instructor.classroom.workers import SchedulerError, Workers
 
 __all__ = [
     "EVERYTHING",
+    "EXCEL_ENCODING",
     "LOGIN_COLUMNS",
     "MOODLE_ID_PREFIX",
     "Choice",

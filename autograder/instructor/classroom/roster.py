@@ -79,6 +79,11 @@ class Person:
     section: str = ""
     others: Mapping[str, str] = field(default_factory=dict)
 
+    def cell(self, column: str) -> str:
+        """Return the cell in a column of the roster; empty if there is none."""
+        known = {"id": self.id, "name": self.name, "email": self.email, "section": self.section}
+        return known.get(column) or self.others.get(column, "")
+
 
 def read_roster(course: Course, everybody: bool = False) -> list[Person]:
     """Read `grading/roster.csv`: the people of a class, in its order; none if it does not exist.

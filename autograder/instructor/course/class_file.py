@@ -49,6 +49,9 @@ SHOULD_BE: Final = {
     "exempt": 'a line [exempt], with lines such as ann = ["01_sharding_basics"] below it',
     "drop": 'a line [drop], with lines such as ann = ["01_sharding_basics"] below it',
     "weights": "a line [weights], with lines such as 01_sharding_basics = 2 below it",
+    "canvas": 'a line [canvas], with lines such as login = "email" below it',
+    "canvas.assignments": "a line [canvas.assignments], with lines such as 01_sums = 4711 below it",
+    "moodle": 'a line [moodle], with a line such as id = "moodle_id" below it',
     "best": "how many assignments count, 1 or more, above the first line in brackets",
 }
 """A description of each setting, for error messages."""
@@ -84,6 +87,34 @@ class Late(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         return min(self.most, self.per_day * math.ceil(seconds / DAY_SECONDS))
 
 
+class CanvasSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The columns of the roster with what Canvas knows students by, and Canvas's assignments.
+
+    The attributes are the settings of `[canvas]` in `class.toml`.
+
+    Attributes:
+        id: the column with Canvas's own number of each student, its `ID`.
+        sis_id: the column with Canvas's `SIS User ID`.
+        login: the column with Canvas's `SIS Login ID`.
+        assignments: Canvas's number of each assignment.
+    """
+
+    id: str = "canvas_id"
+    sis_id: str = "sis_id"
+    login: str = "canvas_login"
+    assignments: dict[str, int] = {}
+
+
+class MoodleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The settings of `[moodle]` in `class.toml`.
+
+    Attributes:
+        id: the roster's column with Moodle's participant numbers.
+    """
+
+    id: str = "moodle_id"
+
+
 class _ClassToml(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The contents of `class.toml`, before dates are parsed."""
 
@@ -95,6 +126,8 @@ class _ClassToml(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     drop: dict[str, list[str]] = {}
     weights: dict[str, Annotated[float, msgspec.Meta(ge=0)]] | None = None
     best: Annotated[int, msgspec.Meta(ge=1)] | None = None
+    canvas: CanvasSettings = CanvasSettings()
+    moodle: MoodleSettings = MoodleSettings()
 
 
 EXEMPT: Final = "exempt"
@@ -115,6 +148,8 @@ class ClassRules:
         drop: by student, the assignments whose scores do not count for them.
         weights: the weight of each assignment in the total; None if its points are its weight.
         best: how many of a student's assignments count, the best ones; None for all.
+        canvas: which columns of the roster Canvas's are, and its numbers of assignments.
+        moodle: which column of the roster has Moodle's numbers.
     """
 
     zone: tzinfo | None = None
@@ -125,6 +160,8 @@ class ClassRules:
     drop: Mapping[str, Collection[str]] = field(default_factory=dict)
     weights: Mapping[str, float] | None = None
     best: int | None = None
+    canvas: CanvasSettings = field(default_factory=CanvasSettings)
+    moodle: MoodleSettings = field(default_factory=MoodleSettings)
 
     def exclusion(self, student: str, assignment: str) -> str:
         """Return why an assignment does not count for a student: `exempt`, `dropped` or empty."""
@@ -202,6 +239,10 @@ def read_class_file(grading: Path, assignments: Collection[str]) -> ClassRules:
                 named = [name for name in names if name != ALL_ASSIGNMENTS]
                 _refuse_unknown_assignments(named, assignments, f"[{table}], {student}")
         _refuse_unknown_assignments(written.weights or {}, assignments, "[weights]")
+        canvas_ids = written.canvas.assignments
+        _refuse_unknown_assignments(canvas_ids, assignments, "[canvas.assignments]")
+        if len({*canvas_ids.values()}) < len(canvas_ids):
+            raise ClassError("[canvas.assignments] has the same number for two assignments.")
     except msgspec.ValidationError as error:
         explained = _explain_invalid_setting(str(error))
         raise ClassError(f"grading/{CLASS_FILE}: {printable(explained)}") from None
@@ -215,7 +256,7 @@ def read_class_file(grading: Path, assignments: Collection[str]) -> ClassRules:
         raise ClassError(f"grading/{CLASS_FILE}: {printable(str(error))}") from None
     return ClassRules(
         zone, due, written.late, extensions,
-        written.exempt, written.drop, written.weights, written.best,
+        written.exempt, written.drop, written.weights, written.best, written.canvas, written.moodle,
     )  # fmt: skip
 
 
@@ -236,7 +277,8 @@ def _explain_invalid_setting(message: str) -> str:
     if unknown is None:
         setting = where.partition("[")[0]
         return f"{setting} should be {SHOULD_BE.get(setting, 'something else')}."
-    names = (Late if where == "late" else _ClassToml).__struct_fields__
+    tables = {"late": Late, "canvas": CanvasSettings, "moodle": MoodleSettings}
+    names = tables.get(where, _ClassToml).__struct_fields__
     return (
         f"there is no setting {where + '.' if where else ''}{unknown[1]}."
         f"{suggest_names(unknown[1], names)} There are {', '.join(names)}."

@@ -9,7 +9,7 @@ from nbgrader.api import Gradebook
 
 from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import StateRow
-from autograder.instructor.classroom.counting import mark_left_out, compute_percentage
+from autograder.instructor.classroom.counting import compute_percentage, mark_left_out
 from autograder.instructor.course import ClassError, ClassRules, read_class_file
 from autograder.instructor.pipeline import State
 from tests.instructor.classroom.plain_course import FIRST, SECOND, grades, hand_in, plain_course
