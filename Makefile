@@ -19,7 +19,7 @@ endif
 # What is given may be a name that a stranger chose: neither make nor the shell is to read it as more
 # than a text. So it goes through the environment, from which $(call given,FILE) takes it, and
 # $(call option,--student,STUDENT).
-GIVEN := ASSIGNMENT STUDENT SCHEDULER WORKERS SORT FROM ID NOTEBOOK FILE
+GIVEN := ASSIGNMENT STUDENT SCHEDULER WORKERS SORT FROM TIMES ID NOTEBOOK FILE
 $(foreach name,$(GIVEN),$(eval export GIVEN_$(name) := $$(value $(name))))
 unexport DB $(GIVEN)
 given = $(if $(value $(1)),"$$GIVEN_$(1)")
@@ -59,8 +59,8 @@ feedback: .venv/installed ## Make the feedback pages again (RELEASE=1: and put t
 demo: .venv/installed ## Grade five made-up students, in demo/ (ALL=1: over every notebook)
 	@$(BIN)/python -m autograder.instructor demo $(call flag,--all,ALL)
 
-collect: .venv/installed ## Take in a learning platform's zip file: FROM=… (ASSIGNMENT=… if names do not say)
-	@$(BIN)/python -m autograder.instructor collect "$$GIVEN_FROM" $(call option,--assignment,ASSIGNMENT)
+collect: .venv/installed ## Take in a learning platform's zip file: FROM=…, TIMES=… (ASSIGNMENT=… if names do not say)
+	@$(BIN)/python -m autograder.instructor collect "$$GIVEN_FROM" $(call option,--assignment,ASSIGNMENT) $(call option,--times,TIMES)
 
 withdraw: .venv/installed ## Leave out a student who has left the class: STUDENT=… (BACK=1: take that back)
 	@$(BIN)/python -m autograder.instructor withdraw $(call option,--student,STUDENT) $(call flag,--back,BACK)

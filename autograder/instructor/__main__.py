@@ -154,6 +154,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     collecting = commands.add_parser("collect", help="take in a learning platform's zip file")
     collecting.add_argument("file", type=Path, help="as Canvas or Moodle gives it, or folders")
     collecting.add_argument("--assignment", default="", help="the only one to take")
+    collecting.add_argument("--times", type=Path, help="a platform's table of when they arrived")
     withdrawing = commands.add_parser("withdraw", help="leave a student out from now on")
     withdrawing.add_argument("--student", default="", help="who has left the class")
     withdrawing.add_argument("--back", action="store_true", help="the student has come back")
@@ -204,7 +205,7 @@ def _run(chosen: argparse.Namespace, course: Course, console: Console) -> int:
         case "demo":
             return demonstrate(course, console, chosen.all)
         case "collect":
-            return collect(course, console, chosen.file, chosen.assignment)
+            return collect(course, console, chosen.file, chosen.assignment, chosen.times)
         case "withdraw":
             with course.alone():
                 said = withdraw(course, chosen.student, chosen.back)

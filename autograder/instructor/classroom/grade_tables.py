@@ -319,6 +319,7 @@ def make_submission_columns(zone: tzinfo) -> CsvColumns[StateRow]:
         "due": lambda row: _time(row.due, zone),
         "handed_in": lambda row: _time(row.handed_in, zone),
         "days_late": lambda row: _days_late(row),
+        "time_from": lambda row: row.time_from,
         "does_not_count": lambda row: row.left_out,
     }
 

@@ -214,6 +214,17 @@ def list_remarks(
         )
     if late := [row for row in handed_in if row.seconds_late > 0]:
         yield f"Late: {_listed(late, [_describe_lateness(facts, row) for row in late])}."
+    marked = [
+        row
+        for row in handed_in
+        if not row.seconds_late and facts.times.by_platform(row.student, row.assignment).marked_late
+    ]
+    if marked:
+        yield (
+            f"The platform marks these as late, and by the times and due dates here they are not, "
+            f"so nothing is taken off: {_listed(marked)}. grading/{TIMES_FILE} is where to say "
+            f"when they came."
+        )
     if changed := list(find_changed_scores(course, handed_in)):
         moved = [f"{row.total:g} points, {before:g} before" for row, before in changed]
         yield (
@@ -275,7 +286,10 @@ def _resubmitted(course: Course, facts: ClassFacts, handed_in: Sequence[StateRow
             several.append(row)
             earned = f", {before[-1].score:g} points before" if before else ""
             remarks.append(f"{max(len(graded), len(times))} times{earned}")
-        if times and has_last and has_time_of_previous(graded):
+        collected = facts.times.by_platform(*pair)
+        is_known = bool(times) or collected.time is not None
+        is_same = is_known and has_last and has_time_of_previous(graded)
+        if is_same or (collected.replaced and not times):
             untimed.append(row)
     if remarks:
         yield f"Handed in again, and the last one counts: {_listed(several, remarks)}."

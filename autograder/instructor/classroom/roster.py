@@ -384,7 +384,8 @@ def enter_roster_and_times(course: Course) -> ClassFacts:
 def add_times(facts: ClassFacts, rows: Sequence[StateRow]) -> Iterator[StateRow]:
     """Yield the rows, and add recorded times to those that nbgrader has no submission of."""
     for row in rows:
-        naive = facts.times.handed_in(row.student, row.assignment)
+        naive, source = facts.times.find(row.student, row.assignment)
+        row = replace(row, time_from=source)
         if row.graded or naive is None:
             yield row
             continue

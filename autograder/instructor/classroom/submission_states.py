@@ -122,6 +122,7 @@ class StateRow:
         points: the maximum total.
         late: the late penalty, in points.
         handed_in: when it was submitted, in UTC, as the instructor recorded it; None if unknown.
+        time_from: where that time comes from; empty if it is unknown.
         due: when it was due for this student, with their extension; None if there is no due date.
         seconds_late: how long after the due date it was submitted.
         out_of_date: why its grade is stale, as a clause; empty if it is not.
@@ -140,6 +141,7 @@ class StateRow:
     seconds_late: float = 0.0
     out_of_date: str = ""
     left_out: str = ""
+    time_from: str = ""
 
     @property
     def is_handed_in(self) -> bool:

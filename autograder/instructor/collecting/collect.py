@@ -7,6 +7,7 @@ import shutil
 import tempfile
 from collections import Counter
 from collections.abc import Sequence
+from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
 
 from rich.console import Console
@@ -15,8 +16,19 @@ from rich.text import Text
 
 from autograder.instructor.classroom import read_roster
 from autograder.instructor.collecting.archives import Archive, ArchiveError
+from autograder.instructor.collecting.platform_times import TimesError, TimesTable
 from autograder.instructor.collecting.sorting import CollectedSubmission, Owners, sort_files
-from autograder.instructor.course import Course, printable
+from autograder.instructor.course import (
+    TIMES_FILE,
+    CollectedTime,
+    Course,
+    WrittenTableError,
+    add_collected_times,
+    printable,
+    read_class_file,
+    read_collected_times,
+    read_times,
+)
 
 
 def move_into_place(submission: CollectedSubmission, folder: Path, temporary: Path) -> None:
@@ -57,7 +69,9 @@ class CollectError(RuntimeError):
     """Nothing can be collected; the message says why."""
 
 
-def collect(course: Course, console: Console, file: Path, assignment: str = "") -> int:
+def collect(
+    course: Course, console: Console, file: Path, assignment: str = "", times: Path | None = None
+) -> int:
     """Put the submissions in a zip file into `grading/submitted/`, and print a summary.
 
     Args:
@@ -65,6 +79,7 @@ def collect(course: Course, console: Console, file: Path, assignment: str = "") 
         console: where output is printed.
         file: a zip file from Canvas or Moodle, or one with a folder for each student.
         assignment: the only assignment to take; by default, notebooks are matched by their names.
+        times: a platform's table of when submissions arrived, if there is one.
 
     Returns:
         The exit status: 1 if nothing was taken, else 0.
@@ -88,6 +103,11 @@ def collect(course: Course, console: Console, file: Path, assignment: str = "") 
             f"There is no file {printable(str(file))}. FROM= names a zip file as Canvas or Moodle "
             f"gives it, or one with a folder for each student."
         )
+    if times is not None and not times.is_file():
+        raise CollectError(f"There is no file {printable(str(times))}, which TIMES= names.")
+    if file.suffix.lower() == ".csv":
+        with course.alone():
+            return 0 if _collect_times(course, console, file, assignment) else 1
     with course.alone():
         people = read_roster(course, everybody=True)
         refused: list[tuple[str, str]] = []
@@ -120,9 +140,49 @@ def collect(course: Course, console: Console, file: Path, assignment: str = "") 
                         f"it could not be put into grading/submitted/ ({error.strerror or error}). "
                         f"What was there is there still.",
                     )
+        known = read_collected_times(course.grading)
+        marks = {}
+        for submission in found:
+            before = known.get(submission.student, {}).get(submission.assignment, CollectedTime())
+            is_other = submission in new and _folder(course, submission) in replaced
+            marks[submission.student, submission.assignment] = CollectedTime(
+                before.time,
+                before.source,
+                submission.late,
+                replaced=before.time is not None and (before.replaced or is_other),
+            )
+        add_collected_times(course.grading, marks)
         _print_submissions(course, console, file, found, new, replaced)
         _print_refused(console, refused, archive)
-    return 0 if found else 1
+        has_times = times is None or _collect_times(course, console, times, assignment)
+    return 0 if found and has_times else 1
+
+
+def _collect_times(course: Course, console: Console, file: Path, assignment: str) -> bool:
+    """Take the times in a platform's table, print a summary, and return whether there were any.
+
+    Raises:
+        CollectError: it is no such table.
+        ClassError: one of the class's files cannot be understood.
+    """
+    rules = read_class_file(course.grading, course.assignments())
+    owners = Owners(read_roster(course, everybody=True))
+    refused: list[str] = []
+    table = TimesTable(file, assignment, owners, rules, course.submissions(everybody=True))
+    try:
+        found = table.read(datetime.now(UTC), refused.append)
+    except (TimesError, WrittenTableError) as error:
+        raise CollectError(f"No times were taken. {error}") from None
+    add_collected_times(course.grading, found)
+    _print(console, f"{file.name}: {len(found)} time{'' if len(found) == 1 else 's'} taken.")
+    written = read_times(course.grading, rules.zone)
+    if kept := sorted(student for student, of in found if (student, of) in written):
+        _print(console, f"  grading/{TIMES_FILE} has other times, which count: {', '.join(kept)}")
+    for sentence in refused[:MAX_NAMED_FILES]:
+        _print(console, f"  {sentence}")
+    if len(refused) > MAX_NAMED_FILES:
+        _print(console, f"  and {len(refused) - MAX_NAMED_FILES:,} more lines like these.")
+    return bool(found)
 
 
 def _folder(course: Course, submission: CollectedSubmission) -> Path:

@@ -59,6 +59,10 @@ class Owners:
         """Check whether the roster has a student of this name."""
         return _key(owned.name) in self.by_name
 
+    def find_names(self, name: str) -> set[str]:
+        """Return the ids of the students who have a name, according to the roster."""
+        return self.by_name.get(_key(name), set())
+
     def has_number(self, student: str, platform: str, number: str) -> bool:
         """Check whether a student has this number on a platform, according to the roster."""
         return number in self.numbers.get((platform, student), ())

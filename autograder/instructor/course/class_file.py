@@ -12,6 +12,7 @@ separated by commas, semicolons or tabs. If a line cannot be understood, the who
 and the error names the line: with half of a roster, half of the class would be missing.
 """
 
+import codecs
 import csv
 import difflib
 import io
@@ -433,8 +434,9 @@ def _read_text(path: Path) -> str:
         raise WrittenTableError(
             f"{path.name} has more than {MAX_TABLE_BYTES // 2**20} MB, and is no table of a class."
         )
+    is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # Excel's Unicode text
     try:
-        text = data.decode("utf-8-sig")
+        text = data.decode("utf-16" if is_utf16 else "utf-8-sig")
     except UnicodeDecodeError as error:
         line = data.count(b"\n", 0, error.start) + 1
         raise WrittenTableError(
@@ -503,6 +505,8 @@ def read_withdrawn(grading: Path) -> dict[str, str]:
 
 TIMES_FILE: Final = "handed_in.csv"
 
+COLLECTED_TIMES_FILE: Final = "collected_times.json"
+
 UTC_SUFFIX: Final = re.compile(r"\s*(UTC|Z)$", re.IGNORECASE)
 """The ways to write that a time is in UTC."""
 
@@ -510,8 +514,8 @@ COLUMNS: Final = ("student", "assignment", "time")
 
 
 def modification_times(grading: Path) -> tuple[int, ...]:
-    """Return the modification times of `class.toml` and `handed_in.csv`; 0 for a missing file."""
-    files = (grading / name for name in (CLASS_FILE, TIMES_FILE))
+    """Return the modification times of the files with rules and times; 0 for a missing file."""
+    files = (grading / name for name in (CLASS_FILE, TIMES_FILE, COLLECTED_TIMES_FILE))
     return tuple(file.stat().st_mtime_ns if file.exists() else 0 for file in files)
 
 

@@ -37,6 +37,7 @@ from nbgrader.preprocessors import (
 from autograder.instructor.gradebook import ADDRESS_VARIABLE, parse_address
 from autograder.instructor.nbgrader_plugins.autograde import install_autograde, install_stopping
 from autograder.instructor.nbgrader_plugins.capture_evidence import CaptureEvidence
+from autograder.instructor.nbgrader_plugins.exchange_times import CarefulCollect
 from autograder.instructor.nbgrader_plugins.feedback import CarefulReleaseFeedback, install_feedback
 from autograder.instructor.nbgrader_plugins.judge_evidence import JudgeEvidence
 from autograder.instructor.nbgrader_plugins.lateness import (
@@ -158,6 +159,7 @@ def configure(c: Any, root: Path) -> None:
         OverwriteCells,
         CheckCellMetadata,
     ]
+    c.ExchangeFactory.collect = CarefulCollect
     c.ExchangeFactory.release_feedback = CarefulReleaseFeedback
     c.Autograde.autograde_preprocessors = [
         CaptureEvidence,

@@ -19,10 +19,13 @@ from nbgrader.preprocessors import AssignLatePenalties
 from nbgrader.utils import parse_utc
 
 from autograder.instructor.course import (
+    TIMES_FILE,
     ClassError,
+    CollectedTime,
     Course,
     modification_times,
     read_class_file,
+    read_collected_times,
     read_times,
 )
 
@@ -81,6 +84,7 @@ class Times:
     Attributes:
         rules: the rules in the class's file.
         written: the submission times that the instructor wrote down, by student and assignment.
+        collected: what platforms say about when submissions arrived, by student.
 
     Raises:
         ClassError: one of the class's two files has a mistake.
@@ -90,13 +94,26 @@ class Times:
         self.course, self.believed = course, believed
         self.rules = read_class_file(course.grading, course.assignments())
         self.written = read_times(course.grading, self.rules.zone)
+        self.collected = read_collected_times(course.grading)
 
     def handed_in(self, student: str, assignment: str) -> datetime | None:
         """Return when a student last submitted, as a naive time in UTC; None if it is not known."""
+        return self.find(student, assignment)[0]
+
+    def find(self, student: str, assignment: str) -> tuple[datetime | None, str]:
+        """Return when a student last submitted, as a naive UTC time, and where that is from."""
         if times := self.written.get((student, assignment)):
-            return _to_naive_utc(times[-1])
+            return _to_naive_utc(times[-1]), f"grading/{TIMES_FILE}"
+        collected = self.by_platform(student, assignment)
+        if collected.time is not None:
+            return _to_naive_utc(collected.time), collected.source
         folder = self.course.submitted / student / assignment
-        return read_timestamp(folder) if self.believed else None
+        time = read_timestamp(folder) if self.believed else None
+        return time, "timestamp.txt" if time is not None else ""
+
+    def by_platform(self, student: str, assignment: str) -> CollectedTime:
+        """Return what a platform says about a submission; empty if none says anything."""
+        return self.collected.get(student, {}).get(assignment, CollectedTime())
 
     def due(self, assignment: Any) -> datetime | None:
         """Return when an assignment of the gradebook is due for the class, as a naive UTC time."""

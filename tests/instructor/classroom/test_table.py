@@ -210,8 +210,8 @@ def test_the_csvs_are_exact_and_whole(tmp_path):
     csvs.write_csvs(tmp_path, rows)
     with (tmp_path / "grades.csv").open(newline="", encoding="utf-8-sig") as file:
         assert [*csv.reader(file)][1:] == [
-            ["a, b", "06", "graded", "1.1", "4.0", "0.0", "", "", "", "", "", ""],
-            ["c", "06", "broken", "", "", "", "", "", "", "", "", ""],
+            ["a, b", "06", "graded", "1.1", "4.0", "0.0", "", "", "", "", "", "", ""],
+            ["c", "06", "broken", "", "", "", "", "", "", "", "", "", ""],
         ]
     with (tmp_path / "exercises.csv").open(newline="", encoding="utf-8-sig") as file:
         assert [*csv.reader(file)][1:3] == [
