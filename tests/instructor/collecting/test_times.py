@@ -1,9 +1,9 @@
 """Times that platforms report: taken if a line says whose and when, and refused otherwise.
 
 Moodle's worksheet has the columns and the times of
-https://github.com/moodle/moodle/tree/main/public/mod/assign/feedback/offline, and Canvas's table the
-fields of https://developerdocs.instructure.com/services/canvas/resources/submissions, both read on
-2026-11-25.
+https://github.com/moodle/moodle/tree/main/public/mod/assign/feedback/offline, and Canvas's table
+the fields of https://developerdocs.instructure.com/services/canvas/resources/submissions, both read
+on 2026-11-25.
 """
 
 import json
@@ -116,7 +116,7 @@ def test_two_lines_of_one_student_and_names_that_differ_in_case_are_refused(room
     [
         ([HEADING], (), "has no times that are known"),
         ([HEADING, line(1, "a", "", "-")], (), "does not say which assignment it is of"),
-        (["Teilnehmer,Name", "1,2"], ("--assignment", FIRST), "if Moodle is set to English"),
+        (["Teilnehmer,Name", "1,2"], ("--assignment", FIRST), "has no times that are known"),
         (["a\0b"], ("--assignment", FIRST), "is no text"),
     ],
 )
