@@ -19,7 +19,7 @@ endif
 # What is given may be a name that a stranger chose: neither make nor the shell is to read it as more
 # than a text. So it goes through the environment, from which $(call given,FILE) takes it, and
 # $(call option,--student,STUDENT).
-GIVEN := ASSIGNMENT STUDENT SCHEDULER WORKERS SORT FROM TIMES ID NOTEBOOK FILE
+GIVEN := ASSIGNMENT STUDENT SCHEDULER WORKERS SORT FROM TIMES ID NOTEBOOK FILE VISIBILITY
 $(foreach name,$(GIVEN),$(eval export GIVEN_$(name) := $$(value $(name))))
 unexport DB $(GIVEN)
 given = $(if $(value $(1)),"$$GIVEN_$(1)")
@@ -32,14 +32,14 @@ flag = $(if $(filter-out 0 no false,$(value $(2))),$(1))
 SOME = $(call option,--assignment,ASSIGNMENT) $(call option,--student,STUDENT)
 
 # A name that is misspelt on the command line would be passed over, and all of a class be graded.
-KNOWN := $(GIVEN) SHELL DB AGAIN ALL BACK RELEASE PYTHON BIN OLDEST NEWEST LOCK ORDERS SIDE_BY_SIDE
+KNOWN := $(GIVEN) SHELL DB AGAIN ALL BACK RELEASE CONTAINER PYTHON BIN OLDEST NEWEST LOCK ORDERS SIDE_BY_SIDE
 TYPED := $(foreach name,$(.VARIABLES),$(if $(findstring command line,$(origin $(name))),$(name)))
 STRANGE := $(filter-out $(KNOWN) -*-command-variables-*- MAKEFLAGS MFLAGS MAKEOVERRIDES,$(TYPED))
 $(if $(STRANGE),$(error $(firstword $(STRANGE))= is not known. There are \
 $(patsubst %,%=,$(filter-out SHELL PYTHON BIN OLDEST NEWEST LOCK ORDERS SIDE_BY_SIDE,$(KNOWN)))))
 
 .DEFAULT_GOAL := help
-.PHONY: help collect withdraw grade regrade restore report feedback demo exercise try test test-all test-oldest test-newest test-orders test-colab lint lab site links release sync format lock benchmarks clean
+.PHONY: help collect gradescope withdraw grade regrade restore report feedback demo exercise try test test-all test-oldest test-newest test-orders test-colab lint lab site links release sync format lock benchmarks clean
 
 help: ## Show what there is to make (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -64,6 +64,9 @@ collect: .venv/installed ## Take in a learning platform's zip file: FROM=…, TI
 
 withdraw: .venv/installed ## Leave out a student who has left the class: STUDENT=… (BACK=1: take that back)
 	@$(BIN)/python -m autograder.instructor withdraw $(call option,--student,STUDENT) $(call flag,--back,BACK)
+
+gradescope: .venv/installed ## Write an autograder for Gradescope: ASSIGNMENT=… (VISIBILITY=…, CONTAINER=1)
+	@$(BIN)/python -m autograder.instructor gradescope $(call option,--assignment,ASSIGNMENT) $(call option,--visibility,VISIBILITY) $(call flag,--container-is-sandbox,CONTAINER)
 
 restore: .venv/installed ## Put the gradebook back as it was: FROM=grading/backups/… (without: what there is)
 	@$(BIN)/python -m autograder.instructor restore $(call given,FROM)

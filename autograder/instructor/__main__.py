@@ -9,6 +9,7 @@ import warnings
 from pathlib import Path
 from typing import Final, NoReturn
 
+import msgspec
 from rich.console import Console
 from sqlalchemy.exc import OperationalError, SAWarning
 
@@ -20,6 +21,7 @@ from autograder.instructor.authoring import (
     try_answers,
     write_stubs,
 )
+from autograder.instructor.calibration import CalibrationError
 from autograder.instructor.classroom import (
     Choice,
     DemonstrationError,
@@ -49,13 +51,20 @@ from autograder.instructor.course import (
     printable,
     stop_on_signal,
 )
+from autograder.instructor.gradescope import (
+    VISIBILITIES,
+    compare_points,
+    write_bundle,
+    write_results,
+)
+from autograder.instructor.one_submission import prepare_grader
+from autograder.instructor.pipeline import State, write_atomically
 from autograder.instructor.sandbox import ROOT_WARNING, NoSandboxError, is_root
 
 EXPECTED_ERRORS: Final = (
-    BusyError, CellError, ClassError, CollectError, CourseError, DemonstrationError, GradebookError,
-    NothingToTryError, NoSandboxError, ReleaseError, RosterError, SchedulerError, StubError,
-    UnknownExerciseError,
-    UnknownNameError,
+    BusyError, CalibrationError, CellError, ClassError, CollectError, CourseError,
+    DemonstrationError, GradebookError, NothingToTryError, NoSandboxError, ReleaseError,
+    RosterError, SchedulerError, StubError, UnknownExerciseError, UnknownNameError,
 )  # fmt: skip
 """Errors that are printed without a traceback, because their message says everything."""
 
@@ -158,6 +167,19 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
     withdrawing = commands.add_parser("withdraw", help="leave a student out from now on")
     withdrawing.add_argument("--student", default="", help="who has left the class")
     withdrawing.add_argument("--back", action="store_true", help="the student has come back")
+    alone = _Parser(add_help=False)
+    alone.add_argument("--assignment", required=True, help="the only one")
+    alone.add_argument("--visibility", choices=VISIBILITIES, default="visible", help="of results")
+    alone.add_argument(
+        "--container-is-sandbox",
+        action="store_true",
+        help="grade without bubblewrap, in a container that holds one submission and nothing else",
+    )
+    one = commands.add_parser("grade-one", parents=[alone], help="grade one submission, apart")
+    one.add_argument("submission", type=Path, nargs="?", help="its folder or notebook, if any")
+    one.add_argument("--record", type=Path, help="where the record is written")
+    one.add_argument("--gradescope", type=Path, help="where Gradescope's results are written")
+    commands.add_parser("gradescope", parents=[alone], help="write a bundle for Gradescope")
     restoring = commands.add_parser("restore", help="put a copy of the gradebook back")
     restoring.add_argument("file", type=Path, nargs="?", help="which; without it, all are named")
     exercise = commands.add_parser("exercise", help="write the stubs of a new exercise")
@@ -210,6 +232,14 @@ def _run(chosen: argparse.Namespace, course: Course, console: Console) -> int:
             with course.alone():
                 said = withdraw(course, chosen.student, chosen.back)
             console.print(said, markup=False, highlight=False)
+        case "grade-one":
+            return _grade_one(chosen, course, console)
+        case "gradescope":
+            assignment = choose(course, chosen.assignment, "").assignment
+            bundle = write_bundle(
+                course, assignment, chosen.visibility, chosen.container_is_sandbox
+            )
+            console.print(str(bundle), soft_wrap=True, markup=False, highlight=False)
         case "restore":
             return (
                 restore(course, console, chosen.file)
@@ -230,6 +260,24 @@ def _run(chosen: argparse.Namespace, course: Course, console: Console) -> int:
 
 def _choose(chosen: argparse.Namespace, course: Course) -> Choice:
     return choose(course, chosen.assignment, chosen.student)
+
+
+def _grade_one(chosen: argparse.Namespace, course: Course, console: Console) -> int:
+    """Grade one submission and write its record; without one, only calibrate the grader."""
+    grader = prepare_grader(course, console, chosen.assignment, chosen.container_is_sandbox)
+    if chosen.submission is None:
+        return 0
+    record = (outcome := grader.grade(chosen.submission)).record
+    if chosen.record:
+        write_atomically(chosen.record, msgspec.json.encode(record))
+    if chosen.gradescope:
+        metadata = chosen.submission.with_name("submission_metadata.json")
+        notes = compare_points(metadata, grader.points)
+        console.print(notes, markup=False, highlight=False)
+        write_results(chosen.gradescope, record, grader.points, chosen.visibility)
+    console.print(f"{record.state}: {printable(record.why)}", markup=False, highlight=False)
+    console.print(outcome.details, markup=False, highlight=False)
+    return 1 if record.state is State.FAILED else 0
 
 
 def _release(course: Course, console: Console, choice: Choice) -> int:

@@ -58,6 +58,7 @@ def prepare_kernel_packages() -> Path:
 @functools.cache
 def _make_kernel_packages() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="shardlings-"))
+    folder.chmod(0o755)  # kernels may run as another user, and it has no answers
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     copy_kernel_package(folder)
     return folder
@@ -103,7 +104,9 @@ class Kernel:
 
     def __init__(self, sandbox: Sandbox, plans: Sequence[Plan], folder: Path | None) -> None:
         self._line_buffer, self._received = LineBuffer(), deque[bytes | None]()
-        files = _read_files(folder) if has_bubblewrap() and folder is not None else []
+        self._sandbox, self._home = sandbox, _make_home(sandbox)
+        is_apart = has_bubblewrap() or sandbox.has_other_user
+        files = _read_files(folder) if is_apart and folder is not None else []
         self._first_request = Begin(list(plans), files)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115  it is open until the kernel is ready
         # Pipes rather than sockets: through a socket a kernel could send open files, which are
@@ -113,9 +116,12 @@ class Kernel:
         os.set_blocking(self._requests, False)
         try:
             self.process = _start(
-                sandbox, (requests_end, messages_end, self._errors.fileno()), folder
+                sandbox,
+                (requests_end, messages_end, self._errors.fileno()),
+                self._home or folder,
             )
         except BaseException:
+            self._remove_home()
             self._close_files()
             self._errors.close()
             raise
@@ -235,6 +241,21 @@ class Kernel:
             self.process.close()
         else:
             self.process.wait()
+        self._sandbox.end_processes()
+        self._remove_home()
+
+    def _remove_home(self) -> None:
+        if self._home is not None:
+            shutil.rmtree(self._home, ignore_errors=True)
+
+
+def _make_home(sandbox: Sandbox) -> Path | None:
+    """Make a folder for a kernel that runs as another user; None if it does not."""
+    if not sandbox.has_other_user:
+        return None
+    home = Path(tempfile.mkdtemp(prefix="shardlings-"))
+    os.chown(home, sandbox.uid, sandbox.uid)
+    return home
 
 
 def _start(
@@ -262,6 +283,8 @@ def _start(
         variables["MPLCONFIGDIR"] = "/tmp/matplotlib"
     else:
         variables |= {name: os.environ[name] for name in INHERITED_VARIABLES if name in os.environ}
+        if sandbox.has_other_user:
+            variables |= {"HOME": str(folder), "TMPDIR": str(folder)}
         sandbox.log.warning(NO_SANDBOX_WARNING)
     if is_sandboxed and not has_call_filter():
         sandbox.log.warning(NO_FILTER_WARNING)

@@ -7,6 +7,7 @@ up. The processes get inputs that no kernel has seen, and each gets only its own
 import contextlib
 import subprocess
 import sys
+import tempfile
 from collections.abc import Sequence
 from typing import Any, Final
 
@@ -88,6 +89,8 @@ def _run_calls(calls: Sequence[tuple[Plan, Any]], limits: Sandbox) -> tuple[list
         **devices.environment(),
         "PYTHONPATH": PACKAGES if has_bubblewrap() else str(packages),
     }
+    if limits.has_other_user:
+        variables["HOME"] = tempfile.gettempdir()
     command = [sys.executable, "-P", "-s", "-m", "autograder.evidence"]
     process = ProcessFamily(
         limits.command(command, variables, packages),
@@ -107,6 +110,7 @@ def _run_calls(calls: Sequence[tuple[Plan, Any]], limits: Sandbox) -> tuple[list
     finally:
         process.kill()
         process.wait()
+        limits.end_processes()
     # the first line is empty, and is written once the process has started
     first_line, *lines = output[:MAX_REPLY_BYTES].split(b"\n")[:-1] or [b"no"]
     if watch.is_machines_fault or first_line:

@@ -20,6 +20,7 @@ import contextlib
 import functools
 import importlib
 import os
+import subprocess
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -263,6 +264,11 @@ class Sandbox(LoggingConfigurable):
     threads = Int(2048, help="The most threads of all processes.").tag(config=True)
     open_files = Int(1024, help="The most files open at once.").tag(config=True)
     cpu_seconds = Int(900, help="The most seconds of processor time of a process.").tag(config=True)
+    uid = Int(
+        0,
+        help="Where there is no bubblewrap and root grades: the number of a user of their own that "
+        "submissions run as. All processes of that user are killed after each notebook.",
+    ).tag(config=True)
     compiled = Unicode(
         "",
         help="The folder of the compilation cache, which can be read in the sandbox; see "
@@ -307,7 +313,7 @@ class Sandbox(LoggingConfigurable):
         """
         self.check()
         if not has_bubblewrap():
-            return self._limit(command)
+            return self._limit(command if packages is None else [*self._as_other_user(), *command])
         visible = _bind_packages() if packages is None else _bind_only_packages_in(packages)
         variables = {**environment, "HOME": HOME, "TMPDIR": "/tmp", "PYTHONPATH": PACKAGES}
         if reader is not None and self.compiled:
@@ -353,6 +359,25 @@ class Sandbox(LoggingConfigurable):
         server = self.command(command, environment, packages, reader, forks=True)
         setting = TaskSettings(read_filter(), SCRATCH_FOLDERS, self.scratch)
         return SERVERS.get(server, environment, setting)
+
+    @property
+    def has_other_user(self) -> bool:
+        """Whether another user takes the place of bubblewrap."""
+        return bool(self.uid) and not has_bubblewrap()
+
+    def _as_other_user(self) -> list[str]:
+        """Return the command prefix that runs a command as the submissions' user, if there is one.
+
+        A program that would gain rights by its file's set-user-ID bit does not.
+        """
+        ids = [f"--reuid={self.uid}", f"--regid={self.uid}", "--clear-groups"]
+        return ["setpriv", *ids, "--no-new-privs"] if self.has_other_user else []
+
+    def end_processes(self) -> None:
+        """Kill all processes of the submissions' user, also those that left their parents."""
+        if self.has_other_user:
+            kill_all = ["/bin/sh", "-c", "kill -9 -1"]  # all that this user may signal, but itself
+            subprocess.run([*self._as_other_user(), *kill_all], capture_output=True, check=False)
 
     def _limit(self, command: Sequence[str]) -> list[str]:
         """Return a command that runs another one under a shell's `ulimit`s, if there is a shell.

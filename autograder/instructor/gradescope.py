@@ -1,0 +1,180 @@
+"""Gradescope's autograders: the zip file that it builds an image from, and the results it reads.
+
+In: an assignment of a course, and the record of a graded submission. Out: a zip file with
+`setup.sh`, `run_autograder` and what they need; and a `results.json`. Both are written as
+https://gradescope-autograders.readthedocs.io/en/latest/specs/ asks (read on 2026-11-25).
+"""
+
+import json
+import shlex
+import zipfile
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final, Literal
+
+from nbgrader.utils import find_all_files
+
+from autograder.exercises import BY_GRADE_ID
+from autograder.instructor.course import Course, printable
+from autograder.instructor.pipeline import Record, State, write_atomically
+from autograder.judge import verdict_as_html
+
+Visibility = Literal["visible", "after_due_date", "after_published", "hidden"]
+
+VISIBILITIES: Final = ("visible", "after_due_date", "after_published", "hidden")
+"""When students may see their results: Gradescope's own words."""
+
+SETUP: Final = """\
+#!/usr/bin/env bash
+# Gradescope runs this once, as root, when it builds the image.
+set -euo pipefail
+cd "${AUTOGRADER:-/autograder}/source"
+install() { DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@"; }
+is_new_enough() { "$1" -c 'import sys, ensurepip; sys.exit(sys.version_info < (3, 11))'; }
+if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
+    apt-get update -qq
+    install bubblewrap libseccomp2 python3-venv
+    # Ubuntu 22.04 has Python 3.10, and a newer one beside it
+    is_new_enough python3 || install python3.11-venv
+fi
+is_new_enough python3 && python=python3 || python=python3.11
+PYTHON=$python sh requirements/install.sh .venv instructor requirements/lock.txt
+# Submissions see the packages in .venv, but never what is beside it.
+find . -mindepth 1 -maxdepth 1 ! -name .venv -exec chmod -R go-rwx {} +
+# The grader tests itself here: it grades the solution and the released notebook.
+%(command)s
+"""
+
+RUN: Final = """\
+#!/usr/bin/env bash
+# Gradescope runs this for each submission. Without a results.json it reports a failed autograder.
+set -euo pipefail
+root=${AUTOGRADER:-/autograder}
+cd "$root/source"
+rm -rf "$root/results/results.json"
+%(command)s --gradescope "$root/results/results.json" --visibility %(visibility)s "$root/submission"
+"""
+
+PACKAGED: Final = (
+    "LICENSE", "README.md", "nbgrader_config.py", "pyproject.toml",
+    "requirements/install.sh", "requirements/lock.txt",
+)  # fmt: skip
+"""The files of a checkout that a bundle has, besides the package and the assignment."""
+
+
+def write_bundle(
+    course: Course, assignment: str, visibility: Visibility, container_is_sandbox: bool
+) -> Path:
+    """Write the zip file that Gradescope makes an autograder from, and return its path.
+
+    It contains the package, with the exercises' references, and the assignment's solution, because
+    the grader calibrates itself where it grades.
+
+    Args:
+        course: the course.
+        assignment: the assignment's name.
+        visibility: when students may see their results.
+        container_is_sandbox: whether to grade where bubblewrap does not work.
+    """
+    to = course.grading / "exports" / f"gradescope-{assignment}.zip"
+    to.parent.mkdir(parents=True, exist_ok=True)
+    option = " --container-is-sandbox" if container_is_sandbox else ""
+    command = (
+        f".venv/bin/python -m autograder.instructor grade-one "
+        f"--assignment {shlex.quote(assignment)}{option}"
+    )
+    scripts = {"setup.sh": SETUP, "run_autograder": RUN}
+    with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as bundle:
+        for name, script in scripts.items():
+            entry = zipfile.ZipInfo(name, (2026, 1, 1, 0, 0, 0))
+            entry.external_attr = 0o100755 << 16  # both have to be executable
+            bundle.writestr(entry, script % {"command": command, "visibility": visibility})
+        for path in _list_files(course, assignment):
+            bundle.write(path, path.relative_to(course.root))
+    return to
+
+
+def _list_files(course: Course, assignment: str) -> Iterator[Path]:
+    yield from (course.root / name for name in PACKAGED)
+    package, ignored = course.root / "autograder", ["__pycache__"]
+    yield from sorted(map(Path, find_all_files(str(package), ignored)))
+    ignored = course.api.coursedir.ignore  # such as the bank of known answers
+    yield from sorted(map(Path, find_all_files(str(course.solutions / assignment), ignored)))
+
+
+def write_results(
+    to: Path, record: Record, points: Mapping[str, float], visibility: Visibility
+) -> bool:
+    """Write a graded submission's results, or why the submission is broken.
+
+    If grading failed, nothing is written: Gradescope then reports that the autograder failed, and
+    gives no score for what is not the student's fault.
+
+    Args:
+        to: the file.
+        record: the submission's record.
+        points: the points of each graded cell, by name.
+        visibility: when students may see the results.
+
+    Returns:
+        Whether results were written.
+    """
+    if record.state is State.FAILED:
+        return False
+    results: dict[str, Any] = {
+        "visibility": visibility,
+        "stdout_visibility": "hidden",
+        "execution_time": round(record.seconds),
+        "test_output_format": "html",
+    }
+    if record.state is State.GRADED:
+        tests = [*_list_tests(record, points)]
+        notes = [note for found in record.notebooks.values() for note in found.notes]
+        score = sum(test.get("score", 0) for test in tests)
+        results |= {"score": score, "tests": tests, "output": "\n".join(map(printable, notes))}
+    else:
+        why = f"{record.why[:1].upper()}{record.why[1:]}"
+        results |= {"score": 0, "tests": [], "output": f"Nothing could be graded: {why}"}
+    write_atomically(to, json.dumps(results, indent=1).encode())
+    return True
+
+
+def _list_tests(record: Record, points: Mapping[str, float]) -> Iterator[dict[str, Any]]:
+    """Yield one of Gradescope's tests for each graded cell."""
+    found = record.notebooks.values()
+    scores = {name: score for book in found for name, score in book.scores.items()}
+    verdicts = {id: v for book in found for id, v in book.verdicts_by_exercise().items()}
+    for name, most in points.items():
+        score, exercise = scores.get(name, 0.0), BY_GRADE_ID.get(name)
+        verdict = verdicts.get(exercise.id) if exercise else None
+        test: dict[str, Any] = {
+            "name": exercise.title if exercise else printable(name),
+            "output": verdict_as_html(verdict, whole=True) if verdict else "",
+        }
+        if exercise:
+            test["number"] = exercise.id
+        if score is None:
+            yield test | {"output": "This is graded by hand, and has no score yet."}
+        else:
+            status = "passed" if score >= most else "failed"
+            yield test | {"score": score, "max_score": most, "status": status}
+
+
+def compare_points(metadata: Path, points: Mapping[str, float]) -> str:
+    """Return a sentence if Gradescope's assignment is worth other points than the notebook's.
+
+    Args:
+        metadata: Gradescope's `submission_metadata.json`; nothing is said if it is not there.
+        points: the points of each graded cell, by name.
+    """
+    try:
+        there = float(json.loads(metadata.read_bytes())["assignment"]["total_points"])
+    except (OSError, ValueError, LookupError, TypeError):
+        return ""
+    here = sum(points.values())
+    return (
+        f"On Gradescope this assignment is worth {there:g} points, and its notebook {here:g}. "
+        f"Change the points there, or scores will not be shares of the whole."
+        if there != here
+        else ""
+    )
