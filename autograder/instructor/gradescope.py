@@ -10,7 +10,7 @@ import shlex
 import zipfile
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, Literal
+from typing import Any, Final, Literal, get_args
 
 from nbgrader.utils import find_all_files
 
@@ -21,39 +21,11 @@ from autograder.judge import verdict_as_html
 
 Visibility = Literal["visible", "after_due_date", "after_published", "hidden"]
 
-VISIBILITIES: Final = ("visible", "after_due_date", "after_published", "hidden")
+VISIBILITIES: Final[tuple[Visibility, ...]] = get_args(Visibility)
 """When students may see their results: Gradescope's own words."""
 
-SETUP: Final = """\
-#!/usr/bin/env bash
-# Gradescope runs this once, as root, when it builds the image.
-set -euo pipefail
-cd "${AUTOGRADER:-/autograder}/source"
-install() { DEBIAN_FRONTEND=noninteractive apt-get install -y -qq "$@"; }
-is_new_enough() { "$1" -c 'import sys, ensurepip; sys.exit(sys.version_info < (3, 11))'; }
-if [ "$(id -u)" = 0 ] && command -v apt-get >/dev/null; then
-    apt-get update -qq
-    install bubblewrap libseccomp2 python3-venv
-    # Ubuntu 22.04 has Python 3.10, and a newer one beside it
-    is_new_enough python3 || install python3.11-venv
-fi
-is_new_enough python3 && python=python3 || python=python3.11
-PYTHON=$python sh requirements/install.sh .venv instructor requirements/lock.txt
-# Submissions see the packages in .venv, but never what is beside it.
-find . -mindepth 1 -maxdepth 1 ! -name .venv -exec chmod -R go-rwx {} +
-# The grader tests itself here: it grades the solution and the released notebook.
-%(command)s
-"""
-
-RUN: Final = """\
-#!/usr/bin/env bash
-# Gradescope runs this for each submission. Without a results.json it reports a failed autograder.
-set -euo pipefail
-root=${AUTOGRADER:-/autograder}
-cd "$root/source"
-rm -rf "$root/results/results.json"
-%(command)s --gradescope "$root/results/results.json" --visibility %(visibility)s "$root/submission"
-"""
+SCRIPTS: Final = ("setup.sh", "run_autograder")
+"""The scripts that Gradescope runs, in `containers/gradescope/`; both have to be executable."""
 
 PACKAGED: Final = (
     "LICENSE", "README.md", "nbgrader_config.py", "pyproject.toml",
@@ -78,17 +50,16 @@ def write_bundle(
     """
     to = course.grading / "exports" / f"gradescope-{assignment}.zip"
     to.parent.mkdir(parents=True, exist_ok=True)
-    option = " --container-is-sandbox" if container_is_sandbox else ""
-    command = (
-        f".venv/bin/python -m autograder.instructor grade-one "
-        f"--assignment {shlex.quote(assignment)}{option}"
-    )
-    scripts = {"setup.sh": SETUP, "run_autograder": RUN}
+    settings = {
+        "ASSIGNMENT": assignment,
+        "VISIBILITY": visibility,
+        "CONTAINER": "--container-is-sandbox" if container_is_sandbox else "",
+    }
+    lines = [f"{name}={shlex.quote(value)}\n" for name, value in settings.items()]
     with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as bundle:
-        for name, script in scripts.items():
-            entry = zipfile.ZipInfo(name, (2026, 1, 1, 0, 0, 0))
-            entry.external_attr = 0o100755 << 16  # both have to be executable
-            bundle.writestr(entry, script % {"command": command, "visibility": visibility})
+        for name in SCRIPTS:
+            bundle.write(course.root / "containers" / "gradescope" / name, name)
+        bundle.writestr("settings.sh", "".join(lines))
         for path in _list_files(course, assignment):
             bundle.write(path, path.relative_to(course.root))
     return to

@@ -58,9 +58,10 @@ def prepare_kernel_packages() -> Path:
 @functools.cache
 def _make_kernel_packages() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="shardlings-"))
-    folder.chmod(0o755)  # kernels may run as another user, and it has no answers
     atexit.register(shutil.rmtree, folder, ignore_errors=True)
     copy_kernel_package(folder)
+    for path in (folder, *folder.rglob("*")):  # kernels may run as another user
+        path.chmod(0o755 if path.is_dir() else 0o644)
     return folder
 
 

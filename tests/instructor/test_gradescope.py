@@ -1,0 +1,238 @@
+"""A bundle for Gradescope, run in folders laid out as Gradescope's are.
+
+The layout, the fields of `results.json` and `submission_metadata.json` are those of
+https://gradescope-autograders.readthedocs.io/en/latest/specs/ and
+https://gradescope-autograders.readthedocs.io/en/latest/submission_metadata/, read on 2026-11-25.
+"""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+
+import nbformat
+import pytest
+
+from autograder.instructor.course import Course
+from autograder.instructor.gradescope import (
+    SCRIPTS,
+    compare_points,
+    write_bundle,
+    write_results,
+)
+from autograder.instructor.pipeline import GradedNotebook, Record, State
+from tests.conftest import ROOT
+from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
+
+METADATA = {
+    "id": 123456,
+    "created_at": "2018-07-01T14:22:32.365935-07:00",
+    "assignment": {"id": 25828, "title": "Programming Assignment 1", "total_points": "20.0"},
+    "submission_method": "upload",
+    "users": [{"email": "student@example.com", "id": 1234, "name": "Student User"}],
+    "previous_submissions": [],
+}
+
+# Each line is tried, and what comes of it is printed.
+HOSTILE = """
+import os, subprocess, sys
+from pathlib import Path
+ROOT = Path({root!r})
+TRIES = dict(
+    results=lambda: (ROOT / "results/results.json").write_text('{{"score": 1000}}'),
+    plants=lambda: os.symlink("/tmp/mine", ROOT / "results/other.json"),
+    solution=lambda: (ROOT / "source/solutions/{name}/{name}.ipynb").read_text(),
+    references=lambda: next((ROOT / "source/autograder/exercises").rglob("nb01*.py")).read_text(),
+    imports=lambda: __import__("autograder.exercises"),
+    links=lambda: os.symlink("/etc/passwd", ROOT / "submission/link"),
+    metadata=lambda: (ROOT / "submission_metadata.json").write_text("{{}}"),
+)
+for name, attempt in TRIES.items():
+    try:
+        attempt()
+        print(name, "SUCCEEDED")
+    except BaseException as error:
+        print(name, type(error).__name__)
+subprocess.Popen(
+    ["sh", "-c", "while :; do echo mine > {root}/results/results.json; sleep 0.1; done"],
+    start_new_session=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+)
+"""
+
+
+def hostile(root):
+    """A cell that tries to get points otherwise than by an answer."""
+    return HOSTILE.format(root=str(root), name=ASSIGNMENT)
+
+
+class Gradescope:
+    """The folders of a Gradescope image, with a bundle in them."""
+
+    def __init__(self, root, bundle):
+        self.root = root
+        for name in ("source", "submission", "results"):
+            (root / name).mkdir(parents=True)
+        with zipfile.ZipFile(bundle) as zipped:
+            zipped.extractall(root / "source")
+        for script in ("setup.sh", "run_autograder"):  # Gradescope's harness runs them
+            (root / "source" / script).chmod(0o755)
+        shutil.copy(root / "source" / "run_autograder", root)
+        (root / "submission_metadata.json").write_text(json.dumps(METADATA))
+
+    def hand_in(self, notebook):
+        """Put a notebook where Gradescope puts a submission, in place of the last."""
+        shutil.rmtree(self.root / "submission")
+        (self.root / "submission").mkdir()
+        nbformat.write(notebook, self.root / "submission" / f"{ASSIGNMENT}.ipynb")
+
+    def run(self, **variables):
+        """Run the autograder: its status, what it prints, and its results if there are any."""
+        done = subprocess.run(
+            [self.root / "run_autograder"],
+            cwd=self.root,
+            env={**variables, "AUTOGRADER": str(self.root)},
+            capture_output=True,
+            text=True,
+            timeout=800,
+            check=False,
+        )
+        results = self.root / "results" / "results.json"
+        found = json.loads(results.read_text()) if results.exists() else None
+        return done.returncode, done.stdout + done.stderr, found
+
+
+def make_bundle(folder, visibility="visible", container=False):
+    """Make the bundle of a notebook with one exercise."""
+    room = Classroom.at(folder, until="1.1", calibrated=False)
+    for name in ("autograder", "containers", "requirements"):
+        shutil.copytree(ROOT / name, room.root / name)
+    for name in ("LICENSE", "README.md", "nbgrader_config.py"):
+        shutil.copy(ROOT / name, room.root)
+    options = ["--visibility", visibility, *["--container-is-sandbox"] * container]
+    status, printed = room.run(
+        "autograder.instructor", "gradescope", "--assignment", ASSIGNMENT, *options
+    )
+    assert status == 0, printed
+    return room, room.root / "grading" / "exports" / f"gradescope-{ASSIGNMENT}.zip"
+
+
+@pytest.fixture(scope="module")
+def image(tmp_path_factory):
+    """A bundle in Gradescope's folders, and the room that it comes from.
+
+    `setup.sh` is not run, but what it makes is there: a Python with all packages.
+    """
+    folder = tmp_path_factory.mktemp("gradescope")
+    room, bundle = make_bundle(folder / "course", "after_due_date")
+    gradescope = Gradescope(folder / "autograder", bundle)
+    python = gradescope.root / "source" / ".venv" / "bin" / "python"
+    python.parent.mkdir(parents=True)
+    python.write_text(f'#!/bin/sh\nexec {sys.executable} "$@"\n')
+    python.chmod(0o755)
+    return room, gradescope
+
+
+def fill_in(room, answers, first=""):
+    """The room's released notebook, filled in."""
+    return nbformat.read(room.hand_in("hypatia", answers, first=first), 4)
+
+
+@pytest.mark.bubblewrap
+def test_a_right_answer_gets_its_points_and_a_picture(image):
+    room, gradescope = image
+    gradescope.hand_in(fill_in(room, {"1.1": RIGHT["1.1"]}))
+    status, printed, results = gradescope.run(**room.environment())
+    assert status == 0, printed
+    assert "worth 20 points, and its notebook 1." in " ".join(printed.split())
+    (test,) = results.pop("tests")
+    html = test.pop("output")
+    assert test == {
+        "name": "Column strips", "number": "1.1", "score": 1, "max_score": 1, "status": "passed",
+    }  # fmt: skip
+    assert "1.1 Column strips: right" in html
+    assert "<svg" in html
+    assert "<script" not in html
+    assert results.pop("execution_time") > 0
+    assert results == {
+        "score": 1, "visibility": "after_due_date", "stdout_visibility": "hidden",
+        "test_output_format": "html", "output": "",
+    }  # fmt: skip
+
+
+@pytest.mark.bubblewrap
+def test_a_submission_that_writes_results_or_reads_answers_gets_no_point_by_it(image):
+    room, gradescope = image
+    gradescope.hand_in(fill_in(room, {}, first=hostile(gradescope.root)))
+    status, printed, results = gradescope.run(**room.environment())
+    assert status == 0, printed
+    assert results["score"] == 0
+    assert not (gradescope.root / "submission" / "link").is_symlink()
+    assert os.listdir(gradescope.root / "results") == ["results.json"]
+    assert json.loads((gradescope.root / "submission_metadata.json").read_text()) == METADATA
+
+
+def test_a_link_in_the_submission_is_not_followed(image):
+    room, gradescope = image
+    gradescope.hand_in(fill_in(room, {"1.1": RIGHT["1.1"]}))
+    notebook = gradescope.root / "submission" / f"{ASSIGNMENT}.ipynb"
+    notebook.unlink()
+    notebook.symlink_to(gradescope.root / "source" / "solutions" / ASSIGNMENT / notebook.name)
+    status, printed, results = gradescope.run(**room.environment())
+    assert status == 0, printed
+    assert results["score"] == 0
+    assert f"Nothing could be graded: {ASSIGNMENT}.ipynb is a link." in results["output"]
+
+
+def test_without_bubblewrap_nothing_is_graded_and_earlier_results_are_gone(image):
+    room, gradescope = image
+    (gradescope.root / "results" / "results.json").write_text('{"score": 1}')
+    tools = gradescope.root / "tools"
+    tools.mkdir()
+    for name in ("bash", "sh", "rm"):
+        (tools / name).symlink_to(shutil.which(name))
+    status, printed, results = gradescope.run(**{**room.environment(), "PATH": str(tools)})
+    assert status == 1
+    assert results is None
+    assert "no working bubblewrap" in " ".join(printed.split())
+    assert "--container-is-sandbox, or make gradescope CONTAINER=1" in " ".join(printed.split())
+
+
+def test_a_bundle_has_the_solution_but_no_other_answers_and_both_scripts_are_executable(image):
+    room, _ = image
+    bundle = write_bundle(Course(room.root), ASSIGNMENT, "visible", True)
+    with zipfile.ZipFile(bundle) as zipped:
+        names = zipped.namelist()
+        modes = [zipped.getinfo(name).external_attr >> 16 for name in SCRIPTS]
+        settings = zipped.read("settings.sh").decode()
+    assert modes == [0o100755, 0o100755]
+    assert "CONTAINER=--container-is-sandbox" in settings
+    solutions = [name for name in names if name.startswith("solutions/")]
+    assert solutions == [f"solutions/{ASSIGNMENT}/{ASSIGNMENT}.ipynb"]
+    assert not [name for name in names if name.startswith(("grading/", "course/", "tests/"))]
+
+
+def test_when_grading_failed_no_results_are_written(tmp_path):
+    assert not write_results(tmp_path / "r.json", Record(State.FAILED, "oh"), {}, "visible")
+    assert not os.listdir(tmp_path)
+
+
+def test_a_cell_that_is_graded_by_hand_has_no_score_yet_and_a_lost_cell_has_none(tmp_path):
+    found = GradedNotebook({"essay": None, "test": 2.0}, notes=("evil\x1b.html stayed away",))
+    record = Record(State.GRADED, notebooks={"a": found})
+    write_results(tmp_path / "r.json", record, {"essay": 3.0, "test": 2.0, "lost": 1.0}, "visible")
+    results = json.loads((tmp_path / "r.json").read_text())
+    essay, test, lost = results["tests"]
+    assert "score" not in essay
+    assert "graded by hand" in essay["output"]
+    assert (test["score"], test["status"]) == (2, "passed")
+    assert (lost["score"], lost["max_score"], lost["status"]) == (0, 1, "failed")
+    assert results["score"] == 2
+    assert "\x1b" not in results["output"]
+
+
+@pytest.mark.parametrize("text", ["", "[]", '{"assignment": {"total_points": "1.0"}}'])
+def test_points_that_agree_or_are_unknown_are_not_mentioned(tmp_path, text):
+    (tmp_path / "m.json").write_text(text)
+    assert compare_points(tmp_path / "m.json", {"test": 1.0}) == ""
