@@ -56,8 +56,11 @@ NO_FILTER_WARNING: Final = (
 )
 """The warning where there is bubblewrap but no filter."""
 
-BARE_SANDBOX: Final = ("bwrap", "--ro-bind", "/", "/")
-"""A sandbox that hides nothing, to test whether an option works on this machine."""
+BARE_SANDBOX: Final = ("bwrap", "--unshare-user-try", "--ro-bind", "/", "/")
+"""A sandbox that hides nothing, to test whether an option works on this machine.
+
+Root in a container has too few rights to make one without a user namespace.
+"""
 
 FILTER_OPTION: Final = ("--seccomp", str(entrance.FILTER_FD))
 """The option that names the open file from which bubblewrap reads its filter."""
