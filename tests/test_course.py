@@ -166,7 +166,8 @@ def test_environment_yml_does_not_drift():
     assert through_pip == ["-c requirements/lock.txt", "-e .[dev]"], (
         "what pyproject.toml says is what conda's users get"
     )
-    assert f"python{PROJECT['project']['requires-python']}" in listed
+    floor = PROJECT["project"]["requires-python"].removeprefix(">=")
+    assert f"python={floor}" in listed, "repo2docker reads no other way to name a version"
     assert environment["name"] == PROJECT["project"]["name"]
 
 

@@ -88,6 +88,8 @@ ELSEWHERE = [
         "tests/instructor/test_exporters.py",
         "Moodle",
     ),
+    ("make gradescope *", "zips a checkout", "tests/instructor/test_gradescope.py", '"gradescope"'),
+    ("docker *", "needs a container runtime", "tests/test_opening.py", "grader.Containerfile"),
     ("openssl *", "makes keys", f"{CLASS}/test_side_by_side.py", "def certificates"),
 ]
 
@@ -299,7 +301,19 @@ def instructor_arguments(room, words):
     return arguments
 
 
-TAKES = ("ASSIGNMENT", "STUDENT", "AGAIN", "WORKERS", "SCHEDULER", "SORT", "RELEASE", "FROM", "ALL")
+TAKES = (
+    "ASSIGNMENT",
+    "STUDENT",
+    "AGAIN",
+    "WORKERS",
+    "SCHEDULER",
+    "SORT",
+    "RELEASE",
+    "FROM",
+    "ALL",
+    "VISIBILITY",
+    "CONTAINER",
+)
 
 
 def test_the_reference_lists_what_each_instructors_command_takes(room):

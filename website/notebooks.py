@@ -27,9 +27,12 @@ LAUNCHERS: Final = {
     "colab": ("https://colab.research.google.com/github"
               f"/{ADDRESS.removeprefix('https://github.com/')}/blob/main/%s", None),
     "kaggle": (f"https://kaggle.com/kernels/welcome?src={FILES_ADDRESS}%s", None),
+    "binder": ("https://mybinder.org/v2/gh"
+               f"/{ADDRESS.removeprefix('https://github.com/')}/main?labpath=%s", None),
+    "codespaces": (f"https://codespaces.new/{ADDRESS.removeprefix('https://github.com/')}%s", None),
     "repository": (f"{ADDRESS}%s", None),
 }  # fmt: skip
-"""Roles for links to Colab, Kaggle and the repository, in the form of `sphinx.ext.extlinks`."""
+"""Roles for links to where notebooks open and to the repository, for `sphinx.ext.extlinks`."""
 
 BADGE: Final = re.compile(r"\[!\[Open in Colab\]\([^)]*\)\]\(\S+?/(?P<path>course/[^\s)]+)\)")
 """The Colab badge, which the page replaces by links, because its picture is from elsewhere."""
