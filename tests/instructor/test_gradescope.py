@@ -12,6 +12,7 @@ import subprocess
 import sys
 import zipfile
 
+import msgspec
 import nbformat
 import pytest
 
@@ -183,6 +184,24 @@ def test_a_link_in_the_submission_is_not_followed(image):
     assert status == 0, printed
     assert results["score"] == 0
     assert f"Nothing could be graded: {ASSIGNMENT}.ipynb is a link." in results["output"]
+
+
+@pytest.mark.bubblewrap
+def test_a_container_gets_a_notebook_and_gives_a_record(image, tmp_path):
+    room, gradescope = image
+    notebook = room.hand_in("hypatia", {"1.1": RIGHT["1.1"]})
+    done = subprocess.run(
+        [ROOT / "containers" / "grade", notebook, "--record", tmp_path / "record.json"],
+        cwd=gradescope.root / "source",
+        env={**room.environment(), "ASSIGNMENT": ASSIGNMENT},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    record = msgspec.json.decode((tmp_path / "record.json").read_bytes(), type=Record)
+    assert record.state is State.GRADED
+    assert record.notebooks[ASSIGNMENT].scores == {"ex-1-1-check": 1}
 
 
 def test_without_bubblewrap_nothing_is_graded_and_earlier_results_are_gone(image):
