@@ -9,13 +9,20 @@ import jax
 import numpy as np
 import pytest
 
-from autograder.exercises import NOTEBOOKS, CommunicatesAtMost, Computes, RunsWithinBudgets
-from autograder.judge import Finding
+from autograder.exercises import (
+    NOTEBOOKS,
+    CommunicatesAtMost,
+    Computes,
+    RunsWithinBudgets,
+    find,
+)
+from autograder.judge import Finding, judge
 from autograder.judge.requirements_on_costs import compare_with_budgets
 from autograder.layouts import Layout
 from autograder.programs import Report
 from autograder.programs.compiled import read_collectives, read_module
 from tests.conftest import ROOT
+from tests.helpers import capture, sharding
 
 COMPILERS = ("0.8.2", "0.10.2", "0.12.0.1", "tpu-v5e-2x4")
 GRID = (("x", 4), ("y", 2))
@@ -71,3 +78,14 @@ def test_the_compilers_do_differ():
     ]
     assert read[0] == [("all-gather", ("y",)), ("all-gather", ("x",))]
     assert read[-1] == [("all-gather", ("x", "y"))]
+
+
+def test_devices_that_repeat_the_same_work_are_found_though_nothing_is_communicated():
+    quiet = sharding(None, "x", x=4, y=2)  # replicated over y
+    found = judge(find("2.2"), capture(find("2.2"), {"quiet": quiet}, 1), 1)
+    (finding,) = (f for f in found.findings if f.answer == "quiet")
+    assert finding.diagnosis == "repeated-work"
+    assert "each device does 1/4 of the work, where 1/8 would be its share" in finding.difference
+    spread = sharding(None, ("x", "y"), x=4, y=2)
+    found = judge(find("2.2"), capture(find("2.2"), {"quiet": spread}, 1), 1)
+    assert [f.met for f in found.findings if f.answer == "quiet"] == [True]

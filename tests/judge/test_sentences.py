@@ -6,7 +6,7 @@ import pytest
 from autograder.evidence import Contents, LocalArray, Shards, Value
 from autograder.judge.comparing_values import _format_pair
 from autograder.judge.explaining_values import _describe_pieces
-from autograder.judge.requirements_on_layouts import _describe_change
+from autograder.judge.requirements_on_layouts import _compare_contents, _describe_change
 from autograder.judge.requirements_on_processes import describe_part, find_rows
 
 TABLE = np.arange(24.0).reshape(6, 4)
@@ -80,3 +80,26 @@ def test_rows_are_found_only_by_a_block_of_the_right_shape():
     assert find_rows(TABLE[3:5] + 0.5, TABLE, place) is None
     assert find_rows(TABLE[3:6], TABLE, place) is None
     assert find_rows(TABLE[:0], TABLE, ((2, 2), (0, 4))) is None
+
+
+@pytest.mark.parametrize(
+    ("array", "diagnosis"),
+    [
+        (TABLE, None),
+        (TABLE + 1, "values"),
+        (TABLE.T, "shape"),
+        (TABLE[:3], "shape"),
+        (TABLE.astype(np.float32), "dtype"),
+    ],
+)
+def test_contents_that_differ_in_any_way_are_wrong(array, diagnosis):
+    contents = Contents(array.shape, array.dtype.name, array.tobytes())
+    found = _compare_contents(contents, TABLE)
+    assert (found and found[0]) == diagnosis
+
+
+def test_contents_of_fewer_bytes_than_their_shape_has_are_malformed():
+    assert _compare_contents(Contents((6, 4), "float64", b"12345678"), TABLE) == (
+        "malformed",
+        "The evidence's bytes do not fill the shape that it names.",
+    )

@@ -358,3 +358,23 @@ def test_with_requests_taken_out_only_what_the_compiler_adds_is_left(body):
         requested.remove_collectives(module, grid)
         assert module.operation.verify()
         assert (not communication(lowered.compile()).collectives) is alone
+
+
+@pytest.mark.parametrize(
+    ("function", "is_constrained"),
+    [
+        (lambda a: 2 * a, False),
+        (lambda a: lax.with_sharding_constraint(2 * a, jax.P("y")), True),
+        (lambda a: lax.with_sharding_constraint(a, jax.P("y")) * 2, False),  # an argument
+        (lambda a: (a, lax.with_sharding_constraint(2 * a, jax.P("y")))[0], False),  # dead
+        (lambda a: jax.jit(lambda b: lax.with_sharding_constraint(2 * b, jax.P()))(a) + 1, True),
+    ],
+)
+def test_a_constraint_counts_if_a_result_depends_on_it(function, is_constrained):
+    grid = mesh(x=4, y=2)
+    argument = jax.ShapeDtypeStruct((16, 16), jnp.float32, sharding=sharding("x", x=4, y=2))
+    with jax.set_mesh(grid):
+        # exporting calls it from `main`, which constrains arguments and results itself
+        called = jax.jit(lambda a: jax.jit(function)(a))
+        module = called.lower(argument).compiler_ir("stablehlo")
+    assert requested.is_constrained(module) == is_constrained
