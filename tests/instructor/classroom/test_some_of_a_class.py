@@ -16,6 +16,9 @@ from tests.conftest import ROOT
 from tests.instructor.classroom.plain_course import FIRST, SECOND, grades, hand_in, plain_course
 from tests.instructor.room import Classroom, edit
 
+LOGINS = '[canvas]\nlogin = "id"\n'
+"""A `class.toml` that says that the folders' names are the logins in Canvas."""
+
 
 @pytest.fixture(scope="module")
 def before(tmp_path_factory):
@@ -57,6 +60,7 @@ def states(room):
 
 
 def test_the_reference_names_each_file_of_a_class(room):
+    (room.root / "grading" / "class.toml").write_text(LOGINS)
     room.nbgrader("export", "--exporter=autograder.instructor.exporters.Canvas")
     text = (ROOT / "docs" / "reference.md").read_text(encoding="utf-8")
     table = text.partition("\n## Files\n")[2].partition("\n## ")[0]
@@ -108,6 +112,7 @@ def test_new_points_for_one_student_leave_stale_grades_that_are_marked_everywher
     assert rows["bob", FIRST]["out_of_date"] == ""
     assert rows["ann", FIRST]["out_of_date"].startswith("cells of the notebook")
     assert "ann 10* 10 bob 0 0" in command("report", "--assignment", FIRST)[1]
+    (room.root / "grading" / "class.toml").write_text(LOGINS)
     exported = room.nbgrader("export", "--exporter=autograder.instructor.exporters.Canvas")
     assert "1 has a grade that is out of date (make grade regrades it): ann (01_sums)" in exported
     _, said = command("grade", "--assignment", FIRST)
