@@ -60,8 +60,8 @@ def test_five_students_hand_in_to_a_course_apart(graded, monkeypatch):
     assert ["ada-all-right", "13", *"✓✓✓✓✓✓✓✓"] in table
     assert ["dana-untouched", "0", *"00000000"] in table
     assert ["emil-broken", "broken", *"––––––––"] in table
-    assert f"ada-all-right,{ASSIGNMENT},graded,13.0,13.0,0.0,,,," in grades(root)
-    assert f"dana-untouched,{ASSIGNMENT},graded,0.0,13.0,0.0,,,," in grades(root)
+    assert f"ada-all-right,{ASSIGNMENT},graded,13.0,13.0,0.0,,,,,,," in grades(root)
+    assert f"dana-untouched,{ASSIGNMENT},graded,0.0,13.0,0.0,,,,,,," in grades(root)
     assert said.count("its JSON breaks off") == 1
     assert "    emil-broken (01_sharding_basics, 06_shard_map_matmul)" in said
     assert "grading/grades.csv" in said
@@ -143,8 +143,8 @@ def test_a_submission_that_broke_since_has_no_score_of_old(graded):
     status, said = grade(root)
     assert status == 0
     rows = grades(root)
-    assert f"ben-typical-mistakes,{ASSIGNMENT},broken,,,,,,," in rows
-    assert f"bob [late],{ASSIGNMENT},broken,,,,,,," in rows
+    assert f"ben-typical-mistakes,{ASSIGNMENT},broken,,,,,,,,,," in rows
+    assert f"bob [late],{ASSIGNMENT},broken,,,,,,,,,," in rows
     assert "bob [late]" in said
     assert "there is no 01_sharding_basics.ipynb in the folder" in said or "Rename it." in said
     assert "submitted/ann/01-sharding-basics was left alone" in said
