@@ -5,6 +5,7 @@ import builtins
 import importlib.util
 import json
 import re
+from dataclasses import replace
 
 import msgspec
 import nbformat
@@ -47,9 +48,10 @@ def read_in_both_ways(executable):
     written = program_of_text(module.to_string())
     # the reader of text knows no convolutions
     counted = not any(i.convolution for c in program.computations.values() for i in c.values())
-    if read_collectives(program) != read_collectives(written) or (
-        counted and work(program) != work(written)
-    ):
+    one, other = read_collectives(program), read_collectives(written)
+    if not counted:
+        one, other = ([replace(c, work_before=0) for c in each] for each in (one, other))
+    if one != other or (counted and work(program) != work(written)):
         DISAGREEMENTS.append(module.to_string())
     return program
 
@@ -125,7 +127,7 @@ def test_every_verdict_speaks_in_whole_sentences(verdicts):
                 )
 
 
-LONGEST = 25
+LONGEST = 30
 """The most lines of a verdict in text. Pictures come after them, and are as large as they are."""
 
 
@@ -165,7 +167,7 @@ def test_no_verdict_speaks_of_what_is_inside_of_the_autograder(verdicts):
 def names_set_in(code):
     """Return the names that code assigns, defines, imports or takes as arguments."""
     names = set()
-    for node in ast.walk(ast.parse(re.sub(r"(?m)^ *%.*", "pass", code))):
+    for node in ast.walk(ast.parse(re.sub(r"(?m)^( *)(?:%|\w+ = !).*", r"\1pass", code))):
         if isinstance(node, ast.Name) and not isinstance(node.ctx, ast.Load):
             names.add(node.id)
         elif isinstance(node, ast.FunctionDef | ast.ClassDef):
