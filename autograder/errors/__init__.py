@@ -14,6 +14,7 @@ from autograder.errors.blame import (
     explain_fault,
     first_line,
     frame_owner,
+    owner_of_globals,
     report_address,
     theirs,
 )
@@ -53,6 +54,7 @@ __all__ = [
     "is_jax_error_without_message",
     "last_cell_line",
     "line_in_cell",
+    "owner_of_globals",
     "remember_blank_lines",
     "report_address",
     "theirs",

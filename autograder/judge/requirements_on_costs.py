@@ -193,8 +193,8 @@ def compare_with_budgets(
     moves = f"a program that communicates {describe_communication(report)}"
     basis = basis.but(got=moves if report.collectives else "no collectives")
     spent = _bytes_by_kind(report)
-    left_over = _join_all_reduces(spent, budgets)
-    counted_as_one = " (a reduce-scatter and an all-gather count as one)" * (left_over != spent)
+    left_over = _join_all_reduces(report, spent, budgets)
+    joined = "" if left_over == spent else " (a reduce-scatter and an all-gather count as one)"
     too_much = None
     for budget in budgets:
         matching = [
@@ -214,7 +214,8 @@ def compare_with_budgets(
             too_much = basis.problem(
                 "too-many-bytes",
                 f"The compiled program moves {total:,} bytes on each device by {name}"
-                f"{counted_as_one}; at most {budget.bytes:,} are allowed.",
+                f"{joined if budget.kind == 'all-reduce' else ''}; at most {budget.bytes:,} are "
+                f"allowed.",
             )
     if left_over:  # a collective outside all budgets says more than one over its budget
         pair, moved = next(iter(left_over.items()))
@@ -351,18 +352,26 @@ def _bytes_by_kind(report: Report) -> dict[Pair, int]:
     return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
 
 
-def _join_all_reduces(spent: dict[Pair, int], budgets: Sequence[Budget]) -> dict[Pair, int]:
-    """Count a reduce-scatter and an all-gather of as many bytes as the all-reduce they form.
+def _join_all_reduces(
+    report: Report, spent: dict[Pair, int], budgets: Sequence[Budget]
+) -> dict[Pair, int]:
+    """Count a reduce-scatter and an all-gather of equally many bytes as an all-reduce.
 
-    Only if there is a budget for an all-reduce, and none for either of the two.
+    This happens only over axes for which there is a budget for all-reduces, if there is none for
+    reduce-scatters and all-gathers, and if it is known how often each of them runs.
     """
-    allowed = {budget.kind for budget in budgets}
-    if "all-reduce" not in allowed or allowed & {"reduce-scatter", "all-gather"}:
+    if {budget.kind for budget in budgets} & {"reduce-scatter", "all-gather"}:
         return spent
+    allowed = [budget.axes for budget in budgets if budget.kind == "all-reduce"]
+    unknown = {c.axes for c in report.collectives if c.times is None}
     merged = dict(spent)
-    for _, axes in spent:
+    for axes in {axes for _, axes in spent} - unknown:
         scattered = merged.get(("reduce-scatter", axes), 0)
-        if scattered and merged.get(("all-gather", axes)) == scattered:
+        if (
+            scattered
+            and (axes in allowed or None in allowed)
+            and merged.get(("all-gather", axes)) == scattered
+        ):
             del merged["reduce-scatter", axes], merged["all-gather", axes]
             merged["all-reduce", axes] = merged.get(("all-reduce", axes), 0) + scattered
     return merged

@@ -7,14 +7,14 @@ import linecache
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FunctionType
+from types import FunctionType, ModuleType
 from typing import Any, Final
 
 import cloudpickle
 import jax
 import msgspec
 
-from autograder.errors import UsageError
+from autograder.errors import UsageError, owner_of_globals
 
 MAX_FUNCTION_BYTES: Final = 1 << 20
 
@@ -80,13 +80,15 @@ def pack(function: Callable[..., Any]) -> PackedFunction:
 @contextlib.contextmanager
 def _local_modules_by_value() -> Iterator[None]:
     """Pickle the code of modules beside the notebook: other processes may not find them."""
-    here, local_modules = Path.cwd(), []
-    for name, module in list(sys.modules.items()):
-        file = Path(str(getattr(module, "__file__", None) or "/"))
-        is_installed = "site-packages" in file.parts
-        is_ours = name.partition(".")[0] in ("__main__", "autograder")
-        if file.is_relative_to(here) and not is_installed and not is_ours:
-            local_modules.append(module)
+    here, registered = Path.cwd(), cloudpickle.list_registry_pickle_by_value()
+    local_modules = {
+        module
+        for module in list(sys.modules.values())
+        if isinstance(module, ModuleType)
+        and Path(getattr(module, "__file__", None) or "/").is_relative_to(here)
+        and owner_of_globals(vars(module)) == "theirs"
+        and module.__name__ not in {"__main__", *registered}
+    }
     for module in local_modules:
         cloudpickle.register_pickle_by_value(module)
     try:

@@ -5,10 +5,11 @@ import numpy as np
 import pytest
 
 from autograder import evidence, programs
-from autograder.exercises import Computes, Exercise, PlacedLike, Requests
+from autograder.exercises import Budget, Computes, Exercise, PlacedLike, Requests
 from autograder.judge import Finding, judge, running_programs
 from autograder.judge.report import problems_of
-from autograder.judge.requirements_on_costs import describe_communication
+from autograder.judge.requirements_on_costs import compare_with_budgets, describe_communication
+from autograder.layouts import Layout
 from autograder.programs import Argument, Collective, ProgramError, Report
 from tests.helpers import capture, mesh
 
@@ -95,3 +96,35 @@ def test_a_program_says_whether_it_is_by_hand_though_it_cannot_be_compiled(monke
     with pytest.raises(ProgramError, match=r"RET_CHECK failure\.$") as caught:
         programs.run(artifact, ARGUMENTS[0], [[np.zeros(16, np.float32)]])
     assert not caught.value.mapped
+
+
+def halves(times=1, size=512):
+    """Return a reduce-scatter and an all-gather over `x`, which an all-reduce consists of."""
+    groups = ((0, 1, 2, 3, 4, 5, 6, 7),)
+    return Report(
+        tuple(
+            Collective(kind, ("x",), groups, size, size, times)
+            for kind in ("reduce-scatter", "all-gather")
+        ),
+        mesh(x=8),
+        0.0,
+        0,
+    )
+
+
+@pytest.mark.parametrize(
+    ("report", "axes", "diagnosis"),
+    [
+        (halves(), ("x",), ""),
+        (halves(), None, ""),
+        (halves(), ("y",), "all-gather over x"),  # a budget for other axes
+        (halves(times=None), ("x",), "all-gather over x"),  # in a loop of unknown length
+        (halves(size=4096), ("x",), "too-many-bytes"),
+    ],
+)
+def test_two_halves_count_as_an_all_reduce_only_within_its_budget(report, axes, diagnosis):
+    basis = Finding("answer", False, "", "")
+    layouts = [Layout.of(jax.NamedSharding(report.mesh, jax.P()), (8,))]
+    found = compare_with_budgets(report, [Budget("all-reduce", axes, 1024)], basis, "x", layouts)
+    assert (found.met, found.diagnosis) == (not diagnosis, diagnosis)
+    assert ("count as one" in found.difference) == (diagnosis == "too-many-bytes")

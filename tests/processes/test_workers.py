@@ -428,6 +428,23 @@ def test_modules_beside_the_notebook_are_sent(tmp_path, monkeypatch):
     assert [outcome.result for outcome in run(packed, 2, nothing)] == [0, 2]
 
 
+@pytest.mark.parametrize("folder", ["/", str(Path(sys.prefix)), str(Path(os.__file__).parents[2])])
+def test_a_notebook_may_be_in_a_folder_that_has_python_in_it(folder, monkeypatch):
+    """Such as a home directory with `.pyenv` or `.local/share/uv` in it."""
+    monkeypatch.chdir(folder)
+    assert pack(lambda: 2).pickled
+
+
+def test_a_module_with_two_names_is_sent(tmp_path, monkeypatch):
+    (tmp_path / "twofold.py").write_text("def twice(x):\n    return 2 * x\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(tmp_path)
+    import twofold  # type: ignore[import-not-found]
+
+    monkeypatch.setitem(sys.modules, "also_twofold", twofold)
+    assert pack(lambda: twofold.twice(1)).pickled
+
+
 def test_a_function_is_sent_from_a_script(tmp_path):
     """Such as `make try`, where the main module is a file below the current folder."""
     script = tmp_path / "main.py"
