@@ -88,8 +88,8 @@ class _StopCall(BaseException):  # not an `Exception`, which a learner's loop ma
     """Raised in a call to stop it."""
 
 
-IGNORES_EXCEPTIONS: Final = ("__del__", "_xla_gc_callback")
-"""Functions that Python calls between two lines; it prints exceptions in them and goes on."""
+IGNORES_EXCEPTIONS: Final = ("__del__", "_xla_gc_callback", "gc_callback")
+"""Functions, of JAX and hypothesis too, in which Python prints an exception and goes on."""
 
 
 def call_within_limit(call: Callable[[], T], waits_for: str) -> T:

@@ -1,7 +1,9 @@
 """While something takes long, a notebook says what it is; the result replaces it."""
 
-import IPython.display
 import pytest
+
+pytest.importorskip("IPython", reason="notebooks run where IPython is installed")
+import IPython.display
 
 from autograder.pictures import display, display_waiting, displaying
 

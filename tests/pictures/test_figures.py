@@ -5,6 +5,8 @@ import re
 import xml.etree.ElementTree as ET
 
 import pytest
+
+pytest.importorskip("IPython", reason="notebooks run where IPython is installed")
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.pylabtools import select_figure_formats
 from matplotlib.figure import Figure
