@@ -49,7 +49,7 @@ class PackedFunction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ta
 
     Attributes:
         pickled: the function, with whatever it uses of its notebook.
-        file: Python's name of the cell that defines it.
+        file: the cell that defines it, under the name that Python gives its file.
         cells: the lines of that cell, and of other cells that it uses, so that error messages can
             quote them.
     """
@@ -66,11 +66,16 @@ def pack(function: Callable[..., Any]) -> PackedFunction:
         UsageError: it cannot be pickled; the message says which object cannot, and what to do.
     """
     with _local_modules_by_value():
-        pickled = _pickle_for(function, function)
+        try:
+            pickled = _pickle(function)
+        except Exception as error:
+            culprit = _find_unpicklable(function)
+            which = f"It uses {culprit} of the notebook. " if culprit else ""
+            raise UsageError(_explain_unpicklable(_name_of(function), error, which)) from error
         packed = PackedFunction(pickled, _source_file(function), _read_cells(function))
-    if len(packed.pickled) > MAX_FUNCTION_BYTES:
+    if len(pickled) > MAX_FUNCTION_BYTES:
         raise UsageError(
-            f"{_name_of(function)} takes {len(packed.pickled):,} bytes with all that it uses of "
+            f"{_name_of(function)} takes {len(pickled):,} bytes with all that it uses of "
             f"the notebook, and at most {MAX_FUNCTION_BYTES:,} can be sent to other processes. "
             f"Make large arrays within the function."
         )
@@ -99,34 +104,29 @@ def _local_modules_by_value() -> Iterator[None]:
 
 
 def pack_arguments(function: Callable[..., Any], arguments: object) -> bytes:
-    """Pickle what makes a function's arguments.
+    """Pickle a function's arguments, or a function that makes them in the other processes.
 
     Args:
         function: the function, for the error message.
         arguments: a function that returns the arguments.
 
     Raises:
-        UsageError: it cannot be pickled.
-    """
-    return _pickle_for(function, arguments)
-
-
-def _pickle_for(function: Callable[..., Any], value: object) -> bytes:
-    """Pickle a function, or its arguments, or explain why they cannot be sent.
-
-    Raises:
         UsageError: they cannot be pickled.
     """
     try:
-        return _pickle(value)
+        with _local_modules_by_value():
+            return _pickle(arguments)
     except Exception as error:
-        culprit = _find_unpicklable(function)
-        which = f"It uses {culprit} of the notebook. " if culprit else ""
-        raise UsageError(
-            f"{_name_of(function)} cannot be sent to other processes: "
-            f"{type(error).__name__}: {error}. {which}Meshes, shardings, devices, and arrays on "
-            f"several devices belong to the process that made them: make them within the function."
-        ) from error
+        name = f"An argument of {_name_of(function)}"
+        raise UsageError(_explain_unpicklable(name, error)) from error
+
+
+def _explain_unpicklable(name: str, error: Exception, which: str = "") -> str:
+    return (
+        f"{name} cannot be sent to other processes: {type(error).__name__}: {error}. {which}"
+        f"Meshes, shardings, devices, and arrays on several devices belong to the process that "
+        f"made them: make them within the function."
+    )
 
 
 def _name_of(function: Callable[..., Any]) -> str:
@@ -154,21 +154,19 @@ def _used_names(function: Callable[..., Any]) -> dict[str, Any]:
 
 def _read_cells(function: Callable[..., Any]) -> dict[str, tuple[str, ...]]:
     """Return the lines of the cells that define a function and the functions that it uses."""
-    cells: dict[str, tuple[str, ...]] = {}
-    waiting: list[Any] = [function]
-    while waiting:
-        user = waiting.pop()
-        file = _source_file(user)
-        if file and file not in cells:
-            cells[file] = tuple(linecache.getlines(file))
-            used = (inspect.unwrap(v) for v in _used_names(user).values() if callable(v))
-            waiting += [
-                f for f in used if isinstance(f, FunctionType) and f.__module__ == "__main__"
-            ]
-    return cells
+    found: list[Any] = [function]
+    for user in found:  # which grows
+        used = (inspect.unwrap(v) for v in _used_names(user).values() if callable(v))
+        found += [
+            f
+            for f in used
+            if isinstance(f, FunctionType) and f.__module__ == "__main__" and f not in found
+        ]
+    files = dict.fromkeys(filter(None, map(_source_file, found)))
+    return {file: tuple(linecache.getlines(file)) for file in files}
 
 
 def _source_file(function: Callable[..., Any]) -> str:
-    """Return Python's name of the cell that defines a function."""
+    """Return the file that Python calls the cell that defines a function; empty if unknown."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return str(getattr(code, "co_filename", ""))

@@ -271,6 +271,25 @@ def test_an_object_that_cannot_be_sent_is_named():
         on_processes(uses, 2)
 
 
+def test_an_argument_that_cannot_be_sent_is_not_reported_as_the_function():
+    with pytest.raises(UsageError, match=r"^An argument of which cannot be sent .*lock") as raised:
+        on_processes(which, 2, threading.Lock())
+    assert "of the notebook" not in str(raised.value)
+
+
+def test_the_cells_of_all_functions_that_are_used_are_sent():
+    """Two functions of one cell, of which the second uses another cell."""
+
+    def define(cell, source, names):
+        linecache.cache[cell] = (len(source), None, source.splitlines(True), cell)
+        exec(compile(source, cell, "exec"), names)
+
+    names = {"__name__": "__main__"}
+    define("cell B", "def h():\n    return 1\n", names)
+    define("cell A", "def f():\n    return g()\n\ndef g():\n    return h()\n", names)
+    assert list(pack(names["f"]).cells) == ["cell A", "cell B"]
+
+
 def test_an_array_on_several_devices_is_not_sent():
     x = rows()
     with pytest.raises(UsageError, match=r"is on 8 devices .* uses x of the notebook"):
