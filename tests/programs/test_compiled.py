@@ -292,19 +292,22 @@ NEWER = b"\xf2\x05\x00"
 @pytest.mark.parametrize(
     ("change", "why"),
     [
-        (lambda m: m.computations[-1].instructions.pop(0), "takes what does not stand before it"),
-        (lambda m: m.computations.pop(0), "is called, and is not there"),
+        (
+            lambda m: m.computations[-1].instructions.pop(0),
+            "has an operand that does not stand before",
+        ),
+        (lambda m: m.computations.pop(0), "is called, and is missing"),
         (lambda m: setattr(m, "entry_computation_id", 99), "Computation 99 is called"),
         (lambda m: setattr(m.computations[-1], "root_id", 99), "no root"),
-        (lambda m: setattr(m.computations[0], "id", m.computations[-1].id), "one number"),
-        (lambda m: collective_of(m).MergeFromString(NEWER), r"not known here: \[94\]"),
+        (lambda m: setattr(m.computations[0], "id", m.computations[-1].id), "the same id"),
+        (lambda m: collective_of(m).MergeFromString(NEWER), r"has unknown fields: \[94\]"),
         (
             lambda m: collective_of(m).collective_device_list.MergeFromString(NEWER),
-            r"there are fields \[94\]",
+            r"groups have unknown fields: \[94\]",
         ),
-        (lambda m: setattr(collective_of(m).shape, "element_type", 99), "Arrays of type 99"),
+        (lambda m: setattr(collective_of(m).shape, "element_type", 99), "XLA's type 99"),
         (lambda m: setattr(m.device_assignment, "replica_count", 2), "several replicas"),
-        (lambda m: setattr(collective_of(m), "opcode", b"all-new"), "groups in a 'all-new'"),
+        (lambda m: setattr(collective_of(m), "opcode", b"all-new"), "A 'all-new' has groups"),
     ],
 )
 def test_what_is_not_understood_is_refused(change, why):
@@ -321,15 +324,41 @@ def test_a_part_of_an_axis_without_steps_is_refused():
     message = decode_module(path.read_bytes())
     (axis,) = collective_of(message).mesh_axes_replica_groups.axes
     axis.sub_axis_info.size = 2
-    with pytest.raises(UnreadableProgramError, match="a part of an axis has no steps"):
+    with pytest.raises(UnreadableProgramError, match="A part of a mesh axis has a size below 1"):
         read_module(message.SerializeToString())
 
 
-def collective_of(message):
-    (found,) = [
-        i for c in message.computations for i in c.instructions if i.opcode == b"all-reduce"
-    ]
+def collective_of(message, opcode=b"all-reduce"):
+    (found,) = [i for c in message.computations for i in c.instructions if i.opcode == opcode]
     return found
+
+
+@pytest.mark.parametrize("name", ["psum", "ppermute"])
+def test_partitions_that_do_not_exist_are_refused(name):
+    path = ROOT / "tests" / "programs" / "recorded" / "0.8.2" / f"{name}.pb"
+    message = decode_module(path.read_bytes())
+    if name == "psum":
+        collective_of(message).collective_device_list.replica_groups[0].replica_ids[0] = 99
+    else:
+        collective_of(message, b"collective-permute").source_target_pairs[0].target = 99
+    with pytest.raises(UnreadableProgramError, match="names partitions that do not exist; the"):
+        read_module(message.SerializeToString())
+
+
+@pytest.mark.parametrize("parent", [0, 1], ids=["a chain", "a cycle"])
+def test_a_long_chain_of_stack_frames_is_read(parent):
+    path = ROOT / "tests" / "programs" / "recorded" / "0.8.2" / "psum.pb"
+    message = decode_module(path.read_bytes())
+    frames = message.stack_frame_index.stack_frames
+    del frames[1:]
+    frames[0].parent_frame_id = parent
+    location = frames[0].file_location_id
+    for above in range(1, 8_000):
+        frames.add(file_location_id=location, parent_frame_id=above)
+    collective_of(message).metadata.stack_frame_id = len(frames)
+    program = read_module(message.SerializeToString())
+    stacks = [i.stack for c in program.computations.values() for i in c.values()]
+    assert max(map(len, stacks)) == len(frames)
 
 
 def test_bytes_that_are_not_a_module_are_refused():

@@ -4,7 +4,8 @@ The program's text could be parsed instead, but learners choose names in it, and
 all of them: a name can end a computation in the eyes of a parser. In the serialised form each name
 has its length before it.
 
-Google's protobuf library decodes it, from a description of only those fields that are read here.
+Google's protobuf library decodes it, from a description of only those fields that are read, or
+left out when two computations are compared (`READ_SEPARATELY`).
 Names and numbers of fields are those of `xla/service/hlo.proto` and `xla/xla_data.proto` in
 https://github.com/openxla/xla, and never change.
 """
@@ -137,18 +138,21 @@ MESSAGES: Final[dict[str, dict[str, tuple[int, str]]]] = {
 Names are bytes, because what a learner wrote need not be UTF-8.
 """
 
-NOT_COMPARED: Final = (
+READ_SEPARATELY: Final = (
     "name", "opcode", "shape", "metadata", "id", "operand_ids", "called_computation_ids",
     "backend_config", "fusion_kind", "sharding", "frontend_attributes", "statistics",
     "parameter_number", "tuple_index",
 )  # fmt: skip
-"""The fields of an instruction that do not decide what it computes, or are read separately."""
+"""The fields of an instruction that are not in `Instruction.other_fields`.
 
-LAST_KNOWN_FIELD: Final = 91
-"""Up to this number, all fields that can hold a collective's groups are described.
+They are read separately, or do not decide what the instruction computes.
+"""
 
-XLA has twice moved the groups of collectives to a field with another number. So a later field that
-is not described could hold them, and a collective that has one is refused.
+LAST_DESCRIBED_FIELD: Final = 93
+"""Up to this number, all fields that can hold a collective's groups are described above.
+
+XLA has twice moved the groups of collectives to a field with another number. So a later field could
+hold them, and a collective that has one is refused.
 """
 
 
@@ -170,7 +174,7 @@ def unknown_fields(message: Any) -> list[int]:
 
 
 def nested_unknown_fields(message: Any) -> list[int]:
-    """Return the same for a message and all messages within it."""
+    """Return the numbers of undescribed fields of a message and of all messages within it."""
     from google.protobuf.message import Message
 
     unknown = unknown_fields(message)
@@ -182,9 +186,10 @@ def nested_unknown_fields(message: Any) -> list[int]:
 
 
 def serialise_other_fields(instruction: Any) -> bytes:
-    """Serialise all fields of an instruction, even unknown ones, except those in `NOT_COMPARED`."""
-    rest = type(instruction).FromString(instruction.SerializeToString())
-    for name in NOT_COMPARED:
+    """Serialise an instruction's fields, even undescribed ones, but for `READ_SEPARATELY`."""
+    rest = type(instruction)()
+    rest.CopyFrom(instruction)
+    for name in READ_SEPARATELY:
         rest.ClearField(name)
     return bytes(rest.SerializeToString(deterministic=True))
 
@@ -198,12 +203,12 @@ def _module_class() -> Any:
     file = FileDescriptorProto(name="shardlings/hlo.proto", package="shardlings", syntax="proto3")
     for message, fields in MESSAGES.items():
         description = file.message_type.add(name=message)
-        for name, (number, type_and_star) in fields.items():
+        for name, (number, written_type) in fields.items():
             field = description.field.add(name=name, number=number)
-            field_type = type_and_star.removesuffix("*")
+            field_type = written_type.removesuffix("*")
             field.label = (
                 FieldDescriptorProto.LABEL_REPEATED
-                if type_and_star.endswith("*")
+                if written_type.endswith("*")
                 else FieldDescriptorProto.LABEL_OPTIONAL
             )
             if field_type in MESSAGES:

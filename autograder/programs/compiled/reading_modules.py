@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Callable, Iterable, Sequence
+from functools import cache
 from typing import Any, Final
 
 import numpy as np
@@ -18,7 +19,7 @@ from autograder.programs.compiled.hlo import (
     collective_kind,
 )
 from autograder.programs.compiled.module_proto import (
-    LAST_KNOWN_FIELD,
+    LAST_DESCRIBED_FIELD,
     decode_module,
     nested_unknown_fields,
     serialise_other_fields,
@@ -38,7 +39,7 @@ TUPLE_TYPES: Final = (13, 34)
 """XLA's numbers of the types that hold others: a tuple, and a buffer."""
 
 MAX_CONSTANT_ELEMENTS: Final = 4096
-"""Larger constants are not read; a table with one number for each partition is small."""
+"""Larger constants are not read. Only tables with one number for each partition are needed."""
 
 MAX_PARTITIONS: Final = 1 << 16
 """More devices than anybody compiles for."""
@@ -47,7 +48,7 @@ FFT: Final = b"fft"
 
 
 class UnreadableProgramError(ValueError):
-    """A compiled program is not understood, most likely because its compiler is newer than this."""
+    """A compiled program is not understood, most likely because its compiler is too new."""
 
 
 def read_executable(executable: Any) -> CompiledProgram:
@@ -66,7 +67,7 @@ def read_executable(executable: Any) -> CompiledProgram:
 
 
 def read_module(serialised: bytes) -> CompiledProgram:
-    """Read the instructions of a serialised program, in time proportional to its length.
+    """Read the instructions of a serialised program.
 
     Args:
         serialised: an `HloModuleProto`.
@@ -99,21 +100,23 @@ def _read_program(module: Any) -> CompiledProgram:
         partitions,
     )
     if len(program.computations) != len(module.computations):
-        raise UnreadableProgramError("Two computations have one number.")
+        raise UnreadableProgramError("Two computations have the same id.")
     called = (c for body in program.computations.values() for i in body.values() for c in i.called)
     missing = {program.entry, *called} - program.computations.keys()
     if missing:
-        raise UnreadableProgramError(f"Computation {min(missing)} is called, and is not there.")
+        raise UnreadableProgramError(f"Computation {min(missing)} is called, and is missing.")
     return program
 
 
 def _count_partitions(assignment: Any) -> int:
-    """Count the devices of a program; JAX makes one replica and many partitions, or neither."""
+    """Count the devices of a program: JAX writes one replica of many partitions, or nothing."""
     partitions, replicas = int(assignment.computation_count), int(assignment.replica_count)
     if min(partitions, replicas) > 1:
-        raise UnreadableProgramError("It has several partitions, and several replicas of each.")
+        raise UnreadableProgramError(
+            "The program has several partitions, and several replicas of each."
+        )
     if max(partitions, replicas) > MAX_PARTITIONS:
-        raise UnreadableProgramError(f"It has more than {MAX_PARTITIONS:,} partitions.")
+        raise UnreadableProgramError(f"The program has more than {MAX_PARTITIONS:,} partitions.")
     return max(partitions, replicas, 1)
 
 
@@ -131,8 +134,8 @@ def _read_computation(
         unknown = [number for number in instruction.operands if number not in instructions]
         if unknown or instruction.number in instructions:
             raise UnreadableProgramError(
-                f"Instruction {instruction.number} takes what does not stand before it, or has "
-                f"the number of another."
+                f"Instruction {instruction.number} has an operand that does not stand before it, "
+                f"or has the same id as another instruction."
             )
         instructions[instruction.number] = instruction
     if computation.root_id not in instructions:
@@ -145,10 +148,12 @@ def _read_instruction(proto: Any, partitions: int, find_stack: _StackFinder) -> 
     opcode = proto.opcode.decode()
     is_collective = collective_kind(opcode) is not None
     if not is_collective and _has_groups(proto):
-        raise UnreadableProgramError(f"There are groups in a {opcode!r}, which is not known here.")
-    newer = [n for n in unknown_fields(proto) if n > LAST_KNOWN_FIELD] if is_collective else []
+        raise UnreadableProgramError(
+            f"A {opcode!r} has groups of partitions, but no known collective has this name."
+        )
+    newer = [n for n in unknown_fields(proto) if n > LAST_DESCRIBED_FIELD] if is_collective else []
     if newer:
-        raise UnreadableProgramError(f"The {opcode} has fields that are not known here: {newer}.")
+        raise UnreadableProgramError(f"The {opcode} has unknown fields: {newer}.")
     return Instruction(
         number=proto.id,
         opcode=opcode,
@@ -172,7 +177,7 @@ def _read_instruction(proto: Any, partitions: int, find_stack: _StackFinder) -> 
 
 
 def _read_parameter_name(metadata: Any) -> str:
-    """Read what JAX calls a parameter, in whose name it escapes quotation marks."""
+    """Read JAX's name of a parameter, without the backslashes before quotation marks."""
     return _decode_name(metadata.op_name).replace("\\'", "'")
 
 
@@ -184,7 +189,7 @@ def _read_convolution(proto: Any) -> Convolution:
         for d in proto.window.dimensions
     )
     if any(min(d.size, d.stride, d.window_dilation, d.base_dilation) < 1 for d in window):
-        raise UnreadableProgramError(f"The window of a convolution has no places: {window}.")
+        raise UnreadableProgramError(f"A size in a convolution's window is below 1: {window}.")
     return Convolution(
         window,
         tuple(numbers.input_spatial_dimensions),
@@ -205,7 +210,7 @@ def _read_arrays(shape: Any) -> Iterable[tuple[str, tuple[int, ...]]]:
     elif shape.element_type in ELEMENT_TYPES:
         yield ELEMENT_TYPES[shape.element_type], tuple(shape.dimensions)
     else:
-        raise UnreadableProgramError(f"Arrays of type {shape.element_type} are not known here.")
+        raise UnreadableProgramError(f"XLA's type {shape.element_type} is unknown.")
 
 
 def _read_integers(literal: Any) -> tuple[int, ...] | None:
@@ -238,34 +243,43 @@ def _has_groups(proto: Any) -> bool:
 
 
 def _read_groups(proto: Any, partitions: int) -> Groups:
-    """Read the groups of partitions of a collective; the pairs of a permutation.
+    """Read a collective's groups of partitions, or a permutation's pairs.
 
     XLA writes them as a list, as the rows of a transposed grid of numbers, or as axes of a mesh.
     Without any of these, all partitions are one group.
 
     Raises:
         ValueError: the groups are in another form.
+        UnreadableProgramError: they have unknown fields, or partitions that do not exist.
     """
-    if collective_kind(proto.opcode.decode()) == CollectiveKind.COLLECTIVE_PERMUTE:
-        return tuple((pair.source, pair.target) for pair in proto.source_target_pairs)
+    opcode = proto.opcode.decode()
+    if collective_kind(opcode) == CollectiveKind.COLLECTIVE_PERMUTE:
+        groups: Groups = tuple((pair.source, pair.target) for pair in proto.source_target_pairs)
+    else:
+        groups = _read_group_list(proto, partitions) or (tuple(range(partitions)),)
+    if not {partition for group in groups for partition in group} <= set(range(partitions)):
+        raise UnreadableProgramError(
+            f"The {opcode} names partitions that do not exist; the program has {partitions}."
+        )
+    return groups
+
+
+def _read_group_list(proto: Any, partitions: int) -> Groups:
+    """Read a collective's groups; empty if it names none."""
     devices, axes = proto.collective_device_list, proto.mesh_axes_replica_groups
     iota = proto.iota_replica_group_list
     unknown = [n for message in (devices, axes, iota) for n in nested_unknown_fields(message)]
     if unknown:
-        raise ValueError(f"there are fields {unknown}")
+        raise UnreadableProgramError(f"A collective's groups have unknown fields: {unknown}.")
     if proto.HasField("mesh_axes_replica_groups"):
-        groups = _groups_along_axes(axes.mesh, axes.axes, partitions)
-    elif proto.HasField("iota_replica_group_list"):
-        groups = _groups_in_rows(iota, partitions)
-    elif devices.HasField("iota_replica_group_list"):
-        groups = _groups_in_rows(devices.iota_replica_group_list, partitions)
-    else:  # `replica_groups` is where XLA used to list them, and may repeat them
-        listed = devices.replica_groups or proto.replica_groups
-        groups = tuple(tuple(group.replica_ids) for group in listed)
-    groups = groups or (tuple(range(partitions)),)
-    if not {partition for group in groups for partition in group} <= set(range(partitions)):
-        raise ValueError(f"there are others than {partitions} partitions in them")
-    return groups
+        return _groups_along_axes(axes.mesh, axes.axes, partitions)
+    if proto.HasField("iota_replica_group_list"):
+        return _groups_in_rows(iota, partitions)
+    if devices.HasField("iota_replica_group_list"):
+        return _groups_in_rows(devices.iota_replica_group_list, partitions)
+    # `replica_groups` is where XLA used to list them, and may repeat them
+    listed = devices.replica_groups or proto.replica_groups
+    return tuple(tuple(group.replica_ids) for group in listed)
 
 
 def _groups_along_axes(mesh: Any, axes: Any, partitions: int) -> Groups:
@@ -290,7 +304,7 @@ def _groups_along_axes(mesh: Any, axes: Any, partitions: int) -> Groups:
             if axis.mesh_axis_index == number
         ]
         if any(size < 1 for part in parts for size in part[:2]):
-            raise ValueError(f"a part of an axis has no steps: {parts}")
+            raise UnreadableProgramError(f"A part of a mesh axis has a size below 1: {parts}.")
         done = 1
         for pre_size, size, place in sorted(parts):
             dimensions += [pre_size // done, size]
@@ -315,18 +329,14 @@ def _transposed_grid(
 
 def _stack_finder(index: Any) -> _StackFinder:
     """Return a function that finds the stack frames of an instruction from its metadata."""
-    stacks: dict[int, tuple[Frame, ...]] = {0: ()}
 
+    @cache
     def find_frames(number: int) -> tuple[Frame, ...]:
-        waiting = []
-        while number not in stacks and number not in waiting:
-            waiting.append(number)
-            number = index.stack_frames[number - 1].parent_frame_id
-        for each in reversed(waiting):
-            row = index.stack_frames[each - 1]
-            outer = stacks.get(row.parent_frame_id, ())
-            stacks[each] = (*_read_frame(index, row.file_location_id), *outer)
-        return stacks[waiting[0]] if waiting else stacks[number]
+        rows: dict[int, Any] = {}
+        while number and number not in rows:
+            rows[number] = index.stack_frames[number - 1]
+            number = rows[number].parent_frame_id
+        return tuple(f for row in rows.values() for f in _read_frame(index, row.file_location_id))
 
     def find_stack(metadata: Any) -> tuple[Frame, ...]:
         if metadata.stack_frame_id:
