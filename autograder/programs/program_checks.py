@@ -14,7 +14,7 @@ import re
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import cache, partial
-from itertools import product, repeat
+from itertools import count, product
 from typing import Any, Final, NamedTuple
 
 import jax
@@ -27,7 +27,7 @@ class ProgramError(ValueError):
     """An exported program cannot be judged; the message says why.
 
     Attributes:
-        diagnosis: the reason in a word or two, by which exercises look up hints.
+        diagnosis: the reason in a word or two, by which exercises look up lessons.
         mapped: whether the program contains a `shard_map`; True if that is unknown.
     """
 
@@ -87,7 +87,7 @@ DEFAULT_ATTRIBUTES: Final = {
     ("called_computations", "[]"),
     ("has_side_effect", "false"),
 }
-"""Attributes that an exported program has, and another omits because they are the defaults."""
+"""Default values, which an exported program contains and a program just lowered omits."""
 
 MATRIX_TYPE: Final = re.compile(r"tensor<(?P<sizes>(\d{1,6}x){2,8})f32>")
 """The type of an operand as MLIR writes it, which contains no name that an author could choose."""
@@ -157,15 +157,16 @@ def refuse_custom_calls(module: Any) -> None:
         if call.target not in ROUTINES:
             raise ProgramError(
                 "custom-call",
-                f"The program calls {call.target!r}, which is outside of what a program may call "
-                f"here: it must compute its result with operations of jax.numpy and jax.lax. (Of "
-                f"linear algebra, only jnp.linalg.solve is taken, in float32.)",
+                f"The program calls the routine {call.target!r}, which an answer may not use: it "
+                f"must compute its result with operations of jax.numpy and jax.lax. (Of linear "
+                f"algebra, only jnp.linalg.solve is accepted, in float32.)",
             )
-        writers = range(len(ROUTINES[call.target]))
-        if call not in (_call_by_jax(call.target, writer, call.operands) for writer in writers):
+        callers = ROUTINES[call.target]
+        if call not in (_call_by_jax(call.target, caller, call.operands) for caller in callers):
             raise ProgramError(
                 "custom-call",
-                f"The program calls {call.target!r}, and not as JAX would for such operands.",
+                f"The program calls {call.target!r} in a way in which JAX would not call it for "
+                f"such operands.",
             )
 
 
@@ -188,8 +189,8 @@ def _read_call(operation: Any) -> CustomCall:
     from jax.extend.mlir import ir
 
     attributes = {
-        (name, str(operation.attributes[name]))
-        for name in map(_attribute_name, operation.attributes)
+        (name, str(value))  # one that cannot be read is None, which JAX does not write
+        for name, value in list_named_attributes(operation.attributes)
         if name != "call_target_name"
     }
     return CustomCall(
@@ -200,13 +201,10 @@ def _read_call(operation: Any) -> CustomCall:
     )
 
 
-def _attribute_name(attribute: Any) -> str:
-    """Return an attribute's name; iterating over attributes yields pairs in some JAX versions."""
-    return str(getattr(attribute, "name", attribute))
-
-
 @cache
-def _call_by_jax(target: str, writer: int, operands: tuple[str, ...]) -> CustomCall | None:
+def _call_by_jax(
+    target: str, caller: Callable[..., Any], operands: tuple[str, ...]
+) -> CustomCall | None:
     """Return the call that JAX writes for a routine; None if it writes none for these operands.
 
     This also makes JAX register the routine in this process. A program that was exported elsewhere
@@ -214,13 +212,17 @@ def _call_by_jax(target: str, writer: int, operands: tuple[str, ...]) -> CustomC
 
     Args:
         target: the name of the routine.
-        writer: the number of the function in `ROUTINES[target]`.
+        caller: the function of JAX that calls it, one of `ROUTINES[target]`.
         operands: the types of the operands, as MLIR writes them.
     """
-    matrices = [MATRIX_TYPE.fullmatch(operand) for operand in operands]
-    shapes = [tuple(map(int, re.findall(r"\d+", m["sizes"]))) for m in matrices if m is not None]
+    shapes = []
+    for operand in operands:
+        matrix = MATRIX_TYPE.fullmatch(operand)
+        if matrix is None:
+            return None
+        shapes.append(tuple(map(int, re.findall(r"\d+", matrix["sizes"]))))
     try:
-        lowered = jax.jit(ROUTINES[target][writer]).lower(
+        lowered = jax.jit(caller).lower(
             *(jax.ShapeDtypeStruct(shape, np.float32) for shape in shapes)
         )
     except Exception:  # of any type, and all mean that JAX does not call the routine for these
@@ -241,7 +243,7 @@ def refuse_unknown_operations(module: Any) -> None:
     from jax.extend.mlir import ir
 
     problems: list[str] = []
-    budget = iter(range(MAX_NESTED_ATTRIBUTES))
+    counter = count(1)
 
     def visit(operation: Any) -> Any:
         if (
@@ -250,18 +252,18 @@ def refuse_unknown_operations(module: Any) -> None:
         ):
             problems.append(f"an operation {operation.name!r}")
         if operation.name in NEEDS_GLOBAL_DEVICE_IDS and not _has_global_device_ids(operation):
-            problems.append(f"an operation {operation.name!r} between others than it names")
+            problems.append(f"an operation {operation.name!r} without global device ids")
         if len(operation.regions) and operation.name not in WITH_REGIONS:
-            problems.append(f"an operation {operation.name!r}, which holds others")
-        problems.extend(_attribute_problems(operation.attributes, budget))
+            problems.append(f"an operation {operation.name!r} that contains other operations")
+        problems.extend(_attribute_problems(operation.attributes, counter))
         return ir.WalkResult.INTERRUPT if problems else ir.WalkResult.ADVANCE
 
     module.operation.walk(visit)
     if problems:
         raise ProgramError(
             "not-understood",
-            f"The program has {problems[0]} in it, which cannot be read here. What JAX itself "
-            f"makes of jax.numpy, jax.lax and jax.shard_map can.",
+            f"The program cannot be judged, because it contains {problems[0]}. A program that JAX "
+            f"makes from jax.numpy, jax.lax and jax.shard_map can be judged.",
         )
 
 
@@ -271,12 +273,12 @@ def _has_global_device_ids(operation: Any) -> bool:
     return {"channel_handle", "use_global_device_ids"} <= names
 
 
-def _attribute_problems(attributes: Any, budget: Iterator[int]) -> Iterator[str]:
+def _attribute_problems(attributes: Any, counter: Iterator[int]) -> Iterator[str]:
     """Yield what is wrong with an operation's attributes, and with those nested in them.
 
     Args:
         attributes: a dictionary of attributes.
-        budget: yields once for each nested attribute that the program may still have.
+        counter: counts the nested attributes of the whole program.
     """
     from jax.extend.mlir import ir
 
@@ -288,16 +290,16 @@ def _attribute_problems(attributes: Any, budget: Iterator[int]) -> Iterator[str]
         if not isinstance(attribute, ir.DictAttr | ir.ArrayAttr):
             continue
         if depth == MAX_ATTRIBUTE_DEPTH:
-            yield f"an attribute {name!r} of more than {MAX_ATTRIBUTE_DEPTH} lists in each other"
+            yield f"an attribute {name!r} nested more than {MAX_ATTRIBUTE_DEPTH} levels deep"
             return
         nested = (
             list_named_attributes(attribute)
             if isinstance(attribute, ir.DictAttr)
-            else zip(repeat(name), attribute, strict=False)  # under the name of their list
+            else ((name, inner) for inner in attribute)  # under the name of their list
         )
         for inner_name, inner in nested:
-            if next(budget, None) is None:
-                yield f"more than {MAX_NESTED_ATTRIBUTES:,} attributes in lists"
+            if next(counter) > MAX_NESTED_ATTRIBUTES:
+                yield f"more than {MAX_NESTED_ATTRIBUTES:,} nested attributes"
                 return
             pending.append((inner_name, inner, depth + 1))
 
@@ -305,12 +307,12 @@ def _attribute_problems(attributes: Any, budget: Iterator[int]) -> Iterator[str]
 def list_named_attributes(attributes: Any) -> Iterator[tuple[str, Any]]:
     """Yield the names and values of attributes.
 
-    An attribute without a class in MLIR's Python bindings is yielded as None. None of these
-    contains others.
+    An attribute that MLIR's Python bindings cannot read is yielded as None. Such an attribute
+    contains no others.
     """
     for number in range(len(attributes)):
         try:
-            # only the pair's name: reading an attribute without a class here ends the process
+            # only the name: reading the value of one without a class here ends the process
             name = attributes[number].name
         except RuntimeError:  # some versions cannot read an empty name
             yield "", None

@@ -44,10 +44,10 @@ LIES = {
     CONSTRAINTS: {
         "ends_the_text": Lie(
             "3.1", lie(CONSTRAINTS, "3.1", "a name that ends the program"), 0, 1,
-            "which cannot be read here",
+            "The program cannot be judged",
         ),
         "tells_lapack_another_size": Lie(
-            "3.1", READS_AND_WRITES_ELSEWHERE, 0, 1, "and not as JAX would for such operands",
+            "3.1", READS_AND_WRITES_ELSEWHERE, 0, 1, "in a way in which JAX would not call it",
         ),
     },
     SHARD_MAP: {

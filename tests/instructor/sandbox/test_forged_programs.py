@@ -45,12 +45,12 @@ ARTIFACTS = {
     "a_custom_call": (
         "exported(lambda x: jax.ffi.ffi_call('hostile', jax.ShapeDtypeStruct(x.shape, x.dtype))(x),"
         " 'hostile')",
-        "which is outside of what a program may call here",
+        "which an answer may not use",
     ),
     "a_callback": (
         "exported(lambda x: jax.ffi.ffi_call('xla_ffi_python_cpu_callback', "
         "jax.ShapeDtypeStruct(x.shape, x.dtype))(x), 'xla_ffi_python_cpu_callback')",
-        "which is outside of what a program may call here",
+        "which an answer may not use",
     ),
     "other_shapes": ("exported(jnp.sin, shape=(8, 8))", "exported for other arguments than those"),
     "endless": (
