@@ -146,84 +146,78 @@ class Requests(Requirement):
         wanted = " and ".join(map(str, self.wanted[0]))
         return f"{wanted}, requested explicitly" if wanted else "no explicit collective"
 
-    def judge(self, piece: Program, basis: Finding, exercise: Exercise, seed: int) -> Finding:
+    def judge(self, piece: Program, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Compare the requested collectives, and check that the result depends on them."""
-        return _judge_requests(self, piece, basis, exercise, seed)
-
-
-def _judge_requests(
-    requirement: Requests, piece: Program, basis: Finding, exercise: Exercise, seed: int
-) -> Finding:
-    try:
-        runs = run_all(exercise, requirement.answer, piece, seed)
-    except ProgramError as refused:  # it does not compile; does it have a shard_map at all?
-        if refused.mapped or not requirement.mapped:
-            raise
-        return _not_mapped(basis)
-    lists = argument_lists_of(exercise, requirement.answer)
-    judged: list[tuple[ProgramRun, Finding]] = []
-    for i, ((_, ran), arguments) in enumerate(zip(runs, lists, strict=True)):
-        if requirement.constrained is False and ran.constrained:
-            return basis.problem(
-                "constrained",
-                "The result depends on a sharding constraint; here it must not.",
-                got="a program with a constraint",
+        try:
+            runs = run_all(exercise, self.answer, piece, seed)
+        except ProgramError as refused:  # it does not compile; does it have a shard_map at all?
+            if refused.mapped or not self.mapped:
+                raise
+            return _not_mapped(finding)
+        lists = argument_lists_of(exercise, self.answer)
+        judged: list[tuple[ProgramRun, Finding]] = []
+        for i, ((_, ran), arguments) in enumerate(zip(runs, lists, strict=True)):
+            if self.constrained is False and ran.constrained:
+                return finding.problem(
+                    "constrained",
+                    "The result depends on a sharding constraint; here it must not.",
+                    got="a program with a constraint",
+                )
+            if self.constrained and not ran.constrained:
+                return finding.problem(
+                    "no-constraint",
+                    "The result does not depend on a constrained intermediate value. Either the "
+                    "function has no jax.lax.with_sharding_constraint, or it constrains only an "
+                    "argument as it is given, or it does not use what the constraint returns.",
+                    got="a program without a constraint on an intermediate value",
+                )
+            if self.constrained and not any(
+                made_of.issuperset(self.made_of) for made_of in ran.replicated
+            ):
+                names = argument_names_of(exercise, self.answer)
+                needed = " and ".join(names[number] for number in self.made_of)
+                return finding.problem(
+                    "constraint-elsewhere",
+                    f"There is a constraint, but none that replicates a value computed from "
+                    f"{needed}. Is it on such a value, and does its spec name no axis?",
+                    got="a program with a constraint on another value, or with another spec",
+                )
+            if self.mapped and not ran.mapped:
+                return _not_mapped(finding)
+            if self.mapped and ran.outside > MAX_OPERATIONS_OUTSIDE * _count_elements(
+                ran, arguments
+            ):
+                return _add_arguments(i, arguments, _outside(ran, finding))
+            if self.never:
+                found = check_excluded_kinds(ran.requested, self, finding)
+            else:
+                found = compare_requests(ran.requested, self.wanted[i], finding)
+                if found.met:
+                    found = check_neighbours(ran.requested, self.wanted[i], arguments, found)
+            if not found.met:
+                return _add_arguments(i, arguments, found)
+            judged.append((ran, found))
+        if not self.mapped or not judged:
+            return judged[0][1] if judged else finding
+        # From here on, programs run with changed numbers, with which a while loop may never end.
+        for ran, found in judged:
+            if ran.requested and not ran.always_terminates:
+                return found.but(met=False).problem("unknown-times", _never_ending(ran.requested))
+        first = _makes_a_difference(self, *judged[0], piece, exercise, seed)
+        if not first.met:
+            return first
+        for i, ((ran, found), arguments) in enumerate(zip(judged, lists, strict=True)):
+            added = _nothing_added(
+                ran, find_added_collectives(exercise, self.answer, piece, i, seed), found
             )
-        if requirement.constrained and not ran.constrained:
-            return basis.problem(
-                "no-constraint",
-                "The result does not depend on a constrained intermediate value. Either the "
-                "function has no jax.lax.with_sharding_constraint, or it constrains only an "
-                "argument as it is given, or it does not use what the constraint returns.",
-                got="a program without a constraint on an intermediate value",
-            )
-        if requirement.constrained and not any(
-            made_of.issuperset(requirement.made_of) for made_of in ran.replicated
-        ):
-            names = argument_names_of(exercise, requirement.answer)
-            needed = " and ".join(names[number] for number in requirement.made_of)
-            return basis.problem(
-                "constraint-elsewhere",
-                f"There is a constraint, but none that replicates a value computed from "
-                f"{needed}. Is it on such a value, and does its spec name no axis?",
-                got="a program with a constraint on another value, or with another spec",
-            )
-        if requirement.mapped and not ran.mapped:
-            return _not_mapped(basis)
-        if requirement.mapped and ran.outside > MAX_OPERATIONS_OUTSIDE * _count_elements(
-            ran, arguments
-        ):
-            return _add_arguments(i, arguments, _outside(ran, basis))
-        if requirement.never:
-            found = check_excluded_kinds(ran.requested, requirement, basis)
-        else:
-            found = compare_requests(ran.requested, requirement.wanted[i], basis)
-            if found.met:
-                found = check_neighbours(ran.requested, requirement.wanted[i], arguments, found)
-        if not found.met:
-            return _add_arguments(i, arguments, found)
-        judged.append((ran, found))
-    if not requirement.mapped or not judged:
-        return judged[0][1] if judged else basis
-    # From here on, programs run with changed numbers, with which a while loop may never end.
-    for ran, found in judged:
-        if ran.requested and not ran.always_terminates:
-            return found.but(met=False).problem("unknown-times", _never_ending(ran.requested))
-    first = _makes_a_difference(requirement, *judged[0], piece, exercise, seed)
-    if not first.met:
+            if not added.met:
+                return _add_arguments(i, arguments, added)
         return first
-    for i, ((ran, found), arguments) in enumerate(zip(judged, lists, strict=True)):
-        added = _nothing_added(
-            ran, find_added_collectives(exercise, requirement.answer, piece, i, seed), found
-        )
-        if not added.met:
-            return _add_arguments(i, arguments, added)
-    return first
 
 
-def _not_mapped(basis: Finding) -> Finding:
+def _not_mapped(finding: Finding) -> Finding:
     """Return the finding for a program without a `shard_map`."""
-    return basis.problem(
+    return finding.problem(
         NO_SHARD_MAP,
         "The result is not computed inside a shard_map, so the compiler divided the work. "
         "Write what one device does.",
@@ -249,10 +243,10 @@ def _count_elements(ran: ProgramRun, arguments: Sequence[Argument]) -> int:
     return taken + sum(output.size for output in ran.outputs[0])
 
 
-def _outside(ran: ProgramRun, basis: Finding) -> Finding:
+def _outside(ran: ProgramRun, finding: Finding) -> Finding:
     """Return the finding for a program that does work outside a `shard_map`."""
     work = f"{ran.outside:,.0f} operations are" if math.isfinite(ran.outside) else "Some work is"
-    return basis.problem(
+    return finding.problem(
         OUTSIDE_THE_BODY,
         f"{work} done outside the body of a shard_map, or in one whose axis_names leave out an "
         f"axis. There the compiler decides which device does what. Write what one device does.",
@@ -320,13 +314,13 @@ def _nothing_added(ran: ProgramRun, added: Sequence[Collective], found: Finding)
 
 
 def check_excluded_kinds(
-    requested: Sequence[Collective], requirement: Requests, basis: Finding
+    requested: Sequence[Collective], requirement: Requests, finding: Finding
 ) -> Finding:
     """Judge the collectives of one program that may request any, except for some kinds."""
-    basis = basis.but(got=_describe_collectives(requested))
+    finding = finding.but(got=_describe_collectives(requested))
     excluded = next((c for c in requested if c.kind in requirement.never), None)
     if excluded is not None:
-        return basis.problem(
+        return finding.problem(
             name_explicit_collective(excluded.kind),
             f"The program requests {describe_collective(excluded)}, which is not allowed in this "
             f"exercise.",
@@ -334,22 +328,22 @@ def check_excluded_kinds(
     missing = requirement.at_least.keys() - {c.kind for c in requested}
     if missing:
         kind = min(missing)
-        return basis.problem(
+        return finding.problem(
             name_missing_collective(kind),
             f"The program must request {with_article(kind)}, and does not.",
         )
     for kind, least in requirement.at_least.items():
         times = [c.times for c in requested if c.kind == kind]
         if least > 1 and None in times:
-            return basis.problem("unknown-times", explain_unknown_length(kind))
+            return finding.problem("unknown-times", explain_unknown_length(kind))
         together = sum(1 if each is None else each for each in times)
         if together < least:
-            return basis.problem(
+            return finding.problem(
                 TOO_SELDOM,
                 f"The program runs {together} {kind}{'s' * (together != 1)}; at least {least} are "
                 f"needed.",
             )
-    return basis.but(met=True)
+    return finding.but(met=True)
 
 
 def check_neighbours(
@@ -383,10 +377,10 @@ def check_neighbours(
 
 
 def compare_requests(
-    requested: Sequence[Collective], wanted: Sequence[RequestedCollective], basis: Finding
+    requested: Sequence[Collective], wanted: Sequence[RequestedCollective], finding: Finding
 ) -> Finding:
     """Compare one program's requested collectives with the wanted ones."""
-    basis = basis.but(got=_describe_collectives(requested))
+    finding = finding.but(got=_describe_collectives(requested))
     left_over = list(requested)
     for ask in wanted:
         alike = [c for c in left_over if c.kind == ask.kind and ask.axes in (None, c.axes)]
@@ -395,21 +389,21 @@ def compare_requests(
             same_kind = [c for c in left_over if c.kind == ask.kind]
             elsewhere = next((c for c in same_kind if _is_surplus(c, requested, wanted)), None)
             if elsewhere is None and same_kind:
-                return basis.problem(
+                return finding.problem(
                     "one-missing",
                     f"The program requests {with_article(ask.kind)} "
                     f"{describe_groups(same_kind[0])}. It must request {ask}, too, and does not.",
                 )
             if elsewhere is not None:
-                return basis.problem(
+                return finding.problem(
                     "other-axes",
                     f"The {ask.kind} runs {describe_groups(elsewhere)}; expected {ask}.",
                 )
-            return basis.problem(
+            return finding.problem(
                 name_missing_collective(ask.kind), f"The program must request {ask}, and does not."
             )
         if any(c.times is None for c in alike):
-            return basis.problem(
+            return finding.problem(
                 "unknown-times",
                 f"The {ask.kind} is in a loop whose length is known only when it runs. Here the "
                 f"number of collectives has to be known beforehand.",
@@ -417,7 +411,7 @@ def compare_requests(
         times = sum(c.times or 0 for c in alike)
         together = sum(c.total_bytes for c in alike)
         if times > ask.times and ask.bytes is not None and together == ask.times * ask.bytes:
-            return basis.problem(
+            return finding.problem(
                 "in-pieces",
                 f"Expected {_times(ask)}; the program has {times}, which carry {together:,} bytes "
                 f"together. {'One' if ask.times == 1 else ask.times} can carry as many.",
@@ -430,21 +424,21 @@ def compare_requests(
                 if times > ask.times
                 else TOO_SELDOM
             )
-            return basis.problem(diagnosis, f"Expected {_times(ask)}; the program has {times}.")
+            return finding.problem(diagnosis, f"Expected {_times(ask)}; the program has {times}.")
         largest = max(c.bytes for c in alike)
         if ask.bytes is not None and largest > ask.bytes:
-            return basis.problem(
+            return finding.problem(
                 "sends-too-much",
                 f"The {ask.kind} carries {largest:,} bytes; {ask.bytes:,} are enough.",
             )
     if left_over:
         extra = left_over[0]
-        return basis.problem(
+        return finding.problem(
             name_explicit_collective(extra.kind),
             f"The program also requests {describe_collective(extra)}, which the exercise does not "
             f"need.",
         )
-    return basis.but(met=True)
+    return finding.but(met=True)
 
 
 def _is_surplus(
@@ -452,7 +446,7 @@ def _is_surplus(
 ) -> bool:
     """Check whether the program has more collectives like this one than are wanted."""
     kind, axes = collective.kind, collective.axes
-    there = sum(c.times or 1 for c in requested if (c.kind, c.axes) == (kind, axes))
+    there = sum(c.counted_times for c in requested if (c.kind, c.axes) == (kind, axes))
     return there > sum(ask.times for ask in wanted if ask.kind == kind and ask.axes in (None, axes))
 
 

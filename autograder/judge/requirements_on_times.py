@@ -152,32 +152,28 @@ class RunsFast(Requirement):
         """Plan to capture a sharding for each argument."""
         return PlacementsPlan(self.arguments, self.shapes)
 
-    def judge(self, piece: Placements, basis: Finding, exercise: Exercise, seed: int) -> Finding:
+    def judge(self, piece: Placements, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Compile the function for the answer's layouts, and compare its time with the best."""
-        return _judge_time(self, piece, basis)
-
-
-def _judge_time(requirement: RunsFast, piece: Placements, basis: Finding) -> Finding:
-    names, shapes = requirement.arguments, requirement.shapes
-    piece = Placements(tuple(map(_with_auto_axes, piece.parts)))
-    layouts = read_layouts(names, shapes, piece, basis)
-    if isinstance(layouts, Finding):
-        return layouts
-    if len({(part.mesh.shape, part.mesh.names) for part in piece.parts}) > 1:
-        return basis.problem("several-meshes", "Use one mesh for all of the shardings.")
-    report = _compile(requirement.function, piece.parts, shapes, requirement.machine)
-    held = sum(BFLOAT16 * math.prod(layout.block_shape) for layout in layouts)
-    idle = find_idle_devices(piece, basis.but(got=describe_layouts(names, layouts)))
-    if idle is not None:
-        return idle
-    return compare_time(requirement, report, held, basis)
+        names, shapes = self.arguments, self.shapes
+        piece = Placements(tuple(map(_with_auto_axes, piece.parts)))
+        layouts = read_layouts(names, shapes, piece, finding)
+        if isinstance(layouts, Finding):
+            return layouts
+        if len({(part.mesh.shape, part.mesh.names) for part in piece.parts}) > 1:
+            return finding.problem("several-meshes", "Use one mesh for all of the shardings.")
+        report = _compile(self.function, piece.parts, shapes, self.machine)
+        held = sum(BFLOAT16 * math.prod(layout.block_shape) for layout in layouts)
+        idle = find_idle_devices(piece, finding.but(got=describe_layouts(names, layouts)))
+        if idle is not None:
+            return idle
+        return compare_time(self, report, held, finding)
 
 
 def compare_time(
     requirement: HasBestTime,
     report: Report,
     held: int,
-    basis: Finding,
+    finding: Finding,
     max_sent: int | None = None,
 ) -> Finding:
     """Compare what a program holds, sends and takes with the requirement.
@@ -186,11 +182,11 @@ def compare_time(
         requirement: the requirement.
         report: the compiled program.
         held: the bytes of its arguments on each device.
-        basis: the finding to start from.
+        finding: the finding to start from.
         max_sent: the most bytes that a device may send; None for any number.
     """
     if not math.isfinite(report.flops) or any(c.times is None for c in report.collectives):
-        return basis.problem(
+        return finding.problem(
             "unknown-times",
             "The program has a loop whose length is known only when it runs, so its time cannot be "
             "computed.",
@@ -198,7 +194,7 @@ def compare_time(
     took = round(1e6 * (report.computing + report.communicating))
     names = requirement.arguments if isinstance(requirement, RunsFast) else ()
     items = tuple(list_items(report, names).items())
-    basis = basis.but(
+    finding = finding.but(
         got=f"{bytes_with_unit(held)} held and {bytes_with_unit(report.sent)} sent by each "
         f"device, and {in_ms(took / 1e6)} in all",
         trade=Trade(
@@ -215,9 +211,9 @@ def compare_time(
         ),
     )
     if held > requirement.cap:
-        return report_exceeded_cap(requirement.cap, held, basis)
+        return report_exceeded_cap(requirement.cap, held, finding)
     if max_sent is not None and report.sent > max_sent:
-        return basis.problem(
+        return finding.problem(
             "sends-too-much",
             f"In one step, each device may send {bytes_with_unit(max_sent)}; here it sends "
             f"{bytes_with_unit(report.sent)}{describe_most_sent(report)}.",
@@ -225,8 +221,8 @@ def compare_time(
     best, given = requirement.best, requirement.given
     credit = min(1.0, max(0.0, (given - took) / (given - best)))
     if credit == 1:
-        return basis.but(met=True)
-    return basis.problem(
+        return finding.but(met=True)
+    return finding.problem(
         "waits-for-data" if report.communicating > report.computing else "works-too-much",
         f"On {requirement.machine} it takes {in_ms(took / 1e6)}: each device computes for "
         f"{in_ms(report.computing)} and communicates for {in_ms(report.communicating)}. "
@@ -315,7 +311,7 @@ def describe_most_sent(report: Report) -> str:
     spent: dict[str, float] = {}
     for c in report.collectives:
         name = f"{c.kind} {describe_groups(c)}"
-        spent[name] = spent.get(name, 0) + (c.times or 1) * wire_bytes(c)
+        spent[name] = spent.get(name, 0) + c.counted_times * wire_bytes(c)
     if not spent:
         return ""
     name = max(spent, key=lambda each: spent[each])
@@ -395,59 +391,59 @@ class TrainsFast(Requirement):
         """Plan to capture the layouts, and the step exported for each size."""
         return self.plan
 
-    def judge(self, piece: Design, basis: Finding, exercise: Exercise, seed: int) -> Finding:
+    def judge(self, piece: Design, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Run the step at the small sizes; if it is right, compare its time at the real size."""
-        return _judge_design(self, piece, basis, seed)
-
-
-def _judge_design(requirement: TrainsFast, piece: Design, basis: Finding, seed: int) -> Finding:
-    plan, parts = requirement.plan, piece.layouts.parts
-    if len(piece.step.artifacts) != len(plan.sizes):
-        return basis.problem("malformed", "There must be a program for each size.")
-    layouts: Sequence[Layout] = ()
-    for shapes in reversed(plan.sizes):  # so that `layouts` are those of the real size
-        found = read_layouts(plan.names, shapes, piece.layouts, basis)
-        if isinstance(found, Finding):
-            return found
-        layouts = found
-    if len({(part.mesh.shape, part.mesh.names) for part in parts}) > 1:
-        return basis.problem("several-meshes", "Use one mesh for all of the shardings.")
-    large, *small, beside = _laid_out(requirement, piece)
-    numbered = announce_steps(enumerate(small), lambda _: "running the step at a small size")
-    runs = [_run(requirement, number, program, seed) for number, program in numbered]
-    if all(map(_is_unchanged, runs)):
-        return basis.problem("unchanged", "The step returns the parameters unchanged.")
-    values = judge_runs(
-        requirement,
-        runs,
-        [_describe_inputs(requirement, number, parts[0]) for number, _ in enumerate(small)],
-        basis.but(expected=VALUES_FIRST),
-        [f"`{name}` of layer {layer}" for layer in range(plan.layers) for name in plan.parameters],
-    )
-    if not values.met:
-        return _explain_updates(requirement, runs, values)
-    held = dict(
-        zip(plan.names, (BFLOAT16 * math.prod(a.block_shape) for a in layouts), strict=True)
-    )
-    (program,) = announce_steps([large], lambda _: "compiling the step at the real size")
-    report = programs.report_laid_out(program, [small[0], beside], requirement.machine)
-    idle = find_idle_devices(piece.layouts, basis)
-    if idle is not None:
-        return idle
-    if report.flops < MIN_WORK_SHARE * requirement.work:
-        return basis.problem(
-            "too-little-work",
-            f"At the real size, each device does {report.flops:,.0f} operations; its share of the "
-            f"step is {requirement.work:,}. Is part of the step left out at that size?",
+        plan, parts = self.plan, piece.layouts.parts
+        if len(piece.step.artifacts) != len(plan.sizes):
+            return finding.problem("malformed", "There must be a program for each size.")
+        layouts: Sequence[Layout] = ()
+        for shapes in reversed(plan.sizes):  # so that `layouts` are those of the real size
+            found = read_layouts(plan.names, shapes, piece.layouts, finding)
+            if isinstance(found, Finding):
+                return found
+            layouts = found
+        if len({(part.mesh.shape, part.mesh.names) for part in parts}) > 1:
+            return finding.problem("several-meshes", "Use one mesh for all of the shardings.")
+        large, *small, beside = _laid_out(self, piece)
+        numbered = announce_steps(enumerate(small), lambda _: "running the step at a small size")
+        runs = [_run(self, number, program, seed) for number, program in numbered]
+        if all(map(_is_unchanged, runs)):
+            return finding.problem("unchanged", "The step returns the parameters unchanged.")
+        values = judge_runs(
+            self,
+            runs,
+            [_describe_inputs(self, number, parts[0]) for number, _ in enumerate(small)],
+            finding.but(expected=VALUES_FIRST),
+            [
+                f"`{name}` of layer {layer}"
+                for layer in range(plan.layers)
+                for name in plan.parameters
+            ],
         )
-    total = sum(held[name] for name in plan.arguments)
-    found = compare_time(requirement, report, total, basis, requirement.sends)
-    if (
-        found.diagnosis == "works-too-much"
-        and report.flops < MAX_WORK_WITHOUT_REPETITION * requirement.work
-    ):
-        return found.but(diagnosis="waits-for-data")  # it computes no more than its share
-    return found
+        if not values.met:
+            return _explain_updates(self, runs, values)
+        held = dict(
+            zip(plan.names, (BFLOAT16 * math.prod(a.block_shape) for a in layouts), strict=True)
+        )
+        (program,) = announce_steps([large], lambda _: "compiling the step at the real size")
+        report = programs.report_laid_out(program, [small[0], beside], self.machine)
+        idle = find_idle_devices(piece.layouts, finding)
+        if idle is not None:
+            return idle
+        if report.flops < MIN_WORK_SHARE * self.work:
+            return finding.problem(
+                "too-little-work",
+                f"At the real size, each device does {report.flops:,.0f} operations; its share of "
+                f"the step is {self.work:,}. Is part of the step left out at that size?",
+            )
+        total = sum(held[name] for name in plan.arguments)
+        found = compare_time(self, report, total, finding, self.sends)
+        if (
+            found.diagnosis == "works-too-much"
+            and report.flops < MAX_WORK_WITHOUT_REPETITION * self.work
+        ):
+            return found.but(diagnosis="waits-for-data")  # it computes no more than its share
+        return found
 
 
 def _explain_updates(requirement: TrainsFast, runs: Sequence[Run], values: Finding) -> Finding:

@@ -92,9 +92,14 @@ class Collective:
         return max(self.bytes_in, self.bytes_out)
 
     @property
+    def counted_times(self) -> int:
+        """The number of runs; an unknown number counts as one."""
+        return 1 if self.times is None else self.times
+
+    @property
     def total_bytes(self) -> int:
         """`bytes` times the number of runs; an unknown number of runs counts as one."""
-        return self.bytes * (1 if self.times is None else self.times)
+        return self.bytes * self.counted_times
 
     @property
     def size(self) -> int:
@@ -227,5 +232,4 @@ def communication_seconds(collective: Collective, machine: Machine) -> float:
         collective: the collective; an unknown number of runs counts as one.
         machine: one of `MACHINES`, or one of your own.
     """
-    times = 1 if collective.times is None else collective.times
-    return times * wire_bytes(collective) / machine.link
+    return collective.counted_times * wire_bytes(collective) / machine.link

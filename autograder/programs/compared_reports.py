@@ -99,7 +99,7 @@ def _amount(report: Report) -> str:
     """Return `4 all-gathers and 1 all-reduce, of 2,816 bytes`, counting each run."""
     counts: Counter[str] = Counter()
     for c in report.collectives:
-        counts[c.kind] += 1 if c.times is None else c.times
+        counts[c.kind] += c.counted_times
     if not counts:
         return "none"
     named = [f"{n:,} {kind}{'s' * (n != 1)}" for kind, n in counts.items()]

@@ -73,7 +73,7 @@ def count_in_words(count: float) -> str:
 def bytes_with_unit(count: float) -> str:
     """Return a number of bytes with its unit, such as `2,816 bytes` or `128 MiB`."""
     unit = choose_byte_unit([count])
-    return f"{unit.write(count)} {unit.name}"
+    return "1 byte" if count == 1 else f"{unit.write(count)} {unit.name}"
 
 
 def bandwidth_in_words(bytes_per_second: float) -> str:

@@ -73,17 +73,17 @@ MACHINE: Final = "TPU v5e"
 MAX_PICTURES: Final = 8
 
 MAX_HELPERS: Final = 2
-"""Of a chain of helpers that call each other, so many lines are shown, the innermost ones."""
+"""The most lines of helpers that call each other; the innermost are shown."""
 
 MAX_SHAPES: Final = 2
-"""Of several arrays that are communicated together, so many different shapes are listed."""
+"""The most different shapes that are listed for arrays that are communicated together."""
 
 MAX_HELPER_CHARACTERS: Final = 70
-"""A helper's line is shortened to so many characters."""
+"""The length to which a helper's line is shortened."""
 
 KEY: Final = (
-    "In the pictures, a row is a device of the group with the thick outline, and a letter is what "
-    "that device has to begin with."
+    "In the pictures, each row is one device of the group with the thick outline, and a letter is "
+    "the block that this device starts with."
 )
 
 KEY_TO_SUMS: Final = " The coloured strip under a sum says whose data are in it."
@@ -181,7 +181,7 @@ class Report(ShownAsDocument):
 
         An all-reduce sends its buffer around the ring twice, the other collectives once.
         """
-        return round(sum((c.times or 1) * wire_bytes(c) for c in self.collectives))
+        return round(sum(c.counted_times * wire_bytes(c) for c in self.collectives))
 
     @property
     def bytes(self) -> int:
@@ -215,7 +215,7 @@ class Report(ShownAsDocument):
                 runs=None if times is None else times * len(same),
                 sometimes=sometimes,
                 bytes=sum(c.total_bytes for c in same),
-                sent=sum((c.times or 1) * wire_bytes(c) for c in same),
+                sent=sum(c.counted_times * wire_bytes(c) for c in same),
                 seconds=sum(communication_seconds(c, machine) for c in same),
             )
             for (lines, kind, over, times, sometimes, *_), same in alike.items()
@@ -251,20 +251,20 @@ class Report(ShownAsDocument):
         """
         if not isinstance(name, str) or not name.strip():
             raise UsageError(
-                "What comes first is the name of this program in the picture; other reports have "
-                'their names before them: report.roofline("by rows", by_columns=other).'
+                "The first argument is this program's name in the picture; other reports are "
+                'passed as keywords: report.roofline("by rows", by_columns=other).'
             )
         for other, report in others.items():
             if not isinstance(report, Report):
                 raise UsageError(
-                    f"{other} is to be a report, as communication(f, x) gives one; "
-                    f"{type(report).__name__} came."
+                    f"{other} must be a report, such as communication(f, x) returns, and it is "
+                    f"of type {type(report).__name__}."
                 )
             if report.machine != self.machine:
                 raise UsageError(
-                    f"A roofline is that of one machine: this report is for {self.machine}, and "
-                    f"{other} for {report.machine}. communication(…, machine={self.machine!r}) "
-                    f"makes one for the same."
+                    f"A roofline shows one machine: this report is for {self.machine}, and "
+                    f"{other} for {report.machine}. Make {other} with "
+                    f"communication(…, machine={self.machine!r})."
                 )
         if name in others:
             raise UsageError(f"Two programs are called {name!r}; each needs a name of its own.")
@@ -364,7 +364,7 @@ class Report(ShownAsDocument):
         rows = self.rows()
         blocks += [self._table(rows)] if rows else []
         blocks += [Paragraph(self.summary()), *self._conclusion()]
-        # at another size the program does the same, and that has been drawn
+        # the report at the original size has drawn the same exchanges
         pictures = self.pictures() if self.steps or not self.scaled else []
         return Document((*blocks, *_figures(pictures)))
 
@@ -422,7 +422,7 @@ class Report(ShownAsDocument):
             )
             return
         if max(computing, communicating) < MIN_SECONDS:
-            conclusion = "Starting either takes longer."
+            conclusion = "Either takes less time than starting it."
         elif communicating > computing:
             conclusion = "Even if both happen at once, the devices wait for data."
         else:
@@ -458,7 +458,8 @@ def _figures(pictures: list[CollectivePicture]) -> Iterator[Block]:
         )
     more = len(pictures) - len(shown)
     if more:
-        yield Paragraph(f"{more} more kinds of exchange are not drawn.")
+        others = "1 more kind of exchange is" if more == 1 else f"{more} more kinds of exchange are"
+        yield Paragraph(f"{others} not drawn.")
 
 
 def arrays_in_words(same: Sequence[Collective]) -> str:

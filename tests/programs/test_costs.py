@@ -4,7 +4,15 @@ import numpy as np
 import pytest
 
 from autograder.collective_kinds import KINDS
-from autograder.programs import MACHINES, Collective, communication_seconds, wire_bytes
+from autograder.programs import (
+    MACHINES,
+    Collective,
+    Report,
+    communication_seconds,
+    wire_bytes,
+)
+from autograder.programs import report as report_module
+from tests.helpers import mesh
 
 MIB = 1 << 20
 
@@ -54,6 +62,24 @@ def test_every_kind_has_a_cost_that_grows_with_its_runs():
                 < 7 * communication_seconds(once, machine)
                 == pytest.approx(communication_seconds(often, machine))
             )
+
+
+@pytest.mark.parametrize(("times", "sent"), [(0, 0), (1, 3 * MIB), (5, 15 * MIB), (None, 3 * MIB)])
+def test_what_is_sent_depends_on_the_number_of_runs(times, sent):
+    report = Report((collective("all-gather", 4, MIB, 4 * MIB, times),), None, 0.0, 0)
+    assert report.sent == sent
+    assert [row.sent for row in report.rows()] == [sent]
+
+
+@pytest.mark.parametrize(
+    ("more", "sentence"),
+    [(1, "1 more kind of exchange is not drawn."), (2, "2 more kinds of exchange are not drawn.")],
+)
+def test_a_report_says_how_many_exchanges_are_not_drawn(more, sentence, monkeypatch):
+    kinds = ("all-reduce", "all-gather", "reduce-scatter")
+    monkeypatch.setattr(report_module, "MAX_PICTURES", len(kinds) - more)
+    collectives = tuple(collective(kind, 4, 16, 16) for kind in kinds)
+    assert sentence in str(Report(collectives, mesh(x=4), 0.0, 0))
 
 
 def test_machines_follow_from_what_their_sources_publish():

@@ -103,13 +103,16 @@ def test_of_what_is_small_it_is_said_that_starting_takes_longer():
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda r: r.roofline(r), "What comes first is the name of this program in the picture"),
-        (lambda r: r.roofline(" "), "What comes first is the name"),
-        (lambda r: r.roofline("rows", other=3), "other is to be a report, as communication(f, x)"),
+        (lambda r: r.roofline(r), "The first argument is this program's name in the picture"),
+        (lambda r: r.roofline(" "), "The first argument is this"),
+        (
+            lambda r: r.roofline("rows", other=3),
+            "other must be a report, such as communication(f, x)",
+        ),
         (lambda r: r.roofline("rows", rows=r), "Two programs are called 'rows'"),
         (
             lambda r: r.roofline("rows", far=product(("x",), (), "H100 NVLink")),
-            "this report is for TPU v5e, and far for H100 NVLink. communication(…, machine='TPU",
+            "Make far with communication(…, machine='TPU v5e')",
         ),
     ],
 )
