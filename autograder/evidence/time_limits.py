@@ -2,7 +2,7 @@
 
 A thread watches the call. After a few seconds it prints what `check` is waiting for, and at the
 limit it raises an exception in the calling thread: from a signal handler, if that is the main
-thread of Linux or macOS, and otherwise with `PyThreadState_SetAsyncExc`. Both need a thread that
+thread on Linux or macOS, and otherwise with `PyThreadState_SetAsyncExc`. Both need a thread that
 executes Python. A loop in C code (`sum(range(10**12))`) or a JAX program that does not end goes on
 until the kernel is restarted. If it holds the GIL, nothing is printed either.
 
@@ -50,7 +50,10 @@ RETRY_SECONDS: Final = 0.05
 """Time until a call that caught the exception gets another one."""
 
 LEARNERS_LINES_SECONDS: Final = 1.0
-"""For so long, a call is stopped only in the learner's lines, and later in libraries, too."""
+"""Time after the limit in which only the learner's lines are interrupted; then libraries, too."""
+
+RESEND_SECONDS: Final = 1.0
+"""Time after which a signal that was not handled is sent again."""
 
 
 class DoesNotEndError(Exception):
@@ -88,7 +91,7 @@ class _StopCall(BaseException):  # not an `Exception`, which a learner's loop ma
     """Raised in a call to stop it."""
 
 
-IGNORES_EXCEPTIONS: Final = ("__del__", "_xla_gc_callback", "gc_callback")
+SWALLOWS_EXCEPTIONS: Final = ("__del__", "_xla_gc_callback", "gc_callback")
 """Functions, of JAX and hypothesis too, in which Python prints an exception and goes on."""
 
 
@@ -107,6 +110,8 @@ def call_within_limit(call: Callable[[], T], waits_for: str) -> T:
         with watch:
             return call()
     except _StopCall as stopped:
+        with contextlib.suppress(_StopCall):
+            watch.end()  # once more, as it may have been raised just before the first time
         raise DoesNotEndError(stopped, watch.passed) from None
 
 
@@ -156,6 +161,10 @@ class _Watch:
         return self
 
     def __exit__(self, *_: object) -> None:
+        """Stop watching."""
+        self.end()
+
+    def end(self) -> None:
         """Stop watching, and restore the signal handler and the trace function.
 
         The call may end just as it is being stopped, so `_StopCall` may be raised here.
@@ -218,7 +227,7 @@ class _Watch:
             if self._uses_signal:
                 # A second signal would interrupt the handler of the first, and so on without end on
                 # a busy machine. A signal that a handler of the learner's has taken is sent again.
-                if time.monotonic() > self._signalled_at + LEARNERS_LINES_SECONDS:
+                if time.monotonic() > self._signalled_at + RESEND_SECONDS:
                     self._signalled_at = time.monotonic()
                     signal.pthread_kill(self._thread, signal.SIGALRM)
             elif self._may_stop(sys._current_frames().get(self._thread)):
@@ -259,7 +268,7 @@ class _Watch:
             self._signalled_at = -math.inf
 
     def _stop_here(self, frame: FrameType | None) -> None:
-        """Raise `_StopCall`, unless the thread is in code of ours.
+        """Raise `_StopCall`, if the thread is where it may be stopped.
 
         Raises:
             _StopCall: to stop the call.
@@ -300,7 +309,7 @@ class _Watch:
             return False
         caller: FrameType | None = frame
         while caller is not None and frame_owner(caller) == "library":
-            if caller.f_code.co_name in IGNORES_EXCEPTIONS:
+            if caller.f_code.co_name in SWALLOWS_EXCEPTIONS:
                 return False
             caller = caller.f_back
         return caller is not None and frame_owner(caller) == "theirs"
@@ -318,7 +327,10 @@ class _ThreadTime:
         self._cpu_at_start, self._waited_at_start = self._total_cpu(), self._total_waited()
 
     def cpu(self) -> float:
-        """Return the thread's CPU seconds; where the system does not count them, the process's."""
+        """Return the thread's CPU seconds; where the system does not count them, the process's.
+
+        Several threads of a process together may use more seconds than have elapsed.
+        """
         return min(self._total_cpu() - self._cpu_at_start, self.elapsed())
 
     def clock(self) -> float:

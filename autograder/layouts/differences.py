@@ -55,9 +55,11 @@ def _other_devices(expected: Layout, actual: Layout) -> Difference | None:
     if len(used) == 1 and math.prod(expected.counts) == 1:
         place = devices_in_words(actual.devices)
         if len(wanted) == 1:
-            sentence = f"It is on {place}; expected on {devices_in_words(expected.devices)}."
+            sentence = f"The array is on {place}; expected on {devices_in_words(expected.devices)}."
         else:
-            sentence = f"It is on {place} alone; expected a replica on {_each_device(expected)}."
+            sentence = (
+                f"The array is on {place} alone; expected a replica on {_each_device(expected)}."
+            )
         return Difference("one-device", sentence)
     if len(used) == 1:
         return Difference(
@@ -90,7 +92,7 @@ def _other_grid(expected: Layout, actual: Layout) -> Difference | None:
             f"The array is replicated, not sharded: {_each_device(actual)} holds all of it.",
         )
     if _is_transposed(expected, actual):
-        if actual.counts == expected.counts[::-1] and sorted(actual.counts)[:-1] == [1]:
+        if len(actual.counts) == 2 and 1 in actual.counts:
             got, wanted = ("rows", "columns") if actual.counts[0] > 1 else ("columns", "rows")
             return Difference("transposed", f"Your blocks are {got}; expected {wanted}.")
         return Difference(
@@ -133,7 +135,7 @@ def _other_order(expected: Layout, actual: Layout) -> Difference:
 
 
 def _is_transposed(expected: Layout, actual: Layout) -> bool:
-    """Check whether the grids of blocks, not the arrays, differ only in their dimensions' order."""
+    """Check whether the grid of blocks, not the array, is the other's with dimensions permuted."""
     grid = expected.on(expected.counts)
     in_order = tuple(range(len(expected.shape)))
     return any(
@@ -170,7 +172,7 @@ def comparison_pictures(
     if actual == expected:
         return (actual.picture(f"{called}, as expected"),)
     yours, asked = actual.picture(called), expected.picture("Expected")
-    wrong, missing = _blocks_not_in(expected, actual), _blocks_not_in(actual, expected)
+    wrong, missing = _blocks_only_in(actual, expected), _blocks_only_in(expected, actual)
     if len(wrong) == len(actual.grid):
         return replace(yours, wrong=wrong, note=_explain_all_wrong(actual, expected)), asked
     places = ", ".join(map(str, sorted(wrong)))
@@ -189,8 +191,8 @@ def comparison_pictures(
     )
 
 
-def _blocks_not_in(other: Layout, layout: Layout) -> frozenset[tuple[int, ...]]:
-    """Return the indices of the blocks that another layout does not have on the same devices."""
+def _blocks_only_in(layout: Layout, other: Layout) -> frozenset[tuple[int, ...]]:
+    """Return the indices of a layout's blocks that another does not have on the same devices."""
     if layout.shape != other.shape:
         return frozenset(layout.grid)
     holders_in_other = {other.block_at(index): holders for index, holders in other.grid.items()}

@@ -1,4 +1,4 @@
-"""Calls that do not end are announce_wait and stopped, and nothing else is disturbed."""
+"""Calls that do not end are announced and stopped, and nothing else is disturbed."""
 
 import os
 import signal
@@ -129,6 +129,22 @@ def test_a_call_that_ends_is_left_alone():
     # the exception may be raised just as a call returns
     for _ in range(300):
         call_within_limit(lambda: sum(range(100)), "a sum")
+
+
+def test_a_call_that_is_stopped_just_before_its_watch_ends_is_no_longer_watched(monkeypatch):
+    exits = time_limits._Watch.__exit__
+
+    def is_too_late(watch, *_):
+        monkeypatch.setattr(time_limits._Watch, "__exit__", exits)
+        raise time_limits._StopCall
+
+    monkeypatch.setattr(time_limits._Watch, "__exit__", is_too_late)
+    with pytest.raises(DoesNotEndError):
+        call_within_limit(lambda: 1, "it has not returned yet")
+    watches = [t for t in threading.enumerate() if t.name == "shardlings-limit"]
+    for watch in watches:
+        watch.join(10)
+    assert not any(watch.is_alive() for watch in watches)
 
 
 def test_a_busy_machine_does_not_stop_a_call():
