@@ -72,13 +72,13 @@ class Requirement:
         """
         return None
 
-    def judge(self, piece: Any, basis: Finding, exercise: "Exercise", seed: int) -> Finding:
+    def judge(self, piece: Any, finding: Finding, exercise: "Exercise", seed: int) -> Finding:
         """Judge evidence, which may be forged.
 
         Args:
             piece: evidence of one of the types in `evidence`.
-            basis: the finding to start from. Return `basis.but(met=True)`, or
-                `basis.problem(diagnosis, sentence)`.
+            finding: the finding to start from. Return `finding.but(met=True)`, or
+                `finding.problem(diagnosis, sentence)`.
             exercise: the exercise, with its other requirements.
             seed: the seed for cases and inputs.
 

@@ -162,11 +162,11 @@ def _judge_requirement(
     exercise: Exercise, requirement: Requirement, piece: Piece | None, seed: int
 ) -> Finding:
     """Judge one requirement, and add the exercise's lesson on the diagnosis."""
-    basis = _basis(requirement)
+    finding = _basis(requirement)
     try:
-        found = _judge_evidence(exercise, requirement, piece, basis, seed)
+        found = _judge_evidence(exercise, requirement, piece, finding, seed)
     except ProgramError as error:
-        found = basis.problem(error.diagnosis, str(error), got="")
+        found = finding.problem(error.diagnosis, str(error), got="")
     lesson = lesson_on(exercise, requirement.answer, found.diagnosis)
     if isinstance(piece, NotCaptured) and lesson and not has_learners_error(found.diagnosis):
         # between JAX's error and its general explanation
@@ -184,15 +184,15 @@ def lesson_on(exercise: Exercise, answer: str, diagnosis: str) -> str:
 
 
 def _judge_evidence(
-    exercise: Exercise, requirement: Requirement, piece: Piece | None, basis: Finding, seed: int
+    exercise: Exercise, requirement: Requirement, piece: Piece | None, finding: Finding, seed: int
 ) -> Finding:
     """Judge one requirement, if the evidence is of a type that it accepts."""
     match piece:
         case Unanswered():
-            return basis.problem(UNANSWERED, f"{requirement.answer} has not been filled in yet.")
+            return finding.problem(UNANSWERED, f"{requirement.answer} has not been filled in yet.")
         case NotCaptured(why, sentence):  # the sentence says what was expected, too
-            return basis.problem(why or "not-captured", sentence, got="", cell="")
+            return finding.problem(why or "not-captured", sentence, got="", cell="")
         case _ if isinstance(piece, requirement.evidence):
-            return requirement.judge(piece, basis, exercise, seed)
+            return requirement.judge(piece, finding, exercise, seed)
         case _:
-            return basis.problem(*MALFORMED)
+            return finding.problem(*MALFORMED)

@@ -25,13 +25,13 @@ from autograder.judge.wording import (
 from autograder.layouts import Layout
 from autograder.programs import Argument, Collective, ProgramRun, Report
 
-Pair = tuple[str, tuple[str, ...]]
+KindAndAxes = tuple[str, tuple[str, ...]]
 """A kind of collective, and the mesh axes that it runs over."""
 
 
 @dataclass(frozen=True)
 class Budget:
-    """The communication of one kind that is allowed.
+    """The most that a program may communicate by one kind of collective.
 
     For example, `Budget("all-reduce", ("x",), bytes=64)`.
 
@@ -49,15 +49,12 @@ class Budget:
 
 def describe_budgets(budgets: Sequence[Budget]) -> str:
     """Describe budgets: `at most 64 bytes by all-reduce over x`, or `nothing`."""
-    return (
-        "at most " * bool(budgets)
-        + " and ".join(
-            f"{'any number of' if b.bytes is None else f'{b.bytes:,}'} bytes by {b.kind}"
-            + ("" if b.axes is None else f" over {', '.join(b.axes)}")
-            for b in budgets
-        )
-        or "nothing"
-    )
+    described = []
+    for budget in budgets:
+        amount = "any number of" if budget.bytes is None else f"at most {budget.bytes:,}"
+        over = "" if budget.axes is None else f" over {', '.join(budget.axes)}"
+        described.append(f"{amount} bytes by {budget.kind}{over}")
+    return " and ".join(described) or "nothing"
 
 
 @dataclass(frozen=True)
@@ -88,9 +85,20 @@ class CommunicatesAtMost(Requirement):
             f"a program that communicates {describe_budgets(first)}" if first else "no collectives"
         )
 
-    def judge(self, piece: Program, basis: Finding, exercise: Exercise, seed: int) -> Finding:
+    def judge(self, piece: Program, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Compare the compiled collectives with the budgets."""
-        return _judge_communication(self, piece, basis, exercise, seed)
+        first: Finding | None = None
+        names = argument_names_of(exercise, self.answer)
+        runs = run_all(exercise, self.answer, piece, seed)
+        lists = argument_lists_of(exercise, self.answer)
+        for (_, ran), budgets, arguments in zip(runs, self.budgets, lists, strict=True):
+            layouts = [Layout.of(programs.sharding_of(a), a.shape) for a in arguments]
+            found = compare_with_budgets(ran.report, budgets, finding, names, layouts)
+            if not found.met:
+                difference = with_arguments(arguments, found.difference)
+                return found.but(difference=difference) if first else found
+            first = first or found
+        return first or finding
 
 
 @dataclass(frozen=True)
@@ -102,9 +110,10 @@ class FitsIn(Requirement):
     Attributes:
         answer: the name of the answer in the notebook. A `Computes` on the same answer exports it.
         bytes: the most bytes that a device may hold at once, for each list of arguments.
-        gathers: if pieces, such as the parameters of each layer, have to be gathered one at a
-            time, and again for the backward pass: for each list of arguments, the number of pieces
-            and the bytes of one. A verdict then says what was gathered at once, or only once.
+        gathers: for each list of arguments, a number of pieces and the bytes of one, if pieces
+            (the parameters of each layer) have to be gathered one at a time, and again for the
+            backward pass. A verdict then says if several were gathered together, or if none was
+            gathered a second time.
     """
 
     about: ClassVar = "memory"
@@ -120,9 +129,21 @@ class FitsIn(Requirement):
         """The limit for the first list of arguments, in words."""
         return f"a program that holds at most {self.bytes[0]:,} bytes on each device"
 
-    def judge(self, piece: Program, basis: Finding, exercise: Exercise, seed: int) -> Finding:
+    def judge(self, piece: Program, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Compare the peak memory with the limit."""
-        return _judge_memory(self, piece, basis, exercise, seed)
+        runs = [ran for _, ran in run_all(exercise, self.answer, piece, seed)]
+        found = _compare_with_limits(
+            self.bytes,
+            [ran.report.peak_bytes for ran in runs],
+            argument_lists_of(exercise, self.answer),
+            finding,
+            "{:,.0f} bytes on each device",
+            (
+                "too-much-memory",
+                "The program holds {:,.0f} bytes at once on each device; at most {:,} are allowed.",
+            ),
+        )
+        return found if found.met else _explain_gathers(self, runs[0], found)
 
 
 @dataclass(frozen=True)
@@ -152,32 +173,34 @@ class WorksAtMost(Requirement):
             f"operations"
         )
 
-    def judge(self, piece: Program, basis: Finding, exercise: Exercise, seed: int) -> Finding:
+    def judge(self, piece: Program, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Compare the operations on each device with the limit."""
-        return _judge_work(self, piece, basis, exercise, seed)
-
-
-def _judge_communication(
-    requirement: CommunicatesAtMost, piece: Program, basis: Finding, exercise: Exercise, seed: int
-) -> Finding:
-    first: Finding | None = None
-    names = argument_names_of(exercise, requirement.answer)
-    runs = run_all(exercise, requirement.answer, piece, seed)
-    lists = argument_lists_of(exercise, requirement.answer)
-    for (_, ran), budgets, arguments in zip(runs, requirement.budgets, lists, strict=True):
-        layouts = [Layout.of(programs.sharding_of(a), a.shape) for a in arguments]
-        found = compare_with_budgets(ran.report, budgets, basis, names, layouts)
-        if not found.met:
-            difference = with_arguments(arguments, found.difference)
-            return found.but(difference=difference) if first else found
-        first = first or found
-    return first or basis
+        reports = [ran.report for _, ran in run_all(exercise, self.answer, piece, seed)]
+        if not all(math.isfinite(report.flops) for report in reports):
+            return finding.problem(
+                "unknown-times",
+                "The program has a loop whose length is known only when it runs, so the work of "
+                "each device cannot be computed.",
+                got="a loop of unknown length",
+            )
+        return _compare_with_limits(
+            self.flops,
+            [report.flops for report in reports],
+            argument_lists_of(exercise, self.answer),
+            finding,
+            "{:,.0f} operations on each device",
+            (
+                "too-much-work",
+                "Each device does {:,.0f} operations; at most {:,} are allowed. Is something "
+                "computed more than once, or by several devices?",
+            ),
+        )
 
 
 def compare_with_budgets(
     report: Report,
     budgets: Sequence[Budget],
-    basis: Finding,
+    finding: Finding,
     names: Sequence[str],
     layouts: Sequence[Layout],
 ) -> Finding:
@@ -186,12 +209,12 @@ def compare_with_budgets(
     Args:
         report: the compiled program's collectives.
         budgets: what it may communicate.
-        basis: the finding to start from.
+        finding: the finding to start from.
         names: the names of the program's arguments.
         layouts: the layouts of the arguments.
     """
-    moves = f"a program that communicates {describe_communication(report)}"
-    basis = basis.but(got=moves if report.collectives else "no collectives")
+    described = f"a program that communicates {describe_communication(report)}"
+    finding = finding.but(got=described if report.collectives else "no collectives")
     spent = _bytes_by_kind(report)
     left_over = _join_all_reduces(report, spent, budgets)
     joined = "" if left_over == spent else " (a reduce-scatter and an all-gather count as one)"
@@ -205,80 +228,61 @@ def compare_with_budgets(
         ]
         total = sum(left_over.pop(pair) for pair in matching)
         if budget.bytes is not None and unknown:
-            return basis.problem(
-                "unknown-times",
-                explain_unknown_length(budget.kind),
-            )
+            return finding.problem("unknown-times", explain_unknown_length(budget.kind))
         if budget.bytes is not None and total > budget.bytes and too_much is None:
             name = _describe_kind(report, matching[0]) if len(matching) == 1 else budget.kind
-            too_much = basis.problem(
+            too_much = finding.problem(
                 "too-many-bytes",
                 f"The compiled program moves {total:,} bytes on each device by {name}"
                 f"{joined if budget.kind == 'all-reduce' else ''}; at most {budget.bytes:,} are "
                 f"allowed.",
             )
-    if left_over:  # a collective outside all budgets says more than one over its budget
+    if left_over:  # a collective without a budget matters more than one that exceeds its budget
         pair, moved = next(iter(left_over.items()))
         worst = max(
             (c for c in report.collectives if (c.kind, c.axes) == pair), key=lambda c: c.total_bytes
         )
-        count = sum((c.kind, c.axes) == pair for c in report.collectives)
+        count = _count(report, pair)
         sentence = "The compiled program has " + (
             f"{with_article(_describe_kind(report, pair))} of {moved:,} bytes, which is not "
             f"allowed here."
             if count == 1
-            else f"{_describe_several(count, report, pair)}, {moved:,} bytes together, which are "
-            f"not allowed here."
+            else f"{_describe_several(report, pair)}, {moved:,} bytes together, which are not "
+            f"allowed here."
         )
         if len(left_over) > 1:
             total = sum(left_over.values())
             sentence += f" Everything that is not allowed moves {total:,} bytes together."
-        return basis.problem(
+        return finding.problem(
             name_compiled_collective(*pair),
             sentence + _describe_argument(worst, names, layouts, count > 1),
         )
     if too_much is not None:
         return too_much
-    return basis.but(met=True)
+    return finding.but(met=True)
 
 
-def _judge_memory(
-    requirement: FitsIn, piece: Program, basis: Finding, exercise: Exercise, seed: int
-) -> Finding:
-    programs = [ran for _, ran in run_all(exercise, requirement.answer, piece, seed)]
-    found = _compare_with_limits(
-        requirement.bytes,
-        [ran.report.peak_bytes for ran in programs],
-        argument_lists_of(exercise, requirement.answer),
-        basis,
-        "{:,.0f} bytes on each device",
-        (
-            "too-much-memory",
-            "The program holds {:,.0f} bytes at once on each device; at most {:,} are allowed.",
-        ),
-    )
-    return found if found.met else _with_gathers(requirement, programs[0], found)
-
-
-def _with_gathers(requirement: FitsIn, ran: ProgramRun, found: Finding) -> Finding:
+def _explain_gathers(requirement: FitsIn, ran: ProgramRun, found: Finding) -> Finding:
     """Add how much the program gathers at once, or that it gathers only once.
 
-    The number of gathers is that of the requested ones: compilers differ in what they combine.
+    The total is that of the requested gathers, because compilers combine them differently.
     """
     gathers = [c for c in ran.report.collectives if c.kind == "all-gather"]
     requested = [c for c in ran.requested if c.kind == "all-gather"]
     unknown = any(c.times is None for c in requested)
-    fits = ran.report.peak_bytes <= requirement.bytes[0]  # then another list of arguments does not
+    # with the first list of arguments the program may fit, and not with a later one
+    fits = ran.report.peak_bytes <= requirement.bytes[0]
     if not requirement.gathers or not gathers or unknown or fits:
         return found
-    number, piece = requirement.gathers[0]
+    pieces, piece_bytes = requirement.gathers[0]
     largest, total = max(c.bytes for c in gathers), sum(c.total_bytes for c in requested)
-    if largest > piece:
+    if largest > piece_bytes:
         return found.problem(
             "gathered-at-once",
-            f"{found.difference} It gathers {largest:,} bytes at once, and {piece:,} are enough.",
+            f"{found.difference} It gathers {largest:,} bytes at once, and {piece_bytes:,} are "
+            f"enough.",
         )
-    if 0 < total <= number * piece:
+    if 0 < total <= pieces * piece_bytes:
         return found.problem(
             "gathered-once",
             f"{found.difference} It gathers {total:,} bytes in total, each of them once.",
@@ -286,36 +290,11 @@ def _with_gathers(requirement: FitsIn, ran: ProgramRun, found: Finding) -> Findi
     return found
 
 
-def _judge_work(
-    requirement: WorksAtMost, piece: Program, basis: Finding, exercise: Exercise, seed: int
-) -> Finding:
-    reports = [ran.report for _, ran in run_all(exercise, requirement.answer, piece, seed)]
-    if not all(math.isfinite(report.flops) for report in reports):
-        return basis.problem(
-            "unknown-times",
-            "The program has a loop whose length is known only when it runs, so the work of each "
-            "device cannot be computed.",
-            got="a loop of unknown length",
-        )
-    return _compare_with_limits(
-        requirement.flops,
-        [report.flops for report in reports],
-        argument_lists_of(exercise, requirement.answer),
-        basis,
-        "{:,.0f} operations on each device",
-        (
-            "too-much-work",
-            "Each device does {:,.0f} operations; at most {:,} are allowed. Is something computed "
-            "more than once, or by several devices?",
-        ),
-    )
-
-
 def _compare_with_limits(
     limits: Sequence[int],
     amounts: Sequence[float],
     lists: Sequence[Sequence[Argument]],
-    basis: Finding,
+    finding: Finding,
     got: str,
     problem: tuple[str, str],
 ) -> Finding:
@@ -323,14 +302,14 @@ def _compare_with_limits(
     for number, limit in enumerate(limits):
         if amounts[number] > limit:
             diagnosis, sentence = problem
-            found = basis.problem(
+            found = finding.problem(
                 diagnosis,
                 sentence.format(amounts[number], limit),
                 got=got.format(amounts[number]),
             )
             difference = with_arguments(lists[number], found.difference)
             return found.but(difference=difference) if number else found
-    return basis.but(met=True, got=got.format(amounts[0]))
+    return finding.but(met=True, got=got.format(amounts[0]))
 
 
 def describe_communication(report: Report) -> str:
@@ -340,22 +319,22 @@ def describe_communication(report: Report) -> str:
         alike = [c for c in report.collectives if (c.kind, c.axes) == pair]
         # a loop of unknown length counts once
         once = " (with one turn of the loop)" * any(c.times is None for c in alike)
-        items.append(f"{moved:,} bytes by {_describe_several(len(alike), report, pair)}{once}")
+        items.append(f"{moved:,} bytes by {_describe_several(report, pair)}{once}")
     return " and ".join(items) or "nothing"
 
 
-def _bytes_by_kind(report: Report) -> dict[Pair, int]:
+def _bytes_by_kind(report: Report) -> dict[KindAndAxes, int]:
     """Sum the bytes of each kind of collective over each set of axes, largest first."""
-    total: dict[Pair, int] = {}
+    total: dict[KindAndAxes, int] = {}
     for c in report.collectives:
         total[c.kind, c.axes] = total.get((c.kind, c.axes), 0) + c.total_bytes
     return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
 
 
 def _join_all_reduces(
-    report: Report, spent: dict[Pair, int], budgets: Sequence[Budget]
-) -> dict[Pair, int]:
-    """Count a reduce-scatter and an all-gather of equally many bytes as an all-reduce.
+    report: Report, spent: dict[KindAndAxes, int], budgets: Sequence[Budget]
+) -> dict[KindAndAxes, int]:
+    """Replace a reduce-scatter and an all-gather of equally many bytes by an all-reduce.
 
     This happens only over axes for which there is a budget for all-reduces, if there is none for
     reduce-scatters and all-gathers, and if it is known how often each of them runs.
@@ -380,11 +359,11 @@ def _join_all_reduces(
 def _describe_argument(
     collective: Collective, names: Sequence[str], layouts: Sequence[Layout], several: bool
 ) -> str:
-    """Say which argument a collective takes, its layout, and the memory that a gather takes."""
+    """Say which argument a collective communicates, its layout, and what a gather makes of it."""
     if collective.argument is None or not collective.traits.verb:
         return ""
     name, layout = names[collective.argument], layouts[collective.argument]
-    if collective.bytes_in != math.prod(layout.block_shape) * _bytes_of(collective.dtypes):
+    if sum(map(math.prod, collective.shapes)) != math.prod(layout.block_shape):
         return ""  # another collective has changed it before
     which = f"The largest, of {collective.total_bytes:,} bytes," if several else "It"
     sentence = f" {which} {collective.traits.verb} {name}, which is laid out as {layout.describe()}"
@@ -393,13 +372,7 @@ def _describe_argument(
     return f"{sentence}, and leaves {collective.bytes_out:,} bytes of it on each device."
 
 
-def _bytes_of(dtypes: Sequence[str]) -> int:
-    """Return the bytes of one element of an XLA type such as `f32`."""
-    bits = "".join(filter(str.isdigit, dtypes[0])) if dtypes else ""
-    return int(bits) // 8 if bits else 1
-
-
-def _describe_kind(report: Report, pair: Pair) -> str:
+def _describe_kind(report: Report, pair: KindAndAxes) -> str:
     """Return `all-gather over x`, or `all-gather between groups of two devices`."""
     groups = dict.fromkeys(
         describe_groups(c) for c in report.collectives if (c.kind, c.axes) == pair
@@ -409,8 +382,12 @@ def _describe_kind(report: Report, pair: Pair) -> str:
     return f"{pair[0]} {' and '.join(groups)}"
 
 
-def _describe_several(count: int, report: Report, pair: Pair) -> str:
+def _count(report: Report, pair: KindAndAxes) -> int:
+    return sum((c.kind, c.axes) == pair for c in report.collectives)
+
+
+def _describe_several(report: Report, pair: KindAndAxes) -> str:
     """Return `all-gather over x`, or `2 all-gathers over x`."""
-    kind, _ = pair
+    (kind, _), count = pair, _count(report, pair)
     words = _describe_kind(report, pair)
     return words if count == 1 else f"{count} {kind}s{words.removeprefix(kind)}"

@@ -109,9 +109,28 @@ class RunsWithinBudgets(Requirement):
         result = self.result()
         return result.target() if result is not None else None
 
-    def judge(self, piece: Placements, basis: Finding, exercise: Exercise, seed: int) -> Finding:
+    def judge(self, piece: Placements, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Compile the function for the answer's layouts, and compare its cost with the budgets."""
-        return _judge_feeds_in_any_order(self, piece, basis, seed)
+        found = _judge_feeds(self, piece, finding, seed)
+        names = self.arguments
+        if found.met or len(piece.parts) != len(names):
+            return found
+        if len(names) == 2 and _judge_feeds(self, Placements(piece.parts[::-1]), finding, seed).met:
+            return found.problem(
+                "pair-exchanged",
+                f"The two are right, but the wrong way round: the first sharding is for "
+                f"{names[0]}, the second for {names[1]}.",
+            )
+        rotations = (piece.parts[i:] + piece.parts[:i] for i in range(1, len(names)))
+        if len(names) > 2 and any(
+            _judge_feeds(self, Placements(rotated), finding, seed).met for rotated in rotations
+        ):
+            return found.problem(
+                "another-order",
+                f"The shardings are right, but in the wrong order: they have to be those of "
+                f"{', '.join(names)}, in this order.",
+            )
+        return _name_wrong_arguments(self, piece, found, finding)
 
 
 @dataclass(frozen=True)
@@ -164,9 +183,22 @@ class MovesFewBytes(Requirement):
         """Plan to capture a sharding for each argument."""
         return PlacementsPlan(self.arguments, self.shapes)
 
-    def judge(self, piece: Placements, basis: Finding, exercise: Exercise, seed: int) -> Finding:
+    def judge(self, piece: Placements, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Compare the bytes that an answer holds and moves with the best that is known."""
-        return _judge_trade(self, piece, basis, seed)
+        first: Finding | None = None
+        for scale in (1, 2):  # the answer must hold for another size, too
+            shapes = tuple(tuple(scale * size for size in shape) for shape in self.shapes)
+            run = run_with_layouts(self.function, self.arguments, shapes, piece, finding, seed)
+            if isinstance(run, Finding):
+                return run
+            found = _give_credit(self, run, scale ** len(shapes[0]), finding)
+            first = first or found
+            if (found.credit or found.met) < (first.credit or first.met):
+                return found
+        if first is None or first.trade is None or first.credit is None:
+            return first or finding
+        suggestion = suggest_one_change(self, piece.parts, first.trade.costs)
+        return first.but(difference=f"{first.difference} {suggestion}".rstrip())
 
 
 @dataclass(frozen=True)
@@ -184,25 +216,25 @@ class RunWithLayouts:
 
 
 def read_layouts(
-    names: Sequence[str], shapes: Sequence[Shape], piece: Placements, basis: Finding
+    names: Sequence[str], shapes: Sequence[Shape], piece: Placements, finding: Finding
 ) -> tuple[Layout, ...] | Finding:
     """Return the layouts of a given function's arguments, or the finding if they are not valid."""
     if len(piece.parts) != len(names):
-        return basis.problem("malformed", "There must be a sharding for each argument.")
+        return finding.problem("malformed", "There must be a sharding for each argument.")
     try:
         shardings = [rebuild(part) for part in piece.parts]
         layouts = [Layout.of(s, shape) for s, shape in zip(shardings, shapes, strict=True)]
     except LayoutError as error:
-        return basis.problem("does-not-fit", str(error), got="a sharding that does not fit")
-    basis = basis.but(got=describe_layouts(names, layouts))
+        return finding.problem("does-not-fit", str(error), got="a sharding that does not fit")
+    finding = finding.but(got=describe_layouts(names, layouts))
     bad_names = [n for part in piece.parts for n in part.mesh.names if not AXIS_NAME.fullmatch(n)]
     if bad_names:  # on some names, XLA's parser aborts the process
-        return basis.problem(
+        return finding.problem(
             "axis-names",
             f"A mesh axis is called {bad_names[0]!r}. Use only letters, digits and underscores.",
         )
     if len({part.mesh.ids for part in piece.parts}) > 1:
-        return basis.problem(
+        return finding.problem(
             "different-devices",
             "The shardings are on different devices, or have them in different orders. A program "
             "runs on one list of devices, in one order.",
@@ -216,12 +248,12 @@ def describe_layouts(names: Sequence[str], layouts: Sequence[Layout]) -> str:
     return "; ".join(f"{name}: {layout.describe()}" for name, layout in pairs)
 
 
-def find_idle_devices(piece: Placements, basis: Finding) -> Finding | None:
+def find_idle_devices(piece: Placements, finding: Finding) -> Finding | None:
     """Return the finding if an answer does not use all devices."""
     used, devices = len(piece.parts[0].mesh.ids), jax.device_count()
     if used == devices:
         return None
-    return basis.problem(
+    return finding.problem(
         "one-device" if used == 1 else "devices-unused",
         f"{used} of {devices} devices {'holds' if used == 1 else 'hold'} everything and "
         f"{'does' if used == 1 else 'do'} all the work.",
@@ -233,11 +265,11 @@ def run_with_layouts(
     names: Sequence[str],
     shapes: tuple[Shape, ...],
     piece: Placements,
-    basis: Finding,
+    finding: Finding,
     seed: int,
 ) -> RunWithLayouts | Finding:
     """Run a given function with an answer's layouts, or return the finding if it cannot run."""
-    layouts = read_layouts(names, shapes, piece, basis)
+    layouts = read_layouts(names, shapes, piece, finding)
     if isinstance(layouts, Finding):
         return layouts
     _count_flops(function, shapes)  # if this compiles, later errors are about the layouts
@@ -246,43 +278,14 @@ def run_with_layouts(
         f"{describe_layouts(names, layouts)}. With these layouts, the program communicates "
         f"{describe_communication(ran.report)}"
     )
-    return find_idle_devices(piece, basis.but(got=got)) or RunWithLayouts(layouts, got, ran)
-
-
-def _judge_feeds_in_any_order(
-    requirement: RunsWithinBudgets, piece: Placements, basis: Finding, seed: int
-) -> Finding:
-    """Judge an answer; if its shardings are right in another order, say so."""
-    found = _judge_feeds(requirement, piece, basis, seed)
-    names = requirement.arguments
-    if found.met or len(piece.parts) != len(names):
-        return found
-    if (
-        len(names) == 2
-        and _judge_feeds(requirement, Placements(piece.parts[::-1]), basis, seed).met
-    ):
-        return found.problem(
-            "pair-exchanged",
-            f"The two are right, but the wrong way round: the first sharding is for {names[0]}, "
-            f"the second for {names[1]}.",
-        )
-    rotations = (piece.parts[i:] + piece.parts[:i] for i in range(1, len(names)))
-    if len(names) > 2 and any(
-        _judge_feeds(requirement, Placements(rotated), basis, seed).met for rotated in rotations
-    ):
-        return found.problem(
-            "another-order",
-            f"The shardings are right, but in the wrong order: they have to be those of "
-            f"{', '.join(names)}, in this order.",
-        )
-    return _name_wrong_arguments(requirement, piece, found, basis)
+    return find_idle_devices(piece, finding.but(got=got)) or RunWithLayouts(layouts, got, ran)
 
 
 def _name_wrong_arguments(
-    requirement: RunsWithinBudgets, piece: Placements, found: Finding, basis: Finding
+    requirement: RunsWithinBudgets, piece: Placements, found: Finding, finding: Finding
 ) -> Finding:
     """Add which arguments are not laid out as in a right answer, if they are few."""
-    layouts = read_layouts(requirement.arguments, requirement.shapes[0], piece, basis)
+    layouts = read_layouts(requirement.arguments, requirement.shapes[0], piece, finding)
     if isinstance(layouts, Finding) or not requirement.blocks:
         return found
     used = len(layouts[0].blocks)
@@ -304,22 +307,22 @@ def _name_wrong_arguments(
 
 
 def _judge_feeds(
-    requirement: RunsWithinBudgets, piece: Placements, basis: Finding, seed: int
+    requirement: RunsWithinBudgets, piece: Placements, finding: Finding, seed: int
 ) -> Finding:
     names, function = requirement.arguments, requirement.function
     result = requirement.result()
     first: Finding | None = None
     caps = requirement.caps or (math.inf,) * len(requirement.shapes)
     for shapes, budgets, cap in zip(requirement.shapes, requirement.budgets, caps, strict=True):
-        run = run_with_layouts(function, names, shapes, piece, basis, seed)
+        run = run_with_layouts(function, names, shapes, piece, finding, seed)
         if isinstance(run, Finding):
             return run
         if run.held > cap:
-            exceeded = report_exceeded_cap(cap, run.held, basis.but(got=run.got))
+            exceeded = report_exceeded_cap(cap, run.held, finding.but(got=run.got))
             counts = tuple(layout.counts for layout in run.layouts)
             known = (name for name, blocks in requirement.mistakes.items() if blocks == counts)
             return exceeded.problem(next(known, exceeded.diagnosis), exceeded.difference)
-        found = compare_with_budgets(run.ran.report, budgets, basis, names, run.layouts)
+        found = compare_with_budgets(run.ran.report, budgets, finding, names, run.layouts)
         found = found.but(got=run.got)
         if not found.met:
             return found
@@ -327,13 +330,13 @@ def _judge_feeds(
             found = judge_layout(result, Layout.of(run.ran.outputs[0][0]), found.but(met=False))
             if not found.met:
                 return found.but(
-                    expected=basis.expected,
+                    expected=finding.expected,
                     got=f"{run.got}; the result: {found.got}",
                     difference=f"The layout of the result is wrong. {found.difference}",
                 )
         share, fair = run.ran.report.flops / _count_flops(function, shapes), 1 / jax.device_count()
         if share > MAX_WORK_SHARE * fair:
-            return basis.problem(
+            return finding.problem(
                 "repeated-work",
                 f"The program communicates no more than it may, but each device does "
                 f"{_fraction(share)} of the work, where {_fraction(fair)} would be its share: "
@@ -341,43 +344,22 @@ def _judge_feeds(
                 got=run.got,
             )
         first = first or found.but(got=run.got)
-    return first or basis
-
-
-def _judge_trade(
-    requirement: MovesFewBytes, piece: Placements, basis: Finding, seed: int
-) -> Finding:
-    first: Finding | None = None
-    for scale in (1, 2):  # the answer must hold for another size, too
-        shapes = tuple(tuple(scale * size for size in shape) for shape in requirement.shapes)
-        run = run_with_layouts(
-            requirement.function, requirement.arguments, shapes, piece, basis, seed
-        )
-        if isinstance(run, Finding):
-            return run
-        found = _give_credit(requirement, run, scale ** len(shapes[0]), basis)
-        first = first or found
-        if (found.credit or found.met) < (first.credit or first.met):
-            return found
-    if first is None or first.trade is None or first.credit is None:
-        return first or basis
-    suggestion = suggest_one_change(requirement, piece.parts, first.trade.costs)
-    return first.but(difference=f"{first.difference} {suggestion}".rstrip())
+    return first or finding
 
 
 def _give_credit(
-    requirement: MovesFewBytes, run: RunWithLayouts, factor: int, basis: Finding
+    requirement: MovesFewBytes, run: RunWithLayouts, factor: int, finding: Finding
 ) -> Finding:
     """Compute the credit for arguments that are `factor` times as large as the exercise's."""
     held, moved, best = run.held // factor, run.ran.report.bytes // factor, requirement.best
-    basis = basis.but(
+    finding = finding.but(
         got=f"{held:,} bytes held, {moved:,} bytes moved on each device ({run.got})",
         trade=Trade(held, moved, requirement.cap, requirement.frontier),
     )
     if held > requirement.cap:
-        return report_exceeded_cap(requirement.cap, held, basis)
+        return report_exceeded_cap(requirement.cap, held, finding)
     if any(c.times is None for c in run.ran.report.collectives):
-        return basis.problem(
+        return finding.problem(
             "unknown-times",
             "A collective is in a loop whose length is known only when it runs, so the bytes that "
             "it moves cannot be computed.",
@@ -393,19 +375,19 @@ def _give_credit(
             f"enough"
         )
         if 2 * held < requirement.cap:
-            return basis.problem(
+            return finding.problem(
                 "room-left",
                 f"{better}. A device may hold {requirement.cap:,} bytes of the arguments, and "
                 f"holds {held:,}.",
                 credit=round(credit, 3),
             )
-        return basis.problem("could-move-less", f"{better}.", credit=round(credit, 3))
-    return basis.but(met=True)
+        return finding.problem("could-move-less", f"{better}.", credit=round(credit, 3))
+    return finding.but(met=True)
 
 
-def report_exceeded_cap(cap: float, held: int, basis: Finding) -> Finding:
+def report_exceeded_cap(cap: float, held: int, finding: Finding) -> Finding:
     """Return the finding if a device holds more bytes of the arguments than it may."""
-    return basis.problem(
+    return finding.problem(
         "over-the-cap",
         f"Each device may hold {cap:,} bytes{in_mib(cap)} of the arguments; with your shardings it "
         f"holds {held:,}{in_mib(held)}.",

@@ -81,53 +81,55 @@ class PlacedLike(Requirement):
         return self.target()
 
     def judge(
-        self, piece: Placement | Program, basis: Finding, exercise: Exercise, seed: int
+        self, piece: Placement | Program, finding: Finding, exercise: Exercise, seed: int
     ) -> Finding:
         """Compare the layout of an array, a sharding or a function's result with the picture."""
         if isinstance(piece, Program):
-            found = _judge_output_layout(self, piece, basis, exercise, seed)
+            found = _judge_output_layout(self, piece, finding, exercise, seed)
         elif argument_lists_of(exercise, self.answer):
-            return basis.problem(*MALFORMED)
+            return finding.problem(*MALFORMED)
         else:
-            found = _judge_placement(self, piece, basis)
+            found = _judge_placement(self, piece, finding)
         return _recognise_other_answer(found, exercise)
 
 
-def _judge_placement(requirement: PlacedLike, piece: Placement, basis: Finding) -> Finding:
+def _judge_placement(requirement: PlacedLike, piece: Placement, finding: Finding) -> Finding:
     """Judge a placement, for each shape of the requirement."""
     contents = piece.contents
     if contents is None and requirement.values is not None:
-        return basis.problem("malformed", "The evidence lacks the array's values.")
+        return finding.problem("malformed", "The evidence lacks the array's values.")
     try:
         sharding = rebuild(piece)
         layout = Layout.of(sharding, contents.shape if contents else requirement.shapes[0])
     except LayoutError as error:
-        return basis.problem(
+        return finding.problem(
             "does-not-fit", str(error), got=f"a sharding with the spec {_spec(piece)}"
         )
-    basis = basis.but(got=layout.describe(), made=layout)
+    finding = finding.but(got=layout.describe(), made=layout)
     shapes = [layout.shape, *(s for s in requirement.shapes if s != layout.shape)]
     for shape in shapes:
         try:
             layout = Layout.of(sharding, shape)
         except LayoutError as error:
-            return basis.problem(
+            return finding.problem(
                 "does-not-fit",
                 f"The same sharding must work for an array of shape {shape} too. {error}",
             )
-        found = judge_layout(requirement, layout, basis)
+        found = judge_layout(requirement, layout, finding)
         if not found.met:
             return found
     if contents is not None and requirement.values is not None:
         wrong = _compare_contents(contents, requirement.values())
         if wrong is not None:
-            return basis.problem(*wrong)
-    return basis.but(met=True)
+            return finding.problem(*wrong)
+    return finding.but(met=True)
 
 
-def judge_layout(requirement: PlacedLike, layout: Layout, basis: Finding, case: int = 0) -> Finding:
+def judge_layout(
+    requirement: PlacedLike, layout: Layout, finding: Finding, case: int = 0
+) -> Finding:
     """Compare one layout with the required one, in one of the requirement's cases."""
-    finding = basis.but(got=layout.describe(), made=layout)
+    finding = finding.but(got=layout.describe(), made=layout)
     if layout.shape not in requirement.shapes:
         shape = requirement.shapes[case if case < len(requirement.shapes) else 0]
         target = requirement.target(shape)
@@ -258,7 +260,7 @@ def _describe_change(actual: np.ndarray, wanted: np.ndarray) -> str:
 
 
 def _judge_output_layout(
-    requirement: PlacedLike, piece: Program, basis: Finding, exercise: Exercise, seed: int
+    requirement: PlacedLike, piece: Program, finding: Finding, exercise: Exercise, seed: int
 ) -> Finding:
     """Judge the layout of a program's result, for each list of arguments."""
     first: Finding | None = None
@@ -266,10 +268,10 @@ def _judge_output_layout(
     lists = argument_lists_of(exercise, requirement.answer)
     for number, ((_, ran), arguments) in enumerate(zip(runs, lists, strict=True)):
         if len(ran.outputs[0]) != 1:
-            return basis.problem("shape", "The function has to return one array.")
+            return finding.problem("shape", "The function has to return one array.")
         layout = Layout.of(ran.outputs[0][0])
         wanted = requirement.of_program(number)
-        found = judge_layout(wanted, layout, basis, number)
+        found = judge_layout(wanted, layout, finding, number)
         argument_layouts = [Layout.of(programs.sharding_of(a), a.shape) for a in arguments]
         if not found.met and layout in argument_layouts and not ran.report.collectives:
             return found.problem(
@@ -291,4 +293,4 @@ def _judge_output_layout(
                 f"{ran.other_meshes[0]}, and its argument is on a mesh of {axes}.",
             )
         first = first or found
-    return first or basis
+    return first or finding

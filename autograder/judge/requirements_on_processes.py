@@ -83,29 +83,25 @@ class OnProcesses(Requirement):
         """Plan to call the function in each case, in each process."""
         return ProcessesPlan(tuple(self.cases(generator)))
 
-    def judge(self, piece: Runs, basis: Finding, exercise: Exercise, seed: int) -> Finding:
+    def judge(self, piece: Runs, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Compare the results of the cases sampled from `seed` with the reference."""
-        return _judge_runs(self, piece, basis, exercise, seed)
-
-
-def _judge_runs(
-    requirement: OnProcesses, piece: Runs, basis: Finding, exercise: Exercise, seed: int
-) -> Finding:
-    cases = list(requirement.cases(exercise.generator(seed)))
-    right: list[ProcessCase] = []
-    for case, run in zip(cases, piece.runs, strict=False):
-        basis = basis.but(got="", made=None, target=None)
-        try:
-            found = _judge_run(requirement, case, run, basis)
-        except MalformedRunsError as error:
-            return basis.problem("malformed", f"The submission does not fit this case: {error}.")
-        if not found.met:
-            return _add_case(found, case, right)
-        right.append(case)
-    if len(right) < len(cases):
-        return basis.problem("malformed", "The submission does not have a run for each case.")
-    counts = " and ".join(f"{case}" for case in cases[-1:])
-    return found.but(got=f"the right result in all of {len(cases)} runs, the last by {counts}")
+        cases = list(self.cases(exercise.generator(seed)))
+        right: list[ProcessCase] = []
+        for case, run in zip(cases, piece.runs, strict=False):
+            finding = finding.but(got="", made=None, target=None)
+            try:
+                found = _judge_run(self, case, run, finding)
+            except MalformedRunsError as error:
+                return finding.problem(
+                    "malformed", f"The submission does not fit this case: {error}."
+                )
+            if not found.met:
+                return _add_case(found, case, right)
+            right.append(case)
+        if len(right) < len(cases):
+            return finding.problem("malformed", "The submission does not have a run for each case.")
+        counts = " and ".join(f"{case}" for case in cases[-1:])
+        return found.but(got=f"the right result in all of {len(cases)} runs, the last by {counts}")
 
 
 def _add_case(found: Finding, case: ProcessCase, right: Sequence[ProcessCase]) -> Finding:
@@ -120,7 +116,7 @@ def _add_case(found: Finding, case: ProcessCase, right: Sequence[ProcessCase]) -
     return found.but(difference=sentence)
 
 
-def _judge_run(requirement: OnProcesses, case: ProcessCase, run: Run, basis: Finding) -> Finding:
+def _judge_run(requirement: OnProcesses, case: ProcessCase, run: Run, finding: Finding) -> Finding:
     if len(run.results) != case.processes:
         raise MalformedRunsError("it has another number of processes")
     failed = [(i, r) for i, r in enumerate(run.results) if r.why]
@@ -128,21 +124,21 @@ def _judge_run(requirement: OnProcesses, case: ProcessCase, run: Run, basis: Fin
         number, result = next(((i, r) for i, r in failed if r.why != "stopped"), failed[0])
         raised = result.why not in ("stopped", "waits", "died", "too-slow", "too-large")
         where = f"In process {number}: " if raised and case.processes > 1 else ""
-        return basis.problem(result.why, f"{where}{result.sentence}")
+        return finding.problem(result.why, f"{where}{result.sentence}")
     if requirement.files is not None:
         wrong = _compare_files(run, requirement.files(case))
-        return basis.problem(*wrong) if wrong else basis.but(met=True)
+        return finding.problem(*wrong) if wrong else finding.but(met=True)
     expected = requirement.reference(case)
     for result in run.results:
         if len(result.parts) != len(expected):
-            return basis.problem(
+            return finding.problem(
                 "number-of-results",
                 f"The function returned {_count_results(len(result.parts))}; expected "
                 f"{_count_results(len(expected))}.",
             )
-    found = basis
+    found = finding
     for place, wanted in enumerate(expected):
-        found = _judge_part(case, [r.parts[place] for r in run.results], wanted, basis)
+        found = _judge_part(case, [r.parts[place] for r in run.results], wanted, finding)
         if not found.met:
             mistake = _recognise_mistake(requirement, case, run.results)
             sentence = found.difference if found.diagnosis == "shape" else ""
@@ -158,30 +154,32 @@ def _judge_part(
     case: ProcessCase,
     parts: Sequence[Shards | LocalArray | Value],
     wanted: Expected,
-    basis: Finding,
+    finding: Finding,
 ) -> Finding:
     """Judge one result of a function: what each process has of it."""
     check_parts(case, parts)
     for number, part in enumerate(parts):
         if part == Value(None):
-            return basis.problem("none", f"Process {number} returned None. Every process calls it.")
+            return finding.problem(
+                "none", f"Process {number} returned None. Every process calls it."
+            )
         if wanted.host and not isinstance(part, LocalArray):
             description = "a jax.Array" if isinstance(part, Shards) else describe_part(part)
             why = "on-devices" if isinstance(part, Shards) else "not-numpy"
-            return basis.problem(
+            return finding.problem(
                 why,
                 f"Process {number} returned {description}; expected a NumPy array, on the host.",
             )
         dtype = _dtype(part)
         if dtype and (wanted.host or wanted.spec is not None) and dtype != wanted.values.dtype:
-            return basis.problem(
+            return finding.problem(
                 "dtype", f"The array has dtype {dtype}; expected {wanted.values.dtype}."
             )
     if wanted.spec is None:
-        return _judge_whole_array(wanted.values, [whole_array(part) for part in parts], basis)
+        return _judge_whole_array(wanted.values, [whole_array(part) for part in parts], finding)
     for number, part in enumerate(parts):
         if not isinstance(part, Shards):
-            return basis.problem(
+            return finding.problem(
                 "own-array",
                 f"Process {number} returned {describe_part(part)}, which no other process knows "
                 f"of; expected one jax.Array of shape {wanted.values.shape} over the devices of "
@@ -189,18 +187,18 @@ def _judge_part(
             )
     shards = [part for part in parts if isinstance(part, Shards)]
     if any(part.shape != wanted.values.shape for part in shards):
-        return basis.problem(
+        return finding.problem(
             "shape",
             f"The array has shape {shards[0].shape}; expected {wanted.values.shape}, the global "
             f"shape.",
         )
     target = Layout.of(jax.NamedSharding(case.mesh(), jax.P(*wanted.spec)), wanted.values.shape)
     made = joint_layout(shards)
-    without_layout = basis
-    basis = basis.but(expected=target.describe(), got=made.describe(), made=made, target=target)
+    without_layout = finding
+    finding = finding.but(expected=target.describe(), got=made.describe(), made=made, target=target)
     wrong_layout = find_difference(target, made)
     if wrong_layout is not None:
-        return basis.problem(wrong_layout.diagnosis, wrong_layout.sentence)
+        return finding.problem(wrong_layout.diagnosis, wrong_layout.sentence)
     blocks = [
         (
             array_of(shard.contents),
@@ -230,7 +228,7 @@ def _judge_part(
                 sentence = f"The layout is right. On device {shard.device}, {off}"
                 diagnosis = diagnose_rows(values, wanted.values, block) or "values"
                 return without_layout.problem(diagnosis, sentence)
-    return basis.but(met=True)
+    return finding.but(met=True)
 
 
 def _rows(start: int, count: int) -> str:
@@ -239,20 +237,20 @@ def _rows(start: int, count: int) -> str:
 
 
 def _judge_whole_array(
-    wanted: np.ndarray, actual: Sequence[np.ndarray | str], basis: Finding
+    wanted: np.ndarray, actual: Sequence[np.ndarray | str], finding: Finding
 ) -> Finding:
     """Judge a result of which each process must have all values."""
     for number, array in enumerate(actual):
         if isinstance(array, str):
-            return basis.problem("not-whole", f"Process {number} returned {array}.")
+            return finding.problem("not-whole", f"Process {number} returned {array}.")
         if array.shape != wanted.shape:
-            return basis.problem(
+            return finding.problem(
                 "shape", f"Process {number} has shape {array.shape}; expected {wanted.shape}."
             )
     arrays = [array for array in actual if not isinstance(array, str)]
     for number, array in enumerate(arrays[1:], 1):
         if not np.allclose(array, arrays[0], rtol=TOLERANCE, atol=TOLERANCE, equal_nan=True):
-            return basis.problem(
+            return finding.problem(
                 "differs-between-processes",
                 f"Process 0 and process {number} returned different values; expected the same ones "
                 f"in every process.",
@@ -261,11 +259,11 @@ def _judge_whole_array(
     if off and wanted.ndim > 1:
         differ = explain_all_values(arrays, [wanted] * len(arrays))
         if differ:
-            return basis.problem(*differ)
+            return finding.problem(*differ)
         diagnosis = diagnose_rows(arrays[0], wanted, [slice(None)] * wanted.ndim)
         if diagnosis:
-            return basis.problem(diagnosis, off[:1].upper() + off[1:])
-    return basis.problem("values", off[:1].upper() + off[1:]) if off else basis.but(met=True)
+            return finding.problem(diagnosis, off[:1].upper() + off[1:])
+    return finding.problem("values", off[:1].upper() + off[1:]) if off else finding.but(met=True)
 
 
 def _recognise_mistake(

@@ -66,9 +66,38 @@ class Returns(Requirement):
         """Plan to call the function in each case."""
         return ResultsPlan.of(self.cases(generator))
 
-    def judge(self, piece: Value, basis: Finding, exercise: Exercise, seed: int) -> Finding:
+    def judge(self, piece: Value, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Compare the results of the cases sampled from `seed` with the reference."""
-        return _judge_results(self, piece, basis, exercise, seed)
+        cases = self.cases(exercise.generator(seed))
+        results = piece.value
+        if not isinstance(results, list) or len(results) != len(cases):
+            return finding.problem(
+                "malformed", "The submission does not have a result for each case."
+            )
+        if not all(isinstance(result, dict) for result in results):
+            return finding.problem(
+                "malformed", "The submission does not have a result for each case."
+            )
+        for case, result in zip(cases, results, strict=True):
+            call = f"{self.answer}({', '.join(map(repr, case))})"
+            if "error" in result:
+                sentence = (
+                    f"Your function raised {result['error']}. The call was {_shorten_call(call)}."
+                )
+                return finding.problem("raised", sentence, got="")
+            wanted = self.reference(*case)
+            if not _is_same(result.get("came"), wanted):
+                diagnosis, sentence = _explain_results(self, cases, results)
+                if diagnosis == OTHER_RESULT:
+                    sentence += quote_miscounted_lines(case, result.get("came"), wanted)
+                return finding.problem(
+                    diagnosis,
+                    sentence,
+                    expected=f"{_show(wanted, wanted)} from {_shorten_call(call)}, one of "
+                    f"{len(cases)} cases",
+                    got=_show(result.get("came"), wanted),
+                )
+        return finding.but(met=True, got=f"the right result in all of {len(cases)} cases")
 
 
 class AnyOf(tuple[Any, ...]):
@@ -125,66 +154,31 @@ class Predicts(Requirement):
         """Plan to capture the table."""
         return TablePlan()
 
-    def judge(self, piece: Value, basis: Finding, exercise: Exercise, seed: int) -> Finding:
+    def judge(self, piece: Value, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Compare the cell with the right prediction, and with the known mistakes."""
-        return _judge_prediction(self, piece, basis)
-
-
-def _judge_results(
-    requirement: Returns, piece: Value, basis: Finding, exercise: Exercise, seed: int
-) -> Finding:
-    cases = requirement.cases(exercise.generator(seed))
-    results = piece.value
-    if not isinstance(results, list) or len(results) != len(cases):
-        return basis.problem("malformed", "The submission does not have a result for each case.")
-    if not all(isinstance(result, dict) for result in results):
-        return basis.problem("malformed", "The submission does not have a result for each case.")
-    for case, result in zip(cases, results, strict=True):
-        call = f"{requirement.answer}({', '.join(map(repr, case))})"
-        if "error" in result:
-            sentence = (
-                f"Your function raised {result['error']}. The call was {_shorten_call(call)}."
+        table = piece.value if isinstance(piece.value, dict) else {}
+        if self.cell not in table:
+            return finding.problem("malformed", f"The table has no cell {self.cell!r}.")
+        actual = table[self.cell]
+        if actual == plain(...):
+            return finding.problem(
+                UNANSWERED, f"The cell {self.cell!r} has not been filled in yet."
             )
-            return basis.problem("raised", sentence, got="")
-        wanted = requirement.reference(*case)
-        if not _is_same(result.get("came"), wanted):
-            diagnosis, sentence = _explain_results(requirement, cases, results)
-            if diagnosis == OTHER_RESULT:
-                sentence += quote_miscounted_lines(case, result.get("came"), wanted)
-            return basis.problem(
-                diagnosis,
-                sentence,
-                expected=f"{_show(wanted, wanted)} from {_shorten_call(call)}, one of {len(cases)} "
-                "cases",
-                got=_show(result.get("came"), wanted),
-            )
-    return basis.but(met=True, got=f"the right result in all of {len(cases)} cases")
-
-
-def _judge_prediction(requirement: Predicts, piece: Value, basis: Finding) -> Finding:
-    table = piece.value if isinstance(piece.value, dict) else {}
-    if requirement.cell not in table:
-        return basis.problem("malformed", f"The table has no cell {requirement.cell!r}.")
-    actual = table[requirement.cell]
-    if actual == plain(...):
-        return basis.problem(
-            UNANSWERED, f"The cell {requirement.cell!r} has not been filled in yet."
-        )
-    basis = basis.but(got=_show(actual, requirement.right))
-    if is_predicted(requirement, actual):
-        return basis.but(met=True)
-    for diagnosis, cells in requirement.tables.items():
-        if all(_explains(cells[cell], table.get(cell), requirement.tolerance) for cell in cells):
-            return basis.problem(diagnosis, "")
-    for diagnosis, mistake in requirement.mistakes.items():
-        if _explains(mistake, actual, requirement.tolerance):
-            return basis.problem(diagnosis, "")
-    expected = _expected_form(requirement, actual)
-    if expected:
-        words = isinstance(actual, str) and isinstance(requirement.right, str)
-        got = repr(actual[:40]) if words else _kind(actual)
-        return basis.problem(OTHER_FORM, f"Expected {expected}; got {got}.")
-    return basis.problem("other-prediction", "")
+        finding = finding.but(got=_show(actual, self.right))
+        if is_predicted(self, actual):
+            return finding.but(met=True)
+        for diagnosis, cells in self.tables.items():
+            if all(_explains(cells[cell], table.get(cell), self.tolerance) for cell in cells):
+                return finding.problem(diagnosis, "")
+        for diagnosis, mistake in self.mistakes.items():
+            if _explains(mistake, actual, self.tolerance):
+                return finding.problem(diagnosis, "")
+        expected = _expected_form(self, actual)
+        if expected:
+            words = isinstance(actual, str) and isinstance(self.right, str)
+            got = repr(actual[:40]) if words else _kind(actual)
+            return finding.problem(OTHER_FORM, f"Expected {expected}; got {got}.")
+        return finding.problem("other-prediction", "")
 
 
 def is_predicted(requirement: Predicts, actual: Any) -> bool:

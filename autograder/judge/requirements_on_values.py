@@ -101,13 +101,13 @@ class Computes(Requirement):
         """Plan to export the function for each list of arguments."""
         return ProgramPlan(self.arguments, self.under_mesh)
 
-    def judge(self, piece: Program, basis: Finding, exercise: Exercise, seed: int) -> Finding:
+    def judge(self, piece: Program, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Run the programs on sampled inputs, and compare their results with the reference."""
         runs = run_all(exercise, self.answer, piece, seed)
         arguments = [describe_arguments(each) for each in self.arguments]
         names = argument_names_of(exercise, self.answer)
         return judge_runs(
-            self, runs, arguments, basis, argument_lists=self.arguments, argument_names=names
+            self, runs, arguments, finding, argument_lists=self.arguments, argument_names=names
         )
 
 
@@ -115,7 +115,7 @@ def judge_runs(
     requirement: HasReference,
     runs: Sequence[Run],
     inputs_in_words: Sequence[str],
-    basis: Finding,
+    finding: Finding,
     result_names: Sequence[str] = (),
     argument_lists: Sequence[Sequence[Argument]] = (),
     argument_names: Sequence[str] = (),
@@ -126,7 +126,7 @@ def judge_runs(
         requirement: the requirement.
         runs: the inputs and results of each program.
         inputs_in_words: the inputs of each program, in words.
-        basis: the finding to start from.
+        finding: the finding to start from.
         result_names: the names of the results, if they have names.
         argument_lists: the arguments of each program, as the exercise specifies them.
         argument_names: the names of the arguments.
@@ -139,15 +139,15 @@ def judge_runs(
     if number is None and isinstance(requirement, Computes):
         container = _needless_container(requirement, runs)
         if container:
-            return basis.but(got=f"the right values in a {container}").problem(
+            return finding.but(got=f"the right values in a {container}").problem(
                 "in-a-container",
                 f"The values are right, but the function returns them in a {container}; expected "
                 f"the array itself.",
             )
     if number is None:
-        return basis.but(met=True, got="the right values on every input tried")
+        return finding.but(met=True, got="the right values on every input tried")
     draws, ran = runs[number]
-    basis = basis.but(
+    finding = finding.but(
         got=_describe_result(requirement, draws, ran, inputs_in_words[number], result_names)
     )
     wrong = wrongs[number] or ("values", "")
@@ -183,12 +183,12 @@ def judge_runs(
                 requirement.reference, inputs_in_words[number:][:1], runs[number:][:1],
                 argument_lists[number:][:1], argument_names,
             ) or wrong  # fmt: skip
-        return _after_right_cases(requirement, runs, inputs_in_words, number, wrong, basis)
+        return _after_right_cases(requirement, runs, inputs_in_words, number, wrong, finding)
     if wrong[0] == "values":
         wrong = (
             _explain_fewer_digits(requirement, runs) or _explain_coarser_type(draws, ran) or wrong
         )
-    return basis.problem(*wrong)
+    return finding.problem(*wrong)
 
 
 def _after_right_cases(
@@ -197,7 +197,7 @@ def _after_right_cases(
     inputs_in_words: Sequence[str],
     number: int,
     wrong: Wrong,
-    basis: Finding,
+    finding: Finding,
 ) -> Finding:
     """Return the finding for program `number`, if the programs before it are right."""
     sentence = with_arguments(inputs_in_words[number], wrong[1])
@@ -205,14 +205,14 @@ def _after_right_cases(
         is_close_throughout(outputs, jax.tree.leaves(requirement.reference(*inputs)))
         for inputs, outputs in zip(runs[0][0], runs[0][1].outputs, strict=True)
     ):
-        return basis.problem(
+        return finding.problem(
             wrong[0],
             f"{sentence} For {inputs_in_words[0]}, they are off as well, but by less than the "
             f"tolerance.",
         )
     is_shown = isinstance(requirement, Computes)
     first = "in the case that the notebook shows" if is_shown else f"for {inputs_in_words[0]}"
-    return basis.problem(
+    return finding.problem(
         "only-the-first",
         f"The values are right {first}. {sentence} Does the code contain something that holds in "
         f"the first case only, such as a size?",

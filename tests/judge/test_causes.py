@@ -8,7 +8,11 @@ from autograder import evidence, programs
 from autograder.exercises import Budget, Computes, Exercise, PlacedLike, Requests
 from autograder.judge import Finding, judge, running_programs
 from autograder.judge.report import problems_of
-from autograder.judge.requirements_on_costs import compare_with_budgets, describe_communication
+from autograder.judge.requirements_on_costs import (
+    compare_with_budgets,
+    describe_budgets,
+    describe_communication,
+)
 from autograder.layouts import Layout
 from autograder.programs import Argument, Collective, ProgramError, Report
 from tests.helpers import capture, mesh
@@ -123,8 +127,23 @@ def halves(times=1, size=512):
     ],
 )
 def test_two_halves_count_as_an_all_reduce_only_within_its_budget(report, axes, diagnosis):
-    basis = Finding("answer", False, "", "")
+    finding = Finding("answer", False, "", "")
     layouts = [Layout.of(jax.NamedSharding(report.mesh, jax.P()), (8,))]
-    found = compare_with_budgets(report, [Budget("all-reduce", axes, 1024)], basis, "x", layouts)
+    found = compare_with_budgets(report, [Budget("all-reduce", axes, 1024)], finding, "x", layouts)
     assert (found.met, found.diagnosis) == (not diagnosis, diagnosis)
     assert ("count as one" in found.difference) == (diagnosis == "too-many-bytes")
+
+
+@pytest.mark.parametrize(
+    ("budgets", "words"),
+    [
+        ([], "nothing"),
+        ([Budget("all-gather", ("x",))], "any number of bytes by all-gather over x"),
+        (
+            [Budget("all-reduce", bytes=1024), Budget("all-gather", ("x", "y"), 8)],
+            "at most 1,024 bytes by all-reduce and at most 8 bytes by all-gather over x, y",
+        ),
+    ],
+)
+def test_budgets_are_described(budgets, words):
+    assert describe_budgets(budgets) == words

@@ -58,8 +58,8 @@ def test_a_right_answer_stays_within_its_budget_whoever_compiles_it(compiler, su
             mesh = jax.sharding.Mesh(devices, tuple(name for name, _ in axes))
             report = Report(tuple(read_collectives(read_module(module), mesh)), mesh, 0.0, 0)
             layouts = [Layout.of(jax.NamedSharding(mesh, jax.P()), (8,))] * 4
-            basis = Finding(requirement.answer, False, "", "")
-            found = compare_with_budgets(report, requirement.budgets[0], basis, "ABCD", layouts)
+            finding = Finding(requirement.answer, False, "", "")
+            found = compare_with_budgets(report, requirement.budgets[0], finding, "ABCD", layouts)
             assert found.met, f"{found.got}. {found.difference}"
 
 
