@@ -9,6 +9,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from typing import Any
 
 import jax
 import msgspec
@@ -284,7 +285,7 @@ def test_the_cells_of_all_functions_that_are_used_are_sent():
         linecache.cache[cell] = (len(source), None, source.splitlines(True), cell)
         exec(compile(source, cell, "exec"), names)
 
-    names = {"__name__": "__main__"}
+    names: dict[str, Any] = {"__name__": "__main__"}
     define("cell B", "def h():\n    return 1\n", names)
     define("cell A", "def f():\n    return g()\n\ndef g():\n    return h()\n", names)
     assert list(pack(names["f"]).cells) == ["cell A", "cell B"]
