@@ -160,7 +160,7 @@ def _cause(problems: Sequence[Finding], is_only: bool) -> Content:
         alike = sum(_is_like(p, first) for p in problems)
         if alike > 1:
             return mark_up(
-                f"{alike} cells of {first.answer} have the wrong form. {first.difference}"
+                f"{alike} entries of {first.answer} have the wrong form. {first.difference}"
             )
         return (cell, *mark_up(f" has the wrong form. {first.difference}"))
     return (cell, *mark_up(f" is not {first.got}. {first.difference}".rstrip()))
@@ -218,7 +218,7 @@ def _other_lines(answers: dict[str, list[Finding]], problems: Sequence[Finding])
         lines = []
         for name, findings in answers.items():
             if any(f.cell for f in findings):
-                cells = "both" if len(findings) == 2 else f"all {len(findings)} cells"
+                cells = "both" if len(findings) == 2 else f"all {len(findings)} entries"
                 lines.append(f"{name}: {cells} are right.")
             elif len(answers) == 1:
                 lines.append(f"Right: {'; '.join(dict.fromkeys(f.got for f in findings))}.")

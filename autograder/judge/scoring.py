@@ -97,14 +97,14 @@ def _explain_table(cells: Sequence[tuple[Predicts, Finding]]) -> str:
     if right in (0, len(cells)):
         return ""
     groups = _groups_of_cells(cells)
-    counted = f"{right} of {len(cells)} cells {'is' if right == 1 else 'are'} right"
+    counted = f"{right} of {len(cells)} entries {'is' if right == 1 else 'are'} right"
     if len(groups) == 1:
         return f"{counted}, and all of them have to be"
     right_groups = f"{sum(map(_mean, groups)):.3g}"
     return (
         f"{counted}; the {len(cells)} form {len(groups)} groups with the same right answer, of "
         f"which {right_groups} are right, and the first earns nothing because one answer for all "
-        f"cells would get it: ({right_groups} - 1) / ({len(groups)} - 1)"
+        f"entries would get it: ({right_groups} - 1) / ({len(groups)} - 1)"
     )
 
 

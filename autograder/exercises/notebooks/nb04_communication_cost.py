@@ -1601,7 +1601,7 @@ STRATEGIES: Final = Exercise(
         "layout sends less of each.",
         "activations-are-heavy": "With 524,288 rows, the activations are by far the largest. "
         "Which layout never sends any, and still shares the work?",
-        "at-the-same-time": "Every one of your cells would be right if computing and "
+        "at-the-same-time": "Every one of your entries would be right if computing and "
         "communicating happened at the same time, where only the longer of the two counts. Here "
         "they happen one after the other, so add the two times.",
         "as-on-eight": "This would be the fastest on eight devices, 4 × 2. On 32 × 8, what does "
