@@ -42,6 +42,11 @@ def some_of(many: Sequence[Thing]) -> list[Thing]:
     return [many[place] for place in sorted(places)]
 
 
+def fewer(examples: int) -> int:
+    """Return how many random examples to try of as many; hypothesis draws them."""
+    return max(5, examples // SHARE)
+
+
 def pytest_report_header() -> str:
     """Print how to repeat a run with the same cases."""
     return f"to try the same: SHARDLINGS_EVERY={SHARE} SHARDLINGS_SEED={SEED}"

@@ -63,7 +63,10 @@ def test_the_innocent_program_is_told_what_it_gathers():
     assert [finding.met for finding in found.findings] == [True, False, False]
     assert found.diagnoses == ("all-gather over x", "too-much-memory")
     said = verdict_as_text(found)
-    assert "a program that communicates at most 128 bytes by all-to-all and 128 bytes by" in said
+    assert (
+        "a program that communicates at most 128 bytes by all-to-all and at most 128 bytes by"
+        in said
+    )
     assert (
         "The compiled program has 2 all-gathers over x, 1,536 bytes together, which are not "
         "allowed here. Everything that is not allowed moves 2,816 bytes together. "

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from autograder.layouts import Layout, LayoutError
 from autograder.layouts.layout import spec_as_code
-from tests.conftest import SHARE
+from tests.conftest import fewer
 
 NAMES = ("x", "y", "z", "data")
 MAX_DEVICES = 512
@@ -195,7 +195,7 @@ def moves(draw: st.DrawFn, most: int = MAX_DEVICES) -> Move:
 
 def batches(drawn: st.SearchStrategy[Any], count: int) -> Callable[[Any], Any]:
     """Call a test with batches of cases: `count` of them in sum, or the share that is tried."""
-    examples = max(4, math.ceil(count / BATCH / SHARE))
+    examples = fewer(math.ceil(count / BATCH))
 
     def decorate(test: Any) -> Any:
         given_batches = given(st.lists(drawn, min_size=BATCH, max_size=BATCH))

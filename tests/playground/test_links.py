@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from autograder import playground
 from autograder.errors import UsageError
 from autograder.layouts.playground import PLAYGROUND, _fragment
-from tests.conftest import ROOT, SHARE
+from tests.conftest import ROOT, fewer
 from tests.helpers import mesh, sharding
 from tests.playground.cases import cases
 
@@ -24,7 +24,7 @@ READ = """(hash) => {
 }"""
 
 
-@settings(max_examples=max(5, 200 // SHARE))
+@settings(max_examples=fewer(200))
 @given(cases(valid=True))
 def test_the_page_reads_the_layout_from_the_link(ask, case):
     entries = [list(names) for names in case.entries]

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from autograder import communication
 from autograder.layouts import Layout
 from autograder.programs import MACHINES, communication_seconds, wire_bytes
-from tests.conftest import SHARE
+from tests.conftest import fewer
 from tests.playground.cases import batches, meshes
 from tests.playground.steps import STEP, grid_of, in_bytes, spec_of, take_step
 
@@ -59,7 +59,7 @@ def mesh_of(text):
     return jax.sharding.Mesh(devices.reshape(*sizes.values()), tuple(sizes))
 
 
-@settings(max_examples=max(5, 60 // SHARE))
+@settings(max_examples=fewer(60))
 @given(matmul_arguments(most=8))
 def test_each_way_multiplies_and_compiles_to_those_bytes_and_operations(ask, arguments):
     i, j, k, text, *specs = arguments

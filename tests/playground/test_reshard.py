@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from autograder import communication
 from autograder.layouts import Layout
 from autograder.programs import wire_bytes
-from tests.conftest import SHARE
+from tests.conftest import fewer
 from tests.playground.cases import batches, moves
 from tests.playground.steps import STEP, grid_of, in_bytes, spec_of, take_step
 
@@ -64,7 +64,7 @@ def take_steps(move, steps):
     )
 
 
-@settings(max_examples=max(5, 60 // SHARE))
+@settings(max_examples=fewer(60))
 @given(moves(most=8))
 def test_the_steps_lead_to_the_new_layout_and_compile_to_those_bytes(ask, move):
     (found,) = ask(PLAN, [move.texts])

@@ -20,7 +20,7 @@ from autograder.programs.compiled import (
     read_module,
 )
 from autograder.programs.compiled.module_proto import decode_module
-from tests.conftest import ROOT
+from tests.conftest import ROOT, fewer
 from tests.helpers import mesh
 from tests.programs.hlo_text import parse, program_of_text, replica_groups
 
@@ -204,7 +204,7 @@ def shardings(draw):
     return jax.NamedSharding(grid, jax.P(*(tuple(entry) or None for entry in entries)))
 
 
-@settings(max_examples=250)
+@settings(max_examples=fewer(250))
 @given(shardings(), st.integers(1, 3), st.integers(1, 3))
 def test_gathering_everything_moves_the_bytes_that_the_sharding_implies(placed, rows, columns):
     """The bytes of all-gathers to a replicated array follow from the sharding alone."""
@@ -224,7 +224,7 @@ def test_gathering_everything_moves_the_bytes_that_the_sharding_implies(placed, 
     assert block == argument.nbytes
 
 
-@settings(max_examples=250)
+@settings(max_examples=fewer(250))
 @given(shardings(), st.sampled_from([(0,), (1,), (0, 1)]))
 def test_a_sum_reduces_over_the_axes_that_shard_the_summed_dimensions(placed, dimensions):
     argument = jax.device_put(np.ones((16, 24), np.float32), placed)

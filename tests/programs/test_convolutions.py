@@ -11,9 +11,10 @@ from jax import lax
 
 from autograder.programs.compiled import read_executable
 from autograder.programs.compiled.hlo import WindowDimension
+from tests.conftest import fewer
 
 
-@settings(max_examples=300)
+@settings(max_examples=fewer(300))
 @given(
     st.integers(1, 5), st.integers(1, 4), st.integers(-3, 4), st.integers(1, 3), st.integers(1, 4),
     st.integers(1, 9), st.integers(1, 9),

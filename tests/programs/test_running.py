@@ -219,7 +219,7 @@ def artifact_with_symbolic_shapes():
 @pytest.mark.parametrize(
     ("made", "diagnosis", "says"),
     [
-        (lambda: artifact(hostile_call), "custom-call", "calls 'hostile', which is outside"),
+        (lambda: artifact(hostile_call), "custom-call", "calls the routine 'hostile', which"),
         (lambda: b"", "malformed", "cannot be read"),
         (lambda: b"\0" * 4096, "malformed", "cannot be read"),
         (lambda: b"\0" * (1 << 21), "too-large", "takes 2,097,152 bytes"),

@@ -27,7 +27,7 @@ from autograder.instructor.course.notebook_rewriting import (
     rewrite_notebook,
 )
 from autograder.instructor.pages.clean_pages import render_markdown
-from tests.conftest import ROOT
+from tests.conftest import ROOT, fewer
 from tests.helpers import pretend_bubblewrap
 
 SOLUTIONS = sorted((ROOT / "solutions").glob("*/*.ipynb"))
@@ -121,13 +121,13 @@ def accept_or_refuse(came):
     return True
 
 
-@settings(max_examples=300, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=fewer(300), suppress_health_check=[HealthCheck.too_slow])
 @given(notebooks)
 def test_any_json_is_accepted_or_refused(result):
     accept_or_refuse(json.dumps(result).encode())
 
 
-@settings(max_examples=200)
+@settings(max_examples=fewer(200))
 @given(st.binary(max_size=60), st.integers(0, 400))
 def test_any_bytes_are_accepted_or_refused(noise, place):
     whole = notebook(code("x = 1", id="a"), prose("*y*", attachments={"a": {"image/png": "AA"}}))
