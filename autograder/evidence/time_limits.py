@@ -94,6 +94,9 @@ class _StopCall(BaseException):  # not an `Exception`, which a learner's loop ma
 SWALLOWS_EXCEPTIONS: Final = ("__del__", "_xla_gc_callback", "gc_callback")
 """Functions, of JAX and hypothesis too, in which Python prints an exception and goes on."""
 
+SWALLOWING_MODULES: Final = ("weakref", "_weakrefset")
+"""Python also does so in callbacks of weak references, which these modules have."""
+
 
 def call_within_limit(call: Callable[[], T], waits_for: str) -> T:
     """Return the result of a call, or stop it at the time limit.
@@ -309,7 +312,8 @@ class _Watch:
             return False
         caller: FrameType | None = frame
         while caller is not None and frame_owner(caller) == "library":
-            if caller.f_code.co_name in SWALLOWS_EXCEPTIONS:
+            module = caller.f_globals.get("__name__")
+            if caller.f_code.co_name in SWALLOWS_EXCEPTIONS or module in SWALLOWING_MODULES:
                 return False
             caller = caller.f_back
         return caller is not None and frame_owner(caller) == "theirs"

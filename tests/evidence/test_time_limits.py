@@ -7,6 +7,7 @@ import sys
 import threading
 import time
 import traceback
+import weakref
 from types import FunctionType
 
 import jax
@@ -224,6 +225,24 @@ def test_jax_cannot_be_stopped_and_is_announced(monkeypatch, capsys):
 
 
 @MAIN_THREAD_SIGNALS
+def test_a_callback_of_a_weak_reference_is_not_interrupted(monkeypatch):
+    """Python would print the exception and go on, and pytest makes an error of that."""
+    monkeypatch.setattr(time_limits, "CPU_SECONDS", 0.1)
+    monkeypatch.setattr(time_limits, "LEARNERS_LINES_SECONDS", 0.0)
+
+    class Key:
+        pass
+
+    def drops_keys() -> None:
+        known: weakref.WeakKeyDictionary[Key, int] = weakref.WeakKeyDictionary()
+        while True:
+            known[Key()] = 1
+
+    for _ in range(10):
+        with pytest.raises(DoesNotEndError):
+            call_within_limit(drops_keys, "it has not returned yet")
+
+
 def test_a_busy_machine_handles_one_signal_at_a_time(monkeypatch):
     nested = []
     may_stop = time_limits._Watch._may_stop

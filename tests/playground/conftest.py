@@ -37,7 +37,7 @@ def playground_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     return path
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")  # two browsers in one process cannot be open at once
 def opened(playground_file: Path) -> Iterator[Any]:
     """The page in a browser. An error in a script fails the test that caused it."""
     with browser() as shown:
