@@ -14,7 +14,15 @@ from jax import lax
 from autograder import communication, exercises, show
 from autograder.exercises import Exercise
 from autograder.exercises.notebooks import nb11_capstone
-from autograder.judge import Finding, requirements_on_given_functions
+from autograder.judge import (
+    CommunicatesAtMost,
+    Finding,
+    OnProcesses,
+    Predicts,
+    RunsFast,
+    TrainsFast,
+    requirements_on_given_functions,
+)
 from autograder.layouts import Layout
 from autograder.processes.workers import IdleTimer
 from autograder.programs import Report
@@ -271,7 +279,7 @@ PLANTINGS = [
     ),
     Planting("exercises.notebooks.nb11_beyond_one_process", reference("11.4"), "11.4", gathers),
     Planting("evidence.process_results", "capture_runs", "11.4", gathers),
-    Planting("judge.requirements_on_processes", "_judge_runs", "11.4", gathers),
+    Planting("judge.requirements_on_processes", lambda: OnProcesses.judge, "11.4", gathers),
     Planting("judge.requirements_on_processes", "explain_all_values", "11.4", gathers_zeros),
     Planting("judge.requirements_on_processes", "check_parts", "11.4", gathers),
     Planting("processes.cases", "write_files", "11.4", gathers),
@@ -281,7 +289,7 @@ PLANTINGS = [
     Planting("processes.workers", "run", "11.4", gathers),
     Planting("judge.report", "problems_of", "1.1", strips),
     Planting("judge.requirements_on_requests", "compare_requests", "6.9", iterate),
-    Planting("judge.requirements_on_costs", "_judge_communication", "3.1", turned),
+    Planting("judge.requirements_on_costs", lambda: CommunicatesAtMost.judge, "3.1", turned),
     Planting("judge.comparing_values", "compare_outputs", "3.1", turned),
     Planting("judge.requirements_on_results", "explain_differing_results", "1.7", unlike),
     Planting("judge.recognising_mistakes", "recognise_general_mistake", "3.1", mistaken),
@@ -300,13 +308,13 @@ PLANTINGS = [
     Planting("judge.feedback", "pictures_of", "1.1", rows),
     Planting("judge.feedback", "verdict_document", "1.1", strips),
     Planting("judge.feedback", "_exercise_and_state", "1.1", rows),
-    Planting("judge.requirements_on_times", "_judge_design", "11.7", designed),
+    Planting("judge.requirements_on_times", lambda: TrainsFast.judge, "11.7", designed),
     Planting("judge.progress", "remember", "1.1", strips),
     Planting("judge.judging", "_basis", "1.1", strips),
     Planting("judge.requirements_on_layouts", "_judge_placement", "1.1", strips),
     Planting("judge.requirements_on_results", "describe_wrong_counts", "1.7", unlike),
-    Planting("judge.requirements_on_results", "_judge_prediction", "2.7", audit),
-    Planting("judge.requirements_on_times", "_judge_time", "4.8", fast),
+    Planting("judge.requirements_on_results", lambda: Predicts.judge, "2.7", audit),
+    Planting("judge.requirements_on_times", lambda: RunsFast.judge, "4.8", fast),
     Planting("judge.requirements_on_values", "judge_runs", "3.1", turned),
     Planting("judge.running_programs", "run_all", "3.1", turned),
     Planting("judge.requirements_on_given_functions", "suggest_one_change", "6.8", chained),

@@ -17,7 +17,7 @@ STATIC = ROOT / "website" / "_static" / "playground"
 Ask = Callable[..., Any]
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def playground_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with the playground and nothing else."""
     from website.playground import render_playground
@@ -62,7 +62,7 @@ def page(opened: Any, playground_file: Path) -> Iterator[Any]:
     assert not errors
 
 
-@pytest.fixture(scope="session")
+@pytest.fixture(scope="package")
 def ask(opened: Any) -> Ask:
     """Call a function of the scripts with many lists of arguments; return its results.
 
