@@ -2,7 +2,7 @@
 
 import html
 import math
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
@@ -322,18 +322,23 @@ def _design_figure(
     top = 1.15 * max(budget, best, *(place(each)[1] for each in drawn))
     axes.set(xlim=(0, right), ylim=(0, top))
     axes.set(xlabel=f"{unit} of computing", ylabel=f"{unit} of communicating")
-    axes.set_title(f"shaded: over {limits.sent / 1e6:,.0f} MB sent", **SMALL)
+    axes.set_title(f"shaded: over {limits.sent / MIB:,.0f} MiB sent", **SMALL)
     axes.axhspan(budget, top, **OVER_BUDGET)
-    for total in MaxNLocator(8, steps=[1, 2, 5, 10]).tick_values(0, right + top)[1:-1]:
+    totals = MaxNLocator(8, steps=[1, 2, 5, 10]).tick_values(0, right + top)[1:-1]
+    for total in (each for each in totals if each > right):  # each ends at its name
         ends = (max(0, total - top), min(total, top)), (min(total, right), max(0, total - right))
         axes.plot(*zip(*ends, strict=True), color=FAINT, linewidth=0.6)
-        if 0 <= total - right <= top:
-            axes.annotate(f"{total:g} {unit}", (right, total - right), xytext=(3, 0),
-                          textcoords="offset points", va="center", **SMALL)  # fmt: skip
+        axes.annotate(f"{total:g} {unit}", (right, total - right), xytext=(3, 0),
+                      textcoords="offset points", va="center", **SMALL)  # fmt: skip
     axes.plot([], [], color=FAINT, linewidth=0.6, label="the same time in all")
     axes.plot([0, best], [best, 0], color=BEST, linewidth=1.8,
               label=f"{best:.1f} {unit} in all, the best that is known")  # fmt: skip
-    _mark_places(axes, [(name, *place(each)) for name, each in places], whose)
+    # one that holds too much can lie anywhere in this chart, even on the line of the best
+    over = {
+        number for number, (_, each) in enumerate(places)
+        if each.held > limits.held or place(each)[1] > budget
+    }  # fmt: skip
+    _mark_places(axes, [(name, *place(each)) for name, each in places], whose, crossed=over)
     _mark_others(axes, map(place, others), "over a budget, without a rank")
 
     cap, highest = limits.held / MIB, 1.3 * max(limits.held, *(each.held for each in drawn)) / MIB
@@ -343,7 +348,7 @@ def _design_figure(
     beside.set_xticks(range(1, len(drawn) + 1, math.ceil(len(drawn) / 4)))
     beside.axhspan(cap, highest, **OVER_BUDGET)
     held = list(enumerate((each.held / MIB for each in drawn), 1))
-    _mark_places(beside, [("", *each) for each in held[: len(places)]])
+    _mark_places(beside, [("", *each) for each in held[: len(places)]], crossed=over)
     _mark_others(beside, held[len(places) :])
     return figure
 
@@ -356,7 +361,11 @@ def _mark_others(axes: Any, places: Iterable[tuple[float, float]], label: str = 
 
 
 def _mark_places(
-    axes: Any, places: Sequence[Named], label: str = "", is_left: bool = False
+    axes: Any,
+    places: Sequence[Named],
+    label: str = "",
+    is_left: bool = False,
+    crossed: Collection[int] = (),
 ) -> None:
     """Mark places, with their names beside them; names that would overlap are listed together.
 
@@ -365,10 +374,13 @@ def _mark_places(
         places: the places and their names; without a name, there is only a marker.
         label: the text in the legend.
         is_left: whether the names are to the left of the markers.
+        crossed: the positions in `places` of those over a budget, which are marked by crosses.
     """
     groups: list[tuple[Any, list[str]]] = []
+    labels = {"o": label, "X": f"{label}: over a budget" * bool(label)}
     for number, (name, x, y) in enumerate(places):
-        axes.plot([x], [y], "o", color=YOURS, markersize=6, label="" if number else label)
+        marker, size = ("X", 7) if number in crossed else ("o", 6)
+        axes.plot([x], [y], marker, color=YOURS, markersize=size, label=labels.pop(marker, ""))
         at = axes.transData.transform((x, y))
         near = (names for place, names in groups if max(abs(at - place) / LABEL_SIZE) < 1)
         if (names := next(near, None)) is not None:

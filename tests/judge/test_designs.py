@@ -81,7 +81,7 @@ def test_its_chart_has_both_budgets_and_what_of_the_time_is_computing():
     page = verdict_as_html(found)
     assert "at most 4,194,304 bytes may be held, and 10,000,000 sent." in page
     assert "of them computing" in page
-    assert "shaded: over 10 MB sent" in page
+    assert "shaded: over 10 MiB sent" in page
     assert "over 4 MiB" in page
 
 

@@ -1,0 +1,35 @@
+"""What a chart of attempts says in words."""
+
+import re
+
+from autograder.pictures import Limits, TradePoint, attempts_as_html
+
+MIB = 2**20
+TRAINING = Limits(
+    72 * MIB, ((66 * MIB, 11_020),), "microseconds", sent=960 * MIB, communicating=10_066
+)
+KEPT, HELD_TOO_MUCH, SENT_TOO_MUCH = (
+    TradePoint(66 * MIB, 15_100, 7_171),
+    TradePoint(156 * MIB, 10_900, 7_171),
+    TradePoint(66 * MIB, 23_100, 7_171),
+)
+
+
+def said(*attempts):
+    """Return the texts in a chart of training steps."""
+    return set(re.findall(r">([^<>]+)</text>", attempts_as_html("design", attempts, TRAINING)))
+
+
+def test_a_fast_step_that_holds_or_sends_too_much_does_not_look_like_one_that_counts():
+    assert "yours, in order: over a budget" not in said(KEPT)
+    for other in (HELD_TOO_MUCH, SENT_TOO_MUCH):
+        assert "yours, in order: over a budget" in said(KEPT, other)
+
+
+def test_budgets_have_the_unit_of_the_exercise():
+    assert said(KEPT) >= {"shaded: over 960 MiB sent", "over 72 MiB"}
+
+
+def test_each_line_of_equal_time_has_its_name():
+    named = {text for text in said(KEPT) if re.fullmatch(r"\d+ ms", text)}
+    assert named == {"15 ms", "20 ms", "25 ms"}
