@@ -32,7 +32,6 @@ from autograder.judge.requirements_on_costs import (
 )
 from autograder.judge.requirements_on_layouts import PlacedLike, judge_layout, mesh_of, rebuild
 from autograder.judge.verdict import Finding, Trade
-from autograder.judge.wording import in_mib
 from autograder.layouts import Layout, LayoutError, Shape
 from autograder.programs import communication
 
@@ -387,10 +386,12 @@ def _give_credit(
 
 def report_exceeded_cap(cap: float, held: int, finding: Finding) -> Finding:
     """Return the finding if a device holds more bytes of the arguments than it may."""
+    allowed, actual = map(programs.bytes_with_unit, (cap, held))
+    if allowed == actual:  # rounded
+        allowed, actual = f"{cap:,} bytes", f"{held:,} bytes"
     return finding.problem(
         "over-the-cap",
-        f"Each device may hold {cap:,} bytes{in_mib(cap)} of the arguments; with your shardings it "
-        f"holds {held:,}{in_mib(held)}.",
+        f"Each device may hold {allowed} of the arguments; with your shardings it holds {actual}.",
     )
 
 

@@ -40,11 +40,6 @@ def with_article(kind: str) -> str:
     return f"{'an' if kind.startswith('a') else 'a'} {kind}"
 
 
-def in_mib(count: float) -> str:
-    """Return ` (100 MiB)`, to stand behind a number of bytes; nothing below 1 MiB."""
-    return f" ({count / 2**20:,.0f} MiB)" if count >= 2**20 else ""
-
-
 def in_ms(seconds: float) -> str:
     """Return `1.5 ms`."""
     return f"{1e3 * seconds:,.1f} ms"

@@ -99,7 +99,7 @@ def test_beyond_the_cap_there_is_no_credit():
     found = verdict((), ())
     assert found.diagnoses == ("over-the-cap",)
     assert found.score == 0
-    assert "holds 8,388,608" in verdict_as_text(found)
+    assert "holds 8,192 KiB" in verdict_as_text(found)
 
 
 def test_what_the_notebook_shows_earns_nothing():

@@ -55,7 +55,7 @@ def test_beyond_the_cap_there_is_no_credit():
     assert found.score == 0
     assert found.diagnoses == ("over-the-cap",)
     assert (
-        "may hold 2,048 bytes of the arguments; with your shardings it holds 4,096."
+        "may hold 2,048 bytes of the arguments; with your shardings it holds 4,096 bytes."
         in verdict_as_text(found)
     )
 
