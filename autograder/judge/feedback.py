@@ -220,7 +220,7 @@ def _earlier_times(verdict: Verdict, earlier: Attempts) -> Iterator[Paragraph]:
         if name not in earlier_items:
             largest, largest_took = before.items[0]
             had = f"there was no {name}; {largest} took {in_ms(largest_took / 1e6)}"
-            yield Paragraph(f"In your last attempt, {had}, the most of all items, {in_all}.")
+            yield Paragraph(f"In your last attempt, {had}, {in_all}.")
         elif earlier_items[name] == took:
             yield Paragraph(f"In your last attempt, {name} took as long, {in_all}.")
         else:

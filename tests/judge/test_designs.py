@@ -74,6 +74,16 @@ def test_time_is_computing_and_then_communicating_and_copies_are_counted():
     assert 0.9 < found.credit < 1
 
 
+def test_if_only_communication_is_left_to_save_its_largest_item_is_named():
+    sizes = (((512, 512), (65_536, 512)), *PLAN.sizes[1:])
+    many_rows = msgspec.structs.replace(PLAN, sizes=sizes)
+    found = verdict(plan=many_rows, cap=32 << 20, work=21_400_000_000)
+    (finding,) = found.findings
+    assert 2 * finding.trade.computing > finding.trade.costs
+    assert finding.diagnosis == "waits-for-data"
+    assert "The largest item of communication is the all-reduce over x" in finding.difference
+
+
 def test_its_chart_has_both_budgets_and_what_of_the_time_is_computing():
     found = verdict()
     (trade,) = (finding.trade for finding in found.findings)

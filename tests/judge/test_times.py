@@ -160,8 +160,8 @@ def test_the_largest_item_is_named_and_what_the_attempt_before_had_there():
     assert f"The largest item is the {name}, with {took / 1e3:.1f} ms." in said_after()
     assert "In your last attempt" not in said_after()
     assert (
-        f"In your last attempt, there was no {name}; all-to-all over x took 9.0 ms, the most of "
-        f"all items, and everything 9.2 ms."
+        f"In your last attempt, there was no {name}; all-to-all over x took 9.0 ms, and everything "
+        f"9.2 ms."
     ) in said_after(("all-to-all over x", 9_000), ("computing", 200))
     assert f"In your last attempt, {name} took as long, and everything 9.2 ms." in said_after(
         (name, took)
