@@ -1073,7 +1073,7 @@ def train_step(params, x, y):
 
 design = (layouts, train_step)
 
-# %% fully sharded data parallelism by hand exercise="11.7" score=0.318 diagnoses=["waits-for-data"] near=["eight-times", "sends-too-much"]
+# %% fully sharded data parallelism by hand exercise="11.7" score=0.318 diagnoses=["waits-for-data"] near=["eight-times", "sends-too-much", "raised"]
 specs = {
     "qkv": P(None, "x"),
     "out": P(None, None, "x"),
@@ -1713,6 +1713,20 @@ def make_array(sharding, rows):
     places = sharding.addressable_devices_indices_map(rows.shape)
     blocks = [jax.device_put(rows[place], device) for device, place in places.items()]
     return jax.make_array_from_single_device_arrays(rows.shape, sharding, blocks)
+
+
+# %% blocks of the weights used as if they were whole exercise="11.7" score=0 diagnoses=["raised"]
+specs = {"qkv": P(None, "x"), "out": P("x"), "up": P("x"), "down": P("x"), "batch": P("x")}
+layouts = {name: NamedSharding(line, spec) for name, spec in specs.items()}
+
+
+def train_step(params, x, y):
+    parts = [{name: specs[name] for name in layer} for layer in params]
+    run = jax.shard_map(plain_step, mesh=line, in_specs=(parts, P("x"), P("x")), out_specs=parts)
+    return run(params, x, y)
+
+
+design = layouts, train_step
 
 
 # %% the MLP replaces the tokens exercise="11.7" score=0 diagnoses=["one-residual"]

@@ -242,9 +242,9 @@ BATCH: Final = Exercise(
         "the argument of the function that jax.make_array_from_callback calls, and "
         "sharding.addressable_devices_indices_map(shape) lists it for each device.",
         "dtype": "The dtype must stay that of the table.",
-        "shape": "Does the array's shape depend on how many rows each process passed? The blocks "
-        "of its devices decide which rows a process must pass, each row once. Its process number "
-        "does not: two processes may need the same rows.",
+        "shape": "Does the array's shape depend on how many rows each process passed? A process "
+        "must pass the rows that its devices hold, each row once: several of its devices may hold "
+        "the same block, and so may devices of two processes.",
         "values": "Which rows did that process pass, and which ones does it need?",
     },
 )
