@@ -62,18 +62,29 @@ def blocks_as_html(pictures: Sequence[Picture]) -> str:
     """Return pictures as HTML, side by side, each an SVG with a text alternative.
 
     They are aligned at the top and have one scale. They wrap where there are many, and a picture
-    that is wider than the page is shrunk.
+    that is wider than the page is shrunk. If the pictures of several processes have the same
+    caption, it is below all of them.
     """
     has_titles = any(picture.title or picture.code for picture in pictures)
+    captions = [(picture.caption, picture.legend()) for picture in pictures]
+    has_one_caption = len(pictures) > 1 and bool(captions[0][1]) and len({*captions}) == 1
     images = "".join(
-        _picture_as_html(picture, scene, has_titles)
-        for picture, scene in zip(pictures, scenes_of(pictures), strict=True)
+        _picture_as_html(picture, scene, has_titles, () if has_one_caption else caption)
+        for picture, scene, caption in zip(pictures, scenes_of(pictures), captions, strict=True)
     )
     style = "display:flex;flex-wrap:wrap;gap:20px 32px;align-items:flex-start;margin:4px 0 8px"
-    return f'<div style="{style}">{images}</div>'
+    row = f'<div style="{style}">{images}</div>'
+    return f"<div>{row}{_caption_as_html(captions[0])}</div>" if has_one_caption else row
 
 
-def _picture_as_html(picture: Picture, scene: Scene, has_titles: bool) -> str:
+def _caption_as_html(lines: Sequence[str], max_width: str = "100%") -> str:
+    small = f"font-size:12px;opacity:.75;margin:2px 0;max-width:{max_width}"
+    return "".join(f'<div style="{small}">{html.escape(line)}</div>' for line in lines if line)
+
+
+def _picture_as_html(
+    picture: Picture, scene: Scene, has_titles: bool, caption: Sequence[str]
+) -> str:
     title = html.escape(picture.title)
     if picture.code:
         title += f"{' &nbsp;' * bool(title)}<code>{html.escape(picture.code)}</code>"
@@ -83,13 +94,7 @@ def _picture_as_html(picture: Picture, scene: Scene, has_titles: bool) -> str:
         if has_titles
         else ""
     )
-    max_width = max(round(scene.width), 280)
-    small = f"font-size:12px;opacity:.75;margin:2px 0;max-width:{max_width}px"
-    below = "".join(
-        f'<div style="{small}">{html.escape(line)}</div>'
-        for line in (picture.caption, picture.legend())
-        if line
-    )
+    below = _caption_as_html(caption, f"{max(round(scene.width), 280)}px")
     return f'<div style="max-width:100%">{heading}{_scene_as_svg(picture, scene)}{below}</div>'
 
 

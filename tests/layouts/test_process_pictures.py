@@ -55,6 +55,13 @@ def test_below_a_mesh_it_is_said_along_which_axes_data_crosses(axes, processes, 
     assert shared(mesh(**axes), processes)[0].caption.startswith(says)
 
 
+def test_what_is_said_below_all_pictures_is_said_once():
+    page = blocks_as_html(shared(mesh(x=2, y=4), 4))
+    assert page.count("along x and y, data crosses between processes") == 1
+    assert page.count("without colour: on other processes") == 1
+    assert page.index("process 3") < page.index("without colour")
+
+
 def test_a_number_of_processes_that_cannot_share_the_devices_is_refused():
     for processes in (3, 0, 16):
         with pytest.raises(UsageError, match="a number of processes that divides 8"):
