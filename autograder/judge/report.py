@@ -307,7 +307,9 @@ def _cell_rows(findings: Sequence[Finding], first: Finding | None) -> Iterator[T
         if state == "wrong" and f.difference:
             key = f.diagnosis, f.difference
             why = f"as for {explained[key]}" if key in explained else f.difference
-            if first is not None and _is_like(f, first):
+            is_first = first is not None and _is_like(f, first)
+            # below the sentence of another row, "above" would seem to mean that one
+            if is_first and (key not in explained or len(explained) == 1):
                 why = "see above"
             explained.setdefault(key, f.cell)
         value = Code(f.got) if f.got and state != "unanswered" else ""

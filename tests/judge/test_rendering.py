@@ -81,6 +81,18 @@ def test_only_what_is_alike_in_all_is_said_to_be_as_for_another(got, why):
     assert ["h", "✗", why] in rows
 
 
+def test_cells_alike_name_the_first_of_them_where_above_would_mean_another_sentence():
+    found = [
+        wrong("t", "One device.", "16", cell="a").but(diagnosis="one-device"),
+        wrong("t", "One device.", "32", cell="b").but(diagnosis="one-device"),
+        wrong("t", "An even share.", "64", cell="c").but(diagnosis="fair-share"),
+        wrong("t", "One device.", "16", cell="d").but(diagnosis="one-device"),
+    ]
+    rows = [line.split(maxsplit=3) for line in list_sentences(verdict(*found))]
+    assert [row[3] for row in rows if row[0] in ("a", "b")] == ["see above"] * 2
+    assert ["d", "16", "✗", "as for a"] in rows
+
+
 def test_only_what_is_shown_of_an_answer_is_pointed_to():
     found = [
         wrong("f", "It raised."),
