@@ -104,9 +104,14 @@ class OnProcesses(Requirement):
         return found.but(got=f"the right result in all of {len(cases)} runs, the last by {counts}")
 
 
+IN_PROCESS: Final = "in process "
+"""Begins a sentence about one process, which follows the description of the run."""
+
+
 def _add_case(found: Finding, case: ProcessCase, right: Sequence[ProcessCase]) -> Finding:
     """Add the case to a finding, and whether the result is right on a single process."""
-    sentence = f"With {case}: {found.difference}" if found.difference else ""
+    colon = ", " if found.difference.startswith(IN_PROCESS) else ": "
+    sentence = f"With {case}{colon}{found.difference}" if found.difference else ""
     fewer = [c for c in right if c.processes < case.processes]
     if found.diagnosis == "values" and fewer and all(c.processes == 1 for c in fewer):
         return found.but(
@@ -123,7 +128,7 @@ def _judge_run(requirement: OnProcesses, case: ProcessCase, run: Run, finding: F
     if failed:  # a process that was stopped because another failed says nothing
         number, result = next(((i, r) for i, r in failed if r.why != "stopped"), failed[0])
         raised = result.why not in ("stopped", "waits", "died", "too-slow", "too-large")
-        where = f"In process {number}: " if raised and case.processes > 1 else ""
+        where = f"{IN_PROCESS}{number}: " if raised and case.processes > 1 else ""
         return finding.problem(result.why, f"{where}{result.sentence}")
     if requirement.files is not None:
         wrong = _compare_files(run, requirement.files(case))
@@ -141,7 +146,7 @@ def _judge_run(requirement: OnProcesses, case: ProcessCase, run: Run, finding: F
         found = _judge_part(case, [r.parts[place] for r in run.results], wanted, finding)
         if not found.met:
             mistake = _recognise_mistake(requirement, case, run.results)
-            sentence = found.difference if found.diagnosis == "shape" else ""
+            sentence = found.difference if found.diagnosis == "shape" else "The values are wrong."
             return found.problem(mistake, sentence) if mistake else found
     return found
 

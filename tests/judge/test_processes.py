@@ -65,6 +65,14 @@ def test_what_is_right_is_right():
     assert verdict(shards(0), shards(1)).score == 1
 
 
+def test_a_known_mistake_names_the_run_in_which_it_made_a_difference():
+    upside_down = TABLE.values()[::-1].copy()
+    exercise = asked(mistakes={"upside-down": lambda _: (upside_down,)})
+    found = verdict(*(shards(i, upside_down) for i in range(2)), exercise=exercise)
+    assert found.diagnoses == ("upside-down",)
+    assert "With 2 processes, on a mesh of x=8: The values are wrong." in verdict_as_text(found)
+
+
 def test_values_in_another_order_are_wrong():
     found = verdict(*(shards(i, TABLE.values()[::-1].copy()) for i in range(2)))
     assert found.diagnoses == ("values",)
@@ -160,7 +168,10 @@ def test_what_failed_says_in_which_process():
     stopped = ProcessResult(why="stopped", sentence="Process 0 was stopped.")
     found = verdict(stopped, failed)
     assert found.diagnoses == ("raised",)
-    assert "In process 1: Your function raised ValueError: no." in verdict_as_text(found)
+    assert (
+        "on a mesh of x=8, in process 1: Your function raised ValueError: no."
+        in verdict_as_text(found)
+    )
 
 
 def test_more_than_one_result_is_told():
