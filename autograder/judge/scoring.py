@@ -102,8 +102,8 @@ def _explain_table(cells: Sequence[tuple[Predicts, Finding]]) -> str:
         return f"{counted}, and all of them have to be"
     right_groups = f"{sum(map(_mean, groups)):.3g}"
     return (
-        f"{counted}; the {len(cells)} form {len(groups)} groups with the same right answer, of "
-        f"which {right_groups} are right, and the first earns nothing because one answer for all "
+        f"{counted}; entries with the same right answer form a group, {right_groups} of "
+        f"{len(groups)} groups are right, and the first group is free, because one answer for all "
         f"entries would get it: ({right_groups} - 1) / ({len(groups)} - 1)"
     )
 
