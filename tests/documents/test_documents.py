@@ -99,6 +99,8 @@ def test_a_document_as_html_is_one_well_formed_element():
     assert shown.endswith("Details See there")
     assert [code.text for code in page.iter("code")] == ["x", "P('x')", "x.sum()", LONG]
     assert [link.get("href") for link in page.iter("a")] == ["../there"]
+    # JupyterLab shows a link by its colour alone, and this one has the colour of the text
+    assert all("text-decoration:underline" in link.get("style", "") for link in page.iter("a"))
     assert [bar.get("aria-label") for bar in page.iter("{http://www.w3.org/2000/svg}svg")] == [
         "3 ms"
     ]

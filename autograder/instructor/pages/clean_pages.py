@@ -33,7 +33,7 @@ VALUES: Final = {
     name: re.compile(pattern, re.IGNORECASE)
     for pattern, names in {
         WORD: ("align-items", "border-collapse", "flex-wrap", "overflow-wrap", "text-align",
-               "vertical-align", "white-space"),
+               "text-decoration", "vertical-align", "white-space"),
         COLOUR: ("background-color", "color"),
         AROUND: ("gap", "margin", "padding"),
         rf"({SMALL}) {WORD} ({COLOUR})": ("border-left",),
