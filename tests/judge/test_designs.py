@@ -117,6 +117,21 @@ def test_the_mesh_of_the_layouts_is_the_current_one():
     assert verdict(step=step).diagnoses == ("waits-for-data",)
 
 
+def test_numbers_that_are_equal_at_one_size_only_do_not_make_another_program():
+    def own(x):
+        whole, device = lax.all_gather(x, "x", tiled=True), lax.axis_index("x")
+        count = len(whole) // 8  # at the real size, as many as there are columns
+        rows = lax.dynamic_slice_in_dim(whole, device * count, count)
+        return lax.dynamic_slice_in_dim(rows, device - device, rows.shape[1], 1)
+
+    def step(params, x, y):
+        rows = jax.P("x")
+        own_rows = jax.shard_map(own, mesh=mesh(x=8), in_specs=rows, out_specs=rows)
+        return plain(params, own_rows(x), y)
+
+    assert verdict(step=step).diagnoses == ("waits-for-data",)
+
+
 def test_new_parameters_are_brought_to_where_the_old_ones_were():
     cut = {"w": sharding("x", x=8), "batch": sharding("x", x=8)}
 
