@@ -113,6 +113,11 @@ def test_numbers_are_in_words_as_in_the_notebooks(ask, numbers):
     assert ask("words.time", [[s] for s in seconds]) == [time_in_words(s) for s in seconds]
 
 
+def test_numbers_halfway_between_two_are_rounded_as_in_python(ask):
+    seconds = [3.305e-6, 1.125e-6, 1.135e-6, 2.675e-3]
+    assert ask("words.time", [[s] for s in seconds]) == [time_in_words(s) for s in seconds]
+
+
 def test_a_case_on_real_devices_has_real_devices():
     case = Case((("x", 2),), (7, 6), (4,), (("x",),))
     assert case.mesh.devices.tolist() == [jax.devices()[7], jax.devices()[6]]

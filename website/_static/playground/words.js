@@ -35,7 +35,8 @@ const words = (() => {
 
   /** Return three significant digits, and never an exponent: `1,000` for 999.9. */
   function rounded(number) {
-    return number.toLocaleString("en-US", {maximumSignificantDigits: 3, roundingMode: "halfEven"});
+    const format = new Intl.NumberFormat("en-US", {maximumSignificantDigits: 3, roundingMode: "halfEven"});
+    return format.format(number.toPrecision(60)); // all digits, because 3.305 is a little more than that
   }
 
   const whole = (number) => number.toLocaleString("en-US", {maximumFractionDigits: 0, roundingMode: "halfEven"});
