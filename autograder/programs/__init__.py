@@ -26,6 +26,7 @@ from autograder.programs.compile_and_report import (
     count_in_bfloat16,
 )
 from autograder.programs.exporting import export, export_laid_out
+from autograder.programs.latencies import LATENCIES, Latency
 from autograder.programs.numbers_in_words import bytes_with_unit
 from autograder.programs.program_checks import UNREDUCED, ProgramError
 from autograder.programs.report import Report
@@ -42,6 +43,7 @@ from autograder.programs.running import (
 
 __all__ = [
     "BFLOAT16",
+    "LATENCIES",
     "MACHINES",
     "UNREDUCED",
     "Argument",
@@ -49,6 +51,7 @@ __all__ = [
     "CommunicationError",
     "ComparedReports",
     "LaidOutProgram",
+    "Latency",
     "Machine",
     "ProgramError",
     "ProgramRun",

@@ -5,6 +5,7 @@ import pytest
 
 from autograder.collective_kinds import KINDS
 from autograder.programs import (
+    LATENCIES,
     MACHINES,
     Collective,
     Report,
@@ -96,3 +97,13 @@ def test_machines_follow_from_what_their_sources_publish():
 def test_gathering_a_gibibyte_takes_about_ten_milliseconds_on_v5e():
     made = collective("all-gather", 16, (1 << 30) // 16, 1 << 30)
     assert communication_seconds(made, MACHINES["TPU v5e"]) == pytest.approx(0.01, rel=0.02)
+
+
+def test_latencies_are_what_their_sources_publish():
+    # "sending any buffer under 4.5e10 * 1e-6 = 45kB will be latency bound": TPU v5e, one direction
+    assert 4.5e10 * LATENCIES["TPU v5e"].seconds == pytest.approx(45e3)
+    microseconds_of_rings = {"NVLink": (0.6, 1.9, 3.4), "network": (2.7, 4.0, 14.0)}
+    """NCCL's hwLat, for the protocols LL, LL128 and Simple."""
+    assert LATENCIES["H100 NVLink"].seconds * 1e6 == microseconds_of_rings["NVLink"][2]
+    assert LATENCIES["H100 100G Ethernet"].seconds * 1e6 == microseconds_of_rings["network"][2]
+    assert set(LATENCIES) < set(MACHINES)
