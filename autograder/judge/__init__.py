@@ -33,6 +33,7 @@ from autograder.judge.requirements_on_costs import (
 from autograder.judge.requirements_on_given_functions import MovesFewBytes, RunsWithinBudgets
 from autograder.judge.requirements_on_layouts import PlacedLike
 from autograder.judge.requirements_on_processes import Expected, OnProcesses
+from autograder.judge.requirements_on_properties import Satisfies
 from autograder.judge.requirements_on_requests import RequestedCollective, Requests
 from autograder.judge.requirements_on_results import (
     AnyOf,
@@ -73,6 +74,7 @@ __all__ = [
     "Returns",
     "RunsFast",
     "RunsWithinBudgets",
+    "Satisfies",
     "Timed",
     "Trade",
     "TrainsFast",

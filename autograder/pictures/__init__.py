@@ -39,6 +39,12 @@ from autograder.pictures.displaying import (
     show_figures_in_page_colours,
 )
 from autograder.pictures.figures import figure_as_html
+from autograder.pictures.gantt_charts import (
+    GanttChart,
+    JobBar,
+    gantt_as_html,
+    gantt_as_text,
+)
 from autograder.pictures.timelines import (
     COMPUTING,
     Stretch,
@@ -52,6 +58,8 @@ __all__ = [
     "CollectivePicture",
     "DrawnMesh",
     "Edge",
+    "GanttChart",
+    "JobBar",
     "Limits",
     "Picture",
     "Roofline",
@@ -73,6 +81,8 @@ __all__ = [
     "display_values",
     "display_waiting",
     "figure_as_html",
+    "gantt_as_html",
+    "gantt_as_text",
     "pictures_as_text",
     "show_figures_in_page_colours",
     "timeline_as_html",

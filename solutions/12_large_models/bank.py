@@ -132,3 +132,180 @@ def ring(n, size, latency, bandwidth):
 def ring_from(n, latency, bandwidth):
     steps = np.log2(n)
     return (n - 1 - steps) * latency * bandwidth / (steps - (n - 1) / n)
+
+
+# %% stage by stage, from what is alive exercise="12.2" score=1 near=["never-ends", "backward-early", "gpipe: too-long", "one_f_one_b: too-long", "too-long", "too-many-activations", "job-missing", "unknown-job", "of-the-work", "busy-share", "one-step-more", "both-ends", "in-units", "job-twice", "number-of-stages", "no-orders"]
+def gpipe(stages, microbatches):
+    forward = [f"F{m}" for m in reversed(range(microbatches))]
+    return stages * [forward + [job.replace("F", "B") for job in forward]]
+
+
+def one_f_one_b(stages, microbatches):
+    def jobs(stage):
+        forward, backward = 0, 0
+        while backward < microbatches:
+            if forward < microbatches and forward - backward < stages - stage:
+                yield f"F{forward}"
+                forward += 1
+            else:
+                yield f"B{backward}"
+                backward += 1
+
+    return [list(jobs(stage)) for stage in range(stages)]
+
+
+def bubble(stages, microbatches):
+    total = 3 * (stages + microbatches - 1)
+    return 1 - 3 * microbatches / total
+
+
+# %% GPipe twice, and the bubble of the papers exercise="12.2" score=0.25 diagnoses=["too-many-activations", "of-the-work"] near=["backward-early", "busy-share"]
+def gpipe(stages, microbatches):
+    jobs = [f"{kind}{m}" for kind in "FB" for m in range(microbatches)]
+    return [jobs for _ in range(stages)]
+
+
+one_f_one_b = gpipe
+
+
+def bubble(stages, microbatches):
+    return (stages - 1) / microbatches
+
+
+# %% no warm-up: one microbatch at a time exercise="12.2" score=0 diagnoses=["backward-early", "too-long", "busy-share"] near=["too-many-activations", "one-step-more"]
+def gpipe(stages, microbatches):
+    return [[f"{kind}{m}" for m in range(microbatches) for kind in "FB"] for _ in range(stages)]
+
+
+one_f_one_b = gpipe
+
+
+def bubble(stages, microbatches):
+    return microbatches / (microbatches + stages - 1)
+
+
+# %% backward passes in another order on each stage exercise="12.2" score=0.25 diagnoses=["never-ends", "job-missing"] near=["too-long", "unknown-job"]
+def gpipe(stages, microbatches):
+    schedule = []
+    for stage in range(stages):
+        backward = [f"B{m}" for m in range(microbatches)]
+        forward = [f"F{m}" for m in range(microbatches)]
+        schedule.append(backward + forward if stage < stages - 1 else forward + backward)
+    return schedule
+
+
+def one_f_one_b(stages, microbatches):
+    schedule = []
+    for stage in range(stages):
+        warm_up = stages - 1 - stage
+        jobs = [f"F{m}" for m in range(min(warm_up, microbatches))]
+        for m in range(microbatches - warm_up):
+            jobs += [f"F{warm_up + m}", f"B{m}"]
+        schedule.append(jobs)
+    return schedule
+
+
+def bubble(stages, microbatches):
+    return (stages - 1) / (stages + microbatches - 1)
+
+
+# %% the last backward passes in the opposite order, and one warm-up for all exercise="12.2" score=0 diagnoses=["too-long", "too-many-activations", "one-step-more"] near=["never-ends", "of-the-work"]
+def gpipe(stages, microbatches):
+    schedule = []
+    for stage in range(stages):
+        backward = [f"B{m}" for m in range(microbatches)]
+        if stage % 2:
+            backward.reverse()
+        schedule.append([f"F{m}" for m in range(microbatches)] + backward)
+    return schedule
+
+
+def one_f_one_b(stages, microbatches):
+    schedule = []
+    for _ in range(stages):
+        warm_up = min(stages, microbatches)
+        jobs = [f"F{m}" for m in range(warm_up)]
+        for m in range(microbatches):
+            jobs.append(f"B{m}")
+            if m + warm_up < microbatches:
+                jobs.append(f"F{m + warm_up}")
+        schedule.append(jobs)
+    return schedule
+
+
+def bubble(stages, microbatches):
+    return (stages - 1) / (stages + microbatches)
+
+
+# %% a warm-up that is one too short, and waiting counted twice exercise="12.2" score=0.25 diagnoses=["too-long", "both-ends"] near=["too-many-activations", "job-missing"]
+def gpipe(stages, microbatches):
+    jobs = [f"{kind}{m}" for kind in "FB" for m in range(microbatches)]
+    return [jobs for _ in range(stages)]
+
+
+def one_f_one_b(stages, microbatches):
+    schedule = []
+    for stage in range(stages):
+        warm_up = min(max(stages - 2 - stage, 0), microbatches)
+        jobs = [f"F{m}" for m in range(warm_up)]
+        for m in range(microbatches):
+            if warm_up + m < microbatches:
+                jobs.append(f"F{warm_up + m}")
+            jobs.append(f"B{m}")
+        schedule.append(jobs)
+    return schedule
+
+
+def bubble(stages, microbatches):
+    waiting = 2 * (stages - 1)
+    return waiting / (waiting + microbatches)
+
+
+# %% microbatches that do not exist, and a time for a share exercise="12.2" score=0.25 diagnoses=["unknown-job", "in-units"] near=["job-missing", "both-ends"]
+def gpipe(stages, microbatches):
+    jobs = [f"{kind}{m}" for kind in "FB" for m in range(microbatches)]
+    return [jobs for _ in range(stages)]
+
+
+def one_f_one_b(stages, microbatches):
+    schedule = []
+    for stage in range(stages):
+        warm_up = stages - 1 - stage
+        jobs = [f"F{m}" for m in range(warm_up)]
+        for m in range(microbatches - warm_up):
+            jobs += [f"F{warm_up + m}", f"B{m}"]
+        jobs += [f"B{m}" for m in range(microbatches - warm_up, microbatches)]
+        schedule.append(jobs)
+    return schedule
+
+
+def bubble(stages, microbatches):
+    return 3 * (stages - 1)
+
+
+# %% a list of jobs instead of one for each stage exercise="12.2" score=0 diagnoses=["number-of-stages", "no-orders", "nothing-returned"]
+def gpipe(stages, microbatches):
+    jobs = [f"{kind}{m}" for kind in "FB" for m in range(microbatches)]
+    return [jobs]
+
+
+def one_f_one_b(stages, microbatches):
+    return [f"{kind}{m}" for m in range(microbatches) for kind in "FB"]
+
+
+def bubble(stages, microbatches):
+    (stages - 1) / (stages + microbatches - 1)
+
+
+# %% each microbatch comes twice exercise="12.2" score=0.25 diagnoses=["job-twice", "raised"] near=["number-of-stages", "no-orders"]
+def gpipe(stages, microbatches):
+    jobs = [f"{kind}{m}" for kind in "FB" for m in range(microbatches)]
+    return [2 * jobs for _ in range(stages)]
+
+
+def one_f_one_b(stages, microbatches):
+    return [gpipe(stages, microbatches)[stages]]
+
+
+def bubble(stages, microbatches):
+    return (stages - 1) / (stages + microbatches - 1)

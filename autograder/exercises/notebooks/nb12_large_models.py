@@ -9,7 +9,18 @@ from typing import Any, Final
 
 import numpy as np
 
-from autograder.judge import AnyOf, Exercise, Returns
+from autograder.judge import AnyOf, Exercise, Returns, Satisfies
+from autograder.programs import (
+    BACKWARD,
+    FORWARD,
+    PipelineRun,
+    explain_orders,
+    explain_waiting,
+    run_pipeline,
+)
+
+Problem = tuple[str, str]
+"""A diagnosis, and a sentence for the learner."""
 
 # 12.1: latency and bandwidth
 
@@ -211,4 +222,145 @@ LATENCY: Final = Exercise(
     },
 )
 
-EXERCISES: Final = (LATENCY,)
+# 12.2: pipeline schedules
+
+
+def _shortest(stages: int, microbatches: int) -> int:
+    """Return the time of the last microbatch to arrive, behind all others, and to come back."""
+    return (microbatches + stages - 1) * (FORWARD + BACKWARD)
+
+
+def _run(orders: Any, stages: int, microbatches: int) -> PipelineRun | Problem:
+    """Run a schedule, or say why it does not run."""
+    problem = explain_orders(orders, stages, microbatches)
+    if problem is not None:
+        return problem
+    ran = run_pipeline(orders)
+    return ("never-ends", explain_waiting(ran)) if ran.waiting else ran
+
+
+def _explain_time(ran: PipelineRun, stages: int, microbatches: int) -> Problem | None:
+    shortest = _shortest(stages, microbatches)
+    if ran.total <= shortest:
+        return None
+    return "too-long", (
+        f"With {stages} stages and {microbatches} microbatches the schedule takes {ran.total:g} "
+        f"units of time; {shortest} are enough."
+    )
+
+
+def explain_gpipe(orders: Any, stages: int, microbatches: int) -> Problem | None:
+    """Find what is wrong with a GPipe schedule: all forward passes, then all backward passes."""
+    ran = _run(orders, stages, microbatches)
+    if not isinstance(ran, PipelineRun):
+        return ran
+    for stage, order in enumerate(ran.orders):
+        if any(job[0] == "B" for job in order[:microbatches]):
+            return "backward-early", (
+                f"Stage {stage} runs a backward pass before its last forward pass."
+            )
+    return _explain_time(ran, stages, microbatches)
+
+
+def explain_one_f_one_b(orders: Any, stages: int, microbatches: int) -> Problem | None:
+    """Find what is wrong with a 1F1B schedule: how long it takes, and how much it keeps."""
+    ran = _run(orders, stages, microbatches)
+    if not isinstance(ran, PipelineRun):
+        return ran
+    for stage, alive in enumerate(ran.alive):
+        fewest = min(stages - stage, microbatches)
+        if alive > fewest:
+            return "too-many-activations", (
+                f"With {stages} stages and {microbatches} microbatches, stage {stage} keeps the "
+                f"activations of {alive} microbatches at once; {fewest} "
+                f"{'is' if fewest == 1 else 'are'} enough."
+            )
+    return _explain_time(ran, stages, microbatches)
+
+
+def _draw_sizes(rng: np.random.Generator) -> list[tuple[int, int]]:
+    """Sample numbers of stages and microbatches: first the notebook's, then fewer and more."""
+    few = [(int(p), int(rng.integers(1, p))) for p in rng.choice([3, 5, 6, 7], 2, replace=False)]
+    many = [(int(p), int(rng.integers(p, 3 * p))) for p in rng.choice([2, 3, 5, 8], 2)]
+    return [(4, 6), *few, *many, (1, int(rng.integers(2, 6)))]
+
+
+def _bubble(stages: int, microbatches: int) -> float:
+    return (stages - 1) / (microbatches + stages - 1)
+
+
+PIPELINES: Final = Exercise(
+    id="12.2",
+    title="Two pipeline schedules",
+    afterwards="Megatron-LM's interleaved 1F1B gives each stage several groups of layers that are "
+    "not neighbours. That makes the bubble smaller still, and sends more.",
+    requirements=(
+        Satisfies(
+            "gpipe",
+            "gpipe(stages, microbatches) must return orders in which each stage runs all forward "
+            "passes, then all backward passes, in the shortest time.",
+            _draw_sizes,
+            explain_gpipe,
+        ),
+        Satisfies(
+            "one_f_one_b",
+            "one_f_one_b(stages, microbatches) must return orders that take as long as GPipe's, "
+            "with the activations of at most stages - s microbatches alive on stage s.",
+            _draw_sizes,
+            explain_one_f_one_b,
+        ),
+        Returns(
+            "bubble",
+            "bubble(stages, microbatches) must return the share of the time in which a stage "
+            "waits.",
+            _draw_sizes,
+            _bubble,
+            {
+                "of-the-work": lambda p, m: (p - 1) / m,
+                "busy-share": lambda p, m: m / (m + p - 1),
+                "one-step-more": lambda p, m: (p - 1) / (m + p),
+                "both-ends": lambda p, m: 2 * (p - 1) / (m + 2 * (p - 1)),
+                "in-units": lambda p, m: (FORWARD + BACKWARD) * (p - 1),
+            },
+        ),
+    ),
+    weights={"one_f_one_b": 2},
+    hints=(
+        "gpipe has the same list for each stage. For one_f_one_b, look at the chart: what does the "
+        "last stage do, which has nobody to wait for? How many forward passes does the stage "
+        "before it run before its first backward pass?",
+        "Each stage has three phases: some forward passes (the warm-up), then a forward and a "
+        "backward pass in turn, then the backward passes that are left. Only the length of the "
+        "warm-up differs from stage to stage.",
+        "Stage s is stages - 1 - s stages before the last one, so it warms up with so many forward "
+        "passes, or with all of them if there are fewer microbatches. For bubble: how long is a "
+        "stage busy, and how long does the schedule take?",
+    ),
+    diagnoses={
+        "never-ends": "A backward pass comes before a job that it depends on, or two stages have "
+        "their microbatches in different orders, so that they wait for each other.",
+        "backward-early": "That is 1F1B, or something between the two. In GPipe, a stage runs all "
+        "of its forward passes first.",
+        "gpipe: too-long": "Do the backward passes of all stages come in the same order?",
+        "one_f_one_b: too-long": "Some stage waits too long. How many forward passes does a stage "
+        "run before it begins to take turns? With too few, the stages after it have nothing to do.",
+        "too-many-activations": "After its warm-up, a stage should run a backward pass for each "
+        "forward pass. A stage nearer to the end gets its gradients earlier, so its warm-up is "
+        "shorter.",
+        "job-missing": "At the end a stage has to run the backward passes that are left from its "
+        "warm-up. And there may be fewer microbatches than stages.",
+        "unknown-job": "Microbatches are counted from 0. There may be fewer of them than stages.",
+        "of-the-work": "This compares the waiting with the work. Expected: its share of the whole "
+        "time, waiting and work together.",
+        "busy-share": "This is the share of the time in which a stage works.",
+        "one-step-more": "How long does the schedule take? The first microbatch needs one step on "
+        "each stage, and one more microbatch arrives with each step after that.",
+        "both-ends": "The waiting counts twice here. A stage waits for (stages - 1) forward passes "
+        "and as many backward passes, and a microbatch's work is a forward and a backward pass, "
+        "too.",
+        "in-units": "This is the time in which a stage waits. Expected: its share of the whole "
+        "time.",
+    },
+)
+
+EXERCISES: Final = (LATENCY, PIPELINES)

@@ -1,0 +1,75 @@
+"""Require a property of what a plain Python function returns, where several results are right."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from typing import Any, ClassVar, Final
+
+import numpy as np
+
+from autograder.evidence import ResultsPlan, Value
+from autograder.judge.exercise import MALFORMED, Exercise, Requirement
+from autograder.judge.verdict import Finding
+
+MAX_SHOWN_CHARACTERS: Final = 160
+
+Problem = tuple[str, str]
+"""A diagnosis, and a sentence for the learner."""
+
+
+@dataclass(frozen=True)
+class Satisfies(Requirement):
+    """A Python function returns results with a property, on randomly sampled cases.
+
+    For example, with a function that finds what is wrong with one result:
+
+        def explain(result, n):
+            if not isinstance(result, int) or n % result:
+                return "no-divisor", f"{result} does not divide {n}."
+
+        Satisfies("divisor", "divisor(n) must divide n.", cases, explain)
+
+    Attributes:
+        answer: the name of the answer in the notebook.
+        asks: what the function must return, in a sentence.
+        cases: samples argument lists, of plain data, from a generator.
+        explain: finds what is wrong with a result, given the arguments that it is for. The result
+            is plain data of any form, because it may be forged.
+    """
+
+    about: ClassVar = "result"
+    evidence: ClassVar = (Value,)
+    runs_in_kernel: ClassVar = True
+
+    answer: str
+    asks: str
+    cases: Callable[[np.random.Generator], Sequence[tuple[Any, ...]]]
+    explain: Callable[..., Problem | None]
+
+    def plan_capture(self, generator: np.random.Generator) -> ResultsPlan:
+        """Plan to call the function in each case."""
+        return ResultsPlan.of(self.cases(generator))
+
+    def judge(self, piece: Value, finding: Finding, exercise: Exercise, seed: int) -> Finding:
+        """Explain the first result that lacks the property."""
+        cases, results = self.cases(exercise.generator(seed)), piece.value
+        if not isinstance(results, list) or len(results) != len(cases):
+            return finding.problem(*MALFORMED)
+        for case, result in zip(cases, results, strict=True):
+            call = f"{self.answer}({_shorten(', '.join(map(repr, case)))})"
+            if not isinstance(result, dict):
+                return finding.problem(*MALFORMED)
+            if "error" in result:
+                sentence = f"Your function raised {result['error']}. The call was {call}."
+                return finding.problem("raised", sentence, got="")
+            returned = result.get("came")
+            problem = self.explain(returned, *case)
+            if problem is not None:
+                diagnosis, sentence = problem
+                got = f"{_shorten(repr(returned))} from {call}, one of {len(cases)} cases"
+                return finding.problem(diagnosis, sentence, got=got)
+        return finding.but(met=True, got=f"a right result in all of {len(cases)} cases")
+
+
+def _shorten(text: str) -> str:
+    """Shorten a text to what can be read at a glance."""
+    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}…"

@@ -1,0 +1,100 @@
+"""Draw Gantt charts: when each stage, device or link runs its jobs. All charts have one scale."""
+
+import html
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from autograder.pictures.svg import Drawing, text_width
+
+CHART_WIDTH: Final = 640
+"""In pixels, without the names of the lanes."""
+
+LANE_HEIGHT: Final = 22
+LABEL_SIZE: Final = 11.0
+
+GAP: Final = 8.0
+"""Pixels between a lane's name and its jobs."""
+
+
+@dataclass(frozen=True)
+class JobBar:
+    """A job on a Gantt chart.
+
+    Attributes:
+        name: its name in words.
+        label: what is drawn on it, where there is room.
+        colour: a light colour, which carries a dark label.
+        start: when it starts.
+        end: when it ends.
+    """
+
+    name: str
+    label: str
+    colour: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class GanttChart:
+    """When each lane runs its jobs.
+
+    Attributes:
+        title: the line above the chart.
+        lanes: the bars of each lane in order, by the lane's name.
+        remarks: lines below the title.
+    """
+
+    title: str
+    lanes: Mapping[str, Sequence[JobBar]]
+    remarks: Sequence[str] = ()
+
+    @property
+    def end(self) -> float:
+        """When the last job ends."""
+        return max((bar.end for bars in self.lanes.values() for bar in bars), default=0.0)
+
+
+def gantt_as_html(charts: Sequence[GanttChart]) -> str:
+    """Return charts below each other as HTML, on one scale."""
+    end = max(chart.end for chart in charts)
+    return "".join(_chart_as_html(chart, end) for chart in charts)
+
+
+def gantt_as_text(charts: Sequence[GanttChart]) -> str:
+    """Return charts as text: a line for each lane, with its jobs and when they start and end."""
+    lines = []
+    for chart in charts:
+        lines += [chart.title, *(f"  {remark}" for remark in chart.remarks)]
+        lines += [f"  {name}: {_in_words(bars)}" for name, bars in chart.lanes.items()]
+    return "\n".join(lines)
+
+
+def _in_words(bars: Sequence[JobBar]) -> str:
+    return ", ".join(f"{bar.name} {bar.start:g}–{bar.end:g}" for bar in bars) or "nothing"
+
+
+def _chart_as_html(chart: GanttChart, end: float) -> str:
+    remarks = "".join(f"<div>{html.escape(remark)}</div>" for remark in chart.remarks)
+    title = f'<div style="font-weight:600">{html.escape(chart.title)}</div>'
+    return f'<div style="margin-bottom:12px">{title}{remarks}{_draw(chart, end)}</div>'
+
+
+def _draw(chart: GanttChart, end: float) -> str:
+    if not chart.end:
+        return ""
+    drawing, scale = Drawing(), CHART_WIDTH / end
+    left = GAP + max(text_width(name, LABEL_SIZE) for name in chart.lanes)
+    for number, (name, bars) in enumerate(chart.lanes.items()):
+        top = number * LANE_HEIGHT + 1.0
+        drawing.text(name, (0, top + LANE_HEIGHT / 2), LABEL_SIZE)
+        for bar in bars:
+            start, width = left + scale * bar.start, scale * (bar.end - bar.start)
+            drawing.box(start, top, max(width - 1, 0.5), LANE_HEIGHT - 3, bar.colour)
+            if text_width(bar.label, LABEL_SIZE) <= width:
+                centre = start + width / 2, top + LANE_HEIGHT / 2 - 1
+                drawing.label(bar.label, centre, LABEL_SIZE)
+    words = "; ".join(f"{name}: {_in_words(bars)}" for name, bars in chart.lanes.items())
+    height = LANE_HEIGHT * len(chart.lanes) + 2
+    return drawing.svg(left + CHART_WIDTH + 1, height, f"{chart.title}. {words}.")

@@ -1,0 +1,69 @@
+"""Notebook 12's numbers follow from published ones, and made-up answers earn nothing."""
+
+from typing import Any
+
+import pytest
+
+from autograder.exercises import EXERCISES
+from autograder.exercises.notebooks import nb12_large_models as nb12
+from autograder.programs import run_pipeline
+from tests.exercises.solutions import sitting_for, solution_of
+
+SEEDS = range(20)
+
+
+def cases(exercise, answer, seed):
+    asked: Any = next(r for r in EXERCISES[exercise].requirements if r.answer == answer)
+    return asked.cases(EXERCISES[exercise].generator(seed))
+
+
+def solved(exercise, answer):
+    names = dict(sitting_for(exercise).names)
+    exec(solution_of(exercise), names)
+    return names[answer]
+
+
+# 12.1
+
+
+def test_an_all_reduce_by_doubling_that_is_played_takes_its_steps():
+    n, sums, steps = 8, {d: {d} for d in range(8)}, 0
+    while any(len(added) < n for added in sums.values()):
+        sums = {d: sums[d] | sums[d ^ 2**steps] for d in sums}
+        steps += 1
+    assert nb12.DOUBLING(n, 0, latency=1, bandwidth=1) == steps
+    assert nb12.DOUBLING(n, 10, latency=0, bandwidth=1) == 10 * steps
+
+
+@pytest.mark.parametrize("n", [4, 8, 64])
+def test_from_its_size_on_a_ring_is_the_fastest(n):
+    size = nb12.RING_FROM(n, 2e-6, 1e11)
+    for factor, is_fastest in ((0.99, False), (1.01, True)):
+        ring, *others = (
+            way(n, factor * size, 2e-6, 1e11) for way in (nb12.RING, nb12.DOUBLING, nb12.EXCHANGE)
+        )
+        assert (ring < min(others)) is is_fastest
+
+
+# 12.2
+
+
+def test_with_four_times_as_many_microbatches_the_bubble_is_below_a_fifth():
+    assert all(nb12._bubble(p, 4 * p) < 1 / 5 for p in range(1, 100))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_schedules_are_as_short_as_any_and_their_bubble_is_the_formula(seed):
+    schedule = solved("12.2", "one_f_one_b")
+    for stages, microbatches in cases("12.2", "one_f_one_b", seed):
+        ran = run_pipeline(schedule(stages, microbatches))
+        assert ran.total == nb12._shortest(stages, microbatches)
+        assert ran.bubble == pytest.approx(nb12._bubble(stages, microbatches))
+        assert ran.alive == [min(stages - s, microbatches) for s in range(stages)]
+
+
+def test_the_sizes_that_are_tried_are_few_and_many():
+    tried = [case for seed in SEEDS for case in cases("12.2", "gpipe", seed)]
+    assert any(m < p for p, m in tried)
+    assert any(m > 2 * p for p, m in tried)
+    assert len({*tried}) > 20

@@ -1,0 +1,54 @@
+"""A property of results, where several are right."""
+
+import pytest
+
+from autograder.evidence import capture
+from autograder.evidence.data import Evidence, Value
+from autograder.judge import Exercise, Satisfies, judge
+
+
+def explain(result, n):
+    if not isinstance(result, int) or isinstance(result, bool):
+        return "no-number", "Expected: a number."
+    if n % result:
+        return "no-divisor", f"{result} does not divide {n}."
+    return None
+
+
+EXERCISE = Exercise(
+    "t.1",
+    "a divisor",
+    (Satisfies("divisor", "divisor(n) must divide n.", lambda rng: [(6,), (35,)], explain),),
+    hints=("a", "b", "c"),
+    diagnoses={"no-divisor": "Try all numbers."},
+)
+SEED = 7
+
+
+def verdict_on(answer):
+    return judge(EXERCISE, capture(EXERCISE.plan(SEED), {"divisor": answer}), SEED)
+
+
+@pytest.mark.parametrize("right", [lambda n: 1, lambda n: n, lambda n: 3 if n == 6 else 7])
+def test_every_result_with_the_property_is_right(right):
+    assert verdict_on(right).score == 1
+
+
+def test_the_first_result_without_it_is_explained():
+    (finding,) = verdict_on(lambda n: 2).findings
+    assert finding.diagnosis == "no-divisor"
+    assert "2 does not divide 35. Try all numbers." in finding.difference
+    assert "2 from divisor(35), one of 2 cases" in finding.got
+
+
+def test_an_error_is_quoted_with_its_call():
+    (finding,) = verdict_on(lambda n: n // 0).findings
+    assert finding.diagnosis == "raised"
+    assert "divisor(6)" in finding.difference
+
+
+@pytest.mark.parametrize("forged", [None, 3, [], [1, 2], [{}], [{"came": 1}, 2]])
+def test_forged_evidence_earns_nothing(forged):
+    verdict = judge(EXERCISE, Evidence("t.1", {"divisor": Value(forged)}), SEED)
+    assert verdict.fault is None
+    assert verdict.score == 0
