@@ -42,6 +42,7 @@ from autograder.judge.requirements_on_results import (
     Returns,
     alternatives_of,
 )
+from autograder.judge.requirements_on_states import KeepsLayouts
 from autograder.judge.requirements_on_times import RunsFast, Timed, TrainsFast
 from autograder.judge.requirements_on_values import Computes
 from autograder.judge.running_programs import run_all
@@ -61,6 +62,7 @@ __all__ = [
     "Expected",
     "Finding",
     "FitsIn",
+    "KeepsLayouts",
     "MovesFewBytes",
     "NoScoreError",
     "OnProcesses",

@@ -309,3 +309,334 @@ def one_f_one_b(stages, microbatches):
 
 def bubble(stages, microbatches):
     return (stages - 1) / (stages + microbatches - 1)
+
+
+# %% rows by reshaping, and a loop that counts exercise="12.3" score=1 near=["no-copy", "all-in-float32", "one-level-late", "one-part-each", "as-many-times", "sum-for-mean", "averaged-twice", "mean-of-a-microbatch", "last-microbatch", "first-rows", "all-reduce", "split-dimension", "zero_1: too-many-bytes", "zero_2: too-much-memory", "zero_3: too-much-memory"]
+ROWS, SHARES = P("data"), P(None, "data")
+
+
+def held(level, parameters, n):
+    parts = [(12, level >= 1), (2, level >= 2), (2, level >= 3)]
+    return sum(parameters * count / (n if sharded else 1) for count, sharded in parts)
+
+
+def zero_1(W, m, v, X, Y):
+    def body(w, m, v, x, y):
+        varying = lax.pcast(w, "data", to="varying")
+
+        def add(total, microbatch):
+            return total + jax.grad(error)(varying, *microbatch), None
+
+        total, _ = lax.scan(add, jnp.zeros_like(varying), (x, y))
+        total = lax.psum_scatter(total, "data", tiled=True) / (x.shape[1] * len(x))
+        n, i = lax.axis_size("data"), lax.axis_index("data")
+        return adam(w.reshape(n, -1, w.shape[1])[i], m, v, total / n)
+
+    in_specs = (P(), ROWS, ROWS, SHARES, SHARES)
+    W, m, v = jax.shard_map(body, in_specs=in_specs, out_specs=ROWS)(W, m, v, X, Y)
+    return lax.with_sharding_constraint(W, P()), m, v
+
+
+def zero_2(W, m, v, X, Y):
+    def body(w, m, v, x, y):
+        w = lax.pcast(w, "data", to="varying")
+
+        def add(total, microbatch):
+            gradient = jax.grad(error)(w, *microbatch)
+            return total + lax.psum_scatter(gradient, "data", tiled=True), None
+
+        total, _ = lax.scan(add, jnp.zeros_like(m), (x, y))
+        n, i = lax.axis_size("data"), lax.axis_index("data")
+        return adam(w.reshape(n, *m.shape)[i], m, v, total / (n * x.shape[0] * x.shape[1]))
+
+    in_specs = (P(), ROWS, ROWS, SHARES, SHARES)
+    W, m, v = jax.shard_map(body, in_specs=in_specs, out_specs=ROWS)(W, m, v, X, Y)
+    return lax.with_sharding_constraint(W, P()), m, v
+
+
+def zero_3(W, m, v, X, Y):
+    def body(w, m, v, x, y):
+        def mean_error(w, x, y):
+            whole = lax.all_gather(w, "data", tiled=True)
+            return error(whole, x, y) / (lax.axis_size("data") * x.shape[0])
+
+        def add(i, total):
+            return total + jax.grad(jax.checkpoint(mean_error))(w, x[i], y[i])
+
+        total = lax.fori_loop(0, len(x), add, jnp.zeros_like(w))
+        return adam(w, m, v, total / len(x))
+
+    return jax.shard_map(body, in_specs=(*3 * (ROWS,), SHARES, SHARES), out_specs=ROWS)(
+        W, m, v, X, Y
+    )
+
+
+# %% the compiler's choice, for arguments that are sharded exercise="12.3" score=0.125 naive=true diagnoses=["unanswered", "split-dimension", "too-many-bytes", "too-much-memory", "not-counted-yet"]
+def zero_1(W, m, v, X, Y):
+    def total_error(w):
+        return sum(error(w, x, y) for x, y in zip(X, Y, strict=True))
+
+    return adam(W, m, v, jax.grad(total_error)(W) / (X.shape[0] * X.shape[1]))
+
+
+zero_2 = zero_3 = zero_1
+
+# %% an all-reduce, and each level like the one before exercise="12.3" score=0.1875 diagnoses=["one-level-late", "all-reduce over data", "too-much-memory"]
+ROWS, SHARES = P("data"), P(None, "data")
+
+
+def held(level, parameters, n):
+    parts = [(12, level > 1), (2, level > 2), (2, level > 3)]
+    return sum(parameters * count / (n if sharded else 1) for count, sharded in parts)
+
+
+def zero_1(W, m, v, X, Y):
+    def body(w, m, v, x, y):
+        varying = lax.pcast(w, "data", to="varying")
+
+        def add(total, microbatch):
+            return total + jax.grad(error)(varying, *microbatch), None
+
+        total, _ = lax.scan(add, jnp.zeros_like(varying), (x, y))
+        total = lax.psum(total, "data") / (lax.axis_size("data") * x.shape[0] * x.shape[1])
+        first = lax.axis_index("data") * len(m)
+        own_w, own_total = (lax.dynamic_slice_in_dim(a, first, len(m)) for a in (w, total))
+        return adam(own_w, m, v, own_total)
+
+    in_specs = (P(), ROWS, ROWS, SHARES, SHARES)
+    W, m, v = jax.shard_map(body, in_specs=in_specs, out_specs=ROWS)(W, m, v, X, Y)
+    return lax.with_sharding_constraint(W, P()), m, v
+
+
+def zero_2(W, m, v, X, Y):
+    def body(w, m, v, x, y):
+        varying = lax.pcast(w, "data", to="varying")
+
+        def add(total, microbatch):
+            return total + jax.grad(error)(varying, *microbatch), None
+
+        total, _ = lax.scan(add, jnp.zeros_like(varying), (x, y))
+        total = lax.psum_scatter(total, "data", tiled=True) / (x.shape[1] * len(x))
+        n, i = lax.axis_size("data"), lax.axis_index("data")
+        return adam(w.reshape(n, -1, w.shape[1])[i], m, v, total / n)
+
+    in_specs = (P(), ROWS, ROWS, SHARES, SHARES)
+    W, m, v = jax.shard_map(body, in_specs=in_specs, out_specs=ROWS)(W, m, v, X, Y)
+    return lax.with_sharding_constraint(W, P()), m, v
+
+
+def zero_3(W, m, v, X, Y):
+    def body(w, m, v, x, y):
+        whole = lax.all_gather(w, "data", tiled=True)
+
+        def add(total, microbatch):
+            return total + jax.grad(error)(whole, *microbatch), None
+
+        total, _ = lax.scan(add, jnp.zeros_like(whole), (x, y))
+        total = lax.psum_scatter(total, "data", tiled=True)
+        return adam(w, m, v, total / (lax.axis_size("data") * x.shape[0] * x.shape[1]))
+
+    return jax.shard_map(body, in_specs=(*3 * (ROWS,), SHARES, SHARES), out_specs=ROWS)(
+        W, m, v, X, Y
+    )
+
+
+# %% W is not varying, and nobody gathers it exercise="12.3" score=0.09375 diagnoses=["no-copy", "as-many-times", "not-counted-yet", "all-reduce over data", "too-much-memory", "split-dimension"]
+ROWS, SHARES = P("data"), P(None, "data")
+
+
+def held(level, parameters, n):
+    parts = [(8, level >= 1), (2, level >= 2), (2, level >= 3)]
+    return sum(parameters * count / (n if sharded else 1) for count, sharded in parts)
+
+
+def zero_1(W, m, v, X, Y):
+    def body(w, m, v, x, y):
+        total = sum(jax.grad(error)(w, *microbatch) for microbatch in zip(x, y, strict=True))
+        total = lax.pcast(total, "data", to="varying")
+        total = lax.psum_scatter(total, "data", tiled=True)
+        first = lax.axis_index("data") * len(m)
+        total = total / (lax.axis_size("data") * x.shape[0] * x.shape[1])
+        return adam(lax.dynamic_slice_in_dim(w, first, len(m)), m, v, total)
+
+    in_specs = (P(), ROWS, ROWS, SHARES, SHARES)
+    W, m, v = jax.shard_map(body, in_specs=in_specs, out_specs=ROWS)(W, m, v, X, Y)
+    return lax.with_sharding_constraint(W, P()), m, v
+
+
+def zero_2(W, m, v, X, Y):
+    def body(w, m, v, x, y):
+        w = lax.pcast(w, "data", to="varying")
+
+        def add(total, microbatch):
+            gradient = jax.grad(error)(w, *microbatch)
+            return total + lax.psum_scatter(gradient, "data", tiled=True), None
+
+        total, _ = lax.scan(add, jnp.zeros_like(m), (x, y))
+        n, i = lax.axis_size("data"), lax.axis_index("data")
+        return adam(w.reshape(n, *m.shape)[i], m, v, total / (n * x.shape[0] * x.shape[1]))
+
+    in_specs = (P(), ROWS, ROWS, SHARES, SHARES)
+    return jax.shard_map(body, in_specs=in_specs, out_specs=ROWS)(W, m, v, X, Y)
+
+
+def zero_3(W, m, v, X, Y):
+    def body(w, m, v, x, y):
+        def add(total, microbatch):
+            whole = lax.all_gather(w, "data", tiled=True)
+            gradient = jax.grad(error)(whole, *microbatch)
+            return total + lax.psum_scatter(gradient, "data", tiled=True), None
+
+        total, _ = lax.scan(add, jnp.zeros_like(w), (x, y))
+        return adam(w, m, v, total / (lax.axis_size("data") * x.shape[0] * x.shape[1]))
+
+    return jax.shard_map(body, in_specs=(*3 * (ROWS,), SHARES, SHARES), out_specs=ROWS)(
+        W, m, v, X, Y
+    )
+
+
+# %% the first rows everywhere, a sum, and a mean of means exercise="12.3" score=0 diagnoses=["one-part-each", "first-rows", "not-counted-yet", "sum-for-mean", "mean-of-a-microbatch", "too-much-memory"]
+ROWS, SHARES = P("data"), P(None, "data")
+
+
+def held(level, parameters, n):
+    parts = [(12, level == 1), (2, level == 2), (2, level == 3)]
+    return sum(parameters * count / (n if sharded else 1) for count, sharded in parts)
+
+
+def zero_1(W, m, v, X, Y):
+    def body(w, m, v, x, y):
+        varying = lax.pcast(w, "data", to="varying")
+
+        def add(total, microbatch):
+            return total + jax.grad(error)(varying, *microbatch), None
+
+        total, _ = lax.scan(add, jnp.zeros_like(varying), (x, y))
+        total = lax.psum_scatter(total, "data", tiled=True)
+        return adam(
+            varying[: len(m)], m, v, total / (lax.axis_size("data") * x.shape[0] * x.shape[1])
+        )
+
+    in_specs = (P(), ROWS, ROWS, SHARES, SHARES)
+    W, m, v = jax.shard_map(body, in_specs=in_specs, out_specs=ROWS)(W, m, v, X, Y)
+    return lax.with_sharding_constraint(W, P()), m, v
+
+
+def zero_2(W, m, v, X, Y):
+    def body(w, m, v, x, y):
+        w = lax.pcast(w, "data", to="varying")
+
+        def add(total, microbatch):
+            gradient = jax.grad(error)(w, *microbatch)
+            return total + lax.psum_scatter(gradient, "data", tiled=True), None
+
+        total, _ = lax.scan(add, jnp.zeros_like(m), (x, y))
+        n, i = lax.axis_size("data"), lax.axis_index("data")
+        return adam(w.reshape(n, *m.shape)[i], m, v, total)
+
+    in_specs = (P(), ROWS, ROWS, SHARES, SHARES)
+    W, m, v = jax.shard_map(body, in_specs=in_specs, out_specs=ROWS)(W, m, v, X, Y)
+    return lax.with_sharding_constraint(W, P()), m, v
+
+
+def zero_3(W, m, v, X, Y):
+    def body(w, m, v, x, y):
+        def add(total, microbatch):
+            whole = lax.all_gather(w, "data", tiled=True)
+            gradient = jax.grad(error)(whole, *microbatch) / x.shape[1]
+            return total + lax.psum_scatter(gradient, "data", tiled=True), None
+
+        total, _ = lax.scan(add, jnp.zeros_like(w), (x, y))
+        return adam(w, m, v, total / lax.axis_size("data"))
+
+    return jax.shard_map(body, in_specs=(*3 * (ROWS,), SHARES, SHARES), out_specs=ROWS)(
+        W, m, v, X, Y
+    )
+
+
+# %% averaged twice, and only the last microbatch exercise="12.3" score=0 diagnoses=["all-in-float32", "averaged-twice", "not-counted-yet", "last-microbatch", "as-many-times", "too-much-memory"]
+ROWS, SHARES = P("data"), P(None, "data")
+
+
+def held(level, parameters, n):
+    parts = [(8, level >= 1), (4, level >= 2), (4, level >= 3)]
+    return sum(parameters * count / (n if sharded else 1) for count, sharded in parts)
+
+
+def zero_1(W, m, v, X, Y):
+    def body(w, m, v, x, y):
+        varying = lax.pcast(w, "data", to="varying")
+
+        def add(total, microbatch):
+            return total + jax.grad(error)(varying, *microbatch), None
+
+        total, _ = lax.scan(add, jnp.zeros_like(varying), (x, y))
+        n, i = lax.axis_size("data"), lax.axis_index("data")
+        total = lax.psum_scatter(total, "data", tiled=True) / (n * x.shape[1] * len(x)) / n
+        return adam(w.reshape(n, -1, w.shape[1])[i], m, v, total)
+
+    in_specs = (P(), ROWS, ROWS, SHARES, SHARES)
+    W, m, v = jax.shard_map(body, in_specs=in_specs, out_specs=ROWS)(W, m, v, X, Y)
+    return lax.with_sharding_constraint(W, P()), m, v
+
+
+def zero_2(W, m, v, X, Y):
+    def body(w, m, v, x, y):
+        w = lax.pcast(w, "data", to="varying")
+
+        def add(_, microbatch):
+            gradient = jax.grad(error)(w, *microbatch)
+            return lax.psum_scatter(gradient, "data", tiled=True), None
+
+        total, _ = lax.scan(add, jnp.zeros_like(m), (x, y))
+        n, i = lax.axis_size("data"), lax.axis_index("data")
+        return adam(w.reshape(n, *m.shape)[i], m, v, total / (n * x.shape[0] * x.shape[1]))
+
+    in_specs = (P(), ROWS, ROWS, SHARES, SHARES)
+    W, m, v = jax.shard_map(body, in_specs=in_specs, out_specs=ROWS)(W, m, v, X, Y)
+    return lax.with_sharding_constraint(W, P()), m, v
+
+
+def zero_3(W, m, v, X, Y):
+    def body(w, m, v, x, y):
+        def gathered_error(w, x, y):
+            return error(lax.all_gather(w, "data", tiled=True), x, y)
+
+        def add(total, microbatch):
+            return total + jax.grad(gathered_error)(w, *microbatch), None
+
+        total, _ = lax.scan(add, jnp.zeros_like(w), (x, y))
+        return adam(w, m, v, total / (x.shape[0] * x.shape[1]))
+
+    return jax.shard_map(body, in_specs=(*3 * (ROWS,), SHARES, SHARES), out_specs=ROWS)(
+        W, m, v, X, Y
+    )
+
+
+# %% level 2 on every level exercise="12.3" score=0.59375 diagnoses=["too-many-bytes", "replicated", "not-counted-yet", "too-much-memory"]
+ROWS, SHARES = P("data"), P(None, "data")
+
+
+def held(level, parameters, n):
+    parts = [(12, level >= 1), (2, level >= 2), (2, level >= 3)]
+    return sum(parameters * count / (n if sharded else 1) for count, sharded in parts)
+
+
+def zero_2(W, m, v, X, Y):
+    def body(w, m, v, x, y):
+        w = lax.pcast(w, "data", to="varying")
+
+        def add(total, microbatch):
+            gradient = jax.grad(error)(w, *microbatch)
+            return total + lax.psum_scatter(gradient, "data", tiled=True), None
+
+        total, _ = lax.scan(add, jnp.zeros_like(m), (x, y))
+        n, i = lax.axis_size("data"), lax.axis_index("data")
+        return adam(w.reshape(n, *m.shape)[i], m, v, total / (n * x.shape[0] * x.shape[1]))
+
+    in_specs = (P(), ROWS, ROWS, SHARES, SHARES)
+    W, m, v = jax.shard_map(body, in_specs=in_specs, out_specs=ROWS)(W, m, v, X, Y)
+    return lax.with_sharding_constraint(W, P()), m, v
+
+
+zero_1 = zero_3 = zero_2

@@ -2,9 +2,12 @@
 
 from typing import Any
 
+import jax
 import pytest
+from jax import P
 
-from autograder.exercises import EXERCISES
+from autograder import communication
+from autograder.exercises import EXERCISES, FitsIn
 from autograder.exercises.notebooks import nb12_large_models as nb12
 from autograder.programs import run_pipeline
 from tests.exercises.solutions import sitting_for, solution_of
@@ -67,3 +70,27 @@ def test_the_sizes_that_are_tried_are_few_and_many():
     assert any(m < p for p, m in tried)
     assert any(m > 2 * p for p, m in tried)
     assert len({*tried}) > 20
+
+
+# 12.3
+
+
+def test_a_device_holds_what_the_paper_on_zero_says():
+    gigabytes = [nb12.HELD(level, 7.5e9, 64) / 1e9 for level in range(4)]
+    assert gigabytes == pytest.approx([120, 31.4, 16.6, 1.9], rel=0.02)
+
+
+def test_each_level_needs_less_memory_than_the_one_before_allows():
+    """A step of one level does not pass as the next."""
+    names = dict(sitting_for("12.3").names)
+    exec(solution_of("12.3"), names)
+    limits = {r.answer: r.bytes[0] for r in EXERCISES["12.3"].requirements if isinstance(r, FitsIn)}
+    with jax.set_mesh(names["data"]):
+        layouts = {"zero_1": P(), "zero_2": P(), "zero_3": P("data")}
+        peaks = {
+            name: communication(names[name], *names["described"](spec, P("data"))).peak_bytes
+            for name, spec in layouts.items()
+        }
+    assert all(1.08 * peaks[name] < limits[name] for name in limits)
+    assert peaks["zero_1"] > limits["zero_2"]
+    assert peaks["zero_2"] > limits["zero_3"]

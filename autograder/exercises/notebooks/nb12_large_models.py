@@ -9,10 +9,22 @@ from typing import Any, Final
 
 import numpy as np
 
-from autograder.judge import AnyOf, Exercise, Returns, Satisfies
+from autograder.judge import (
+    AnyOf,
+    Budget,
+    CommunicatesAtMost,
+    Computes,
+    Exercise,
+    FitsIn,
+    KeepsLayouts,
+    Requirement,
+    Returns,
+    Satisfies,
+)
 from autograder.programs import (
     BACKWARD,
     FORWARD,
+    Argument,
     PipelineRun,
     explain_orders,
     explain_waiting,
@@ -363,4 +375,229 @@ PIPELINES: Final = Exercise(
     },
 )
 
-EXERCISES: Final = (LATENCY, PIPELINES)
+# 12.3: the levels of ZeRO
+
+BYTES: Final = {"weights": 2, "gradients": 2, "optimizer": 12}
+"""Bytes for each parameter in mixed precision with Adam, as the paper on ZeRO counts them."""
+
+SHARDED_ON_LEVEL: Final = {"optimizer": 1, "gradients": 2, "weights": 3}
+"""The level from which on each part is sharded."""
+
+
+def _held(
+    is_sharded: Callable[[int, str], bool] = lambda level, part: level >= SHARDED_ON_LEVEL[part],
+    **other_bytes: int,
+) -> Callable[..., float]:
+    """Return the function that adds up a device's bytes.
+
+    Args:
+        is_sharded: whether a part is sharded on a level.
+        **other_bytes: the bytes for each parameter, of parts that are not as in `BYTES`.
+    """
+
+    def held(level: int, parameters: int, n: int) -> float:
+        parts = BYTES | other_bytes
+        return sum(
+            parameters * count / (n if is_sharded(level, part) else 1)
+            for part, count in parts.items()
+        )
+
+    return held
+
+
+HELD: Final = _held()
+
+
+def _draw_models(rng: np.random.Generator) -> list[tuple[int, int, int]]:
+    sizes = [int(1e9 * rng.uniform(0.5, 80)) for _ in range(4)]
+    return [
+        (level, sizes[level], int(2 ** rng.integers(1, 10)))
+        for level in rng.permutation(4).tolist()
+    ]
+
+
+STEPS: Final = ((8, 128, 64, 4, 2), (4, 96, 32, 6, 3))
+"""Tuples of (devices, rows and columns of W, microbatches, examples of each on one device)."""
+
+
+def _step_arguments(
+    weights: str | None, n: int, rows: int, columns: int, microbatches: int, own: int
+) -> tuple[Argument, ...]:
+    """Return the arguments of a step: the weights, two states of Adam, examples and answers."""
+    mesh = (("data", n),)
+
+    def argument(
+        shape: tuple[int, ...], *spec: str | None, scale: float = 1.0, shift: float = 0.0
+    ) -> Argument:
+        return Argument(shape, mesh, spec, mode="auto", scale=scale, shift=shift)
+
+    def examples(width: int) -> Argument:
+        return argument((microbatches, own * n, width), None, "data")
+
+    return (
+        argument((rows, columns), weights, scale=rows**-0.5),
+        argument((rows, columns), "data"),
+        argument((rows, columns), "data", scale=0.1, shift=1.0),
+        examples(rows),
+        examples(columns),
+    )
+
+
+def _gradient(W: Any, X: Any, Y: Any) -> Any:  # noqa: N803
+    """Return the gradient of the sum over all examples of sum((tanh(x @ W) - y)²)."""
+    X, Y = X.reshape(-1, X.shape[-1]), Y.reshape(-1, Y.shape[-1])  # noqa: N806
+    out = np.tanh(X @ W)
+    return X.T @ (2 * (out - Y) * (1 - out**2))
+
+
+def _examples(X: Any) -> np.float32:  # noqa: N803
+    return np.float32(X.shape[0] * X.shape[1])
+
+
+def _devices(X: Any) -> np.float32:  # noqa: N803
+    """Return the number of devices, which follows from the number of microbatches."""
+    return np.float32({count: n for n, _, _, count, _ in STEPS}[len(X)])
+
+
+def _adam(W: Any, m: Any, v: Any, g: Any) -> Any:  # noqa: N803
+    m = np.float32(0.9) * m + np.float32(0.1) * g
+    v = np.float32(0.999) * v + np.float32(0.001) * g**2
+    return W - np.float32(0.01) * m / (np.sqrt(v) + np.float32(1e-8)), m, v
+
+
+def _step(factor: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Return a step with the mean gradient, multiplied by a factor that depends on X."""
+
+    def step(W: Any, m: Any, v: Any, X: Any, Y: Any) -> Any:  # noqa: N803
+        return _adam(W, m, v, factor(X) * _gradient(W, X, Y) / _examples(X))
+
+    return step
+
+
+def _last_microbatch(W: Any, m: Any, v: Any, X: Any, Y: Any) -> Any:  # noqa: N803
+    return _adam(W, m, v, _gradient(W, X[-1:], Y[-1:]) / _examples(X))
+
+
+def _other_rows(W: Any, m: Any, v: Any, X: Any, Y: Any) -> Any:  # noqa: N803
+    """Return a step in which each device updates the first rows of W in place of its own."""
+    n = int(_devices(X))
+    own = np.concatenate([np.split(W, n)[0]] * n)
+    new, m, v = _adam(W, m, v, _gradient(W, X, Y) / _examples(X))
+    return new - W + own, m, v
+
+
+WRONG_STEPS: Final[dict[str, Any]] = {
+    "as-many-times": _step(_devices),
+    "sum-for-mean": AnyOf((_step(_examples), _step(lambda X: _examples(X) / _devices(X)))),  # noqa: N803
+    "averaged-twice": _step(lambda X: 1 / _devices(X)),  # noqa: N803
+    "mean-of-a-microbatch": _step(lambda X: np.float32(len(X))),  # noqa: N803
+    "last-microbatch": _last_microbatch,
+    "first-rows": _other_rows,
+}
+
+
+def _level(name: str, weights: str | None, memory: tuple[int, ...]) -> tuple[Requirement, ...]:
+    """Return the requirements on the step of one level.
+
+    Args:
+        name: the answer's name, which ends with the level.
+        weights: the mesh axis over which the weights are sharded.
+        memory: the bytes that a device may hold, for each of `STEPS`.
+    """
+    level = int(name[-1])
+    budgets = []
+    for _, rows, columns, microbatches, _ in STEPS:
+        one = 4 * rows * columns
+        budgets.append((
+            Budget("reduce-scatter", ("data",), one * (1 if level == 1 else microbatches)),
+            Budget("all-gather", ("data",), one * (1 if level < 3 else 2 * microbatches)),
+        ))  # fmt: skip
+    return (
+        Computes(
+            name,
+            f"{name}(W, m, v, X, Y) must return W, m and v after a step of Adam with the gradient "
+            f"of the mean over all examples.",
+            _step(lambda X: np.float32(1)),  # noqa: N803
+            tuple(_step_arguments(weights, *sizes) for sizes in STEPS),
+            WRONG_STEPS,
+            under_mesh=True,
+        ),
+        KeepsLayouts(name, "new W, m and v, each with the layout of the old one"),
+        CommunicatesAtMost(name, tuple(budgets)),
+        FitsIn(name, memory),
+    )
+
+
+ZERO: Final = Exercise(
+    id="12.3",
+    title="The levels of ZeRO",
+    afterwards="Level 3 is FSDP. Level 1 sends no more than plain data parallelism, because a "
+    "reduce-scatter and an all-gather are its all-reduce, so it is nearly always worth it.",
+    requirements=(
+        Returns(
+            "held",
+            "held(level, parameters, n) must return the bytes of weights, gradients and optimizer "
+            "on each device.",
+            _draw_models,
+            HELD,
+            {
+                "no-copy": _held(optimizer=8),
+                "all-in-float32": _held(weights=4, gradients=4, optimizer=8),
+                "one-level-late": _held(lambda level, part: level > SHARDED_ON_LEVEL[part]),
+                "one-part-each": _held(lambda level, part: level == SHARDED_ON_LEVEL[part]),
+            },
+        ),
+        # a device holds the weights twice, old and new, and the gradient of all microbatches and of
+        # one: 4 times the weights. Level 2 accumulates an nth of it, and level 3 holds an nth of
+        # the weights. The rest is states, examples and slack.
+        *_level("zero_1", None, (139_264, 66_560)),
+        *_level("zero_2", None, (106_496, 54_272)),
+        *_level("zero_3", "data", (73_728, 45_056)),
+    ),
+    about=(Returns, CommunicatesAtMost, FitsIn),
+    together=True,
+    hints=(
+        "For held: 2 bytes for a weight, 2 for its gradient, and 12 for Adam. On each level, which "
+        "of the three is divided by n? Each level also does what the level before it does.",
+        "In the body of zero_1, make W varying before you differentiate, as in 8.7. Add up the "
+        "gradients of the microbatches, and psum_scatter the sum. A device then has the gradient "
+        "of its own rows: which rows of W are these? lax.dynamic_slice_in_dim and lax.axis_index "
+        "find them.",
+        "zero_2 moves the psum_scatter into the loop, and accumulates only the device's own rows. "
+        "zero_3 gathers W in the function that is differentiated, with jax.checkpoint around it: "
+        "the backward pass of the all_gather is the psum_scatter.",
+    ),
+    diagnoses={
+        "no-copy": "12 bytes for the optimizer: m and v in float32, and a copy of the weights in "
+        "float32.",
+        "all-in-float32": "This counts 4 bytes for a weight and 4 for its gradient. In mixed "
+        "precision they have 2 each, and a copy of the weights in float32 is part of the "
+        "optimizer's state.",
+        "one-level-late": "Each level is one too late here. Level 1 shards the optimizer's state.",
+        "one-part-each": "Each level shards one part more, and keeps the others sharded.",
+        "as-many-times": "The gradient is too large by the number of devices. Is it added up "
+        "twice, because W was not varying, or divided by a device's own examples?",
+        "sum-for-mean": "This uses the sum over the examples. Expected: their mean.",
+        "averaged-twice": "The gradient is too small by the number of devices: it is divided by "
+        "the number of all examples, and averaged over the devices, too.",
+        "mean-of-a-microbatch": "The gradient is too large by the number of microbatches. Divide "
+        "by the examples of all of them.",
+        "last-microbatch": "Only the last microbatch counts here. The gradients of all of them "
+        "have to be added up.",
+        "first-rows": "Every device updates the first rows of W. It has the gradient of the rows "
+        "that begin at its own number times the rows on a device.",
+        "all-reduce": "An all-reduce gives every device the complete gradient. It needs only that "
+        "of its own rows, so a reduce-scatter is enough.",
+        "split-dimension": "The next step needs all of W on every device, as this one did. Who "
+        "gathers it?",
+        "zero_1: too-many-bytes": "One reduce-scatter is enough, after the loop over the "
+        "microbatches.",
+        "zero_2: too-much-memory": "Level 2 never holds the complete sum of the gradients. Is the "
+        "reduce-scatter in the loop?",
+        "zero_3: too-much-memory": "The gathered W, or the sum of its complete gradients, is held "
+        "during the whole step. Is the gather in the function that is differentiated, with "
+        "jax.checkpoint around it? Otherwise the compiler gathers once, before the loop.",
+    },
+)
+
+EXERCISES: Final = (LATENCY, PIPELINES, ZERO)
