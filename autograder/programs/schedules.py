@@ -259,3 +259,109 @@ def _bars(stage: int, order: Iterable[str], times: Times) -> list[JobBar]:
         for name in order
         if (stage, name) in times
     ]
+
+
+def explain_buckets(buckets: Any, layers: int) -> tuple[str, str] | None:
+    """Find what makes plain data no partition of a number of layers into buckets."""
+    if not _is_list(buckets) or not all(_is_count(each) for each in buckets):
+        return "no-buckets", (
+            "The result must be a list with the number of layers in each bucket, such as [2, 1]: "
+            "whole numbers, at least 1."
+        )
+    if sum(buckets) != layers:
+        return "number-of-layers", (
+            f"The buckets have {sum(buckets)} layers in all, and there are {layers}."
+        )
+    return None
+
+
+def _is_count(value: Any) -> bool:
+    return isinstance(value, int) and not isinstance(value, bool) and value > 0
+
+
+@dataclass(frozen=True)
+class OverlapRun:
+    """When a device computes gradients, and when its link reduces them.
+
+    Attributes:
+        computing: when the backward pass of each layer runs.
+        sending: when the all-reduce of each bucket runs.
+    """
+
+    computing: tuple[tuple[float, float], ...]
+    sending: tuple[tuple[float, float], ...]
+
+    @property
+    def exposed(self) -> float:
+        """The time from the end of the backward pass to the end of the last all-reduce."""
+        return self.sending[-1][1] - self.computing[-1][1]
+
+
+def run_overlap(
+    backward: Sequence[float],
+    sizes: Sequence[float],
+    buckets: Sequence[int],
+    latency: float,
+    bandwidth: float,
+) -> OverlapRun:
+    """Run a backward pass, with an all-reduce of each bucket of gradients as soon as it can start.
+
+    The link reduces one bucket after another, in the order of the backward pass.
+
+    Args:
+        backward: how long the backward pass of each layer takes, the last layer first.
+        sizes: the bytes of each layer's gradient, in the same order.
+        buckets: how many layers, in this order, are reduced together.
+        latency: the time of an all-reduce, however small.
+        bandwidth: the bytes that an all-reduce handles in a unit of time.
+    """
+    computing = [ScheduledJob(("B", layer), each) for layer, each in enumerate(backward)]
+    sending, first = [], 0
+    for number, count in enumerate(buckets):
+        duration = latency + sum(sizes[first : first + count]) / bandwidth
+        first += count
+        sending.append(ScheduledJob(("R", number), duration, (("B", first - 1),)))
+    times = run_jobs([computing, sending])
+    return OverlapRun(
+        tuple(times[job.key] for job in computing), tuple(times[job.key] for job in sending)
+    )
+
+
+def draw_overlap(
+    backward: Sequence[float],
+    sizes: Sequence[float],
+    latency: float,
+    bandwidth: float,
+    **choices: Sequence[int] | EllipsisType,
+) -> Schedules:
+    """Draw when gradients are computed and reduced, for several choices of buckets.
+
+    Args:
+        backward: how long the backward pass of each layer takes, the last layer first.
+        sizes: the bytes of each layer's gradient, in the same order.
+        latency: the time of an all-reduce, however small.
+        bandwidth: the bytes that an all-reduce handles in a unit of time.
+        **choices: the number of layers in each bucket, by the name that the chart has.
+    """
+    charts = []
+    for name, buckets in choices.items():
+        title = name.replace("_", " ")
+        if buckets is ... or buckets is None:
+            charts.append(GanttChart(f"{title}: not filled in yet", {}))
+            continue
+        problem = explain_buckets(buckets, len(backward))
+        if problem is not None:
+            charts.append(GanttChart(f"{title}: {problem[1]}", {}))
+            continue
+        ran = run_overlap(backward, sizes, buckets, latency, bandwidth)
+        lanes = {
+            "computing": _numbered(ran.computing, "layer", COLOURS["computing"]),
+            "reducing": _numbered(ran.sending, "bucket", COLOURS["sending"]),
+        }
+        remark = f"exposed: {ran.exposed:.3g} of {ran.sending[-1][1]:.3g} units of time"
+        charts.append(GanttChart(title, lanes, (remark,)))
+    return Schedules(tuple(charts))
+
+
+def _numbered(times: Iterable[tuple[float, float]], what: str, colour: str) -> list[JobBar]:
+    return [JobBar(f"{what} {i}", str(i), colour, *each) for i, each in enumerate(times)]

@@ -640,3 +640,129 @@ def zero_2(W, m, v, X, Y):
 
 
 zero_1 = zero_3 = zero_2
+
+
+# %% all partitions, tried one after another exercise="12.4" score=1 near=["no-queue", "after-all", "from-first-layer", "whole-time", "no-latency", "last-bucket", "first-layer-first", "one-bucket", "a-bucket-each", "exposed", "number-of-layers", "no-buckets"]
+def exposed(backward, sizes, buckets, latency, bandwidth):
+    ready = np.cumsum(backward)
+    ends, first = 0.0, 0
+    for count in buckets:
+        last = first + count - 1
+        ends = max(ends, ready[last]) + latency + np.sum(sizes[first : last + 1]) / bandwidth
+        first = last + 1
+    return ends - ready[-1]
+
+
+def bucketed(backward, sizes, latency, bandwidth):
+    def partitions(layers):
+        if layers == 0:
+            yield []
+        for first in range(1, layers + 1):
+            for rest in partitions(layers - first):
+                yield [first, *rest]
+
+    return min(
+        partitions(len(backward)),
+        key=lambda buckets: exposed(backward, sizes, buckets, latency, bandwidth),
+    )
+
+
+# %% no queue, and the best of equal buckets exercise="12.4" score=0 diagnoses=["no-queue", "exposed"] near=["last-bucket", "one-bucket", "a-bucket-each"]
+def exposed(backward, sizes, buckets, latency, bandwidth):
+    first, latest = 0, 0
+    for count in buckets:
+        ready = sum(backward[: first + count])
+        latest = max(latest, ready + latency + sum(sizes[first : first + count]) / bandwidth)
+        first += count
+    return latest - sum(backward)
+
+
+def bucketed(backward, sizes, latency, bandwidth):
+    return [2] * (len(backward) // 2) + [1] * (len(backward) % 2)
+
+
+# %% nothing overlaps, so all in one exercise="12.4" score=0 diagnoses=["after-all", "one-bucket"] near=["whole-time", "exposed"]
+def exposed(backward, sizes, buckets, latency, bandwidth):
+    return len(buckets) * latency + sum(sizes) / bandwidth
+
+
+def bucketed(backward, sizes, latency, bandwidth):
+    return [len(backward)]
+
+
+# %% sent with the first gradient, and each by itself exercise="12.4" score=0 diagnoses=["from-first-layer", "a-bucket-each"] near=["no-queue", "exposed"]
+def exposed(backward, sizes, buckets, latency, bandwidth):
+    first, link_free = 0, 0
+    for count in buckets:
+        ready = sum(backward[: first + 1])
+        size = sum(sizes[first : first + count])
+        link_free = max(ready, link_free) + latency + size / bandwidth
+        first += count
+    return max(link_free - sum(backward), 0)
+
+
+def bucketed(backward, sizes, latency, bandwidth):
+    return [1] * len(backward)
+
+
+# %% the whole time, and buckets of as many bytes as a latency's exercise="12.4" score=0 diagnoses=["whole-time", "exposed"] near=["after-all", "one-bucket"]
+def exposed(backward, sizes, buckets, latency, bandwidth):
+    first, link_free = 0, 0
+    for count in buckets:
+        ready = sum(backward[: first + count])
+        size = sum(sizes[first : first + count])
+        link_free = max(ready, link_free) + latency + size / bandwidth
+        first += count
+    return link_free
+
+
+def bucketed(backward, sizes, latency, bandwidth):
+    buckets, filled = [0], 0
+    for size in sizes:
+        buckets[-1] += 1
+        filled += size
+        if filled >= 2 * latency * bandwidth:
+            buckets.append(0)
+            filled = 0
+    return [count for count in buckets if count]
+
+
+# %% no latency, and lists of layers for their number exercise="12.4" score=0 diagnoses=["no-latency", "no-buckets"] near=["number-of-layers", "whole-time"]
+def exposed(backward, sizes, buckets, latency, bandwidth):
+    first, link_free = 0, 0
+    for count in buckets:
+        ready = sum(backward[: first + count])
+        link_free = max(ready, link_free) + sum(sizes[first : first + count]) / bandwidth
+        first += count
+    return link_free - sum(backward)
+
+
+def bucketed(backward, sizes, latency, bandwidth):
+    layers = list(range(len(backward)))
+    return [layers[:2], layers[2:]]
+
+
+# %% the last all-reduce alone, and a layer that is left out exercise="12.4" score=0 diagnoses=["last-bucket", "number-of-layers"] near=["no-queue", "no-buckets"]
+def exposed(backward, sizes, buckets, latency, bandwidth):
+    return latency + sum(sizes[-buckets[-1] :]) / bandwidth
+
+
+def bucketed(backward, sizes, latency, bandwidth):
+    return [2] * ((len(backward) - 1) // 2)
+
+
+# %% from the first layer on, in both exercise="12.4" score=0 diagnoses=["first-layer-first", "exposed"] near=["from-first-layer", "no-latency"]
+def exposed(backward, sizes, buckets, latency, bandwidth):
+    backward, sizes = backward[::-1], sizes[::-1]
+    first, link_free = 0, 0
+    for count in buckets:
+        ready = sum(backward[: first + count])
+        size = sum(sizes[first : first + count])
+        link_free = max(ready, link_free) + latency + size / bandwidth
+        first += count
+    return link_free - sum(backward)
+
+
+def bucketed(backward, sizes, latency, bandwidth):
+    half = len(backward) // 2
+    return [half, len(backward) - half]

@@ -94,3 +94,37 @@ def test_each_level_needs_less_memory_than_the_one_before_allows():
     assert all(1.08 * peaks[name] < limits[name] for name in limits)
     assert peaks["zero_1"] > limits["zero_2"]
     assert peaks["zero_2"] > limits["zero_3"]
+
+
+# 12.4
+
+
+def partitions(layers):
+    if not layers:
+        yield []
+    for first in range(1, layers + 1):
+        yield from ([first, *rest] for rest in partitions(layers - first))
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_no_choice_of_buckets_is_better_than_the_best(seed):
+    for case in cases("12.4", "bucketed", seed):
+        if len(case[0]) < 10:
+            ends = (nb12._end(*case, buckets=buckets) for buckets in partitions(len(case[0])))
+            assert min(ends) == pytest.approx(nb12.shortest_overlap(*case))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_buckets_of_one_size_never_pass(seed):
+    for backward, sizes, latency, bandwidth in cases("12.4", "bucketed", seed):
+        for share in (0.1, 0.2, 0.3, 0.5, 1):
+            buckets = nb12.fill_buckets(sizes, share * sum(sizes))
+            model = backward, sizes, latency, bandwidth
+            assert nb12.explain_buckets_chosen(buckets, *model) is not None
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_right_buckets_pass_whatever_is_sampled(seed):
+    bucketed = solved("12.4", "bucketed")
+    for case in cases("12.4", "bucketed", seed):
+        assert nb12.explain_buckets_chosen(bucketed(*case), *case) is None

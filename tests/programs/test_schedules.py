@@ -4,7 +4,15 @@ from typing import Any
 
 import pytest
 
-from autograder.programs import draw_pipelines, explain_orders, explain_waiting, run_pipeline
+from autograder.programs import (
+    draw_overlap,
+    draw_pipelines,
+    explain_buckets,
+    explain_orders,
+    explain_waiting,
+    run_overlap,
+    run_pipeline,
+)
 from autograder.programs.schedules import ScheduledJob, run_jobs
 
 ONE_BY_ONE = [["F0", "B0", "F1", "B1"]] * 2
@@ -95,3 +103,36 @@ def test_a_chart_has_each_job_and_when_it_runs():
     assert "stage 1: F0 1–2, F1 2–3, B0 3–5, B1 5–7" in str(drawn)
     assert "waits 33%" in str(drawn)
     assert drawn._repr_html_().count("<svg") == 1
+
+
+def test_a_bucket_is_reduced_when_its_gradients_and_the_link_are_ready():
+    ran = run_overlap([2, 2, 2], [4, 4, 4], [2, 1], latency=1, bandwidth=4)
+    assert ran.computing == ((0, 2), (2, 4), (4, 6))
+    assert ran.sending == ((4, 7), (7, 9))
+    assert ran.exposed == 3
+
+
+@pytest.mark.parametrize(
+    ("buckets", "diagnosis"),
+    [
+        (3, "no-buckets"),
+        ([[1, 2]], "no-buckets"),
+        ([3, 0], "no-buckets"),
+        ([1.0, 2], "no-buckets"),
+        ([True, 2], "no-buckets"),
+        ([1, 1], "number-of-layers"),
+        ([], "number-of-layers"),
+    ],
+)
+def test_what_is_no_choice_of_buckets_is_explained(buckets, diagnosis):
+    problem = explain_buckets(buckets, 3)
+    assert problem is not None
+    assert problem[0] == diagnosis
+
+
+def test_a_chart_of_buckets_says_what_is_exposed():
+    drawn = draw_overlap([2, 2, 2], [4, 4, 4], 1, 4, two=[2, 1], mine=..., wrong=[1])
+    assert "exposed: 3 of 9 units" in str(drawn)
+    assert "reducing: bucket 0 4–7, bucket 1 7–9" in str(drawn)
+    assert "mine: not filled in yet" in str(drawn)
+    assert "wrong: The buckets have 1 layers in all, and there are 3." in str(drawn)

@@ -4,7 +4,7 @@ Times are modelled, so every right number follows from formulas that the prompts
 is judged as data: the judge computes when each job runs, so made-up times earn nothing.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -26,8 +26,10 @@ from autograder.programs import (
     FORWARD,
     Argument,
     PipelineRun,
+    explain_buckets,
     explain_orders,
     explain_waiting,
+    run_overlap,
     run_pipeline,
 )
 
@@ -600,4 +602,229 @@ ZERO: Final = Exercise(
     },
 )
 
-EXERCISES: Final = (LATENCY, PIPELINES, ZERO)
+# 12.4: overlap
+
+CLOSE_ENOUGH: Final = 1.01
+"""The whole time of a right choice of buckets may be longer than the shortest by this factor."""
+
+WORSE: Final = 1.05
+"""By this factor or more, simple choices of buckets take longer in every case."""
+
+WORSE_IF_FILLED: Final = 1.02
+"""By this factor or more, buckets of one size take longer, whichever size that is."""
+
+
+def shortest_overlap(
+    backward: Sequence[float], sizes: Sequence[float], latency: float, bandwidth: float
+) -> float:
+    """Return the time at which the last all-reduce ends, for the best choice of buckets.
+
+    What matters of the buckets before a given layer is only when the last of them ends.
+    """
+    ready, ends = 0.0, [0.0]
+    for last, duration in enumerate(backward):
+        ready += duration
+        ends.append(
+            min(
+                max(ends[first], ready) + latency + sum(sizes[first : last + 1]) / bandwidth
+                for first in range(last + 1)
+            )
+        )
+    return ends[-1]
+
+
+def _end(*case: Any, buckets: Sequence[int]) -> float:
+    """Return the time at which the last all-reduce of a choice of buckets ends."""
+    backward, sizes, latency, bandwidth = case
+    run = run_overlap(backward, sizes, buckets, latency, bandwidth)
+    return run.sending[-1][1]
+
+
+def fill_buckets(sizes: Sequence[float], most: float) -> list[int]:
+    """Return buckets that are closed as soon as they have so many bytes, as in PyTorch."""
+    buckets, filled = [0], 0.0
+    for size in sizes:
+        buckets[-1] += 1
+        filled += size
+        if filled >= most:
+            buckets.append(0)
+            filled = 0.0
+    return [count for count in buckets if count]
+
+
+def _draw_model(rng: np.random.Generator, layers: int) -> tuple[Any, ...]:
+    backward = [round(float(rng.uniform(0.5, 3)), 1) for _ in range(layers)]
+    sizes = [int(rng.integers(4, 60)) for _ in range(layers)]
+    bandwidth = round(float(sum(sizes) / sum(backward) * rng.uniform(0.9, 1.6)), 1)
+    return backward, sizes, round(float(rng.uniform(0.6, 2.5)), 1), bandwidth
+
+
+def _is_telling(case: tuple[Any, ...]) -> bool:
+    """Check whether simple choices of buckets are clearly worse than the best in a case."""
+    backward, sizes, *_ = case
+    best, layers = shortest_overlap(*case), len(backward)
+    halves = [layers // 2, layers - layers // 2]
+    simple = [[layers], [1] * layers, halves, [2] * (layers // 2) + [1] * (layers % 2)]
+    filled = [fill_buckets(sizes, sum(sizes) * share / 20) for share in range(1, 20)]
+    return all(_end(*case, buckets=buckets) > WORSE * best for buckets in simple) and all(
+        _end(*case, buckets=buckets) > WORSE_IF_FILLED * best for buckets in filled
+    )
+
+
+def _draw_backward_passes(rng: np.random.Generator) -> list[tuple[Any, ...]]:
+    """Sample models for which simple choices of buckets are clearly worse than the best."""
+    cases: list[tuple[Any, ...]] = []
+    for layers in (6, 12, 9, 11, 7):
+        case = _draw_model(rng, layers)
+        while not _is_telling(case):
+            case = _draw_model(rng, layers)
+        cases.append(case)
+    return cases
+
+
+def _draw_choices(rng: np.random.Generator) -> list[tuple[Any, ...]]:
+    """Sample models with a choice of buckets for each."""
+    cases = []
+    for backward, sizes, latency, bandwidth in _draw_backward_passes(rng):
+        buckets = fill_buckets(sizes, float(rng.uniform(0.15, 0.5)) * sum(sizes))
+        cases.append((backward, sizes, buckets, latency, bandwidth))
+    return cases
+
+
+def _exposed(*case: Any) -> float:
+    return run_overlap(*case).exposed
+
+
+def _durations(sizes: Any, buckets: Any, latency: float, bandwidth: float) -> list[float]:
+    """Return how long the all-reduce of each bucket takes."""
+    ends = np.cumsum(buckets).tolist()
+    starts = [0, *ends[:-1]]
+    return [latency + sum(sizes[i:j]) / bandwidth for i, j in zip(starts, ends, strict=True)]
+
+
+def _no_queue(backward: Any, sizes: Any, buckets: Any, latency: float, bandwidth: float) -> float:
+    """Return the exposed time if all-reduces did not wait for one another."""
+    durations = _durations(sizes, buckets, latency, bandwidth)
+    ready = np.cumsum(backward)[np.cumsum(buckets) - 1]
+    return float(max(ready + durations) - sum(backward))
+
+
+def _after_all(backward: Any, sizes: Any, buckets: Any, latency: float, bandwidth: float) -> float:
+    return sum(_durations(sizes, buckets, latency, bandwidth))
+
+
+def _from_first_layer(
+    backward: Any, sizes: Any, buckets: Any, latency: float, bandwidth: float
+) -> float:
+    """Return the exposed time if a bucket were complete with the first of its layers."""
+    end = 0.0
+    firsts = np.cumsum(buckets) - np.asarray(buckets)
+    for first, duration in zip(firsts, _durations(sizes, buckets, latency, bandwidth), strict=True):
+        end = max(end, sum(backward[: first + 1])) + duration
+    return float(max(end - sum(backward), 0.0))
+
+
+def _whole_time(*case: Any) -> float:
+    return run_overlap(*case).sending[-1][1]
+
+
+def _without_latency(
+    backward: Any, sizes: Any, buckets: Any, latency: float, bandwidth: float
+) -> float:
+    return _exposed(backward, sizes, buckets, 0.0, bandwidth)
+
+
+def _last_bucket(
+    backward: Any, sizes: Any, buckets: Any, latency: float, bandwidth: float
+) -> float:
+    *_, last = _durations(sizes, buckets, latency, bandwidth)
+    return last
+
+
+def _first_layer_first(
+    backward: Any, sizes: Any, buckets: Any, latency: float, bandwidth: float
+) -> float:
+    return _exposed(backward[::-1], sizes[::-1], buckets, latency, bandwidth)
+
+
+def explain_buckets_chosen(
+    buckets: Any, backward: Any, sizes: Any, latency: float, bandwidth: float
+) -> Problem | None:
+    """Find what is wrong with a choice of buckets: it is none, or it takes too long."""
+    problem = explain_buckets(buckets, len(backward))
+    if problem is not None:
+        return problem
+    shortest = shortest_overlap(backward, sizes, latency, bandwidth)
+    ran = run_overlap(backward, sizes, buckets, latency, bandwidth)
+    if ran.sending[-1][1] <= CLOSE_ENOUGH * shortest:
+        return None
+    diagnosis = {1: "one-bucket", len(backward): "a-bucket-each"}.get(len(buckets), "exposed")
+    return diagnosis, (
+        f"With the buckets {list(buckets)}, {ran.exposed:.2f} units of time are exposed; "
+        f"{shortest - sum(backward):.2f} are possible."
+    )
+
+
+OVERLAP: Final = Exercise(
+    id="12.4",
+    title="Reduce while you compute",
+    afterwards="PyTorch's data parallelism closes a bucket at 25 MiB unless you say otherwise. XLA "
+    "decides for itself which all-reduces it combines, up to a number of bytes that is a flag.",
+    requirements=(
+        Returns(
+            "exposed",
+            "exposed(backward, sizes, buckets, latency, bandwidth) must return the time from the "
+            "end of the backward pass to the end of the last all-reduce.",
+            _draw_choices,
+            _exposed,
+            {
+                "no-queue": _no_queue,
+                "after-all": _after_all,
+                "from-first-layer": _from_first_layer,
+                "whole-time": _whole_time,
+                "no-latency": _without_latency,
+                "last-bucket": _last_bucket,
+                "first-layer-first": _first_layer_first,
+            },
+        ),
+        Satisfies(
+            "bucketed",
+            "bucketed(backward, sizes, latency, bandwidth) must return the numbers of layers in "
+            "buckets for which the least time is exposed.",
+            _draw_backward_passes,
+            explain_buckets_chosen,
+        ),
+    ),
+    weights={"bucketed": 2},
+    hints=(
+        "Keep two clocks: one for the device, which computes layer after layer, and one for the "
+        "link. An all-reduce starts when both the last gradient of its bucket is there and the "
+        "link has ended the one before.",
+        "For bucketed, there are 2^(L - 1) ways to partition L layers into buckets, and your "
+        "exposed says how good each is. With twelve layers these are 2,048, few enough to try all.",
+        "Faster: of all ways to reduce the first k layers, only the one that ends first matters. "
+        "Compute this end for k = 1, 2, …: try each possible last bucket, and use the ends that "
+        "you know already.",
+    ),
+    diagnoses={
+        "no-queue": "All-reduces run at the same time here. The link handles one after another.",
+        "after-all": "Nothing overlaps here. An all-reduce can start before the backward pass has "
+        "ended, as soon as the gradients of its bucket are there.",
+        "from-first-layer": "A bucket is sent here as soon as its first gradient is there. It has "
+        "to wait for the last one.",
+        "whole-time": "This is the time until the last all-reduce ends. Expected: the part of it "
+        "after the backward pass.",
+        "no-latency": "Each all-reduce takes latency, too.",
+        "last-bucket": "This is the time of the last all-reduce alone. It may have to wait until "
+        "the link has ended the one before.",
+        "first-layer-first": "The lists are in the order of the backward pass already: their first "
+        "entry is for the model's last layer.",
+        "one-bucket": "With a single bucket, nothing is sent before the backward pass has ended.",
+        "a-bucket-each": "With a bucket for each layer, the link pays the latency for each.",
+        "exposed": "Buckets of one size are a good guess, but the best sizes differ: early buckets "
+        "keep the link busy, and the last one decides what is exposed.",
+        "number-of-layers": "Each layer has to be in one bucket.",
+    },
+)
+
+EXERCISES: Final = (LATENCY, PIPELINES, ZERO, OVERLAP)
