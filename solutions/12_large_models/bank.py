@@ -766,3 +766,198 @@ def exposed(backward, sizes, buckets, latency, bandwidth):
 def bucketed(backward, sizes, latency, bandwidth):
     half = len(backward) // 2
     return [half, len(backward) - half]
+
+
+# %% in other ways: a sharding, two lines, a scan over nothing exercise="12.5" score=1 near=["replicated", "same-everywhere", "along-one-axis", "other-order", "not-doubled", "mean-of-means", "mean-of-examples", "padding-counted", "summed-twice", "mean-for-sum"]
+w_out = NamedSharding(grid, P("model"))
+
+
+def dropout(seed, h):
+    def body(h):
+        i, j = lax.axis_index("data"), lax.axis_index("model")
+        key = jax.random.fold_in(jax.random.fold_in(jax.random.key(seed), i), j)
+        return 2 * h * jax.random.bernoulli(key, shape=h.shape)
+
+    return jax.shard_map(
+        body, in_specs=P("data", None, "model"), out_specs=P("data", None, "model")
+    )(h)
+
+
+def mean_error(errors, lengths):
+    is_token = jnp.arange(errors.shape[1]) < lengths[:, None]
+    return jnp.sum(errors * is_token) / jnp.sum(lengths)
+
+
+def gradient(w_out, h, y, lengths):
+    def body(w, h, y, lengths):
+        is_token = jnp.arange(h.shape[1]) < lengths[:, None]
+        w = lax.pcast(w, "data", to="varying")
+
+        def error(w):
+            outputs = lax.psum(h @ w, "model")
+            return jnp.sum(jnp.where(is_token[..., None], (outputs - y) ** 2, 0))
+
+        return lax.psum(jax.grad(error)(w), "data")
+
+    in_specs = P("model"), P("data", None, "model"), P("data"), P("data")
+    return jax.shard_map(body, in_specs=in_specs, out_specs=P("model"))(w_out, h, y, lengths)
+
+
+# %% the program as it was exercise="12.5" score=0 diagnoses=["replicated", "same-everywhere", "mean-of-means", "summed-twice"] near=["along-one-axis"]
+SPECS = {"w_in": P(None, "model"), "w_output": P("model", None)}
+w_out = start(0)["w_out"]
+
+
+def dropout(seed, h):
+    """Each element of h becomes zero with probability 1/2, and is doubled otherwise.
+
+    Each device draws with its own key: that of the seed, into which it folds its index along data,
+    and then its index along model.
+    """
+
+    def body(seed, h):
+        key = jax.random.key(seed)
+        key = jax.random.fold_in(key, lax.axis_size("data"))
+        key = jax.random.fold_in(key, lax.axis_size("model"))
+        return jnp.where(jax.random.bernoulli(key, 0.5, h.shape), 2 * h, 0)
+
+    blocks = P("data", None, "model")
+    return jax.shard_map(body, in_specs=(P(), blocks), out_specs=blocks)(seed, h)
+
+
+def mean_error(errors, lengths):
+    """The mean error of all tokens: example i has lengths[i] tokens, and the rest is padding."""
+
+    def body(errors, lengths):
+        is_token = jnp.arange(errors.shape[1]) < lengths[:, None]
+        mean = jnp.sum(jnp.where(is_token, errors, 0)) / jnp.sum(lengths)
+        return lax.pmean(mean, "data")
+
+    return jax.shard_map(body, in_specs=P("data"), out_specs=P())(errors, lengths)
+
+
+def gradient(w_out, h, y, lengths):
+    """The gradient of the sum, over all tokens, of sum((h @ w_out - y)**2)."""
+
+    def body(w, h, y, lengths):
+        is_token = jnp.arange(h.shape[1]) < lengths[:, None]
+
+        def error(w):
+            outputs = lax.psum(h @ w, "model")
+            return jnp.sum(jnp.where(is_token[..., None], (outputs - y) ** 2, 0))
+
+        return lax.psum(jax.grad(error)(w), "data")
+
+    in_specs = P("model"), P("data", None, "model"), P("data"), P("data")
+    return jax.shard_map(body, in_specs=in_specs, out_specs=P("model"))(w_out, h, y, lengths)
+
+
+# %% one index, a mean of examples, and a mean for a sum exercise="12.5" score=0 diagnoses=["split-dimension", "along-one-axis", "mean-of-examples", "mean-for-sum"] near=["same-everywhere", "mean-of-means", "summed-twice"]
+w_out = NamedSharding(grid, P("data"))
+
+
+def dropout(seed, h):
+    """Each element of h becomes zero with probability 1/2, and is doubled otherwise.
+
+    Each device draws with its own key: that of the seed, into which it folds its index along data,
+    and then its index along model.
+    """
+
+    def body(seed, h):
+        key = jax.random.key(seed)
+        key = jax.random.fold_in(key, lax.axis_index("data"))
+        return jnp.where(jax.random.bernoulli(key, 0.5, h.shape), 2 * h, 0)
+
+    blocks = P("data", None, "model")
+    return jax.shard_map(body, in_specs=(P(), blocks), out_specs=blocks)(seed, h)
+
+
+def mean_error(errors, lengths):
+    is_token = jnp.arange(errors.shape[1]) < lengths[:, None]
+    return jnp.mean(jnp.sum(errors * is_token, axis=1) / lengths)
+
+
+def gradient(w_out, h, y, lengths):
+    """The gradient of the sum, over all tokens, of sum((h @ w_out - y)**2)."""
+
+    def body(w, h, y, lengths):
+        w = lax.pcast(w, "data", to="varying")
+        is_token = jnp.arange(h.shape[1]) < lengths[:, None]
+
+        def error(w):
+            outputs = lax.psum(h @ w, "model")
+            return jnp.sum(jnp.where(is_token[..., None], (outputs - y) ** 2, 0))
+
+        return lax.pmean(jax.grad(error)(w), "data")
+
+    in_specs = P("model"), P("data", None, "model"), P("data"), P("data")
+    return jax.shard_map(body, in_specs=in_specs, out_specs=P("model"))(w_out, h, y, lengths)
+
+
+# %% the other order, and padding that counts exercise="12.5" score=0.25 diagnoses=["other-order", "padding-counted"] near=["along-one-axis", "mean-of-examples", "mean-for-sum"]
+w_out = NamedSharding(grid, P("model"))
+
+
+def dropout(seed, h):
+    """Each element of h becomes zero with probability 1/2, and is doubled otherwise.
+
+    Each device draws with its own key: that of the seed, into which it folds its index along data,
+    and then its index along model.
+    """
+
+    def body(seed, h):
+        key = jax.random.key(seed)
+        key = jax.random.fold_in(key, lax.axis_index("model"))
+        key = jax.random.fold_in(key, lax.axis_index("data"))
+        return jnp.where(jax.random.bernoulli(key, 0.5, h.shape), 2 * h, 0)
+
+    blocks = P("data", None, "model")
+    return jax.shard_map(body, in_specs=(P(), blocks), out_specs=blocks)(seed, h)
+
+
+def mean_error(errors, lengths):
+    return jnp.mean(errors)
+
+
+def gradient(w_out, h, y, lengths):
+    return jax.grad(lambda w: jnp.sum((h @ w - y) ** 2))(w_out)
+
+
+# %% three of four, and elements that are not doubled exercise="12.5" score=0.75 diagnoses=["not-doubled"] near=["other-order", "replicated", "padding-counted"]
+SPECS["w_out"] = P("model", None)
+w_out = start(0)["w_out"]
+
+
+def dropout(seed, h):
+    def drop(seed, h):
+        key = jax.random.key(seed)
+        for axis in ("data", "model"):
+            key = jax.random.fold_in(key, lax.axis_index(axis))
+        is_kept = jax.random.bernoulli(key, 0.5, h.shape)
+        return jnp.where(is_kept, h, 0)
+
+    spec = P("data", None, "model")
+    return jax.shard_map(drop, in_specs=(P(), spec), out_specs=spec)(seed, h)
+
+
+def mean_error(errors, lengths):
+    def add_up(errors, lengths):
+        padded = jnp.arange(errors.shape[1]) >= lengths[:, None]
+        total = lax.psum(jnp.where(padded, 0, errors).sum(), "data")
+        return total / lax.psum(lengths.sum(), "data")
+
+    return jax.shard_map(add_up, in_specs=P("data"), out_specs=P())(errors, lengths)
+
+
+def gradient(w_out, h, y, lengths):
+    def slope(w, h, y, lengths):
+        padded = jnp.arange(h.shape[1]) >= lengths[:, None]
+
+        def squares(w):
+            off = lax.psum(h @ w, "model") - y
+            return jnp.where(padded[..., None], 0, off**2).sum()
+
+        return jax.grad(squares)(w)
+
+    specs = P("model"), P("data", None, "model"), P("data"), P("data")
+    return jax.shard_map(slope, in_specs=specs, out_specs=specs[0])(w_out, h, y, lengths)

@@ -7,8 +7,10 @@ import pytest
 from jax import P
 
 from autograder import communication
+from autograder.evidence import capture
 from autograder.exercises import EXERCISES, FitsIn
 from autograder.exercises.notebooks import nb12_large_models as nb12
+from autograder.judge import judge
 from autograder.programs import run_pipeline
 from tests.exercises.solutions import sitting_for, solution_of
 
@@ -128,3 +130,23 @@ def test_right_buckets_pass_whatever_is_sampled(seed):
     bucketed = solved("12.4", "bucketed")
     for case in cases("12.4", "bucketed", seed):
         assert nb12.explain_buckets_chosen(bucketed(*case), *case) is None
+
+
+# 12.5
+
+
+def test_the_trainer_as_it_is_given_trains_and_has_the_four_bugs():
+    names = sitting_for("12.5").names
+    with jax.set_mesh(names["grid"]):
+        params, losses = names["start"](0), []
+        for step in range(30):
+            params, loss = names["train_step"](params, step, *names["sampled"](step))
+            losses.append(float(loss))
+    assert losses[-1] < losses[0] / 2
+    answers = {name: names[name] for name in ("dropout", "mean_error", "gradient")}
+    exercise = EXERCISES["12.5"]
+    evidence = capture(exercise.plan(0), {"w_out": names["start"](0)["w_out"], **answers})
+    verdict = judge(exercise, evidence, 0)
+    assert verdict.score == 0
+    bugs = ("replicated", "same-everywhere", "mean-of-means", "summed-twice")
+    assert verdict.diagnoses == bugs

@@ -107,8 +107,8 @@ def test_a_chart_has_each_job_and_when_it_runs():
 
 def test_a_bucket_is_reduced_when_its_gradients_and_the_link_are_ready():
     ran = run_overlap([2, 2, 2], [4, 4, 4], [2, 1], latency=1, bandwidth=4)
-    assert ran.computing == ((0, 2), (2, 4), (4, 6))
-    assert ran.sending == ((4, 7), (7, 9))
+    assert list(ran.computing) == [(0, 2), (2, 4), (4, 6)]
+    assert list(ran.sending) == [(4, 7), (7, 9)]
     assert ran.exposed == 3
 
 

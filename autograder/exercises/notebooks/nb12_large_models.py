@@ -7,6 +7,7 @@ is judged as data: the judge computes when each job runs, so made-up times earn 
 from collections.abc import Callable, Sequence
 from typing import Any, Final
 
+import jax
 import numpy as np
 
 from autograder.judge import (
@@ -17,6 +18,7 @@ from autograder.judge import (
     Exercise,
     FitsIn,
     KeepsLayouts,
+    PlacedLike,
     Requirement,
     Returns,
     Satisfies,
@@ -827,4 +829,216 @@ OVERLAP: Final = Exercise(
     },
 )
 
-EXERCISES: Final = (LATENCY, PIPELINES, ZERO, OVERLAP)
+# 12.5: a trainer with four bugs
+
+TRAINERS: Final = (((4, 2), 8, 6, 16), ((2, 4), 12, 5, 24))
+"""Tuples of (mesh, examples, tokens in an example, hidden units)."""
+
+OUTPUTS: Final = 4
+
+Key = Callable[[Any, int, int], Any]
+"""Returns a device's key, for a seed and its places along data and along model."""
+
+
+def _on(mesh: tuple[int, int], shape: tuple[int, ...], *spec: str | None, **more: Any) -> Argument:
+    return Argument(shape, (("data", mesh[0]), ("model", mesh[1])), spec, mode="auto", **more)
+
+
+def _hidden(mesh: tuple[int, int], examples: int, tokens: int, hidden: int) -> Argument:
+    return _on(mesh, (examples, tokens, hidden), "data", None, "model")
+
+
+def _lengths(mesh: tuple[int, int], examples: int, tokens: int) -> Argument:
+    return _on(mesh, (examples,), "data", dtype="int32", scale=tokens, shift=1)
+
+
+def _mesh_of(examples: int) -> tuple[int, int]:
+    return next(mesh for mesh, count, *_ in TRAINERS if count == examples)
+
+
+def _dropped(key: Key) -> Callable[..., Any]:
+    """Return dropout in which each device draws with its own key."""
+
+    def dropped(seed: Any, h: Any) -> Any:
+        rows, columns = _mesh_of(len(h))
+        blocks = [
+            [
+                _draw_kept(key(seed, i, j), block)
+                for j, block in enumerate(np.split(row, columns, 2))
+            ]
+            for i, row in enumerate(np.split(h, rows))
+        ]
+        return np.concatenate([np.concatenate(row, axis=2) for row in blocks])
+
+    return dropped
+
+
+def _draw_kept(key: Any, block: Any) -> Any:
+    kept = np.asarray(jax.random.bernoulli(key, 0.5, block.shape))
+    return np.where(kept, 2 * block, np.float32(0))
+
+
+def _folded(seed: Any, *numbers: int) -> Any:
+    key = jax.random.key(seed)
+    for number in numbers:
+        key = jax.random.fold_in(key, number)
+    return key
+
+
+DROPPED: Final = _dropped(lambda seed, i, j: _folded(seed, i, j))
+
+
+def _same_everywhere(seed: Any, h: Any) -> Any:
+    """Return dropout with the bug: the sizes of the mesh are folded into the key."""
+    return _dropped(lambda seed, i, j: _folded(seed, *_mesh_of(len(h))))(seed, h)
+
+
+def _is_token(errors: Any, lengths: Any) -> Any:
+    return np.arange(errors.shape[1]) < lengths[:, None]
+
+
+def _mean_error(errors: Any, lengths: Any) -> Any:
+    return np.where(_is_token(errors, lengths), errors, 0).sum(dtype=np.float32) / lengths.sum(
+        dtype=np.float32
+    )
+
+
+def _mean_of_means(errors: Any, lengths: Any) -> Any:
+    """Return the mean with the bug: each device's own mean counts equally."""
+    n = _mesh_of(len(errors))[0]
+    parts = zip(np.split(errors, n), np.split(lengths, n), strict=True)
+    return np.mean([_mean_error(*part) for part in parts], dtype=np.float32)
+
+
+def _with_padding(errors: Any, lengths: Any) -> Any:
+    return errors.mean(dtype=np.float32)
+
+
+def _mean_of_examples(errors: Any, lengths: Any) -> Any:
+    own = np.where(_is_token(errors, lengths), errors, 0).sum(1) / lengths
+    return own.mean(dtype=np.float32)
+
+
+def _over_all_places(errors: Any, lengths: Any) -> Any:
+    return np.where(_is_token(errors, lengths), errors, 0).mean(dtype=np.float32)
+
+
+def _slope(w_out: Any, h: Any, y: Any, lengths: Any) -> Any:
+    off = np.where(_is_token(h, lengths)[..., None], h @ w_out - y, np.float32(0))
+    return np.einsum("eth,eto->ho", h, 2 * off)
+
+
+def _slope_times(factor: Callable[[int, int], float]) -> Callable[..., Any]:
+    """Return the gradient multiplied by a factor that depends on the mesh."""
+    return lambda w_out, h, y, lengths: (
+        np.float32(factor(*_mesh_of(len(h)))) * _slope(w_out, h, y, lengths)
+    )
+
+
+def _slope_with_padding(w_out: Any, h: Any, y: Any, lengths: Any) -> Any:
+    return _slope(w_out, h, y, np.full_like(lengths, h.shape[1]))
+
+
+TRAINER: Final = Exercise(
+    id="12.5",
+    title="A trainer with four bugs",
+    afterwards="None of the four raised an error, and the loss fell. Tests that find such bugs "
+    "compare with one device, compare two devices, and count bytes.",
+    requirements=(
+        PlacedLike("w_out", "0,2,4,6\n1,3,5,7", ((64, OUTPUTS),)),
+        Computes(
+            "dropout",
+            "dropout(seed, h) must draw with the key of the seed, into which a device folds its "
+            "index along data and then that along model.",
+            DROPPED,
+            tuple(
+                (
+                    _on(mesh, (), dtype="uint32", scale=2**31),
+                    _hidden(mesh, examples, tokens, hidden),
+                )
+                for mesh, examples, tokens, hidden in TRAINERS
+            ),
+            {
+                "same-everywhere": AnyOf(
+                    (_same_everywhere, _dropped(lambda seed, i, j: _folded(seed)))
+                ),
+                "along-one-axis": AnyOf(
+                    (
+                        _dropped(lambda seed, i, j: _folded(seed, i)),
+                        _dropped(lambda seed, i, j: _folded(seed, j)),
+                    )
+                ),
+                "other-order": _dropped(lambda seed, i, j: _folded(seed, j, i)),
+                "not-doubled": lambda seed, h: DROPPED(seed, h) / 2,
+            },
+            under_mesh=True,
+        ),
+        Computes(
+            "mean_error",
+            "mean_error(errors, lengths) must be the mean error of all tokens.",
+            _mean_error,
+            tuple(
+                (_on(mesh, (examples, tokens), "data"), _lengths(mesh, examples, tokens))
+                for mesh, examples, tokens, _ in TRAINERS
+            ),
+            {
+                "mean-of-means": _mean_of_means,
+                "mean-of-examples": _mean_of_examples,
+                "padding-counted": AnyOf((_with_padding, _over_all_places)),
+            },
+            under_mesh=True,
+        ),
+        Computes(
+            "gradient",
+            "gradient(w_out, h, y, lengths) must be the gradient of the sum of the squared errors "
+            "of all tokens.",
+            _slope,
+            tuple(
+                (
+                    _on(mesh, (hidden, OUTPUTS), "model"),
+                    _hidden(mesh, examples, tokens, hidden),
+                    _on(mesh, (examples, tokens, OUTPUTS), "data"),
+                    _lengths(mesh, examples, tokens),
+                )
+                for mesh, examples, tokens, hidden in TRAINERS
+            ),
+            {
+                "summed-twice": _slope_times(lambda data, model: data),
+                "mean-for-sum": _slope_times(lambda data, model: 1 / data),
+                "padding-counted": _slope_with_padding,
+            },
+            under_mesh=True,
+        ),
+    ),
+    hints=(
+        "Do not look for bugs by reading alone. For each function, think of something that must "
+        "hold, and test it: show(start(0)['w_out']); a mask drawn for ones; a mean of equal "
+        "errors but one; a gradient beside jax.grad of the same sum on one device.",
+        "In start: which specs are looked up, and what happens if a name is not found? In dropout: "
+        "what does each device fold in? In mean_error: do devices have equally many tokens? In "
+        "gradient: what has jax.grad added up already?",
+        "A name is misspelt; a size stands where an index belongs; sums over all devices should be "
+        "divided once, at the end; and a gradient with respect to a value that does not vary over "
+        "data is already a sum over data.",
+    ),
+    diagnoses={
+        "replicated": "w_out is replicated. Does SPECS have an entry with exactly this name?",
+        "same-everywhere": "All devices use the same key, so their masks are equal. What is folded "
+        "into it?",
+        "along-one-axis": "Only one of the two indices is folded into the key, so devices along "
+        "the other axis have equal masks.",
+        "other-order": "The index along data is folded in first, then that along model.",
+        "not-doubled": "The elements that are kept have to be doubled, so that the mean stays the "
+        "same.",
+        "mean-of-means": "A device with few tokens counts as much as one with many. Add up the "
+        "errors of all devices, and the numbers of their tokens, and divide then.",
+        "mean-of-examples": "An example with few tokens counts as much as one with many.",
+        "padding-counted": "Padding counts here, too.",
+        "summed-twice": "The gradient is too large by the number of devices along data. w does not "
+        "vary over data, so jax.grad has added it up already.",
+        "mean-for-sum": "The gradient is too small by the number of devices along data. Expected: "
+        "the sum.",
+    },
+)
+
+EXERCISES: Final = (LATENCY, PIPELINES, ZERO, OVERLAP, TRAINER)
