@@ -1,11 +1,12 @@
 """Draw Gantt charts: when each stage, device or link runs its jobs. All charts have one scale."""
 
 import html
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-from autograder.pictures.svg import Drawing, text_width
+from autograder.pictures.svg import Drawing, svg_image, text_width
 
 CHART_WIDTH: Final = 640
 """In pixels, without the names of the lanes."""
@@ -72,7 +73,7 @@ def gantt_as_text(charts: Sequence[GanttChart]) -> str:
 
 
 def _in_words(bars: Sequence[JobBar]) -> str:
-    return ", ".join(f"{bar.name} {bar.start:g}–{bar.end:g}" for bar in bars) or "nothing"
+    return ", ".join(f"{bar.name} {bar.start:.4g}–{bar.end:.4g}" for bar in bars) or "nothing"
 
 
 def _chart_as_html(chart: GanttChart, end: float) -> str:
@@ -96,5 +97,12 @@ def _draw(chart: GanttChart, end: float) -> str:
                 centre = start + width / 2, top + LANE_HEIGHT / 2 - 1
                 drawing.label(bar.label, centre, LABEL_SIZE)
     words = "; ".join(f"{name}: {_in_words(bars)}" for name, bars in chart.lanes.items())
-    height = LANE_HEIGHT * len(chart.lanes) + 2
-    return drawing.svg(left + CHART_WIDTH + 1, height, f"{chart.title}. {words}.")
+    width, height = math.ceil(left + CHART_WIDTH + 1), LANE_HEIGHT * len(chart.lanes) + 2
+    return svg_image(
+        drawing.layers(),
+        f"{chart.title}. {words}.",
+        width=width,
+        viewBox=f"0 0 {width} {height}",
+        font_family="sans-serif",
+        style="display:block;max-width:100%;height:auto",
+    )

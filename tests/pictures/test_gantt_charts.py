@@ -2,7 +2,10 @@
 
 import re
 
+import pytest
+
 from autograder.pictures import GanttChart, JobBar, gantt_as_html, gantt_as_text
+from tests.browser import THEMES, browser
 
 
 def chart(title, *ends):
@@ -34,3 +37,10 @@ def test_text_and_alternative_text_say_when_jobs_run():
 
 def test_a_chart_without_jobs_is_its_title():
     assert "<svg" not in gantt_as_html([GanttChart("nothing yet", {})])
+
+
+@pytest.mark.parametrize("theme", THEMES)
+def test_a_browser_shows_all_of_a_chart_on_wide_and_narrow_pages(theme):
+    page = gantt_as_html([chart("several jobs", 3, 4, 9, 20)])
+    with browser() as opened:
+        assert not [fault for width in (900, 400) for fault in opened.faults(page, width, theme)]
