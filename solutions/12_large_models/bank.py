@@ -642,7 +642,298 @@ def zero_2(W, m, v, X, Y):
 zero_1 = zero_3 = zero_2
 
 
-# %% all partitions, tried one after another exercise="12.4" score=1 near=["no-queue", "after-all", "from-first-layer", "whole-time", "no-latency", "last-bucket", "first-layer-first", "one-bucket", "a-bucket-each", "exposed", "number-of-layers", "no-buckets"]
+# %% the ring in the other direction, and pairs from both ends exercise="12.4" score=1 near=["not-causal", "not-scaled", "scaled-twice", "places-in-the-block", "own-block-alone", "never-rescaled", "means-of-blocks", "all-gather", "too-much-memory", "too-many-bytes", "unbalanced", "chunk-missing", "no-chunks"]
+def ring_attention(q, k, v):
+    def body(q, k, v):
+        n, i, places = lax.axis_size("seq"), lax.axis_index("seq"), jnp.arange(len(q))
+        pairs = [(d, (d - 1) % n) for d in range(n)]
+        m, total, out = jnp.full_like(q[:, :1], -jnp.inf), jnp.zeros_like(q[:, :1]), 0 * q
+
+        def step(t, carry):
+            k, v, m, total, out = carry
+            from_device = (i + t) % n
+            scores = (q @ k.T) * q.shape[1] ** -0.5
+            seen = (i * len(q) + places)[:, None] >= (from_device * len(q) + places)[None, :]
+            scores = jnp.where(seen, scores, -jnp.inf)
+            new = jnp.maximum(m, scores.max(axis=1, keepdims=True))
+            weights = jnp.exp(scores - new)
+            total = total * jnp.exp(m - new) + weights.sum(axis=1, keepdims=True)
+            out = out * jnp.exp(m - new) + weights @ v
+            return lax.ppermute(k, "seq", pairs), lax.ppermute(v, "seq", pairs), new, total, out
+
+        *_, total, out = lax.fori_loop(0, n, step, (k, v, m, total, out))
+        return out / total
+
+    return jax.shard_map(body, in_specs=(P("seq"), P("seq"), P("seq")), out_specs=P("seq"))(q, k, v)
+
+
+def zigzag(n):
+    chunks = list(range(2 * n))
+    return [(chunks.pop(), chunks.pop(0)) for _ in range(n)]
+
+
+# %% as on one device exercise="12.4" score=0.16666666666666666 naive=true diagnoses=["all-gather over seq", "too-much-memory", "unanswered"]
+ring_attention = attention
+
+
+# %% gathered in the body, and neighbours exercise="12.4" score=0.16666666666666666 diagnoses=["all-gather over seq", "too-much-memory", "unbalanced"] near=["own-block-alone", "chunk-missing"]
+def ring_attention(q, k, v):
+    def body(q, k, v):
+        i = lax.axis_index("seq")
+        k, v = (lax.all_gather(a, "seq", tiled=True) for a in (k, v))
+        scores = q @ k.T / jnp.sqrt(q.shape[1])
+        seen = (i * len(q) + jnp.arange(len(q)))[:, None] >= jnp.arange(len(k))[None, :]
+        return jax.nn.softmax(jnp.where(seen, scores, -jnp.inf), axis=1) @ v
+
+    return jax.shard_map(body, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+def zigzag(n):
+    return [[2 * device, 2 * device + 1] for device in range(n)]
+
+
+# %% the blocks are collected, and each device has one chunk twice exercise="12.4" score=0.16666666666666666 diagnoses=["too-much-memory", "chunk-missing"] near=["all-gather", "unbalanced"]
+def ring_attention(q, k, v):
+    def body(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        pairs = [(d, (d + 1) % n) for d in range(n)]
+
+        def step(blocks, t):
+            return lax.ppermute(blocks, "seq", pairs), blocks
+
+        _, (ks, vs) = lax.scan(step, (k, v), jnp.arange(n))
+        places = (i - jnp.arange(n))[:, None] % n * length + jnp.arange(length)
+        scores = q @ ks.reshape(-1, q.shape[1]).T / jnp.sqrt(q.shape[1])
+        seen = (i * length + jnp.arange(length))[:, None] >= places.reshape(-1)[None, :]
+        weights = jax.nn.softmax(jnp.where(seen, scores, -jnp.inf), axis=1)
+        return weights @ vs.reshape(-1, q.shape[1])
+
+    return jax.shard_map(body, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+def zigzag(n):
+    return [[device, device] for device in range(n)]
+
+
+# %% no mask, and the chunks n apart exercise="12.4" score=0 diagnoses=["not-causal", "not-counted-yet", "unbalanced"] near=["places-in-the-block"]
+def ring_attention(q, k, v):
+    def body(q, k, v):
+        n, i, places = lax.axis_size("seq"), lax.axis_index("seq"), jnp.arange(len(q))
+        pairs = [(d, (d - 1) % n) for d in range(n)]
+        m, total, out = jnp.full_like(q[:, :1], -jnp.inf), jnp.zeros_like(q[:, :1]), 0 * q
+
+        def step(t, carry):
+            k, v, m, total, out = carry
+            from_device = (i + t) % n
+            scores = (q @ k.T) * q.shape[1] ** -0.5
+            seen = (i * len(q) + places)[:, None] >= (from_device * len(q) + places)[None, :]
+            new = jnp.maximum(m, scores.max(axis=1, keepdims=True))
+            weights = jnp.exp(scores - new)
+            total = total * jnp.exp(m - new) + weights.sum(axis=1, keepdims=True)
+            out = out * jnp.exp(m - new) + weights @ v
+            return lax.ppermute(k, "seq", pairs), lax.ppermute(v, "seq", pairs), new, total, out
+
+        *_, total, out = lax.fori_loop(0, n, step, (k, v, m, total, out))
+        return out / total
+
+    return jax.shard_map(body, in_specs=(P("seq"), P("seq"), P("seq")), out_specs=P("seq"))(q, k, v)
+
+
+def zigzag(n):
+    return [[device, device + n] for device in range(n)]
+
+
+# %% places within blocks, and numbers for pairs exercise="12.4" score=0 diagnoses=["places-in-the-block", "not-counted-yet", "no-chunks"] near=["not-causal", "chunk-missing"]
+def ring_attention(q, k, v):
+    def body(q, k, v):
+        n, i, places = lax.axis_size("seq"), lax.axis_index("seq"), jnp.arange(len(q))
+        pairs = [(d, (d - 1) % n) for d in range(n)]
+        m, total, out = jnp.full_like(q[:, :1], -jnp.inf), jnp.zeros_like(q[:, :1]), 0 * q
+
+        def step(t, carry):
+            k, v, m, total, out = carry
+            from_device = (i + t) % n
+            scores = (q @ k.T) * q.shape[1] ** -0.5
+            seen = places[:, None] >= places[None, :]
+            scores = jnp.where(seen, scores, -jnp.inf)
+            new = jnp.maximum(m, scores.max(axis=1, keepdims=True))
+            weights = jnp.exp(scores - new)
+            total = total * jnp.exp(m - new) + weights.sum(axis=1, keepdims=True)
+            out = out * jnp.exp(m - new) + weights @ v
+            return lax.ppermute(k, "seq", pairs), lax.ppermute(v, "seq", pairs), new, total, out
+
+        *_, total, out = lax.fori_loop(0, n, step, (k, v, m, total, out))
+        return out / total
+
+    return jax.shard_map(body, in_specs=(P("seq"), P("seq"), P("seq")), out_specs=P("seq"))(q, k, v)
+
+
+def zigzag(n):
+    return list(range(n))
+
+
+# %% not scaled exercise="12.4" score=0.3333333333333333 diagnoses=["not-scaled", "not-counted-yet"] near=["scaled-twice", "never-rescaled"]
+def ring_attention(q, k, v):
+    def body(q, k, v):
+        n, i, places = lax.axis_size("seq"), lax.axis_index("seq"), jnp.arange(len(q))
+        pairs = [(d, (d - 1) % n) for d in range(n)]
+        m, total, out = jnp.full_like(q[:, :1], -jnp.inf), jnp.zeros_like(q[:, :1]), 0 * q
+
+        def step(t, carry):
+            k, v, m, total, out = carry
+            from_device = (i + t) % n
+            scores = q @ k.T
+            seen = (i * len(q) + places)[:, None] >= (from_device * len(q) + places)[None, :]
+            scores = jnp.where(seen, scores, -jnp.inf)
+            new = jnp.maximum(m, scores.max(axis=1, keepdims=True))
+            weights = jnp.exp(scores - new)
+            total = total * jnp.exp(m - new) + weights.sum(axis=1, keepdims=True)
+            out = out * jnp.exp(m - new) + weights @ v
+            return lax.ppermute(k, "seq", pairs), lax.ppermute(v, "seq", pairs), new, total, out
+
+        *_, total, out = lax.fori_loop(0, n, step, (k, v, m, total, out))
+        return out / total
+
+    return jax.shard_map(body, in_specs=(P("seq"), P("seq"), P("seq")), out_specs=P("seq"))(q, k, v)
+
+
+def zigzag(n):
+    return [[device, 2 * n - 1 - device] for device in range(n)]
+
+
+# %% divided by the features exercise="12.4" score=0.3333333333333333 diagnoses=["scaled-twice", "not-counted-yet"] near=["not-scaled"]
+def ring_attention(q, k, v):
+    def body(q, k, v):
+        n, i, places = lax.axis_size("seq"), lax.axis_index("seq"), jnp.arange(len(q))
+        pairs = [(d, (d - 1) % n) for d in range(n)]
+        m, total, out = jnp.full_like(q[:, :1], -jnp.inf), jnp.zeros_like(q[:, :1]), 0 * q
+
+        def step(t, carry):
+            k, v, m, total, out = carry
+            from_device = (i + t) % n
+            scores = (q @ k.T) / q.shape[1]
+            seen = (i * len(q) + places)[:, None] >= (from_device * len(q) + places)[None, :]
+            scores = jnp.where(seen, scores, -jnp.inf)
+            new = jnp.maximum(m, scores.max(axis=1, keepdims=True))
+            weights = jnp.exp(scores - new)
+            total = total * jnp.exp(m - new) + weights.sum(axis=1, keepdims=True)
+            out = out * jnp.exp(m - new) + weights @ v
+            return lax.ppermute(k, "seq", pairs), lax.ppermute(v, "seq", pairs), new, total, out
+
+        *_, total, out = lax.fori_loop(0, n, step, (k, v, m, total, out))
+        return out / total
+
+    return jax.shard_map(body, in_specs=(P("seq"), P("seq"), P("seq")), out_specs=P("seq"))(q, k, v)
+
+
+def zigzag(n):
+    return [[device, 2 * n - 1 - device] for device in range(n)]
+
+
+# %% the old sums are never rescaled exercise="12.4" score=0.3333333333333333 diagnoses=["never-rescaled", "not-counted-yet"] near=["means-of-blocks", "not-scaled"]
+def ring_attention(q, k, v):
+    def body(q, k, v):
+        n, i, places = lax.axis_size("seq"), lax.axis_index("seq"), jnp.arange(len(q))
+        pairs = [(d, (d - 1) % n) for d in range(n)]
+        m, total, out = jnp.full_like(q[:, :1], -jnp.inf), jnp.zeros_like(q[:, :1]), 0 * q
+
+        def step(t, carry):
+            k, v, m, total, out = carry
+            from_device = (i + t) % n
+            scores = (q @ k.T) * q.shape[1] ** -0.5
+            seen = (i * len(q) + places)[:, None] >= (from_device * len(q) + places)[None, :]
+            scores = jnp.where(seen, scores, -jnp.inf)
+            new = jnp.maximum(scores.max(axis=1, keepdims=True), -1e30)
+            weights = jnp.exp(scores - new)
+            total = total + weights.sum(axis=1, keepdims=True)
+            out = out + weights @ v
+            return lax.ppermute(k, "seq", pairs), lax.ppermute(v, "seq", pairs), new, total, out
+
+        *_, total, out = lax.fori_loop(0, n, step, (k, v, m, total, out))
+        return out / total
+
+    return jax.shard_map(body, in_specs=(P("seq"), P("seq"), P("seq")), out_specs=P("seq"))(q, k, v)
+
+
+def zigzag(n):
+    return [[device, 2 * n - 1 - device] for device in range(n)]
+
+
+# %% a mean of softmaxes exercise="12.4" score=0.3333333333333333 diagnoses=["means-of-blocks", "not-counted-yet"] near=["never-rescaled"]
+def ring_attention(q, k, v):
+    def body(q, k, v):
+        n, i, places = lax.axis_size("seq"), lax.axis_index("seq"), jnp.arange(len(q))
+        pairs = [(d, (d - 1) % n) for d in range(n)]
+        m, total, out = jnp.full_like(q[:, :1], -jnp.inf), jnp.zeros_like(q[:, :1]), 0 * q
+
+        def step(t, carry):
+            k, v, m, total, out = carry
+            from_device = (i + t) % n
+            scores = (q @ k.T) * q.shape[1] ** -0.5
+            seen = (i * len(q) + places)[:, None] >= (from_device * len(q) + places)[None, :]
+            scores = jnp.where(seen, scores, -jnp.inf)
+            new, any_seen = m, seen.any(axis=1, keepdims=True)
+            weights = jnp.where(any_seen, jax.nn.softmax(jnp.where(any_seen, scores, 0), axis=1), 0)
+            total = total + any_seen
+            out = out + weights @ v
+            return lax.ppermute(k, "seq", pairs), lax.ppermute(v, "seq", pairs), new, total, out
+
+        *_, total, out = lax.fori_loop(0, n, step, (k, v, m, total, out))
+        return out / total
+
+    return jax.shard_map(body, in_specs=(P("seq"), P("seq"), P("seq")), out_specs=P("seq"))(q, k, v)
+
+
+def zigzag(n):
+    return [[device, 2 * n - 1 - device] for device in range(n)]
+
+
+# %% nothing goes round exercise="12.4" score=0.3333333333333333 diagnoses=["own-block-alone", "not-counted-yet"] near=["places-in-the-block", "too-many-bytes"]
+def ring_attention(q, k, v):
+    return jax.shard_map(attention, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+def zigzag(n):
+    return [[device, 2 * n - 1 - device] for device in range(n)]
+
+
+# %% the queries go round, too exercise="12.4" score=0.5 diagnoses=["too-many-bytes"] near=["too-much-memory"]
+def ring_attention(q, k, v):
+    def body(q, k, v):
+        n, i, places = lax.axis_size("seq"), lax.axis_index("seq"), jnp.arange(len(q))
+        pairs = [(d, (d - 1) % n) for d in range(n)]
+        m, total, out = jnp.full_like(q[:, :1], -jnp.inf), jnp.zeros_like(q[:, :1]), 0 * q
+
+        def step(t, carry):
+            k, v, m, total, out = carry
+            from_device = (i + t) % n
+            scores = (q @ k.T) * q.shape[1] ** -0.5
+            seen = (i * len(q) + places)[:, None] >= (from_device * len(q) + places)[None, :]
+            scores = jnp.where(seen, scores, -jnp.inf)
+            new = jnp.maximum(m, scores.max(axis=1, keepdims=True))
+            weights = jnp.exp(scores - new)
+            total = total * jnp.exp(m - new) + weights.sum(axis=1, keepdims=True)
+            out = out * jnp.exp(m - new) + weights @ v
+            other = lax.ppermute(q, "seq", pairs)
+            return (
+                lax.ppermute(k, "seq", pairs) + 0 * other,
+                lax.ppermute(v, "seq", pairs),
+                new,
+                total,
+                out,
+            )
+
+        *_, total, out = lax.fori_loop(0, n, step, (k, v, m, total, out))
+        return out / total
+
+    return jax.shard_map(body, in_specs=(P("seq"), P("seq"), P("seq")), out_specs=P("seq"))(q, k, v)
+
+
+def zigzag(n):
+    return [[device, 2 * n - 1 - device] for device in range(n)]
+
+
+# %% all partitions, tried one after another exercise="12.5" score=1 near=["no-queue", "after-all", "from-first-layer", "whole-time", "no-latency", "last-bucket", "first-layer-first", "one-bucket", "a-bucket-each", "exposed", "number-of-layers", "no-buckets"]
 def exposed(backward, sizes, buckets, latency, bandwidth):
     ready = np.cumsum(backward)
     ends, first = 0.0, 0
@@ -667,7 +958,7 @@ def bucketed(backward, sizes, latency, bandwidth):
     )
 
 
-# %% no queue, and the best of equal buckets exercise="12.4" score=0 diagnoses=["no-queue", "exposed"] near=["last-bucket", "one-bucket", "a-bucket-each"]
+# %% no queue, and the best of equal buckets exercise="12.5" score=0 diagnoses=["no-queue", "exposed"] near=["last-bucket", "one-bucket", "a-bucket-each"]
 def exposed(backward, sizes, buckets, latency, bandwidth):
     first, latest = 0, 0
     for count in buckets:
@@ -681,7 +972,7 @@ def bucketed(backward, sizes, latency, bandwidth):
     return [2] * (len(backward) // 2) + [1] * (len(backward) % 2)
 
 
-# %% nothing overlaps, so all in one exercise="12.4" score=0 diagnoses=["after-all", "one-bucket"] near=["whole-time", "exposed"]
+# %% nothing overlaps, so all in one exercise="12.5" score=0 diagnoses=["after-all", "one-bucket"] near=["whole-time", "exposed"]
 def exposed(backward, sizes, buckets, latency, bandwidth):
     return len(buckets) * latency + sum(sizes) / bandwidth
 
@@ -690,7 +981,7 @@ def bucketed(backward, sizes, latency, bandwidth):
     return [len(backward)]
 
 
-# %% sent with the first gradient, and each by itself exercise="12.4" score=0 diagnoses=["from-first-layer", "a-bucket-each"] near=["no-queue", "exposed"]
+# %% sent with the first gradient, and each by itself exercise="12.5" score=0 diagnoses=["from-first-layer", "a-bucket-each"] near=["no-queue", "exposed"]
 def exposed(backward, sizes, buckets, latency, bandwidth):
     first, link_free = 0, 0
     for count in buckets:
@@ -705,7 +996,7 @@ def bucketed(backward, sizes, latency, bandwidth):
     return [1] * len(backward)
 
 
-# %% the whole time, and buckets of as many bytes as a latency's exercise="12.4" score=0 diagnoses=["whole-time", "exposed"] near=["after-all", "one-bucket"]
+# %% the whole time, and buckets of as many bytes as a latency's exercise="12.5" score=0 diagnoses=["whole-time", "exposed"] near=["after-all", "one-bucket"]
 def exposed(backward, sizes, buckets, latency, bandwidth):
     first, link_free = 0, 0
     for count in buckets:
@@ -727,7 +1018,7 @@ def bucketed(backward, sizes, latency, bandwidth):
     return [count for count in buckets if count]
 
 
-# %% no latency, and lists of layers for their number exercise="12.4" score=0 diagnoses=["no-latency", "no-buckets"] near=["number-of-layers", "whole-time"]
+# %% no latency, and lists of layers for their number exercise="12.5" score=0 diagnoses=["no-latency", "no-buckets"] near=["number-of-layers", "whole-time"]
 def exposed(backward, sizes, buckets, latency, bandwidth):
     first, link_free = 0, 0
     for count in buckets:
@@ -742,7 +1033,7 @@ def bucketed(backward, sizes, latency, bandwidth):
     return [layers[:2], layers[2:]]
 
 
-# %% the last all-reduce alone, and a layer that is left out exercise="12.4" score=0 diagnoses=["last-bucket", "number-of-layers"] near=["no-queue", "no-buckets"]
+# %% the last all-reduce alone, and a layer that is left out exercise="12.5" score=0 diagnoses=["last-bucket", "number-of-layers"] near=["no-queue", "no-buckets"]
 def exposed(backward, sizes, buckets, latency, bandwidth):
     return latency + sum(sizes[-buckets[-1] :]) / bandwidth
 
@@ -751,7 +1042,7 @@ def bucketed(backward, sizes, latency, bandwidth):
     return [2] * ((len(backward) - 1) // 2)
 
 
-# %% from the first layer on, in both exercise="12.4" score=0 diagnoses=["first-layer-first", "exposed"] near=["from-first-layer", "no-latency"]
+# %% from the first layer on, in both exercise="12.5" score=0 diagnoses=["first-layer-first", "exposed"] near=["from-first-layer", "no-latency"]
 def exposed(backward, sizes, buckets, latency, bandwidth):
     backward, sizes = backward[::-1], sizes[::-1]
     first, link_free = 0, 0
@@ -768,7 +1059,7 @@ def bucketed(backward, sizes, latency, bandwidth):
     return [half, len(backward) - half]
 
 
-# %% in other ways: a sharding, two lines, a scan over nothing exercise="12.5" score=1 near=["replicated", "same-everywhere", "along-one-axis", "other-order", "not-doubled", "mean-of-means", "mean-of-examples", "padding-counted", "summed-twice", "mean-for-sum"]
+# %% in other ways: a sharding, two lines, a scan over nothing exercise="12.6" score=1 near=["replicated", "same-everywhere", "along-one-axis", "other-order", "not-doubled", "mean-of-means", "mean-of-examples", "padding-counted", "summed-twice", "mean-for-sum"]
 w_out = NamedSharding(grid, P("model"))
 
 
@@ -803,7 +1094,7 @@ def gradient(w_out, h, y, lengths):
     return jax.shard_map(body, in_specs=in_specs, out_specs=P("model"))(w_out, h, y, lengths)
 
 
-# %% the program as it was exercise="12.5" score=0 diagnoses=["replicated", "same-everywhere", "mean-of-means", "summed-twice"] near=["along-one-axis"]
+# %% the program as it was exercise="12.6" score=0 diagnoses=["replicated", "same-everywhere", "mean-of-means", "summed-twice"] near=["along-one-axis"]
 SPECS = {"w_in": P(None, "model"), "w_output": P("model", None)}
 w_out = start(0)["w_out"]
 
@@ -852,7 +1143,7 @@ def gradient(w_out, h, y, lengths):
     return jax.shard_map(body, in_specs=in_specs, out_specs=P("model"))(w_out, h, y, lengths)
 
 
-# %% one index, a mean of examples, and a mean for a sum exercise="12.5" score=0 diagnoses=["split-dimension", "along-one-axis", "mean-of-examples", "mean-for-sum"] near=["same-everywhere", "mean-of-means", "summed-twice"]
+# %% one index, a mean of examples, and a mean for a sum exercise="12.6" score=0 diagnoses=["split-dimension", "along-one-axis", "mean-of-examples", "mean-for-sum"] near=["same-everywhere", "mean-of-means", "summed-twice"]
 w_out = NamedSharding(grid, P("data"))
 
 
@@ -894,7 +1185,7 @@ def gradient(w_out, h, y, lengths):
     return jax.shard_map(body, in_specs=in_specs, out_specs=P("model"))(w_out, h, y, lengths)
 
 
-# %% the other order, and padding that counts exercise="12.5" score=0.25 diagnoses=["other-order", "padding-counted"] near=["along-one-axis", "mean-of-examples", "mean-for-sum"]
+# %% the other order, and padding that counts exercise="12.6" score=0.25 diagnoses=["other-order", "padding-counted"] near=["along-one-axis", "mean-of-examples", "mean-for-sum"]
 w_out = NamedSharding(grid, P("model"))
 
 
@@ -923,7 +1214,7 @@ def gradient(w_out, h, y, lengths):
     return jax.grad(lambda w: jnp.sum((h @ w - y) ** 2))(w_out)
 
 
-# %% three of four, and elements that are not doubled exercise="12.5" score=0.75 diagnoses=["not-doubled"] near=["other-order", "replicated", "padding-counted"]
+# %% three of four, and elements that are not doubled exercise="12.6" score=0.75 diagnoses=["not-doubled"] near=["other-order", "replicated", "padding-counted"]
 SPECS["w_out"] = P("model", None)
 w_out = start(0)["w_out"]
 

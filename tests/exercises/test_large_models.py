@@ -3,6 +3,7 @@
 from typing import Any
 
 import jax
+import numpy as np
 import pytest
 from jax import P
 
@@ -101,6 +102,38 @@ def test_each_level_needs_less_memory_than_the_one_before_allows():
 # 12.4
 
 
+def test_chunks_at_both_ends_are_the_same_work_as_the_scores_of_a_causal_mask():
+    n, length = 4, 6
+    place = np.arange(2 * n * length)
+    scores = (place[:, None] >= place[None, :]).reshape(2 * n, length, -1).sum((1, 2))
+    pairs = {c: c + 0.5 for c in range(2 * n)}
+    work = {scores[c] + scores[2 * n - 1 - c] for c in range(n)}
+    assert len(work) == 1
+    assert len({pairs[c] + pairs[2 * n - 1 - c] for c in range(n)}) == 1
+    assert nb12.explain_zigzag([[c, 2 * n - 1 - c] for c in range(n)], n) is None
+
+
+@pytest.mark.parametrize(
+    "chunks",
+    [None, 3, [], [[0, 1]], [[0, 3], [1]], [[0, 3], [1, 1]], [[0, 1], [2, 3]], [["a", 0]] * 2],
+)
+def test_other_chunks_are_refused(chunks):
+    assert nb12.explain_zigzag(chunks, 2) is not None
+
+
+def test_the_scores_of_all_keys_do_not_fit():
+    names = sitting_for("12.4").names
+    (limit,) = (r for r in EXERCISES["12.4"].requirements if isinstance(r, FitsIn))
+    with jax.set_mesh(names["line"]):
+        tokens = names["tokens"]
+        assert communication(names["attention"], *3 * (tokens,)).peak_bytes > limit.bytes[0]
+        mine = communication(solved("12.4", "ring_attention"), *3 * (tokens,))
+        assert 2 * mine.peak_bytes < limit.bytes[0]
+
+
+# 12.5
+
+
 def partitions(layers):
     if not layers:
         yield []
@@ -110,7 +143,7 @@ def partitions(layers):
 
 @pytest.mark.parametrize("seed", range(3))
 def test_no_choice_of_buckets_is_better_than_the_best(seed):
-    for case in cases("12.4", "bucketed", seed):
+    for case in cases("12.5", "bucketed", seed):
         if len(case[0]) < 10:
             ends = (nb12._end(*case, buckets=buckets) for buckets in partitions(len(case[0])))
             assert min(ends) == pytest.approx(nb12.shortest_overlap(*case))
@@ -118,7 +151,7 @@ def test_no_choice_of_buckets_is_better_than_the_best(seed):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_buckets_of_one_size_never_pass(seed):
-    for backward, sizes, latency, bandwidth in cases("12.4", "bucketed", seed):
+    for backward, sizes, latency, bandwidth in cases("12.5", "bucketed", seed):
         for share in (0.1, 0.2, 0.3, 0.5, 1):
             buckets = nb12.fill_buckets(sizes, share * sum(sizes))
             model = backward, sizes, latency, bandwidth
@@ -127,16 +160,16 @@ def test_buckets_of_one_size_never_pass(seed):
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_right_buckets_pass_whatever_is_sampled(seed):
-    bucketed = solved("12.4", "bucketed")
-    for case in cases("12.4", "bucketed", seed):
+    bucketed = solved("12.5", "bucketed")
+    for case in cases("12.5", "bucketed", seed):
         assert nb12.explain_buckets_chosen(bucketed(*case), *case) is None
 
 
-# 12.5
+# 12.6
 
 
 def test_the_trainer_as_it_is_given_trains_and_has_the_four_bugs():
-    names = sitting_for("12.5").names
+    names = sitting_for("12.6").names
     with jax.set_mesh(names["grid"]):
         params, losses = names["start"](0), []
         for step in range(30):
@@ -144,7 +177,7 @@ def test_the_trainer_as_it_is_given_trains_and_has_the_four_bugs():
             losses.append(float(loss))
     assert losses[-1] < losses[0] / 2
     answers = {name: names[name] for name in ("dropout", "mean_error", "gradient")}
-    exercise = EXERCISES["12.5"]
+    exercise = EXERCISES["12.6"]
     evidence = capture(exercise.plan(0), {"w_out": names["start"](0)["w_out"], **answers})
     verdict = judge(exercise, evidence, 0)
     assert verdict.score == 0

@@ -4,7 +4,7 @@ Times are modelled, so every right number follows from formulas that the prompts
 is judged as data: the judge computes when each job runs, so made-up times earn nothing.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import jax
@@ -604,7 +604,181 @@ ZERO: Final = Exercise(
     },
 )
 
-# 12.4: overlap
+# 12.4: ring attention
+
+SEQUENCES: Final = ((8, 512, 16), (4, 192, 8))
+"""Tuples of (devices, tokens, features of a token)."""
+
+
+def _attention(
+    is_seen: Callable[[Any, Any, int], Any] = lambda query, key, block: query >= key,
+    scale: Callable[[int], float] = lambda features: features**-0.5,
+) -> Callable[..., Any]:
+    """Return attention.
+
+    Args:
+        is_seen: whether a query attends to a key, given their places and the tokens on a device.
+        scale: the factor of the scores, for a number of features.
+    """
+
+    def attention(q: Any, k: Any, v: Any) -> Any:
+        places, block = np.arange(len(q)), _block_of(q)
+        scores = np.float32(scale(q.shape[1])) * (q @ k.T)
+        scores = np.where(is_seen(places[:, None], places[None, :], block), scores, -np.inf)
+        weights = np.exp(scores - scores.max(1, keepdims=True))
+        return weights @ v / weights.sum(1, keepdims=True)
+
+    return attention
+
+
+def _block_of(q: Any) -> int:
+    """Return the number of tokens on a device, which follows from the number of all tokens."""
+    return next(tokens // n for n, tokens, _ in SEQUENCES if tokens == len(q))
+
+
+def _block_weights(q: Any, k: Any, v: Any) -> Iterator[tuple[Any, Any, Any]]:
+    """Yield for each block of keys, the first first: a mask, weights and the block of values.
+
+    The weights are the exponentials of the scores less their maximum in the block.
+    """
+    block = _block_of(q)
+    for first in range(0, len(q), block):
+        seen = np.arange(len(q))[:, None] >= np.arange(first, first + block)[None, :]
+        scores = np.where(seen, q @ k[first : first + block].T * np.float32(q.shape[1] ** -0.5), 0)
+        largest = np.where(seen, scores, -np.inf).max(1, keepdims=True)
+        weights = np.where(seen, np.exp(scores - np.where(seen, largest, 0)), 0)
+        yield seen.any(1), weights, v[first : first + block]
+
+
+def _means_of_blocks(q: Any, k: Any, v: Any) -> Any:
+    """Return attention in which each block of keys has its own softmax, and these are averaged."""
+    total, count = np.zeros_like(q), np.zeros(len(q))
+    for has_any, weights, values in _block_weights(q, k, v):
+        own = weights @ values / np.maximum(weights.sum(1, keepdims=True), 1e-30)
+        total += np.where(has_any[:, None], own, 0)
+        count += has_any
+    return np.asarray(total / count[:, None], np.float32)
+
+
+def _never_rescaled(q: Any, k: Any, v: Any) -> Any:
+    """Return attention in which each block subtracts its own maximum, and sums are just added."""
+    total, count = np.zeros_like(q), np.zeros((len(q), 1), np.float32)
+    for _, weights, values in _block_weights(q, k, v):
+        total += weights @ values
+        count += weights.sum(1, keepdims=True)
+    return total / count
+
+
+def explain_zigzag(chunks: Any, n: int) -> Problem | None:
+    """Find what is wrong with an assignment of 2 n chunks of a sequence to n devices."""
+    if not isinstance(chunks, list | tuple) or len(chunks) != n:
+        return "no-chunks", f"The result must be a list with an entry for each of the {n} devices."
+    for device, own in enumerate(chunks):
+        if not isinstance(own, list | tuple) or len(own) != 2:
+            return "no-chunks", f"The entry of device {device} must be a list of two chunks."
+        if not all(isinstance(c, int) and 0 <= c < 2 * n for c in own):
+            return "no-chunks", f"The chunks of {n} devices are the numbers from 0 to {2 * n - 1}."
+    if len({c for own in chunks for c in own}) < 2 * n:
+        return "chunk-missing", "Each chunk must be on one device, and only on one."
+    work = [sum(c + 0.5 for c in own) for own in chunks]
+    if max(work) > min(work):
+        most, least = work.index(max(work)), work.index(min(work))
+        return "unbalanced", (
+            f"With {n} devices, device {most} has {max(work):g} pairs of chunks to compute, and "
+            f"device {least} has {min(work):g}."
+        )
+    return None
+
+
+RING_ATTENTION: Final = Exercise(
+    id="12.4",
+    title="Ring attention",
+    afterwards="The blocks of keys and values can be sent while a device computes with those it "
+    "has, so with long enough blocks ring attention hides all of its communication.",
+    requirements=(
+        Computes(
+            "ring_attention",
+            "ring_attention(q, k, v) must be causal attention over the whole sequence.",
+            _attention(),
+            tuple(
+                (Argument((tokens, features), (("seq", n),), ("seq",), mode="auto"),) * 3
+                for n, tokens, features in SEQUENCES
+            ),
+            {
+                "not-causal": _attention(lambda query, key, block: query >= 0 * key),
+                "not-scaled": _attention(scale=lambda features: 1.0),
+                "scaled-twice": _attention(scale=lambda features: 1 / features),
+                "places-in-the-block": _attention(
+                    lambda query, key, block: query % block >= key % block
+                ),
+                "own-block-alone": _attention(
+                    lambda query, key, block: (query >= key) & (query // block == key // block)
+                ),
+                "never-rescaled": _never_rescaled,
+                "means-of-blocks": _means_of_blocks,
+            },
+            under_mesh=True,
+        ),
+        PlacedLike(
+            "ring_attention",
+            "\n".join(map(str, range(8))),
+            tuple((tokens, features) for _, tokens, features in SEQUENCES),
+            elsewhere=("\n".join(map(str, range(4))),),
+        ),
+        CommunicatesAtMost(
+            "ring_attention",
+            tuple(
+                (Budget("collective-permute", ("seq",), 2 * 4 * tokens * features),)
+                for _, tokens, features in SEQUENCES
+            ),
+        ),
+        # the scores of one block by one block, a few times over; all scores of a device's queries
+        # would be larger than the first limit alone
+        FitsIn("ring_attention", (163_840, 57_344)),
+        Satisfies(
+            "zigzag",
+            "zigzag(n) must return two chunks for each device, with equal work for all.",
+            lambda rng: [(n,) for n in (4, *rng.choice([2, 3, 5, 6, 7, 8, 16], 3, False).tolist())],
+            explain_zigzag,
+        ),
+    ),
+    about=(CommunicatesAtMost, FitsIn, Satisfies),
+    together=True,
+    weights={"ring_attention": 2},
+    hints=(
+        "A device keeps its queries. In each of n steps, it computes with a block of keys and "
+        "values, and sends this block on by lax.ppermute. In step t, whose block does it have?",
+        "Carry three things for each query: the largest score so far, the sum of the exponentials, "
+        "and the sum of the values times these. If a new block raises the largest score from a to "
+        "b, the old sums have to be multiplied by exp(a - b).",
+        "Start with the device's own block: each query sees itself there, so the largest score is "
+        "finite from the first step on. The mask compares places in the whole sequence, of "
+        "queries on device i and of keys from device (i - t) % n. For zigzag: chunk c costs "
+        "c + 1/2, so which two chunks together always cost the same?",
+    ),
+    diagnoses={
+        "not-causal": "Every query attends to all keys. Those after its own place must not count.",
+        "not-scaled": "The scores are not divided by the root of the number of features.",
+        "scaled-twice": "The scores are divided by the number of features. Divide by its root.",
+        "places-in-the-block": "The mask compares places within blocks. It has to compare places "
+        "in the whole sequence.",
+        "own-block-alone": "A query attends only to the keys of its own device.",
+        "never-rescaled": "The exponentials of different blocks are taken relative to different "
+        "maxima, and added up all the same. Rescale the old sums when the maximum changes.",
+        "means-of-blocks": "Each block has a softmax of its own, and these are averaged. A block "
+        "with large scores has to weigh more.",
+        "all-gather": "All keys or values are gathered. In a ring, a device has one block of them "
+        "at a time.",
+        "too-much-memory": "A device should hold one block of keys and values, and the scores for "
+        "it. Does it keep the blocks, or the scores, of earlier steps?",
+        "too-many-bytes": "A block of keys and one of values are sent n times at most.",
+        "unbalanced": "A later chunk has more keys before it. Which two chunks have together as "
+        "many as any other two?",
+        "chunk-missing": "There are 2 n chunks for n devices.",
+    },
+)
+
+# 12.5: overlap
 
 CLOSE_ENOUGH: Final = 1.01
 """The whole time of a right choice of buckets may be longer than the shortest by this factor."""
@@ -768,7 +942,7 @@ def explain_buckets_chosen(
 
 
 OVERLAP: Final = Exercise(
-    id="12.4",
+    id="12.5",
     title="Reduce while you compute",
     afterwards="PyTorch's data parallelism closes a bucket at 25 MiB unless you say otherwise. XLA "
     "decides for itself which all-reduces it combines, up to a number of bytes that is a flag.",
@@ -829,7 +1003,7 @@ OVERLAP: Final = Exercise(
     },
 )
 
-# 12.5: a trainer with four bugs
+# 12.6: a trainer with four bugs
 
 TRAINERS: Final = (((4, 2), 8, 6, 16), ((2, 4), 12, 5, 24))
 """Tuples of (mesh, examples, tokens in an example, hidden units)."""
@@ -940,7 +1114,7 @@ def _slope_with_padding(w_out: Any, h: Any, y: Any, lengths: Any) -> Any:
 
 
 TRAINER: Final = Exercise(
-    id="12.5",
+    id="12.6",
     title="A trainer with four bugs",
     afterwards="None of the four raised an error, and the loss fell. Tests that find such bugs "
     "compare with one device, compare two devices, and count bytes.",
@@ -1041,4 +1215,4 @@ TRAINER: Final = Exercise(
     },
 )
 
-EXERCISES: Final = (LATENCY, PIPELINES, ZERO, OVERLAP, TRAINER)
+EXERCISES: Final = (LATENCY, PIPELINES, ZERO, RING_ATTENTION, OVERLAP, TRAINER)
