@@ -134,7 +134,120 @@ def ring_from(n, latency, bandwidth):
     return (n - 1 - steps) * latency * bandwidth / (steps - (n - 1) / n)
 
 
-# %% stage by stage, from what is alive exercise="12.2" score=1 near=["never-ends", "backward-early", "gpipe: too-long", "one_f_one_b: too-long", "too-long", "too-many-activations", "job-missing", "unknown-job", "of-the-work", "busy-share", "one-step-more", "both-ends", "in-units", "job-twice", "number-of-stages", "no-orders"]
+# %% by playing it, and sums of pieces exercise="12.2" score=1 near=["as-on-v5e", "as-on-v5p", "always", "exchanged", "one-direction", "always-a-ring", "gather: upside-down", "n-left-out", "whole-buffers", "fast-ring", "once-round", "ring-of-hosts", "ring-of-chips", "all-of-it-across", "not-gathered", "once-across", "reduced-twice"]
+def wraps(chip, length):
+    needed = {"v4": (4, 8, 12, 16), "v5p": (4, 8, 12, 16), "v5e": (16,), "v6e": (16,)}
+    return length in needed[chip]
+
+
+def gather(n, size, link, wraps):
+    from_the_left = (n - 1) / 2 if wraps else n - 1
+    return from_the_left * size / n / link
+
+
+def flat(hosts, chips, size, fast, slow):
+    return 2 * (hosts * chips - 1) / (hosts * chips) * size / slow
+
+
+def two_levels(hosts, chips, size, fast, slow):
+    piece = size / chips
+    within = 2 * (chips - 1) * piece / fast
+    return within + 2 * (hosts - 1) * (piece / hosts) / slow
+
+
+# %% one rule for all chips, and one link for all exercise="12.2" score=0 diagnoses=["as-on-v5e", "one-direction", "fast-ring", "all-of-it-across"] near=["always", "always-a-ring", "once-round", "not-gathered"]
+def wraps(chip, length):
+    return length == 16
+
+
+def gather(n, size, link, wraps):
+    return (n - 1) / n * size / link
+
+
+def flat(hosts, chips, size, fast, slow):
+    n = hosts * chips
+    return 2 * (n - 1) / n * size / fast
+
+
+def two_levels(hosts, chips, size, fast, slow):
+    within = 2 * (chips - 1) / chips * size / fast
+    return within + 2 * (hosts - 1) / hosts * size / slow
+
+
+# %% the other rule for all chips, and rings everywhere exercise="12.2" score=0 diagnoses=["as-on-v5p", "always-a-ring", "once-round", "not-gathered"] near=["as-on-v5e", "one-direction", "ring-of-hosts"]
+def wraps(chip, length):
+    return length % 4 == 0
+
+
+def gather(n, size, link, wraps):
+    return (n - 1) / n * size / (2 * link)
+
+
+def flat(hosts, chips, size, fast, slow):
+    n = hosts * chips
+    return (n - 1) / n * size / slow
+
+
+def two_levels(hosts, chips, size, fast, slow):
+    scatter = (chips - 1) / chips * size / fast
+    return scatter + 2 * (hosts - 1) / hosts * size / chips / slow
+
+
+# %% always a ring, and half of an all-reduce between hosts exercise="12.2" score=0 diagnoses=["always", "n-left-out", "ring-of-hosts", "once-across"] near=["as-on-v5p", "whole-buffers", "all-of-it-across"]
+def wraps(chip, length):
+    return True
+
+
+def gather(n, size, link, wraps):
+    return size / link / (2 if wraps else 1)
+
+
+def flat(hosts, chips, size, fast, slow):
+    return 2 * (hosts - 1) / hosts * size / slow
+
+
+def two_levels(hosts, chips, size, fast, slow):
+    within = 2 * (chips - 1) / chips * size / fast
+    return within + (hosts - 1) / hosts * size / chips / slow
+
+
+# %% rules exchanged, whole buffers, and two all-reduces exercise="12.2" score=0 diagnoses=["exchanged", "whole-buffers", "ring-of-chips", "reduced-twice"] near=["n-left-out", "ring-of-hosts", "once-across"]
+def wraps(chip, length):
+    return length == 16 if chip in ("v4", "v5p") else length % 4 == 0
+
+
+def gather(n, size, link, wraps):
+    return (n - 1) * size / link / (2 if wraps else 1)
+
+
+def flat(hosts, chips, size, fast, slow):
+    return 2 * (chips - 1) / chips * size / slow
+
+
+def two_levels(hosts, chips, size, fast, slow):
+    within = 2 * (chips - 1) / chips * size / fast
+    return within + 2 * (hosts - 1) / hosts * size / chips / slow + within
+
+
+# %% a ring is slower than a row exercise="12.2" score=0.75 diagnoses=["upside-down"] near=["one-direction", "always-a-ring"]
+def wraps(chip, length):
+    return length == 16 if chip in ("v5e", "v6e") else length % 4 == 0
+
+
+def gather(n, size, link, wraps):
+    return (n - 1) / n * size / link / (1 if wraps else 2)
+
+
+def flat(hosts, chips, size, fast, slow):
+    return 2 * (hosts * chips - 1) / (hosts * chips) * size / slow
+
+
+def two_levels(hosts, chips, size, fast, slow):
+    within = 2 * (chips - 1) / chips * size / fast
+    return within + 2 * (hosts - 1) / hosts * size / chips / slow
+
+
+# %% stage by stage, from what is alive exercise="12.3" score=1 near=["never-ends", "backward-early", "gpipe: too-long", "one_f_one_b: too-long", "too-long", "too-many-activations", "job-missing", "unknown-job", "of-the-work", "busy-share", "one-step-more", "both-ends", "in-units", "job-twice", "number-of-stages", "no-orders"]
 def gpipe(stages, microbatches):
     forward = [f"F{m}" for m in reversed(range(microbatches))]
     return stages * [forward + [job.replace("F", "B") for job in forward]]
@@ -159,7 +272,7 @@ def bubble(stages, microbatches):
     return 1 - 3 * microbatches / total
 
 
-# %% GPipe twice, and the bubble of the papers exercise="12.2" score=0.25 diagnoses=["too-many-activations", "of-the-work"] near=["backward-early", "busy-share"]
+# %% GPipe twice, and the bubble of the papers exercise="12.3" score=0.25 diagnoses=["too-many-activations", "of-the-work"] near=["backward-early", "busy-share"]
 def gpipe(stages, microbatches):
     jobs = [f"{kind}{m}" for kind in "FB" for m in range(microbatches)]
     return [jobs for _ in range(stages)]
@@ -172,7 +285,7 @@ def bubble(stages, microbatches):
     return (stages - 1) / microbatches
 
 
-# %% no warm-up: one microbatch at a time exercise="12.2" score=0 diagnoses=["backward-early", "too-long", "busy-share"] near=["too-many-activations", "one-step-more"]
+# %% no warm-up: one microbatch at a time exercise="12.3" score=0 diagnoses=["backward-early", "too-long", "busy-share"] near=["too-many-activations", "one-step-more"]
 def gpipe(stages, microbatches):
     return [[f"{kind}{m}" for m in range(microbatches) for kind in "FB"] for _ in range(stages)]
 
@@ -184,7 +297,7 @@ def bubble(stages, microbatches):
     return microbatches / (microbatches + stages - 1)
 
 
-# %% backward passes in another order on each stage exercise="12.2" score=0.25 diagnoses=["never-ends", "job-missing"] near=["too-long", "unknown-job"]
+# %% backward passes in another order on each stage exercise="12.3" score=0.25 diagnoses=["never-ends", "job-missing"] near=["too-long", "unknown-job"]
 def gpipe(stages, microbatches):
     schedule = []
     for stage in range(stages):
@@ -209,7 +322,7 @@ def bubble(stages, microbatches):
     return (stages - 1) / (stages + microbatches - 1)
 
 
-# %% the last backward passes in the opposite order, and one warm-up for all exercise="12.2" score=0 diagnoses=["too-long", "too-many-activations", "one-step-more"] near=["never-ends", "of-the-work"]
+# %% the last backward passes in the opposite order, and one warm-up for all exercise="12.3" score=0 diagnoses=["too-long", "too-many-activations", "one-step-more"] near=["never-ends", "of-the-work"]
 def gpipe(stages, microbatches):
     schedule = []
     for stage in range(stages):
@@ -237,7 +350,7 @@ def bubble(stages, microbatches):
     return (stages - 1) / (stages + microbatches)
 
 
-# %% a warm-up that is one too short, and waiting counted twice exercise="12.2" score=0.25 diagnoses=["too-long", "both-ends"] near=["too-many-activations", "job-missing"]
+# %% a warm-up that is one too short, and waiting counted twice exercise="12.3" score=0.25 diagnoses=["too-long", "both-ends"] near=["too-many-activations", "job-missing"]
 def gpipe(stages, microbatches):
     jobs = [f"{kind}{m}" for kind in "FB" for m in range(microbatches)]
     return [jobs for _ in range(stages)]
@@ -261,7 +374,7 @@ def bubble(stages, microbatches):
     return waiting / (waiting + microbatches)
 
 
-# %% microbatches that do not exist, and a time for a share exercise="12.2" score=0.25 diagnoses=["unknown-job", "in-units"] near=["job-missing", "both-ends"]
+# %% microbatches that do not exist, and a time for a share exercise="12.3" score=0.25 diagnoses=["unknown-job", "in-units"] near=["job-missing", "both-ends"]
 def gpipe(stages, microbatches):
     jobs = [f"{kind}{m}" for kind in "FB" for m in range(microbatches)]
     return [jobs for _ in range(stages)]
@@ -283,7 +396,7 @@ def bubble(stages, microbatches):
     return 3 * (stages - 1)
 
 
-# %% a list of jobs instead of one for each stage exercise="12.2" score=0 diagnoses=["number-of-stages", "no-orders", "nothing-returned"]
+# %% a list of jobs instead of one for each stage exercise="12.3" score=0 diagnoses=["number-of-stages", "no-orders", "nothing-returned"]
 def gpipe(stages, microbatches):
     jobs = [f"{kind}{m}" for kind in "FB" for m in range(microbatches)]
     return [jobs]
@@ -297,7 +410,7 @@ def bubble(stages, microbatches):
     (stages - 1) / (stages + microbatches - 1)
 
 
-# %% each microbatch comes twice exercise="12.2" score=0.25 diagnoses=["job-twice", "raised"] near=["number-of-stages", "no-orders"]
+# %% each microbatch comes twice exercise="12.3" score=0.25 diagnoses=["job-twice", "raised"] near=["number-of-stages", "no-orders"]
 def gpipe(stages, microbatches):
     jobs = [f"{kind}{m}" for kind in "FB" for m in range(microbatches)]
     return [2 * jobs for _ in range(stages)]
@@ -311,7 +424,7 @@ def bubble(stages, microbatches):
     return (stages - 1) / (stages + microbatches - 1)
 
 
-# %% rows by reshaping, and a loop that counts exercise="12.3" score=1 near=["no-copy", "all-in-float32", "one-level-late", "one-part-each", "as-many-times", "sum-for-mean", "averaged-twice", "mean-of-a-microbatch", "last-microbatch", "first-rows", "all-reduce", "split-dimension", "zero_1: too-many-bytes", "zero_2: too-much-memory", "zero_3: too-much-memory"]
+# %% rows by reshaping, and a loop that counts exercise="12.4" score=1 near=["no-copy", "all-in-float32", "one-level-late", "one-part-each", "as-many-times", "sum-for-mean", "averaged-twice", "mean-of-a-microbatch", "last-microbatch", "first-rows", "all-reduce", "split-dimension", "zero_1: too-many-bytes", "zero_2: too-much-memory", "zero_3: too-much-memory"]
 ROWS, SHARES = P("data"), P(None, "data")
 
 
@@ -371,7 +484,7 @@ def zero_3(W, m, v, X, Y):
     )
 
 
-# %% the compiler's choice, for arguments that are sharded exercise="12.3" score=0.125 naive=true diagnoses=["unanswered", "split-dimension", "too-many-bytes", "too-much-memory", "not-counted-yet"]
+# %% the compiler's choice, for arguments that are sharded exercise="12.4" score=0.125 naive=true diagnoses=["unanswered", "split-dimension", "too-many-bytes", "too-much-memory", "not-counted-yet"]
 def zero_1(W, m, v, X, Y):
     def total_error(w):
         return sum(error(w, x, y) for x, y in zip(X, Y, strict=True))
@@ -381,7 +494,7 @@ def zero_1(W, m, v, X, Y):
 
 zero_2 = zero_3 = zero_1
 
-# %% an all-reduce, and each level like the one before exercise="12.3" score=0.1875 diagnoses=["one-level-late", "all-reduce over data", "too-much-memory"]
+# %% an all-reduce, and each level like the one before exercise="12.4" score=0.1875 diagnoses=["one-level-late", "all-reduce over data", "too-much-memory"]
 ROWS, SHARES = P("data"), P(None, "data")
 
 
@@ -441,7 +554,7 @@ def zero_3(W, m, v, X, Y):
     )
 
 
-# %% W is not varying, and nobody gathers it exercise="12.3" score=0.09375 diagnoses=["no-copy", "as-many-times", "not-counted-yet", "all-reduce over data", "too-much-memory", "split-dimension"]
+# %% W is not varying, and nobody gathers it exercise="12.4" score=0.09375 diagnoses=["no-copy", "as-many-times", "not-counted-yet", "all-reduce over data", "too-much-memory", "split-dimension"]
 ROWS, SHARES = P("data"), P(None, "data")
 
 
@@ -495,7 +608,7 @@ def zero_3(W, m, v, X, Y):
     )
 
 
-# %% the first rows everywhere, a sum, and a mean of means exercise="12.3" score=0 diagnoses=["one-part-each", "first-rows", "not-counted-yet", "sum-for-mean", "mean-of-a-microbatch", "too-much-memory"]
+# %% the first rows everywhere, a sum, and a mean of means exercise="12.4" score=0 diagnoses=["one-part-each", "first-rows", "not-counted-yet", "sum-for-mean", "mean-of-a-microbatch", "too-much-memory"]
 ROWS, SHARES = P("data"), P(None, "data")
 
 
@@ -554,7 +667,7 @@ def zero_3(W, m, v, X, Y):
     )
 
 
-# %% averaged twice, and only the last microbatch exercise="12.3" score=0 diagnoses=["all-in-float32", "averaged-twice", "not-counted-yet", "last-microbatch", "as-many-times", "too-much-memory"]
+# %% averaged twice, and only the last microbatch exercise="12.4" score=0 diagnoses=["all-in-float32", "averaged-twice", "not-counted-yet", "last-microbatch", "as-many-times", "too-much-memory"]
 ROWS, SHARES = P("data"), P(None, "data")
 
 
@@ -613,7 +726,7 @@ def zero_3(W, m, v, X, Y):
     )
 
 
-# %% level 2 on every level exercise="12.3" score=0.59375 diagnoses=["too-many-bytes", "replicated", "not-counted-yet", "too-much-memory"]
+# %% level 2 on every level exercise="12.4" score=0.59375 diagnoses=["too-many-bytes", "replicated", "not-counted-yet", "too-much-memory"]
 ROWS, SHARES = P("data"), P(None, "data")
 
 
@@ -642,7 +755,7 @@ def zero_2(W, m, v, X, Y):
 zero_1 = zero_3 = zero_2
 
 
-# %% the ring in the other direction, and pairs from both ends exercise="12.4" score=1 near=["not-causal", "not-scaled", "scaled-twice", "places-in-the-block", "own-block-alone", "never-rescaled", "means-of-blocks", "all-gather", "too-much-memory", "too-many-bytes", "unbalanced", "chunk-missing", "no-chunks"]
+# %% the ring in the other direction, and pairs from both ends exercise="12.5" score=1 near=["not-causal", "not-scaled", "scaled-twice", "places-in-the-block", "own-block-alone", "never-rescaled", "means-of-blocks", "all-gather", "too-much-memory", "too-many-bytes", "unbalanced", "chunk-missing", "no-chunks"]
 def ring_attention(q, k, v):
     def body(q, k, v):
         n, i, places = lax.axis_size("seq"), lax.axis_index("seq"), jnp.arange(len(q))
@@ -672,11 +785,11 @@ def zigzag(n):
     return [(chunks.pop(), chunks.pop(0)) for _ in range(n)]
 
 
-# %% as on one device exercise="12.4" score=0.16666666666666666 naive=true diagnoses=["all-gather over seq", "too-much-memory", "unanswered"]
+# %% as on one device exercise="12.5" score=0.16666666666666666 naive=true diagnoses=["all-gather over seq", "too-much-memory", "unanswered"]
 ring_attention = attention
 
 
-# %% gathered in the body, and neighbours exercise="12.4" score=0.16666666666666666 diagnoses=["all-gather over seq", "too-much-memory", "unbalanced"] near=["own-block-alone", "chunk-missing"]
+# %% gathered in the body, and neighbours exercise="12.5" score=0.16666666666666666 diagnoses=["all-gather over seq", "too-much-memory", "unbalanced"] near=["own-block-alone", "chunk-missing"]
 def ring_attention(q, k, v):
     def body(q, k, v):
         i = lax.axis_index("seq")
@@ -692,7 +805,7 @@ def zigzag(n):
     return [[2 * device, 2 * device + 1] for device in range(n)]
 
 
-# %% the blocks are collected, and each device has one chunk twice exercise="12.4" score=0.16666666666666666 diagnoses=["too-much-memory", "chunk-missing"] near=["all-gather", "unbalanced"]
+# %% the blocks are collected, and each device has one chunk twice exercise="12.5" score=0.16666666666666666 diagnoses=["too-much-memory", "chunk-missing"] near=["all-gather", "unbalanced"]
 def ring_attention(q, k, v):
     def body(q, k, v):
         n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
@@ -715,7 +828,7 @@ def zigzag(n):
     return [[device, device] for device in range(n)]
 
 
-# %% no mask, and the chunks n apart exercise="12.4" score=0 diagnoses=["not-causal", "not-counted-yet", "unbalanced"] near=["places-in-the-block"]
+# %% no mask, and the chunks n apart exercise="12.5" score=0 diagnoses=["not-causal", "not-counted-yet", "unbalanced"] near=["places-in-the-block"]
 def ring_attention(q, k, v):
     def body(q, k, v):
         n, i, places = lax.axis_size("seq"), lax.axis_index("seq"), jnp.arange(len(q))
@@ -743,7 +856,7 @@ def zigzag(n):
     return [[device, device + n] for device in range(n)]
 
 
-# %% places within blocks, and numbers for pairs exercise="12.4" score=0 diagnoses=["places-in-the-block", "not-counted-yet", "no-chunks"] near=["not-causal", "chunk-missing"]
+# %% places within blocks, and numbers for pairs exercise="12.5" score=0 diagnoses=["places-in-the-block", "not-counted-yet", "no-chunks"] near=["not-causal", "chunk-missing"]
 def ring_attention(q, k, v):
     def body(q, k, v):
         n, i, places = lax.axis_size("seq"), lax.axis_index("seq"), jnp.arange(len(q))
@@ -772,7 +885,7 @@ def zigzag(n):
     return list(range(n))
 
 
-# %% not scaled exercise="12.4" score=0.3333333333333333 diagnoses=["not-scaled", "not-counted-yet"] near=["scaled-twice", "never-rescaled"]
+# %% not scaled exercise="12.5" score=0.3333333333333333 diagnoses=["not-scaled", "not-counted-yet"] near=["scaled-twice", "never-rescaled"]
 def ring_attention(q, k, v):
     def body(q, k, v):
         n, i, places = lax.axis_size("seq"), lax.axis_index("seq"), jnp.arange(len(q))
@@ -801,7 +914,7 @@ def zigzag(n):
     return [[device, 2 * n - 1 - device] for device in range(n)]
 
 
-# %% divided by the features exercise="12.4" score=0.3333333333333333 diagnoses=["scaled-twice", "not-counted-yet"] near=["not-scaled"]
+# %% divided by the features exercise="12.5" score=0.3333333333333333 diagnoses=["scaled-twice", "not-counted-yet"] near=["not-scaled"]
 def ring_attention(q, k, v):
     def body(q, k, v):
         n, i, places = lax.axis_size("seq"), lax.axis_index("seq"), jnp.arange(len(q))
@@ -830,7 +943,7 @@ def zigzag(n):
     return [[device, 2 * n - 1 - device] for device in range(n)]
 
 
-# %% the old sums are never rescaled exercise="12.4" score=0.3333333333333333 diagnoses=["never-rescaled", "not-counted-yet"] near=["means-of-blocks", "not-scaled"]
+# %% the old sums are never rescaled exercise="12.5" score=0.3333333333333333 diagnoses=["never-rescaled", "not-counted-yet"] near=["means-of-blocks", "not-scaled"]
 def ring_attention(q, k, v):
     def body(q, k, v):
         n, i, places = lax.axis_size("seq"), lax.axis_index("seq"), jnp.arange(len(q))
@@ -859,7 +972,7 @@ def zigzag(n):
     return [[device, 2 * n - 1 - device] for device in range(n)]
 
 
-# %% a mean of softmaxes exercise="12.4" score=0.3333333333333333 diagnoses=["means-of-blocks", "not-counted-yet"] near=["never-rescaled"]
+# %% a mean of softmaxes exercise="12.5" score=0.3333333333333333 diagnoses=["means-of-blocks", "not-counted-yet"] near=["never-rescaled"]
 def ring_attention(q, k, v):
     def body(q, k, v):
         n, i, places = lax.axis_size("seq"), lax.axis_index("seq"), jnp.arange(len(q))
@@ -888,7 +1001,7 @@ def zigzag(n):
     return [[device, 2 * n - 1 - device] for device in range(n)]
 
 
-# %% nothing goes round exercise="12.4" score=0.3333333333333333 diagnoses=["own-block-alone", "not-counted-yet"] near=["places-in-the-block", "too-many-bytes"]
+# %% nothing goes round exercise="12.5" score=0.3333333333333333 diagnoses=["own-block-alone", "not-counted-yet"] near=["places-in-the-block", "too-many-bytes"]
 def ring_attention(q, k, v):
     return jax.shard_map(attention, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
 
@@ -897,7 +1010,7 @@ def zigzag(n):
     return [[device, 2 * n - 1 - device] for device in range(n)]
 
 
-# %% the queries go round, too exercise="12.4" score=0.5 diagnoses=["too-many-bytes"] near=["too-much-memory"]
+# %% the queries go round, too exercise="12.5" score=0.5 diagnoses=["too-many-bytes"] near=["too-much-memory"]
 def ring_attention(q, k, v):
     def body(q, k, v):
         n, i, places = lax.axis_size("seq"), lax.axis_index("seq"), jnp.arange(len(q))
@@ -933,7 +1046,7 @@ def zigzag(n):
     return [[device, 2 * n - 1 - device] for device in range(n)]
 
 
-# %% all partitions, tried one after another exercise="12.5" score=1 near=["no-queue", "after-all", "from-first-layer", "whole-time", "no-latency", "last-bucket", "first-layer-first", "one-bucket", "a-bucket-each", "exposed", "number-of-layers", "no-buckets"]
+# %% all partitions, tried one after another exercise="12.6" score=1 near=["no-queue", "after-all", "from-first-layer", "whole-time", "no-latency", "last-bucket", "first-layer-first", "one-bucket", "a-bucket-each", "exposed", "number-of-layers", "no-buckets"]
 def exposed(backward, sizes, buckets, latency, bandwidth):
     ready = np.cumsum(backward)
     ends, first = 0.0, 0
@@ -958,7 +1071,7 @@ def bucketed(backward, sizes, latency, bandwidth):
     )
 
 
-# %% no queue, and the best of equal buckets exercise="12.5" score=0 diagnoses=["no-queue", "exposed"] near=["last-bucket", "one-bucket", "a-bucket-each"]
+# %% no queue, and the best of equal buckets exercise="12.6" score=0 diagnoses=["no-queue", "exposed"] near=["last-bucket", "one-bucket", "a-bucket-each"]
 def exposed(backward, sizes, buckets, latency, bandwidth):
     first, latest = 0, 0
     for count in buckets:
@@ -972,7 +1085,7 @@ def bucketed(backward, sizes, latency, bandwidth):
     return [2] * (len(backward) // 2) + [1] * (len(backward) % 2)
 
 
-# %% nothing overlaps, so all in one exercise="12.5" score=0 diagnoses=["after-all", "one-bucket"] near=["whole-time", "exposed"]
+# %% nothing overlaps, so all in one exercise="12.6" score=0 diagnoses=["after-all", "one-bucket"] near=["whole-time", "exposed"]
 def exposed(backward, sizes, buckets, latency, bandwidth):
     return len(buckets) * latency + sum(sizes) / bandwidth
 
@@ -981,7 +1094,7 @@ def bucketed(backward, sizes, latency, bandwidth):
     return [len(backward)]
 
 
-# %% sent with the first gradient, and each by itself exercise="12.5" score=0 diagnoses=["from-first-layer", "a-bucket-each"] near=["no-queue", "exposed"]
+# %% sent with the first gradient, and each by itself exercise="12.6" score=0 diagnoses=["from-first-layer", "a-bucket-each"] near=["no-queue", "exposed"]
 def exposed(backward, sizes, buckets, latency, bandwidth):
     first, link_free = 0, 0
     for count in buckets:
@@ -996,7 +1109,7 @@ def bucketed(backward, sizes, latency, bandwidth):
     return [1] * len(backward)
 
 
-# %% the whole time, and buckets of as many bytes as a latency's exercise="12.5" score=0 diagnoses=["whole-time", "exposed"] near=["after-all", "one-bucket"]
+# %% the whole time, and buckets of as many bytes as a latency's exercise="12.6" score=0 diagnoses=["whole-time", "exposed"] near=["after-all", "one-bucket"]
 def exposed(backward, sizes, buckets, latency, bandwidth):
     first, link_free = 0, 0
     for count in buckets:
@@ -1018,7 +1131,7 @@ def bucketed(backward, sizes, latency, bandwidth):
     return [count for count in buckets if count]
 
 
-# %% no latency, and lists of layers for their number exercise="12.5" score=0 diagnoses=["no-latency", "no-buckets"] near=["number-of-layers", "whole-time"]
+# %% no latency, and lists of layers for their number exercise="12.6" score=0 diagnoses=["no-latency", "no-buckets"] near=["number-of-layers", "whole-time"]
 def exposed(backward, sizes, buckets, latency, bandwidth):
     first, link_free = 0, 0
     for count in buckets:
@@ -1033,7 +1146,7 @@ def bucketed(backward, sizes, latency, bandwidth):
     return [layers[:2], layers[2:]]
 
 
-# %% the last all-reduce alone, and a layer that is left out exercise="12.5" score=0 diagnoses=["last-bucket", "number-of-layers"] near=["no-queue", "no-buckets"]
+# %% the last all-reduce alone, and a layer that is left out exercise="12.6" score=0 diagnoses=["last-bucket", "number-of-layers"] near=["no-queue", "no-buckets"]
 def exposed(backward, sizes, buckets, latency, bandwidth):
     return latency + sum(sizes[-buckets[-1] :]) / bandwidth
 
@@ -1042,7 +1155,7 @@ def bucketed(backward, sizes, latency, bandwidth):
     return [2] * ((len(backward) - 1) // 2)
 
 
-# %% from the first layer on, in both exercise="12.5" score=0 diagnoses=["first-layer-first", "exposed"] near=["from-first-layer", "no-latency"]
+# %% from the first layer on, in both exercise="12.6" score=0 diagnoses=["first-layer-first", "exposed"] near=["from-first-layer", "no-latency"]
 def exposed(backward, sizes, buckets, latency, bandwidth):
     backward, sizes = backward[::-1], sizes[::-1]
     first, link_free = 0, 0
@@ -1059,7 +1172,7 @@ def bucketed(backward, sizes, latency, bandwidth):
     return [half, len(backward) - half]
 
 
-# %% in other ways: a sharding, two lines, a scan over nothing exercise="12.6" score=1 near=["replicated", "same-everywhere", "along-one-axis", "other-order", "not-doubled", "mean-of-means", "mean-of-examples", "padding-counted", "summed-twice", "mean-for-sum"]
+# %% in other ways: a sharding, two lines, a scan over nothing exercise="12.7" score=1 near=["replicated", "same-everywhere", "along-one-axis", "other-order", "not-doubled", "mean-of-means", "mean-of-examples", "padding-counted", "summed-twice", "mean-for-sum"]
 w_out = NamedSharding(grid, P("model"))
 
 
@@ -1094,7 +1207,7 @@ def gradient(w_out, h, y, lengths):
     return jax.shard_map(body, in_specs=in_specs, out_specs=P("model"))(w_out, h, y, lengths)
 
 
-# %% the program as it was exercise="12.6" score=0 diagnoses=["replicated", "same-everywhere", "mean-of-means", "summed-twice"] near=["along-one-axis"]
+# %% the program as it was exercise="12.7" score=0 diagnoses=["replicated", "same-everywhere", "mean-of-means", "summed-twice"] near=["along-one-axis"]
 SPECS = {"w_in": P(None, "model"), "w_output": P("model", None)}
 w_out = start(0)["w_out"]
 
@@ -1143,7 +1256,7 @@ def gradient(w_out, h, y, lengths):
     return jax.shard_map(body, in_specs=in_specs, out_specs=P("model"))(w_out, h, y, lengths)
 
 
-# %% one index, a mean of examples, and a mean for a sum exercise="12.6" score=0 diagnoses=["split-dimension", "along-one-axis", "mean-of-examples", "mean-for-sum"] near=["same-everywhere", "mean-of-means", "summed-twice"]
+# %% one index, a mean of examples, and a mean for a sum exercise="12.7" score=0 diagnoses=["split-dimension", "along-one-axis", "mean-of-examples", "mean-for-sum"] near=["same-everywhere", "mean-of-means", "summed-twice"]
 w_out = NamedSharding(grid, P("data"))
 
 
@@ -1185,7 +1298,7 @@ def gradient(w_out, h, y, lengths):
     return jax.shard_map(body, in_specs=in_specs, out_specs=P("model"))(w_out, h, y, lengths)
 
 
-# %% the other order, and padding that counts exercise="12.6" score=0.25 diagnoses=["other-order", "padding-counted"] near=["along-one-axis", "mean-of-examples", "mean-for-sum"]
+# %% the other order, and padding that counts exercise="12.7" score=0.25 diagnoses=["other-order", "padding-counted"] near=["along-one-axis", "mean-of-examples", "mean-for-sum"]
 w_out = NamedSharding(grid, P("model"))
 
 
@@ -1214,7 +1327,7 @@ def gradient(w_out, h, y, lengths):
     return jax.grad(lambda w: jnp.sum((h @ w - y) ** 2))(w_out)
 
 
-# %% three of four, and elements that are not doubled exercise="12.6" score=0.75 diagnoses=["not-doubled"] near=["other-order", "replicated", "padding-counted"]
+# %% three of four, and elements that are not doubled exercise="12.7" score=0.75 diagnoses=["not-doubled"] near=["other-order", "replicated", "padding-counted"]
 SPECS["w_out"] = P("model", None)
 w_out = start(0)["w_out"]
 

@@ -238,7 +238,172 @@ LATENCY: Final = Exercise(
     },
 )
 
-# 12.2: pipeline schedules
+# 12.2: topology
+
+
+def _wraps(chip: str, length: int) -> bool:
+    """Check whether an axis of a slice has wraparound links, by the rules in the prompt."""
+    return length % 4 == 0 if chip in ("v4", "v5p") else length == 16
+
+
+def _draw_axes(rng: np.random.Generator) -> list[tuple[str, int]]:
+    chips, lengths = ("v4", "v5p", "v5e", "v6e"), (2, 4, 8, 12, 16)
+    axes = [(chip, length) for chip in chips for length in lengths]
+    return [axes[i] for i in rng.permutation(len(axes)).tolist()]
+
+
+def _gather(n: int, size: float, link: float, wraps: bool) -> float:
+    """Return the time until the last chip of a row has every other chip's piece."""
+    return (n - 1) * size / n / link / (2 if wraps else 1)
+
+
+def _draw_rows(rng: np.random.Generator) -> list[tuple[Any, ...]]:
+    return [
+        (int(n), int(2 ** rng.uniform(20, 32)), float(link), wraps)
+        for n in rng.choice([4, 8, 12, 16], 3, replace=False)
+        for link in (rng.choice([45e9, 50e9, 100e9]),)
+        for wraps in (True, False)
+    ]
+
+
+def _levels(
+    within: Callable[[int, int], float], across: Callable[[int, int], float]
+) -> Callable[..., float]:
+    """Return the time of an all-reduce over several hosts.
+
+    Args:
+        within: how often the buffer is sent within a host, for the numbers of hosts and of chips.
+        across: how often it is sent between hosts.
+    """
+
+    def seconds(hosts: int, chips: int, size: float, fast: float, slow: float) -> float:
+        return within(hosts, chips) * size / fast + across(hosts, chips) * size / slow
+
+    return seconds
+
+
+def _rounds(n: int) -> float:
+    """Return how often a ring sends a buffer for an all-reduce among n."""
+    return 2 * (n - 1) / n
+
+
+FLAT: Final = _levels(lambda h, c: 0, lambda h, c: _rounds(h * c))
+TWO_LEVELS: Final = _levels(lambda h, c: _rounds(c), lambda h, c: _rounds(h) / c)
+
+
+def _draw_clusters(rng: np.random.Generator) -> list[tuple[Any, ...]]:
+    return [
+        (
+            int(rng.integers(2, 9)),
+            int(rng.choice([4, 8, 16])),
+            int(2 ** rng.uniform(24, 32)),
+            float(rng.choice([100e9, 200e9, 450e9])),
+            float(rng.choice([3e9, 6e9, 12.5e9])),
+        )
+        for _ in range(6)
+    ]
+
+
+TOPOLOGY: Final = Exercise(
+    id="12.2",
+    title="Topology",
+    afterwards="On a TPU, jax.make_mesh orders the chips so that mesh axes follow the links. For "
+    "several slices, jax.experimental.mesh_utils has create_hybrid_device_mesh.",
+    requirements=(
+        Returns(
+            "wraps",
+            "wraps(chip, length) must say whether an axis of this length has wraparound links.",
+            _draw_axes,
+            _wraps,
+            {
+                "as-on-v5e": lambda chip, length: length == 16,
+                "as-on-v5p": lambda chip, length: length % 4 == 0,
+                "always": lambda chip, length: True,
+                "exchanged": lambda chip, length: (
+                    length == 16 if chip in ("v4", "v5p") else length % 4 == 0
+                ),
+            },
+        ),
+        Returns(
+            "gather",
+            "gather(n, size, link, wraps) must return the seconds of an all-gather along a row of "
+            "n chips.",
+            _draw_rows,
+            _gather,
+            {
+                "one-direction": lambda n, size, link, wraps: _gather(n, size, link, False),
+                "always-a-ring": lambda n, size, link, wraps: _gather(n, size, link, True),
+                "upside-down": lambda n, size, link, wraps: _gather(n, size, link, not wraps),
+                "n-left-out": lambda n, size, link, wraps: (
+                    _gather(n, size, link, wraps) * n / (n - 1)
+                ),
+                "whole-buffers": lambda n, size, link, wraps: _gather(n, size, link, wraps) * n,
+            },
+        ),
+        Returns(
+            "flat",
+            "flat(hosts, chips, size, fast, slow) must return the seconds of an all-reduce in one "
+            "ring through all chips.",
+            _draw_clusters,
+            FLAT,
+            {
+                "fast-ring": _levels(lambda h, c: _rounds(h * c), lambda h, c: 0),
+                "once-round": _levels(lambda h, c: 0, lambda h, c: _rounds(h * c) / 2),
+                "ring-of-hosts": _levels(lambda h, c: 0, lambda h, c: _rounds(h)),
+                "ring-of-chips": _levels(lambda h, c: 0, lambda h, c: _rounds(c)),
+            },
+        ),
+        Returns(
+            "two_levels",
+            "two_levels(hosts, chips, size, fast, slow) must return the seconds of a "
+            "reduce-scatter within each host, an all-reduce between hosts, and an all-gather "
+            "within each host.",
+            _draw_clusters,
+            TWO_LEVELS,
+            {
+                "all-of-it-across": _levels(lambda h, c: _rounds(c), lambda h, c: _rounds(h)),
+                "not-gathered": _levels(lambda h, c: _rounds(c) / 2, lambda h, c: _rounds(h) / c),
+                "once-across": _levels(lambda h, c: _rounds(c), lambda h, c: _rounds(h) / c / 2),
+                "reduced-twice": _levels(lambda h, c: 2 * _rounds(c), lambda h, c: _rounds(h) / c),
+            },
+        ),
+    ),
+    hints=(
+        "For gather: every chip needs n - 1 pieces of size / n bytes. Through how many links do "
+        "they arrive at a chip of a ring, and at the last chip of a row without a wraparound link?",
+        "For flat: in a ring, every link carries the same bytes, and all wait for the slowest. The "
+        "formula is that of 4.2, for hosts * chips devices.",
+        "For two_levels: a reduce-scatter and an all-gather within a host are one all-reduce of "
+        "size bytes among its chips. In between, each chip all-reduces its own piece, "
+        "size / chips, with its partners on the other hosts.",
+    ),
+    diagnoses={
+        "as-on-v5e": "This is the rule for v5e and v6e. The larger chips, v4 and v5p, wrap around "
+        "along every axis whose length is a multiple of 4.",
+        "as-on-v5p": "This is the rule for v4 and v5p. v5e and v6e wrap around only along a full "
+        "axis of 16.",
+        "always": "Short axes have no wraparound links.",
+        "exchanged": "The two rules are exchanged: v5e and v6e need a full axis.",
+        "one-direction": "In a ring, pieces arrive from both sides, so it takes half as long.",
+        "always-a-ring": "Without a wraparound link, the last chip of the row has one neighbour, "
+        "so everything arrives through one link.",
+        "gather: upside-down": "A ring takes half as long as a row, not twice as long.",
+        "n-left-out": "A chip has its own piece already, so n - 1 pieces arrive.",
+        "whole-buffers": "Each chip has one piece, size / n. size is the whole buffer afterwards.",
+        "fast-ring": "Some links of this ring are slow, and all others wait for them.",
+        "once-round": "This is one round. An all-reduce takes two.",
+        "ring-of-hosts": "The ring goes through all chips of all hosts.",
+        "ring-of-chips": "The ring goes through all chips of all hosts.",
+        "all-of-it-across": "After the reduce-scatter, a chip has one piece of the sum. Only this "
+        "crosses to the other hosts.",
+        "not-gathered": "At the end each chip has one piece of the sum, and needs the others.",
+        "once-across": "Between hosts, this is one round. An all-reduce takes two.",
+        "reduced-twice": "This is an all-reduce within the host before and after. The two halves "
+        "of one are enough: a reduce-scatter before, an all-gather after.",
+    },
+)
+
+# 12.3: pipeline schedules
 
 
 def _shortest(stages: int, microbatches: int) -> int:
@@ -306,7 +471,7 @@ def _bubble(stages: int, microbatches: int) -> float:
 
 
 PIPELINES: Final = Exercise(
-    id="12.2",
+    id="12.3",
     title="Two pipeline schedules",
     afterwards="Megatron-LM's interleaved 1F1B gives each stage several groups of layers that are "
     "not neighbours. That makes the bubble smaller still, and sends more.",
@@ -379,7 +544,7 @@ PIPELINES: Final = Exercise(
     },
 )
 
-# 12.3: the levels of ZeRO
+# 12.4: the levels of ZeRO
 
 BYTES: Final = {"weights": 2, "gradients": 2, "optimizer": 12}
 """Bytes for each parameter in mixed precision with Adam, as the paper on ZeRO counts them."""
@@ -533,7 +698,7 @@ def _level(name: str, weights: str | None, memory: tuple[int, ...]) -> tuple[Req
 
 
 ZERO: Final = Exercise(
-    id="12.3",
+    id="12.4",
     title="The levels of ZeRO",
     afterwards="Level 3 is FSDP. Level 1 sends no more than plain data parallelism, because a "
     "reduce-scatter and an all-gather are its all-reduce, so it is nearly always worth it.",
@@ -604,7 +769,7 @@ ZERO: Final = Exercise(
     },
 )
 
-# 12.4: ring attention
+# 12.5: ring attention
 
 SEQUENCES: Final = ((8, 512, 16), (4, 192, 8))
 """Tuples of (devices, tokens, features of a token)."""
@@ -691,7 +856,7 @@ def explain_zigzag(chunks: Any, n: int) -> Problem | None:
 
 
 RING_ATTENTION: Final = Exercise(
-    id="12.4",
+    id="12.5",
     title="Ring attention",
     afterwards="The blocks of keys and values can be sent while a device computes with those it "
     "has, so with long enough blocks ring attention hides all of its communication.",
@@ -778,7 +943,7 @@ RING_ATTENTION: Final = Exercise(
     },
 )
 
-# 12.5: overlap
+# 12.6: overlap
 
 CLOSE_ENOUGH: Final = 1.01
 """The whole time of a right choice of buckets may be longer than the shortest by this factor."""
@@ -862,8 +1027,10 @@ def _draw_choices(rng: np.random.Generator) -> list[tuple[Any, ...]]:
     """Sample models with a choice of buckets for each."""
     cases = []
     for backward, sizes, latency, bandwidth in _draw_backward_passes(rng):
-        buckets = fill_buckets(sizes, float(rng.uniform(0.15, 0.5)) * sum(sizes))
-        cases.append((backward, sizes, buckets, latency, bandwidth))
+        filled = fill_buckets(sizes, float(rng.uniform(0.15, 0.5)) * sum(sizes))
+        # of a large bucket and a small one, the large one ends last if nobody waits
+        for buckets in (filled, [len(sizes) - 1, 1]):
+            cases.append((backward, sizes, buckets, latency, bandwidth))
     return cases
 
 
@@ -942,7 +1109,7 @@ def explain_buckets_chosen(
 
 
 OVERLAP: Final = Exercise(
-    id="12.5",
+    id="12.6",
     title="Reduce while you compute",
     afterwards="PyTorch's data parallelism closes a bucket at 25 MiB unless you say otherwise. XLA "
     "decides for itself which all-reduces it combines, up to a number of bytes that is a flag.",
@@ -1003,7 +1170,7 @@ OVERLAP: Final = Exercise(
     },
 )
 
-# 12.6: a trainer with four bugs
+# 12.7: a trainer with four bugs
 
 TRAINERS: Final = (((4, 2), 8, 6, 16), ((2, 4), 12, 5, 24))
 """Tuples of (mesh, examples, tokens in an example, hidden units)."""
@@ -1114,7 +1281,7 @@ def _slope_with_padding(w_out: Any, h: Any, y: Any, lengths: Any) -> Any:
 
 
 TRAINER: Final = Exercise(
-    id="12.6",
+    id="12.7",
     title="A trainer with four bugs",
     afterwards="None of the four raised an error, and the loss fell. Tests that find such bugs "
     "compare with one device, compare two devices, and count bytes.",
@@ -1215,4 +1382,4 @@ TRAINER: Final = Exercise(
     },
 )
 
-EXERCISES: Final = (LATENCY, PIPELINES, ZERO, RING_ATTENTION, OVERLAP, TRAINER)
+EXERCISES: Final = (LATENCY, TOPOLOGY, PIPELINES, ZERO, RING_ATTENTION, OVERLAP, TRAINER)
