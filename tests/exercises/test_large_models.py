@@ -211,3 +211,32 @@ def test_the_trainer_as_it_is_given_trains_and_has_the_four_bugs():
     assert verdict.score == 0
     bugs = ("replicated", "same-everywhere", "mean-of-means", "summed-twice")
     assert verdict.diagnoses == bugs
+
+
+# forged results
+
+
+FORGED: list[Any] = [
+    None, True, 3, -1.5, "nan", "F0 B0", {}, {"of type": "list"}, [], [None], [[]], [[], []],
+    [True, True, True], [0, 3], [1e300], [-1, 4], [["F0", "B0"]] * 3, [[["F0"]]],
+    [[0, 1], [2, "3"]],
+    ["F0"] * 10_000, [[1] * 10_000] * 3, [["F0"] * 10_000] * 2,
+]  # fmt: skip
+"""Results that JSON can carry, and that no right function returns."""
+
+
+@pytest.mark.parametrize("forged", FORGED, ids=range(len(FORGED)))
+def test_forged_results_are_explained_and_earn_nothing(forged):
+    model = [1.0, 1.0, 2.0], [4, 4, 4], 1.0, 4.0
+    problems = (
+        nb12.explain_gpipe(forged, 2, 2),
+        nb12.explain_one_f_one_b(forged, 2, 2),
+        nb12.explain_buckets_chosen(forged, *model),
+        nb12.explain_zigzag(forged, 2),
+    )
+    for problem in problems:
+        assert problem is not None
+        diagnosis, sentence = problem
+        assert diagnosis
+        assert sentence.endswith(".")
+        assert len(sentence) < 300
