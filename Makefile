@@ -39,7 +39,7 @@ $(if $(STRANGE),$(error $(firstword $(STRANGE))= is not known. There are \
 $(patsubst %,%=,$(filter-out SHELL PYTHON BIN OLDEST NEWEST LOCK ORDERS SIDE_BY_SIDE,$(KNOWN)))))
 
 .DEFAULT_GOAL := help
-.PHONY: help collect gradescope withdraw grade regrade restore report feedback demo exercise try test test-all test-oldest test-newest test-orders test-colab lint lab site links release sync format lock benchmarks clean
+.PHONY: help collect gradescope withdraw grade regrade restore report feedback demo exercise try test test-all test-oldest test-newest test-orders test-colab test-hub lint lab site links release sync format lock benchmarks clean
 
 help: ## Show what there is to make (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -101,6 +101,9 @@ test-newest: .venv-newest/installed ## The same on the newest JAX, on the newest
 test-colab: .venv-colab/installed ## Every notebook on the newest JAX, where its first cell installs the package
 	SHARDLINGS_SOURCE=$(CURDIR) .ci/newest-python .venv-colab/bin/python .ci/as_in_colab.py
 
+test-hub: .venv-hub/installed ## A class on a real JupyterHub, from fetching a notebook to its feedback
+	.venv-hub/bin/python -m pytest tests/instructor/test_jupyterhub.py
+
 lab: .venv/installed ## Open the course in JupyterLab
 	$(BIN)/jupyter lab course
 
@@ -139,7 +142,7 @@ benchmarks: .venv/installed ## Measure what the README claims (takes a while; mu
 		$(BIN)/python $$benchmark || exit 1; done
 
 clean: ## Remove the environments; the class's grades stay
-	rm -rf .venv .venv-oldest .venv-newest .venv-newest-system* .venv-colab
+	rm -rf .venv .venv-oldest .venv-newest .venv-newest-system* .venv-colab .venv-hub
 
 # Each environment is made by $(call install,what to install besides the package,in which versions).
 install = @PYTHON='$(PYTHON)' sh requirements/install.sh $(@D) $(1) $(2)
@@ -149,6 +152,9 @@ install = @PYTHON='$(PYTHON)' sh requirements/install.sh $(@D) $(1) $(2)
 
 .venv-oldest/installed: pyproject.toml requirements/oldest.txt
 	$(call install,oldest,requirements/oldest.txt)
+
+.venv-hub/installed: pyproject.toml $(LOCK)
+	@PYTHON='$(PYTHON)' sh requirements/install.sh $(@D) hub,test $(LOCK)
 
 .venv-newest/installed: pyproject.toml requirements/newest.txt
 	@WITHIN=.ci/newest-python PYTHON=python sh requirements/install.sh $(@D) test requirements/newest.txt

@@ -55,6 +55,7 @@ INLINE = re.compile(
 """Begins a piece of code within a sentence that is a command."""
 
 CLASS, WORKFLOW = "tests/instructor/classroom", ".github/workflows/tests.yml"
+HUB = "tests/instructor/hub.py"
 ELSEWHERE = [
     # a command, why it is not run here, the file that runs it, and words that are in that file
     ("make demo", "takes a minute", f"{CLASS}/test_grading.py", "def graded"),
@@ -63,6 +64,10 @@ ELSEWHERE = [
     ("make test-orders*", "takes hours", WORKFLOW, "make test-orders ORDERS="),
     ("make test-oldest", "takes minutes", ".ci/run", "make test-oldest"),
     ("make test-newest", "takes minutes", ".ci/run", "make test-newest"),
+    ("make test-hub", "takes minutes", WORKFLOW, "make test-hub"),
+    ("python3 -m venv /srv/hub", "changes the machine", "Makefile", ".venv-hub/installed:"),
+    ("/srv/hub/bin/pip install *", "asks the package index", "Makefile", "$(@D) hub,test"),
+    ("mkdir -m 777 /srv/exchange", "changes the machine", HUB, ".chmod(0o777)"),
     ("make test-colab", "takes minutes", ".ci/run", "make test-colab"),
     ("SHARDLINGS_EVERY=1 make test-newest", "takes hours", WORKFLOW, "make test-newest"),
     (".venv/bin/python -m pytest *", "is a test", WORKFLOW, "make test"),
