@@ -161,7 +161,7 @@ def test_students_see_neither_each_others_work_nor_the_teachers(graded):
 
 def test_only_graders_get_into_formgrader_and_only_owners_into_a_server(hub):
     formgrader = "services/formgrader/formgrader"
-    assert "Formgrader" in hub["helper"].ask("GET", formgrader).text
+    assert "<title>nbgrader formgrade" in hub["helper"].ask("GET", formgrader).text
     for path in (formgrader, "user/ann/api/contents"):
         assert hub["bo"].ask("GET", path).status_code == 403
 
