@@ -17,9 +17,11 @@ from autograder.exercises.notebooks import nb11_capstone
 from autograder.judge import (
     CommunicatesAtMost,
     Finding,
+    KeepsLayouts,
     OnProcesses,
     Predicts,
     RunsFast,
+    Satisfies,
     TrainsFast,
     requirements_on_given_functions,
 )
@@ -240,6 +242,22 @@ class Planting(NamedTuple):
             requirements_on_given_functions._run.cache_clear()
 
 
+def schedules() -> Answers:
+    """Return functions for 12.3 that return schedules in which each job runs once."""
+
+    def all_forward_first(stages: int, microbatches: int) -> list[list[str]]:
+        names = [f"{kind}{m}" for kind in "FB" for m in range(microbatches)]
+        return [names] * stages
+
+    return {"gpipe": all_forward_first, "one_f_one_b": all_forward_first, "bubble": lambda *_: 0.5}
+
+
+def steps() -> Answers:
+    """Return steps for 12.4 that change nothing."""
+    names = exercises.find("12.4").answers
+    return dict.fromkeys(names, lambda W, m, v, X, Y: (W, m, v))  # noqa: N803
+
+
 PLANTINGS = [
     Planting("documents.document", "plain_text", "1.1", strips),
     Planting("documents.renderers", "as_html", "1.1", strips),
@@ -318,6 +336,10 @@ PLANTINGS = [
     Planting("judge.requirements_on_values", "judge_runs", "3.1", turned),
     Planting("judge.running_programs", "run_all", "3.1", turned),
     Planting("judge.requirements_on_given_functions", "suggest_one_change", "6.8", chained),
+    Planting("exercises.notebooks.nb12_large_models", "explain_gpipe", "12.3", schedules),
+    Planting("judge.requirements_on_properties", lambda: Satisfies.judge, "12.3", schedules),
+    Planting("judge.requirements_on_states", lambda: KeepsLayouts.judge, "12.4", steps),
+    Planting("programs.schedules", "run_pipeline", "12.3", schedules),
     Planting("judge.verdict", lambda: Finding.but, "1.1", strips),
     Planting("layouts.layout", "devices_in_words", "1.1", strips),
     Planting("layouts.differences", "comparison_pictures", "1.1", rows),
@@ -412,6 +434,8 @@ ELSEWHERE = {
     "processes.worker": "it is a process of its own, and asked in its tests",
     "programs.compared_reports": "it shows what takes a compiler that need not be installed",
     "layouts.playground": "it makes a link, in no check",
+    "pictures.gantt_charts": "it draws what somebody wants to see, in no check",
+    "programs.latencies": "it holds data, and does nothing",
     "layouts.process_pictures": "it draws what somebody wants to see, in no check",
     "programs.communication_limits": "it is for tests of one's own, in no check",
     "programs.tpu_process": "it is a process of its own, and what it raises is said as a refusal",
