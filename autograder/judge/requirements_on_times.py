@@ -434,7 +434,6 @@ class TrainsFast(Requirement):
             zip(plan.names, (BFLOAT16 * math.prod(a.block_shape) for a in layouts), strict=True)
         )
         (program,) = announce_steps([large], lambda _: "compiling the step at the real size")
-        # at the second small size some dimensions are equal, and JAX writes fewer operations
         report = programs.report_laid_out(program, [small[0], beside], self.machine)
         idle = find_idle_devices(piece.layouts, finding)
         if idle is not None:

@@ -43,7 +43,7 @@ MAX_FACTORS: Final = 4
 """A dimension may be the product of at most so many argument sizes."""
 
 SHORT_FLOATS: Final = {"bf16": "bfloat16", "f16": "float16"}
-"""Floating-point types of 16 bits, by their names in MLIR, with their names in JAX."""
+"""Floating-point types of less than 32 bits, by their names in MLIR, with their names in JAX."""
 
 Sizes = tuple[int, ...]
 """One dimension's size in each of several programs."""
@@ -78,16 +78,15 @@ def refuse_another_program(
             "derivative differently for other shapes.",
         )
     has_f64 = any(
-        "f64" in dtype and shape  # a single number carries no array
+        "f64" in dtype and shape
         for operation in programs[0]
         for dtype, shape in _result_arrays(operation)
     )
     if has_f64 or any(operation.name == "stablehlo.bitcast_convert" for operation in programs[0]):
         raise ProgramError(
             "packs-numbers",
-            "The step packs numbers into others (bitcast_convert_type), or has floating-point "
-            "numbers of 64 bits. Each number that is sent is counted as a bfloat16, so neither is "
-            "allowed here.",
+            "The step packs numbers into others (bitcast_convert_type), or has numbers of 64 bits. "
+            "Each number that is sent is counted as a bfloat16, so neither is allowed here.",
         )
     allowed_ratios = _product_ratios(sizes)
     for operations in zip(*programs, strict=True):
@@ -105,9 +104,7 @@ def refuse_another_program(
                 (Fraction(begin, length), Fraction(end, length))
                 for begin, end, length in zip(begins, ends, lengths, strict=True)
             }
-            # the first element is that at each size, unless it is everything at one of them
-            takes_first = {*begins} == {0} and {*ends} == {1} and 1 not in lengths
-            if len(shares) > 1 and not takes_first:
+            if len(shares) > 1 and ({*begins}, {*ends}) != ({0}, {1}):
                 raise ProgramError(
                     "another-program",
                     f"The step takes or makes a part of an array. At the real size, that is "
@@ -118,7 +115,7 @@ def refuse_another_program(
 
 
 def coarser_types(module: Any) -> tuple[str, ...]:
-    """Return which of bfloat16 and float16 a program has, which are coarser than float32."""
+    """Return the floating-point types of less than 32 bits in a program, by their names in JAX."""
     dtypes = {dtype for operation in walk(module) for dtype, _ in _result_arrays(operation)}
     return tuple(name for mlir_name, name in SHORT_FLOATS.items() if mlir_name in dtypes)
 
@@ -317,22 +314,23 @@ def _program_operations(operation: Any) -> Iterator[Any]:
 
 
 def _known_values(operation: Any) -> Iterator[Any]:
-    """Yield an operation's values that a compiler might know without knowing the arguments.
-
-    A float that is computed from floats depends on an argument, or on a value that is hidden.
-    """
+    """Yield an operation's values that a compiler might know without knowing the arguments."""
     if operation.name == "stablehlo.while":
         for region in operation.regions:
             yield from (value for value in region.blocks[0].arguments if not _is_float(value))
-    makes_floats = operation.name not in PASSES_VALUES_ON and not any(
-        map(_is_float, operation.operands)
-    )
-    yield from (value for value in operation.results if makes_floats or not _is_float(value))
+    from_floats = operation.name in PASSES_VALUES_ON or any(map(_is_float, operation.operands))
+    yield from (value for value in operation.results if not (from_floats and _is_float(value)))
 
 
 def _is_float(value: Any) -> bool:
     """Check whether a value is an array of floating-point numbers."""
-    return _dtype_and_shape(value)[0].startswith(("f", "bf"))
+    from jax.extend.mlir import ir
+
+    try:
+        element = str(ir.RankedTensorType(value.type).element_type)
+    except ValueError:  # not an array
+        return False
+    return element.startswith(("f", "bf"))
 
 
 def _hide(value: Any) -> None:

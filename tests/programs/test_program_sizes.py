@@ -74,26 +74,6 @@ def test_other_differences_are_refused(f):
         compare_sizes(f)
 
 
-def test_the_first_element_may_be_taken_unless_it_is_everything_at_one_size():
-    def first_row(block):
-        return lax.slice_in_dim(block, 0, 1) * 2
-
-    def of_each_device(x):
-        return jax.shard_map(first_row, in_specs=jax.P("x"), out_specs=jax.P("x"))(x)
-
-    mesh = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
-
-    def compare(*rows):
-        sizes = (rows, (4, 4, 4))
-        with jax.set_mesh(mesh):
-            found = [lowered(of_each_device, *size) for size in zip(*sizes, strict=True)]
-        refuse_another_program([f.compiler_ir("stablehlo") for f in found], mesh, sizes)
-
-    compare(64, 16, 40)
-    with pytest.raises(ProgramError, match="takes or makes a part of an array"):
-        compare(64, 8, 40)  # a device has a single row of 8
-
-
 def test_a_dimension_that_is_constant_at_all_sizes_is_accepted():
     compare_sizes(lambda x: jnp.broadcast_to(x.sum(), (3, 5)))
 
