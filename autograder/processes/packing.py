@@ -1,14 +1,13 @@
 """Pickle a function of a notebook, with whatever it uses of the notebook."""
 
 import contextlib
-import dis
 import inspect
 import io
 import linecache
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import CodeType, FunctionType, ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, Final
 
 import cloudpickle
@@ -50,7 +49,7 @@ class PackedFunction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ta
 
     Attributes:
         pickled: the function, with whatever it uses of its notebook.
-        file: the file name in its code, which in a notebook names the cell that defines it.
+        file: the cell that defines it, under the name that Python gives its file.
         cells: the lines of that cell, and of other cells that it uses, so that error messages can
             quote them.
     """
@@ -94,7 +93,6 @@ def _local_modules_by_value() -> Iterator[None]:
         and Path(getattr(module, "__file__", None) or "/").is_relative_to(here)
         and owner_of_globals(vars(module)) == "theirs"
         and module.__name__ not in {"__main__", *registered}
-        and sys.modules.get(module.__name__) is module  # not an old copy, or one that was renamed
     }
     for module in local_modules:
         cloudpickle.register_pickle_by_value(module)
@@ -105,11 +103,11 @@ def _local_modules_by_value() -> Iterator[None]:
             cloudpickle.unregister_pickle_by_value(module)
 
 
-def pack_arguments(function: Callable[..., Any], arguments: Callable[[], tuple[Any, ...]]) -> bytes:
-    """Pickle a function that makes another function's arguments in the other processes.
+def pack_arguments(function: Callable[..., Any], arguments: object) -> bytes:
+    """Pickle a function's arguments, or a function that makes them in the other processes.
 
     Args:
-        function: the function that is called with them, for the error message.
+        function: the function, for the error message.
         arguments: a function that returns the arguments.
 
     Raises:
@@ -146,35 +144,18 @@ def _find_unpicklable(function: Callable[..., Any]) -> str:
 
 
 def _used_names(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the globals and closure variables that a function and those in it use, by name."""
-    function = inspect.unwrap(function)
-    if not isinstance(function, FunctionType):
+    """Return the globals and closure variables that a function uses, by name."""
+    try:
+        used = inspect.getclosurevars(inspect.unwrap(function))
+    except (TypeError, ValueError):
         return {}
-    loaded = {
-        instruction.argval
-        for code in _code_objects(function.__code__)
-        for instruction in dis.get_instructions(code)
-        if instruction.opname == "LOAD_GLOBAL"
-    }
-    used = {name: value for name, value in function.__globals__.items() if name in loaded}
-    for name, cell in zip(function.__code__.co_freevars, function.__closure__ or (), strict=True):
-        with contextlib.suppress(ValueError):  # not assigned yet
-            used[name] = cell.cell_contents
-    return used
-
-
-def _code_objects(code: CodeType) -> Iterator[CodeType]:
-    """Yield a function's code, and that of the functions in it."""
-    yield code
-    for constant in code.co_consts:
-        if isinstance(constant, CodeType):
-            yield from _code_objects(constant)
+    return {**used.globals, **used.nonlocals}
 
 
 def _read_cells(function: Callable[..., Any]) -> dict[str, tuple[str, ...]]:
     """Return the lines of the cells that define a function and the functions that it uses."""
     found: list[Any] = [function]
-    for user in found:  # grows while it is read
+    for user in found:  # which grows
         used = (inspect.unwrap(v) for v in _used_names(user).values() if callable(v))
         found += [
             f
@@ -186,6 +167,6 @@ def _read_cells(function: Callable[..., Any]) -> dict[str, tuple[str, ...]]:
 
 
 def _source_file(function: Callable[..., Any]) -> str:
-    """Return the file name in a function's code, which in a notebook names the cell."""
+    """Return the file that Python calls the cell that defines a function; empty if unknown."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return str(getattr(code, "co_filename", ""))
