@@ -349,8 +349,8 @@ class TrainsFast(Requirement):
 
     Nothing counts unless the step is right: it runs at the small sizes, and must give the values of
     the reference. At the real size, the first, it is compiled and never run; its time is modelled
-    as in `RunsFast`. That it is the same step there is checked against the programs of the second
-    size and of the last one, which does not run either. The results must have the layouts of the
+    as in `RunsFast`. That it is the same step there is checked against the programs of all other
+    sizes; the last of them does not run either. The results must have the layouts of the
     parameters, because the next step takes them.
 
     Attributes:
@@ -434,7 +434,7 @@ class TrainsFast(Requirement):
             zip(plan.names, (BFLOAT16 * math.prod(a.block_shape) for a in layouts), strict=True)
         )
         (program,) = announce_steps([large], lambda _: "compiling the step at the real size")
-        report = programs.report_laid_out(program, [small[0], beside], self.machine)
+        report = programs.report_laid_out(program, [*small, beside], self.machine)
         idle = find_idle_devices(piece.layouts, finding)
         if idle is not None:
             return idle

@@ -99,19 +99,16 @@ def refuse_another_program(
                     f"{' and '.join(map(str, small))} at the small ones. That does not follow from "
                     f"the arguments' sizes. Is one written in, or does the step cut something off?",
                 )
-        for begins, ends, lengths in _array_parts(operations):
-            shares = {
-                (Fraction(begin, length), Fraction(end, length))
-                for begin, end, length in zip(begins, ends, lengths, strict=True)
-            }
-            if len(shares) > 1 and ({*begins}, {*ends}) != ({0}, {1}):
-                raise ProgramError(
-                    "another-program",
-                    f"The step takes or makes a part of an array. At the real size, that is "
-                    f"{begins[0]:,} to {ends[0]:,} of {lengths[0]:,}, and at a small one "
-                    f"{begins[1]:,} to {ends[1]:,} of {lengths[1]:,}, which is another part. Is a "
-                    f"size written in?",
-                )
+        # A compiler drops what a slice leaves out, so it has to be the same part at each size.
+        for real, *small_parts in zip(*map(_array_parts, operations), strict=True):
+            for part in small_parts:
+                if not _is_same_part(real, part):
+                    raise ProgramError(
+                        "another-program",
+                        f"The step takes or makes a part of an array. At the real size, that is "
+                        f"{_describe_part(real)}, and at a small one {_describe_part(part)}, which "
+                        f"is another part. Is a size written in?",
+                    )
 
 
 def coarser_types(module: Any) -> tuple[str, ...]:
@@ -216,22 +213,12 @@ def _result_sizes(operations: Sequence[Any]) -> Iterator[Sizes]:
         yield from zip(*(_integers(operation, name) for operation in operations), strict=True)
 
 
-def _array_parts(operations: Sequence[Any]) -> Iterator[tuple[Sizes, Sizes, Sizes]]:
-    """Yield where the array parts of an operation begin and end, and the whole dimension's length.
-
-    A compiler drops what a slice leaves out, so at each size a slice has to take the same share of
-    a dimension.
-
-    Args:
-        operations: the operation, in each program.
-    """
-    for parts in zip(*map(_array_parts_of, operations), strict=True):
-        begins, ends, lengths = zip(*parts, strict=True)
-        yield begins, ends, lengths
+ArrayPart = tuple[int, int, int]
+"""Where a part of an array begins and ends along a dimension, and the dimension's length."""
 
 
-def _array_parts_of(operation: Any) -> Iterator[tuple[int, int, int]]:
-    """Yield begin, end and length for each dimension of a slice, a pad or a concatenation."""
+def _array_parts(operation: Any) -> Iterator[ArrayPart]:
+    """Yield the parts of arrays that a slice, a pad or a concatenation takes or makes."""
     if operation.name == "stablehlo.slice":
         begins, ends = (_integers(operation, name) for name in ("start_indices", "limit_indices"))
         yield from zip(begins, ends, _shape(operation.operands[0]), strict=True)
@@ -245,6 +232,22 @@ def _array_parts_of(operation: Any) -> Iterator[tuple[int, int, int]]:
             end = begin + _shape(operand)[dimension]
             yield begin, end, _shape(operation.results[0])[dimension]
             begin = end
+
+
+def _is_same_part(one: ArrayPart, other: ArrayPart) -> bool:
+    """Check whether two parts are the same share of their arrays, or both the first element."""
+    (begin, end, length), (other_begin, other_end, other_length) = one, other
+    if (begin, end) == (other_begin, other_end) == (0, 1):
+        # Where the first element is the only one, a program that takes it leaves nothing out.
+        return (length == 1) == (other_length == 1)
+    return (Fraction(begin, length), Fraction(end, length)) == (
+        Fraction(other_begin, other_length), Fraction(other_end, other_length)
+    )  # fmt: skip
+
+
+def _describe_part(part: ArrayPart) -> str:
+    begin, end, length = part
+    return f"{begin:,} to {end:,} of {length:,}"
 
 
 def _integers(operation: Any, name: str) -> list[int]:

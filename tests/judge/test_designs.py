@@ -221,6 +221,13 @@ def test_another_program_at_the_real_size_is_refused(step):
     assert found.score == 0
 
 
+def test_a_program_of_its_own_at_the_second_small_size_is_refused():
+    def step(params, x, y):
+        return plain(params, x * 1.0 if len(x) == 16 else x, y)
+
+    assert verdict(step=step).diagnoses == ("another-program",)
+
+
 def test_a_loop_of_unknown_length_has_no_time():
     def step(params, x, y):
         turns = lax.while_loop(lambda n: n < x[0, 0] * 0 + 1, lambda n: n + lax.psum(1, ()), 0.0)

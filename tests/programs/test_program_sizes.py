@@ -18,15 +18,15 @@ def lowered(f, rows, columns):
     return jax.jit(f).lower(x)
 
 
-def modules(f):
+def modules(f, sizes=SIZES):
     return [
         lowered(f, rows, columns).compiler_ir("stablehlo")
-        for rows, columns in zip(*SIZES, strict=True)
+        for rows, columns in zip(*sizes, strict=True)
     ]
 
 
-def compare_sizes(f):
-    refuse_another_program(modules(f), jax.sharding.Mesh(jax.devices(), ("x",)), SIZES)
+def compare_sizes(f, sizes=SIZES):
+    refuse_another_program(modules(f, sizes), jax.sharding.Mesh(jax.devices(), ("x",)), sizes)
 
 
 @pytest.mark.parametrize(
@@ -72,6 +72,15 @@ def test_sizes_that_follow_from_the_arguments_are_accepted(f):
 def test_other_differences_are_refused(f):
     with pytest.raises(ProgramError, match="real size"):
         compare_sizes(f)
+
+
+def test_a_first_element_is_refused_where_it_is_the_whole_at_a_small_size():
+    def take_first(x):
+        return lax.slice(x, (0, 0), (x.shape[0], 1), (1, 1))
+
+    compare_sizes(take_first)
+    with pytest.raises(ProgramError, match="at a small one 0 to 1 of 1, which is another part"):
+        compare_sizes(take_first, ((4096, 64, 192), (1024, 1, 160)))
 
 
 def test_a_dimension_that_is_constant_at_all_sizes_is_accepted():
