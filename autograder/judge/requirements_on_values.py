@@ -11,6 +11,7 @@ from typing import Any, ClassVar, Protocol
 
 import jax
 import numpy as np
+from humanize import natural_list
 
 from autograder import programs
 from autograder.evidence import (
@@ -292,7 +293,7 @@ def _explain_fewer_digits(requirement: HasReference, runs: Sequence[Run]) -> Wro
         for draws, ran in runs
         for inputs, outputs in zip(draws, ran.outputs, strict=True)
     ):
-        if not any(ran.coarser_types for _, ran in runs):
+        if not any(ran.short_float_types for _, ran in runs):
             return "values", "The values are right in their first two digits, and wrong after that."
         return "fewer-digits", (
             "The values are right to two or three digits only. Is something converted to a "
@@ -304,12 +305,12 @@ def _explain_fewer_digits(requirement: HasReference, runs: Sequence[Run]) -> Wro
 def _explain_coarser_type(draws: list[list[np.ndarray]], ran: ProgramRun) -> Wrong | None:
     """Explain wrong values of a program that converts to less than 32 bits."""
     used = {array.dtype.name for arrays in (draws[0], ran.outputs[0]) for array in arrays}
-    coarser = [name for name in ran.coarser_types if name not in used]
-    if not coarser:
+    short = [name for name in ran.short_float_types if name not in used]
+    if not short:
         return None
     return "coarser-type", (
-        f"The values are wrong, and some of the program computes in {' and '.join(coarser)}. Is "
-        f"that why? Such numbers have about three digits, and values are compared to more."
+        f"The values are wrong, and some of the program computes in {natural_list(short)}. Is "
+        f"that why? Such numbers have at most three digits, and values are compared to more."
     )
 
 

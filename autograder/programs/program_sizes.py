@@ -16,6 +16,7 @@ cannot know the value behind it. A loop that counts from one constant to another
 constants, because otherwise its trip count would be unknown.
 """
 
+import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations_with_replacement, pairwise
@@ -23,6 +24,7 @@ from math import prod
 from typing import Any, Final
 
 import jax
+from humanize import natural_list
 
 from autograder.programs import requested
 from autograder.programs.program_checks import ProgramError, list_named_attributes
@@ -42,8 +44,8 @@ BOUND_ATTRIBUTES: Final = (
 MAX_FACTORS: Final = 4
 """A dimension may be the product of at most so many argument sizes."""
 
-SHORT_FLOATS: Final = {"bf16": "bfloat16", "f16": "float16"}
-"""Floating-point types of less than 32 bits, by their names in MLIR, with their names in JAX."""
+FLOAT_TYPE: Final = re.compile(r"(b?)f(\d+)(\w*)")
+"""MLIR's names of floating-point types, such as `bf16` and `f8E4M3FN`."""
 
 Sizes = tuple[int, ...]
 """One dimension's size in each of several programs."""
@@ -64,12 +66,12 @@ def refuse_another_program(
     """
     programs = [list(filter(_is_compared, walk(module))) for module in modules]
     outlines = [_outline(operations) for operations in programs]
-    collectives = [
+    requests = [
         [(c.kind, c.axes, c.times) for c in requested.read_collectives(module, mesh)]
         for module in modules
     ]
     if any(outline != outlines[0] for outline in outlines) or any(
-        requests != collectives[0] for requests in collectives
+        others != requests[0] for others in requests
     ):
         raise ProgramError(
             "another-program",
@@ -78,26 +80,27 @@ def refuse_another_program(
             "derivative differently for other shapes.",
         )
     has_f64 = any(
-        "f64" in dtype and shape
+        "f64" in dtype and shape  # a Python number may be a scalar of 64 bits, if JAX allows them
         for operation in programs[0]
         for dtype, shape in _result_arrays(operation)
     )
     if has_f64 or any(operation.name == "stablehlo.bitcast_convert" for operation in programs[0]):
         raise ProgramError(
             "packs-numbers",
-            "The step packs numbers into others (bitcast_convert_type), or has numbers of 64 bits. "
-            "Each number that is sent is counted as a bfloat16, so neither is allowed here.",
+            "The step packs numbers into others (bitcast_convert_type), or has floating-point "
+            "numbers of 64 bits. Each number that is sent is counted as a bfloat16, so neither is "
+            "allowed here.",
         )
     allowed_ratios = _product_ratios(sizes)
     for operations in zip(*programs, strict=True):
         for size in _result_sizes(operations):
             if 0 in size or _ratios(size) not in allowed_ratios:
-                large, *small = size
+                large, *small = (f"{each:,}" for each in size)
                 raise ProgramError(
                     "another-program",
-                    f"A dimension of an array in the step is {large:,} at the real size, and "
-                    f"{' and '.join(map(str, small))} at the small ones. That does not follow from "
-                    f"the arguments' sizes. Is one written in, or does the step cut something off?",
+                    f"A dimension of an array in the step is {large} at the real size, and "
+                    f"{natural_list(small)} at the small ones. That does not follow from the "
+                    f"arguments' sizes. Is one written in, or does the step cut something off?",
                 )
         # A compiler drops what a slice leaves out, so it has to be the same part at each size.
         for real, *small_parts in zip(*map(_array_parts, operations), strict=True):
@@ -111,10 +114,15 @@ def refuse_another_program(
                     )
 
 
-def coarser_types(module: Any) -> tuple[str, ...]:
+def short_float_types(module: Any) -> tuple[str, ...]:
     """Return the floating-point types of less than 32 bits in a program, by their names in JAX."""
     dtypes = {dtype for operation in walk(module) for dtype, _ in _result_arrays(operation)}
-    return tuple(name for mlir_name, name in SHORT_FLOATS.items() if mlir_name in dtypes)
+    names = []
+    for match in filter(None, map(FLOAT_TYPE.fullmatch, sorted(dtypes))):
+        b, bits, suffix = match.groups()
+        if int(bits) < 32:
+            names.append(f"{b}float{bits}" + (f"_{suffix.lower()}" if suffix else ""))
+    return tuple(names)
 
 
 def walk(module: Any) -> Iterator[Any]:
@@ -142,12 +150,12 @@ def _ratios(size: Sizes) -> tuple[Fraction, ...]:
 
 def _product_ratios(sizes: Sequence[Sizes]) -> set[tuple[Fraction, ...]]:
     """Return the ratios of all products of up to `MAX_FACTORS` sizes."""
-    distinct = {_ratios(size): size for size in sizes}.values()
-    count = len(sizes[0])
+    ratios = {_ratios(size) for size in sizes}
+    constant = _ratios((1,) * len(sizes[0]))
     return {
-        _ratios(tuple(prod(factor[i] for factor in factors) for i in range(count)))
+        tuple(prod(each) for each in zip(constant, *factors, strict=True))
         for number in range(MAX_FACTORS + 1)
-        for factors in combinations_with_replacement(distinct, number)
+        for factors in combinations_with_replacement(ratios, number)
     }
 
 
@@ -321,19 +329,17 @@ def _known_values(operation: Any) -> Iterator[Any]:
     if operation.name == "stablehlo.while":
         for region in operation.regions:
             yield from (value for value in region.blocks[0].arguments if not _is_float(value))
-    from_floats = operation.name in PASSES_VALUES_ON or any(map(_is_float, operation.operands))
-    yield from (value for value in operation.results if not (from_floats and _is_float(value)))
+    # A float that is computed from floats depends on an argument, or on a value that is hidden.
+    has_known_floats = not (
+        operation.name in PASSES_VALUES_ON or any(map(_is_float, operation.operands))
+    )
+    yield from (value for value in operation.results if has_known_floats or not _is_float(value))
 
 
 def _is_float(value: Any) -> bool:
     """Check whether a value is an array of floating-point numbers."""
-    from jax.extend.mlir import ir
-
-    try:
-        element = str(ir.RankedTensorType(value.type).element_type)
-    except ValueError:  # not an array
-        return False
-    return element.startswith(("f", "bf"))
+    dtype, _ = _dtype_and_shape(value)
+    return FLOAT_TYPE.fullmatch(dtype) is not None
 
 
 def _hide(value: Any) -> None:
@@ -347,5 +353,5 @@ def _hide(value: Any) -> None:
         insertion_point = ir.InsertionPoint.after(value.owner)
     with value.context, ir.Location.unknown(), insertion_point:
         barrier: Any = stablehlo.optimization_barrier([value])
-        hidden = getattr(barrier, "result", barrier)
+        hidden = getattr(barrier, "result", barrier)  # if it is the operation, its result
     value.replace_all_uses_except(hidden, hidden.owner.operation)

@@ -35,7 +35,7 @@ from autograder.programs.program_checks import (
     refuse_unknown_operations,
     refuse_unreduced,
 )
-from autograder.programs.program_sizes import coarser_types, hide_sizes, refuse_another_program
+from autograder.programs.program_sizes import hide_sizes, refuse_another_program, short_float_types
 from autograder.programs.report import Report
 
 Inputs = Sequence[np.ndarray]
@@ -77,7 +77,7 @@ class ProgramRun:
         outside: the number of operations outside of any `shard_map`; infinity if unknown.
         always_terminates: whether its loops end for all inputs. If not, it must not be run on
             inputs other than the exercise's.
-        coarser_types: its floating-point types of less than 32 bits.
+        short_float_types: its floating-point types of less than 32 bits.
     """
 
     outputs: tuple[list[jax.Array], ...]
@@ -90,7 +90,7 @@ class ProgramRun:
     other_meshes: tuple[str, ...]
     outside: float
     always_terminates: bool
-    coarser_types: tuple[str, ...]
+    short_float_types: tuple[str, ...]
 
 
 def run(
@@ -175,7 +175,7 @@ def compile_and_run(
             other_meshes=tuple(requested.other_meshes(module, mesh)),
             outside=requested.count_flops_outside_shard_map(module),
             always_terminates=requested.is_sure_to_end(module),
-            coarser_types=coarser_types(module),
+            short_float_types=short_float_types(module),
         )
 
 

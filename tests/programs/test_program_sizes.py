@@ -6,7 +6,12 @@ import pytest
 from jax import lax
 
 from autograder.programs import ProgramError
-from autograder.programs.program_sizes import _outline, refuse_another_program, walk
+from autograder.programs.program_sizes import (
+    _outline,
+    refuse_another_program,
+    short_float_types,
+    walk,
+)
 from tests.helpers import sharding
 
 SIZES = ((4096, 64, 192), (1024, 32, 160))
@@ -124,8 +129,18 @@ def test_each_value_has_a_number_of_its_own():
     assert outline(lambda a, b, c: (a + b) * c) != outline(lambda a, b, c: (a + b) * b)
 
 
+def test_float_types_of_less_than_32_bits_are_found_by_their_names_in_jax():
+    def short(x):
+        for dtype in (jnp.float8_e4m3fn, jnp.int8, jnp.bfloat16, jnp.float16, jnp.float32):
+            x = x.astype(dtype)
+        return x
+
+    module = jax.jit(short).lower(jnp.ones(8)).compiler_ir("stablehlo")
+    assert set(short_float_types(module)) == {"float8_e4m3fn", "bfloat16", "float16"}
+
+
 def test_packed_numbers_are_refused():
     with pytest.raises(ProgramError, match="packs numbers into others"):
         compare_sizes(lambda x: lax.bitcast_convert_type(x.astype(jnp.float16), jnp.uint16))
-    with jax.enable_x64(True), pytest.raises(ProgramError, match="64 bits"):
+    with jax.enable_x64(True), pytest.raises(ProgramError, match="or has floating-point"):
         compare_sizes(lambda x: x.astype(jnp.float64) * 2)
