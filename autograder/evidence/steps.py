@@ -25,10 +25,10 @@ def announce_steps(things: Iterable[T], describe: Callable[[T], str]) -> Iterato
 
     Args:
         things: such as the programs to compile.
-        describe: returns what is done with one, such as "running 4 processes".
+        describe: says what is done with a thing, such as "running 4 processes".
     """
-    every = list(things)
-    for number, thing in enumerate(every, 1):
+    listed = list(things)
+    for number, thing in enumerate(listed, 1):
         if (listener := _listener.get()) is not None:
-            listener(f"{describe(thing)} ({number} of {len(every)})")
+            listener(f"{describe(thing)} ({number} of {len(listed)})")
         yield thing

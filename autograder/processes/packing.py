@@ -1,13 +1,14 @@
 """Pickle a function of a notebook, with whatever it uses of the notebook."""
 
 import contextlib
+import dis
 import inspect
 import io
 import linecache
 import sys
 from collections.abc import Callable, Iterator
 from pathlib import Path
-from types import FunctionType, ModuleType
+from types import CodeType, FunctionType, MethodType, ModuleType
 from typing import Any, Final
 
 import cloudpickle
@@ -49,7 +50,7 @@ class PackedFunction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, ta
 
     Attributes:
         pickled: the function, with whatever it uses of its notebook.
-        file: the cell that defines it, under the name that Python gives its file.
+        file: the file name in its code, which for a notebook names the cell that defines it.
         cells: the lines of that cell, and of other cells that it uses, so that error messages can
             quote them.
     """
@@ -70,8 +71,8 @@ def pack(function: Callable[..., Any]) -> PackedFunction:
             pickled = _pickle(function)
         except Exception as error:
             culprit = _find_unpicklable(function)
-            which = f"It uses {culprit} of the notebook. " if culprit else ""
-            raise UsageError(_explain_unpicklable(_name_of(function), error, which)) from error
+            reason = f"It uses {culprit} of the notebook. " if culprit else ""
+            raise UsageError(_explain_unpicklable(_name_of(function), error, reason)) from error
         packed = PackedFunction(pickled, _source_file(function), _read_cells(function))
     if len(pickled) > MAX_FUNCTION_BYTES:
         raise UsageError(
@@ -93,6 +94,7 @@ def _local_modules_by_value() -> Iterator[None]:
         and Path(getattr(module, "__file__", None) or "/").is_relative_to(here)
         and owner_of_globals(vars(module)) == "theirs"
         and module.__name__ not in {"__main__", *registered}
+        and sys.modules.get(module.__name__) is module  # cloudpickle refuses any other
     }
     for module in local_modules:
         cloudpickle.register_pickle_by_value(module)
@@ -103,12 +105,12 @@ def _local_modules_by_value() -> Iterator[None]:
             cloudpickle.unregister_pickle_by_value(module)
 
 
-def pack_arguments(function: Callable[..., Any], arguments: object) -> bytes:
-    """Pickle a function's arguments, or a function that makes them in the other processes.
+def pack_arguments(function: Callable[..., Any], arguments: Callable[[], tuple[Any, ...]]) -> bytes:
+    """Pickle a function that returns another function's arguments.
 
     Args:
-        function: the function, for the error message.
-        arguments: a function that returns the arguments.
+        function: the function that is called with the arguments, for the error message.
+        arguments: returns the arguments, in each process.
 
     Raises:
         UsageError: they cannot be pickled.
@@ -121,9 +123,9 @@ def pack_arguments(function: Callable[..., Any], arguments: object) -> bytes:
         raise UsageError(_explain_unpicklable(name, error)) from error
 
 
-def _explain_unpicklable(name: str, error: Exception, which: str = "") -> str:
+def _explain_unpicklable(name: str, error: Exception, reason: str = "") -> str:
     return (
-        f"{name} cannot be sent to other processes: {type(error).__name__}: {error}. {which}"
+        f"{name} cannot be sent to other processes: {type(error).__name__}: {error}. {reason}"
         f"Meshes, shardings, devices, and arrays on several devices belong to the process that "
         f"made them: make them within the function."
     )
@@ -144,18 +146,37 @@ def _find_unpicklable(function: Callable[..., Any]) -> str:
 
 
 def _used_names(function: Callable[..., Any]) -> dict[str, Any]:
-    """Return the globals and closure variables that a function uses, by name."""
-    try:
-        used = inspect.getclosurevars(inspect.unwrap(function))
-    except (TypeError, ValueError):
+    """Return the globals and closure variables that a function and those in it use, by name."""
+    unwrapped = inspect.unwrap(function)
+    if isinstance(unwrapped, MethodType):
+        unwrapped = unwrapped.__func__
+    if not isinstance(unwrapped, FunctionType):
         return {}
-    return {**used.globals, **used.nonlocals}
+    loaded = {
+        instruction.argval
+        for code in _code_objects(unwrapped.__code__)
+        for instruction in dis.get_instructions(code)
+        if instruction.opname == "LOAD_GLOBAL"
+    }
+    used = {name: value for name, value in unwrapped.__globals__.items() if name in loaded}
+    for name, cell in zip(unwrapped.__code__.co_freevars, unwrapped.__closure__ or (), strict=True):
+        with contextlib.suppress(ValueError):  # not assigned yet
+            used[name] = cell.cell_contents
+    return used
+
+
+def _code_objects(code: CodeType) -> Iterator[CodeType]:
+    """Yield a function's code, and that of the functions in it."""
+    yield code
+    for constant in code.co_consts:
+        if isinstance(constant, CodeType):
+            yield from _code_objects(constant)
 
 
 def _read_cells(function: Callable[..., Any]) -> dict[str, tuple[str, ...]]:
     """Return the lines of the cells that define a function and the functions that it uses."""
     found: list[Any] = [function]
-    for user in found:  # which grows
+    for user in found:  # grows while it is read
         used = (inspect.unwrap(v) for v in _used_names(user).values() if callable(v))
         found += [
             f
@@ -167,6 +188,6 @@ def _read_cells(function: Callable[..., Any]) -> dict[str, tuple[str, ...]]:
 
 
 def _source_file(function: Callable[..., Any]) -> str:
-    """Return the file that Python calls the cell that defines a function; empty if unknown."""
+    """Return the file name in a function's code, which names its cell; empty if it has no code."""
     code = getattr(inspect.unwrap(function), "__code__", None)
     return str(getattr(code, "co_filename", ""))

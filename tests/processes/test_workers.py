@@ -272,6 +272,14 @@ def test_an_object_that_cannot_be_sent_is_named():
         on_processes(uses, 2)
 
 
+def test_an_object_that_only_a_function_within_uses_is_named():
+    lock = threading.Lock()
+    names: dict[str, Any] = {"__name__": "__main__", "mesh": lock, "sharding": lock}
+    exec("def f(x):\n    return x.sharding, (lambda: mesh)()\n", names)
+    with pytest.raises(UsageError, match=r"uses mesh of the notebook"):
+        pack(names["f"])
+
+
 def test_an_argument_that_cannot_be_sent_is_not_reported_as_the_function():
     with pytest.raises(UsageError, match=r"^An argument of which cannot be sent .*lock") as raised:
         on_processes(which, 2, threading.Lock())
@@ -287,7 +295,7 @@ def test_the_cells_of_all_functions_that_are_used_are_sent():
 
     names: dict[str, Any] = {"__name__": "__main__"}
     define("cell B", "def h():\n    return 1\n", names)
-    define("cell A", "def f():\n    return g()\n\ndef g():\n    return h()\n", names)
+    define("cell A", "def f():\n    return (lambda: g())()\n\ndef g():\n    return h()\n", names)
     assert list(pack(names["f"]).cells) == ["cell A", "cell B"]
 
 
@@ -463,6 +471,8 @@ def test_a_module_with_two_names_is_sent(tmp_path, monkeypatch):
 
     monkeypatch.setitem(sys.modules, "also_twofold", twofold)
     assert pack(lambda: twofold.twice(1)).pickled
+    monkeypatch.delitem(sys.modules, "twofold")
+    assert pack(lambda: jax.process_index()).pickled
 
 
 def test_a_function_is_sent_from_a_script(tmp_path):
