@@ -1,7 +1,7 @@
 """Capture a learner's answers as evidence, by a plan.
 
-A plan has for each answer of an exercise the kind of evidence it becomes, and what capturing it
-takes: arguments to export a function for, or cases to call one with. It does not say what is right,
+For each answer of an exercise, a plan says which kind of evidence it becomes and what capturing
+needs: arguments to export a function for, or cases to call one with. It does not say what is right,
 and it is plain data, so it can be sent to a grading kernel. The class of each kind of plan is in
 the module that captures it.
 
@@ -11,6 +11,8 @@ captures the function, and the grader calls it with inputs that the kernel does 
 
 from collections.abc import Mapping
 from typing import Any
+
+import msgspec
 
 from autograder.errors import Fault, TheirError, theirs
 from autograder.evidence.data import Evidence, NotCaptured, Piece, Struct, Unanswered
@@ -51,7 +53,7 @@ def without_process_cases(plan: Plan) -> Plan:
         name: ProcessesPlan(()) if isinstance(answer_plan, ProcessesPlan) else answer_plan
         for name, answer_plan in plan.answers.items()
     }
-    return Plan(plan.exercise, answers)
+    return msgspec.structs.replace(plan, answers=answers)
 
 
 _given: dict[str, Plan] | None = None
@@ -76,7 +78,7 @@ def known_plans() -> dict[str, Plan] | None:
 def capture(plan: Plan, answers: Mapping[str, object]) -> Evidence:
     """Turn answers into evidence.
 
-    It never raises, whatever an answer is or does. Where capturing an answer fails by an error of
+    It never raises, whatever an answer is or does. If capturing an answer fails with an error of
     ours, its evidence is a `Fault`.
 
     Args:
@@ -86,7 +88,8 @@ def capture(plan: Plan, answers: Mapping[str, object]) -> Evidence:
     return Evidence(
         plan.exercise,
         {
-            name: _capture_answer(name, answer_plan, answers.get(name, ...))
+            # a stub is an Ellipsis, too: not answered
+            name: _capture_answer(name, answer_plan, answers.get(name, Ellipsis))
             for name, answer_plan in plan.answers.items()
         },
     )
@@ -108,7 +111,7 @@ def _capture_answer(name: str, plan: AnswerPlan, answer: object) -> Piece:
 
 
 class ObserveRequest(Struct, frozen=True):
-    """A request to call the functions in evidence, in several processes.
+    """A request to call, in several processes, the functions that evidence contains.
 
     Attributes:
         plan: has the cases to call them in, which no kernel knows.
@@ -120,7 +123,7 @@ class ObserveRequest(Struct, frozen=True):
 
 
 def observe(plan: Plan, evidence: Evidence) -> Evidence:
-    """Call the functions in evidence that several processes are to call.
+    """Replace each function that is for several processes by what it returned there.
 
     It never raises, whatever a function is or does; an error of ours becomes a `Fault`.
 

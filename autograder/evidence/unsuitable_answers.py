@@ -69,5 +69,6 @@ def not_a_function(answer: object) -> NotCaptured:
 
 def describe_type(value: object) -> str:
     """Return the name of a value's type with its article, such as `a list` or `an int`."""
-    name = type(value).__name__
+    # not `type(value).__name__`, which a metaclass may define: that is the learner's code
+    name = type.__dict__["__name__"].__get__(type(value))
     return f"{'an' if name[:1].lower() in 'aeiou' else 'a'} {name}"

@@ -52,6 +52,17 @@ def test_a_sharding_without_a_mesh_is_given_one():
     assert piece.spec == (None, None), "no made-up axis names for dimensions that are not sharded"
 
 
+def test_a_type_without_a_readable_name_is_captured():
+    class Nameless(type):
+        @property
+        def __name__(cls):  # type: ignore[override]
+            raise RuntimeError
+
+    answer = Nameless("A", (), {})()
+    piece = capture(find("1.1"), {"columns": answer}, seed=1).answers["columns"]
+    assert piece == NotCaptured("type", "Got an A; expected a jax.Array.")
+
+
 def test_functions_are_called_and_their_errors_captured():
     piece = capture(
         find("1.7"),
