@@ -122,7 +122,7 @@ class Table:
 
     Attributes:
         headings: the columns' headings; none if the columns need no headings.
-        rows: the rows.
+        rows: the rows; at least one if there are no headings.
         align: for each column `l` (left) or `r` (right, for numbers); empty if all are `l`.
     """
 

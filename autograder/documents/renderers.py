@@ -54,11 +54,11 @@ def template_environment(folder: Path) -> "jinja2.Environment":
 @functools.cache
 def _template() -> "jinja2.Template":
     environment = template_environment(Path(__file__).parent)
-    environment.filters |= {"kind": _kind, "parts": inline_parts}
+    environment.filters |= {"kind": _class_name, "parts": inline_parts}
     return environment.get_template("document.html.jinja")
 
 
-def _kind(part: object) -> str:
+def _class_name(part: object) -> str:
     return type(part).__name__
 
 
@@ -73,7 +73,7 @@ def _lines(block: Block) -> Iterator[str]:
         case Heading() | Paragraph():
             yield plain_text(block.content)
         case Pairs():
-            width = max(len(label) for label, _ in block.pairs) + 1
+            width = max((len(label) for label, _ in block.pairs), default=0) + 1
             for label, content in block.pairs:
                 yield f"{label + ':':<{width}} {plain_text(content)}"
         case Table():
@@ -90,7 +90,7 @@ def _lines(block: Block) -> Iterator[str]:
 
 def _table_lines(table: Table) -> Iterator[str]:
     rows = [_wrapped([*map(plain_text, row.cells)]) for row in table.rows]
-    head = [list(table.headings)] * bool(table.headings)
+    head = [list(table.headings)] if table.headings else []
     lines = [*head, *chain.from_iterable(rows)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     align = [">" if side == "r" else "<" for side in table.align or "l" * len(widths)]
@@ -110,7 +110,8 @@ def _wrapped(cells: list[str]) -> list[list[str]]:
     """Return a row's lines: more than one where text is wrapped."""
     *most, last = cells
     wrapped = [textwrap.wrap(text, MAX_CELL_CHARACTERS) or [""] for text in most]
-    return [list(line) for line in zip_longest(*wrapped, [last], fillvalue="")]
+    last_lines = last.splitlines() or [""]
+    return [list(line) for line in zip_longest(*wrapped, last_lines, fillvalue="")]
 
 
 def as_rich(document: Document) -> "RenderableType":
@@ -132,7 +133,7 @@ def _renderables(block: Block) -> "Iterator[RenderableType]":
             for label, content in block.pairs:
                 grid.add_row(Text(f"{label}:", style="bold"), Text(plain_text(content)))
             yield grid
-        # Rich has no cells that span
+        # Rich has no cells that span columns, so a table with lines above or below rows is text.
         case Table() if not any(row.above or row.below for row in block.rows):
             yield _rich_table(block)
         case Figure() if block.rich is not None:

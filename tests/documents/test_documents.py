@@ -127,6 +127,15 @@ def test_numbers_are_aligned_to_the_right():
     assert as_html(document).count("text-align:right") == 3
 
 
+def test_a_line_break_in_the_last_column_stays_in_its_column():
+    table = Table(("axis", "notes"), (TableRow(("x", "one\ntwo")),))
+    assert as_text(Document((table,))).splitlines() == ["axis  notes", "x     one", "      two"]
+
+
+def test_pairs_may_be_empty():
+    assert as_text(Document((Pairs(()),))) == ""
+
+
 def test_a_figure_is_drawn_only_in_the_form_that_is_rendered():
     def fails():
         raise AssertionError
