@@ -3,6 +3,8 @@
 import math
 from collections.abc import Iterator, Sequence
 
+from humanize import natural_list
+
 from autograder.pictures import COMPUTING, Stretch, Timeline
 from autograder.programs.collective import Collective, Machine, communication_seconds
 from autograder.programs.collective_pictures import axes_in_words
@@ -15,13 +17,14 @@ def timeline_of(
 ) -> Timeline | None:
     """Return the timeline of a program, or None if its time is unknown.
 
-    A loop's computing, and each of its collectives, is one stretch for all of its runs.
+    Whatever a loop repeats is drawn once, as one stretch for all of its runs: its computing, and
+    each of its collectives.
 
     Args:
         collectives: the program's collectives.
         computing: the seconds of computing on each device.
         machine: the machine.
-        devices: the ids of all devices of the program.
+        devices: the ids of all devices of the program; if it is empty, those of its collectives.
     """
     if not math.isfinite(computing) or any(
         c.work_before is None or c.times is None for c in collectives
@@ -30,15 +33,15 @@ def timeline_of(
     in_order = sorted(collectives, key=lambda c: c.work_before or 0)
     taking_part = [{device for group in c.groups for device in group} for c in in_order]
     devices = devices or sorted(set().union(*taking_part))
-    groups: dict[tuple[bool, ...], list[int]] = {}
+    alike: dict[tuple[bool, ...], list[int]] = {}
     for device in devices:
-        groups.setdefault(tuple(device in those for those in taking_part), []).append(device)
+        alike.setdefault(tuple(device in those for those in taking_part), []).append(device)
     total = computing + sum(communication_seconds(c, machine) for c in in_order)
     return Timeline(
         f"Time on {machine.name}, if one thing is done after the other: {time_in_words(total)}",
         tuple(
             (_name(ids, len(devices)), tuple(_stretches(in_order, takes_part, computing, machine)))
-            for takes_part, ids in groups.items()
+            for takes_part, ids in alike.items()
         ),
         tuple(_totals(in_order, computing, machine)),
     )
@@ -50,15 +53,19 @@ def _stretches(
     computing: float,
     machine: Machine,
 ) -> Iterator[Stretch]:
-    """Yield what a group of devices does, without computing that takes no measurable time."""
+    """Yield what devices that take part in the same collectives do, one thing after the other.
+
+    Computing that takes no measurable time is left out.
+    """
     done = 0.0
-    for c, is_sending in zip(collectives, takes_part, strict=True):
+    for c, is_taking_part in zip(collectives, takes_part, strict=True):
         before = c.work_before or 0.0
         if (before - done) * computing >= MIN_SECONDS:
             yield _computing((before - done) * computing)
             done = before
         seconds = communication_seconds(c, machine)
-        kind, over = (c.kind, axes_in_words(c)) if is_sending else ("", "")
+        # a stretch without a kind is a wait for the others
+        kind, over = (c.kind, axes_in_words(c)) if is_taking_part else ("", "")
         yield Stretch(
             kind, over, seconds, time_in_words(seconds), runs_in_words(c.times, c.sometimes)
         )
@@ -73,8 +80,8 @@ def _computing(seconds: float) -> Stretch:
 def _totals(
     collectives: Sequence[Collective], computing: float, machine: Machine
 ) -> Iterator[tuple[str, str]]:
-    """Yield the time of computing, and of each kind of collective."""
-    spent = {COMPUTING: computing} if computing else {}
+    """Yield the time of computing, if it is drawn, and of each kind of collective."""
+    spent = {COMPUTING: computing} if computing >= MIN_SECONDS else {}
     for c in collectives:
         spent[c.kind] = spent.get(c.kind, 0.0) + communication_seconds(c, machine)
     for kind, seconds in spent.items():
@@ -85,6 +92,4 @@ def _name(ids: Sequence[int], count: int) -> str:
     """Return `Each of the 8 devices`, or `Devices 0, 1, 2 and 3`."""
     if len(ids) == count:
         return "The device" if count == 1 else f"Each of the {count} devices"
-    if len(ids) == 1:
-        return f"Device {ids[0]}"
-    return f"Devices {', '.join(map(str, ids[:-1]))} and {ids[-1]}"
+    return f"Device{'s' * (len(ids) > 1)} {natural_list([*map(str, ids)])}"

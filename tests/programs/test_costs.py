@@ -1,5 +1,7 @@
 """Bytes on the wire and seconds, against figures worked out by hand and by playing the ring."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
@@ -13,6 +15,7 @@ from autograder.programs import (
     wire_bytes,
 )
 from autograder.programs import report as report_module
+from autograder.programs.report_timelines import timeline_of
 from tests.helpers import mesh
 
 MIB = 1 << 20
@@ -81,6 +84,14 @@ def test_a_report_says_how_many_exchanges_are_not_drawn(more, sentence, monkeypa
     monkeypatch.setattr(report_module, "MAX_PICTURES", len(kinds) - more)
     collectives = tuple(collective(kind, 4, 16, 16) for kind in kinds)
     assert sentence in str(Report(collectives, mesh(x=4), 0.0, 0))
+
+
+def test_computing_that_is_not_drawn_is_not_in_the_legend():
+    gather = replace(collective("all-gather", 8, MIB, 8 * MIB), work_before=0.5)
+    for computing, legend in ((1e-3, ["computing", "all-gather"]), (1e-9, ["all-gather"])):
+        timeline = timeline_of([gather], computing, MACHINES["TPU v5e"], range(8))
+        assert timeline is not None
+        assert [kind for kind, _ in timeline.totals] == legend
 
 
 def test_machines_follow_from_what_their_sources_publish():
