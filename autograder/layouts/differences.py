@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Final
 
-from autograder.layouts.layout import Layout, devices_in_words
+from autograder.layouts.layout import Layout, devices_in_words, index_in_words
 from autograder.pictures import Picture
 
 YOURS: Final = "Yours"
@@ -122,24 +122,27 @@ def _other_grid(expected: Layout, actual: Layout) -> Difference | None:
 
 
 def _other_order(expected: Layout, actual: Layout) -> Difference:
-    """Describe two layouts with equal grids, so some blocks are on the wrong devices."""
+    """Describe layouts that have the same blocks on the same devices, in another order."""
     wrong = [index for index, holders in actual.grid.items() if holders != expected.grid[index]]
     first = wrong[0]
     return Difference(
         "device-order",
         f"The blocks have the right shape, but {len(wrong)} of {len(actual.grid)} are on the wrong "
-        f"devices. The first is block {first[0] if len(first) == 1 else first}, which is on "
+        f"devices. The first is block {index_in_words(first)}, which is on "
         f"{devices_in_words(actual.grid[first])}; expected on "
         f"{devices_in_words(expected.grid[first])}.",
     )
 
 
 def _is_transposed(expected: Layout, actual: Layout) -> bool:
-    """Check whether the grid of blocks, not the array, is the other's with dimensions permuted."""
-    grid = expected.on(expected.counts)
+    """Check whether permuting the expected grid's dimensions gives the actual grid of blocks.
+
+    The sizes of the array do not matter.
+    """
+    expected_grid, actual_grid = (layout.on(layout.counts) for layout in (expected, actual))
     in_order = tuple(range(len(expected.shape)))
     return any(
-        actual.on(actual.counts) == grid.transpose(order)
+        actual_grid == expected_grid.transpose(order)
         for order in permutations(in_order)
         if order != in_order
     )
@@ -156,7 +159,9 @@ def _compare_counts(expected: Layout, actual: Layout) -> str:
 def comparison_pictures(
     actual: Layout | None, expected: Layout | None, called: str = YOURS
 ) -> tuple[Picture, ...]:
-    """Return pictures of the actual and the expected layout, or one picture if they are equal.
+    """Return pictures of the actual and the expected layout.
+
+    There is one picture if they are equal, or if one of them is None.
 
     Args:
         actual: the layout of the answer, or None if it has none.
@@ -175,13 +180,13 @@ def comparison_pictures(
     wrong, missing = _blocks_only_in(actual, expected), _blocks_only_in(expected, actual)
     if len(wrong) == len(actual.grid):
         return replace(yours, wrong=wrong, note=_explain_all_wrong(actual, expected)), asked
-    places = ", ".join(map(str, sorted(wrong)))
+    places = ", ".join(map(index_in_words, sorted(wrong)))
     return (
         replace(
             yours,
             wrong=wrong,
             note="blocks that belong on other devices",
-            description=f"{yours.description}. Blocks that belong on other devices: {places}.",
+            description=f"{yours.description} Blocks that belong on other devices: {places}.",
         ),
         replace(
             asked,
@@ -192,7 +197,10 @@ def comparison_pictures(
 
 
 def _blocks_only_in(layout: Layout, other: Layout) -> frozenset[tuple[int, ...]]:
-    """Return the indices of a layout's blocks that another does not have on the same devices."""
+    """Return the indices of a layout's blocks that are not on the same devices in another layout.
+
+    Blocks that the other does not have are among them.
+    """
     if layout.shape != other.shape:
         return frozenset(layout.grid)
     holders_in_other = {other.block_at(index): holders for index, holders in other.grid.items()}
@@ -211,4 +219,8 @@ def _explain_all_wrong(actual: Layout, expected: Layout) -> str:
         return "sharded differently" if is_sharded else "not sharded"
     if math.prod(expected.counts) == 1:
         return "on other devices than expected"
+    if actual.copies < expected.copies:
+        return "every block belongs on more devices"
+    if actual.copies > expected.copies:
+        return "every block belongs on fewer devices"
     return "every block belongs on another device"

@@ -261,9 +261,10 @@ class Layout:
             labels=self.grid,
             description=f"{title + ': ' if title else ''}{self.describe()}. "
             + "; ".join(
-                f"block {index} on {devices_in_words(holders)}"
+                f"block {index_in_words(index)} on {devices_in_words(holders)}"
                 for index, holders in self.grid.items()
-            ),
+            )
+            + ".",
             edges=tuple(Edge(f"dim {d}", _join_names(names)) for d, names in enumerate(axes)),
             code=code,
         )
@@ -283,6 +284,11 @@ def devices_in_words(devices: tuple[int, ...]) -> str:
     if len(devices) > 2 and devices == tuple(range(devices[0], devices[-1] + 1)):
         return f"devices {devices[0]} to {devices[-1]}"
     return f"devices {natural_list([*map(str, devices)])}"
+
+
+def index_in_words(index: Shape) -> str:
+    """Return a block's indices in the grid of blocks: `(0, 3)`, or `3` in one dimension."""
+    return str(index[0]) if len(index) == 1 else str(index)
 
 
 def counts_in_words(counts: Shape) -> str:

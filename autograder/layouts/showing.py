@@ -248,7 +248,7 @@ def mesh_picture(title: str, mesh: Mesh) -> Picture:
             Edge(note=axis_type, axis=name, size=size)
             for name, size, axis_type in zip(names, sizes, types, strict=True)
         ),
-        devices=True,
+        is_mesh=True,
     )
 
 
@@ -286,7 +286,7 @@ def device_local_picture(title: str, array: Any) -> Picture | None:
         shape=tuple(sizes),
         intervals=tuple(tuple((i, i + 1) for i in range(count)) for count in counts),
         labels=holders,
-        description=f"{title}: {caption}" if title else caption,
+        description=f"{title}: {caption}." if title else f"{caption}.",
         edges=tuple(
             Edge(axis=shorten_name(name), size=size)
             for name, size in zip(manual, sizes, strict=True)

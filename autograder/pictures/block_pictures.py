@@ -104,7 +104,7 @@ class Picture:
         wrong: the places of the blocks to outline.
         pale: the places of the blocks to draw without colour.
         note: what the outlined blocks, or those without colour, have in common.
-        devices: whether each place is a device of a mesh, and not a block of an array.
+        is_mesh: whether each place is a device of a mesh, and not a block of an array.
     """
 
     title: str
@@ -118,7 +118,7 @@ class Picture:
     wrong: frozenset[Place] = frozenset()
     pale: frozenset[Place] = frozenset()
     note: str = ""
-    devices: bool = False
+    is_mesh: bool = False
 
     def edge(self, dimension: int) -> Edge:
         """Return the text along a dimension; a negative number counts from the last one."""
@@ -366,8 +366,8 @@ def _plane_count(picture: Picture) -> int:
 
 def _plane_sizes(pictures: Sequence[Picture]) -> list[Size]:
     """Return the width and height of one plane of each picture."""
-    flat = [p for p in pictures if len(p.shape) <= 2 and not p.devices]
-    deep = [p for p in pictures if len(p.shape) > 2 and not p.devices]
+    flat = [p for p in pictures if len(p.shape) <= 2 and not p.is_mesh]
+    deep = [p for p in pictures if len(p.shape) > 2 and not p.is_mesh]
     sides = (
         LARGE[len(pictures) > MAX_FEW_PICTURES],
         SMALL[max(map(_plane_count, deep), default=0) > MAX_FEW_PLANES],
@@ -379,12 +379,12 @@ def _plane_sizes(pictures: Sequence[Picture]) -> list[Size]:
     wanted = [_plane_size(picture, scales[len(picture.shape) > 2]) for picture in pictures]
 
     def is_like(other: Picture, picture: Picture) -> bool:
-        return other.shape == picture.shape and not other.devices
+        return other.shape == picture.shape and not other.is_mesh
 
     # Labels may need more space than the scale gives. Arrays of one shape still get one size.
     return [
         size
-        if picture.devices
+        if picture.is_mesh
         else (
             max(w for p, (w, _) in zip(pictures, wanted, strict=True) if is_like(p, picture)),
             max(h for p, (_, h) in zip(pictures, wanted, strict=True) if is_like(p, picture)),
@@ -396,7 +396,7 @@ def _plane_sizes(pictures: Sequence[Picture]) -> list[Size]:
 def _plane_size(picture: Picture, scale: float) -> Size:
     """Return the width and height of a plane in which each block has space for its label."""
     rows, columns = (1, 1, *picture.counts)[-2:]
-    if picture.devices:
+    if picture.is_mesh:
         return columns * DEVICE_CELL[0] - 6, rows * DEVICE_CELL[1] - 6
     longest = max((len(block_label(ids)) for ids in picture.labels.values()), default=1)
     width = columns * max(26.0, 7.2 * longest + 12)
@@ -462,7 +462,7 @@ def _add_planes(scene: Scene, picture: Picture, size: Size, max_row_width: float
 def _add_plane(scene: Scene, picture: Picture, plane: Place, corner: Point, size: Size) -> None:
     """Add the tiles of one plane, whose top left corner is at a point."""
     rows = picture.rows(plane)
-    (left, top), gap = corner, 6.0 if picture.devices else 0.0
+    (left, top), gap = corner, 6.0 if picture.is_mesh else 0.0
     across, down = (size[0] + gap) / len(rows[0]), (size[1] + gap) / len(rows)
     for (i, row), j in product(enumerate(rows), range(len(rows[0]))):
         x, y = left + j * across, top + i * down
@@ -473,7 +473,7 @@ def _add_plane(scene: Scene, picture: Picture, plane: Place, corner: Point, size
                 picture.labels[row[j]],
                 wrong=row[j] in picture.wrong and not picture.all_wrong,
                 pale=row[j] in picture.pale,
-                device=picture.devices,
+                device=picture.is_mesh,
             )
         )
     right, bottom = left + size[0], top + size[1]

@@ -41,9 +41,17 @@ def test_another_grid_of_blocks_is_outlined_as_a_whole():
     assert yours.note == "wrong shape"
 
 
+def test_blocks_with_another_number_of_copies_are_not_said_to_belong_elsewhere():
+    one, two = Layout.parse("0 2 4 6"), Layout.parse("0,1 2,3 4,5 6,7")
+    assert comparison_pictures(one, two)[0].note == "every block belongs on more devices"
+    assert comparison_pictures(two, one)[0].note == "every block belongs on fewer devices"
+
+
 def test_the_text_alternative_lists_the_outlined_blocks():
     yours, _ = comparison_pictures(Layout.parse("1 0 2"), Layout.parse("0 1 2"))
     assert "Blocks that belong on other devices: (0, 0), (0, 1)." in yours.description
+    vector, _ = comparison_pictures(Layout.parse("1 0 2", (3,)), Layout.parse("0 1 2", (3,)))
+    assert "on device 2. Blocks that belong on other devices: 0, 1." in vector.description
 
 
 def test_the_expected_picture_has_no_axis_names():

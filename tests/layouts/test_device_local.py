@@ -104,4 +104,4 @@ def test_the_text_alternative_begins_with_the_title_if_there_is_one():
 
     jax.shard_map(body, mesh=GRID, in_specs=jax.P("x"), out_specs=jax.P("x"))(jnp.ones(8))
     caption = "each device: float32[2], the same along y"
-    assert described == [f"block: {caption}", caption]
+    assert described == [f"block: {caption}.", f"{caption}."]

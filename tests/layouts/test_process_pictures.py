@@ -13,7 +13,7 @@ from tests.helpers import mesh, sharding
 
 def shared(thing, processes, **more):
     (picture,) = pictures_to_show(thing, **more)
-    return list(share_picture(picture, processes))
+    return share_picture(picture, processes)
 
 
 def coloured(picture):
@@ -60,6 +60,13 @@ def test_what_is_said_below_all_pictures_is_said_once():
     assert page.count("along x and y, data crosses between processes") == 1
     assert page.count("without colour: on other processes") == 1
     assert page.index("process 3") < page.index("without colour")
+
+
+def test_its_text_alternative_says_which_devices_a_process_has():
+    for thing, more in ((mesh(x=8), {}), (sharding("x", x=8), {"shape": 8})):
+        says = [shared(thing, processes, **more)[-1].description for processes in (2, 8)]
+        assert says[0].endswith(". Process 1 has devices 4 to 7.")
+        assert says[1].endswith(". Process 7 has device 7.")
 
 
 def test_a_number_of_processes_that_cannot_share_the_devices_is_refused():

@@ -37,7 +37,7 @@ def test_a_spec_is_written_as_code(spec, typed):
 def test_a_mesh_is_drawn_with_its_axes():
     explicit = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Explicit, AxisType.Auto))
     (picture,) = pictures_to_show(explicit)
-    assert picture.devices
+    assert picture.is_mesh
     assert picture.labels[3, 1] == (7,)
     assert [(e.bold, e.note) for e in picture.edges] == [("x: 4", "Explicit"), ("y: 2", "Auto")]
     assert picture.caption == "a mesh of 8 devices"
@@ -98,7 +98,7 @@ def test_specs_belong_to_the_mesh_before_them_and_a_mesh_without_specs_is_drawn(
     line = mesh(x=8)
     pictures = pictures_to_show(GRID, P("x"), line, P("x"), line, sharding("x", x=2), shape=(8,))
     assert [p.counts for p in pictures] == [(4,), (8,), (8,), (2,)]
-    assert [p.devices for p in pictures] == [False, False, True, False]
+    assert [p.is_mesh for p in pictures] == [False, False, True, False]
 
 
 def test_an_array_without_a_title_is_shown_with_its_spec():
