@@ -93,11 +93,10 @@ def before_and_after(
 
 
 def ring_steps(kind: str, size: int, pairs: Sequence[tuple[int, int]] = ()) -> tuple[Step, ...]:
-    """Return the steps of a collective in which each device sends to the next one in a ring.
+    """Return the steps of a collective on a ring: in each, a device sends to the next one.
 
-    The first item is the state before anything is sent. An all-to-all's steps show what has
-    arrived; in each, data travels one device further than in the step before. A permutation is a
-    single step.
+    The first item is the state before anything is sent. An all-to-all is shown by its arrivals: in
+    step `s`, what arrives comes from `s` devices back. A permutation is a single step.
 
     Args:
         kind: HLO's name of the collective, such as `"all-gather"`.
@@ -135,7 +134,7 @@ def find_senders(kind: str, step: Step, pairs: Sequence[tuple[int, int]] = ()) -
         Positions in the group.
     """
     if kind == CollectiveKind.COLLECTIVE_PERMUTE:
-        return {target: source for source, target in pairs}
+        return {target: source for source, target in pairs if (target, 0) in step.arrived}
     if kind in ALL_TO_ALL_KINDS:
         return dict(step.arrived)  # a piece's slot is the number of its sender
     return {member: (member - 1) % len(step.held) for member, _ in step.arrived}
@@ -183,7 +182,7 @@ def _reduce_scatter_steps(held: Held) -> tuple[Step, ...]:
 def _all_to_all_steps(after: Held) -> tuple[Step, ...]:
     """In step `s`, each device sends a piece to the device `s` positions further on."""
     size = len(after)
-    steps = [_start(tuple(_only(i, after[i][i] or Piece(()), size) for i in range(size)))]
+    steps = [_start(tuple(_only(i, Piece((i,), i), size) for i in range(size)))]
     for s in range(1, size):
         slots = [list(row) for row in steps[-1].held]
         arrived = [(i, (i - s) % size) for i in range(size)]
@@ -223,13 +222,14 @@ def piece_label(
         return "0"
     if len(piece.sources) == 1:
         return _letter(piece.sources[0]) + number
-    for subscript in (number, ""):
-        label = _combined([_letter(source) + subscript for source in piece.sources], operation)
-        if text_width(label) <= max_width:
-            return label
-        if len(piece.sources) == size:
-            return SHORT_LABELS.get(operation, "all") + number
-    return f"{_letter(piece.sources[0])}–{_letter(piece.sources[-1])}"
+    letters = [*map(_letter, piece.sources)]
+    label = _combined([letter + number for letter in letters], operation)
+    if text_width(label) <= max_width:
+        return label
+    if len(piece.sources) == size:
+        return SHORT_LABELS.get(operation, "all") + number
+    label = _combined(letters, operation)
+    return label if text_width(label) <= max_width else f"{letters[0]}–{letters[-1]}"
 
 
 def _letter(member: int) -> str:
@@ -249,12 +249,13 @@ def explain_short_label(held: Held, operation: str, max_width: float) -> str:
     size = len(held)
     pieces = {piece for slots in held for piece in slots if piece is not None}
     combined = sorted((p for p in pieces if len(p.sources) == size), key=lambda p: p.number or 0)
-    if not combined:
-        return ""
-    short, full = (
-        piece_label(combined[0], size, operation, width) for width in (max_width, float("inf"))
-    )
-    return f"{short} is {full}." if short != full else ""
+    for piece in combined:
+        short, full = (
+            piece_label(piece, size, operation, width) for width in (max_width, float("inf"))
+        )
+        if short != full:
+            return f"{short} is {full}."
+    return ""
 
 
 def slots_as_text(slots: Slots, size: int, operation: str = "add") -> str:

@@ -16,7 +16,15 @@ from autograder.pictures import (
     collective_as_html,
     collective_as_text,
 )
-from autograder.pictures.collective_pieces import Piece, before_and_after, piece_label, ring_steps
+from autograder.pictures.collective_pieces import (
+    Piece,
+    before_and_after,
+    explain_short_label,
+    find_senders,
+    piece_label,
+    ring_steps,
+)
+from autograder.pictures.svg import text_width
 from autograder.programs import Collective, wire_bytes
 from tests.helpers import mesh
 
@@ -140,6 +148,19 @@ def test_labels_are_shortened_to_fit():
     assert piece_label(Piece((2, 3, 0), 1), 8, max_width=40) == "c+d+a"
     assert piece_label(Piece((6, 7, 0, 1), 1), 8, max_width=30) == "g–b"
     assert piece_label(Piece(()), 4) == "0"
+
+
+def test_a_short_label_is_explained_even_if_the_first_label_is_full():
+    _, after = before_and_after("reduce-scatter", 12)
+    width = text_width(piece_label(Piece(tuple(range(12)), 0), 12))
+    assert explain_short_label(after, "add", width).startswith("Σ₁₀ is a₁₀+b₁₀")
+
+
+def test_nothing_is_sent_before_the_first_step_of_a_permutation():
+    pairs = [(0, 1), (1, 2)]
+    start, step = ring_steps("collective-permute", 4, pairs)
+    assert find_senders("collective-permute", start, pairs) == {}
+    assert find_senders("collective-permute", step, pairs) == {1: 0, 2: 1}
 
 
 def test_sums_and_maxima_have_different_labels():
