@@ -51,16 +51,17 @@ _attempts: Final[dict[str, dict[str, list[Trade]]]] = {}
 
 
 def pictures_of(
-    verdict: Verdict, whole: bool = False, made: str = YOURS
+    verdict: Verdict, whole: bool = False, title: str = YOURS
 ) -> list[Sequence[Picture]]:
     """Return rows of pictures: single pictures side by side, then a row for each comparison.
 
-    As long as something is wrong, only that is drawn.
+    Unless `whole`, only what is wrong is drawn, as long as something is.
 
     Args:
         verdict: the verdict.
-        whole: whether to draw targets, too, of answers of which there is no picture.
-        made: the title of a picture of an answer.
+        whole: whether to draw everything: what is right, too, and the target where an answer has
+            no layout.
+        title: the title of an answer's picture.
     """
     several = len({finding.answer for finding in verdict.findings}) > 1
     drawn = dict.fromkeys(
@@ -71,7 +72,7 @@ def pictures_of(
     rows = [
         [
             replace(p, code=answer if several else "")
-            for p in comparison_pictures(actual, target, made)
+            for p in comparison_pictures(actual, target, title)
         ]
         for answer, actual, target in drawn
     ]
@@ -91,12 +92,14 @@ def headline(verdict: Verdict) -> str:
 
 
 def _exercise_and_state(verdict: Verdict) -> str:
-    share = f" ({verdict.score:.0%})" if verdict.state == "partly" else ""
+    # a part is neither 0% nor 100%
+    percent = min(99, max(1, round(100 * verdict.score)))
+    share = f" ({percent}%)" if verdict.state == "partly" else ""
     return f"{verdict.exercise} {verdict.title}: {HEADLINES[verdict.state]}{share}"
 
 
 def list_sentences(verdict: Verdict) -> list[str]:
-    """Return the lines below the headline, without pictures: the first cause, then the rest."""
+    """Return the lines below the headline, without pictures: the cause, the rest, the way on."""
     report = report_on(verdict)
     blocks = (*report.first, *report.rest, *report.notes, *report.way_on)
     return as_text(Document(blocks)).splitlines()
@@ -110,8 +113,8 @@ def verdict_document(
     Args:
         verdict: the verdict.
         earlier: for each answer that trades one thing for another, the attempts before this one.
-        whole: for a page that is read later, or printed: details are unfolded, and targets are
-            drawn, too, of answers of which there is no picture.
+        whole: for a page that is read later, or printed: details are unfolded, and everything is
+            drawn; see `pictures_of`.
     """
     report = report_on(verdict, unfolded=whole)
     return Document(
@@ -178,20 +181,21 @@ class Parts(NamedTuple):
     rest: str
 
 
-def verdict_in_parts(verdict: Verdict, way_on: bool = True, made: str = YOURS) -> Parts:
+def verdict_in_parts(verdict: Verdict, way_on: bool = True, title: str = YOURS) -> Parts:
     """Return the verdict as HTML in parts, with all details, for a page that is read later.
 
     Args:
         verdict: the verdict.
         way_on: whether to say how to go on; a page on which somebody has given another score
             leaves it out.
-        made: the title of a picture of an answer, which may be somebody else's.
+        title: the title of an answer's picture; the answer may be somebody else's.
     """
     report = report_on(verdict, unfolded=True)
     first: tuple[Block, ...] = report.first
     if not first and verdict.state == "right":
         first = (ALL_RIGHT,)
-    pictures = (*_figures(pictures_of(verdict, True, made)), *_trade_figures(verdict, {}))
+    layouts = pictures_of(verdict, whole=True, title=title)
+    pictures = (*_figures(layouts), *_trade_figures(verdict, {}))
     rest = (*report.rest, *report.notes, *(report.way_on if way_on else ()))
     return Parts(*(as_html(Document(blocks)) for blocks in (first, pictures, rest)))
 
@@ -206,7 +210,7 @@ def _figures(rows: Sequence[Sequence[Picture]]) -> Iterator[Figure]:
 
 
 def _earlier_times(verdict: Verdict, earlier: Attempts) -> Iterator[Paragraph]:
-    """Yield what the attempt before had in place of this one's largest item."""
+    """Yield how long each trade's most expensive item took in the last attempt."""
     for finding in verdict.findings:
         attempts = earlier.get(finding.answer, ())
         if finding.trade is None or finding.credit is None or not attempts:
@@ -215,17 +219,22 @@ def _earlier_times(verdict: Verdict, earlier: Attempts) -> Iterator[Paragraph]:
         if not (before.items and finding.trade.items):
             continue
         (name, took), *_ = finding.trade.items
-        in_all = f"and everything {in_ms(before.costs / 1e6)}"
+        in_all = f"and everything {_cost_in_ms(before.costs)}"
         earlier_items = dict(before.items)
         if name not in earlier_items:
             largest, largest_took = before.items[0]
-            had = f"there was no {name}; {largest} took {in_ms(largest_took / 1e6)}"
+            had = f"there was no {name}; {largest} took {_cost_in_ms(largest_took)}"
             yield Paragraph(f"In your last attempt, {had}, {in_all}.")
         elif earlier_items[name] == took:
             yield Paragraph(f"In your last attempt, {name} took as long, {in_all}.")
         else:
-            then = in_ms(earlier_items[name] / 1e6)
+            then = _cost_in_ms(earlier_items[name])
             yield Paragraph(f"In your last attempt, {name} took {then}, {in_all}.")
+
+
+def _cost_in_ms(microseconds: int) -> str:
+    """Return a cost of a trade that has items: these costs are in microseconds."""
+    return in_ms(microseconds / 1e6)
 
 
 def _trade_figures(verdict: Verdict, earlier: Attempts) -> Iterator[Figure]:

@@ -7,7 +7,7 @@ import pytest
 from autograder.documents import Document, Paragraph, as_html, plain_text
 from autograder.errors import insert_before_jax_message
 from autograder.judge import Verdict
-from autograder.judge.feedback import list_sentences, verdict_as_html
+from autograder.judge.feedback import headline, list_sentences, verdict_as_html
 from autograder.judge.prose import mark_up
 from autograder.judge.requirements_on_results import _shorten_call
 from autograder.judge.verdict import Finding
@@ -64,6 +64,12 @@ def test_values_stand_on_one_line():
     assert f"{unbroken}{WIDE}</code>" in shown
     assert shown.count(unbroken) > 2
     assert unbroken not in words(f"`{LINE}`")
+
+
+@pytest.mark.parametrize(("score", "share"), [(0.996, "(99%)"), (0.5, "(50%)"), (0.002, "(1%)")])
+def test_a_part_of_the_points_is_neither_all_nor_nothing(score, share):
+    findings = (Finding("a", True, "", ""), Finding("b", False, "", ""))
+    assert headline(Verdict("1.1", "A title", findings, earned=score)).endswith(share)
 
 
 def test_what_is_expected_is_not_said_to_be_so_twice():

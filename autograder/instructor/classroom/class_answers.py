@@ -395,7 +395,7 @@ def _make_answer(
     summary = " ".join([f"{headline(verdict)}.", *list_sentences(verdict)[:1]])
     picture = ""
     if with_picture:
-        parts = verdict_in_parts(verdict, made="Made")
+        parts = verdict_in_parts(verdict, title="Made")
         picture = DIRECTION_CONTROLS.sub("�", clean(f"{parts.first}{parts.pictures}"))
     return Answer(
         label, format_code(submission.code(name)), printable(summary), verdict.state, picture
