@@ -18,7 +18,7 @@ from autograder.documents import (
 )
 from autograder.judge.report import COLOURS, MARKS, badge, report_on
 from autograder.judge.verdict import Finding, Trade, Verdict
-from autograder.judge.wording import in_ms
+from autograder.judge.wording import in_ms, in_percent
 from autograder.layouts import YOURS, comparison_pictures
 from autograder.pictures import (
     Picture,
@@ -92,9 +92,7 @@ def headline(verdict: Verdict) -> str:
 
 
 def _exercise_and_state(verdict: Verdict) -> str:
-    # a part is neither 0% nor 100%
-    percent = min(99, max(1, round(100 * verdict.score)))
-    share = f" ({percent}%)" if verdict.state == "partly" else ""
+    share = f" ({in_percent(verdict.score)})" if verdict.state == "partly" else ""
     return f"{verdict.exercise} {verdict.title}: {HEADLINES[verdict.state]}{share}"
 
 

@@ -15,6 +15,7 @@ from autograder.judge.exercise import Exercise, Requirement
 from autograder.judge.requirements_on_results import Predicts, is_predicted
 from autograder.judge.requirements_on_values import Computes
 from autograder.judge.verdict import Finding
+from autograder.judge.wording import in_percent
 
 SHARE_OF_THE_REST: Final = 1 / 4
 """The share of an answer's points for the requirements that the exercise is not about."""
@@ -50,15 +51,17 @@ def explain_share(exercise: Exercise, findings: Sequence[Finding]) -> tuple[str,
     if total in (0, 1) or follows:
         return tuple(f"{answer} earns nothing: {why}." for answer, why in reasons.items() if why)
     if len(judged) == 1:
-        return tuple(f"{answer} earns {total:.0%}: {why}." for answer, why in reasons.items())
+        return tuple(
+            f"{answer} earns {in_percent(total)}: {why}." for answer, why in reasons.items()
+        )
     parts = [
-        f"{answer} ({shares[answer]:.0%}"
+        f"{answer} ({in_percent(shares[answer])}"
         + f", counted {weights[answer]} times" * (weights[answer] != 1)
         + f": {reasons[answer]}" * bool(reasons[answer])
         + ")"
         for answer in judged
     ]
-    return (f"The score of {total:.0%} is the mean of {natural_list(parts)}.",)
+    return (f"The score of {in_percent(total)} is the mean of {natural_list(parts)}.",)
 
 
 def _by_answer(exercise: Exercise, findings: Sequence[Finding]) -> dict[str, list[Judged]]:

@@ -40,6 +40,12 @@ def with_article(kind: str) -> str:
     return f"{'an' if kind.startswith('a') else 'a'} {kind}"
 
 
+def in_percent(share: float) -> str:
+    """Return `33%`. Only nothing is 0%, and only everything 100%."""
+    percent = round(100 * share)
+    return f"{min(99, max(1, percent)) if 0 < share < 1 else percent}%"
+
+
 def in_ms(seconds: float) -> str:
     """Return `1.5 ms`."""
     return f"{1e3 * seconds:,.1f} ms"
