@@ -23,6 +23,10 @@ LAYOUT = """(shape, mesh, devices, spec) => {
 }"""
 
 
+def test_a_shape_may_have_crosses(ask):
+    assert ask("layouts.parseShape", [["8x16"], ["8 × 16"], ["8, 16"]]) == [[8, 16]] * 3
+
+
 @batches(cases(), 3000)
 def test_each_device_holds_the_block_that_it_holds_in_jax(ask, drawn):
     for case, found in zip(drawn, ask(LAYOUT, [case.texts for case in drawn]), strict=True):
@@ -76,12 +80,18 @@ def test_a_spec_is_read_as_python_reads_it(ask, text, entries, unreduced):
         ("8", "x:0", "", "P()", "The axis 'x' has size 0."),
         ("8", "x:1000, y:1000", "", "P()", "1000 × 1000 = 1,000,000 devices"),
         ("8", "x:2, x:2", "", "P()", "Two axes of the mesh are called 'x'"),
-        ("8", "x 2", "", "P()", "'x 2' is not a name, a colon and a size"),
+        ("8", "x 2", "", "P()", "'x 2' is not a name, a colon and a size. Did you mean x:2?"),
+        ("8", "2x4", "", "P()", "Did you mean x:2, y:4?"),
+        ("8", "(2, 4)", "", "P()", "Did you mean x:2, y:4?"),
+        ("8", "{'a': 2; 'b': 4}", "", "P()", "Did you mean a:2, b:4?"),
+        ("8", 'jax.make_mesh((2, 4), ("a", "b"))', "", "P()", "Did you mean a:2, b:4?"),
+        ("8", "x:-2", "", "P()", "'x:-2' is not a name, a colon and a size."),
         ("8", "x:2", "3, 3", "P()", "Device 3 is in the mesh twice."),
         ("8", "x:2", "0-3", "P()", "has 2 places, and 4 devices are given"),
         ("8, -2", "x:2", "", "P()", "'-2' is not one"),
         ("2, 2, 2, 2", "x:2", "", "P()", "up to 3 dimensions"),
-        ("8", "x:2", "", 'P("x"', "cannot be read from"),
+        ("8", "x:2", "", 'P("x"', "has a bracket that is never closed"),
+        ("8", "x:2", "", "P(0)", "cannot be read from '0' on"),
         ("8", "x:2", "", "P(P.UNCONSTRAINED)", "leaves a dimension to the compiler"),
         ("8", "x:2", "", 'P("x", unreduced={"x"})', "names the axis 'x' twice"),
     ],

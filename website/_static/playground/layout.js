@@ -31,7 +31,7 @@ const layouts = (() => {
   /** Read a shape such as `8, 4` or `(8,)`. */
   function parseShape(text) {
     const inside = text.trim().replace(/^\((.*)\)$/s, "$1").trim();
-    const parts = inside === "" ? [] : inside.replace(/,\s*$/, "").split(/\s*[,×]\s*|\s*\bx\b\s*/);
+    const parts = inside === "" ? [] : inside.replace(/,\s*$/, "").split(/\s*[,×]\s*|\s*\bx\b\s*|(?<=\d)x(?=\d)/);
     const shape = parts.map((part) => {
       if (!/^\d[\d_]*$/.test(part))
         throw new Refusal(`A shape is whole numbers with commas between them, such as 8, 4; ${quoted(part)} is not one.`);
@@ -47,7 +47,7 @@ const layouts = (() => {
   /** Read a mesh such as `x:2, y:4`, and the ids of its devices, such as `0-3, 7, 6, 5, 4`. */
   function parseMesh(text, ids = "") {
     const inside = text.trim().replace(/^Mesh\((.*)\)$/s, "$1");
-    const axes = inside.trim() === "" ? [] : inside.trim().replace(/,$/, "").split(",").map(parseAxis);
+    const axes = inside.trim() === "" ? [] : inside.trim().replace(/,$/, "").split(",").map((part) => parseAxis(part, text));
     const names = axes.map((axis) => axis.name);
     const twice = names.find((name, i) => names.indexOf(name) < i);
     if (twice !== undefined) throw new Refusal(`Two axes of the mesh are called ${quoted(twice)}; each needs a name of its own.`);
@@ -63,11 +63,22 @@ const layouts = (() => {
     return {axes, devices: parseDevices(ids, count)};
   }
 
-  function parseAxis(text) {
+  function parseAxis(text, whole) {
     const match = /^\s*['"]?([A-Za-z_]\w*)['"]?\s*[:=]\s*(\d+)\s*$/.exec(text);
-    if (!match)
-      throw new Refusal(`A mesh is names and sizes, such as x:2, y:4; ${quoted(text.trim())} is not a name, a colon and a size.`);
-    return {name: match[1], size: Number(match[2])};
+    if (match) return {name: match[1], size: Number(match[2])};
+    const guess = guessMesh(whole);
+    throw new Refusal(`A mesh is names and sizes, such as x:2, y:4; ${quoted(text.trim())} is not a name, a colon and a size.` +
+      (guess && ` Did you mean ${guess}?`));
+  }
+
+  /** Return the mesh that somebody means by `2x4`, `(2, 4)` or `make_mesh((2, 4), ("x", "y"))`, or nothing. */
+  function guessMesh(text) {
+    const inside = text.replace(/(?:jax\.)?(?:make_mesh|Mesh)\b/, "").replace(/(?<=\d)\s*[x*×]\s*(?=\d)/g, ",");
+    if (/[^\w\s,;:=(){}[\]'"]/.test(inside)) return "";
+    const sizes = inside.match(/(?<!\w)\d+/g) ?? [];
+    const names = inside.match(/[A-Za-z_]\w*/g) ?? ["x", "y", "z", "w"].slice(0, sizes.length);
+    if (sizes.length === 0 || sizes.length !== names.length) return "";
+    return sizes.map((size, d) => `${names[d]}:${size}`).join(", ");
   }
 
   function parseDevices(text, count) {
@@ -105,6 +116,10 @@ const layouts = (() => {
       else if (match[3] !== undefined) tokens.push({word: match[3]});
       else tokens.push({sign: match[4]});
     }
+    const count = (sign) => tokens.filter((token) => token.sign === sign).length;
+    for (const [open, end] of ["()", "{}"])
+      if (count(open) !== count(end))
+        throw new Refusal(`${quoted(text.trim())} has a bracket that is never ${count(open) > count(end) ? "closed" : "opened"}.`);
     const spec = {entries: [], unreduced: []};
     let at = 0;
     const sign = (wanted) => tokens[at]?.sign === wanted && (at += 1, true);
