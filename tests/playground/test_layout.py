@@ -101,6 +101,28 @@ def test_wrong_input_is_refused_with_the_rule(ask, shape, mesh, devices, spec, w
     assert words in found["refusal"]
 
 
+PARTIAL = """(shape, mesh, spec) => {
+  const layout = layouts.layoutOf(
+    layouts.parseShape(shape), layouts.parseMesh(mesh), layouts.parseSpec(spec));
+  return [layouts.describe(layout), layouts.sharersOf(layout, layout.placements[0])];
+}"""
+
+
+@pytest.mark.parametrize(
+    ("spec", "words", "copies", "sums"),
+    [
+        ("P(unreduced={'x'})", "2 partial sums of it in 4 copies, on", [1, 2, 3], [4, 5, 6, 7]),
+        ("P('y', unreduced={'x'})", "4 blocks of (2,), 2 partial sums of each, on", [], [4]),
+        ("P(unreduced={'x', 'y'})", "(8,), 8 partial sums of it, on", [], [1, 2, 3, 4, 5, 6, 7]),
+        ("P('x')", "2 blocks of (4,), 4 copies of each, on", [1, 2, 3], []),
+    ],
+)
+def test_partial_sums_are_not_called_copies(ask, spec, words, copies, sums):
+    ((sentence, sharers),) = ask(PARTIAL, [["8", "x:2, y:4", spec]])
+    assert words in sentence
+    assert sharers == {"copies": copies, "sums": sums}
+
+
 def test_jax_refuses_what_the_page_says_it_refuses():
     devices = np.array(jax.devices())
     with pytest.raises(ValueError, match="Number of devices"):

@@ -127,6 +127,14 @@ def test_axes_are_dragged_onto_dimensions(page):
     assert page.get_by_label("Partition spec").input_value() == 'P(("y", "x"), None)'
 
 
+def test_an_axis_that_is_dragged_stops_being_unreduced_and_others_stay_so(page):
+    go(page, "#v1/layout?shape=8&mesh=x:2,y:4&spec=unreduced=x.y")
+    assert "a partial sum of x[0:8]" in shown(page, ".pointed")
+    assert page.locator(".chip[data-axis=x]").inner_text() == "x: 2 Σ"
+    page.locator(".chip[data-axis=y]").press("ArrowUp")
+    assert page.get_by_label("Partition spec").input_value() == 'P("y", unreduced={"x"})'
+
+
 def test_the_keyboard_moves_axes_and_devices(page):
     page.locator(".chip[data-axis=x]").focus()
     page.keyboard.press("ArrowUp")

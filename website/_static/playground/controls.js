@@ -89,15 +89,17 @@ const controls = (() => {
   function axesBoard(label, changed) {
     const board = html("div", {class: "board", role: "group", "aria-label": label});
     let rows = [];
+    let summed = [];
 
     /** Show which axes each dimension has; the last row has the unused ones. */
     function show(shape, mesh, spec) {
       const used = shape.map((_, d) => [...(spec.entries[d] ?? [])]);
       const unused = mesh.axes.map((axis) => axis.name).filter((name) => !used.flat().includes(name));
+      summed = spec.unreduced;
       rows = [...used, unused];
       const focused = board.contains(document.activeElement) ? document.activeElement.dataset.axis : null;
       board.replaceChildren(...rows.map((names, r) => {
-        const title = r < shape.length ? `dim ${r} (size ${shape[r]})` : "unused";
+        const title = r < shape.length ? `dim ${r} (size ${shape[r]})` : names.some((name) => summed.includes(name)) ? "unused, or unreduced (Σ)" : "unused";
         return html("div", {class: "board-row", "data-row": r}, html("span", {}, title),
           names.map((name) => chip(name, r, title, layouts.sizeOf(mesh, name))));
       }));
@@ -105,10 +107,12 @@ const controls = (() => {
     }
 
     function chip(name, row, title, size) {
+      const isSummed = row === rows.length - 1 && summed.includes(name);
+      const use = isSummed ? "unreduced" : row === rows.length - 1 ? "unused" : `shards ${title}`;
       const button = html("button", {type: "button", class: "chip", "data-axis": name,
-        "aria-label": `axis ${name} of size ${size}, ${row === rows.length - 1 ? "unused" : `shards ${title}`}. Arrow keys move it.`,
+        "aria-label": `axis ${name} of size ${size}, ${use}. Arrow keys move it.`,
         onkeydown: (event) => onKey(event, name, row), onpointerdown: (event) => drag(event, button, name, row),
-        onclick: (event) => { if (event.detail === 0) move(name, (row + 1) % rows.length); }}, `${name}: ${size}`);
+        onclick: (event) => { if (event.detail === 0) move(name, (row + 1) % rows.length); }}, `${name}: ${size}${isSummed ? " Σ" : ""}`);
       return button;
     }
 

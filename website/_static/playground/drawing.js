@@ -148,7 +148,8 @@ const drawing = (() => {
       tileAt: (index, size) => {
         const ids = holders.get(index.join());
         const fill = ids.length === 1 ? deviceColour(ids[0]) : SHARED;
-        return {fill, label: label(ids, size.width), data: {"data-devices": ids.join(" ")}};
+        const sums = layouts.partialSums(layout) > 1 ? "Σ " : "";
+        return {fill, label: `${sums}${label(ids, size.width)}`, data: {"data-devices": ids.join(" ")}};
       },
       description: `The array: ${layouts.describe(layout)}.`,
     });

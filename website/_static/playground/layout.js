@@ -275,6 +275,13 @@ const layouts = (() => {
     const {shape, counts, blockShape, placements} = layout;
     const ids = placements.map((p) => p.device).sort((a, b) => a - b);
     const blocks = product(counts);
+    const sums = partialSums(layout);
+    if (sums > 1) {
+      const whole = blocks === 1 ? "" : ` in ${counts.join(" × ")} blocks of ${words.tuple(blockShape)}`;
+      const copies = ids.length / blocks / sums;
+      return `shape ${words.tuple(shape)}${whole}, ${sums} partial sums of ${blocks === 1 ? "it" : "each"}` +
+        `${copies > 1 ? ` in ${copies} copies` : ""}, on ${words.devices(ids)}`;
+    }
     if (shape.length === 0) return `a scalar on ${words.devices(ids)}`;
     if (blocks === 1) return `shape ${words.tuple(shape)}, whole on ${words.devices(ids)}`;
     const grid = `shape ${words.tuple(shape)} in ${counts.join(" × ")} blocks of ${words.tuple(blockShape)}`;
@@ -282,6 +289,18 @@ const layouts = (() => {
     if (copies > 1) return `${grid}, ${copies} copies of each, on ${words.devices(ids)}`;
     const inOrder = [...placements].sort((a, b) => compareIndices(a.index, b.index)).map((p) => p.device);
     return `${grid}, on ${words.devices(inOrder)}`;
+  }
+
+  /** Return how many partial sums add up to a block: 1 if no axis is unreduced. */
+  const partialSums = ({mesh, spec}) => product(spec.unreduced.map((name) => sizeOf(mesh, name)));
+
+  /** Return the ids of the devices that hold a copy of what one device holds, and of those with other partial sums of it. */
+  function sharersOf({mesh, spec, placements}, {index, place, device}) {
+    const summed = mesh.axes.flatMap(({name}, d) => (spec.unreduced.includes(name) ? [d] : []));
+    const others = placements.filter((p) => p.device !== device && p.index.join() === index.join());
+    const isCopy = (p) => summed.every((d) => p.place[d] === place[d]);
+    const ids = (found) => found.map((p) => p.device).sort((a, b) => a - b);
+    return {copies: ids(others.filter(isCopy)), sums: ids(others.filter((p) => !isCopy(p)))};
   }
 
   function compareIndices(a, b) {
@@ -324,6 +343,6 @@ const layouts = (() => {
 
   return {
     MAX_DEVICES, ITEM_BYTES, Refusal, product, parseShape, parseMesh, parseSpec, specAsCode, specAsLink,
-    explainMisfit, sizeOf, placesOf, layoutOf, holdersOf, describe, blockBytes, blockAsCode, layoutAsCode, meshAsCode,
+    explainMisfit, sizeOf, placesOf, layoutOf, holdersOf, partialSums, sharersOf, describe, blockBytes, blockAsCode, layoutAsCode, meshAsCode,
   };
 })();

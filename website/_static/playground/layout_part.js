@@ -25,7 +25,7 @@ const layoutPart = (() => {
     const board = controls.axesBoard("Which axis shards which dimension", (entries) => {
       const {spec: before} = read(fields);
       while (entries.length && entries.at(-1).length === 0 && entries.length > before.entries.length) entries.pop();
-      fields.spec = layouts.specAsLink({entries, unreduced: []});
+      fields.spec = layouts.specAsLink(withEntries(before, entries));
       spec.input.value = asCode(fields.spec);
       draw();
       save();
@@ -77,15 +77,15 @@ const layoutPart = (() => {
         inWords: (i) => String(placements[i].device), changed: (i) => { point(i); save(); }});
       const point = (i) => {
         fields.device = String(placements[i].device);
-        const {index, block, place} = placements[i];
-        const same = placements.filter((p) => p.index.join() === index.join()).map((p) => p.device).sort((a, b) => a - b);
-        const others = same.filter((id) => id !== placements[i].device);
+        const {block, place} = placements[i];
+        const {copies, sums} = layouts.sharersOf(layout, placements[i]);
         const at = layout.mesh.axes.map((axis, d) => `${axis.name} = ${place[d]}`).join(", ");
-        said.replaceChildren(html("strong", {}, `Device ${fields.device}`), at ? `, at ${at}, holds ` : " holds ",
+        said.replaceChildren(html("strong", {}, `Device ${fields.device}`), at ? `, at ${at}, holds ` : " holds ", sums.length ? "a partial sum of " : "",
           html("code", {}, `x${layouts.blockAsCode(block)}`),
           `: shape ${words.tuple(layout.blockShape)}, ${words.bytes(layouts.blockBytes(layout, fields.dtype))}. `,
-          others.length ? `So ${others.length === 1 ? "does" : "do"} ${words.devices(others)}.` : "No other device does.");
-        highlight(pictures, placements[i].device, new Set(same));
+          copies.length ? `So ${copies.length === 1 ? "does" : "do"} ${words.devices(copies)}.` : sums.length ? "" : "No other device does.",
+          sums.length ? ` The other partial sums of it are on ${words.devices(sums)}.` : "");
+        highlight(pictures, placements[i].device, new Set([placements[i].device, ...copies, ...sums]));
       };
       pictures.onpointerover = (event) => {
         const ids = event.target.closest?.("[data-devices]")?.dataset.devices.split(" ").map(Number);
@@ -112,16 +112,21 @@ const layoutPart = (() => {
     }
   }
 
+  /** Return a spec with other entries; an axis that now shards a dimension is no longer unreduced. */
+  function withEntries({unreduced}, entries) {
+    return {entries, unreduced: unreduced.filter((name) => !entries.flat().includes(name))};
+  }
+
   /** Return the part of a spec that a board can show, even if JAX refuses the whole. */
   function knownPart(shape, mesh, spec) {
     const seen = new Set();
     const known = (name) => mesh.axes.some((axis) => axis.name === name) && !seen.has(name) && seen.add(name);
-    return {entries: spec.entries.slice(0, shape.length).map((axes) => axes.filter(known)), unreduced: []};
+    return {entries: spec.entries.slice(0, shape.length).map((axes) => axes.filter(known)), unreduced: spec.unreduced};
   }
 
   function remark(layout) {
     if (layout.spec.unreduced.length)
-      return ` Over ${words.list(layout.spec.unreduced)} it is unreduced: each device holds a partial sum of its block, and the values are their sums.`;
+      return ` It is unreduced over ${words.list(layout.spec.unreduced)}: the partial sums of a block are on different devices, and its values are their sum.`;
     return "";
   }
 
@@ -149,5 +154,5 @@ const layoutPart = (() => {
     }
   }
 
-  return {title: "Layout", defaults, build, toLink, read, asCode, shortSpec, highlight, capitalised, knownPart};
+  return {title: "Layout", defaults, build, toLink, read, asCode, shortSpec, highlight, capitalised, knownPart, withEntries};
 })();

@@ -38,7 +38,7 @@ const reshardPart = (() => {
     const change = (name) => (text) => { fields[name] = text; fields.step = "0"; draw(); save(); };
     const field = (name, label, hint) => controls.textField(label, {value: name === "from" || name === "to" ? asCode(fields[name]) : fields[name], hint, changed: change(name)});
     const board = (name, input) => controls.axesBoard(`${name === "from" ? "Before" : "After"}: which axis shards which dimension`, (entries) => {
-      fields[name] = layouts.specAsLink({entries, unreduced: layouts.parseSpec(fields[name]).unreduced});
+      fields[name] = layouts.specAsLink(layoutPart.withEntries(layouts.parseSpec(fields[name]), entries));
       input.value = asCode(fields[name]);
       change(name)(fields[name]);
     });
