@@ -184,6 +184,51 @@ def test_pieces_move_unless_the_reader_wants_no_motion(page, motion, count):
     assert moving == count
 
 
+@pytest.mark.parametrize(
+    ("fragment", "stripes"),
+    [("from=-,unreduced=x&to=x", 2), ("from=unreduced=x.y&to=", 8)],
+)
+def test_a_sum_shows_the_colours_of_all_devices_that_are_in_it(page, fragment, stripes):
+    go(page, f"#v1/reshard?shape=8,16&mesh=x:2,y:4&{fragment}&step=1")
+    boxes = page.evaluate(
+        """[...document.querySelectorAll(".pieces > g")].map((piece) => {
+          const box = piece.querySelector("rect");
+          return [piece.getAttribute("transform"), box.getAttribute("fill"), box.getAttribute("x")];
+        })"""
+    )[:stripes]
+    assert len({place for place, _, _ in boxes}) == 1
+    assert len({colour for _, colour, _ in boxes}) == stripes
+    assert len({left for _, _, left in boxes}) == stripes
+
+
+def test_pieces_can_be_seen_on_512_devices(page):
+    go(page, "#v1/reshard?shape=512,512&mesh=x:16,y:32&from=x,y&to=y,x")
+    sides = page.evaluate(
+        """[...document.querySelectorAll(".pieces rect")].map(
+          (e) => Math.min(e.getBoundingClientRect().width, e.getBoundingClientRect().height))"""
+    )
+    assert len(sides) == 512
+    assert min(sides) >= 2
+
+
+def test_pictures_say_what_their_colours_mean(page):
+    go(page, STATES["layout with copies"])
+    assert "grey block is held by several devices" in shown(page, ".legend")
+    go(page, STATES["layout on 512 devices"])
+    assert "same colour need not hold the same block" in shown(page, ".legend")
+    go(page, STATES["all-to-all"])
+    assert "colour is the device that a piece came from" in shown(page, ".legend")
+
+
+def test_the_page_says_where_xla_may_do_better(page):
+    go(page, "#v1/reshard?shape=8,16&mesh=x:2,y:4&from=x,y&to=y,x")
+    assert shown(page, ".sentence").startswith("3 all-to-alls: each device sends 120 bytes.")
+    assert "some device has to receive at least 64 bytes" in shown(page, ".sentence")
+    assert "XLA may take other steps" in shown(page, ".sentence")
+    go(page, STATES["all-to-all"])
+    assert "XLA may" not in shown(page, ".sentence")
+
+
 def test_a_larger_matmul_becomes_bound_by_arithmetic(page):
     go(page, "#v1/matmul?i=64&j=64&k=64&mesh=x:4,y:4&A=x,-&B=x,y&C=x,y")
     assert "Communication is the limit" in shown(page, ".sentence")

@@ -129,3 +129,14 @@ def test_a_permutation_has_one_source_for_each_device(ask):
     (step,) = found["steps"]
     senders = [sources[0] for sources in step["sources"] if sources]
     assert len(senders) == len(set(senders)) == 6
+
+
+def test_xla_can_send_less_if_it_splits_an_axis(ask):
+    move = ["8, 16", "x:2, y:4", "x,y", "y,x"]
+    (found,) = ask(PLAN, [move])
+    mesh = grid_of("x:2,y:4")
+    before, after = (jax.NamedSharding(mesh, spec_of(spec)) for spec in move[2:])
+    x = jax.ShapeDtypeStruct((8, 16), np.float32, sharding=before)
+    report = communication(jax.jit(lambda x: x, out_shardings=after), x)
+    planned = FLOAT_BYTES * sum(step["sent"] for step in found["steps"])
+    assert sum(wire_bytes(c) for c in report.collectives) < planned

@@ -108,7 +108,8 @@ const reshardPart = (() => {
         const k = Math.min(Math.max(Number(fields.step) || 0, 0), steps.length);
         const [step, state] = [steps[k - 1] ?? null, states[k]];
         const chosen = Number(slider.input.value);
-        screen.replaceChildren(stepDrawing.drawDevices(state, step, {width: player.clientWidth || 600, chosen, planes}));
+        screen.replaceChildren(html("figcaption", {class: "legend"}, "Each box is a device, drawn as the whole array, with what it holds filled in. " +
+          `A colour is the device that a piece came from${state.spec.unreduced.length ? "; Σ is a partial sum" : step && /reduce/.test(step.kind) ? "; a sum has stripes, one for each partial sum in it" : ""}.`), stepDrawing.drawDevices(state, step, {width: player.clientWidth || 600, chosen, planes}));
         const {device, block} = state.placements[chosen];
         const sources = step ? reshards.sourcesOf(step)[chosen].map((j) => places[j].device).sort((a, b) => a - b) : [];
         said.replaceChildren(step ? `${SENTENCES[step.kind](step)} ` : "Before the first step: ", html("strong", {}, `Device ${device}`), " holds ",
@@ -153,10 +154,19 @@ const reshardPart = (() => {
     const kinds = steps.filter((step) => step.kind !== "slice").map((step) => step.kind);
     if (steps.length === 0) return "Nothing moves: each device holds the block that it is to hold.";
     if (kinds.length === 0) return "Nothing is sent: each device already has its new block, and keeps only that.";
-    const way = `${capitalised(words.list(kinds.map((kind) => `${/^[aeiou]/.test(kind) ? "an" : "a"} ${kind}`)))}: each device sends ${words.bytes(sent)}.`;
-    if (from.spec.unreduced.length) return way;
+    const way = `${capitalised(words.list(counted(kinds)))}: each device sends ${words.bytes(sent)}.`;
+    const others = steps.length > 1 ? " XLA may take other steps, and send less or more." : "";
+    if (from.spec.unreduced.length) return way + others;
     const least = Math.max(...reshards.elementsToReceive(from, to)) * itemBytes;
-    return `${way} The device that lacks the most has to receive ${words.bytes(least)}.`;
+    return `${way} By any way, some device has to receive at least ${words.bytes(least)}, because that much of its new block is elsewhere.${others}`;
+  }
+
+  /** Return kinds of collectives in words: `an all-gather` or `3 all-to-alls`, in the order of their first steps. */
+  function counted(kinds) {
+    return [...new Set(kinds)].map((kind) => {
+      const count = kinds.filter((other) => other === kind).length;
+      return count > 1 ? `${count} ${kind}s` : `${/^[aeiou]/.test(kind) ? "an" : "a"} ${kind}`;
+    });
   }
 
   function explanations({from, to, steps, itemBytes}, fields) {
@@ -165,10 +175,10 @@ const reshardPart = (() => {
     return [
       controls.codeBlock(asCodeOf(from, to, fields.dtype)),
       html("details", {}, html("summary", {}, "What this page assumes"),
-        html("p", {}, "The steps are slices, all-gathers, all-to-alls, permutations and, for partial sums, all-reduces and reduce-scatters over whole mesh axes. Of all ways, the page shows the one in which a device sends the fewest bytes, and then the one with the fewest collectives."),
+        html("p", {}, "The steps are slices, all-gathers, all-to-alls, permutations and, for partial sums, all-reduces and reduce-scatters over whole mesh axes. Of all such ways, the page shows the one in which a device sends the fewest bytes, and then the one with the fewest collectives."),
         html("p", {}, "The bytes are those of a ring, as the notebooks count them: a device of a group of n sends (n − 1)/n of its buffer in an all-gather, a reduce-scatter or an all-to-all, twice that in an all-reduce, and its block in a permutation."),
         html("p", {}, steps.length > 1
-          ? "XLA may choose another way here: this one has more than one step. It may gather before it slices, or split an axis in two. The last line of the code shows what it does."
+          ? "XLA may choose another way here: this one has more than one step. It may gather before it slices, which sends more, or split an axis in two, which can send less. The last line of the code shows what it does."
           : "Where there is one step, XLA compiles the same collective, with the same bytes. The last line of the code shows it.")),
       controls.foldedTable("The same as a table", ["Step", "Collective", "Group of", "A device sends", "Its block", "Spec"],
         steps.map((step, i) => [String(i + 1), stepInWords(step, itemBytes).name, String(step.devices), words.bytes(step.sent * itemBytes), words.tuple(step.to.blockShape), layouts.specAsCode(step.to.spec)])),

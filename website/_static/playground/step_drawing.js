@@ -7,11 +7,12 @@ const stepDrawing = (() => {
   const MANY = 64;
   const GAP = 10;
   const LABEL = 15;
+  const MIN_SIDE = 3;
 
   /**
    * Draw all devices after a step.
    *
-   * A piece has the colour of the device that it came from. Each device is a small picture of the
+   * A piece has the colour of the device that it came from, and a sum is striped. Each device is a small picture of the
    * whole array, in which what it holds is filled.
    *
    * @param {layouts.Layout} layout  After the step.
@@ -40,19 +41,19 @@ const stepDrawing = (() => {
         svg("rect", {class: "whole", width: cell.width, height: cell.height}),
         small ? "" : svg("text", {class: "muted", x: cell.width / 2, y: cell.height + 12}, `${device}${layout.spec.unreduced.length ? " Σ" : ""}`));
     });
-    const filled = pieces.map(({target, source, block}) => {
+    const filled = pieces.map(({target, source, block, stripe}) => {
       const dx = places[source][0] - places[target][0];
       const dy = places[source][1] - places[target][1];
       const moves = source !== target && step !== null;
       return svg("g", {transform: `translate(${places[target].join(" ")})`},
         svg("g", {class: moves ? "piece moving" : "piece", style: moves ? `--from:translate(${dx}px, ${dy}px)` : undefined},
           rectanglesOf(block, layout.shape, cell, planes).map((box) =>
-            svg("rect", {...box, fill: deviceColour(layout.placements[source].device)}))));
+            svg("rect", {...visible(striped(box, stripe), cell), fill: deviceColour(layout.placements[source].device)}))));
     });
     const arrows = step && chosen !== null ? arrowsTo(chosen, step, places, cell) : "";
     const size = [right + cell.width + 8, bottom + cell.height + LABEL + 4];
     return picture(...size, describe(layout, step), axesOf(mesh, places, cell, columns, left), devices,
-      svg("g", {class: pieces.length > MAX_MOVING ? "pieces still" : "pieces"}, filled),
+      svg("g", {class: `pieces${pieces.length > MAX_MOVING ? " still" : ""}${small ? " small" : ""}`}, filled),
       svg("rect", {class: "chosen-frame", x: places[chosen][0] - 2, y: places[chosen][1] - 2, width: cell.width + 4, height: cell.height + 4}), arrows);
   }
 
@@ -86,12 +87,30 @@ const stepDrawing = (() => {
 
   function piecesInto(layout, step, targets) {
     const sources = reshards.sourcesOf(step);
+    if (isSum(step))
+      return [...targets].flatMap((i) => [i, ...sources[i]].sort((a, b) => a - b).map((source, number, all) =>
+        ({target: i, source, block: layout.placements[i].block, stripe: {number, of: all.length}})));
     return [...targets].flatMap((i) =>
       [i, ...sources[i]].flatMap((j) => {
         const {block} = layout.placements[i];
         const part = intersection(step.from.placements[j].block, block);
         return part && (j === i || !isPermutation(step) || sources[i].includes(j)) ? [{target: i, source: j, block: part}] : [];
       }).filter(({source}) => !(isPermutation(step) && sources[i].length && source === i)));
+  }
+
+  const isSum = (step) => step.kind === "all-reduce" || step.kind === "reduce-scatter";
+
+  /** Return a stripe of a box: a sum has the colours of all devices whose partial sums are in it. */
+  function striped(box, stripe) {
+    if (!stripe) return box;
+    const width = box.width / stripe.of;
+    return {...box, x: box.x + stripe.number * width, width};
+  }
+
+  /** Return a box that is large enough to be seen, still inside its device's picture. */
+  function visible({x, y, width, height}, cell) {
+    const [w, h] = [Math.max(width, Math.min(MIN_SIDE, cell.width)), Math.max(height, Math.min(MIN_SIDE, cell.height))];
+    return {x: Math.min(x, cell.width - w), y: Math.min(y, cell.height - h), width: w, height: h};
   }
 
   const isPermutation = (step) => step.kind === "collective-permute";
