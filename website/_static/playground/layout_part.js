@@ -60,7 +60,8 @@ const layoutPart = (() => {
       pictures.replaceChildren(
         html("figure", {}, html("figcaption", {}, "The mesh"), drawing.drawMesh(layout.mesh, width)),
         html("figure", {}, html("figcaption", {}, "The array, and who holds its blocks"),
-          layouts.product(layout.shape) ? drawing.drawArray(layout, width) : html("p", {}, "It has no elements, so there is nothing to draw. JAX allows that.")));
+          layouts.product(layout.shape) ? drawing.drawArray(layout, width) : html("p", {}, "It has no elements, so there is nothing to draw. JAX allows that."),
+          html("p", {class: "legend"}, legend(layout))));
       drawDevice(layout);
       rest.replaceChildren(controls.codeBlock(layouts.layoutAsCode(layout, fields.dtype)),
         controls.foldedTable("The same as a table", ["Device", ...layout.mesh.axes.map((axis) => axis.name), "Block", "Shape", "Bytes"],
@@ -122,6 +123,16 @@ const layoutPart = (() => {
     const seen = new Set();
     const known = (name) => mesh.axes.some((axis) => axis.name === name) && !seen.has(name) && seen.add(name);
     return {entries: spec.entries.slice(0, shape.length).map((axes) => axes.filter(known)), unreduced: spec.unreduced};
+  }
+
+  /** Return what the colours and outlines mean. */
+  function legend(layout) {
+    const {mesh, placements, counts} = layout;
+    const isShared = placements.length > layouts.product(counts);
+    const part = layouts.partialSums(layout) > 1 ? "it or a partial sum of it" : "it, too";
+    return (isShared ? "A grey block is held by several devices." : "A block has the colour of the device that holds it.") +
+      (mesh.devices.length > course.tints.length ? ` There are ${course.tints.length} colours, so devices with the same colour need not hold the same block.` : "") +
+      ` Bright: the device that you point at and its block${isShared ? `, and the devices that hold ${part}` : ""}.`;
   }
 
   function remark(layout) {
