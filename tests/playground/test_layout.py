@@ -1,6 +1,9 @@
 """The playground's layouts, and why it refuses one, are JAX's and the package's."""
 
 import math
+import os
+import subprocess
+import sys
 from typing import Any
 
 import jax
@@ -53,6 +56,18 @@ def test_the_code_makes_the_layout(ask, drawn):
         made: dict[str, Any] = {}
         exec(found["code"], made)
         assert Layout.of(made["x"]) == case.layout
+
+
+def test_the_code_runs_on_a_machine_with_one_device(ask):
+    (found,) = ask(LAYOUT, [["8, 16", "x:2, y:4", "", 'P("y", "x")']])
+    code = found["code"].replace("# jax.config", "jax.config")
+    environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
+    environment["JAX_PLATFORMS"] = "cpu"
+    script = f"{code}\nprint(x.sharding.num_devices)"
+    done = subprocess.run(
+        [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
+    )
+    assert done.stdout.split() == ["8"]
 
 
 @pytest.mark.parametrize(

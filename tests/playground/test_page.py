@@ -5,6 +5,7 @@ import re
 import pytest
 
 from tests.browser import FAULTS
+from tests.conftest import ROOT
 from tests.playground.conftest import STATIC
 
 MAX_BYTES = 200_000
@@ -237,6 +238,26 @@ def test_a_larger_matmul_becomes_bound_by_arithmetic(page):
     assert "Arithmetic is the limit" in shown(page, ".sentence")
     assert page.locator("circle.trail").count() > 1
     assert "i=131072" in page.evaluate("location.hash")
+
+
+def test_labels_are_large_enough_to_read_or_absent(page):
+    go(page, STATES["layout on 512 devices"])
+    assert page.locator(".tile").count() == 1024
+    assert page.locator(".tile text").count() == 0
+    go(page, STATES["layout"])
+    assert page.locator(".tile text").count() == 16
+
+
+def test_each_part_leads_to_its_notebook(page):
+    lessons = page.evaluate(
+        "Object.entries(page.LESSONS).map(([part, [lesson]]) => [part, lesson])"
+    )
+    assert [part for part, _ in lessons] == page.evaluate("Object.keys(page.parts)")
+    for part, lesson in lessons:
+        assert (ROOT / "solutions" / lesson / f"{lesson}.md").exists()
+        go(page, f"#v1/{part}")
+        link = page.locator(".lesson a").get_attribute("href")
+        assert link == f"course/{lesson}/{lesson}.html"
 
 
 def test_the_table_says_what_the_picture_shows(page):

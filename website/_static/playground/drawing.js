@@ -4,6 +4,7 @@
 const drawing = (() => {
   const SVG = "http://www.w3.org/2000/svg";
   const SHARED = "#f3f3f3";
+  const MIN_TYPE = 8;
   const MARGIN = {left: 56, top: 30, right: 34, bottom: 22};
 
   /** Make an HTML element: `html("p", {class: "note"}, "text", child)`. */
@@ -34,12 +35,14 @@ const drawing = (() => {
     return svg("svg", {viewBox: `0 0 ${width} ${height}`, width, height, role: "img", "aria-label": description}, children);
   }
 
-  /** Return a tile: a filled box with a label, if there is room for it. */
-  function tile({x, y, width, height, fill, label, data = {}}) {
-    const size = Math.min(13, height * 0.7, (width - 2) / (0.58 * Math.max(label.length, 1)));
+  /** Return the size of type at which a label fits into its tile, in pixels. */
+  const labelSize = ({width, height, label}) => Math.min(13, height * 0.7, (width - 2) / (0.58 * Math.max(label.length, 1)));
+
+  /** Return a tile: a filled box with a label, if there is room for it at that size of type. */
+  function tile({x, y, width, height, fill, label, data = {}}, size) {
     return svg("g", {class: "tile", ...data},
       svg("rect", {x, y, width, height, style: `--tint:${fill};--pale:${paler(fill)}`}),
-      size < 6 || width < 10 ? "" : svg("text", {x: x + width / 2, y: y + height / 2 + size * 0.35, style: `font-size:${size}px`}, label));
+      size < MIN_TYPE || width < 10 ? "" : svg("text", {x: x + width / 2, y: y + height / 2 + size * 0.35, style: `font-size:${size}px`}, label));
   }
 
   /** Return the ids in a block's label, shortened if there are many. */
@@ -70,11 +73,12 @@ const drawing = (() => {
       const tiles = indicesOf([rows, columns]).map(([row, column]) => {
         const index = [...place, ...(rank > 1 ? [row] : []), ...(rank > 0 ? [column] : [])];
         const size = {width: across / columns, height: height / rows};
-        return tile({x: column * size.width, y: row * size.height, ...size, ...tileAt(index, size)});
+        return {x: column * size.width, y: row * size.height, ...size, ...tileAt(index, size)};
       });
+      const type = Math.min(...tiles.map(labelSize));
       const name = outer.length ? `${place.map((i, d) => nameOf(edges[d], i, ticks?.[d])).join(", ")}` : "";
       return svg("g", {transform: `translate(${left + MARGIN.left} ${top + MARGIN.top})`},
-        tiles, svg("rect", {class: "outline", width: across, height}),
+        tiles.map((box) => tile(box, type)), svg("rect", {class: "outline", width: across, height}),
         rank > 0 ? columnEdge(edges[rank - 1], across) : "",
         rank > 1 ? rowEdge(edges[rank - 2], height) : "",
         ticks && rank > 0 ? tickTexts(ticks[rank - 1], sides, true) : "",
@@ -164,5 +168,5 @@ const drawing = (() => {
     return [across, across * ratio];
   }
 
-  return {html, svg, picture, tile, planes, deviceColour, drawMesh, drawArray, sidesOf, indicesOf, SHARED, MARGIN};
+  return {html, svg, picture, deviceColour, drawMesh, drawArray};
 })();

@@ -323,6 +323,8 @@ const layouts = (() => {
     return [
       "import jax", "import jax.numpy as jnp", ...(isInOrder(layout.mesh) ? [] : ["import numpy as np"]),
       "from jax import NamedSharding, P", "",
+      "# With fewer devices, first let the CPU act as enough of them:",
+      `# jax.config.update("jax_num_cpu_devices", ${Math.max(...layout.mesh.devices) + 1})`,
       meshAsCode(layout.mesh, layout.spec.unreduced.length ? "Explicit" : ""),
       `x = jnp.zeros(${words.tuple(layout.shape)}, dtype="${dtype}")`,
       `x = jax.device_put(x, NamedSharding(mesh, ${specAsCode(layout.spec)}))`,

@@ -5,6 +5,11 @@ const page = (() => {
   const {html} = drawing;
   const parts = {layout: layoutPart, reshard: reshardPart, matmul: matmulPart, transformer: transformerPart};
 
+  const LESSONS = {
+    layout: ["01_sharding_basics", "Notebook 01"], reshard: ["02_computation_follows_data", "Notebook 02"],
+    matmul: ["06_shard_map_matmul", "Notebook 06"], transformer: ["08_neural_networks", "Notebook 08"],
+  };
+
   /** Fill an element with the playground. */
   function start(root) {
     const tabs = html("nav", {class: "tabs", "aria-label": "Parts of the playground"});
@@ -45,6 +50,8 @@ const page = (() => {
         history.replaceState(null, "", written);
       };
       shown = part.build(host, fields, save);
+      const [lesson, title] = LESSONS[name];
+      host.append(html("p", {class: "lesson"}, "New to this? ", html("a", {href: `course/${lesson}/${lesson}.html`}, title), " explains it, with exercises."));
     }
 
     addEventListener("hashchange", show);
@@ -57,5 +64,5 @@ const page = (() => {
     show();
   }
 
-  return {start, parts};
+  return {start, parts, LESSONS};
 })();
