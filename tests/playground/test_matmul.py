@@ -20,7 +20,7 @@ FLOAT_BYTES = 4
 
 WAYS = f"""(i, j, k, mesh, A, B, C) => matmuls.waysOf({{i, j, k}}, layouts.parseMesh(mesh),
   {{A: layouts.parseSpec(A), B: layouts.parseSpec(B), C: layouts.parseSpec(C)}}).map((way) => ({{
-    sent: way.sent, flops: way.flops,
+    sent: way.sent, flops: way.flops, repeats: way.repeats,
     A: way.moves.A.map({STEP}), B: way.moves.B.map({STEP}), C: way.moves.C.map({STEP})}}))"""
 
 
@@ -49,6 +49,7 @@ def test_there_is_a_way_and_none_leaves_work_out(ask, drawn):
         assert ways
         for way in ways:
             assert 2 * i * j * k / devices <= way["flops"] <= 2 * i * j * k
+            assert way["flops"] == pytest.approx(way["repeats"] * 2 * i * j * k / devices)
             steps = [*way["A"], *way["B"], *way["C"]]
             assert way["sent"] == pytest.approx(sum(step["sent"] for step in steps))
 

@@ -240,6 +240,29 @@ def test_a_larger_matmul_becomes_bound_by_arithmetic(page):
     assert "i=131072" in page.evaluate("location.hash")
 
 
+REPLICATED = "#v1/matmul?i=8192&j=4096&k=16384&mesh=x:4,y:4&A=x,-&B=-,y&C=x,y"
+
+
+def test_a_faster_way_is_higher_on_the_roofline(page):
+    go(page, REPLICATED)
+    heights = page.evaluate(
+        "[...document.querySelectorAll('.point')].map((e) => +e.cy.baseVal.value)"
+    )
+    assert heights == sorted(heights)
+    assert len(set(heights)) > 2
+    assert len(heights) == page.locator(".steps li").count()  # also the way that sends nothing
+
+
+def test_a_way_says_if_devices_repeat_each_others_work(page):
+    go(page, REPLICATED)
+    assert "its share" not in shown(page, ".sentence")
+    assert "4 times its share" in shown(page, ".steps li:nth-child(2)")
+    page.get_by_role("button", name="Way 2").click()
+    assert "computes 4 times its share, because devices repeat" in shown(page, ".sentence")
+    go(page, "#v1/matmul?mesh=x:4,y:4&A=&B=&C=x,y")
+    assert page.locator(".steps li").count() == 1  # the others send nothing too, and compute more
+
+
 def test_labels_are_large_enough_to_read_or_absent(page):
     go(page, STATES["layout on 512 devices"])
     assert page.locator(".tile").count() == 1024

@@ -10,9 +10,10 @@
  * https://jax-ml.github.io/scaling-book/sharding/)
  *
  * @typedef {{left: layouts.Layout, right: layouts.Layout, product: layouts.Layout, moves: {A: reshards.Step[],
- *     B: reshards.Step[], C: reshards.Step[]}, sent: number, flops: number}} Way
+ *     B: reshards.Step[], C: reshards.Step[]}, sent: number, flops: number, repeats: number}} Way
  *     The layouts in which the blocks are multiplied, what moves before and after, and what each
- *     device sends, in elements, and computes.
+ *     device sends, in elements, and computes: in operations, and as a multiple of its share of the
+ *     matmul, which is more than 1 if devices repeat each other's work.
  */
 const matmuls = (() => {
   const {product, sizeOf, layoutOf} = layouts;
@@ -38,7 +39,8 @@ const matmuls = (() => {
       const moves = {A: plan(A, left), B: plan(B, right), C: plan(result, C)};
       const sent = Object.values(moves).flat().reduce((sum, step) => sum + step.sent, 0);
       const flops = 2 * product(left.blockShape) * right.blockShape[1];
-      ways.push({left, right, product: result, moves, sent, flops});
+      const repeats = flops / (2 * i * j * k / mesh.devices.length);
+      ways.push({left, right, product: result, moves, sent, flops, repeats});
     }
     return ways;
   }

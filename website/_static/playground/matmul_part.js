@@ -36,6 +36,13 @@ const matmulPart = (() => {
     return parts.length ? words.list(parts) : "nothing is sent";
   }
 
+  /** Return ways without those that move the same as a faster one, and compute more. */
+  function distinct(ways) {
+    return [...new Map([...ways].reverse().map((way) => [wayInWords(way), way])).values()].reverse();
+  }
+
+  const workInWords = ({flops, repeats}) => `${words.count(flops)} operations${repeats > 1 ? `, ${words.rounded(repeats)} times its share` : ""}`;
+
   function build(host, fields, save) {
     let trail = [];
     const change = (name) => (value) => { fields[name] = String(value); if (name !== "way") fields.way = "0"; draw(); save(); };
@@ -58,7 +65,7 @@ const matmulPart = (() => {
       let problem;
       try {
         problem = read(fields);
-        problem.ways = matmuls.fastestFirst(matmuls.waysOf(problem.sizes, problem.mesh, problem.specs), problem.machine, problem.itemBytes);
+        problem.ways = distinct(matmuls.fastestFirst(matmuls.waysOf(problem.sizes, problem.mesh, problem.specs), problem.machine, problem.itemBytes));
       } catch (error) {
         if (!(error instanceof layouts.Refusal)) throw error;
         refusal.textContent = error.message;
@@ -72,12 +79,14 @@ const matmulPart = (() => {
       const number = Math.min(Math.max(Number(fields.way) || 0, 0), shown.length - 1);
       const way = shown[number];
       const times = matmuls.timesOf(way, machine, itemBytes);
-      sentence.textContent = verdict(way, times, machine, itemBytes);
-      const points = shown.map((other, i) => ({flops: other.flops, bytes: other.sent * itemBytes, label: `way ${i + 1}`, chosen: i === number}));
+      sentence.textContent = verdict(way, times, machine, itemBytes) + slowerLinks(machine, problem.mesh.devices.length);
+      const points = shown.map((other, i) => ({flops: other.flops / other.repeats, repeats: other.repeats, bytes: other.sent * itemBytes, label: `way ${i + 1}`, chosen: i === number}));
       const picture = roofline.draw(machine, points, trail);
       trail = [...trail, points[number]].slice(-MAX_TRAIL);
       results.replaceChildren(
-        html("figure", {}, html("figcaption", {}, `What ${machine.name} can reach`), picture),
+        html("figure", {}, html("figcaption", {}, `What ${machine.name} can reach`), picture,
+          html("p", {class: "legend"}, "A point is a way, and the large one is the chosen way. Higher is faster, if a device sends while it computes. " +
+            "Work that devices repeat is not useful: such a way stays below the roof. A way that sends nothing is at the right edge.")),
         html("ol", {class: "steps"}, shown.map((other, i) => wayLine(other, i, i === number, machine, itemBytes, () => change("way")(i)))),
         html("div", {class: "pictures"}, Object.keys(MATRICES).map((name) => matrix(name, problem))),
         controls.foldedTable("The steps as a table", ["Step", "What", "Group of", "A device sends", "Takes"], stepRows(way, machine, itemBytes)),
@@ -98,18 +107,25 @@ const matmulPart = (() => {
   function wayLine(way, i, current, machine, itemBytes, choose) {
     const {computing, communicating} = matmuls.timesOf(way, machine, itemBytes);
     return html("li", {}, html("button", {type: "button", "aria-current": current ? "step" : undefined, onclick: choose}, `Way ${i + 1}`),
-      ` ${wayInWords(way)}: each device sends ${words.bytes(way.sent * itemBytes)} (${words.time(communicating)}) and computes ${words.count(way.flops)} operations (${words.time(computing)})`);
+      ` ${wayInWords(way)}: each device sends ${words.bytes(way.sent * itemBytes)} (${words.time(communicating)}) and computes ${workInWords(way)} (${words.time(computing)})`);
   }
 
   /** Return which of both is the limit, in a sentence. */
   function verdict(way, {computing, communicating}, machine, itemBytes) {
     const what = capitalised(wayInWords(way));
-    if (communicating === 0) return `${what}. Arithmetic is the limit: ${words.time(computing)} on ${machine.name}.`;
+    const repeated = way.repeats > 1 ? ` Each device computes ${words.rounded(way.repeats)} times its share, because devices repeat each other's work.` : "";
+    if (communicating === 0) return `${what}. Arithmetic is the limit: ${words.time(computing)} on ${machine.name}.${repeated}`;
     const ratio = communicating / computing;
     const limit = ratio > 1
       ? `Communication is the limit: sending takes ${words.rounded(ratio)} times as long as computing`
       : `Arithmetic is the limit: computing takes ${words.rounded(1 / ratio)} times as long as sending`;
-    return `${what}. ${limit} on ${machine.name} (${words.time(communicating)} to send ${words.bytes(way.sent * itemBytes)}, ${words.time(computing)} to compute).`;
+    return `${what}. ${limit} on ${machine.name} (${words.time(communicating)} to send ${words.bytes(way.sent * itemBytes)}, ${words.time(computing)} to compute).${repeated}`;
+  }
+
+  /** Return a warning if so many chips of a machine have no common links. */
+  function slowerLinks(machine, devices) {
+    if (!machine.linked || devices <= machine.linked) return "";
+    return ` At most ${words.count(machine.linked)} chips of ${machine.name} share such links: with ${devices}, sending takes longer than this.`;
   }
 
   function stepRows(way, machine, itemBytes) {
@@ -123,7 +139,7 @@ const matmulPart = (() => {
   function assumptions(machine) {
     return [
       html("p", {}, "A device multiplies its blocks if j is sharded alike in A and B, and i and k over other axes. What does not fit is moved before; partial sums are added up after. The way that is fastest on this machine comes first, if it sends while it computes. The compiler knows nothing of the machine's links, and may take another one; the last line of the code shows which."),
-      html("p", {}, `${machine.name}: ${words.count(machine.flops)} operations a second in bfloat16, and ${words.bytes(machine.link)} a second that a chip sends along one mesh axis (`, html("a", {href: machine.source.startsWith("http") ? machine.source : undefined}, machine.source), "). The time of a collective is that of a ring, without latency. If sending and computing overlap, the slower one counts; if not, their sum."),
+      html("p", {}, `${machine.name}: ${words.count(machine.flops)} operations a second in bfloat16, and ${words.bytes(machine.link)} a second that a chip sends along one mesh axis (`, machine.source.startsWith("http") ? html("a", {href: machine.source}, "its specification") : machine.source, "). The time of a collective is that of a ring, without latency. Memory is left out: whether the matrices fit into it, and the time to read them, which is the limit where the matrices are small. If sending and computing overlap, the slower one counts; if not, their sum."),
       html("p", {}, "The four cases of a sharded matmul are in ", html("a", {href: "https://jax-ml.github.io/scaling-book/sharding/"}, "the Scaling Book"), ", and so is the roofline of communication."),
     ];
   }
@@ -138,5 +154,5 @@ const matmulPart = (() => {
 
   const toLink = (fields) => ({...fields, A: shortSpec(fields.A), B: shortSpec(fields.B), C: shortSpec(fields.C)});
 
-  return {title: "Matmul", defaults, build, toLink, read};
+  return {title: "Matmul", defaults, build, toLink, read, slowerLinks};
 })();
