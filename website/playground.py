@@ -33,10 +33,16 @@ MEMORY_BYTES: Final = {
 }
 """The memory of one chip, from the same pages as its speeds."""
 
+LINKED_CHIPS: Final = {"TPU v5e": 256, "TPU v5p": 8960, "H100 NVLink": 8}
+"""How many chips such links join: a pod of TPUs, or the GPUs of one server."""
+
 
 def shared_numbers() -> dict[str, Any]:
     """Return what the scripts need from the package: machines, and the colours of devices."""
-    machines = [asdict(m) | {"capacity": MEMORY_BYTES[m.name]} for m in MACHINES.values()]
+    machines = [
+        asdict(m) | {"capacity": MEMORY_BYTES[m.name], "linked": LINKED_CHIPS.get(m.name)}
+        for m in MACHINES.values()
+    ]
     return {"machines": machines, "tints": TINTS}
 
 

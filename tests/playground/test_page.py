@@ -263,12 +263,54 @@ def test_a_way_says_if_devices_repeat_each_others_work(page):
     assert page.locator(".steps li").count() == 1  # the others send nothing too, and compute more
 
 
+def test_the_page_warns_where_fast_links_do_not_reach(page):
+    for devices, is_warned in [("x:8", False), ("x:4,y:4", True)]:
+        go(page, f"#v1/matmul?mesh={devices}&A=x,-&B=&C=x,-&machine=H100%20NVLink")
+        assert ("At most 8 chips of H100 NVLink" in shown(page, ".sentence")) == is_warned
+    go(page, STATES["transformer"])
+    assert "or slower links" in page.get_by_role("row", name="H100 NVLink").inner_text()
+    assert "At most 256 chips of TPU v5e" in shown(page, ".legend")
+
+
+def test_on_a_phone_the_table_shows_the_limit(page):
+    page.set_viewport_size({"width": 400, "height": 900})
+    go(page, STATES["transformer"])
+    cells = page.locator("tbody").first.locator("td:last-child")
+    assert cells.count() == 4
+    boxes = [cell.bounding_box() for cell in cells.all()]
+    assert max(box["x"] + box["width"] for box in boxes) <= 400
+
+
+@pytest.mark.parametrize("fsdp", [1, 2, 4, 8, 16])
+@pytest.mark.parametrize("width", [400, 900])
+def test_no_line_crosses_the_name_of_a_machine(page, width, fsdp):
+    page.set_viewport_size({"width": width, "height": 900})
+    go(page, f"#v1/transformer?model=Llama%203%2070B&fsdp={fsdp}&tensor=8&batch=64&length=1024")
+    crossed = page.evaluate(
+        """(() => {
+          const box = (e) => e.getBoundingClientRect();
+          const lines = [...document.querySelectorAll("path.roof")].map(box);
+          const isCrossed = (text) => lines.some(({left, top}) =>
+            text.left < left && left < text.right && top < text.bottom - 4);
+          return [...document.querySelectorAll("path.roof + text")].map(box).filter((text) =>
+            text.left < 0 || text.right > innerWidth || isCrossed(text)).length;
+        })()"""
+    )
+    assert crossed == 0
+
+
 def test_labels_are_large_enough_to_read_or_absent(page):
     go(page, STATES["layout on 512 devices"])
     assert page.locator(".tile").count() == 1024
     assert page.locator(".tile text").count() == 0
     go(page, STATES["layout"])
     assert page.locator(".tile text").count() == 16
+
+
+def test_one_token_is_not_called_tokens(page):
+    go(page, "#v1/transformer?data=1&fsdp=1&tensor=1&sequence=1&batch=1&length=1")
+    assert "1 token in a step" in shown(page, ".sentence")
+    assert "1 tokens" not in shown(page, ".part")
 
 
 def test_each_part_leads_to_its_notebook(page):

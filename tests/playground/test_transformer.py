@@ -128,6 +128,23 @@ def test_models_have_as_many_parameters_as_published(ask, model, parameters):
     assert ask(count, [[model]]) == [parameters]
 
 
+GB = 1e9
+
+PUBLISHED = {  # memory of a chip; chips that such links join
+    "https://docs.cloud.google.com/tpu/docs/v5e": (16 * GB, 256),
+    "https://docs.cloud.google.com/tpu/docs/v5p": (95 * GB, 8960),
+    "https://www.nvidia.com/en-us/data-center/h100/": (80 * GB, 8),
+}
+
+
+def test_memory_and_linked_chips_are_those_that_the_sources_publish(ask):
+    (machines,) = ask("() => course.machines", [[]])
+    found = {m["source"]: (m["capacity"], m["linked"]) for m in machines}
+    ethernet = found.pop("IEEE 802.3bj-2014: 100 Gbit/s")
+    assert found == PUBLISHED
+    assert ethernet == (80 * GB, None)  # the same chip, and switches join any number
+
+
 def test_machines_are_those_of_the_notebooks(ask):
     (machines,) = ask("() => course.machines", [[]])
     assert {m["name"]: (m["flops"], m["link"]) for m in machines} == {

@@ -47,14 +47,14 @@ const transformers = (() => {
     const devices = data * fsdp * tensor * sequence;
     if (devices > layouts.MAX_DEVICES) return `${data} × ${fsdp} × ${tensor} × ${sequence} = ${words.count(devices)} devices; this page goes up to ${layouts.MAX_DEVICES}.`;
     const rules = [
-      ["the batch", batch, "sequences", data * fsdp, "data and FSDP"], ["a sequence", length, "tokens", sequence, "sequence"],
+      ["the batch", batch, "sequence", data * fsdp, "data and FSDP"], ["a sequence", length, "token", sequence, "sequence"],
       ["the width", model.width, "", fsdp, "FSDP"], ["the heads", model.heads, "", tensor, "tensor"],
       ["the heads of keys and values", model.kvHeads, "", tensor, "tensor"], ["the hidden size", model.hidden, "", tensor, "tensor"],
       ["the vocabulary", model.vocabulary, "", tensor, "tensor"],
     ];
     for (const [what, size, unit, count, axis] of rules)
       if (size % count)
-        return `${axis.charAt(0).toUpperCase()}${axis.slice(1)} sharding gives ${what} ${count} shards, but the size, ${words.count(size)}${unit && ` ${unit}`}, is not a multiple of ${count}. JAX needs shards of equal size.`;
+        return `${axis.charAt(0).toUpperCase()}${axis.slice(1)} sharding gives ${what} ${count} shards, but the size, ${words.count(size)}${unit && ` ${unit}${size === 1 ? "" : "s"}`}, is not a multiple of ${count}. JAX needs shards of equal size.`;
     return "";
   }
 
@@ -71,6 +71,7 @@ const transformers = (() => {
     const {model, degrees: {fsdp, tensor, sequence}, itemBytes} = run;
     const parameters = parametersOf(run);
     const tokens = tokensOf(run);
+    const tokensInWords = `${words.count(tokens)} token${tokens === 1 ? "" : "s"}`;
     const {width, heads, kvHeads, headSize, hidden, active, layers} = model;
     const inLayer = 4 * width + (2 * heads * headSize + 2 * kvHeads * headSize * sequence + 3 * active * hidden) / tensor;
     const gathered = fsdp > 1 ? itemBytes * (countParameters(model).matrices / tensor + countParameters(model).small) : 0;
@@ -78,8 +79,8 @@ const transformers = (() => {
       {name: "weights", formula: `${words.count(parameters)} parameters × ${itemBytes}`, bytes: parameters * itemBytes},
       {name: "gradients", formula: `${words.count(parameters)} × ${itemBytes}`, bytes: parameters * itemBytes},
       {name: "Adam's moments", formula: `${words.count(parameters)} × 2 × 4`, bytes: parameters * MOMENT_BYTES},
-      {name: "layers' inputs", formula: `${layers} layers × ${words.count(tokens)} tokens × ${words.count(width)} × ${itemBytes}`, bytes: layers * tokens * width * itemBytes},
-      {name: "one layer's values", formula: `${words.count(tokens)} tokens × ${words.count(inLayer)} × ${itemBytes}`, bytes: tokens * inLayer * itemBytes},
+      {name: "layers' inputs", formula: `${layers} layers × ${tokensInWords} × ${words.count(width)} × ${itemBytes}`, bytes: layers * tokens * width * itemBytes},
+      {name: "one layer's values", formula: `${tokensInWords} × ${words.count(inLayer)} × ${itemBytes}`, bytes: tokens * inLayer * itemBytes},
       {name: "one gathered layer", formula: fsdp > 1 ? `a layer's weights / ${tensor}` : "no FSDP", bytes: gathered},
     ];
   }

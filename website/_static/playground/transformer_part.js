@@ -5,6 +5,7 @@ const transformerPart = (() => {
   const {html, svg, picture} = drawing;
   const AXES = {data: "Data", fsdp: "FSDP", tensor: "Tensor", sequence: "Sequence"};
   const ITEM_BYTES = {bfloat16: 2, float32: 4};
+  const LABEL = 120;
 
   const defaults = {model: "Llama 2 7B", data: "1", fsdp: "16", tensor: "4", sequence: "1", batch: "64", length: "4096", dtype: "bfloat16"};
 
@@ -52,10 +53,12 @@ const transformerPart = (() => {
       host.classList.remove("refused");
       const memory = transformers.memoryOf(run);
       const sent = transformers.sentBytes(run);
+      const devices = layouts.product(Object.values(run.degrees));
       sentence.textContent = summary(run);
       results.replaceChildren(
         html("figure", {}, html("figcaption", {}, "Memory of a device"), memoryPicture(memory, results.clientWidth || 600)),
-        controls.table("A step on four machines", ["Machine", "Memory", "Computing", "Sending", "The limit"], course.machines.map((machine) => machineRow(run, machine))),
+        controls.table("A step on four machines", ["Machine", "Memory", "Compute", "Send", "The limit"], course.machines.map((machine) => machineRow(run, machine, devices))),
+        html("p", {class: "legend"}, course.machines.map((machine) => matmulPart.slowerLinks(machine, devices)).join("")),
         controls.foldedTable("Memory of a device", ["What", "Arithmetic", "Bytes"], memory.map(({name, formula, bytes}) => [name, formula, words.bytes(bytes)]), true),
         controls.foldedTable("What a device sends in a step", ["Sharding", "Collective", "Arithmetic", "Bytes"],
           sent.filter(({bytes}) => bytes > 0).map(({name, kind, formula, bytes}) => [name, kind, formula, words.bytes(bytes)]), true),
@@ -66,20 +69,24 @@ const transformerPart = (() => {
     return {draw};
   }
 
+  const plural = (number, noun) => `${words.count(number)} ${noun}${number === 1 ? "" : "s"}`;
+
   function summary(run) {
     const devices = layouts.product(Object.values(run.degrees));
     const {memory} = transformers.timesOf(run, course.machines[0]);
     const fitting = course.machines.filter((machine) => transformers.timesOf(run, machine).fits).map(({name}) => name);
-    return `${words.count(transformers.countParameters(run.model).all)} parameters on ${devices} device${devices === 1 ? "" : "s"}, ` +
-      `${words.count(run.batch * run.length)} tokens in a step: ${words.bytes(memory)} on each device. ` +
+    return `${words.count(transformers.countParameters(run.model).all)} parameters on ${plural(devices, "device")}, ` +
+      `${plural(run.batch * run.length, "token")} in a step: ${words.bytes(memory)} on each device. ` +
       (fitting.length ? `It fits on ${words.list(fitting)}.` : "It fits on none of the four machines.");
   }
 
-  function machineRow(run, machine) {
+  function machineRow(run, machine, devices) {
     const {memory, fits, computing, communicating} = transformers.timesOf(run, machine);
     const room = words.bytes(machine.capacity);
-    return [machine.name, fits ? `fits into ${room}` : `${words.bytes(memory)} do not fit into ${room}`, words.time(computing), words.time(communicating),
-      communicating > computing ? "communication" : "arithmetic"];
+    const isSlower = matmulPart.slowerLinks(machine, devices) !== "";
+    const unbroken = (seconds) => words.time(seconds).replace(" ", "\u00a0");
+    return [machine.name, fits ? `fits into ${room}` : `${words.bytes(memory)} do not fit into ${room}`, unbroken(computing), `${isSlower ? "over " : ""}${unbroken(communicating)}`,
+      communicating > computing ? "sending" : isSlower ? "computing, or slower links" : "computing"];
   }
 
   /** Draw a bar of what the memory holds, and lines where machines are full. */
@@ -89,22 +96,34 @@ const transformerPart = (() => {
     const capacities = [...new Set(course.machines.map(({capacity}) => capacity))].sort((a, b) => a - b);
     const end = Math.max(total, capacities.at(-1)) * 1.08;
     const x = (bytes) => bytes / end * (width - 12) + 6;
+    const bar = 15 * capacities.length + 6;
     let at = 0;
     const parts = memory.map(({name, bytes}, i) => {
       const from = x(at);
       at += bytes;
-      return svg("rect", {class: "part-of-memory", x: from, y: 34, width: Math.max(0, x(at) - from), height: 36, fill: course.tints[i]}, svg("title", {}, `${name}: ${words.bytes(bytes)}`));
+      return svg("rect", {class: "part-of-memory", x: from, y: bar, width: Math.max(0, x(at) - from), height: 36, fill: course.tints[i]}, svg("title", {}, `${name}: ${words.bytes(bytes)}`));
     });
     const perRow = width > 500 ? 3 : 2;
     const key = memory.map(({name}, i) => {
-      const [left, top] = [6 + (i % perRow) * (width - 12) / perRow, 92 + Math.floor(i / perRow) * 20];
+      const [left, top] = [6 + (i % perRow) * (width - 12) / perRow, bar + 58 + Math.floor(i / perRow) * 20];
       return svg("g", {}, svg("rect", {class: "part-of-memory", x: left, y: top, width: 12, height: 12, fill: course.tints[i]}),
         svg("text", {class: "start", x: left + 18, y: top + 10}, name));
     });
-    const lines = capacities.map((capacity, i) => svg("g", {}, svg("path", {class: "roof", d: `M${x(capacity)},28V76`}),
-      svg("text", {class: "muted end", x: x(capacity) + 6, y: i % 2 ? 10 : 24}, words.bytes(capacity))));
+    const fitRight = x(capacities.at(-1)) + LABEL < width; // labels are beside their lines, and in rows so that no line crosses one
+    const lines = capacities.map((capacity, i) => {
+      const top = 15 * (fitRight ? i : capacities.length - 1 - i);
+      const isRight = fitRight || x(capacity) < LABEL;
+      return svg("g", {}, svg("path", {class: "roof", d: `M${x(capacity)},${top + 4}V${bar + 42}`}),
+        svg("text", {class: `muted ${isRight ? "start" : "end"}`, x: x(capacity) + (isRight ? 5 : -5), y: top + 13}, `${machinesWith(capacity)}: ${words.bytes(capacity)}`));
+    });
     const said = memory.map(({name, bytes}) => `${name} ${words.bytes(bytes)}`).join(", ");
-    return picture(width, 92 + Math.ceil(memory.length / perRow) * 20, `The memory of a device: ${said}; ${words.bytes(total)} in sum. Machines have ${words.list(capacities.map(words.bytes))}.`, parts, lines, key);
+    return picture(width, bar + 58 + Math.ceil(memory.length / perRow) * 20, `The memory of a device: ${said}; ${words.bytes(total)} in sum. ${words.list(capacities.map((capacity) => `${machinesWith(capacity)} has ${words.bytes(capacity)}`))}.`, parts, lines, key);
+  }
+
+  /** Return the machines with a capacity, as far as their names agree: `H100`. */
+  function machinesWith(capacity) {
+    const [first, ...others] = course.machines.filter((machine) => machine.capacity === capacity).map(({name}) => name.split(" "));
+    return first.filter((word, i) => others.every((name) => name[i] === word)).join(" ");
   }
 
   function assumptions(run, name) {
@@ -113,7 +132,7 @@ const transformerPart = (() => {
       html("p", {}, `${name}: ${run.model.layers} layers, width ${run.model.width}, hidden size ${run.model.hidden}, ${run.model.heads} heads, ${run.model.kvHeads} for keys and values` +
         `${run.model.experts > 1 ? `, ${run.model.experts} experts of which a token uses ${run.model.active}` : ""} (`, source(run.model.source, "its paper"), ")."),
       html("p", {}, "Each layer is in jax.checkpoint: its input is kept, and everything else is computed again, so a step takes four passes over the layers. Weights are gathered twice. Tensor sharding takes five all-reduces in a layer: two forwards, one again, two backwards. Adam's two moments are in float32. A test compiles such layers at small sizes, and finds these bytes and operations."),
-      html("p", {}, "Left out: norms' gradients, the loss, looking up embeddings, and logits. All of an expert's weights are sharded and gathered like the others, so no tokens travel to experts. Attention computes the masked half, too. Sending is at the speed of one mesh axis of the machine, without latency; times of compute and of sending are not added, because they may overlap. A machine may not have so many links: 512 H100s have no common NVLink."),
+      html("p", {}, "Left out: norms' gradients, the loss, looking up embeddings, and logits. All of an expert's weights are sharded and gathered like the others, so no tokens travel to experts. Attention computes the masked half, too. Sending is at the speed of one mesh axis of the machine, without latency; the time of a step is at least the larger of both, and at most their sum. The time to read weights from memory is left out, which is the limit where a device has few tokens."),
       html("p", {}, "What is sharded and sent: ", source("https://jax-ml.github.io/scaling-book/training/", "the Scaling Book, Training"), ". Checkpoints: ", source("https://arxiv.org/abs/1604.06174", "Chen et al. 2016"), ". Machines: ",
         course.machines.filter(({source: address}) => address.startsWith("http")).flatMap(({name: machine, source: address}, i) => [i ? ", " : "", source(address, machine)]), "."));
   }
