@@ -1,6 +1,8 @@
 """`playground`: a link to the page of the website on which a layout can be changed.
 
-The page reads its state from the link (`website/_static/playground/state.js`).
+The page reads its state from the link (`website/_static/playground/state.js`). It is a link, not a
+frame: `show` already draws the layout in the notebook, and a frame would be too narrow for the
+page, empty without a network, and load a website whenever somebody opens the saved notebook.
 """
 
 import html
@@ -45,7 +47,8 @@ def playground(thing: object, shape: tuple[int, ...] | None = None) -> None:
         shards = [math.prod(sharding.mesh.shape[name] for name in names) for names in entries]
         shape = tuple(4 * count for count in shards)
     try:
-        Layout.of(sharding, shape)
+        # JAX lists no blocks for an unreduced sharding; they are those of the sum.
+        Layout.of(jax.NamedSharding(sharding.mesh, jax.P(*spec_entries(sharding.spec))), shape)
     except LayoutError as error:
         raise UsageError(str(error)) from None
     link = f"{PLAYGROUND}{_fragment(sharding, entries, tuple(shape))}"

@@ -47,6 +47,12 @@ def test_an_array_and_a_sharding_have_a_link(capsys):
     assert shown(capsys) == "#v1/layout?shape=16,4&mesh=x:2,y:4&spec=y,-"
 
 
+def test_partial_sums_have_a_link(capsys):
+    grid = jax.make_mesh((2, 4), ("x", "y"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)
+    playground(jax.NamedSharding(grid, jax.P("x", unreduced={"y"})), (8,))
+    assert shown(capsys) == "#v1/layout?shape=8&mesh=x:2,y:4&spec=x,unreduced=y"
+
+
 @pytest.mark.parametrize(
     ("thing", "shape", "words"),
     [
