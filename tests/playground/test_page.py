@@ -272,6 +272,14 @@ def test_the_page_warns_where_fast_links_do_not_reach(page):
     assert "At most 256 chips of TPU v5e" in shown(page, ".legend")
 
 
+def test_a_memory_that_is_nearly_full_is_not_called_a_fit(page):
+    go(page, "#v1/transformer?model=Mixtral%208x7B")
+    assert "barely fits into" in page.get_by_role("row", name="TPU v5e").inner_text()
+    assert "logits" in shown(page, ".legend")
+    go(page, "#v1/transformer?model=Llama%202%207B")
+    assert "barely" not in shown(page, ".results").lower()
+
+
 def test_on_a_phone_the_table_shows_the_limit(page):
     page.set_viewport_size({"width": 400, "height": 900})
     go(page, STATES["transformer"])

@@ -6,6 +6,7 @@ const transformerPart = (() => {
   const AXES = {data: "Data", fsdp: "FSDP", tensor: "Tensor", sequence: "Sequence"};
   const ITEM_BYTES = {bfloat16: 2, float32: 4};
   const LABEL = 120;
+  const TIGHT = 0.9;
 
   const defaults = {model: "Llama 2 7B", data: "1", fsdp: "16", tensor: "4", sequence: "1", batch: "64", length: "4096", dtype: "bfloat16"};
 
@@ -58,7 +59,7 @@ const transformerPart = (() => {
       results.replaceChildren(
         html("figure", {}, html("figcaption", {}, "Memory of a device"), memoryPicture(memory, results.clientWidth || 600)),
         controls.table("A step on four machines", ["Machine", "Memory", "Compute", "Send", "The limit"], course.machines.map((machine) => machineRow(run, machine, devices))),
-        html("p", {class: "legend"}, course.machines.map((machine) => matmulPart.slowerLinks(machine, devices)).join("")),
+        html("p", {class: "legend"}, notes(run, devices)),
         controls.foldedTable("Memory of a device", ["What", "Arithmetic", "Bytes"], memory.map(({name, formula, bytes}) => [name, formula, words.bytes(bytes)]), true),
         controls.foldedTable("What a device sends in a step", ["Sharding", "Collective", "Arithmetic", "Bytes"],
           sent.filter(({bytes}) => bytes > 0).map(({name, kind, formula, bytes}) => [name, kind, formula, words.bytes(bytes)]), true),
@@ -80,12 +81,22 @@ const transformerPart = (() => {
       (fitting.length ? `It fits on ${words.list(fitting)}.` : "It fits on none of the four machines.");
   }
 
+  const isTight = (memory, {capacity}) => memory <= capacity && memory > TIGHT * capacity;
+
+  /** Return what the table does not say: what else a full memory has to hold, and where links are slower. */
+  function notes(run, devices) {
+    const {memory} = transformers.timesOf(run, course.machines[0]);
+    const tight = course.machines.some((machine) => isTight(memory, machine))
+      ? "Barely: more than 90% full, and logits and the runtime's own memory, which this sum leaves out, may not fit." : "";
+    return tight + course.machines.map((machine) => matmulPart.slowerLinks(machine, devices)).join("");
+  }
+
   function machineRow(run, machine, devices) {
     const {memory, fits, computing, communicating} = transformers.timesOf(run, machine);
     const room = words.bytes(machine.capacity);
     const isSlower = matmulPart.slowerLinks(machine, devices) !== "";
     const unbroken = (seconds) => words.time(seconds).replace(" ", "\u00a0");
-    return [machine.name, fits ? `fits into ${room}` : `${words.bytes(memory)} do not fit into ${room}`, unbroken(computing), `${isSlower ? "over " : ""}${unbroken(communicating)}`,
+    return [machine.name, fits ? `${isTight(memory, machine) ? "barely fits" : "fits"} into ${room}` : `${words.bytes(memory)} do not fit into ${room}`, unbroken(computing), `${isSlower ? "over " : ""}${unbroken(communicating)}`,
       communicating > computing ? "sending" : isSlower ? "computing, or slower links" : "computing"];
   }
 
