@@ -20,7 +20,6 @@ import msgspec
 import nbformat
 from traitlets.config import Config
 
-import autograder
 from autograder.instructor.course import notebook_rewriting
 from autograder.instructor.course.names import printable
 from autograder.instructor.sandbox import (
@@ -149,7 +148,7 @@ def _run_reader(contents: bytes, sandbox: Sandbox) -> _ReaderReply | None:
     """
     script = Path(notebook_rewriting.__file__)
     if has_bubblewrap():
-        script = Path(PACKAGES, script.relative_to(Path(autograder.__file__).parent.parent))
+        script = Path(PACKAGES, f"{notebook_rewriting.__name__.replace('.', '/')}.py")
     variables = read_sandbox_environment()
     with tempfile.TemporaryFile() as output:
         try:
