@@ -233,9 +233,11 @@ def test_the_page_says_where_xla_may_do_better(page):
 def test_a_larger_matmul_becomes_bound_by_arithmetic(page):
     go(page, "#v1/matmul?i=64&j=64&k=64&mesh=x:4,y:4&A=x,-&B=x,y&C=x,y")
     assert "Communication is the limit" in shown(page, ".sentence")
+    assert "Starting a message" in shown(page, ".sentence")
     for name in ("i", "j", "k"):
         page.get_by_role("slider", name=f"{name}:").fill("17")
     assert "Arithmetic is the limit" in shown(page, ".sentence")
+    assert "Starting a message" not in shown(page, ".sentence")
     assert page.locator("circle.trail").count() > 1
     assert "i=131072" in page.evaluate("location.hash")
 
@@ -265,8 +267,11 @@ def test_a_way_says_if_devices_repeat_each_others_work(page):
 
 def test_the_page_warns_where_fast_links_do_not_reach(page):
     for devices, is_warned in [("x:8", False), ("x:4,y:4", True)]:
-        go(page, f"#v1/matmul?mesh={devices}&A=x,-&B=&C=x,-&machine=H100%20NVLink")
+        go(page, f"#v1/matmul?mesh={devices}&A=x,-&B=x,-&C=x,-&machine=H100%20NVLink")
         assert ("At most 8 chips of H100 NVLink" in shown(page, ".sentence")) == is_warned
+    go(page, "#v1/matmul?mesh=x:16&A=x,-&B=&C=x,-&machine=H100%20NVLink")
+    assert shown(page, ".sentence").startswith("Nothing is sent.")
+    assert "links" not in shown(page, ".sentence")
     go(page, STATES["transformer"])
     assert "or slower links" in page.get_by_role("row", name="H100 NVLink").inner_text()
     assert "At most 256 chips of TPU v5e" in shown(page, ".legend")

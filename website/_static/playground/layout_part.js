@@ -129,8 +129,9 @@ const layoutPart = (() => {
   function legend(layout) {
     const {mesh, placements, counts} = layout;
     const isShared = placements.length > layouts.product(counts);
-    const part = layouts.partialSums(layout) > 1 ? "it or a partial sum of it" : "it, too";
-    return (isShared ? "A grey block is held by several devices." : "A block has the colour of the device that holds it.") +
+    const isSum = layouts.partialSums(layout) > 1;
+    const part = isSum ? "partial sums of it" : "it, too";
+    return (isSum ? "Σ: each of these devices holds a partial sum of the block." : isShared ? "A grey block is held by several devices." : "A block has the colour of the device that holds it.") +
       (mesh.devices.length > course.tints.length ? ` There are ${course.tints.length} colours, so devices with the same colour need not hold the same block.` : "") +
       ` Bright: the device that you point at and its block${isShared ? `, and the devices that hold ${part}` : ""}.`;
   }

@@ -6,6 +6,7 @@ const matmulPart = (() => {
   const {asCode, shortSpec, capitalised} = layoutPart;
   const MAX_WAYS = 5;
   const MAX_TRAIL = 16;
+  const MICROSECOND = 1e-6;
 
   const defaults = {i: "8192", j: "4096", k: "16384", mesh: "x:4,y:4", A: "x,-", B: "x,y", C: "x,y", machine: "TPU v5e", way: "0"};
   const MATRICES = {A: ["i", "j"], B: ["j", "k"], C: ["i", "k"]};
@@ -79,7 +80,7 @@ const matmulPart = (() => {
       const number = Math.min(Math.max(Number(fields.way) || 0, 0), shown.length - 1);
       const way = shown[number];
       const times = matmuls.timesOf(way, machine, itemBytes);
-      sentence.textContent = verdict(way, times, machine, itemBytes) + slowerLinks(machine, problem.mesh.devices.length);
+      sentence.textContent = verdict(way, times, machine, itemBytes) + (way.sent ? slowerLinks(machine, problem.mesh.devices.length) : "");
       const points = shown.map((other, i) => ({flops: other.flops / other.repeats, repeats: other.repeats, bytes: other.sent * itemBytes, label: `way ${i + 1}`, chosen: i === number}));
       const picture = roofline.draw(machine, points, trail);
       trail = [...trail, points[number]].slice(-MAX_TRAIL);
@@ -115,11 +116,12 @@ const matmulPart = (() => {
     const what = capitalised(wayInWords(way));
     const repeated = way.repeats > 1 ? ` Each device computes ${words.rounded(way.repeats)} times its share, because devices repeat each other's work.` : "";
     if (communicating === 0) return `${what}. Arithmetic is the limit: ${words.time(computing)} on ${machine.name}.${repeated}`;
+    const latency = communicating < MICROSECOND ? " Starting a message, which is left out here, takes longer than sending so little." : "";
     const ratio = communicating / computing;
     const limit = ratio > 1
       ? `Communication is the limit: sending takes ${words.rounded(ratio)} times as long as computing`
       : `Arithmetic is the limit: computing takes ${words.rounded(1 / ratio)} times as long as sending`;
-    return `${what}. ${limit} on ${machine.name} (${words.time(communicating)} to send ${words.bytes(way.sent * itemBytes)}, ${words.time(computing)} to compute).${repeated}`;
+    return `${what}. ${limit} on ${machine.name} (${words.time(communicating)} to send ${words.bytes(way.sent * itemBytes)}, ${words.time(computing)} to compute).${latency}${repeated}`;
   }
 
   /** Return a warning if so many chips of a machine have no common links. */
