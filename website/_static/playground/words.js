@@ -23,7 +23,7 @@ const words = (() => {
     while (power < BINARY_UNITS.length && number >= 10 * 1024 ** (power + 1)) power += 1;
     const amount = number / 1024 ** power;
     const decimals = [100, 10, 1].filter((limit) => amount < limit).length;
-    return `${amount.toLocaleString("en-US", {maximumFractionDigits: decimals, roundingMode: "halfEven"})} ${BINARY_UNITS[power - 1]}`;
+    return `${format(amount, {maximumFractionDigits: decimals})} ${BINARY_UNITS[power - 1]}`;
   }
 
   /** Return a time such as `3.36 ms` or `under 1 µs`. */
@@ -35,11 +35,15 @@ const words = (() => {
 
   /** Return three significant digits, and never an exponent: `1,000` for 999.9. */
   function rounded(number) {
-    const format = new Intl.NumberFormat("en-US", {maximumSignificantDigits: 3, roundingMode: "halfEven"});
-    return format.format(number.toPrecision(60)); // all digits, because 3.305 is a little more than that
+    return format(number, {maximumSignificantDigits: 3});
   }
 
-  const whole = (number) => number.toLocaleString("en-US", {maximumFractionDigits: 0, roundingMode: "halfEven"});
+  const whole = (number) => format(number, {maximumFractionDigits: 0});
+
+  /** Return a number as Python rounds it: by all of its digits, where `toLocaleString` takes the shortest ones. */
+  function format(number, options) {
+    return new Intl.NumberFormat("en-US", {...options, roundingMode: "halfEven"}).format(number.toPrecision(60));
+  }
 
   /** Return `1, 2 and 3`. */
   function list(items) {
