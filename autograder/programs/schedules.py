@@ -142,12 +142,12 @@ def explain_orders(orders: Any, stages: int, microbatches: int) -> tuple[str, st
         )
     wanted = dict.fromkeys(f"{kind}{m}" for kind in "FB" for m in range(microbatches))
     for stage, order in enumerate(orders):
-        unknown = next((j for j in order if not isinstance(j, str) or j not in wanted), None)
-        if unknown is not None:
+        unknown = [job for job in order if not isinstance(job, str) or job not in wanted]
+        if unknown:
             last = microbatches - 1
             return "unknown-job", (
-                f"Stage {stage} runs {str(unknown)[:20]!r}. With {microbatches} microbatches, the "
-                f"jobs are 'F0' to 'F{last}' and 'B0' to 'B{last}'."
+                f"Stage {stage} runs {str(unknown[0])[:20]!r}. With {microbatches} microbatches, "
+                f"the jobs are 'F0' to 'F{last}' and 'B0' to 'B{last}'."
             )
         counts = Counter(order)
         for job in wanted:

@@ -60,6 +60,7 @@ def test_no_stage_runs_two_jobs_at_once_and_none_before_what_it_needs():
         ([["F0", "B0"]], "number-of-stages"),
         ([["F0", "B0"], ["F0", "B1"]], "unknown-job"),
         ([["F0", "B0"], ["F0", ["B0"]]], "unknown-job"),
+        ([["F0", "B0"], ["F0", "B0", None]], "unknown-job"),
         ([["F0", "B0"], ["F0", "B0", "F0"]], "job-twice"),
         ([["F0", "B0"], ["F0"]], "job-missing"),
     ],

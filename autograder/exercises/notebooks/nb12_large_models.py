@@ -247,7 +247,7 @@ def _wraps(chip: str, length: int) -> bool:
 
 
 def _draw_axes(rng: np.random.Generator) -> list[tuple[str, int]]:
-    chips, lengths = ("v4", "v5p", "v5e", "v6e"), (2, 4, 8, 12, 16)
+    chips, lengths = ("v4", "v5p", "v5e", "v6e"), (2, 4, 6, 8, 12, 16)
     axes = [(chip, length) for chip in chips for length in lengths]
     return [axes[i] for i in rng.permutation(len(axes)).tolist()]
 
@@ -1234,6 +1234,12 @@ def _same_everywhere(seed: Any, h: Any) -> Any:
     return _dropped(lambda seed, i, j: _folded(seed, *_mesh_of(len(h))))(seed, h)
 
 
+def _initial_weights() -> np.ndarray:
+    """Return the second layer's weights before the first step, as `start(0)` samples them."""
+    _, key = jax.random.split(jax.random.key(0))
+    return np.asarray(jax.random.normal(key, (64, OUTPUTS)) / np.sqrt(64))
+
+
 def _is_token(errors: Any, lengths: Any) -> Any:
     return np.arange(errors.shape[1]) < lengths[:, None]
 
@@ -1286,7 +1292,7 @@ TRAINER: Final = Exercise(
     afterwards="None of the four raised an error, and the loss fell. Tests that find such bugs "
     "compare with one device, compare two devices, and count bytes.",
     requirements=(
-        PlacedLike("w_out", "0,2,4,6\n1,3,5,7", ((64, OUTPUTS),)),
+        PlacedLike("w_out", "0,2,4,6\n1,3,5,7", ((64, OUTPUTS),), values=_initial_weights),
         Computes(
             "dropout",
             "dropout(seed, h) must draw with the key of the seed, into which a device folds its "
