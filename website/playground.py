@@ -34,7 +34,7 @@ MEMORY_BYTES: Final = {
 """The memory of one chip, from the same pages as its speeds."""
 
 LINKED_CHIPS: Final = {"TPU v5e": 256, "TPU v5p": 8960, "H100 NVLink": 8}
-"""How many chips such links join: a pod of TPUs, or the GPUs of one server."""
+"""The number of chips that such links join: a pod of TPUs, or the GPUs of one server."""
 
 
 def shared_numbers() -> dict[str, Any]:

@@ -106,11 +106,16 @@ MAX_INTEGER_BITS: Final = 10_000
 """Python refuses to convert much longer integers to strings."""
 
 
+MAX_ITEMS: Final = 10_000
+"""Longer lists and larger arrays are not converted: no exercise asks for one."""
+
+
 def plain(value: object, depth: int = 4) -> Any:
     """Convert a value to numbers, strings, booleans, None, and lists of them.
 
     A partition spec becomes a list of its entries, a sharding its spec, an array or a set a list,
-    and any other object `{"of type": …}` with its type's name.
+    and any other object `{"of type": …}` with its type's name; so does a list of more than
+    `MAX_ITEMS`.
 
     Args:
         value: may be anything.
@@ -122,6 +127,8 @@ def plain(value: object, depth: int = 4) -> Any:
         value = spec_entries(value)
     if isinstance(value, np.ndarray | np.generic | jax.Array):
         value = _array_to_list(value)
+    if isinstance(value, list | tuple | set | frozenset | range) and len(value) > MAX_ITEMS:
+        return {"of type": f"{type(value).__name__}, with more than {MAX_ITEMS:,} items"}
     match value:
         case None | bool():
             return value
@@ -143,10 +150,10 @@ def plain(value: object, depth: int = 4) -> Any:
 
 
 def _array_to_list(array: Any) -> object:
-    """Convert an array to lists; return random keys, deleted arrays and tracers as they are."""
+    """Convert an array to lists; return large ones, random keys and tracers as they are."""
     try:
         with theirs():
-            return np.asarray(array).tolist()
+            return np.asarray(array).tolist() if array.size <= MAX_ITEMS else array
     except TheirError:
         return array
 

@@ -251,10 +251,12 @@ def _tables(answers: dict[str, list[Finding]], problems: Sequence[Finding]) -> I
         explained = {_explanation_of(p): p.answer for p in reversed(shown)}
         rows = [_row(name, fs, columns, first, explained) for name, fs in plain.items()]
         yield Table(("", *columns, ""), tuple(rows))
+    cells_explained: dict[tuple[str, str], Finding] = {}
     for name, findings in answers.items():
         has_wrong_cells = name not in plain and not all(f.met for f in findings)
         if has_wrong_cells and any(state_of(f) != "unanswered" for f in findings):
-            yield Table((name, "yours", "", ""), tuple(_cell_rows(findings, first)))
+            cell_rows = tuple(_cell_rows(findings, first, cells_explained))
+            yield Table((name, "yours", "", ""), cell_rows)
 
 
 def _mark(state: str) -> Inline:
@@ -299,19 +301,32 @@ def _row(
     return TableRow((Code(name), *(marks.get(column, "") for column in columns), mark_up(why)))
 
 
-def _cell_rows(findings: Sequence[Finding], first: Finding | None) -> Iterator[TableRow]:
-    """Yield the row of each cell of a prediction; cells alike are explained once."""
-    explained: dict[tuple[str, str], str] = {}
+def _cell_rows(
+    findings: Sequence[Finding],
+    first: Finding | None,
+    explained: dict[tuple[str, str], Finding],
+) -> Iterator[TableRow]:
+    """Yield the row of each cell of a prediction; cells alike are explained once.
+
+    Args:
+        findings: the findings of one answer.
+        first: the problem that is explained above the tables.
+        explained: for each explanation, the first cell that has it; this adds those of `findings`.
+    """
     for f in findings:
         state, why = state_of(f), ""
         if state == "wrong" and f.difference:
             key = f.diagnosis, f.difference
-            why = f"as for {explained[key]}" if key in explained else f.difference
+            same = explained.get(key)
+            why = f.difference
+            if same is not None:
+                is_here = same.answer == f.answer
+                why = f"as for {same.cell if is_here else f'{same.answer}[{same.cell!r}]'}"
             is_first = first is not None and _is_like(f, first)
             # below the sentence of another row, "above" would seem to mean that one
             if is_first and (key not in explained or len(explained) == 1):
                 why = "see above"
-            explained.setdefault(key, f.cell)
+            explained.setdefault(key, f)
         value = Code(f.got) if f.got and state != "unanswered" else ""
         # a column beside long keys is too narrow for sentences
         is_sentence = why == f.difference != ""

@@ -2,15 +2,14 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, ClassVar, Final
+from typing import Any, ClassVar
 
 import numpy as np
 
 from autograder.evidence import ResultsPlan, Value
 from autograder.judge.exercise import MALFORMED, Exercise, Requirement
+from autograder.judge.requirements_on_results import read_results, shorten_call, show_plain
 from autograder.judge.verdict import Finding
-
-MAX_SHOWN_CHARACTERS: Final = 160
 
 Problem = tuple[str, str]
 """A diagnosis, and a sentence for the learner."""
@@ -51,13 +50,12 @@ class Satisfies(Requirement):
 
     def judge(self, piece: Value, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Explain the first result that lacks the property."""
-        cases, results = self.cases(exercise.generator(seed)), piece.value
-        if not isinstance(results, list) or len(results) != len(cases):
+        cases = self.cases(exercise.generator(seed))
+        results = read_results(piece, len(cases))
+        if results is None:
             return finding.problem(*MALFORMED)
         for case, result in zip(cases, results, strict=True):
-            call = f"{self.answer}({_shorten(', '.join(map(repr, case)))})"
-            if not isinstance(result, dict):
-                return finding.problem(*MALFORMED)
+            call = shorten_call(f"{self.answer}({', '.join(map(repr, case))})")
             if "error" in result:
                 sentence = f"Your function raised {result['error']}. The call was {call}."
                 return finding.problem("raised", sentence, got="")
@@ -65,11 +63,6 @@ class Satisfies(Requirement):
             problem = self.explain(returned, *case)
             if problem is not None:
                 diagnosis, sentence = problem
-                got = f"{_shorten(repr(returned))} from {call}, one of {len(cases)} cases"
+                got = f"{show_plain(returned)} from {call}, one of {len(cases)} cases"
                 return finding.problem(diagnosis, sentence, got=got)
         return finding.but(met=True, got=f"a right result in all of {len(cases)} cases")
-
-
-def _shorten(text: str) -> str:
-    """Shorten a text to what can be read at a glance."""
-    return text if len(text) <= MAX_SHOWN_CHARACTERS else f"{text[:MAX_SHOWN_CHARACTERS]}…"

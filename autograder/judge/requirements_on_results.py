@@ -22,7 +22,7 @@ from autograder.evidence import (
     plain,
 )
 from autograder.judge.diagnoses import OTHER_FORM, OTHER_RESULT, UNANSWERED
-from autograder.judge.exercise import Exercise, Requirement
+from autograder.judge.exercise import MALFORMED, Exercise, Requirement
 from autograder.judge.verdict import Finding
 
 MAX_RESULT_CHARACTERS: Final = 160
@@ -69,20 +69,14 @@ class Returns(Requirement):
     def judge(self, piece: Value, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Compare the results of the cases sampled from `seed` with the reference."""
         cases = self.cases(exercise.generator(seed))
-        results = piece.value
-        if not isinstance(results, list) or len(results) != len(cases):
-            return finding.problem(
-                "malformed", "The submission does not have a result for each case."
-            )
-        if not all(isinstance(result, dict) for result in results):
-            return finding.problem(
-                "malformed", "The submission does not have a result for each case."
-            )
+        results = read_results(piece, len(cases))
+        if results is None:
+            return finding.problem(*MALFORMED)
         for case, result in zip(cases, results, strict=True):
             call = f"{self.answer}({', '.join(map(repr, case))})"
             if "error" in result:
                 sentence = (
-                    f"Your function raised {result['error']}. The call was {_shorten_call(call)}."
+                    f"Your function raised {result['error']}. The call was {shorten_call(call)}."
                 )
                 return finding.problem("raised", sentence, got="")
             wanted = self.reference(*case)
@@ -93,11 +87,19 @@ class Returns(Requirement):
                 return finding.problem(
                     diagnosis,
                     sentence,
-                    expected=f"{_show(wanted, wanted)} from {_shorten_call(call)}, one of "
+                    expected=f"{show_plain(wanted, wanted)} from {shorten_call(call)}, one of "
                     f"{len(cases)} cases",
-                    got=_show(result.get("came"), wanted),
+                    got=show_plain(result.get("came"), wanted),
                 )
         return finding.but(met=True, got=f"the right result in all of {len(cases)} cases")
+
+
+def read_results(piece: Value, count: int) -> list[dict[str, Any]] | None:
+    """Return what a function did in each of so many cases; None if evidence has another form."""
+    results = piece.value
+    if not isinstance(results, list) or len(results) != count:
+        return None
+    return results if all(isinstance(result, dict) for result in results) else None
 
 
 class AnyOf(tuple[Any, ...]):
@@ -164,7 +166,7 @@ class Predicts(Requirement):
             return finding.problem(
                 UNANSWERED, f"The cell {self.cell!r} has not been filled in yet."
             )
-        finding = finding.but(got=_show(actual, self.right))
+        finding = finding.but(got=show_plain(actual, self.right))
         if is_predicted(self, actual):
             return finding.but(met=True)
         for diagnosis, cells in self.tables.items():
@@ -366,7 +368,7 @@ def _shorten_result(text: str) -> str:
     return text if len(text) <= MAX_RESULT_CHARACTERS else f"{text[:MAX_RESULT_CHARACTERS]}…"
 
 
-def _shorten_call(call: str) -> str:
+def shorten_call(call: str) -> str:
     """Shorten a call to its beginning and its end."""
     call = LONG_NUMBER.sub(r"\1…\2", call)
     return call if len(call) <= MAX_CALL_CHARACTERS else f"{call[:70]} … {call[-30:]}"
@@ -383,7 +385,7 @@ def _kind(value: Any) -> str:
     return kinds.get(type(value), "None")
 
 
-def _show(value: Any, right: Any = None) -> str:
+def show_plain(value: Any, right: Any = None) -> str:
     """Return plain data as Python code.
 
     Evidence has only lists, so a list is shown as a spec, a list or a tuple, depending on `right`.

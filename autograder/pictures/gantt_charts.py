@@ -59,7 +59,7 @@ class GanttChart:
 
 def gantt_as_html(charts: Sequence[GanttChart]) -> str:
     """Return charts below each other as HTML, on one scale."""
-    end = max(chart.end for chart in charts)
+    end = max((chart.end for chart in charts), default=0.0)
     return "".join(_chart_as_html(chart, end) for chart in charts)
 
 

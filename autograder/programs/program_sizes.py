@@ -222,7 +222,7 @@ def _result_sizes(operations: Sequence[Any]) -> Iterator[Sizes]:
 
 
 ArrayPart = tuple[int, int, int]
-"""Where a part of an array begins and ends along a dimension, and the dimension's length."""
+"""Begin and end of an array's part along a dimension, and the length of the dimension."""
 
 
 def _array_parts(operation: Any) -> Iterator[ArrayPart]:

@@ -270,7 +270,7 @@ def explain_buckets(buckets: Any, layers: int) -> tuple[str, str] | None:
         )
     if sum(buckets) != layers:
         return "number-of-layers", (
-            f"The buckets have {sum(buckets)} layers in all, and there are {layers}."
+            f"The sum of the buckets is {sum(buckets)}, and the number of layers {layers}."
         )
     return None
 

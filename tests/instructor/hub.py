@@ -35,7 +35,7 @@ COURSE = "shardlings"
 NAMES = ("teacher", "helper", "ann", "bo")
 BIN = Path(sys.executable).parent
 HAS_ACCOUNTS = os.geteuid() == 0
-"""Whether each has an account, or all share one."""
+"""True if each user has an account; otherwise all share one."""
 
 FOR_TESTS = """
 c.JupyterHub.authenticator_class = "dummy"
@@ -47,7 +47,7 @@ c.Spawner.environment = c.JupyterHub.services[0]["environment"] = {{
     "JUPYTER_CONFIG_PATH": "{base}/jupyter", "SHARDLINGS_WORKERS": "1",
 }}
 """
-"""What differs from the page: who may log in, ports, and where what is in `/etc/jupyter` is."""
+"""Settings that differ from the page: who may log in, ports, and the place of `/etc/jupyter`."""
 
 SHARING = """
 c.JupyterHub.spawner_class = "simple"  # no account, only a home

@@ -52,7 +52,7 @@ def answer_and_submit(hub: Hub, student: str) -> None:
 
 @pytest.fixture(scope="module")
 def attacked(hub: Hub) -> str:
-    """What collecting says after a student attacked the exchange."""
+    """The output of collecting after a student attacked the exchange."""
     solution = f"{hub.room.root}/solutions/{ASSIGNMENT}"
     anns = next(hub.inbound.glob("ann+*"))
     for command in (

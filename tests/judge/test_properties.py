@@ -1,5 +1,6 @@
 """A property of results, where several are right."""
 
+import numpy as np
 import pytest
 
 from autograder.evidence import capture
@@ -39,6 +40,13 @@ def test_the_first_result_without_it_is_explained():
     assert finding.diagnosis == "no-divisor"
     assert "2 does not divide 35. Try all numbers." in finding.difference
     assert "2 from divisor(35), one of 2 cases" in finding.got
+
+
+@pytest.mark.parametrize("large", [[0] * 10_001, np.zeros((101, 101)), range(10**15)], ids=type)
+def test_a_result_that_is_too_large_is_not_converted(large):
+    (finding,) = verdict_on(lambda n: large).findings
+    assert finding.diagnosis == "no-number"
+    assert finding.got.startswith("something of type")
 
 
 def test_an_error_is_quoted_with_its_call():

@@ -9,7 +9,7 @@ from autograder.errors import insert_before_jax_message
 from autograder.judge import Verdict
 from autograder.judge.feedback import headline, list_sentences, verdict_as_html
 from autograder.judge.prose import mark_up
-from autograder.judge.requirements_on_results import _shorten_call
+from autograder.judge.requirements_on_results import shorten_call
 from autograder.judge.verdict import Finding
 
 LINE = 'f(lambda a: a.sum(0), in_specs=P("x"), out_specs=P())'
@@ -99,6 +99,17 @@ def test_cells_alike_name_the_first_of_them_where_above_would_mean_another_sente
     assert ["d", "16", "✗", "as for a"] in rows
 
 
+def test_an_explanation_in_the_table_of_one_answer_is_not_repeated_in_that_of_another():
+    found = [
+        wrong("s", "One device.", "16", cell="a").but(diagnosis="one-device"),
+        wrong("s", "An even share.", "64", cell="b").but(diagnosis="fair-share"),
+        wrong("t", "An even share.", "32", cell="c").but(diagnosis="fair-share"),
+    ]
+    lines = list_sentences(verdict(*found))
+    assert [line.strip() for line in lines].count("An even share.") == 1
+    assert ["c", "32", "✗", "as for s['b']"] in [line.split(maxsplit=3) for line in lines]
+
+
 def test_only_what_is_shown_of_an_answer_is_pointed_to():
     found = [
         wrong("f", "It raised."),
@@ -121,8 +132,8 @@ def test_what_counts_later_agrees_with_its_verb(about, verb):
 
 
 def test_of_a_long_call_both_ends_are_shown():
-    assert _shorten_call("f([1, 2], True)") == "f([1, 2], True)"
-    assert _shorten_call(f"f({10**200}, 3)") == "f(10000000…00000000, 3)"
-    shown = _shorten_call(f"f({[123456789012] * 30})")
+    assert shorten_call("f([1, 2], True)") == "f([1, 2], True)"
+    assert shorten_call(f"f({10**200}, 3)") == "f(10000000…00000000, 3)"
+    shown = shorten_call(f"f({[123456789012] * 30})")
     assert len(shown) < 110
     assert (shown[:15], shown[-5:]) == ("f([123456789012", "012])")

@@ -1,4 +1,4 @@
-"""What a chart of attempts says in words."""
+"""The words in a chart of attempts."""
 
 import re
 

@@ -136,4 +136,4 @@ def test_a_chart_of_buckets_says_what_is_exposed():
     assert "exposed: 3 of 9 units" in str(drawn)
     assert "reducing: bucket 0 4–7, bucket 1 7–9" in str(drawn)
     assert "mine: not filled in yet" in str(drawn)
-    assert "wrong: The buckets have 1 layers in all, and there are 3." in str(drawn)
+    assert "wrong: The sum of the buckets is 1, and the number of layers 3." in str(drawn)

@@ -528,9 +528,10 @@ PIPELINES: Final = Exercise(
         "too-many-activations": "After its warm-up, a stage should run a backward pass for each "
         "forward pass. A stage nearer to the end gets its gradients earlier, so its warm-up is "
         "shorter.",
-        "job-missing": "At the end a stage has to run the backward passes that are left from its "
-        "warm-up. And there may be fewer microbatches than stages.",
-        "unknown-job": "Microbatches are counted from 0. There may be fewer of them than stages.",
+        "job-missing": "Are these the backward passes that are left from a warm-up? Or are there "
+        "fewer microbatches than your warm-up runs?",
+        "unknown-job": "Microbatches are counted from 0. Does your function run more forward "
+        "passes in its warm-up than there are microbatches?",
         "of-the-work": "This compares the waiting with the work. Expected: its share of the whole "
         "time, waiting and work together.",
         "busy-share": "This is the share of the time in which a stage works.",
@@ -841,8 +842,10 @@ def explain_zigzag(chunks: Any, n: int) -> Problem | None:
     for device, own in enumerate(chunks):
         if not isinstance(own, list | tuple) or len(own) != 2:
             return "no-chunks", f"The entry of device {device} must be a list of two chunks."
-        if not all(isinstance(c, int) and 0 <= c < 2 * n for c in own):
-            return "no-chunks", f"The chunks of {n} devices are the numbers from 0 to {2 * n - 1}."
+        if not all(type(c) is int and 0 <= c < 2 * n for c in own):  # a bool is an int, too
+            return "no-chunks", (
+                f"The chunks of {n} devices are the whole numbers from 0 to {2 * n - 1}."
+            )
     if len({c for own in chunks for c in own}) < 2 * n:
         return "chunk-missing", "Each chunk must be on one device, and only on one."
     work = [sum(c + 0.5 for c in own) for own in chunks]
@@ -1164,8 +1167,8 @@ OVERLAP: Final = Exercise(
         "entry is for the model's last layer.",
         "one-bucket": "With a single bucket, nothing is sent before the backward pass has ended.",
         "a-bucket-each": "With a bucket for each layer, the link pays the latency for each.",
-        "exposed": "Buckets of one size are a good guess, but the best sizes differ: early buckets "
-        "keep the link busy, and the last one decides what is exposed.",
+        "exposed": "The best buckets differ in size: early ones keep the link busy, and the last "
+        "one decides what is exposed. Has your function compared all choices?",
         "number-of-layers": "Each layer has to be in one bucket.",
     },
 )

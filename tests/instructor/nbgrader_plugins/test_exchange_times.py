@@ -1,4 +1,4 @@
-"""What students can put into nbgrader's exchange, and what collecting makes of it."""
+"""Collecting refuses the unsafe things that students can put into nbgrader's exchange."""
 
 import json
 import os
