@@ -1,13 +1,15 @@
-"""The solutions in the notebooks, and learners that try answers."""
+"""The solutions in the notebooks, the banks of known answers, and learners that try answers."""
 
 from functools import cache
 
 import nbformat
 
 from autograder.exercises import NOTEBOOKS
-from autograder.instructor.authoring import NotebookSession
+from autograder.instructor.authoring import NotebookSession, bank
 from autograder.instructor.authoring.exercise_stubs import extract_solution, find_cell
 from tests.conftest import ROOT
+
+BANKS = {name: bank.load(ROOT / "solutions" / name / "bank.py") for name in NOTEBOOKS}
 
 
 def notebook_of(exercise_id):
@@ -17,9 +19,13 @@ def notebook_of(exercise_id):
 
 def solution_of(exercise_id):
     """Return the solution in an exercise's cell."""
-    name = notebook_of(exercise_id)
-    notebook = nbformat.read(ROOT / "solutions" / name / f"{name}.ipynb", 4)
+    notebook = _read_solutions(notebook_of(exercise_id))
     return extract_solution(find_cell(notebook, exercise_id).source)
+
+
+@cache
+def _read_solutions(name):
+    return nbformat.read(ROOT / "solutions" / name / f"{name}.ipynb", 4)
 
 
 def sitting_for(exercise_id):

@@ -20,10 +20,10 @@ from autograder.programs import compile_and_report
 from autograder.programs.compiled import count_flops as work
 from autograder.programs.compiled import read_collectives, read_executable
 from tests.conftest import ROOT, SHARE, some_of
+from tests.exercises.solutions import BANKS
 from tests.programs.hlo_text import program_of_text
 from tests.sitting import sit
 
-BANKS = {name: bank.load(ROOT / "solutions" / name / "bank.py") for name in NOTEBOOKS}
 SEED = 20260101
 
 # a notebook's whole bank is judged twice before the first test of it, and some banks are long

@@ -12,22 +12,16 @@ import pytest
 from autograder import programs
 from autograder.errors import TESTED_JAX_VERSIONS
 from autograder.evidence import Program, capture
-from autograder.exercises import EXERCISES, NOTEBOOKS, Computes, Returns
-from autograder.instructor.authoring import bank
+from autograder.exercises import EXERCISES, Computes, Returns
 from autograder.instructor.authoring.exercise_stubs import find_cell
 from autograder.judge import judge
 from autograder.judge.comparing_values import compare
-from tests.conftest import ROOT, SHARE, some_of
-from tests.exercises.solutions import sitting_for, solution_of
+from tests.conftest import SHARE, some_of
+from tests.exercises.solutions import BANKS, sitting_for, solution_of
 
 WHOLE = jax.__version__ == TESTED_JAX_VERSIONS[1]
 SEEDS = range(1000 if WHOLE and SHARE == 1 else 50)
-ENTRIES = [
-    entry
-    for name in NOTEBOOKS
-    for entry in bank.load(ROOT / "solutions" / name / "bank.py")
-    if entry.score == 1 and WHOLE
-]
+ENTRIES = [entry for known in BANKS.values() for entry in known if entry.score == 1 and WHOLE]
 ANSWERS = [
     *((exercise.id, "the solution", solution_of(exercise.id)) for exercise in EXERCISES.values()),
     *((entry.exercise, entry.title, entry.code) for entry in ENTRIES),

@@ -49,6 +49,7 @@ def graded(before, tmp_path):
     return tmp_path / "course" / "demo", status, said
 
 
+@pytest.mark.slow
 def test_five_students_hand_in_to_a_course_apart(graded, monkeypatch):
     root, status, said = graded
     assert status == 0
@@ -70,6 +71,7 @@ def test_five_students_hand_in_to_a_course_apart(graded, monkeypatch):
     assert "ada-all-right,01_sharding_basics,1.7,3.0,3.0,,0.0,,right," in rows
 
 
+@pytest.mark.slow
 def test_a_demonstration_leaves_the_class_and_the_course_alone(graded):
     real = graded[0].parent
     submitted = real / "grading" / "submitted"
@@ -78,11 +80,13 @@ def test_a_demonstration_leaves_the_class_and_the_course_alone(graded):
     assert not (real / "grading" / "feedback").exists()
 
 
+@pytest.mark.slow
 def test_only_what_was_handed_in_is_made_and_entered(graded):
     with Gradebook(f"sqlite:///{graded[0] / 'grading' / 'gradebook.db'}") as gradebook:
         assert {a.name for a in gradebook.assignments} == set(demonstration.QUICK_ASSIGNMENTS)
 
 
+@pytest.mark.slow
 def test_the_whole_demonstration_has_every_notebook(graded, monkeypatch):
     assert demonstration.choose_assignments(Course(graded[0]), whole=True) == list(NOTEBOOKS)
     asked = []
@@ -103,6 +107,7 @@ def test_who_handed_in_something_else_gets_no_company(tmp_path):
     assert [folder.name for folder in (root / "grading" / "submitted").iterdir()] == ["ann"]
 
 
+@pytest.mark.slow
 def test_what_is_graded_is_not_graded_again_until_it_changes(graded):
     root, _, first = graded
     notebook = (
@@ -122,6 +127,7 @@ def test_what_is_graded_is_not_graded_again_until_it_changes(graded):
     assert sum(f",{ASSIGNMENT},graded,13.0,13.0" in row for row in grades(root)) == 2
 
 
+@pytest.mark.slow
 def test_a_resubmission_counts_whatever_its_time_says(graded):
     root, _, _ = graded
     submitted = root / "grading" / "submitted"
@@ -134,6 +140,7 @@ def test_a_resubmission_counts_whatever_its_time_says(graded):
     assert after > before
 
 
+@pytest.mark.slow
 def test_a_submission_that_broke_since_has_no_score_of_old(graded):
     root, _, _ = graded
     path = root / "grading" / "submitted" / "ben-typical-mistakes" / ASSIGNMENT
@@ -152,6 +159,7 @@ def test_a_submission_that_broke_since_has_no_score_of_old(graded):
     assert f"ben-typical-mistakes,{ASSIGNMENT}," not in exercises
 
 
+@pytest.mark.slow
 def test_notebooks_that_cannot_be_made_are_one_sentence(graded, capsys):
     root, _, _ = graded
     stray = root / "solutions" / ASSIGNMENT / "Untitled.ipynb"

@@ -14,7 +14,7 @@ from autograder.instructor.authoring import fill_in_answers
 from autograder.instructor.sandbox import SERVERS, has_call_filter
 from tests.instructor.room import ASSIGNMENT, LAST, RIGHT, SHORT, Classroom
 
-pytestmark = pytest.mark.bubblewrap
+pytestmark = [pytest.mark.bubblewrap, pytest.mark.slow]
 
 LIMITS = """
 c.Execute.timeout = 15
