@@ -9,10 +9,23 @@ import pytest
 from jax import lax
 
 from autograder import communication
-from autograder.programs.compiled import count_flops_xla_omits, read_executable
+from autograder.programs.compiled import count_flops, count_flops_xla_omits, read_executable
+from tests.programs.hlo_text import program_of_text
 
 A = np.ones((16, 16), np.float32)
 PRODUCT = 2 * 16**3
+
+ON_A_GPU = """\
+HloModule jit_matmul
+
+ENTRY %main (a: f32[64,64]) -> f32[64,64] {
+  %a = f32[64,64]{1,0} parameter(0)
+  %call = (f32[64,64]{1,0}, s8[33554432]{0}) custom-call(%a, %a), \
+custom_call_target="__cublas$lt$matmul"
+  ROOT %product = f32[64,64]{1,0} get-tuple-element(%call), index=0
+}
+"""
+"""As XLA compiles a matmul for an H200 with JAX 0.11.2."""
 
 
 def flops(function):
@@ -121,6 +134,13 @@ def test_the_branch_with_more_work_counts():
 def test_a_fourier_transform_counts_as_in_textbooks():
     assert flops(jnp.fft.fft) == pytest.approx(8 * 256 * 4, rel=0.1)
     assert flops(jnp.fft.fft2) == pytest.approx(8 * 256 * 4 * 4, rel=0.1)
+
+
+def test_what_a_library_computes_is_unknown_and_not_nothing():
+    assert count_flops(program_of_text(ON_A_GPU)) is None
+    report = communication(jnp.linalg.cholesky, jnp.eye(16))
+    assert "an unknown number of floating-point operations" in report.summary()
+    assert math.isfinite(flops(lambda a: jnp.linalg.solve(a, a)))
 
 
 @pytest.mark.parametrize("times", [1, 5])

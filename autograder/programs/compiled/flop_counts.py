@@ -34,6 +34,9 @@ ARITHMETIC: Final = frozenset(
 LAPACK: Final = re.compile(r"lapack_[sdcz](?P<name>getrf|trsm)_ffi")
 """The routines that `jnp.linalg.solve` calls on a CPU, for each type of number."""
 
+LIBRARIES: Final = re.compile(r"lapack_|cusolver_|__cublas\$|__cudnn\$")
+"""How the routines of libraries are called that compute much; on a GPU, all matmuls are theirs."""
+
 FFT_FLOPS: Final = 8
 """Operations of a Fourier transform for each number and each factor of two of its length."""
 
@@ -59,14 +62,14 @@ def count_flops_xla_omits(program: CompiledProgram) -> float | None:
     for runs in count_runs(program):
         computation = program.computations[runs.computation]
         instructions = computation.values()
-        lapack = sum(_lapack_flops(computation, each) for each in instructions)
+        routines = sum(_routine_flops(computation, each) for each in instructions)
         others = sum(_array_flops(computation, each) for each in instructions)
-        if lapack + others and runs.times is None:
+        if math.isinf(routines) or (routines + others and runs.times is None):
             return None
         if runs.times != 1 and any(each.custom_call_target == TPU_KERNEL for each in instructions):
             return None
         times = 1 if runs.times is None else runs.times
-        total += times * lapack + max(0, times - 1) * others
+        total += times * routines + max(0, times - 1) * others
     return total
 
 
@@ -74,7 +77,7 @@ def count_flops(program: CompiledProgram) -> float | None:
     """Count the floating-point operations that one device does, each value's once.
 
     Returns:
-        Their number; None where only the running program knows it.
+        Their number; None where only the running program knows it, or a library's routine.
     """
     counting = _Counting(program)
     counting.run(program.entry, (), 1)
@@ -105,15 +108,18 @@ def instruction_flops(computation: Computation, instruction: Instruction) -> flo
         logarithms = math.prod(int(math.log2(size)) for size in instruction.fft_lengths)
         ((_, shape), *_) = computation[instruction.operands[0]].arrays
         return FFT_FLOPS * logarithms * _size(shape)
-    lapack = _lapack_flops(computation, instruction)
-    return lapack + _array_flops(computation, instruction)
+    routine = _routine_flops(computation, instruction)
+    return routine + _array_flops(computation, instruction)
 
 
-def _lapack_flops(computation: Computation, instruction: Instruction) -> float:
-    """Count the operations of a routine of LAPACK; 0 for any other instruction."""
+def _routine_flops(computation: Computation, instruction: Instruction) -> float:
+    """Count the operations of a library's routine: infinitely many if it is none that we know.
+
+    Any other instruction has 0.
+    """
     routine = LAPACK.fullmatch(instruction.custom_call_target)
     if routine is None:
-        return 0.0
+        return math.inf if LIBRARIES.match(instruction.custom_call_target) else 0.0
     shapes = [computation[number].arrays[0][1] for number in instruction.operands]
     matrix = shapes[0]
     if routine["name"] == "getrf":
