@@ -194,7 +194,8 @@ def test_nothing_that_a_task_leaves_is_found_by_the_next(server):
             os.getpriority(os.PRIO_PROCESS, 0), os.getcwd(),
         ]))
     """
-    assert found(server, looks) == [[[]] * 4, False, False, False, 0, True, 0, home]
+    own = os.getpriority(os.PRIO_PROCESS, 0)
+    assert found(server, looks) == [[[]] * 4, False, False, False, 0, True, own, home]
 
 
 def test_a_task_finds_no_socket_and_no_network_of_another(server):
