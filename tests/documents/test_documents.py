@@ -28,6 +28,7 @@ from autograder.documents import (
 )
 from tests.browser import THEMES, browser
 
+WIDE = "P(None, ('x', 'y'))"
 LONG = "jax.device_put(x, sharding)  # " + "a long comment " * 5
 
 DOCUMENT = Document(
@@ -173,6 +174,43 @@ def test_importing_imports_neither_jinja_nor_rich():
     code = "import sys, autograder.documents; print({'jinja2', 'rich', 'jax'} & {*sys.modules})"
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
     assert done.stdout in ("set()\n", "{'jax'}\n")  # the whole package is imported first
+
+
+KEYS = ("P('x', 'y'), 2", "total = x.sum(); if first: print(total)", "x.addressable_shards[0].data")
+SENTENCE = "Both processes compute the total, so both have it. Only one of them prints it, if any."
+
+ENTRIES = """
+() => [...document.querySelectorAll("td:nth-child(3)")].map((mark) => {
+  const [key, value] = [...mark.parentNode.querySelectorAll("code")];
+  return {lines: key.getClientRects().length + value.getClientRects().length,
+          distance: mark.getBoundingClientRect().left - value.getBoundingClientRect().right,
+          right: mark.getBoundingClientRect().right}; })
+"""
+
+
+def entries(page, keys, value, width):
+    """Return where the entries of a table of predictions and their marks are, in pixels."""
+    rows = (TableRow((Code(key), Code(value), "✓", "see above"), below=(SENTENCE,)) for key in keys)
+    page.show(as_html(Document((Table(("t", "yours", "", ""), tuple(rows)),))), width)
+    return page.page.evaluate(ENTRIES)
+
+
+@pytest.mark.slow
+def test_values_stand_on_one_line_where_they_fit_and_marks_are_in_view_where_they_do_not():
+    with browser() as page:
+        assert {entry["lines"] for entry in entries(page, KEYS, "'wrong numbers'", 900)} == {2}
+        assert {entry["lines"] for entry in entries(page, KEYS[:1], WIDE, 440)} == {2}
+        narrow = entries(page, KEYS, "'wrong numbers'", 380)
+    assert max(entry["lines"] for entry in narrow) > 2
+    assert max(entry["right"] for entry in narrow) < 380
+
+
+@pytest.mark.slow
+def test_a_sentence_below_a_row_does_not_move_its_mark_away_from_its_entry():
+    with browser() as page:
+        for keys in (KEYS, KEYS[:1], ("a", "b")):
+            (distance,) = {entry["distance"] for entry in entries(page, keys, "16", 1400)}
+            assert distance < 100
 
 
 @pytest.mark.parametrize("theme", THEMES)

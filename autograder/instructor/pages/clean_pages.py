@@ -37,6 +37,7 @@ VALUES: Final = {
         COLOUR: ("background-color", "color"),
         AROUND: ("gap", "margin", "padding"),
         rf"({SMALL}) {WORD} ({COLOUR})": ("border-left",),
+        r"100%": ("min-width",),
         r"block|flex|inline|inline-block|none": ("display",),
         rf"{SMALL}|{WORD}|[1-9]\d%": ("font-size",),
         rf"{WORD}|[1-9]00": ("font-weight",),

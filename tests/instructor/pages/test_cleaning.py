@@ -257,6 +257,12 @@ def test_code_that_stands_on_one_line_does_so_on_a_feedback_page():
     assert clean(code) == code
 
 
+def test_a_block_may_be_as_wide_as_what_it_is_in_and_no_wider():
+    assert clean('<div style="min-width:100%">x</div>') == '<div style="min-width:100%">x</div>'
+    for width in ("200%", "999px", "max(100%, 90em)"):
+        assert "width" not in clean(f'<div style="min-width:{width}">x</div>')
+
+
 def test_cleaning_keeps_the_styles_and_tables_of_a_document():
     page = as_html(DOCUMENT)
     for found in (r'style="[^"]*"', r"<(?:table|th|td|details|svg|rect|code)\b"):
