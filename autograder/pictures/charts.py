@@ -20,6 +20,9 @@ FAINT: Final = (0, 0, 0, 0.68)
 SMALL: Final[dict[str, Any]] = {"fontsize": 8, "color": FAINT}
 OVER_BUDGET: Final[dict[str, Any]] = {"facecolor": (0.71, 0.29, 0, 0.2), "edgecolor": "none"}
 
+WIDTH: Final = 4.1
+"""The width of a chart in inches: if a page is narrow, its text must not shrink much."""
+
 LABEL_SIZE: Final = (24, 11)
 """The width and height, in points, that the name of a marker needs."""
 
@@ -112,10 +115,10 @@ def _roofline_figure(roofline: Roofline) -> "MatplotlibFigure":
     left = min([roofline.ridge / 100, *(each / 3 for each in finite)])
     edge = max([roofline.ridge * 10, *(each * 3 for each in finite)])
     # a program that sends nothing has infinite intensity, and is drawn to the right of the edge
-    step = (edge / left) ** 0.07
+    step = (edge / left) ** 0.12
     right = edge * step ** (len(infinite) + 1) if infinite else edge
 
-    figure, axes = _new_figure(5.4, 3.9)
+    figure, axes = _new_figure(WIDTH, 3.9)
     axes.set(xscale="log", yscale="log", xlim=(left, right))
     axes.set(ylim=(foot * left, roofline.peak * 10))
     axes.set_title(f"A roofline of communication: {roofline.machine}", fontsize=10)
@@ -145,7 +148,7 @@ def _roofline_figure(roofline: Roofline) -> "MatplotlibFigure":
         axes.text((edge * right) ** 0.5, roofline.peak / 2, "sends\nnothing →", ha="center",
                   va="top", **SMALL)  # fmt: skip
     _mark_programs(axes, points, edge, step)
-    figure.legend(loc="outside lower center", ncols=2, fontsize=8, frameon=False)
+    _add_legend(figure)
     return figure
 
 
@@ -224,9 +227,11 @@ def attempts_as_html(title: str, attempts: Sequence[TradePoint], limits: Limits)
         limits: the budgets, and the best that is known.
     """
     numbered = [(str(number), attempt) for number, attempt in enumerate(attempts, 1)]
-    chart = figure_as_html(
-        _figure(numbered, limits, whose="yours, in order"),
-        f"{title}: {_describe_limits(limits)} Yours: {_listed(attempts, limits)}.",
+    chart = _charts_as_html(
+        numbered,
+        limits,
+        whose="yours, in order",
+        description=f"{title}: {_describe_limits(limits)} Yours: {_listed(attempts, limits)}.",
     )
     return f'<div><div style="font-weight:600">{html.escape(title)}</div>{chart}</div>'
 
@@ -241,25 +246,41 @@ def class_tradeoff_as_html(
         others: choices beyond a budget, which have no names.
         limits: the budgets, and the best that is known.
     """
-    return figure_as_html(
-        _figure(places, limits, others, whose="the class"),
-        f"The class: {_describe_limits(limits)} "
+    return _charts_as_html(
+        places,
+        limits,
+        others,
+        whose="the class",
+        description=f"The class: {_describe_limits(limits)} "
         f"In the running: {_listed([chosen for _, chosen in places], limits) or 'nobody'}. "
         f"Beyond a budget: {_listed(others, limits) or 'nobody'}.",
     )
 
 
-def _figure(
+def _charts_as_html(
     places: Sequence[tuple[str, TradePoint]],
     limits: Limits,
     others: Sequence[TradePoint] = (),
     *,
     whose: str,
-) -> "MatplotlibFigure":
+    description: str,
+) -> str:
+    """Return one chart or two, which are side by side where the page is wide enough."""
     draw = _design_figure if limits.sent else _tradeoff_figure
     figure = draw(places, limits, others, whose)
-    figure.legend(loc="outside lower center", ncols=2, fontsize=8, frameon=False, handlelength=1.4)
-    return figure
+    _add_legend(figure)
+    chart = figure_as_html(figure, description)
+    if not limits.sent:
+        return chart
+    beside = figure_as_html(_held_figure(places, limits, others, whose), "The MiB that each holds.")
+    return (
+        f'<div style="display:flex;flex-wrap:wrap;align-items:flex-start;gap:0 24px">'
+        f"<div>{chart}</div><div>{beside}</div></div>"
+    )
+
+
+def _add_legend(figure: "MatplotlibFigure") -> None:
+    figure.legend(loc="outside lower left", fontsize=8, frameon=False, handlelength=1.4)
 
 
 def _tradeoff_figure(
@@ -269,7 +290,7 @@ def _tradeoff_figure(
     whose: str,
 ) -> "MatplotlibFigure":
     """Draw costs against the bytes held, with the best that is known as a stepped line."""
-    figure, axes = _new_figure(4.9, 3.5)
+    figure, axes = _new_figure(WIDTH, 3.5)
     byte_scale, byte_unit = (MIB, "MiB") if limits.held >= MIB else (1, "bytes")
     cost_scale, _, cost_label = COST_SCALES.get(limits.unit, (1, "", limits.unit))
     drawn = [*(chosen for _, chosen in places), *others]
@@ -307,10 +328,10 @@ def _design_figure(
     others: Sequence[TradePoint],
     whose: str,
 ) -> "MatplotlibFigure":
-    """Draw communicating against computing, and beside it what each attempt holds."""
+    """Draw communicating against computing."""
     from matplotlib.ticker import MaxNLocator
 
-    figure, (axes, beside) = _new_figure(5.8, 3.6, width_ratios=[3, 1])
+    figure, axes = _new_figure(WIDTH, 3.8)
     scale, unit, _ = COST_SCALES[limits.unit]
 
     def place(attempt: TradePoint) -> tuple[float, float]:
@@ -334,23 +355,41 @@ def _design_figure(
     axes.plot([0, best], [best, 0], color=BEST, linewidth=1.8,
               label=f"{best:.1f} {unit} in all, the best that is known")  # fmt: skip
     # one that holds too much can lie anywhere in this chart, even on the line of the best
-    over = {
-        number for number, (_, each) in enumerate(places)
-        if each.held > limits.held or place(each)[1] > budget
-    }  # fmt: skip
+    over = _over_budget(places, limits)
     _mark_places(axes, [(name, *place(each)) for name, each in places], whose, crossed=over)
     _mark_others(axes, map(place, others), "over a budget, without a rank")
-
-    cap, highest = limits.held / MIB, 1.3 * max(limits.held, *(each.held for each in drawn)) / MIB
-    beside.set(xlim=(0.4, len(drawn) + 0.6), ylim=(0, highest))
-    beside.set(xlabel=whose, ylabel="MiB held")
-    beside.set_title(f"over {cap:,.0f} MiB", **SMALL)
-    beside.set_xticks(range(1, len(drawn) + 1, math.ceil(len(drawn) / 4)))
-    beside.axhspan(cap, highest, **OVER_BUDGET)
-    held = list(enumerate((each.held / MIB for each in drawn), 1))
-    _mark_places(beside, [("", *each) for each in held[: len(places)]], crossed=over)
-    _mark_others(beside, held[len(places) :])
     return figure
+
+
+def _held_figure(
+    places: Sequence[tuple[str, TradePoint]],
+    limits: Limits,
+    others: Sequence[TradePoint],
+    whose: str,
+) -> "MatplotlibFigure":
+    """Draw what each attempt holds."""
+    figure, axes = _new_figure(1.6, 2.9)
+    drawn = [*(chosen for _, chosen in places), *others]
+    cap, highest = limits.held / MIB, 1.3 * max(limits.held, *(each.held for each in drawn)) / MIB
+    axes.set(xlim=(0.4, len(drawn) + 0.6), ylim=(0, highest))
+    axes.set(xlabel=whose, ylabel="MiB held")
+    axes.set_title(f"over {cap:,.0f} MiB", **SMALL)
+    axes.set_xticks(range(1, len(drawn) + 1, math.ceil(len(drawn) / 4)))
+    axes.axhspan(cap, highest, **OVER_BUDGET)
+    held = list(enumerate((each.held / MIB for each in drawn), 1))
+    marked = [("", *each) for each in held[: len(places)]]
+    _mark_places(axes, marked, crossed=_over_budget(places, limits))
+    _mark_others(axes, held[len(places) :])
+    return figure
+
+
+def _over_budget(places: Sequence[tuple[str, TradePoint]], limits: Limits) -> set[int]:
+    """Return the positions of attempts that hold or send too much."""
+    return {
+        number
+        for number, (_, each) in enumerate(places)
+        if each.held > limits.held or each.costs - each.computing > limits.communicating
+    }
 
 
 def _mark_others(axes: Any, places: Iterable[tuple[float, float]], label: str = "") -> None:
@@ -401,24 +440,17 @@ def _mark_places(
         )
 
 
-def _new_figure(width: float, height: float, **columns: Any) -> tuple["MatplotlibFigure", Any]:
-    """Return a figure and its axes, of a size in inches.
-
-    Args:
-        width: of the figure.
-        height: of the figure.
-        **columns: the relative widths of several axes beside each other.
-    """
+def _new_figure(width: float, height: float) -> tuple["MatplotlibFigure", Any]:
+    """Return a figure of a size in inches, and its axes."""
     from matplotlib.figure import Figure as MatplotlibFigure
 
     figure = MatplotlibFigure(figsize=(width, height), layout="constrained")
-    axes = figure.subplots(1, len(columns.get("width_ratios", [1])), squeeze=False, **columns)[0]
-    for each in axes:
-        each.tick_params(labelsize=8)
-        each.spines[["top", "right"]].set_visible(False)
-        each.xaxis.label.set_fontsize(9)
-        each.yaxis.label.set_fontsize(9)
-    return figure, axes if columns else axes[0]
+    axes = figure.subplots()
+    axes.tick_params(labelsize=8)
+    axes.spines[["top", "right"]].set_visible(False)
+    axes.xaxis.label.set_fontsize(9)
+    axes.yaxis.label.set_fontsize(9)
+    return figure, axes
 
 
 def _describe_limits(limits: Limits) -> str:

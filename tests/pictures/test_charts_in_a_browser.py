@@ -38,7 +38,11 @@ def roofline(*points):
         for x in points
         for top in [min(197e12, 1e11 * x)]
     )
-    limits = ("left of the ridge, the links are the limit", "the ridge is at 1,970 operations")
+    limits = (
+        "left of the ridge, the links are the limit: 100 GB a second",
+        "right of it, arithmetic is: 197 trillion operations a second",
+        "the ridge is at 1,970 operations for each byte",
+    )
     return Roofline("TPU v5e", 197e12, 1e11, "The roof.", limits, drawn)
 
 
@@ -77,6 +81,18 @@ def test_lines_and_markers_stand_out_from_the_page_in_both_themes(page, name):
         page.show(CHARTS[name](), theme=theme)
         assert page.page.evaluate(FAINT_LINES) == [], theme
 
+
+@pytest.mark.parametrize("name", CHARTS)
+def test_type_is_at_least_nine_pixels_high_in_jupyterlab_on_500(page, name):
+    page.show(CHARTS[name](), width=348 + 16)  # beside prompts, and with the edge of a verdict
+    assert min(page.page.evaluate(TYPE_SIZES)) >= 9
+
+
+TYPE_SIZES = """
+() => [...document.querySelectorAll("#output svg text")].map((text) => {
+  const svg = text.closest("[viewBox][role]"), size = parseFloat(getComputedStyle(text).fontSize);
+  return size * svg.getBoundingClientRect().width / svg.viewBox.baseVal.width; })
+"""
 
 FAINT_LINES = r"""
 () => {
