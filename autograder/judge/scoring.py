@@ -103,12 +103,22 @@ def _explain_table(cells: Sequence[tuple[Predicts, Finding]]) -> str:
     counted = f"{right} of {len(cells)} entries {'is' if right == 1 else 'are'} right"
     if len(groups) == 1:
         return f"{counted}, and all of them have to be"
-    right_groups = f"{sum(map(_mean, groups)):.3g}"
-    return (
-        f"{counted}; entries with the same right answer form a group, {right_groups} of "
-        f"{len(groups)} groups are right, and the first group is free, because one answer for all "
-        f"entries would get it: ({right_groups} - 1) / ({len(groups)} - 1)"
+    have = sum(map(_mean, groups))
+    rest = (
+        f"so {_two_decimals(have - 1)} of {len(groups) - 1} counts"
+        if have > 1
+        else "and you have no more than that"
     )
+    return (
+        f"{counted}; entries with the same right answer form a group, and groups count equally: "
+        f"you have {_two_decimals(have)} of {len(groups)}; the first is free, because one answer "
+        f"for all entries would get it, {rest}"
+    )
+
+
+def _two_decimals(number: float) -> str:
+    """Return `1.33`, and `2` rather than `2.00`."""
+    return f"{round(number, 2):g}"
 
 
 def _share_of_answer(exercise: Exercise, judged: Sequence[Judged]) -> float:

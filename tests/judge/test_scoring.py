@@ -43,6 +43,25 @@ def test_a_table_counts_beyond_one_answer_for_all(cells, score):
     assert (said in verdict_as_text(found)) == (0 < right < 4)
 
 
+@pytest.mark.parametrize(
+    ("cells", "says"),
+    [
+        (
+            {"a": True, "b": True, "c": False, "d": False},
+            "you have 1.67 of 2; the first is free, because one answer for all entries would get "
+            "it, so 0.67 of 1 counts.",
+        ),
+        (
+            {"a": False, "b": True, "c": True, "d": True},
+            "you have 0.67 of 2; the first is free, because one answer for all entries would get "
+            "it, and you have no more than that.",
+        ),
+    ],
+)
+def test_a_table_says_how_many_groups_are_right_and_how_many_of_them_count(cells, says):
+    assert verdict_as_text(verdict(**cells)).count(f"groups count equally: {says}") == 1
+
+
 def answer(name, **met):
     """Requirements on the values and the layout of an answer, and findings on them."""
     kinds = {"values": Computes(name, "", abs, ()), "layout": PlacedLike(name, "0 1", ((2,),))}
