@@ -175,18 +175,16 @@ def test_whoever_grades_holds_little_more_than_for_an_honest_class(graded):
     assert graded.feedback[0] == 0, graded.feedback[1]
 
 
-def test_a_time_is_nobodys_word_but_the_instructors(room):
-    with Gradebook(f"sqlite:///{room.root / 'grading' / 'gradebook.db'}") as gradebook:
+def test_a_students_time_counts_only_where_the_instructor_says_so(room):
+    gradebook = f"sqlite:///{room.root / 'grading' / 'gradebook.db'}"
+    with Gradebook(gradebook) as found:
         for spoil in (a_time_that_is_none, a_time_that_is_binary, a_time_long_ago):
-            assert gradebook.find_submission(ASSIGNMENT, spoil.__name__).timestamp is None
-
-
-def test_a_time_counts_where_the_instructor_says_so(room):
+            assert found.find_submission(ASSIGNMENT, spoil.__name__).timestamp is None
     believing = "--CarefulAutograde.believe_timestamps=True"
     student = a_time_long_ago.__name__
     room.nbgrader("autograde", ASSIGNMENT, "--student", student, "--force", believing)
-    with Gradebook(f"sqlite:///{room.root / 'grading' / 'gradebook.db'}") as gradebook:
-        assert gradebook.find_submission(ASSIGNMENT, student).timestamp.year == 1970
+    with Gradebook(gradebook) as found:
+        assert found.find_submission(ASSIGNMENT, student).timestamp.year == 1970
 
 
 def test_what_browsers_open_is_not_copied_and_that_is_said(graded, room):
