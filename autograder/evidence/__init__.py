@@ -30,7 +30,7 @@ from autograder.evidence.data import (
     from_json,
     to_json,
 )
-from autograder.evidence.exported_functions import DesignPlan, ProgramPlan
+from autograder.evidence.exported_functions import DesignPlan, GradientPlan, ProgramPlan
 from autograder.evidence.placements import PlacementPlan, PlacementsPlan
 from autograder.evidence.plans import (
     AnswerPlan,
@@ -57,6 +57,7 @@ __all__ = [
     "DesignPlan",
     "Evidence",
     "File",
+    "GradientPlan",
     "LocalArray",
     "MalformedEvidenceError",
     "MeshGrid",

@@ -67,6 +67,34 @@ class ProgramPlan(Struct, frozen=True, tag="program"):
         )
 
 
+class GradientPlan(Struct, frozen=True, tag="gradient"):
+    """A plan to capture a function's forward and backward pass as a `Program`.
+
+    Attributes:
+        arguments: the lists of arguments to export the passes for.
+    """
+
+    arguments: tuple[tuple[Argument, ...], ...]
+
+    def capture(self, name: str, answer: object) -> Piece:
+        """Export both passes for each list of arguments, or explain why that cannot be done."""
+        if not callable(answer):
+            return not_a_function(answer)
+        traced = copy_name(make_traceable(answer), answer)
+        return export_answer(
+            answer,
+            [
+                Export(
+                    describe_arguments(arguments),
+                    tuple(name for name, _ in arguments[0].axes),
+                    partial(programs.export_passes, traced, arguments),
+                )
+                for arguments in self.arguments
+            ],
+            name,
+        )
+
+
 class Export(NamedTuple):
     """An export of a function, for one list of arguments.
 

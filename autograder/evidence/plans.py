@@ -16,7 +16,7 @@ import msgspec
 
 from autograder.errors import Fault, TheirError, theirs
 from autograder.evidence.data import Evidence, NotCaptured, Piece, Struct, Unanswered
-from autograder.evidence.exported_functions import DesignPlan, ProgramPlan
+from autograder.evidence.exported_functions import DesignPlan, GradientPlan, ProgramPlan
 from autograder.evidence.placements import PlacementPlan, PlacementsPlan
 from autograder.evidence.process_results import ProcessesPlan, capture_runs
 from autograder.evidence.results import ResultsPlan, TablePlan
@@ -30,6 +30,7 @@ AnswerPlan = (
     | ProcessesPlan
     | ProgramPlan
     | DesignPlan
+    | GradientPlan
     | ResultsPlan
     | TablePlan
 )

@@ -31,6 +31,11 @@ from autograder.judge.requirements_on_costs import (
     WorksAtMost,
 )
 from autograder.judge.requirements_on_given_functions import MovesFewBytes, RunsWithinBudgets
+from autograder.judge.requirements_on_gradients import (
+    Differentiates,
+    RecomputesAtMost,
+    SavesAtMost,
+)
 from autograder.judge.requirements_on_layouts import PlacedLike
 from autograder.judge.requirements_on_processes import Expected, OnProcesses
 from autograder.judge.requirements_on_properties import Satisfies
@@ -58,6 +63,7 @@ __all__ = [
     "Budget",
     "CommunicatesAtMost",
     "Computes",
+    "Differentiates",
     "Exercise",
     "Expected",
     "Finding",
@@ -70,6 +76,7 @@ __all__ = [
     "Parts",
     "PlacedLike",
     "Predicts",
+    "RecomputesAtMost",
     "RequestedCollective",
     "Requests",
     "Requirement",
@@ -77,6 +84,7 @@ __all__ = [
     "RunsFast",
     "RunsWithinBudgets",
     "Satisfies",
+    "SavesAtMost",
     "Timed",
     "Trade",
     "TrainsFast",

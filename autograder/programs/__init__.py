@@ -10,6 +10,13 @@ runs them (`running.py`).
 """
 
 from autograder.programs.arguments import Argument, describe_arguments, override_mesh, sharding_of
+from autograder.programs.backward_passes import (
+    BackwardCosts,
+    GradientRun,
+    export_passes,
+    measure_backward,
+    run_passes,
+)
 from autograder.programs.collective import (
     MACHINES,
     Collective,
@@ -63,9 +70,11 @@ __all__ = [
     "MACHINES",
     "UNREDUCED",
     "Argument",
+    "BackwardCosts",
     "Collective",
     "CommunicationError",
     "ComparedReports",
+    "GradientRun",
     "LaidOutProgram",
     "Latency",
     "Machine",
@@ -89,13 +98,16 @@ __all__ = [
     "explain_waiting",
     "export",
     "export_laid_out",
+    "export_passes",
     "groups_along",
+    "measure_backward",
     "override_mesh",
     "remove_collectives",
     "report_laid_out",
     "run",
     "run_laid_out",
     "run_overlap",
+    "run_passes",
     "run_pipeline",
     "scale_collectives",
     "sharding_of",

@@ -1370,3 +1370,106 @@ def gradient(w_out, h, y, lengths):
 # %% only the weights, and those of another seed exercise="12.7" score=0 diagnoses=["values", "unanswered"] near=["replicated"]
 SPECS["w_out"] = P("model", None)
 w_out = start(1)["w_out"]
+
+
+# %% names for matmuls with weights, and checkpoints of parts exercise="12.8" score=1 near=["keep_nothing: saves-too-much", "keep_products: saves-too-much", "keep_products: recomputes-too-much", "keep_little: saves-too-much", "keep_little: recomputes-too-much", "not-scaled", "no-shortcut", "stopped", "saves-too-much", "recomputes-too-much"]
+def mix(q, k, v):
+    scores = q @ k.swapaxes(1, 2) / np.sqrt(q.shape[-1])
+    return jax.nn.softmax(scores, axis=-1) @ v
+
+
+@jax.checkpoint
+def keep_nothing(*arrays):
+    return block(*arrays)
+
+
+def with_names(x, qkv, out, up, down):
+    q, k, v = checkpoint_name(jnp.einsum("tf,cfhs->chts", x, qkv), "product")
+    x = x + checkpoint_name(jnp.einsum("hts,hsf->tf", mix(q, k, v), out), "product")
+    return x + jax.nn.gelu(checkpoint_name(x @ up, "product")) @ down
+
+
+keep_products = jax.checkpoint(
+    with_names, policy=jax.checkpoint_policies.save_only_these_names("product")
+)
+
+
+def keep_little(x, qkv, out, up, down):
+    q, k, v = jnp.einsum("tf,cfhs->chts", x, qkv)
+    x = x + jnp.einsum("hts,hsf->tf", jax.checkpoint(mix)(q, k, v), out)
+    return x + jax.checkpoint(lambda x, up, down: jax.nn.gelu(x @ up) @ down)(x, up, down)
+
+
+# %% the block as it is exercise="12.8" score=0.25 naive=true diagnoses=["saves-too-much"] near=["recomputes-too-much", "not-scaled"]
+keep_nothing = keep_products = keep_little = block
+
+# %% everything again everywhere exercise="12.8" score=0.5 diagnoses=["recomputes-too-much"] near=["saves-too-much", "stopped"]
+keep_nothing = keep_products = keep_little = jax.checkpoint(block)
+
+# %% all matmuls, and the same policy for both exercise="12.8" score=0.25 diagnoses=["saves-too-much"] near=["recomputes-too-much"]
+keep_nothing = jax.checkpoint(block, policy=jax.checkpoint_policies.everything_saveable)
+keep_products = jax.checkpoint(block, policy=jax.checkpoint_policies.dots_saveable)
+keep_little = jax.checkpoint(block, policy=jax.checkpoint_policies.dots_with_no_batch_dims_saveable)
+
+
+# %% one name alone, and a name that nothing has exercise="12.8" score=0.5 diagnoses=["recomputes-too-much"] near=["saves-too-much"]
+def with_a_name(x, qkv, out, up, down):
+    q, k, v = jnp.einsum("tf,cfhs->chts", x, qkv)
+    scores = jnp.einsum("hts,hus->htu", q, k) / jnp.sqrt(q.shape[2])
+    mixed = jnp.einsum("htu,hus->hts", jax.nn.softmax(scores), v)
+    mixed = checkpoint_name(mixed, "mixed")
+    x = x + jnp.einsum("hts,hsf->tf", mixed, out)
+    return x + jax.nn.gelu(x @ up) @ down
+
+
+def keeping(*names):
+    policy = jax.checkpoint_policies.save_only_these_names(*names)
+    return jax.checkpoint(with_a_name, policy=policy)
+
+
+keep_nothing, keep_products, keep_little = keeping(), keeping("products"), keeping("mixed")
+
+
+# %% only attention again exercise="12.8" score=0.25 diagnoses=["saves-too-much", "recomputes-too-much"] near=["stopped", "no-shortcut"]
+def keep_nothing(x, qkv, out, up, down):
+    @jax.checkpoint
+    def attend(x, qkv, out):
+        q, k, v = jnp.einsum("tf,cfhs->chts", x, qkv)
+        scores = jnp.einsum("hts,hus->htu", q, k) / jnp.sqrt(q.shape[2])
+        mixed = jnp.einsum("htu,hus->hts", jax.nn.softmax(scores), v)
+        return x + jnp.einsum("hts,hsf->tf", mixed, out)
+
+    x = attend(x, qkv, out)
+    return x + jax.nn.gelu(x @ up) @ down
+
+
+keep_products = keep_little = keep_nothing
+
+
+# %% written anew, with mistakes exercise="12.8" score=0 diagnoses=["not-scaled", "not-counted-yet", "no-shortcut", "stopped"] near=["saves-too-much", "recomputes-too-much"]
+@jax.checkpoint
+def keep_nothing(x, qkv, out, up, down):
+    q, k, v = jnp.einsum("tf,cfhs->chts", x, qkv)
+    mixed = jax.nn.softmax(jnp.einsum("hts,hus->htu", q, k)) @ v
+    x = x + jnp.einsum("hts,hsf->tf", mixed, out)
+    return x + jax.nn.gelu(x @ up) @ down
+
+
+def without_shortcuts(x, qkv, out, up, down):
+    q, k, v = jnp.einsum("tf,cfhs->chts", x, qkv)
+    mixed = jax.nn.softmax(jnp.einsum("hts,hus->htu", q, k) / jnp.sqrt(q.shape[2])) @ v
+    x = jnp.einsum("hts,hsf->tf", mixed, out)
+    return jax.nn.gelu(x @ up) @ down
+
+
+keep_products = jax.checkpoint(
+    without_shortcuts, policy=jax.checkpoint_policies.dots_with_no_batch_dims_saveable
+)
+
+
+@jax.checkpoint
+def keep_little(x, qkv, out, up, down):
+    q, k, v = jnp.einsum("tf,cfhs->chts", x, qkv)
+    mixed = jax.nn.softmax(jnp.einsum("hts,hus->htu", q, k) / jnp.sqrt(q.shape[2])) @ v
+    x = x + jnp.einsum("hts,hsf->tf", lax.stop_gradient(mixed), out)
+    return x + jax.nn.gelu(x @ up) @ down

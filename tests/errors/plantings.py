@@ -258,6 +258,12 @@ def steps() -> Answers:
     return dict.fromkeys(names, lambda W, m, v, X, Y: (W, m, v))  # noqa: N803
 
 
+def blocks() -> Answers:
+    """Return blocks for 12.8 that keep nothing, and are wrong."""
+    names = exercises.find("12.8").answers
+    return dict.fromkeys(names, jax.checkpoint(lambda x, qkv, out, up, down: x @ up @ down))
+
+
 PLANTINGS = [
     Planting("documents.document", "plain_text", "1.1", strips),
     Planting("documents.renderers", "as_html", "1.1", strips),
@@ -339,6 +345,8 @@ PLANTINGS = [
     Planting("exercises.notebooks.nb12_large_models", "explain_gpipe", "12.3", schedules),
     Planting("judge.requirements_on_properties", lambda: Satisfies.judge, "12.3", schedules),
     Planting("judge.requirements_on_states", lambda: KeepsLayouts.judge, "12.4", steps),
+    Planting("judge.requirements_on_gradients", "run_gradients", "12.8", blocks),
+    Planting("programs.backward_passes", "split_gradient", "12.8", blocks),
     Planting("programs.schedules", "run_pipeline", "12.3", schedules),
     Planting("judge.verdict", lambda: Finding.but, "1.1", strips),
     Planting("layouts.layout", "devices_in_words", "1.1", strips),

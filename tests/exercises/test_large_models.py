@@ -9,10 +9,10 @@ from jax import P
 
 from autograder import communication
 from autograder.evidence import capture
-from autograder.exercises import EXERCISES, FitsIn
+from autograder.exercises import EXERCISES, FitsIn, RecomputesAtMost, SavesAtMost
 from autograder.exercises.notebooks import nb12_large_models as nb12
 from autograder.judge import judge
-from autograder.programs import run_pipeline
+from autograder.programs import measure_backward, run_pipeline
 from tests.exercises.solutions import sitting_for, solution_of
 
 SEEDS = range(20)
@@ -211,6 +211,28 @@ def test_the_trainer_as_it_is_given_trains_and_has_the_four_bugs():
     assert verdict.score == 0
     bugs = ("replicated", "same-everywhere", "mean-of-means", "summed-twice")
     assert verdict.diagnoses == bugs
+
+
+# 12.8
+
+
+def test_the_block_of_the_notebook_is_that_of_the_judge():
+    names = sitting_for("12.8").names
+    arrays = names["arrays_for_block"]()
+    np.testing.assert_allclose(
+        names["block"](*arrays), nb12._block()(*arrays), rtol=1e-4, atol=1e-4
+    )
+
+
+def test_a_policy_that_meets_a_limit_of_activations_is_not_free_of_the_other():
+    names = sitting_for("12.8").names
+    arrays, block = names["arrays_for_block"](), names["block"]
+    kept, again = (measure_backward(each, *arrays) for each in (block, jax.checkpoint(block)))
+    for requirement in EXERCISES["12.8"].requirements:
+        if isinstance(requirement, SavesAtMost):
+            assert again.bytes <= requirement.bytes[0] < kept.bytes
+        elif isinstance(requirement, RecomputesAtMost):
+            assert kept.flops <= requirement.flops[0] < again.flops
 
 
 # forged results

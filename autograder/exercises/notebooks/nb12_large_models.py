@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
 
 import jax
+import jax.numpy as jnp
 import numpy as np
 
 from autograder.judge import (
@@ -15,13 +16,16 @@ from autograder.judge import (
     Budget,
     CommunicatesAtMost,
     Computes,
+    Differentiates,
     Exercise,
     FitsIn,
     KeepsLayouts,
     PlacedLike,
+    RecomputesAtMost,
     Requirement,
     Returns,
     Satisfies,
+    SavesAtMost,
 )
 from autograder.programs import (
     BACKWARD,
@@ -1391,4 +1395,132 @@ TRAINER: Final = Exercise(
     },
 )
 
-EXERCISES: Final = (LATENCY, TOPOLOGY, PIPELINES, ZERO, RING_ATTENTION, OVERLAP, TRAINER)
+# 12.8: activation memory
+
+BLOCKS: Final = ((256, 128, 2), (192, 64, 2))
+"""Tuples of (tokens, features, heads)."""
+
+SCALARS: Final = 1024
+"""Bytes that a forward pass may keep in addition: a few numbers, such as a scale."""
+
+
+def _block_arguments(tokens: int, features: int, heads: int) -> tuple[Argument, ...]:
+    size, hidden = features // heads, 4 * features
+    shapes = (
+        (tokens, features),
+        (3, features, heads, size),
+        (heads, size, features),
+        (features, hidden),
+        (hidden, features),
+    )
+    inputs = (1, features, features, features, hidden)
+    return tuple(
+        Argument(shape, (("data", 1),), mode="auto", scale=count**-0.5)
+        for shape, count in zip(shapes, inputs, strict=True)
+    )
+
+
+def _block(
+    scale: Callable[[int], float] = lambda size: size**-0.5,
+    shortcut: float = 1.0,
+    attended: Callable[[Any], Any] = lambda mixed: mixed,
+) -> Callable[..., Any]:
+    """Return a transformer block.
+
+    Args:
+        scale: the factor of the scores, for the size of a head.
+        shortcut: the factor of the input of each of the two parts, which is added to its output.
+        attended: what is done with the result of attention.
+    """
+
+    def block(x: Any, qkv: Any, out: Any, up: Any, down: Any) -> Any:
+        q, k, v = jnp.einsum("tf,cfhs->chts", x, qkv)
+        scores = jnp.einsum("hts,hus->htu", q, k) * scale(q.shape[2])
+        mixed = attended(jnp.einsum("htu,hus->hts", jax.nn.softmax(scores), v))
+        x = shortcut * x + jnp.einsum("hts,hsf->tf", mixed, out)
+        return shortcut * x + jax.nn.gelu(x @ up) @ down
+
+    return block
+
+
+def _keeps(name: str, copies: int, millions: tuple[float, ...] = ()) -> tuple[Requirement, ...]:
+    """Return the requirements on a block.
+
+    Args:
+        name: the answer's name.
+        copies: how many arrays of the size of x it may keep.
+        millions: the most operations of the backward pass, in millions, for each of `BLOCKS`.
+    """
+    kept = tuple(4 * copies * tokens * features + SCALARS for tokens, features, _ in BLOCKS)
+    kept_and_right: tuple[Requirement, ...] = (
+        Differentiates(
+            name,
+            f"{name}(x, qkv, out, up, down) must have the value and the gradients of block.",
+            _block(),
+            tuple(_block_arguments(*sizes) for sizes in BLOCKS),
+            {
+                "not-scaled": _block(scale=lambda size: 1.0),
+                "no-shortcut": _block(shortcut=0.0),
+                "stopped": _block(attended=jax.lax.stop_gradient),
+            },
+        ),
+        SavesAtMost(name, kept),
+    )
+    limits = tuple(int(1e6 * most) for most in millions)
+    return (*kept_and_right, RecomputesAtMost(name, limits)) if millions else kept_and_right
+
+
+ACTIVATIONS: Final = Exercise(
+    id="12.8",
+    title="Activation memory",
+    afterwards="Megatron-LM calls the second policy selective recomputation. FlashAttention keeps "
+    "q, k, v and its result, as the third one does, and computes scores again within the chip.",
+    requirements=(
+        *_keeps("keep_nothing", 0),
+        # without any checkpoint the backward pass does 271 and 58 million operations, and 374 and
+        # 81 million if everything is computed again. The limits are between what the answers need
+        # and what they need if one more matmul is computed again.
+        *_keeps("keep_products", 8, (315, 69)),
+        *_keeps("keep_little", 5, (340, 73)),
+    ),
+    about=(SavesAtMost, RecomputesAtMost),
+    together=True,
+    hints=(
+        "jax.checkpoint(block) is a function with the same value and the same gradients, and "
+        "`policy=` says what it keeps. Look at what each of jax.checkpoint_policies does in "
+        "`backward_chart`.",
+        "For keep_products: the weights have no head and no batch in common with x, but q, k, v "
+        "and the scores have the dimension h in common. Which policy tells these matmuls apart?",
+        "For keep_little, write the block again with checkpoint_name(array, "
+        '"name") around what you want to keep, and give jax.checkpoint a policy that '
+        "save_only_these_names returns. What does the backward pass need from attention, and what "
+        "makes its scores expensive?",
+    ),
+    diagnoses={
+        "keep_nothing: saves-too-much": "A checkpointed function keeps only its arguments, unless "
+        "a policy says otherwise. Is all of the block in it?",
+        "keep_products: saves-too-much": "Only the results of matmuls with weights have to be "
+        "kept. The scores are not among them, and neither is what element-wise functions return.",
+        "keep_products: recomputes-too-much": "Is a matmul with a weight computed again? Such "
+        "results have to be kept: q, k and v, the attention's output, and the hidden layer.",
+        "keep_little: saves-too-much": "Five arrays of the size of x are enough, and the hidden "
+        "layer alone is four.",
+        "keep_little: recomputes-too-much": "Is each name that the policy keeps given to an array, "
+        "and does the backward pass have q, k, v and the result of attention?",
+        "not-scaled": "The scores are not divided by the root of the size of a head.",
+        "no-shortcut": "The input of each part is added to its output, as in block.",
+        "stopped": "No gradient passes through attention. Something that is not kept still has to "
+        "be computed again.",
+    },
+)
+
+EXERCISES: Final = (
+    LATENCY,
+    TOPOLOGY,
+    PIPELINES,
+    ZERO,
+    RING_ATTENTION,
+    OVERLAP,
+    TRAINER,
+    ACTIVATIONS,
+)

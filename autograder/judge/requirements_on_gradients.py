@@ -1,0 +1,210 @@
+"""Require gradients, and limit what the forward pass keeps for them and what they compute again.
+
+The judge has a function's forward and backward pass as two programs, and passes the arrays from one
+to the other itself. So nothing can be kept that it does not count, and nothing that is computed
+again can be hidden in the forward pass.
+"""
+
+import inspect
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from functools import lru_cache
+from typing import Any, ClassVar
+
+import jax
+import numpy as np
+
+from autograder import programs
+from autograder.evidence import GradientPlan, Program
+from autograder.judge.comparing_values import ArrayFunction, describe_type
+from autograder.judge.exercise import Exercise, Order, Requirement
+from autograder.judge.requirements_on_values import judge_runs
+from autograder.judge.running_programs import SAMPLES, argument_lists_of
+from autograder.judge.verdict import Finding
+from autograder.judge.wording import with_arguments
+from autograder.programs import Argument, GradientRun, ProgramError, describe_arguments
+
+
+@dataclass(frozen=True)
+class Differentiates(Requirement):
+    """A function has the value and the gradients of a reference, on inputs sampled when judging.
+
+    For example, `Differentiates("double", "double(x) must be 2 * x.", lambda x: 2 * x, ((X,),))`.
+    `SavesAtMost` and `RecomputesAtMost` on the same answer limit what its backward pass costs.
+
+    Attributes:
+        answer: the name of the answer in the notebook.
+        asks: what the function must compute, in a sentence.
+        function: computes the right value, one array, from `jax.Array`s.
+        arguments: the lists of arguments, each on a mesh of one device.
+        mistakes: for each diagnosis, a function with that mistake and no other.
+    """
+
+    about: ClassVar = "values"
+    evidence: ClassVar = (Program,)
+
+    answer: str
+    asks: str
+    function: ArrayFunction
+    arguments: tuple[tuple[Argument, ...], ...]
+    mistakes: Mapping[str, ArrayFunction] = field(default_factory=dict)
+
+    @property
+    def exported_for(self) -> tuple[tuple[Argument, ...], ...]:
+        """The lists of arguments."""
+        return self.arguments
+
+    def plan_capture(self, generator: np.random.Generator) -> GradientPlan:
+        """Plan to export both passes for each list of arguments."""
+        return GradientPlan(self.arguments)
+
+    def judge(self, piece: Program, finding: Finding, exercise: Exercise, seed: int) -> Finding:
+        """Run both passes on sampled inputs, and compare the value and the gradients."""
+        runs = [(run.draws, run.ran) for run in run_gradients(exercise, self.answer, piece, seed)]
+        names = [*inspect.signature(self.function).parameters]
+        return judge_runs(
+            _Differentiated(
+                differentiate(self.function),
+                {name: differentiate(wrong) for name, wrong in self.mistakes.items()},
+            ),
+            runs,
+            [describe_arguments(each) for each in self.arguments],
+            finding,
+            result_names=["the value", *(f"the gradient of {name}" for name in names)],
+        )
+
+
+@dataclass(frozen=True)
+class SavesAtMost(Requirement):
+    """The forward pass keeps few bytes for the backward pass; its arguments do not count.
+
+    For example, `SavesAtMost("block", (4096,))`.
+
+    Attributes:
+        answer: the name of the answer in the notebook. A `Differentiates` on it exports it.
+        bytes: the most bytes, for each list of arguments.
+    """
+
+    about: ClassVar = "memory"
+    order: ClassVar = Order.COSTS
+    evidence: ClassVar = (Program,)
+
+    answer: str
+    bytes: tuple[int, ...]
+
+    @property
+    def asks(self) -> str:
+        """The limit for the first list of arguments, in words."""
+        return (
+            f"a forward pass that keeps at most {self.bytes[0]:,} bytes for the backward pass, "
+            f"besides its arguments"
+        )
+
+    def judge(self, piece: Program, finding: Finding, exercise: Exercise, seed: int) -> Finding:
+        """Compare the bytes of what is saved with the limit."""
+        runs = run_gradients(exercise, self.answer, piece, seed)
+        lists = argument_lists_of(exercise, self.answer)
+        for number, (limit, run, arguments) in enumerate(zip(self.bytes, runs, lists, strict=True)):
+            if run.costs.bytes > limit:
+                largest = max(run.costs.saved, key=lambda each: each.size * each.dtype.itemsize)
+                sentence = (
+                    f"The forward pass keeps {run.costs.bytes:,} bytes for the backward pass, and "
+                    f"at most {limit:,} are allowed. The largest array is {describe_type(largest)}."
+                )
+                if number:
+                    sentence = with_arguments(arguments, sentence)
+                return finding.problem(
+                    "saves-too-much", sentence, got=f"{run.costs.bytes:,} bytes that are kept"
+                )
+        return finding.but(met=True, got=f"{runs[0].costs.bytes:,} bytes that are kept")
+
+
+@dataclass(frozen=True)
+class RecomputesAtMost(Requirement):
+    """The backward pass does few operations, so that it computes little again.
+
+    For example, `RecomputesAtMost("block", (10**6,))`.
+
+    Attributes:
+        answer: the name of the answer in the notebook. A `Differentiates` on it exports it.
+        flops: the most floating-point operations of the backward pass, for each list of arguments.
+    """
+
+    about: ClassVar = "work"
+    order: ClassVar = Order.COSTS
+    evidence: ClassVar = (Program,)
+
+    answer: str
+    flops: tuple[int, ...]
+
+    @property
+    def asks(self) -> str:
+        """The limit for the first list of arguments, in words."""
+        return f"a backward pass of at most {self.flops[0] / 1e6:,.0f} million operations"
+
+    def judge(self, piece: Program, finding: Finding, exercise: Exercise, seed: int) -> Finding:
+        """Compare the operations of the backward pass with the limit."""
+        runs = run_gradients(exercise, self.answer, piece, seed)
+        lists = argument_lists_of(exercise, self.answer)
+        for number, (limit, run, arguments) in enumerate(zip(self.flops, runs, lists, strict=True)):
+            if not run.costs.flops <= limit:
+                sentence = (
+                    f"The backward pass does {run.costs.flops / 1e6:,.1f} million operations; at "
+                    f"most {limit / 1e6:,.1f} million are allowed."
+                )
+                if number:
+                    sentence = with_arguments(arguments, sentence)
+                return finding.problem(
+                    "recomputes-too-much",
+                    sentence,
+                    got=f"{run.costs.flops / 1e6:,.1f} million operations",
+                )
+        return finding.but(met=True, got=f"{runs[0].costs.flops / 1e6:,.1f} million operations")
+
+
+@dataclass(frozen=True)
+class _Differentiated:
+    """A reference of values and gradients, and known mistakes."""
+
+    reference: ArrayFunction
+    mistakes: Mapping[str, Any]
+
+
+def differentiate(function: ArrayFunction) -> ArrayFunction:
+    """Return a function of the arguments, and of its value's gradient: the value and gradients."""
+
+    @jax.jit
+    def value_and_gradients(*inputs: Any) -> Any:
+        *arguments, of_value = inputs
+        value, pull_back = jax.vjp(function, *arguments)
+        return value, *pull_back(of_value)
+
+    return lambda *inputs: jax.tree.map(np.asarray, value_and_gradients(*inputs))
+
+
+def run_gradients(exercise: Exercise, answer: str, piece: Program, seed: int) -> list[GradientRun]:
+    """Run both passes of each submitted program on sampled inputs.
+
+    Raises:
+        ProgramError: the programs cannot be judged.
+    """
+    lists = argument_lists_of(exercise, answer)
+    if len(piece.artifacts) != len(lists):
+        raise ProgramError(
+            "malformed", "The submission does not have a program for each list of arguments."
+        )
+    runs = [_run(*pair, seed) for pair in zip(piece.artifacts, lists, strict=True)]
+    for run in runs:
+        if isinstance(run, ProgramError):
+            raise run
+    return [run for run in runs if isinstance(run, GradientRun)]
+
+
+@lru_cache(maxsize=16)  # of errors, too: several requirements report the same one
+def _run(artifact: bytes, arguments: tuple[Argument, ...], seed: int) -> GradientRun | ProgramError:
+    generator = np.random.default_rng(seed)
+    draws = [[argument.draw(generator) for argument in arguments] for _ in range(SAMPLES)]
+    try:
+        return programs.run_passes(artifact, arguments, draws, seed + 1)
+    except ProgramError as refused:
+        return refused
