@@ -1474,7 +1474,8 @@ ACTIVATIONS: Final = Exercise(
     id="12.8",
     title="Activation memory",
     afterwards="Megatron-LM calls the second policy selective recomputation. FlashAttention keeps "
-    "q, k, v and its result, as the third one does, and computes scores again within the chip.",
+    "q, k, v and its result, as the third one does, and one number for each row of the scores. It "
+    "computes the scores again within the chip.",
     requirements=(
         *_keeps("keep_nothing", 0),
         # without any checkpoint the backward pass does 271 and 58 million operations, and 374 and
