@@ -873,9 +873,9 @@ LOOPS: Final = Exercise(
         "once, before the loop.",
         "its-block": "This is a device's block of the weights. The buffer is what the device has "
         "after the gather: all of the 16 × 16.",
-        "counted-once": "This is one iteration, and nobody knows how many there will be.",
-        "nobody-knows": "The number of iterations depends on the values in v, so nobody knows it "
-        "before the program runs.",
+        "counted-once": "This is one iteration. The compiler does not know how many there are.",
+        "nobody-knows": "The number of iterations depends on the numbers in v, which the compiler "
+        "does not know.",
         "moved-not-sent": "These are the bytes of the buffers, or a multiple of them. How much of "
         "a buffer does one of sixteen devices send?",
         "half-of-it": "This is half as much. Does the buffer get smaller with sixteen devices? A "
