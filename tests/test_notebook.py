@@ -8,6 +8,7 @@ from matplotlib.figure import Figure
 
 from autograder import check, hint, notebook, progress, show, target
 from autograder.errors import UsageError
+from autograder.judge import progress as judge_progress
 from autograder.judge import recall_progress, remember, verdict_as_text
 from autograder.notebook import NotYet, UnknownExercise
 from tests.helpers import mesh, sharding
@@ -36,6 +37,16 @@ def test_a_right_answer_is_shown_and_remembered(printed):
     assert begun in words, "not begun: one line"
     for spelt in ("05 shard_map □", "07 pmap migration □", "10 FFT and solvers □"):
         assert spelt in words
+
+
+def test_what_another_kernel_got_right_stays_right(monkeypatch):
+    remember("1.1", "wrong")
+    here = dict(judge_progress._in_memory)
+    monkeypatch.setattr(judge_progress, "_in_memory", {})  # another kernel
+    remember("1.1", "right")
+    monkeypatch.setattr(judge_progress, "_in_memory", here)
+    remember("1.2", "wrong")
+    assert recall_progress() == {"1.1": "right", "1.2": "wrong"}
 
 
 def test_a_wrong_answer_is_shown_with_the_expected_layout_and_the_difference(printed):

@@ -68,7 +68,7 @@ def explain_misplaced(output: jax.Array, wanted: np.ndarray, arguments: Sequence
 
 
 def _is_missing_on_some(found: Sequence[tuple[int, list[int]]]) -> bool:
-    """Check whether a piece is zeros on some devices that have it, and right on others."""
+    """Check whether a place holds zeros on some devices, and the right piece on others."""
     pieces = {(first + i, source) for first, each in found for i, source in enumerate(each)}
     return any(source == ZEROS and (place, place) in pieces for place, source in pieces)
 
@@ -139,12 +139,13 @@ def _describe_pieces(
             )
         if all(source == total - 1 - place for place, source in pieces):
             return f"Every {what} is right, but they come in the opposite order ({of})."
-        twice = len({source for _, source in pieces if source >= 0}) < total
-        right = (
-            f"Some {what}s are in several places, and others are missing."
-            if twice
-            else f"Every {what} is right, but not in its place."
-        )
+        kept = [source for source in by_place.values() if source >= 0]
+        if len(set(kept)) < len(kept):
+            right = f"Some {what}s are in several places, and others are missing."
+        elif len(kept) < total:
+            right = f"Some {what}s are zeros, and others are not in their places."
+        else:
+            right = f"Every {what} is right, but not in its place."
         return f"{right} {_order(by_place, total, what)} ({of})."
     device, (first, sources) = next(
         (i, each) for i, each in enumerate(found) if any(
@@ -407,7 +408,8 @@ def explain_constant(
                 return None
             added.append(mean)
         size = abs(added[0])
-        shown = f"{round(size)}" if abs(size - round(size)) < 1e-3 else f"{size:.3g}"
+        is_integer = round(size) > 0 and abs(size - round(size)) < 1e-3
+        shown = f"{round(size)}" if is_integer else f"{size:.3g}"
         arguments_by_constant.setdefault(
             f"{shown} too {'large' if added[0] > 0 else 'small'}", in_words
         )
@@ -499,8 +501,8 @@ def _explain_exchanged_axes(output: jax.Array, right: np.ndarray, argument: Argu
             if moved.shape == right.shape and _is_right(moved, right):
                 return (
                     f"The body's blocks are right, but out_specs joins those along {one} in "
-                    f"dimension {d} and those along {other} in dimension {e}. Which dimension of "
-                    f"the blocks has each axis divided?"
+                    f"dimension {d} and those along {other} in dimension {e}. Which dimension "
+                    f"does each axis divide?"
                 )
     return ""
 
@@ -631,10 +633,10 @@ def _sums(
     for device, block in blocks.items():
         if block.shape != products[0].shape:
             return None
-        wanted = np.ravel(block).astype(np.float64)
-        solved, _, rank, _ = np.linalg.lstsq(terms, wanted, rcond=None)
+        values = np.ravel(block).astype(np.float64)
+        solved, _, rank, _ = np.linalg.lstsq(terms, values, rcond=None)
         terms_count = np.round(solved, 3)
-        off = np.max(np.abs(terms @ terms_count - wanted))
+        off = np.max(np.abs(terms @ terms_count - values))
         if rank < math.prod(shape) or off > PRODUCT_TOLERANCE * np.max(np.abs(terms)):
             return None
         sums[device] = terms_count.reshape(shape)

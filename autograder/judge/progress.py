@@ -66,7 +66,8 @@ def recall_progress() -> dict[str, str]:
     except (OSError, ValueError):
         kept = {}
     known = kept if isinstance(kept, dict) else {}
-    return {**{str(key): str(state) for key, state in known.items()}, **_in_memory}
+    states = {str(key): str(state) for key, state in known.items()}
+    return states | {key: s for key, s in _in_memory.items() if states.get(key) != "right"}
 
 
 def show_hint(exercise: Exercise, number: int) -> None:

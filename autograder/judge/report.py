@@ -187,7 +187,7 @@ def _expected_and_got(finding: Finding) -> tuple[Block, ...]:
 
 
 def _explanation_of(finding: Finding) -> tuple[str, ...]:
-    """Return all that is said about a problem: answers that agree in it have the same one."""
+    """Return all that is said about a problem. Answers with the same are explained once."""
     return (finding.difference, *(text for _, text in _compared(finding)))
 
 

@@ -1,6 +1,6 @@
 """Require the results of a plain Python function, or predictions in a table.
 
-Results and predictions are plain data: numbers, strings, lists. `compare` of arrays is in
+Results and predictions are plain data: numbers, strings, lists. Arrays are compared in
 `comparing_values.py`.
 """
 
@@ -267,7 +267,8 @@ def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[st
                 made = [way(*case) for case in cases]
                 if not all(_is_same(c, m) for c, m in zip(candidates, made, strict=True)):
                     continue
-                # right floats are close to some wrong ones, such as sums in float32
+                # Right numbers that came as floats may lie within the tolerance of a mistake, such
+                # as sums in float32. Then it is that mistake only if its own results are right.
                 if not is_right or all(
                     _is_same(_to_integers(m), r) for m, r in zip(made, right, strict=True)
                 ):
@@ -310,7 +311,7 @@ def _how_some_differ(
         chosen = [
             (c, plain(r))
             for case, c, r in zip(cases, actual, right, strict=True)
-            if case[-1] is flag and not _is_same(c, r)
+            if case and case[-1] is flag and not _is_same(c, r)
         ]
         how = explain_differing_results(chosen) if chosen else ""
         if how:
@@ -451,11 +452,20 @@ def _explain_lengths(pairs: Pairs) -> str:
         return f"it has one entry too few, such as {len(actual)} {entries} for {len(wanted)}"
     if all(len(c) == len(r) + 1 for c, r in pairs):
         return f"it has one entry too many, such as {len(actual)} {entries} for {len(wanted)}"
-    if all(each in c for c, r in pairs for each in r):
+    if all(not _without(r, c) for c, r in pairs):
         return "it has all the right entries, and others too"
-    if all(each in r for c, r in pairs for each in c):
+    if all(not _without(c, r) for c, r in pairs):
         return "its entries are right, but some are missing"
     return ""
+
+
+def _without(entries: list[Any], others: list[Any]) -> list[Any]:
+    """Return the entries without as many of each as there are among the others."""
+    left = list(entries)
+    for each in others:
+        if each in left:
+            left.remove(each)
+    return left
 
 
 ORDERS: Final[dict[str, Callable[[list[Any]], list[Any]]]] = {
@@ -463,7 +473,7 @@ ORDERS: Final[dict[str, Callable[[list[Any]], list[Any]]]] = {
     "its entries are right, but each is one place too late": lambda r: r[-1:] + r[:-1],
     "its entries are right, but each is one place too early": lambda r: r[1:] + r[:1],
     "each of its entries is what the first one should be": lambda r: r[:1] * len(r),
-    "each entry is right, but in the opposite order": lambda r: [
+    "each entry has the right numbers, but in the opposite order": lambda r: [
         each[::-1] if isinstance(each, list) else each for each in r
     ],
 }

@@ -1,4 +1,4 @@
-"""Words for collectives, arguments, bytes and times, the same in every verdict."""
+"""Words for collectives, arguments, shares and times, the same in every verdict."""
 
 from collections.abc import Sequence
 from typing import Final

@@ -75,11 +75,16 @@ def show(
         **named: more things to draw, each with its name as the title.
 
     Raises:
-        UsageError: there is nothing to draw, something has no layout, or so many processes cannot
-            share the devices.
+        UsageError: there is nothing to draw, something has no layout or more than four dimensions,
+            so many processes cannot share the devices, or values are asked for in a figure.
     """
     if not things and not named:
         raise UsageError("show draws an array, a mesh, or a sharding and a shape; nothing came.")
+    if values and (figure or processes != 1):
+        raise UsageError(
+            "show writes values as a table, so values=True goes with neither figure=True nor "
+            "processes."
+        )
     if values:
         titled = (*(("", thing) for thing in things), *named.items())
         display_values([(title, _device_blocks(thing)) for title, thing in titled])
@@ -182,12 +187,13 @@ def _picture(title: str, thing: object, shape: tuple[int, ...] | None) -> Pictur
     Raises:
         UsageError: it has no picture. The message begins with the title.
     """
+    start = f"{title}: " if title else ""
     if isinstance(thing, jax.core.Tracer):
         picture = device_local_picture(title, thing)
         if picture is None:
             raise UsageError(
-                "This is an array inside of jit, which is on no device yet: show it after the "
-                "program ran. (In the body of shard_map, show draws what a device holds of it.)"
+                f"{start}This is an array inside of jit, which is on no device yet: show it after "
+                "the program ran. (In the body of shard_map, show draws what a device holds of it.)"
             )
         return picture
     try:
@@ -195,9 +201,9 @@ def _picture(title: str, thing: object, shape: tuple[int, ...] | None) -> Pictur
             return mesh_picture(title, thing)
         layout = Layout.of(thing, shape)
     except LayoutError as error:
-        raise UsageError(f"{title}: {error}" if title else str(error)) from None
+        raise UsageError(f"{start}{error}") from None
     if len(layout.shape) > 4:
-        raise UsageError(f"show draws up to rank 4; an array of shape {layout.shape} came.")
+        raise UsageError(f"{start}show draws up to rank 4; an array of shape {layout.shape} came.")
     sharding = thing.sharding if isinstance(thing, jax.Array) else thing
     code = spec_as_code(sharding.spec) if isinstance(sharding, jax.NamedSharding) else ""
     return layout.picture(title, code)

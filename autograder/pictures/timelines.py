@@ -56,9 +56,10 @@ class Stretch:
     runs: str = ""
 
     def __str__(self) -> str:
-        """The stretch in words, such as `all-gather over x × 7 3.96 ms`."""
+        """The stretch in words, such as `all-gather over x × 7, 3.96 ms in all`."""
         over = f" over {self.over}" if self.over else ""
-        return " ".join(filter(None, [f"{self.kind or 'waiting'}{over}", self.runs, self.time]))
+        what = f"{self.kind or 'waiting'}{over}"
+        return f"{what} {self.runs}, {self.time} in all" if self.runs else f"{what} {self.time}"
 
 
 @dataclass(frozen=True)
@@ -112,7 +113,7 @@ def _in_words(stretches: Sequence[Stretch], timeline: Timeline) -> str:
     if len(stretches) <= MAX_LISTED:
         return ", then ".join(map(str, stretches))
     totals = ", ".join(f"{kind} {time}" for kind, time in timeline.totals)
-    return f"{len(stretches)} stretches; in all, {totals}"
+    return f"{len(stretches)} stretches; the whole program: {totals}"
 
 
 def _bar(stretches: Sequence[Stretch], description: str) -> str:

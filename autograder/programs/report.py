@@ -73,17 +73,17 @@ MACHINE: Final = "TPU v5e"
 MAX_PICTURES: Final = 8
 
 MAX_HELPERS: Final = 2
-"""The most lines of helpers that call each other; the innermost are shown."""
+"""How many lines of nested helpers are shown, at most: the innermost."""
 
 MAX_SHAPES: Final = 2
-"""The most different shapes that are listed for arrays that are communicated together."""
+"""How many different shapes are listed, at most, for arrays that are communicated together."""
 
 MAX_HELPER_CHARACTERS: Final = 70
 """The length to which a helper's line is shortened."""
 
 KEY: Final = (
-    "In the pictures, each row is one device of the group with the thick outline, and a letter is "
-    "the block that this device starts with."
+    "In the pictures, each row is one device of the group with the thick outline. A letter is the "
+    "block that one device starts with: a is the first row's, b the second row's."
 )
 
 KEY_TO_SUMS: Final = " The coloured strip under a sum says whose data are in it."
@@ -159,8 +159,8 @@ class Report(ShownAsDocument):
     Attributes:
         collectives: the collectives, in the order of the program.
         mesh: the mesh that names their axes, if there is one.
-        flops: floating-point operations on each device by XLA's count, in all runs of loops;
-            infinite if the count of a loop is unknown.
+        flops: floating-point operations on each device, in all runs of loops; infinite if a loop's
+            trip count is unknown, or the work of a library's routine.
         peak_bytes: bytes on each device for arguments, results and temporaries.
         machine: the name of the machine that times are for, a key of `MACHINES`.
         steps: whether the pictures show each step on a ring.
@@ -407,6 +407,12 @@ class Report(ShownAsDocument):
 
     def _conclusion(self) -> Iterator[Block]:
         """Yield what computing and communicating take, where that means anything."""
+        if any(c.times is None for c in self.collectives):
+            yield Paragraph(
+                f"How long communicating takes on {self.machine} is unknown, because the length of "
+                f"a loop is. The table counts one run of each collective in this loop."
+            )
+            return
         if not self._is_timed() and not self.scaled:
             if self.collectives:
                 yield Paragraph(
@@ -417,8 +423,9 @@ class Report(ShownAsDocument):
         computing, communicating = self.computing, self.communicating
         if not math.isfinite(computing):
             yield Paragraph(
-                f"On {self.machine}, communicating takes {time_in_words(communicating)}; how long "
-                f"computing takes is unknown, because a loop's length is."
+                f"On {self.machine}, communicating takes {time_in_words(communicating)}. How long "
+                f"computing takes is unknown: the program does not say how often a loop runs, or "
+                f"how much a library's routine computes."
             )
             return
         if max(computing, communicating) < MIN_SECONDS:

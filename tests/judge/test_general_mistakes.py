@@ -141,12 +141,14 @@ def stacked(mine):
         (SAME, placed_at(lambda i, n: (i + 1) % n), "misplaced", "one place too late"),
         (SAME, placed_at(lambda i, n: i - 1), "misplaced", "one place too early"),
         (SAME, placed_at(lambda i, n: n - 1 - i), "misplaced", "in the opposite order"),
+        (SAME, placed_at(lambda i, n: i + 1), "misplaced", "zeros, and others are not in their"),
         # near: a block is right where it is, and another one is in no place of its own
         (SAME, lambda x: x.at[0].set(x[0] + x[1]), "values", "The values are wrong"),
         (SAME, lambda x: jnp.maximum(x, 0), "transformed", "be negative is 0"),
         (SAME, jnp.exp, "transformed", "the exponential of"),
         (SAME, lambda x: x + x * x, "values", "The values are wrong."),
         (SAME, lambda x: x + 7, "off-by-a-constant", "Every value is 7 too large."),
+        (SAME, lambda x: x - 9e-4, "off-by-a-constant", "Every value is 0.0009 too small."),
         (SAME, lambda x: x + jnp.arange(len(x)), "values", "The values are wrong."),
         (PRODUCT, lambda A, B: B @ A.T, "transformed", "the transpose of"),  # noqa: N803
         (PRODUCT, lambda A, B: A @ -jnp.abs(B).T, "values", "values are wrong"),  # noqa: N803
@@ -197,7 +199,10 @@ def test_a_diagnosis_may_explain_several_mistakes_a_different_one_in_each_case()
     ("pairs", "says"),
     [
         ([([2, 1], [1, 2]), ([5, 4], [4, 5])], "in the opposite order"),
-        ([([[2, 1], [4, 3]], [[1, 2], [3, 4]])], "each entry is right, but in the opposite order"),
+        (
+            [([[2, 1], [4, 3]], [[1, 2], [3, 4]])],
+            "each entry has the right numbers, but in the opposite order",
+        ),
         ([([3, 1, 2], [1, 2, 3])], "one place too late"),
         ([([1], [1, 2]), ([4], [4, 5, 6])], "it has a single entry each time"),
         ([([1, 2], [1, 2, 3]), ([1], [1, 2])], "one entry too few, such as 2 entries for 3"),
@@ -215,6 +220,8 @@ def test_a_diagnosis_may_explain_several_mistakes_a_different_one_in_each_case()
         ([(float("nan"), 1.0)], ""),
         ([({"of type": "x"}, [1])], ""),
         ([([], [1, 2])], "it is empty"),
+        ([([1, 2], [1, 1, 2, 2]), ([3], [3, 3, 3])], "its entries are right, but some are missing"),
+        ([([1, 2, 2, 2], [1, 2]), ([1, 3, 3], [3])], "it has all the right entries, and others"),
     ],
 )
 def test_it_is_said_how_results_of_plain_functions_differ(pairs, says):

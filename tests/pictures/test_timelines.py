@@ -135,8 +135,8 @@ def test_a_bar_is_to_scale():
 
 def test_a_bar_has_a_text_alternative():
     said = (
-        "computing 1 ms, then all-gather over x × 24 2 ms, then all-reduce over x, y 1 ms"
-    )  # fmt: skip
+        "computing 1 ms, then all-gather over x × 24, 2 ms in all, then all-reduce over x, y 1 ms"
+    )
     assert f'aria-label="Each of the 8 devices, in order: {said}."' in timeline_as_html(TIMELINE)
     text = timeline_as_text(TIMELINE)
     assert text.splitlines()[0] == "Time on a machine: 4 ms"

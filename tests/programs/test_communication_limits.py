@@ -71,6 +71,7 @@ def test_a_loop_of_unknown_length_cannot_be_limited():
 
     with pytest.raises(AssertionError, match="in a loop whose length is known only when it runs"):
         report_on(until).at_most({"all-reduce": "1 GiB"})
+    assert "is unknown, because the length of a loop is." in str(report_on(until))
 
 
 def test_a_collective_between_other_groups_than_those_of_axes_counts():

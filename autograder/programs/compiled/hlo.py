@@ -42,11 +42,11 @@ class WindowDimension:
     """A convolution's window along one dimension.
 
     Attributes:
-        size: its number of places.
+        size: the number of its elements, which are the kernel's along this dimension.
         stride: how far it moves from one element of the result to the next.
         padding_low: the padding before the array, which may be negative.
-        window_dilation: the distance between two of its places.
-        base_dilation: the distance between two elements of the array, with holes between them.
+        window_dilation: the distance between neighbouring elements of the window.
+        base_dilation: the distance between neighbouring elements of the array, with holes between.
     """
 
     size: int
@@ -56,7 +56,9 @@ class WindowDimension:
     base_dilation: int
 
     def count_pairs(self, input_size: int, output_size: int) -> int:
-        """Count the pairs of a place of the window and an output that lie on an input element.
+        """Count the pairs of an element of the window and one of the result that use an input.
+
+        Others fall on the padding, or on a hole.
 
         Args:
             input_size: the array's size along this dimension.
@@ -64,8 +66,8 @@ class WindowDimension:
         """
         if self.size > MAX_COUNTED_WINDOW:
             return self.size * output_size
-        # place k of output o lies on input element (o * stride + shift[k]) / base_dilation, if
-        # that is an integer
+        # element k of the window, for element o of the result, is at element
+        # (o * stride + shift[k]) / base_dilation of the array, if that is an integer
         shift = np.arange(self.size) * self.window_dilation - self.padding_low
         common = math.gcd(self.stride, self.base_dilation)
         period = self.base_dilation // common
@@ -83,7 +85,7 @@ class Convolution:
     """The dimensions and the window of a convolution.
 
     A TPU's compiler writes every matmul as a convolution, and a batched matmul as one with a window
-    over the batch, where all places but one lie outside of the array or in a hole. So the places
+    over the batch, where all elements but one lie outside of the array or in a hole. So those
     that lie on an element have to be counted, as XLA does (`HandleConvolution` in its
     `hlo_cost_analysis.cc`).
 
@@ -108,7 +110,7 @@ class Convolution:
     batch_groups: int = 1
 
     def count_products(self, input_shape: Shape, output_shape: Shape) -> float:
-        """Count the pairs of numbers that are multiplied, and the products added up.
+        """Count the multiplications; each product is then added to a sum.
 
         Args:
             input_shape: the shape of the first operand.
