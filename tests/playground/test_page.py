@@ -368,3 +368,56 @@ def test_the_front_page_moves_until_it_is_paused(opened, playground_file):
     opened.emulate_media(reduced_motion="reduce")
     opened.goto(front.as_uri())
     assert opened.get_by_role("button", name="Play").is_visible()
+
+
+TYPED = {
+    "Mesh": ("#v1/layout?shape=8,16&mesh=x:2,y:4&spec=y,x", "x:2, y:"),
+    "Shape": ("#v1/layout?shape=8,16&mesh=x:2,y:4&spec=y,x", "8,-"),
+    "Partition spec": ("#v1/layout?shape=8,16&mesh=x:2,y:4&spec=y,x", 'P("y", "'),
+    "Devices, if not in order": ("#v1/layout?shape=8&mesh=x:2&devices=1,0&spec=x", "1,"),
+    "Spec before": ("#v1/reshard", 'P("z")'),
+    "Spec after": ("#v1/reshard", 'P(unreduced={"x"})'),
+    "Spec of B[j, k]": ("#v1/matmul", 'P("x", "x")'),
+}
+"""A field, where it is, and what stands in it while somebody types."""
+
+
+@pytest.mark.parametrize("label", TYPED)
+def test_the_last_result_stays_while_a_field_is_half_typed(page, label):
+    fragment, text = TYPED[label]
+    go(page, fragment)
+    field = page.get_by_label(label, exact=True)
+    before, valid = shown(page, ".shown"), field.input_value()
+    field.fill(text)
+    assert shown(page, ".shown") == before
+    assert page.get_by_text("this is the result from before").is_visible()
+    assert page.locator(".shown").evaluate("(e) => e.inert && getComputedStyle(e).opacity") == "0.5"
+    field.fill(valid)
+    assert shown(page, ".shown") == before
+    assert not page.get_by_text("this is the result from before").is_visible()
+    assert page.locator("[inert]").count() == 0
+
+
+@pytest.mark.parametrize("label", TYPED)
+def test_the_field_that_is_refused_says_so(page, label):
+    fragment, text = TYPED[label]
+    go(page, fragment)
+    page.get_by_label(label, exact=True).fill(text)
+    (field,) = page.locator("[aria-invalid=true]").all()
+    assert field.input_value() == text
+    described = field.get_attribute("aria-describedby").split()
+    assert page.locator(f"#{described[0]}").inner_text() == shown(page, ".results .refusal")
+    assert len(described) == len(set(described)) > 0
+
+
+def test_axe_finds_nothing_in_a_result_from_before(page):
+    axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
+    page.get_by_label("Mesh", exact=True).fill("x:2, y:")
+    page.wait_for_timeout(200)
+    assert not axe.run(page).response["violations"]
+
+
+def test_a_page_that_opens_with_a_refusal_shows_no_result_from_before(page):
+    go(page, STATES["refusal"])
+    assert shown(page, ".shown") == ""
+    assert not page.get_by_text("this is the result from before").is_visible()

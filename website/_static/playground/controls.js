@@ -9,9 +9,50 @@ const controls = (() => {
   function textField(label, {value = "", hint = "", changed, code = true}) {
     const id = `playground-${made += 1}`;
     const input = html("input", {id, type: "text", value, class: code ? "code" : "", spellcheck: "false", autocomplete: "off",
-      autocapitalize: "off", "aria-describedby": hint && `${id}-hint`, oninput: () => changed(input.value)});
+      autocapitalize: "off", "aria-describedby": hint ? `${id}-hint` : undefined, oninput: () => changed(input.value)});
     return {input, row: html("div", {class: "field"}, html("label", {for: id}, label), input,
       hint ? html("small", {id: `${id}-hint`}, hint) : "")};
+  }
+
+  /**
+   * A part's results, and above them why its fields are refused.
+   *
+   * While they are, the last results stay, greyed and out of reach: they would vanish at each half-typed word otherwise.
+   *
+   * @param {Object<string, Element>} inputs  The fields by name; the one that a refusal is about is marked.
+   * @param {Element[]} children  What is filled if the fields are valid.
+   */
+  function results(inputs, ...children) {
+    const refusal = html("p", {class: "refusal", role: "alert", id: `playground-${made += 1}-refusal`});
+    const stale = html("p", {class: "stale", hidden: true}, "Until that is mended, this is the result from before:");
+    const shown = html("div", {class: "shown"}, children);
+    let isFilled = false;
+
+    /** Return what `read` returns, or nothing if it refuses the fields. */
+    function attempt(read) {
+      let found = null;
+      let refused = null;
+      try {
+        found = read();
+      } catch (error) {
+        if (!(error instanceof layouts.Refusal)) throw error;
+        refused = error;
+      }
+      refusal.textContent = refused?.message ?? "";
+      shown.inert = refused !== null;
+      isFilled ||= !refused;
+      stale.hidden = !refused || !isFilled;
+      for (const [name, input] of Object.entries(inputs)) mark(input, refused?.field === name);
+      return found;
+    }
+
+    function mark(input, isRefused) {
+      const others = (input.getAttribute("aria-describedby") ?? "").split(" ").filter((id) => id && id !== refusal.id);
+      input.setAttribute("aria-describedby", [...(isRefused ? [refusal.id] : []), ...others].join(" "));
+      input.setAttribute("aria-invalid", isRefused);
+    }
+
+    return {element: html("div", {class: "results"}, refusal, stale, shown), attempt};
   }
 
   /** A labelled choice. `options` are pairs of a value and its words. */
@@ -163,5 +204,5 @@ const controls = (() => {
     return {board, show};
   }
 
-  return {textField, choice, slider, copyButton, codeBlock, table, foldedTable, axesBoard};
+  return {textField, results, choice, slider, copyButton, codeBlock, table, foldedTable, axesBoard};
 })();

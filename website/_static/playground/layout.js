@@ -23,8 +23,18 @@ const layouts = (() => {
   const MAX_AXES = 4;
   const ITEM_BYTES = {float32: 4, bfloat16: 2, float16: 2, float64: 8, int32: 4, int8: 1};
 
-  /** An error whose message is for the reader. */
+  /** An error whose message is for the reader. `field` names the field that it is about, if that is known. */
   class Refusal extends Error {}
+
+  /** Return what `read` returns; a refusal of it is about a field. */
+  function reading(field, read) {
+    try {
+      return read();
+    } catch (error) {
+      if (error instanceof Refusal) error.field ??= field;
+      throw error;
+    }
+  }
 
   const product = (numbers) => numbers.reduce((a, b) => a * b, 1);
 
@@ -344,7 +354,7 @@ const layouts = (() => {
   }
 
   return {
-    MAX_DEVICES, ITEM_BYTES, Refusal, product, parseShape, parseMesh, parseSpec, specAsCode, specAsLink,
+    MAX_DEVICES, ITEM_BYTES, Refusal, reading, product, parseShape, parseMesh, parseSpec, specAsCode, specAsLink,
     explainMisfit, sizeOf, placesOf, layoutOf, holdersOf, partialSums, sharersOf, describe, blockBytes, blockAsCode, layoutAsCode, meshAsCode,
   };
 })();

@@ -8,10 +8,15 @@ const layoutPart = (() => {
 
   /** Read the fields; every problem is a `layouts.Refusal`. */
   function read(fields) {
-    const shape = layouts.parseShape(fields.shape);
-    const mesh = layouts.parseMesh(fields.mesh, fields.devices);
-    const spec = layouts.parseSpec(fields.spec);
-    return {shape, mesh, spec};
+    return {...readArray(fields), spec: layouts.reading("spec", () => layouts.parseSpec(fields.spec))};
+  }
+
+  /** Read the fields of an array's shape and of its mesh. */
+  function readArray(fields) {
+    const shape = layouts.reading("shape", () => layouts.parseShape(fields.shape));
+    layouts.reading("mesh", () => layouts.parseMesh(fields.mesh));
+    const mesh = layouts.reading("devices", () => layouts.parseMesh(fields.mesh, fields.devices));
+    return {shape, mesh};
   }
 
   /** Build the part in an element; `save` is called with its fields after each change. */
@@ -30,31 +35,27 @@ const layoutPart = (() => {
       draw();
       save();
     });
-    const refusal = html("p", {class: "refusal", role: "alert"});
     const sentence = html("p", {class: "sentence", "aria-live": "polite"});
     const pictures = html("div", {class: "pictures pointing"});
     const chosen = html("div", {class: "pointed"});
     const rest = html("div");
+    const inputs = {shape: shape.input, mesh: mesh.input, spec: spec.input, devices: devices.input};
+    const results = controls.results(inputs, sentence, pictures, chosen, rest);
     host.append(
       html("div", {class: "controls"}, shape.row, mesh.row, spec.row, board.board, dtype.row,
         html("details", {open: fields.devices !== ""}, html("summary", {}, "A mesh of other devices"), devices.row)),
-      html("div", {class: "results"}, refusal, sentence, pictures, chosen, rest));
+      results.element);
 
     function draw() {
-      let layout;
-      try {
+      let isReadable = false;
+      const layout = results.attempt(() => {
         const {shape, mesh, spec} = read(fields);
-        if (!layouts.explainMisfit(shape, mesh, {entries: [], unreduced: []}))
-          board.show(shape, mesh, knownPart(shape, mesh, spec));
-        layout = layouts.layoutOf(shape, mesh, spec);
-      } catch (error) {
-        if (!(error instanceof layouts.Refusal)) throw error;
-        refusal.textContent = error.message;
-        host.classList.add("refused");
-        return;
-      }
-      refusal.textContent = "";
-      host.classList.remove("refused");
+        board.show(shape, mesh, knownPart(shape, mesh, spec));
+        isReadable = true;
+        return layouts.reading("spec", () => layouts.layoutOf(shape, mesh, spec));
+      });
+      board.board.inert = !isReadable;
+      if (!layout) return;
       sentence.textContent = `${layouts.specAsCode(layout.spec)}: ${layouts.describe(layout)}.${remark(layout)}`;
       const width = pictures.clientWidth || 600;
       pictures.replaceChildren(
@@ -166,5 +167,5 @@ const layoutPart = (() => {
     }
   }
 
-  return {title: "Layout", defaults, build, toLink, read, asCode, shortSpec, highlight, capitalised, knownPart, withEntries};
+  return {title: "Layout", defaults, build, toLink, read, readArray, asCode, shortSpec, highlight, capitalised, knownPart, withEntries};
 })();

@@ -18,16 +18,20 @@ const matmulPart = (() => {
       [sizes[name]] = layouts.parseShape(fields[name]);
       if (!(sizes[name] > 0)) throw new layouts.Refusal(`The size ${name} has to be at least 1.`);
     }
-    const mesh = layouts.parseMesh(fields.mesh);
-    const specs = Object.fromEntries(Object.keys(MATRICES).map((name) => [name, layouts.parseSpec(fields[name])]));
-    for (const [name, spec] of Object.entries(specs)) {
-      if (spec.unreduced.length) throw new layouts.Refusal(`${name} has partial sums. Here they arise in the multiplication only.`);
-      const misfit = layouts.explainMisfit(MATRICES[name].map((letter) => sizes[letter]), mesh, spec);
-      if (misfit) throw new layouts.Refusal(`${name}: ${misfit}`);
-    }
+    const mesh = layouts.reading("mesh", () => layouts.parseMesh(fields.mesh));
+    const specs = Object.fromEntries(Object.keys(MATRICES).map((name) => [name, layouts.reading(name, () => readSpec(name, fields[name], sizes, mesh))]));
     const machine = course.machines.find(({name}) => name === fields.machine);
     if (!machine) throw new layouts.Refusal(`There is no machine ${fields.machine} here; there are ${words.list(course.machines.map(({name}) => name))}.`);
     return {sizes, mesh, specs, machine, itemBytes: layouts.ITEM_BYTES.bfloat16};
+  }
+
+  /** Read the spec of a matrix, and refuse it if the matrix cannot be sharded like that. */
+  function readSpec(name, text, sizes, mesh) {
+    const spec = layouts.parseSpec(text);
+    if (spec.unreduced.length) throw new layouts.Refusal(`${name} has partial sums. Here they arise in the multiplication only.`);
+    const misfit = layouts.explainMisfit(MATRICES[name].map((letter) => sizes[letter]), mesh, spec);
+    if (misfit) throw new layouts.Refusal(`${name}: ${misfit}`);
+    return spec;
   }
 
   /** Return what a way moves, in words: `all-gather of B over x`. */
@@ -51,40 +55,31 @@ const matmulPart = (() => {
       inWords: (power) => (Math.round(Math.log2(Number(fields[name]) || 1)) === power ? Number(fields[name]) : 2 ** power).toLocaleString("en-US"), changed: (power) => change(name)(2 ** power)});
     const field = (name, label, hint = "") => controls.textField(label, {value: name === "mesh" ? fields.mesh : asCode(fields[name]), hint, changed: change(name)});
     const choice = (name, label, options) => controls.choice(label, {value: fields[name], options: options.map((option) => [option, option]), changed: change(name)});
-    const refusal = html("p", {class: "refusal", role: "alert"});
     const sentence = html("p", {class: "sentence", "aria-live": "polite"});
-    const results = html("div");
+    const details = html("div");
+    const texts = {mesh: field("mesh", "Mesh", "axes and sizes, such as x:4, y:4"), A: field("A", "Spec of A[i, j]"), B: field("B", "Spec of B[j, k]"), C: field("C", "Spec of C[i, k]")};
+    const rows = Object.values(texts).map(({row}) => row);
+    const results = controls.results(Object.fromEntries(Object.entries(texts).map(([name, {input}]) => [name, input])), sentence, details);
     host.append(
       html("div", {class: "controls"},
         size("i", "i: rows of A and C").row, size("j", "j: columns of A, rows of B").row, size("k", "k: columns of B and C").row,
-        field("mesh", "Mesh", "axes and sizes, such as x:4, y:4").row,
-        field("A", "Spec of A[i, j]").row, field("B", "Spec of B[j, k]").row, field("C", "Spec of C[i, k]").row,
-        choice("machine", "Machine", course.machines.map(({name}) => name)).row),
-      html("div", {class: "results"}, refusal, sentence, results));
+        rows, choice("machine", "Machine", course.machines.map(({name}) => name)).row),
+      results.element);
 
     function draw() {
-      let problem;
-      try {
-        problem = read(fields);
-        problem.ways = distinct(matmuls.fastestFirst(matmuls.waysOf(problem.sizes, problem.mesh, problem.specs), problem.machine, problem.itemBytes));
-      } catch (error) {
-        if (!(error instanceof layouts.Refusal)) throw error;
-        refusal.textContent = error.message;
-        host.classList.add("refused");
-        return;
-      }
-      refusal.textContent = "";
-      host.classList.remove("refused");
-      const {ways, machine, itemBytes} = problem;
+      const problem = results.attempt(() => read(fields));
+      if (!problem) return;
+      const {sizes, mesh, specs, machine, itemBytes} = problem;
+      const ways = distinct(matmuls.fastestFirst(matmuls.waysOf(sizes, mesh, specs), machine, itemBytes));
       const shown = ways.slice(0, MAX_WAYS);
       const number = Math.min(Math.max(Number(fields.way) || 0, 0), shown.length - 1);
       const way = shown[number];
       const times = matmuls.timesOf(way, machine, itemBytes);
-      sentence.textContent = verdict(way, times, machine, itemBytes) + (way.sent ? slowerLinks(machine, problem.mesh.devices.length) : "");
+      sentence.textContent = verdict(way, times, machine, itemBytes) + (way.sent ? slowerLinks(machine, mesh.devices.length) : "");
       const points = shown.map((other, i) => ({flops: other.flops / other.repeats, repeats: other.repeats, bytes: other.sent * itemBytes, label: `way ${i + 1}`, chosen: i === number}));
       const picture = roofline.draw(machine, points, trail);
       trail = [...trail, points[number]].slice(-MAX_TRAIL);
-      results.replaceChildren(
+      details.replaceChildren(
         html("figure", {}, html("figcaption", {}, `What ${machine.name} can reach`), picture,
           html("p", {class: "legend"}, "A point is a way, and the large one is the chosen way. Higher is faster, if a device sends while it computes. " +
             "Work that devices repeat is not useful: such a way stays below the roof. A way that sends nothing is at the right edge.")),

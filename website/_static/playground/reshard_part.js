@@ -20,10 +20,9 @@ const reshardPart = (() => {
 
   /** Read the fields into two layouts. */
   function read(fields) {
-    const shape = layouts.parseShape(fields.shape);
-    const mesh = layouts.parseMesh(fields.mesh, fields.devices);
-    const [from, to] = [fields.from, fields.to].map((text) => layouts.layoutOf(shape, mesh, layouts.parseSpec(text)));
-    if (layouts.product(shape) === 0) throw new layouts.Refusal("An array with a size of 0 has nothing to move.");
+    const {shape, mesh} = layoutPart.readArray(fields);
+    const [from, to] = ["from", "to"].map((name) => layouts.reading(name, () => layouts.layoutOf(shape, mesh, layouts.parseSpec(fields[name]))));
+    if (layouts.product(shape) === 0) layouts.reading("shape", () => { throw new layouts.Refusal("An array with a size of 0 has nothing to move."); });
     return {from, to};
   }
 
@@ -49,31 +48,29 @@ const reshardPart = (() => {
     };
     const boards = {from: board("from", texts.from.input), to: board("to", texts.to.input)};
     const dtype = controls.choice("Type", {value: fields.dtype, options: Object.keys(layouts.ITEM_BYTES).map((name) => [name, name]), changed: (name) => { fields.dtype = name; draw(); save(); }});
-    const refusal = html("p", {class: "refusal", role: "alert"});
     const sentence = html("p", {class: "sentence", "aria-live": "polite"});
     const player = html("div", {class: "player"});
     const rest = html("div");
+    const inputs = Object.fromEntries(Object.entries(texts).map(([name, {input}]) => [name, input]));
+    const results = controls.results(inputs, sentence, player, rest);
     host.append(
       html("div", {class: "controls"}, texts.shape.row, texts.mesh.row, texts.from.row, boards.from.board, texts.to.row, boards.to.board, dtype.row,
         html("details", {open: fields.devices !== ""}, html("summary", {}, "A mesh of other devices"), texts.devices.row)),
-      html("div", {class: "results"}, refusal, sentence, player, rest));
+      results.element);
     let timer = null;
 
     function draw() {
       clearInterval(timer);
-      let problem;
-      try {
+      timer = null;
+      let isReadable = false;
+      const problem = results.attempt(() => {
         showBoards(fields, boards);
+        isReadable = true;
         const {from, to} = read(fields);
-        problem = {from, to, steps: reshards.planSteps(from, to), itemBytes: layouts.ITEM_BYTES[fields.dtype]};
-      } catch (error) {
-        if (!(error instanceof layouts.Refusal)) throw error;
-        refusal.textContent = error.message;
-        host.classList.add("refused");
-        return;
-      }
-      refusal.textContent = "";
-      host.classList.remove("refused");
+        return {from, to, steps: layouts.reading("to", () => reshards.planSteps(from, to)), itemBytes: layouts.ITEM_BYTES[fields.dtype]};
+      });
+      for (const {board: element} of Object.values(boards)) element.inert = !isReadable;
+      if (!problem) return;
       sentence.textContent = summary(problem);
       drawPlayer(problem);
       rest.replaceChildren(...explanations(problem, fields));
@@ -143,9 +140,11 @@ const reshardPart = (() => {
 
   /** Show the boards as far as the fields can be read. */
   function showBoards(fields, boards) {
-    const shape = layouts.parseShape(fields.shape);
-    const mesh = layouts.parseMesh(fields.mesh, fields.devices);
-    for (const name of ["from", "to"]) boards[name].show(shape, mesh, layoutPart.knownPart(shape, mesh, layouts.parseSpec(fields[name])));
+    const {shape, mesh} = layoutPart.readArray(fields);
+    for (const name of ["from", "to"]) {
+      const spec = layouts.reading(name, () => layouts.parseSpec(fields[name]));
+      boards[name].show(shape, mesh, layoutPart.knownPart(shape, mesh, spec));
+    }
   }
 
   /** Return what moves in sum, in a sentence or two. */

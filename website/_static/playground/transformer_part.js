@@ -31,33 +31,24 @@ const transformerPart = (() => {
     const power = (name, label, max) => controls.slider(label, {min: 0, max, value: Math.round(Math.log2(Number(fields[name]) || 1)),
       inWords: (p) => (2 ** p).toLocaleString("en-US"), changed: (p) => change(name)(2 ** p)}).row;
     const choice = (name, label, options) => controls.choice(label, {value: fields[name], options: options.map((option) => [option, option]), changed: change(name)}).row;
-    const refusal = html("p", {class: "refusal", role: "alert"});
     const sentence = html("p", {class: "sentence", "aria-live": "polite"});
-    const results = html("div");
+    const details = html("div");
+    const results = controls.results({}, sentence, details);
     host.append(
       html("div", {class: "controls"}, choice("model", "Model", Object.keys(transformers.MODELS)),
         Object.entries(AXES).map(([name, label]) => power(name, label, 9)),
         power("batch", "Batch, in sequences", 12), power("length", "Sequence, in tokens", 17), choice("dtype", "Type of the weights", Object.keys(ITEM_BYTES))),
-      html("div", {class: "results"}, refusal, sentence, results));
+      results.element);
 
     function draw() {
-      let run;
-      try {
-        run = read(fields);
-      } catch (error) {
-        if (!(error instanceof layouts.Refusal)) throw error;
-        refusal.textContent = error.message;
-        host.classList.add("refused");
-        return;
-      }
-      refusal.textContent = "";
-      host.classList.remove("refused");
+      const run = results.attempt(() => read(fields));
+      if (!run) return;
       const memory = transformers.memoryOf(run);
       const sent = transformers.sentBytes(run);
       const devices = layouts.product(Object.values(run.degrees));
       sentence.textContent = summary(run);
-      results.replaceChildren(
-        html("figure", {}, html("figcaption", {}, "Memory of a device"), memoryPicture(memory, results.clientWidth || 600)),
+      details.replaceChildren(
+        html("figure", {}, html("figcaption", {}, "Memory of a device"), memoryPicture(memory, details.clientWidth || 600)),
         controls.table("A step on four machines", ["Machine", "Memory", "Compute", "Send", "The limit"], course.machines.map((machine) => machineRow(run, machine, devices))),
         html("p", {class: "legend"}, notes(run, devices)),
         controls.foldedTable("Memory of a device", ["What", "Arithmetic", "Bytes"], memory.map(({name, formula, bytes}) => [name, formula, words.bytes(bytes)]), true),
