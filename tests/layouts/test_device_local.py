@@ -75,7 +75,7 @@ def test_show_works_in_a_shard_map_body_and_not_in_jit(capsys):
     line = jax.P("x")
     jax.shard_map(body, mesh=mesh(x=8), in_specs=line, out_specs=line)(jnp.ones(16))
     assert "each device: float32[2], the same along x" in " ".join(capsys.readouterr().out.split())
-    with pytest.raises(UsageError, match="^a: This is an array inside of jit, which"):
+    with pytest.raises(UsageError, match=r"^a: This is an array inside of jit, which"):
         jax.jit(lambda x: show(a=x))(jnp.ones(3))
     with pytest.raises(UsageError, match="goes with neither figure=True nor processes"):
         show(jnp.ones(3), values=True, figure=True)
