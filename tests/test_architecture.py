@@ -132,11 +132,12 @@ VERBS = re.findall(
     collect compare compile compute configure connect convert copy count decode demonstrate
     describe diagnose differentiate display draw emulate encode enter escape explain export
     extract fill find fingerprint forget format get give grade group hand has hide highlight
-    hint hold index insert install is iterate judge keep keeps list load lower make mark measure
-    move name number observe open override pack parse pickle prepare print prune quote read
-    rebuild recall recognise reenter refuse regrade remember remove rename render renew replace
-    report restore rewrite run sample scale serialise serve settle share shorten show sort split
-    stage start stop suggest summarise tabulate transform try walk watch widen withdraw write
+    hint hold index insert install is iterate judge keep keeps kill list load lower make mark
+    measure move name number observe open override pack parse pickle prepare print prune quote
+    read rebuild recall recognise reenter refuse regrade remember remove rename render renew
+    replace report restore rewrite run sample scale serialise serve settle share shorten show
+    sort split stage start stop suggest summarise tabulate transform try walk watch widen
+    withdraw write
     """,
 )
 """The verbs with which functions begin, and `is`, `has` and `keeps` of those that return a bool."""

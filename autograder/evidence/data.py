@@ -132,10 +132,17 @@ class File(Struct, frozen=True):
 
 
 class Run(Struct, frozen=True):
-    """One call of a function by several processes: the result of each, and the files written."""
+    """One call of a function by several processes: the result of each, and the files written.
+
+    Attributes:
+        results: the result of each process; of the second call, if the first was interrupted.
+        files: the files that they wrote.
+        interrupted: the result of each process in a call that was interrupted by a kill.
+    """
 
     results: tuple[ProcessResult, ...]
     files: tuple[File, ...] = ()
+    interrupted: tuple[ProcessResult, ...] = ()
 
 
 class Runs(Struct, frozen=True, tag="observed-runs"):

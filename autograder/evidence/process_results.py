@@ -50,6 +50,9 @@ RETRIED_DIAGNOSES: Final = ("died",)
 
 MAX_FILES: Final = 64
 
+STUB: Final = ProcessResult((Value(plain(...)),))
+"""The result of a function that is still a stub."""
+
 
 class ProcessesPlan(Struct, frozen=True, tag="processes"):
     """A plan to call a function in several processes at once, and capture the results as `Runs`.
@@ -83,18 +86,17 @@ def capture_runs(plan: ProcessesPlan, function: PackedFunction) -> Piece:
     """Call a function in several processes, case by case, up to the first call that fails."""
     runs: list[Run] = []
     for case in announce_steps(plan.cases, _describe_step):
-        with tempfile.TemporaryDirectory() as folder:
-            write_files(case, Path(folder))
-            try:
-                outcomes = _run_case(function, case, Path(folder))
-                if any(outcome.why in RETRIED_DIAGNOSES for outcome in outcomes):
-                    outcomes = _run_case(function, case, Path(folder))
-            except UsageError as error:
-                return NotCaptured("cannot-be-sent", str(error))
-            if all(outcome.result is ... and not outcome.why for outcome in outcomes):
-                return Unanswered()
-            runs.append(Run(tuple(map(_process_result, outcomes)), _read_files(case, Path(folder))))
-        if any(outcome.why for outcome in outcomes):
+        try:
+            run_of_case = _run_case(function, case)
+            if any(result.why in RETRIED_DIAGNOSES for result in run_of_case.results):
+                run_of_case = _run_case(function, case)
+        except UsageError as error:
+            return NotCaptured("cannot-be-sent", str(error))
+        results = run_of_case.results
+        if results and all(result == STUB for result in results):
+            return Unanswered()
+        runs.append(run_of_case)
+        if not results or any(result.why for result in results):
             break
     return Runs(tuple(runs))
 
@@ -103,7 +105,26 @@ def _describe_step(case: ProcessCase) -> str:
     return f"running {case.processes} process{'es' * (case.processes != 1)}"
 
 
-def _run_case(function: PackedFunction, case: ProcessCase, folder: Path) -> list[ProcessOutcome]:
+def _run_case(function: PackedFunction, case: ProcessCase) -> Run:
+    """Call a function in a case; if it is interrupted, once more in the same folder.
+
+    It is called once more only if the process was killed that had to be.
+    """
+    with tempfile.TemporaryDirectory() as name:
+        folder = Path(name)
+        interrupted: tuple[ProcessResult, ...] = ()
+        write_files(case, folder)
+        if case.interruption is not None:
+            interrupted = _call_together(function, case, folder)
+            if interrupted[case.interruption.process].why != "died":
+                return Run((), interrupted=interrupted)
+        results = _call_together(function, case.call_after_kill(), folder)
+        return Run(results, _read_files(case, folder), interrupted)
+
+
+def _call_together(
+    function: PackedFunction, case: ProcessCase, folder: Path
+) -> tuple[ProcessResult, ...]:
     def arguments(process: int) -> bytes:
         return bytes(cloudpickle.dumps(partial(case.share_of(process).arguments, folder)))
 
@@ -111,16 +132,16 @@ def _run_case(function: PackedFunction, case: ProcessCase, folder: Path) -> list
     outcomes = run(function, case.processes, arguments, axes=axes, encoding=PLAIN_DATA)
     for outcome in outcomes:  # hide where the files are
         outcome.sentence = re.sub(
-            rf"{re.escape(str(folder))}/(common|process \d)", "…", outcome.sentence
+            rf"{re.escape(str(folder))}/(common|shared|process \d)", "…", outcome.sentence
         )
-    return outcomes
+    return tuple(map(_process_result, outcomes))
 
 
 def _process_result(outcome: ProcessOutcome) -> ProcessResult:
     if outcome.why:
         return ProcessResult(why=outcome.why, sentence=outcome.sentence)
     if outcome.result is ...:
-        return ProcessResult((Value(plain(...)),))
+        return STUB
     assert isinstance(outcome.result, ProcessResult)
     if outcome.result.why == "too-large":
         sentence = (

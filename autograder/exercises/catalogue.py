@@ -16,6 +16,7 @@ from autograder.exercises.notebooks import (
     nb10_fft_and_solvers,
     nb11_beyond_one_process,
     nb11_capstone,
+    nb11_resuming,
     nb12_large_models,
 )
 from autograder.exercises.other_courses import CourseError, iterate_notebooks, module_elsewhere
@@ -32,7 +33,11 @@ _OURS: Final[dict[str, tuple[Exercise, ...]]] = {
     "08_neural_networks": nb08_neural_networks.EXERCISES,
     "09_sharp_bits": nb09_sharp_bits.EXERCISES,
     "10_fft_and_solvers": nb10_fft_and_solvers.EXERCISES,
-    "11_beyond_one_process": (*nb11_beyond_one_process.EXERCISES, *nb11_capstone.CAPSTONE),
+    "11_beyond_one_process": (
+        *nb11_beyond_one_process.EXERCISES,
+        *nb11_capstone.CAPSTONE,
+        *nb11_resuming.RESUMING,
+    ),
     "12_large_models": nb12_large_models.EXERCISES,
 }
 _OTHERS: Final = dict(iterate_notebooks())

@@ -47,6 +47,7 @@ from autograder.judge.requirements_on_results import (
     Returns,
     alternatives_of,
 )
+from autograder.judge.requirements_on_resuming import Resumes, ResumesAfterTornWrites
 from autograder.judge.requirements_on_states import KeepsLayouts
 from autograder.judge.requirements_on_times import RunsFast, Timed, TrainsFast
 from autograder.judge.requirements_on_values import Computes
@@ -80,6 +81,8 @@ __all__ = [
     "RequestedCollective",
     "Requests",
     "Requirement",
+    "Resumes",
+    "ResumesAfterTornWrites",
     "Returns",
     "RunsFast",
     "RunsWithinBudgets",

@@ -15,6 +15,7 @@ from autograder.processes.cases import (
     write_files,
     written_files,
 )
+from autograder.processes.interruptions import Interruption
 from autograder.processes.isolation import close_memory
 from autograder.processes.packing import PackedFunction, pack, pack_arguments
 from autograder.processes.worker import AddressableShards, ResultNotSendableError
@@ -30,6 +31,7 @@ from autograder.processes.workers import (
 __all__ = [
     "AddressableShards",
     "CaseArgument",
+    "Interruption",
     "PackedFunction",
     "ProcessCase",
     "ProcessOutcome",

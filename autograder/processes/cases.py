@@ -7,6 +7,7 @@ judge samples them again. Values are small integers, so that sums do not depend 
 
 import math
 import sys
+import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -18,6 +19,13 @@ import numpy as np
 from msgspec.structs import replace
 
 from autograder.errors import ShortError
+from autograder.processes.interruptions import (
+    BatchUsedError,
+    Interruption,
+    kill_at_change,
+    kill_this_process,
+    restore_size_signal,
+)
 from autograder.processes.isolation import refuse_to_write
 
 Spec = tuple[str | tuple[str, ...] | None, ...]
@@ -33,16 +41,29 @@ class CaseArgument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         kind: the kind of argument: the `mesh`; a `sharding` on it; a global `array`, sharded by the
             spec; `rows`, a table of which each process has only the rows that its devices hold by
             the spec; `values`, a NumPy array that is the same in each process; a `folder` for
-            files, either empty or with a table's rows in files; a `number`; or a `shape`.
+            files, either empty or with a table's rows in files; a `shared-folder`, which is empty
+            at first, and which all processes read and write; `batches`, a function that returns a
+            batch of a table by its number, as one array; a `number`; or a `shape`.
         shape: the shape of the array or table, in elements.
         spec: the entries of the partition spec.
         seed: the seed for sampling the values.
-        batch: for `rows`, the number of rows in a batch, if each process has its share of each
-            batch; 0 if it has its share of the whole table.
+        batch: for `rows` and `batches`, the number of rows in a batch, if each process has its
+            share of each batch; 0 if it has its share of the whole table.
         number: the `number`; for a `folder`, the number of files that hold a table's rows.
     """
 
-    kind: Literal["mesh", "sharding", "array", "rows", "values", "folder", "number", "shape"]
+    kind: Literal[
+        "mesh",
+        "sharding",
+        "array",
+        "rows",
+        "batches",
+        "values",
+        "folder",
+        "shared-folder",
+        "number",
+        "shape",
+    ]
     shape: tuple[int, ...] = ()
     spec: Spec = ()
     seed: int = 0
@@ -63,12 +84,31 @@ class ProcessCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         axes: the names and sizes of the mesh axes, over all eight devices.
         given: the function's arguments.
         order: the numbers of the mesh's devices, in row-major order; by default 0, 1, 2, ….
+        interruption: a kill in the middle; the function is then called again, in the same folder.
+        is_resumed: whether this is the call after the kill.
     """
 
     processes: int
     axes: tuple[tuple[str, int], ...]
     given: tuple[CaseArgument, ...]
     order: tuple[int, ...] = ()
+    interruption: Interruption | None = None
+    is_resumed: bool = False
+
+    def call_after_kill(self) -> "ProcessCase":
+        """Return the call that follows the interruption; without one, this call."""
+        if self.interruption is None:
+            return self
+        return replace(self, processes=self.interruption.resumed_by, is_resumed=True)
+
+    def readable_batches(self, given: CaseArgument) -> range:
+        """Return the numbers of the batches that can be read in this call."""
+        count = given.shape[0] // given.batch
+        if self.interruption is None:
+            return range(count)
+        if self.is_resumed:
+            return range(self.interruption.step - 1, count)
+        return range(self.interruption.step)
 
     def devices_of(self, process: int) -> range:
         """Return the numbers of a process's devices; process 0 has the first ones."""
@@ -93,9 +133,13 @@ class ProcessCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Sample an argument's values, and set those that the process does not hold to zero."""
         if given.kind == "values":
             return given.values()
-        if given.kind not in ("array", "rows"):
+        if given.kind not in ("array", "rows", "batches"):
             return None
         here = self.is_here(given, process)
+        if given.kind == "batches":
+            readable = self.readable_batches(given)
+            here[: readable.start * given.batch] = False
+            here[readable.stop * given.batch :] = False
         if given.kind == "rows":  # a process holds all columns of its rows
             rows = np.any(here, axis=tuple(range(1, here.ndim)), keepdims=True)
             here = np.broadcast_to(rows, given.shape)
@@ -159,7 +203,7 @@ class ProcessShare:
         Args:
             folders: the folder with the files of all processes.
         """
-        if not any(given.kind == "folder" for given in self.case.given):
+        if not any(given.kind in ("folder", "shared-folder") for given in self.case.given):
             sys.addaudithook(refuse_to_write)
         mesh = self.case.mesh()
         return tuple(
@@ -190,6 +234,64 @@ class ProcessShare:
                 return Rows(values, np.any(here, axis=tuple(range(1, here.ndim))))
             case "folder":
                 return _make_folder(given, self.process, folders)
+            case "shared-folder":
+                (folders / "shared").mkdir(exist_ok=True)
+                return folders / "shared"
+            case "batches":
+                return Batches(given, values, sharding, self, folders / "shared")
+
+
+class Batches:
+    """A table that is read batch by batch, each as one array; reading is when a kill can happen.
+
+    Attributes:
+        given: the table, its batches, and their spec.
+    """
+
+    __module__ = "builtins"  # as for Rows
+
+    def __init__(
+        self,
+        given: CaseArgument,
+        table: np.ndarray,
+        sharding: jax.NamedSharding,
+        share: ProcessShare,
+        folder: Path,
+    ) -> None:
+        self.given, self._table, self._sharding = given, table, sharding
+        self._share, self._folder, self._is_counting = share, folder, False
+        if share.case.interruption is not None:
+            restore_size_signal()
+
+    def __call__(self, step: int) -> jax.Array:
+        """Return batch number `step`, which all processes read.
+
+        Raises:
+            IndexError: there is no such batch.
+            BatchUsedError: it was used long before the kill.
+        """
+        step = int(step)
+        count = len(self._table) // self.given.batch
+        if not 0 <= step < count:
+            raise IndexError(f"there is no batch {step}: there are {count}, from 0 on")
+        case, readable = self._share.case, self._share.case.readable_batches(self.given)
+        if step < readable.start:
+            raise BatchUsedError(
+                f"batch {step} was asked for once more: the process was killed at batch "
+                f"{readable.start + 1}, so training can go on from there"
+            )
+        kill = case.interruption
+        if kill is not None and not case.is_resumed:
+            if step >= readable.stop and kill.process == self._share.process:
+                kill_this_process()
+            if step >= readable.stop:
+                threading.Event().wait()  # the other one is about to die
+            is_last = step == readable.stop - 1 and kill.process == self._share.process
+            if is_last and kill.change and not self._is_counting:
+                self._is_counting = True
+                kill_at_change(self._folder, kill.change)
+        rows = self._table[step * self.given.batch : (step + 1) * self.given.batch]
+        return jax.make_array_from_callback(rows.shape, self._sharding, lambda i: rows[i])
 
 
 class RowsNotHereError(ShortError, IndexError):

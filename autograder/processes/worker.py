@@ -34,6 +34,7 @@ from autograder.errors import (
 )
 from autograder.layouts import Block, Layout, Shape
 from autograder.processes.cases import Rows, RowsNotHereError
+from autograder.processes.interruptions import BatchUsedError
 from autograder.processes.isolation import REFUSED_WRITES
 from autograder.processes.packing import PackedFunction
 
@@ -194,6 +195,8 @@ def _explain_error(
     """Return a diagnosis and an explanation of an error that a function raised."""
     if isinstance(error, RowsNotHereError):
         return "not-here", f"Your function raised {describe_error(error, function)}."
+    if isinstance(error, BatchUsedError):
+        return "begins-anew", f"Your function raised {describe_error(error, function)}."
     if isinstance(error, OSError) and REFUSED_WRITES:
         error = REFUSED_WRITES[0]
         return "no-common-disk", f"Your function raised {describe_error(error, function)}."

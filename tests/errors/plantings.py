@@ -20,6 +20,7 @@ from autograder.judge import (
     KeepsLayouts,
     OnProcesses,
     Predicts,
+    Resumes,
     RunsFast,
     Satisfies,
     TrainsFast,
@@ -252,6 +253,11 @@ def schedules() -> Answers:
     return {"gpipe": all_forward_first, "one_f_one_b": all_forward_first, "bubble": lambda *_: 0.5}
 
 
+def trains() -> Answers:
+    """Return a function for 11.8 that trains nothing, so that it is not called often."""
+    return {"train_or_resume": lambda folder, mesh, read_batch, steps: [0.0]}
+
+
 def steps() -> Answers:
     """Return steps for 12.4 that change nothing."""
     names = exercises.find("12.4").answers
@@ -306,6 +312,9 @@ PLANTINGS = [
     Planting("judge.requirements_on_processes", lambda: OnProcesses.judge, "11.4", gathers),
     Planting("judge.requirements_on_processes", "explain_all_values", "11.4", gathers_zeros),
     Planting("judge.requirements_on_processes", "check_parts", "11.4", gathers),
+    Planting("exercises.notebooks.nb11_resuming", "_losses", "11.8", trains),
+    Planting("judge.requirements_on_resuming", lambda: Resumes.judge, "11.8", trains),
+    Planting("judge.requirements_on_resuming", "_read_losses", "11.8", trains),
     Planting("processes.cases", "write_files", "11.4", gathers),
     Planting("processes.packing", "pack", "11.4", gathers),
     Planting("processes.workers", lambda: IdleTimer.poll, "11.4", gathers),
@@ -438,6 +447,7 @@ ELSEWHERE = {
     "sandboxed.messages": "it holds data, and does nothing",
     "errors.jax_versions": "it says what is said below",
     "exercises.other_courses": "it is done when the exercises are loaded",
+    "processes.interruptions": "it is at work in processes of their own, and asked in its tests",
     "processes.isolation": "it is at work in processes of their own, and asked in its tests",
     "processes.worker": "it is a process of its own, and asked in its tests",
     "programs.compared_reports": "it shows what takes a compiler that need not be installed",

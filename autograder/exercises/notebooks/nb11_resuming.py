@@ -1,0 +1,225 @@
+"""Notebook 11's exercise on resuming: training that is killed, and continues number for number."""
+
+from collections.abc import Callable, Sequence
+from typing import Final
+
+import numpy as np
+
+from autograder.judge import AnyOf, Exercise, Resumes, ResumesAfterTornWrites
+from autograder.processes import CaseArgument, Interruption, ProcessCase
+
+LINE: Final = (("x", 8),)
+WIDE: Final = (("x", 4), ("y", 2))
+
+FEATURES: Final = 16
+
+RATE: Final = 0.1
+MEAN_KEPT: Final = 0.9
+SQUARE_KEPT: Final = 0.99
+EPSILON: Final = 0.1
+"""Large for Adam, so that a slope of zero does not become a step by rounding."""
+
+Continued = Callable[[ProcessCase, int], np.ndarray]
+"""Returns the losses after a kill; its second argument is the number of steps in the checkpoint."""
+
+State = tuple[np.ndarray, np.ndarray, np.ndarray]
+"""The weights, the mean of the gradients, and the mean of their squares."""
+
+
+def _interrupted_trainings(generator: np.random.Generator) -> Sequence[ProcessCase]:
+    step = int(generator.integers(3, 5))
+    batch = 8 * int(generator.integers(2, 4))
+    steps = step + 3
+    seed = int(generator.integers(1 << 30))
+
+    def case(
+        processes: int, axes: tuple[tuple[str, int], ...], kill: Interruption | None = None
+    ) -> ProcessCase:
+        given = (
+            CaseArgument("shared-folder"),
+            CaseArgument("mesh"),
+            CaseArgument("batches", (steps * batch, FEATURES + 1), ("x",), seed, batch),
+            CaseArgument("number", number=steps),
+        )
+        return ProcessCase(processes, axes, given, interruption=kill)
+
+    return (
+        case(2, LINE),
+        case(2, WIDE, Interruption(step, process=1, resumed_by=4)),
+        case(2, LINE, Interruption(step, process=0, change=1, resumed_by=2)),
+        case(2, LINE, Interruption(step, process=1, change=1, resumed_by=2)),
+        case(1, WIDE, Interruption(step, process=0, change=2, resumed_by=1)),
+        case(1, LINE, Interruption(step, process=0, change=3, resumed_by=1)),
+    )
+
+
+def _batches_of(case: ProcessCase) -> np.ndarray:
+    table = case.given[2]
+    return table.values().astype(np.float64).reshape(-1, table.batch, FEATURES + 1)
+
+
+def _step(state: State, count: int, batch: np.ndarray) -> tuple[State, float]:
+    """Return the state after one step of Adam, and the loss before it.
+
+    Args:
+        state: the state before the step.
+        count: the number of steps before it.
+        batch: the rows of the batch.
+    """
+    w, mean, square = state
+    x, y = batch[:, :-1], batch[:, -1]
+    off = x @ w - y
+    slope = 2 * x.T @ off / len(x)
+    mean = MEAN_KEPT * mean + (1 - MEAN_KEPT) * slope
+    square = SQUARE_KEPT * square + (1 - SQUARE_KEPT) * slope**2
+    mean_now = mean / (1 - MEAN_KEPT ** (count + 1))
+    square_now = square / (1 - SQUARE_KEPT ** (count + 1))
+    return (w - RATE * mean_now / (np.sqrt(square_now) + EPSILON), mean, square), np.mean(off**2)
+
+
+def _state_after(case: ProcessCase, steps: int) -> State:
+    zeros = np.zeros(FEATURES)
+    state = (zeros, zeros, zeros)
+    for count, batch in enumerate(_batches_of(case)[:steps]):
+        state, _ = _step(state, count, batch)
+    return state
+
+
+def _go_on(case: ProcessCase, state: State, first: int, counted: int | None = None) -> np.ndarray:
+    """Return the losses of the steps from `first` on.
+
+    Args:
+        case: the call.
+        state: the state before step `first`.
+        first: the number of the first step.
+        counted: the number of steps by which Adam's bias is corrected at first; by default `first`.
+    """
+    losses = []
+    for count, batch in enumerate(_batches_of(case)[first:], first if counted is None else counted):
+        state, loss = _step(state, count, batch)
+        losses.append(loss)
+    return np.array(losses)
+
+
+def _losses(case: ProcessCase) -> np.ndarray:
+    return _go_on(case, _state_after(case, 0), 0)
+
+
+def _forget_moments(case: ProcessCase, first: int) -> np.ndarray:
+    weights, mean, square = _state_after(case, first)
+    return _go_on(case, (weights, 0 * mean, 0 * square), first)
+
+
+def _shift(by: int) -> Continued:
+    """Return the losses if the saved number of steps is wrong by `by`."""
+    return lambda case, first: _go_on(case, _state_after(case, first), first + by)
+
+
+def _count_anew(case: ProcessCase, first: int) -> np.ndarray:
+    return _go_on(case, _state_after(case, first), first, 0)
+
+
+def _keep_part(shards: slice) -> Continued:
+    """Return the losses if only some of each array was saved, with zeros elsewhere."""
+
+    def losses(case: ProcessCase, first: int) -> np.ndarray:
+        kept = np.zeros(FEATURES)
+        kept[shards] = 1
+        w, mean, square = (kept * array for array in _state_after(case, first))
+        return _go_on(case, (w, mean, square), first)
+
+    return losses
+
+
+def _mix(old: slice) -> Continued:
+    """Return the losses if some shards of each array are those of the step before."""
+
+    def losses(case: ProcessCase, first: int) -> np.ndarray:
+        w, mean, square = (np.array(array) for array in _state_after(case, first))
+        for array, before in zip((w, mean, square), _state_after(case, first - 1), strict=True):
+            array[old] = before[old]
+        return _go_on(case, (w, mean, square), first)
+
+    return losses
+
+
+HALVES: Final = (slice(0, FEATURES // 2), slice(FEATURES // 2, FEATURES))
+"""The features of each of two processes."""
+
+MISTAKES: Final[dict[str, Continued | AnyOf]] = {
+    "optimizer-forgotten": _forget_moments,
+    "step-again": _shift(-1),
+    "step-skipped": _shift(1),
+    "count-begins-anew": _count_anew,
+    "one-process-saved": AnyOf(map(_keep_part, HALVES)),
+    "two-steps-mixed": AnyOf(map(_mix, HALVES)),
+}
+
+RESUME: Final = Exercise(
+    id="11.8",
+    title="Resume as if nothing had happened",
+    afterwards="Orbax's CheckpointManager works like this: it writes into a folder with a "
+    "temporary name, waits for all processes, and then one of them renames the folder. In "
+    "training at scale, the state of the data loader and the random keys are saved, too.",
+    requirements=(
+        Resumes(
+            "train_or_resume",
+            "after a kill between two steps, the losses go on number for number",
+            _interrupted_trainings,
+            _losses,
+            MISTAKES,
+        ),
+        ResumesAfterTornWrites(
+            "train_or_resume",
+            "the same after a kill in the middle of saving",
+            _interrupted_trainings,
+            _losses,
+            MISTAKES,
+        ),
+    ),
+    hints=(
+        "What does step number k depend on? The weights, the two moments, the number k, and batch "
+        "k. The first four have to be in the checkpoint, and the number says which batch is next.",
+        "The simplest checkpoint is one file: to_host from 11.4 collects each array in every "
+        "process, and process 0 alone writes them by np.savez, together with the number of steps. "
+        "Every process reads the file at the start, if it is there.",
+        "A process can be killed in the middle of np.savez. So write a file with another name, "
+        "and rename it when it is complete: os.replace(new, old) replaces the old file at once. A "
+        "reader finds the old file or the new one, and never a part.",
+        "If each process writes a file of its own, one may be killed before its rename and the "
+        "other after it. Then the files are from two different steps. One of the processes has to "
+        "decide, after all have written.",
+    ),
+    diagnoses={
+        "optimizer-forgotten": "These are the losses if the weights are restored and Adam's "
+        "moments begin at zero. Which arrays of the state are in the checkpoint?",
+        "step-again": "A step is made twice: the state is that after the step, and the number is "
+        "that of the step itself. How many steps has the saved state behind it?",
+        "step-skipped": "A batch is left out: the saved number is larger than the number of steps "
+        "that the saved state has behind it.",
+        "count-begins-anew": "The batches go on, but the number that adam is called with begins "
+        "at zero again.",
+        "one-process-saved": "Only the shards of one process were saved, and the others are zero. "
+        "Which process can read which shards, and who writes them?",
+        "two-steps-mixed": "Some shards are those after this step, and others those of the step "
+        "before. One process had replaced its file, and the other had not. Who decides that the "
+        "checkpoint is complete, and when?",
+        "begins-anew": "Training begins again with the first batches. Is the checkpoint found, is "
+        "the number of steps in it, and does the loop begin there?",
+        "torn-checkpoint": "The process was killed while it changed the folder. At that moment, "
+        "what was in the checkpoint that the next call reads? A complete checkpoint has to be "
+        "there at every moment, until the next one is complete.",
+        "not-addressable": "A process can read only its own shards: collect the array first, as "
+        "in 11.4, or have each process save what it has.",
+        "file-not-found": "Do all files that are read exist, whatever the number of processes was "
+        "that wrote them?",
+        "other-number-of-losses": "Return the losses of this call's own steps, without those "
+        "before the kill.",
+        "not-a-list": "float(value) turns a loss into a number. It is on all devices, so every "
+        "process can do this.",
+        "waits": "All processes run every computation with an array, also one that only collects "
+        "it for the checkpoint. Does one process do that alone?",
+    },
+)
+
+RESUMING: Final = (RESUME,)

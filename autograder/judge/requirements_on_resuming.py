@@ -1,0 +1,237 @@
+"""Require that training continues after a kill as if nothing had happened.
+
+Each interrupted call is followed by one in the same folder. The first is given only the batches
+before the kill, and the second only those after it, so nobody can compute the losses after the kill
+without what the first one saved.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import ClassVar, Final
+
+import numpy as np
+from humanize import ordinal
+
+from autograder.evidence import ProcessesPlan, ProcessResult, Run, Runs, Value
+from autograder.judge.diagnoses import NOT_COUNTED
+from autograder.judge.exercise import Exercise, Requirement
+from autograder.judge.requirements_on_processes import (
+    MalformedRunsError,
+    check_parts,
+    whole_array,
+)
+from autograder.judge.requirements_on_results import AnyOf, alternatives_of
+from autograder.judge.verdict import Finding
+from autograder.processes import ProcessCase
+
+TOLERANCE: Final = 1e-4
+"""Relative to the largest loss."""
+
+Losses = Callable[[ProcessCase], np.ndarray]
+Continued = Callable[[ProcessCase, int], np.ndarray]
+"""Returns the losses after a kill; its second argument is the number of steps in the checkpoint."""
+
+
+@dataclass(frozen=True)
+class Resumes(Requirement):
+    """A function that trains continues after a kill, and returns the losses as without the kill.
+
+    For example, `Resumes("train", "the losses go on …", cases, losses, {"begins-anew": …})`.
+
+    Attributes:
+        answer: the name of the answer in the notebook.
+        asks: what must hold, in words.
+        cases: samples the calls from a generator; all requirements on an answer have the same ones.
+        losses: computes the losses of all steps in a case, without a kill.
+        mistakes: for each diagnosis, the losses of a function with that mistake.
+    """
+
+    about: ClassVar[str] = "resuming"
+    evidence: ClassVar = (Runs,)
+    torn: ClassVar[bool] = False
+
+    answer: str
+    asks: str
+    cases: Callable[[np.random.Generator], Sequence[ProcessCase]]
+    losses: Losses
+    mistakes: Mapping[str, Continued | AnyOf] = field(default_factory=dict)
+
+    def plan_capture(self, generator: np.random.Generator) -> ProcessesPlan:
+        """Plan to call the function in each case, and once more after each kill."""
+        return ProcessesPlan(tuple(self.cases(generator)))
+
+    def judge(self, piece: Runs, finding: Finding, exercise: Exercise, seed: int) -> Finding:
+        """Compare the losses of the cases sampled from `seed` with those of training unharmed."""
+        cases = list(self.cases(exercise.generator(seed)))
+        judged = 0
+        for case, run in zip(cases, piece.runs, strict=False):
+            try:
+                found = self._judge_case(case, run, finding)
+            except MalformedRunsError as error:
+                return finding.problem(
+                    "malformed", f"The submission does not fit this case: {error}."
+                )
+            if not found.met and is_torn(case) == self.torn:
+                return found
+            if not found.met:
+                break
+            judged += 1
+        if judged < sum(is_torn(case) <= self.torn for case in cases):
+            if self.torn:
+                return finding.problem(
+                    NOT_COUNTED, "This counts once training continues after a kill between steps."
+                )
+            return finding.problem("malformed", "The submission does not have a run for each case.")
+        return finding.but(met=True, got="the losses go on as without the kill")
+
+    def _judge_case(self, case: ProcessCase, run: Run, finding: Finding) -> Finding:
+        """Judge one call, and the call after its kill."""
+        if case.interruption is not None:
+            _check_count(case, run.interrupted)
+            if run.interrupted[case.interruption.process].why != "died":
+                return _explain_survival(case, run.interrupted, finding)
+        _check_count(case.call_after_kill(), run.results)
+        story = describe_story(case)
+        failed = [(i, result) for i, result in enumerate(run.results) if result.why]
+        if failed:
+            number, result = next(((i, r) for i, r in failed if r.why != "stopped"), failed[0])
+            colon = f"{story} " if story else ""
+            diagnosis = "torn-checkpoint" if is_torn(case) else result.why
+            return finding.problem(diagnosis, f"{colon}In process {number}: {result.sentence}")
+        arrays = [_read_losses(case, i, result, finding) for i, result in enumerate(run.results)]
+        for array in arrays:
+            if isinstance(array, Finding):
+                return array
+        losses = [array for array in arrays if isinstance(array, np.ndarray)]
+        for number, other in enumerate(losses[1:], 1):
+            if not is_close(other, losses[0]):
+                return finding.problem(
+                    "differs-between-processes",
+                    f"{story} Process 0 and process {number} returned different losses.".strip(),
+                )
+        wrong = self._compare(case, losses[0])
+        if wrong is None:
+            return finding.but(met=True)
+        diagnosis, sentence = wrong
+        if is_torn(case) and diagnosis not in self.mistakes:
+            diagnosis = "torn-checkpoint"
+        return finding.problem(diagnosis, f"{story} {sentence}".strip())
+
+    def _compare(self, case: ProcessCase, losses: np.ndarray) -> tuple[str, str] | None:
+        """Return a diagnosis and a sentence if losses are wrong; None if they are right."""
+        right = self.losses(case)
+        firsts = _possible_first_steps(case)
+        if any(is_close(losses, right[first:]) for first in firsts):
+            return None
+        if case.interruption is not None:
+            ways = [
+                (name, way) for name, each in self.mistakes.items() for way in alternatives_of(each)
+            ]
+            for name, way in ways:
+                if any(is_close(losses, way(case, first)) for first in firsts):
+                    return name, _describe_losses(losses, right)
+        if len(losses) not in [len(right) - first for first in firsts]:
+            counts = " or ".join(f"{len(right) - first}" for first in reversed(firsts))
+            return "other-number-of-losses", (
+                f"This call returned {len(losses)} losses; expected {counts}, one for each step "
+                f"that it makes."
+            )
+        return "values", _describe_losses(losses, right)
+
+
+@dataclass(frozen=True)
+class ResumesAfterTornWrites(Resumes):
+    """The same if a process is killed while it writes a checkpoint.
+
+    For example, `ResumesAfterTornWrites("train", "the losses go on …", cases, losses)`.
+    """
+
+    about: ClassVar[str] = "resuming after a torn write"
+    torn: ClassVar[bool] = True
+
+
+def is_torn(case: ProcessCase) -> bool:
+    """Check whether a case has a kill during a write."""
+    return case.interruption is not None and case.interruption.change > 0
+
+
+def is_close(losses: np.ndarray, others: np.ndarray) -> bool:
+    """Check whether losses are equal, up to rounding."""
+    if losses.shape != others.shape:
+        return False
+    scale = float(np.abs(others).max(initial=0))
+    return bool(np.allclose(losses, others, rtol=0, atol=TOLERANCE * scale))
+
+
+def describe_story(case: ProcessCase) -> str:
+    """Tell who was killed, when, and who continued; empty if nobody was killed."""
+    kill = case.interruption
+    if kill is None:
+        return ""
+    who = f"Process {kill.process} of {case.processes}" if case.processes > 1 else "The process"
+    when = f"when it read batch {kill.step}"
+    if kill.change:
+        when = (
+            f"while it saved after step {kill.step - 1}, at its {ordinal(kill.change)} file "
+            f"operation in the folder"
+        )
+    more = f"{kill.resumed_by} processes" if kill.resumed_by > 1 else "one process"
+    return f"{who} was killed {when}, and {more} continued."
+
+
+def _possible_first_steps(case: ProcessCase) -> list[int]:
+    """Return the steps with which a call may begin: at most one step is made again."""
+    if case.interruption is None:
+        return [0]
+    return [case.interruption.step - 1, case.interruption.step]
+
+
+def _describe_losses(losses: np.ndarray, right: np.ndarray) -> str:
+    """Compare the last losses in words, which both have."""
+    step = len(right) - 1
+    last = f"{losses[-1]:.6g}" if len(losses) else "missing"
+    return f"The loss of step {step} is {last}; without the kill, it is {right[-1]:.6g}."
+
+
+def _check_count(case: ProcessCase, results: Sequence[ProcessResult]) -> None:
+    if len(results) != case.processes:
+        raise MalformedRunsError("it has another number of processes")
+
+
+def _explain_survival(
+    case: ProcessCase, results: Sequence[ProcessResult], finding: Finding
+) -> Finding:
+    """Explain why the process was not killed that had to be."""
+    assert case.interruption is not None
+    failed = [(i, r) for i, r in enumerate(results) if r.why and r.why != "stopped"]
+    if failed:
+        number, result = failed[0]
+        return finding.problem(result.why, f"In process {number}: {result.sentence}")
+    step, process = case.interruption.step, case.interruption.process
+    return finding.problem(
+        "stops-early",
+        f"Process {process} was to be killed when it read batch {step}, and it returned without "
+        f"reading it; there are {case.given[-1].number} steps.",
+    )
+
+
+def _read_losses(
+    case: ProcessCase, number: int, result: ProcessResult, finding: Finding
+) -> np.ndarray | Finding:
+    """Return the losses that a process returned, or say what it returned instead."""
+    story = describe_story(case)
+    if len(result.parts) != 1:
+        array: np.ndarray | str = f"{len(result.parts)} results"
+    elif result.parts == (Value(None),):
+        return finding.problem("none", f"{story} Process {number} returned None.".strip())
+    else:
+        check_parts(case.call_after_kill(), result.parts)
+        array = whole_array(result.parts[0])
+    if isinstance(array, str) or array.ndim != 1 or array.dtype.kind not in "iuf":
+        was = array if isinstance(array, str) else f"an array of shape {array.shape}"
+        return finding.problem(
+            "not-a-list",
+            f"{story} Process {number} returned {was}; expected a list of numbers, such as "
+            f"[float(value), …].".strip(),
+        )
+    return array.astype(np.float64)

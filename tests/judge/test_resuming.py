@@ -1,0 +1,105 @@
+"""Verdicts on training that was killed, from right, wrong and forged evidence."""
+
+import numpy as np
+import pytest
+
+from autograder.evidence import Evidence, ProcessResult, Run, Runs, Value, from_json, to_json
+from autograder.exercises import Exercise, Resumes, ResumesAfterTornWrites
+from autograder.judge import judge, verdict_as_text
+from autograder.processes import CaseArgument, Interruption, ProcessCase
+
+RIGHT = np.array([9.0, 7, 5, 4, 2])
+GIVEN = (CaseArgument("number", number=5),)
+DIED = ProcessResult(why="died", sentence="It died.")
+STOPPED = ProcessResult(why="stopped", sentence="It was stopped.")
+CASES = tuple(
+    ProcessCase(2, (("x", 8),), GIVEN, interruption=kill)
+    for kill in (None, Interruption(3, 1), Interruption(3, 0, change=2))
+)
+ASKED = ("f", "the losses go on", lambda _: CASES, lambda _: RIGHT)
+MISTAKES = {"anew": lambda case, first: RIGHT[: 5 - first]}
+EXERCISE = Exercise(
+    "11.8",
+    "Resume",
+    (Resumes(*ASKED, MISTAKES), ResumesAfterTornWrites(*ASKED, MISTAKES)),
+    ("Think.",),
+)
+
+
+def returned(*losses):
+    return (ProcessResult((Value([float(loss) for loss in losses]),)),) * 2
+
+
+WHOLE = Run(returned(*RIGHT))
+BETWEEN = Run(returned(*RIGHT[3:]), interrupted=(STOPPED, DIED))
+TORN = Run(returned(*RIGHT[2:]), interrupted=(DIED, STOPPED))
+
+
+def verdict(*runs):
+    evidence = from_json(to_json(Evidence("11.8", {"f": Runs(runs)})))
+    return judge(EXERCISE, evidence, 1)
+
+
+def test_what_goes_on_is_right_with_at_most_one_step_made_again():
+    assert verdict(WHOLE, BETWEEN, TORN).score == 1
+
+
+def test_a_torn_checkpoint_leaves_half_of_the_points():
+    run = Run(
+        (ProcessResult(why="raised", sentence="EOFError."), STOPPED), interrupted=(DIED, STOPPED)
+    )
+    found = verdict(WHOLE, BETWEEN, run)
+    assert (found.score, found.diagnoses) == (0.5, ("torn-checkpoint",))
+    assert "Process 0 of 2 was killed while it saved after step 2, at its 2nd file operation" in (
+        " ".join(verdict_as_text(found).split())
+    )
+
+
+@pytest.mark.parametrize(
+    ("losses", "diagnosis"),
+    [
+        ((9, 7), "anew"),
+        ((4, 3), "values"),
+        (RIGHT, "other-number-of-losses"),
+        (RIGHT[4:], "other-number-of-losses"),
+        ((), "other-number-of-losses"),
+    ],
+)
+def test_other_losses_after_a_kill_are_wrong(losses, diagnosis):
+    found = verdict(WHOLE, Run(returned(*losses), interrupted=(STOPPED, DIED)), TORN)
+    assert (found.score, found.diagnoses) == (0, (diagnosis, "not-counted-yet"))
+
+
+def test_a_process_that_was_not_killed_proves_nothing():
+    survived = Run(returned(*RIGHT[3:]), interrupted=returned(*RIGHT[:3]))
+    assert verdict(WHOLE, survived, TORN).diagnoses[0] == "stops-early"
+    returns = Run((), interrupted=returned(*RIGHT[:2]))
+    assert verdict(WHOLE, returns).diagnoses[0] == "stops-early"
+
+
+@pytest.mark.parametrize(
+    "runs",
+    [
+        (),
+        (WHOLE,),
+        (WHOLE, Run(returned(*RIGHT[3:]))),
+        (WHOLE, Run(returned(*RIGHT[3:])[:1], interrupted=(STOPPED, DIED))),
+        (WHOLE, Run((), interrupted=(DIED,))),
+    ],
+)
+def test_evidence_that_capture_never_makes_is_refused(runs):
+    found = verdict(*runs)
+    assert found.fault is None
+    assert (found.score, found.diagnoses[0]) == (0, "malformed")
+
+
+def test_processes_that_disagree_are_told_so():
+    two = (returned(4, 2)[0], returned(4, 3)[1])
+    found = verdict(WHOLE, Run(two, interrupted=(STOPPED, DIED)))
+    assert found.diagnoses[0] == "differs-between-processes"
+
+
+def test_what_is_no_list_of_numbers_is_described():
+    for part, words in ((Value(None), "returned None"), (Value(["a"]), "expected a list")):
+        run = Run((ProcessResult((part,)),) * 2)
+        assert words in " ".join(verdict_as_text(verdict(run)).split())
