@@ -56,7 +56,8 @@ class Layout:
             shape: the global shape in elements; needed for a sharding, which has none of its own.
 
         Raises:
-            LayoutError: `thing` has no layout, has no shape, or does not divide the shape.
+            LayoutError: `thing` has no layout, has no shape, does not divide the shape, or is
+                unreduced.
         """
         if isinstance(thing, cls):
             return thing
@@ -88,6 +89,9 @@ class Layout:
         refused = why_no_layout(thing)
         if refused:
             raise LayoutError(refused)
+        unreduced = _unreduced_axes(thing)
+        if unreduced:
+            raise LayoutError(_explain_partial_sums(thing, unreduced))
         if shape is None:
             raise LayoutError(
                 "A sharding has no shape of its own, and how large the blocks are depends on it. "
@@ -343,6 +347,24 @@ def refuse_mesh(mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh | None) -> s
     return (
         f"The mesh holds {type(other).__name__} in place of devices. The "
         f"numbers in pictures are the devices' ids: index np.array(jax.devices()) with them."
+    )
+
+
+def _unreduced_axes(sharding: jax.sharding.Sharding) -> list[str]:
+    """Return the names of the mesh axes over which a sharding is unreduced."""
+    spec = sharding.spec if isinstance(sharding, jax.NamedSharding) else None
+    return sorted(map(str, getattr(spec, "unreduced", None) or ()))
+
+
+def _explain_partial_sums(sharding: jax.sharding.Sharding, unreduced: list[str]) -> str:
+    """Return why an unreduced sharding has no layout, and what gives it one."""
+    spec: jax.P = sharding.spec  # type: ignore[attr-defined]
+    reduced = spec_as_code(jax.P(*spec_entries(spec)))
+    return (
+        f"{spec_as_code(spec)} is unreduced over {natural_list(unreduced)}: each device holds a "
+        f"partial sum, so no device holds a block of the array yet. "
+        f"jax.reshard(array, jax.NamedSharding(mesh, {reduced})) adds them up. "
+        f"show(array, values=True) writes what each device holds, and playground(array) draws it."
     )
 
 

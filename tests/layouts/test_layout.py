@@ -1,12 +1,18 @@
 """Layouts: they are equal if every device holds the same block, for arrays of every rank."""
 
+import re
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from jax import P
+from jax.sharding import AxisType
 
+from autograder import playground, show
+from autograder.errors import UsageError
 from autograder.layouts import Layout, LayoutError, find_difference
 from tests.helpers import sharding
 
@@ -136,6 +142,34 @@ def test_an_argument_without_a_layout_gets_an_explanation(make, explanation):
     with pytest.raises(LayoutError) as raised:
         make()
     assert explanation in str(raised.value)
+
+
+@pytest.fixture
+def partial_sums():
+    """An array of two rows, each the sum of four devices' partial sums."""
+    mesh = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+    rows = jax.device_put(jnp.arange(16.0).reshape(2, 8), jax.NamedSharding(mesh, P("x", "y")))
+    ones = jax.device_put(jnp.ones(8), jax.NamedSharding(mesh, P("y")))
+    unreduced = jax.NamedSharding(mesh, P("x", unreduced={"y"}))
+    return jax.jit(lambda a, b: jnp.einsum("ij,j->i", a, b, out_sharding=unreduced))(rows, ones)
+
+
+def test_an_unreduced_array_has_no_layout_and_the_error_says_what_gives_it_one(partial_sums):
+    with pytest.raises(LayoutError) as raised:
+        Layout.of(partial_sums)
+    assert 'P("x", unreduced={"y"}) is unreduced over y' in str(raised.value)
+    (advice,) = re.findall(r"jax\.reshard\(.*?\)\)\)", str(raised.value))
+    known = {"jax": jax, "P": P, "array": partial_sums, "mesh": partial_sums.sharding.mesh}
+    assert Layout.of(eval(advice, known)).copies == 4
+
+
+def test_what_the_error_on_an_unreduced_array_points_to_works(partial_sums, capsys):
+    with pytest.raises(UsageError, match=re.escape("show(array, values=True)")):
+        show(partial_sums)
+    show(partial_sums, values=True)
+    assert re.search(r"1 .*│ 5 .*│ 9 .*│ 13 .*│ 17 ", capsys.readouterr().out)
+    playground(partial_sums)
+    assert "spec=x,unreduced=y" in "".join(capsys.readouterr().out.split())
 
 
 def test_a_picture_has_a_text_alternative():
