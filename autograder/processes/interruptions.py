@@ -1,14 +1,20 @@
 """Kill a process in the middle of training, between two steps or while it writes a checkpoint."""
 
+import contextlib
 import os
 import signal
 import sys
+from os import kill
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 
 from autograder.errors import ShortError
+
+# Bound here, before a learner's function can replace them in their modules.
+with contextlib.suppress(ImportError):  # Windows has neither
+    from resource import RLIMIT_FSIZE, setrlimit
 
 MOVES: Final = {"os.rename": 1, "os.link": 1, "os.symlink": 1}
 """Audit events of moving a file into place, and the position of the new name in their arguments."""
@@ -39,7 +45,7 @@ class BatchUsedError(ShortError, LookupError):
 
 def kill_this_process() -> None:
     """Kill this process at once, as the machine does when a host fails."""
-    os.kill(os.getpid(), signal.SIGKILL)
+    kill(os.getpid(), signal.SIGKILL)
 
 
 def restore_size_signal() -> None:
@@ -60,8 +66,6 @@ def kill_at_change(folder: Path, change: int) -> None:
         folder: the folder that counts.
         change: the number of the change, from 1.
     """
-    import resource  # Windows does not have it
-
     changes = 0
 
     def count(event: str, arguments: tuple[Any, ...]) -> None:
@@ -73,7 +77,7 @@ def kill_at_change(folder: Path, change: int) -> None:
             return
         if event in MOVES:
             kill_this_process()
-        resource.setrlimit(resource.RLIMIT_FSIZE, (0, 0))
+        setrlimit(RLIMIT_FSIZE, (0, 0))
 
     sys.addaudithook(count)
 

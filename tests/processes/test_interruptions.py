@@ -39,8 +39,12 @@ def test_a_file_is_torn_or_not_moved(tmp_path, change, step, new):
     assert (left.read_text() if left.exists() else None) == new
 
 
-def test_a_process_that_ignores_the_signal_cannot_write_either(tmp_path):
-    ignored = ["import signal", "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)"]
+def test_a_process_that_ignores_signals_and_limits_cannot_write_either(tmp_path):
+    ignored = [
+        "import resource, signal",
+        "signal.signal(signal.SIGXFSZ, signal.SIG_IGN)",
+        "resource.setrlimit = os.kill = lambda *_: None",
+    ]
     change_folder(tmp_path, 1, [*ignored, *SAVE])
     assert (tmp_path / "new").read_text() == ""
 
