@@ -212,6 +212,46 @@ def test_pieces_can_be_seen_on_512_devices(page):
     assert min(sides) >= 2
 
 
+LINES = {"x:512": "x,-", "x:1,y:512": "y,-", "x:512,y:1": "x,-", "x:4,y:128": "x.y,-"}
+"""Meshes with many devices in a row, and specs that shard 512 rows over all of them."""
+
+
+@pytest.mark.parametrize("width", [400, 1400])
+@pytest.mark.parametrize("mesh", LINES)
+def test_a_row_of_512_devices_has_colours_and_fits(page, width, mesh):
+    page.set_viewport_size({"width": width, "height": 1000})
+    go(page, f"#v1/layout?shape=512,16&mesh={mesh}&spec={LINES[mesh]}")
+    for picture in page.locator(".pictures svg").all():
+        box = picture.bounding_box()
+        assert 60 < box["height"] < 500
+        lined = picture.locator(".tile:not(.lit) rect").evaluate_all(
+            "tiles => tiles.filter((e) => getComputedStyle(e).stroke !== 'none').length"
+        )
+        assert lined == 0  # lines that close would hide the colours
+    assert page.locator(".pictures svg").first.bounding_box()["width"] > 100
+
+
+@pytest.mark.parametrize("width", [900, 1400])
+def test_a_3d_mesh_of_512_devices_does_not_fill_several_screens(page, width):
+    page.set_viewport_size({"width": width, "height": 1000})
+    go(page, "#v1/layout?shape=16,64,64&mesh=x:8,y:8,z:8&spec=x,y,z")
+    assert page.locator(".pictures svg").first.bounding_box()["height"] < 1000
+
+
+@pytest.mark.parametrize(
+    ("ids", "words"),
+    [
+        ([3], "device 3"),
+        ([1, 2, 3], "devices 1 to 3"),
+        ([4, 6, 7], "devices 4, 6 and 7"),
+        ([*range(64, 77), *range(78, 96)], "devices 64 to 76 and 78 to 95"),
+        (list(range(0, 512, 2)), "256 devices from 0 to 510"),
+    ],
+)
+def test_many_devices_are_named_in_a_few_words(ask, ids, words):
+    assert ask("words.manyDevices", [[ids]]) == [words]
+
+
 def test_pictures_say_what_their_colours_mean(page):
     go(page, STATES["layout with copies"])
     assert "grey block is held by several devices" in shown(page, ".legend")

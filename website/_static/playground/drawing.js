@@ -5,6 +5,7 @@ const drawing = (() => {
   const SVG = "http://www.w3.org/2000/svg";
   const SHARED = "#f3f3f3";
   const MIN_TYPE = 8;
+  const MIN_LINED = 5;
   const MARGIN = {left: 56, top: 30, right: 34, bottom: 22};
 
   /** Make an HTML element: `html("p", {class: "note"}, "text", child)`. */
@@ -40,7 +41,7 @@ const drawing = (() => {
 
   /** Return a tile: a filled box with a label, if there is room for it at that size of type. */
   function tile({x, y, width, height, fill, label, data = {}}, size) {
-    return svg("g", {class: "tile", ...data},
+    return svg("g", {class: Math.min(width, height) < MIN_LINED ? "tile small" : "tile", ...data},
       svg("rect", {x, y, width, height, style: `--tint:${fill};--pale:${paler(fill)}`}),
       size < MIN_TYPE || width < 10 ? "" : svg("text", {x: x + width / 2, y: y + height / 2 + size * 0.35, style: `font-size:${size}px`}, label));
   }
@@ -123,11 +124,15 @@ const drawing = (() => {
   function drawMesh(mesh, width) {
     const counts = mesh.axes.map((axis) => axis.size);
     const [rows, columns] = [counts.at(-2) ?? 1, counts.at(-1) ?? 1];
-    const room = Math.min(width, 560) - MARGIN.left - MARGIN.right;
-    const side = Math.max(9, Math.min(42, room / columns, 340 / rows));
+    const planesAcross = Math.min(4, layouts.product(counts.slice(0, -2)));
+    const room = Math.max(90, Math.min(width, planesAcross > 1 ? 1200 : 560) / planesAcross - MARGIN.left - MARGIN.right);
+    const [across, down] = [Math.min(42, room / columns), Math.min(42, 340 / rows)];
+    const side = Math.min(across, down);
+    const cell = side < 9 ? [Math.min(across, 20), Math.min(down, 20)] : [side, side]; // no squares if too many are in a row
+    const sides = [columns * cell[0], rows * cell[1]];
     const strides = counts.map((_, d) => layouts.product(counts.slice(d + 1)));
     return planes({
-      counts, sides: [columns * side, rows * side], width,
+      counts, sides, width,
       edges: mesh.axes.map(({name, size}) => ["", `${name}: ${size}`]).map(([note, axes], d) =>
         d < counts.length - 2 ? [mesh.axes[d].name, ""] : [note, axes]),
       tileAt: (index) => {

@@ -85,8 +85,8 @@ const layoutPart = (() => {
         said.replaceChildren(html("strong", {}, `Device ${fields.device}`), at ? `, at ${at}, holds ` : " holds ", sums.length ? "a partial sum of " : "",
           html("code", {}, `x${layouts.blockAsCode(block)}`),
           `: shape ${words.tuple(layout.blockShape)}, ${words.bytes(layouts.blockBytes(layout, fields.dtype))}. `,
-          copies.length ? `So ${copies.length === 1 ? "does" : "do"} ${words.devices(copies)}.` : sums.length ? "" : "No other device does.",
-          sums.length ? ` The other partial sums of it are on ${words.devices(sums)}.` : "");
+          copies.length ? `So ${copies.length === 1 ? "does" : "do"} ${words.manyDevices(copies)}.` : sums.length ? "" : "No other device does.",
+          sums.length ? ` The other partial sums of it are on ${words.manyDevices(sums)}.` : "");
         highlight(pictures, placements[i].device, new Set([placements[i].device, ...copies, ...sums]));
       };
       pictures.onpointerover = (event) => {

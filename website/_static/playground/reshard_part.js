@@ -111,7 +111,7 @@ const reshardPart = (() => {
         const sources = step ? reshards.sourcesOf(step)[chosen].map((j) => places[j].device).sort((a, b) => a - b) : [];
         said.replaceChildren(step ? `${SENTENCES[step.kind](step)} ` : "Before the first step: ", html("strong", {}, `Device ${device}`), " holds ",
           html("code", {}, `x${layouts.blockAsCode(block)}`), state.spec.unreduced.length ? ", a partial sum" : "",
-          sources.length ? `, and got data from ${words.devices(sources)}.` : step ? ", and got nothing." : ".");
+          sources.length ? `, and got data from ${words.manyDevices(sources)}.` : step ? ", and got nothing." : ".");
         list.querySelectorAll("button").forEach((button, i) => (i === k ? button.setAttribute("aria-current", "step") : button.removeAttribute("aria-current")));
       }
 

@@ -8,6 +8,7 @@ const words = (() => {
   const SCALES = [["quadrillion", 1e15], ["trillion", 1e12], ["billion", 1e9], ["million", 1e6]];
   const BINARY_UNITS = ["KiB", "MiB", "GiB", "TiB"];
   const EXACT_BYTES = 100_000;
+  const MAX_PARTS = 12;
 
   /** Return a count such as `2,816` or `137 billion`. */
   function count(number) {
@@ -63,5 +64,17 @@ const words = (() => {
     return `devices ${list(ids)}`;
   }
 
-  return {count, bytes, time, rounded, list, tuple, devices};
+  /** Return devices as `devices` does, but shorter if there are many: `devices 0 to 3 and 7`. */
+  function manyDevices(ids) {
+    const runs = [];
+    for (const id of ids) {
+      if (runs.length && id === runs.at(-1).at(-1) + 1) runs.at(-1).push(id);
+      else runs.push([id]);
+    }
+    const parts = runs.flatMap((run) => (run.length > 2 ? `${run[0]} to ${run.at(-1)}` : run));
+    if (parts.length > MAX_PARTS) return `${ids.length} devices from ${ids[0]} to ${ids.at(-1)}`;
+    return `device${ids.length === 1 ? "" : "s"} ${list(parts)}`;
+  }
+
+  return {manyDevices, count, bytes, time, rounded, list, tuple, devices};
 })();
