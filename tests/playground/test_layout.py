@@ -58,16 +58,21 @@ def test_the_code_makes_the_layout(ask, drawn):
         assert Layout.of(made["x"]) == case.layout
 
 
-def test_the_code_runs_on_a_machine_with_one_device(ask):
-    (found,) = ask(LAYOUT, [["8, 16", "x:2, y:4", "", 'P("y", "x")']])
-    code = found["code"].replace("# jax.config", "jax.config")
+CODE = """(shape, mesh, spec, dtype) => layouts.layoutAsCode(layouts.layoutOf(
+  layouts.parseShape(shape), layouts.parseMesh(mesh), layouts.parseSpec(spec)), dtype)"""
+
+
+@pytest.mark.parametrize("dtype", ["int8", "float64"])
+def test_the_code_runs_on_a_machine_with_one_device_and_makes_the_type(ask, dtype):
+    (code,) = ask(CODE, [["8, 16", "x:2, y:4", 'P("y", "x")', dtype]])
+    code = code.replace("# jax.config", "jax.config")
     environment = {k: v for k, v in os.environ.items() if k != "XLA_FLAGS"}
     environment["JAX_PLATFORMS"] = "cpu"
-    script = f"{code}\nprint(x.sharding.num_devices)"
+    script = f"{code}\nprint(x.sharding.num_devices, x.dtype)"
     done = subprocess.run(
         [sys.executable, "-c", script], env=environment, capture_output=True, text=True, check=True
     )
-    assert done.stdout.split() == ["8"]
+    assert done.stdout.split() == ["8", dtype]
 
 
 @pytest.mark.parametrize(

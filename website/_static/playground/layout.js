@@ -68,7 +68,7 @@ const layouts = (() => {
     if (count > MAX_DEVICES)
       throw new Refusal(
         `This mesh needs ${axes.length > 1 ? `${axes.map((a) => a.size).join(" × ")} = ` : ""}` +
-        `${count.toLocaleString("en-US")} devices. JAX makes a mesh only if there are so many; ` +
+        `${count.toLocaleString("en-US")} devices. JAX makes a mesh only of devices that the machine has; ` +
         `this page draws up to ${MAX_DEVICES}.`);
     return {axes, devices: parseDevices(ids, count)};
   }
@@ -335,6 +335,7 @@ const layouts = (() => {
       "from jax import NamedSharding, P", "",
       "# With fewer devices, first let the CPU act as enough of them:",
       `# jax.config.update("jax_num_cpu_devices", ${Math.max(...layout.mesh.devices) + 1})`,
+      ...(dtype === "float64" ? ['jax.config.update("jax_enable_x64", True)  # without it, JAX makes float32 of float64'] : []),
       meshAsCode(layout.mesh, layout.spec.unreduced.length ? "Explicit" : ""),
       `x = jnp.zeros(${words.tuple(layout.shape)}, dtype="${dtype}")`,
       `x = jax.device_put(x, NamedSharding(mesh, ${specAsCode(layout.spec)}))`,
