@@ -127,6 +127,16 @@ def test_xla_takes_one_of_the_ways(ask, specs):
     assert compiled in planned
 
 
+def test_emulated_devices_may_send_twice_the_bytes_and_the_code_says_so(page):
+    mesh = grid_of("x:4,y:2")
+    left, right, out = (jax.NamedSharding(mesh, spec_of(spec)) for spec in ("x,-", "x,y", "x,y"))
+    x, y = (jax.ShapeDtypeStruct((64, 64), jnp.bfloat16, sharding=s) for s in (left, right))
+    (gather,) = communication(jax.jit(jnp.dot, out_shardings=out), x, y).collectives
+    assert wire_bytes(gather) / (3 * 16 * 32) in (2, 4)  # bytes for each element of three blocks
+    page.evaluate("location.hash = '#v1/matmul'")
+    page.get_by_text("XLA may send bfloat16 as float32; the last line").wait_for()
+
+
 @pytest.mark.parametrize("machine", MACHINES)
 def test_times_are_those_of_the_notebooks(ask, machine):
     (ways,) = ask(WAYS, [[64, 32, 64, "x:4,y:2", "x,-", "x,-", "x,-"]])

@@ -325,6 +325,41 @@ def test_a_memory_that_is_nearly_full_is_not_called_a_fit(page):
     assert "barely" not in shown(page, ".results").lower()
 
 
+def test_a_devices_memory_is_in_the_unit_of_its_limits(page):
+    go(page, STATES["transformer"])
+    headings = ["Memory of a device", "What a device sends in a step"]
+    for heading in headings:
+        bytes_ = page.get_by_role("region", name=heading).locator("td:last-child").all_inner_texts()
+        assert len(bytes_) > 2
+        assert all(text.endswith(" GiB") for text in bytes_)
+    assert re.search(r": [\d.]+ GiB on each device", shown(page, ".sentence"))
+    assert "16 GB are 14.9 GiB, 80 GB are 74.5 GiB and 95 GB are 88.5 GiB" in shown(page, ".legend")
+
+
+def test_no_time_is_called_the_most_that_a_step_takes(page):
+    for part in ("matmul", "transformer"):
+        go(page, f"#v1/{part}")
+        page.get_by_text("What this page assumes").click()
+        words = shown(page, ".results").lower()
+        assert "full speed" in words
+        assert "at most their sum" not in words
+
+
+@pytest.mark.parametrize(
+    ("name", "hint"),
+    [("Data", "copies"), ("FSDP", "weights"), ("Tensor", "heads"), ("Sequence", "context")],
+)
+def test_each_way_of_sharding_a_transformer_says_what_it_shards(page, name, hint):
+    go(page, STATES["transformer"])
+    described = page.get_by_label(name, exact=True).get_attribute("aria-describedby")
+    assert hint in shown(page, f"#{described}")
+
+
+def test_the_page_warns_that_a_tpus_devices_may_be_in_another_order(page):
+    page.get_by_text("Other devices, or in another order").click()
+    assert "On TPUs, jax.make_mesh may order them" in shown(page, ".controls details")
+
+
 def test_on_a_phone_the_table_shows_the_limit(page):
     page.set_viewport_size({"width": 400, "height": 900})
     go(page, STATES["transformer"])

@@ -64,16 +64,17 @@ const controls = (() => {
   }
 
   /** A labelled slider, with its value in words beside it. */
-  function slider(label, {min, max, value, inWords, changed}) {
+  function slider(label, {min, max, value, inWords, hint = "", changed}) {
     const id = `playground-${made += 1}`;
     const output = html("output", {for: id});
     const show = () => {
       output.textContent = inWords(Number(input.value));
       input.setAttribute("aria-valuetext", output.textContent);
     };
-    const input = html("input", {id, type: "range", min, max, step: 1, value, oninput: () => { show(); changed(Number(input.value)); }});
+    const input = html("input", {id, type: "range", min, max, step: 1, value, "aria-describedby": hint ? `${id}-hint` : undefined, oninput: () => { show(); changed(Number(input.value)); }});
     show();
-    return {input, show, row: html("div", {class: "field slider"}, html("label", {for: id}, label), input, output)};
+    return {input, show, row: html("div", {class: "field slider"}, html("label", {for: id}, label), input, output,
+      hint ? html("small", {id: `${id}-hint`}, hint) : "")};
   }
 
   /** A button that copies a text, and says so. */

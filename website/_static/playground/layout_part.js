@@ -25,7 +25,7 @@ const layoutPart = (() => {
     const shape = controls.textField("Shape", {value: fields.shape, hint: "sizes, such as 8, 16", changed: change("shape")});
     const mesh = controls.textField("Mesh", {value: fields.mesh, hint: "axes and sizes, such as x:2, y:4", changed: change("mesh")});
     const spec = controls.textField("Partition spec", {value: asCode(fields.spec), hint: 'an entry for each dimension: P("x", None), P(("y", "x"))', changed: change("spec")});
-    const devices = controls.textField("Devices, if not in order", {value: fields.devices, hint: "ids along the mesh, the last axis fastest: 7-0, or 0, 4, 1, 5", changed: change("devices")});
+    const devices = controls.textField("Devices, if not in order", {value: fields.devices, hint: "ids along the mesh, the last axis fastest: 7-0, or 0, 4, 1, 5. On TPUs, jax.make_mesh may order them by their links", changed: change("devices")});
     const dtype = controls.choice("Type", {value: fields.dtype, options: Object.keys(layouts.ITEM_BYTES).map((name) => [name, name]), changed: change("dtype")});
     const board = controls.axesBoard("Which axis shards which dimension", (entries) => {
       const {spec: before} = read(fields);
@@ -43,7 +43,7 @@ const layoutPart = (() => {
     const results = controls.results(inputs, sentence, pictures, chosen, rest);
     host.append(
       html("div", {class: "controls"}, shape.row, mesh.row, spec.row, board.board, dtype.row,
-        html("details", {open: fields.devices !== ""}, html("summary", {}, "A mesh of other devices"), devices.row)),
+        html("details", {open: fields.devices !== ""}, html("summary", {}, "Other devices, or in another order"), devices.row)),
       results.element);
 
     function draw() {

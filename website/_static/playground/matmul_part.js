@@ -135,8 +135,8 @@ const matmulPart = (() => {
 
   function assumptions(machine) {
     return [
-      html("p", {}, "A device multiplies its blocks if j is sharded alike in A and B, and i and k over other axes. What does not fit is moved before; partial sums are added up after. The way that is fastest on this machine comes first, if it sends while it computes. The compiler knows nothing of the machine's links, and may take another one; the last line of the code shows which."),
-      html("p", {}, `${machine.name}: ${words.count(machine.flops)} operations a second in bfloat16, and ${words.bytes(machine.link)} a second that a chip sends along one mesh axis (`, machine.source.startsWith("http") ? html("a", {href: machine.source}, "its specification") : machine.source, "). The time of a collective is that of a ring, without latency. Memory is left out: whether the matrices fit into it, and the time to read them, which is the limit where the matrices are small. If sending and computing overlap, the slower one counts; if not, their sum."),
+      html("p", {}, "A device multiplies its blocks if j is sharded alike in A and B, and i and k over other axes. What does not fit is moved before; partial sums are added up after. The way that is fastest on this machine comes first, if it sends while it computes. The compiler knows nothing of the machine's links, and may take another one; the last line of the code shows which. Where a CPU emulates the devices, XLA may send bfloat16 as float32, which is twice the bytes."),
+      html("p", {}, `${machine.name}: ${words.count(machine.flops)} operations a second in bfloat16, and ${words.bytes(machine.link)} a second that a chip sends along one mesh axis (`, machine.source.startsWith("http") ? html("a", {href: machine.source}, "its specification") : machine.source, "). The time of a collective is that of a ring, without latency. Memory is left out: whether the matrices fit into it, and the time to read them, which is the limit where the matrices are small. Both times are at full speed, which no program quite reaches: if sending and computing overlap, a device needs at least the longer one, and if not, their sum."),
       html("p", {}, "The four cases of a sharded matmul are in ", html("a", {href: "https://jax-ml.github.io/scaling-book/sharding/"}, "the Scaling Book"), ", and so is the roofline of communication."),
     ];
   }
@@ -145,7 +145,7 @@ const matmulPart = (() => {
   function asCodeOf({sizes, mesh, specs}) {
     const argument = (name) => `${name} = jax.ShapeDtypeStruct(${words.tuple(MATRICES[name].map((letter) => sizes[letter]))}, "bfloat16", sharding=NamedSharding(mesh, ${layouts.specAsCode(specs[name])}))`;
     return ["import jax", "import jax.numpy as jnp", "from jax import NamedSharding, P", "", "from autograder import communication, emulate_devices", "",
-      `emulate_devices(${mesh.devices.length})`, layouts.meshAsCode(mesh, "Auto"), argument("A"), argument("B"),
+      "# On emulated devices, XLA may send bfloat16 as float32; the last line then reports twice the bytes.", `emulate_devices(${mesh.devices.length})`, layouts.meshAsCode(mesh, "Auto"), argument("A"), argument("B"),
       `f = jax.jit(jnp.dot, out_shardings=NamedSharding(mesh, ${layouts.specAsCode(specs.C)}))`, "communication(f, A, B)"].join("\n");
   }
 

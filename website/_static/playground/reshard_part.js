@@ -55,7 +55,7 @@ const reshardPart = (() => {
     const results = controls.results(inputs, sentence, player, rest);
     host.append(
       html("div", {class: "controls"}, texts.shape.row, texts.mesh.row, texts.from.row, boards.from.board, texts.to.row, boards.to.board, dtype.row,
-        html("details", {open: fields.devices !== ""}, html("summary", {}, "A mesh of other devices"), texts.devices.row)),
+        html("details", {open: fields.devices !== ""}, html("summary", {}, "Other devices, or in another order"), texts.devices.row)),
       results.element);
     let timer = null;
 
@@ -151,7 +151,7 @@ const reshardPart = (() => {
   function summary({from, to, steps, itemBytes}) {
     const sent = steps.reduce((sum, step) => sum + step.sent, 0) * itemBytes;
     const kinds = steps.filter((step) => step.kind !== "slice").map((step) => step.kind);
-    if (steps.length === 0) return "Nothing moves: each device holds the block that it is to hold.";
+    if (steps.length === 0) return "Nothing moves: each device already holds its new block.";
     if (kinds.length === 0) return "Nothing is sent: each device already has its new block, and keeps only that.";
     const way = `${capitalised(words.list(counted(kinds)))}: each device sends ${words.bytes(sent)}.`;
     const others = steps.length > 1 ? " XLA may take other steps, and send less or more." : "";
