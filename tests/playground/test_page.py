@@ -333,7 +333,7 @@ def test_a_devices_memory_is_in_the_unit_of_its_limits(page):
         assert len(bytes_) > 2
         assert all(text.endswith(" GiB") for text in bytes_)
     assert re.search(r": [\d.]+ GiB on each device", shown(page, ".sentence"))
-    assert "16 GB are 14.9 GiB, 80 GB are 74.5 GiB and 95 GB are 88.5 GiB" in shown(page, ".legend")
+    assert "16 GB as 14.9 GiB, 80 GB as 74.5 GiB and 95 GB as 88.5 GiB" in shown(page, ".legend")
 
 
 def test_no_time_is_called_the_most_that_a_step_takes(page):

@@ -81,8 +81,8 @@ const transformerPart = (() => {
   /** Return what the table does not say: what else a full memory has to hold, and where links are slower. */
   function notes(run, devices) {
     const {memory} = transformers.timesOf(run, course.machines[0]);
-    const sold = capacities().map((capacity) => `${words.count(capacity / 1e9)} GB are ${gibibytes(capacity)}`);
-    const always = `Times are at a machine's full speed: a real step takes longer. Memory is sold in powers of ten: ${words.list(sold)}. `;
+    const sold = capacities().map((capacity) => `${words.count(capacity / 1e9)} GB as ${gibibytes(capacity)}`);
+    const always = `Times are at a machine's full speed: a real step takes longer. Memory is taken from specifications, in powers of ten (${words.list(sold)}); a device may have a little more. `;
     const tight = course.machines.some((machine) => isTight(memory, machine))
       ? "Barely: more than 90% full, and logits and the runtime's own memory, which this sum leaves out, may not fit." : "";
     return always + tight + course.machines.map((machine) => matmulPart.slowerLinks(machine, devices)).join("");
