@@ -10,8 +10,6 @@ import pytest
 from tests.browser import browser
 from tests.conftest import ROOT
 
-theme_package = pytest.importorskip("pydata_sphinx_theme", reason="it is the site's theme")
-
 STATIC = ROOT / "website" / "_static" / "playground"
 
 Ask = Callable[..., Any]
@@ -20,6 +18,7 @@ Ask = Callable[..., Any]
 @pytest.fixture(scope="package")
 def playground_file(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A page with the playground and nothing else."""
+    theme_package = pytest.importorskip("pydata_sphinx_theme", reason="it is the site's theme")
     from website.playground import render_playground
 
     theme = Path(theme_package.__file__).parent / "theme/pydata_sphinx_theme/static/styles"
