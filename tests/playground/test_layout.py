@@ -49,6 +49,7 @@ def test_a_layout_is_described_as_in_the_notebooks(ask, drawn):
         assert found["again"] == case.texts[-1]
 
 
+@pytest.mark.filterwarnings("ignore:The default axis_types will change:DeprecationWarning")  # 0.8
 @batches(cases(valid=True), 100)
 def test_the_code_makes_the_layout(ask, drawn):
     drawn = [case for case in drawn if max(case.devices) < jax.device_count()]
