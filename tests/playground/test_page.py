@@ -236,6 +236,8 @@ def test_a_3d_mesh_of_512_devices_does_not_fill_several_screens(page, width):
     page.set_viewport_size({"width": width, "height": 1000})
     go(page, "#v1/layout?shape=16,64,64&mesh=x:8,y:8,z:8&spec=x,y,z")
     assert page.locator(".pictures svg").first.bounding_box()["height"] < 1000
+    sizes = page.locator(".tile text").evaluate_all("(all) => all.map((e) => e.style.fontSize)")
+    assert len(set(sizes)) <= 1
 
 
 @pytest.mark.parametrize(
@@ -495,4 +497,6 @@ def test_axe_finds_nothing_in_a_result_from_before(page):
 def test_a_page_that_opens_with_a_refusal_shows_no_result_from_before(page):
     go(page, STATES["refusal"])
     assert shown(page, ".shown") == ""
+    go(page, '#v1/layout?spec=P("x"')
+    assert not page.locator(".board").is_visible()
     assert not page.get_by_text("this is the result from before").is_visible()

@@ -69,17 +69,17 @@ const drawing = (() => {
     const [across, height] = sides;
     const box = {width: across + MARGIN.left + MARGIN.right, height: height + MARGIN.top + MARGIN.bottom + (outer.length ? 16 : 0)};
     const perRow = Math.max(1, Math.min(outerIndices.length, Math.floor(width / box.width)));
+    const tilesIn = outerIndices.map((place) => indicesOf([rows, columns]).map(([row, column]) => {
+      const index = [...place, ...(rank > 1 ? [row] : []), ...(rank > 0 ? [column] : [])];
+      const size = {width: across / columns, height: height / rows};
+      return {x: column * size.width, y: row * size.height, ...size, ...tileAt(index, size)};
+    }));
+    const type = Math.min(...tilesIn.flat().map(labelSize)); // the same in all planes
     const children = outerIndices.map((place, number) => {
       const [left, top] = [(number % perRow) * box.width, Math.floor(number / perRow) * box.height];
-      const tiles = indicesOf([rows, columns]).map(([row, column]) => {
-        const index = [...place, ...(rank > 1 ? [row] : []), ...(rank > 0 ? [column] : [])];
-        const size = {width: across / columns, height: height / rows};
-        return {x: column * size.width, y: row * size.height, ...size, ...tileAt(index, size)};
-      });
-      const type = Math.min(...tiles.map(labelSize));
       const name = outer.length ? `${place.map((i, d) => nameOf(edges[d], i, ticks?.[d])).join(", ")}` : "";
       return svg("g", {transform: `translate(${left + MARGIN.left} ${top + MARGIN.top})`},
-        tiles.map((box) => tile(box, type)), svg("rect", {class: "outline", width: across, height}),
+        tilesIn[number].map((box) => tile(box, type)), svg("rect", {class: "outline", width: across, height}),
         rank > 0 ? columnEdge(edges[rank - 1], across) : "",
         rank > 1 ? rowEdge(edges[rank - 2], height) : "",
         ticks && rank > 0 ? tickTexts(ticks[rank - 1], sides, true) : "",
