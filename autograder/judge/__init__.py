@@ -47,7 +47,11 @@ from autograder.judge.requirements_on_results import (
     Returns,
     alternatives_of,
 )
-from autograder.judge.requirements_on_resuming import Resumes, ResumesAfterTornWrites
+from autograder.judge.requirements_on_resuming import (
+    Continued,
+    Resumes,
+    ResumesAfterTornWrites,
+)
 from autograder.judge.requirements_on_states import KeepsLayouts
 from autograder.judge.requirements_on_times import RunsFast, Timed, TrainsFast
 from autograder.judge.requirements_on_values import Computes
@@ -64,6 +68,7 @@ __all__ = [
     "Budget",
     "CommunicatesAtMost",
     "Computes",
+    "Continued",
     "Differentiates",
     "Exercise",
     "Expected",

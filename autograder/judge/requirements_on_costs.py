@@ -132,7 +132,7 @@ class FitsIn(Requirement):
     def judge(self, piece: Program, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Compare the peak memory with the limit."""
         runs = [ran for _, ran in run_all(exercise, self.answer, piece, seed)]
-        found = _compare_with_limits(
+        found = compare_with_limits(
             self.bytes,
             [ran.report.peak_bytes for ran in runs],
             argument_lists_of(exercise, self.answer),
@@ -183,7 +183,7 @@ class WorksAtMost(Requirement):
                 "each device cannot be computed.",
                 got="a loop of unknown length",
             )
-        return _compare_with_limits(
+        return compare_with_limits(
             self.flops,
             [report.flops for report in reports],
             argument_lists_of(exercise, self.answer),
@@ -290,15 +290,24 @@ def _explain_gathers(requirement: FitsIn, ran: ProgramRun, found: Finding) -> Fi
     return found
 
 
-def _compare_with_limits(
-    limits: Sequence[int],
+def compare_with_limits(
+    limits: Sequence[float],
     amounts: Sequence[float],
     lists: Sequence[Sequence[Argument]],
     finding: Finding,
     got: str,
     problem: tuple[str, str],
 ) -> Finding:
-    """Compare amounts with their limits, one for each list of arguments."""
+    """Compare amounts with their limits.
+
+    Args:
+        limits: the most that is allowed, for each list of arguments.
+        amounts: what there is, likewise.
+        lists: the lists of arguments.
+        finding: the finding to start from.
+        got: describes an amount.
+        problem: the diagnosis, and a sentence on an amount and its limit.
+    """
     for number, limit in enumerate(limits):
         if amounts[number] > limit:
             diagnosis, sentence = problem

@@ -6,6 +6,7 @@ again can be hidden in the forward pass.
 """
 
 import inspect
+import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import lru_cache
@@ -18,10 +19,10 @@ from autograder import programs
 from autograder.evidence import GradientPlan, Program
 from autograder.judge.comparing_values import ArrayFunction, describe_type
 from autograder.judge.exercise import Exercise, Order, Requirement
+from autograder.judge.requirements_on_costs import compare_with_limits
 from autograder.judge.requirements_on_values import judge_runs
 from autograder.judge.running_programs import SAMPLES, argument_lists_of
 from autograder.judge.verdict import Finding
-from autograder.judge.wording import with_arguments
 from autograder.programs import Argument, GradientRun, ProgramError, describe_arguments
 
 
@@ -102,21 +103,25 @@ class SavesAtMost(Requirement):
 
     def judge(self, piece: Program, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Compare the bytes of what is saved with the limit."""
-        runs = run_gradients(exercise, self.answer, piece, seed)
-        lists = argument_lists_of(exercise, self.answer)
-        for number, (limit, run, arguments) in enumerate(zip(self.bytes, runs, lists, strict=True)):
-            if run.costs.bytes > limit:
-                largest = max(run.costs.saved, key=lambda each: each.size * each.dtype.itemsize)
-                sentence = (
-                    f"The forward pass keeps {run.costs.bytes:,} bytes for the backward pass, and "
-                    f"at most {limit:,} are allowed. The largest array is {describe_type(largest)}."
-                )
-                if number:
-                    sentence = with_arguments(arguments, sentence)
-                return finding.problem(
-                    "saves-too-much", sentence, got=f"{run.costs.bytes:,} bytes that are kept"
-                )
-        return finding.but(met=True, got=f"{runs[0].costs.bytes:,} bytes that are kept")
+        costs = [run.costs for run in run_gradients(exercise, self.answer, piece, seed)]
+        found = compare_with_limits(
+            self.bytes,
+            [each.bytes for each in costs],
+            argument_lists_of(exercise, self.answer),
+            finding,
+            "{:,} bytes that are kept",
+            (
+                "saves-too-much",
+                "The forward pass keeps {:,} bytes for the backward pass, and at most {:,} are "
+                "allowed.",
+            ),
+        )
+        if found.met:
+            return found
+        over = next(each for each, most in zip(costs, self.bytes, strict=True) if each.bytes > most)
+        largest = max(over.saved, key=lambda each: each.size * each.dtype.itemsize)
+        sentence = f"{found.difference} The largest array is {describe_type(largest)}."
+        return found.but(difference=sentence)
 
 
 @dataclass(frozen=True)
@@ -145,21 +150,26 @@ class RecomputesAtMost(Requirement):
     def judge(self, piece: Program, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Compare the operations of the backward pass with the limit."""
         runs = run_gradients(exercise, self.answer, piece, seed)
-        lists = argument_lists_of(exercise, self.answer)
-        for number, (limit, run, arguments) in enumerate(zip(self.flops, runs, lists, strict=True)):
-            if not run.costs.flops <= limit:
-                sentence = (
-                    f"The backward pass does {run.costs.flops / 1e6:,.1f} million operations; at "
-                    f"most {limit / 1e6:,.1f} million are allowed."
-                )
-                if number:
-                    sentence = with_arguments(arguments, sentence)
-                return finding.problem(
-                    "recomputes-too-much",
-                    sentence,
-                    got=f"{run.costs.flops / 1e6:,.1f} million operations",
-                )
-        return finding.but(met=True, got=f"{runs[0].costs.flops / 1e6:,.1f} million operations")
+        millions = [run.costs.flops / 1e6 for run in runs]
+        if not all(map(math.isfinite, millions)):
+            return finding.problem(
+                "unknown-times",
+                "The backward pass has a loop whose length is known only when it runs, or calls a "
+                "library's routine, so its work cannot be computed.",
+                got="an unknown number of operations",
+            )
+        return compare_with_limits(
+            [most / 1e6 for most in self.flops],
+            millions,
+            argument_lists_of(exercise, self.answer),
+            finding,
+            "{:,.1f} million operations",
+            (
+                "recomputes-too-much",
+                "The backward pass does {:,.1f} million operations; at most {:,.1f} million are "
+                "allowed.",
+            ),
+        )
 
 
 @dataclass(frozen=True)

@@ -172,8 +172,8 @@ def describe_story(case: ProcessCase) -> str:
     when = f"when it read batch {kill.step}"
     if kill.change:
         when = (
-            f"while it saved after step {kill.step - 1}, at its {ordinal(kill.change)} file "
-            f"operation in the folder"
+            f"after step {kill.step - 1}, at its {ordinal(kill.change)} file operation in the "
+            f"folder (or when it read batch {kill.step}, if it made fewer)"
         )
     more = f"{kill.resumed_by} processes" if kill.resumed_by > 1 else "one process"
     return f"{who} was killed {when}, and {more} continued."

@@ -277,8 +277,8 @@ class Batches:
         case, readable = self._share.case, self._share.case.readable_batches(self.given)
         if step < readable.start:
             raise BatchUsedError(
-                f"batch {step} was asked for once more: the process was killed at batch "
-                f"{readable.start + 1}, so training can go on from there"
+                f"batch {step} was asked for once more: a process was killed before it had batch "
+                f"{readable.start + 1}, so training can go on from batch {readable.start} at least"
             )
         kill = case.interruption
         if kill is not None and not case.is_resumed:

@@ -28,7 +28,7 @@ Passes = tuple[Callable[..., Any], Callable[..., Any]]
 
 @dataclass(frozen=True)
 class BackwardCosts:
-    """What a backward pass costs.
+    """The cost of a backward pass.
 
     Attributes:
         saved: the arrays that the forward pass keeps for it, without the arguments.

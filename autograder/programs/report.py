@@ -73,10 +73,10 @@ MACHINE: Final = "TPU v5e"
 MAX_PICTURES: Final = 8
 
 MAX_HELPERS: Final = 2
-"""How many lines of nested helpers are shown, at most: the innermost."""
+"""The largest number of nested helpers whose lines are shown: the innermost ones."""
 
 MAX_SHAPES: Final = 2
-"""How many different shapes are listed, at most, for arrays that are communicated together."""
+"""The largest number of shapes that are listed for arrays that are communicated together."""
 
 MAX_HELPER_CHARACTERS: Final = 70
 """The length to which a helper's line is shortened."""

@@ -50,8 +50,9 @@ def test_a_torn_checkpoint_leaves_half_of_the_points():
     )
     found = verdict(WHOLE, BETWEEN, run)
     assert (found.score, found.diagnoses) == (0.5, ("torn-checkpoint",))
-    assert "Process 0 of 2 was killed while it saved after step 2, at its 2nd file operation" in (
-        " ".join(verdict_as_text(found).split())
+    assert (
+        "Process 0 of 2 was killed after step 2, at its 2nd file operation in the folder (or when"
+        in (" ".join(verdict_as_text(found).split()))
     )
 
 

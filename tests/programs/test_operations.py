@@ -25,7 +25,7 @@ custom_call_target="__cublas$lt$matmul"
   ROOT %product = f32[64,64]{1,0} get-tuple-element(%call), index=0
 }
 """
-"""As XLA compiles a matmul for an H200 with JAX 0.11.2."""
+"""A matmul in the form in which XLA compiled a larger one for an H200, with JAX 0.11.2."""
 
 
 def flops(function):

@@ -1,11 +1,11 @@
 """Notebook 11's exercise on resuming: training that is killed, and continues number for number."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import Final
 
 import numpy as np
 
-from autograder.judge import AnyOf, Exercise, Resumes, ResumesAfterTornWrites
+from autograder.judge import AnyOf, Continued, Exercise, Resumes, ResumesAfterTornWrites
 from autograder.processes import CaseArgument, Interruption, ProcessCase
 
 LINE: Final = (("x", 8),)
@@ -18,9 +18,6 @@ MEAN_KEPT: Final = 0.9
 SQUARE_KEPT: Final = 0.99
 EPSILON: Final = 0.1
 """Large for Adam, so that a slope of zero does not become a step by rounding."""
-
-Continued = Callable[[ProcessCase, int], np.ndarray]
-"""Returns the losses after a kill; its second argument is the number of steps in the checkpoint."""
 
 State = tuple[np.ndarray, np.ndarray, np.ndarray]
 """The weights, the mean of the gradients, and the mean of their squares."""
@@ -206,9 +203,9 @@ RESUME: Final = Exercise(
         "checkpoint is complete, and when?",
         "begins-anew": "Training begins again with the first batches. Is the checkpoint found, is "
         "the number of steps in it, and does the loop begin there?",
-        "torn-checkpoint": "The process was killed while it changed the folder. At that moment, "
-        "what was in the checkpoint that the next call reads? A complete checkpoint has to be "
-        "there at every moment, until the next one is complete.",
+        "torn-checkpoint": "The process was to be killed while it changed the folder. At that "
+        "moment, what was in the checkpoint that the next call reads? A complete checkpoint has to "
+        "be there at every moment, until the next one is complete.",
         "not-addressable": "A process can read only its own shards: collect the array first, as "
         "in 11.4, or have each process save what it has.",
         "file-not-found": "Do all files that are read exist, whatever the number of processes was "

@@ -35,7 +35,7 @@ LAPACK: Final = re.compile(r"lapack_[sdcz](?P<name>getrf|trsm)_ffi")
 """The routines that `jnp.linalg.solve` calls on a CPU, for each type of number."""
 
 LIBRARIES: Final = re.compile(r"lapack_|cusolver_|__cublas\$|__cudnn\$")
-"""How the routines of libraries are called that compute much; on a GPU, all matmuls are theirs."""
+"""The first letters of library routines that compute much. On a GPU, they do most matmuls."""
 
 FFT_FLOPS: Final = 8
 """Operations of a Fourier transform for each number and each factor of two of its length."""
