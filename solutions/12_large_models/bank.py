@@ -1473,3 +1473,20 @@ def keep_little(x, qkv, out, up, down):
     mixed = jax.nn.softmax(jnp.einsum("hts,hus->htu", q, k) / jnp.sqrt(q.shape[2])) @ v
     x = x + jnp.einsum("hts,hsf->tf", lax.stop_gradient(mixed), out)
     return x + jax.nn.gelu(x @ up) @ down
+
+
+# %% what is kept is rounded to bfloat16 exercise="12.8" score=0.3333333333333333 diagnoses=["coarser-type", "not-counted-yet"] near=["saves-too-much", "recomputes-too-much"]
+def rounded(a):
+    return a.astype(jnp.bfloat16)
+
+keep_nothing = jax.checkpoint(block)
+
+def named(x, qkv, out, up, down):
+    q, k, v = checkpoint_name(rounded(jnp.einsum("tf,cfhs->chts", x, qkv)), "a").astype(jnp.float32)
+    w = jax.nn.softmax(jnp.einsum("hts,hus->htu", q, k) / jnp.sqrt(q.shape[2]))
+    mixed = checkpoint_name(rounded(jnp.einsum("htu,hus->hts", w, v)), "b").astype(jnp.float32)
+    y = x + jnp.einsum("hts,hsf->tf", mixed, out)
+    h = checkpoint_name(rounded(y @ up), "c").astype(jnp.float32)
+    return y + jax.nn.gelu(h) @ down
+
+keep_products = keep_little = jax.checkpoint(named, policy=jax.checkpoint_policies.save_only_these_names("a", "b", "c"))
