@@ -1479,7 +1479,9 @@ def keep_little(x, qkv, out, up, down):
 def rounded(a):
     return a.astype(jnp.bfloat16)
 
+
 keep_nothing = jax.checkpoint(block)
+
 
 def named(x, qkv, out, up, down):
     q, k, v = checkpoint_name(rounded(jnp.einsum("tf,cfhs->chts", x, qkv)), "a").astype(jnp.float32)
@@ -1489,4 +1491,7 @@ def named(x, qkv, out, up, down):
     h = checkpoint_name(rounded(y @ up), "c").astype(jnp.float32)
     return y + jax.nn.gelu(h) @ down
 
-keep_products = keep_little = jax.checkpoint(named, policy=jax.checkpoint_policies.save_only_these_names("a", "b", "c"))
+
+keep_products = keep_little = jax.checkpoint(
+    named, policy=jax.checkpoint_policies.save_only_these_names("a", "b", "c")
+)
