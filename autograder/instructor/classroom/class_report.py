@@ -1,13 +1,12 @@
 """The class report: one HTML file without scripts, which loads nothing from elsewhere.
 
-It has a heat map of students and exercises, whose cells link to feedback pages. Its pictures are
-SVG in the page's own text colour, so they can be read on light and dark backgrounds.
+It has a heat map of students and exercises, whose cells link to feedback pages. Its charts are
+tables whose bars are CSS, so they are read by everybody and fit every width.
 """
 
 import datetime
-import io
+import math
 import os
-import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -15,8 +14,6 @@ from pathlib import Path
 from statistics import fmean, median
 from typing import Any, Final
 from urllib.parse import quote
-
-from markupsafe import Markup
 
 from autograder.documents import template_environment
 from autograder.exercises import EXERCISES
@@ -45,117 +42,43 @@ from autograder.instructor.classroom.submission_states import (
 )
 from autograder.instructor.course import Course, describe_duration, printable
 
-INK: Final = "#010203"
-"""A placeholder for the page's text colour, while matplotlib draws."""
-
-FILLS: Final = {
-    "right": ("#009e73", ""), "partly": ("#e69f00", "//"), "wrong": ("#d55e00", "xx"),
-    "unanswered": ("none", ""), "waiting": ("none", ".."),
-}  # fmt: skip
-"""Okabe and Ito's colours, each with a pattern, so that nothing depends on colour alone."""
-
-MAX_HISTOGRAM_BARS: Final = 12
+MAX_BARS: Final = 12
+"""The most bars of a histogram."""
 
 
-def draw_histogram(totals: Sequence[float], points: float) -> Markup:
-    """Draw how many submissions have which total; empty if none is graded.
+@dataclass(frozen=True)
+class TotalsBar:
+    """A bar of the histogram of totals.
+
+    Attributes:
+        points: from which total to which, in words.
+        count: the number of submissions.
+        percent: the bar's length, of the longest one's.
+    """
+
+    points: str
+    count: int
+    percent: float
+
+
+def count_totals(totals: Sequence[float], points: float) -> list[TotalsBar]:
+    """Count how many submissions have which total; empty if none is graded.
 
     Args:
         totals: the total of each graded submission.
         points: the maximum score.
     """
     if not totals:
-        return Markup()
-    from matplotlib.ticker import MaxNLocator
-
-    most = max(points, *totals) or 1.0
-    bars = min(MAX_HISTOGRAM_BARS, max(1, round(most)))
-    edges = [most * i / bars for i in range(bars + 1)]
-    counts = [0] * bars
+        return []
+    most = max(1, math.ceil(max(points, *totals)))
+    step = math.ceil(most / MAX_BARS)
+    counts = [0] * math.ceil(most / step)
     for total in totals:
-        counts[min(bars - 1, int(total / most * bars + 1e-9))] += 1
-    figure, axes = _figure(6.4, 2.4)
-    axes.bar(
-        edges[:-1], counts, most / bars, align="edge", color="#56b4e9", edgecolor=INK, linewidth=0.8
-    )
-    axes.set(xlabel="points", ylabel="submissions", xlim=(0, most))
-    axes.yaxis.set_major_locator(MaxNLocator(integer=True))
-    described = "; ".join(
-        f"{low:.4g} to {high:.4g} points: {count}"
-        for low, high, count in zip(edges, edges[1:], counts, strict=False)
-    )
-    return _svg(figure, f"Submissions by their total. {described}.")
-
-
-def draw_shares(exercises: Mapping[str, Mapping[str, int]]) -> Markup:
-    """Draw the shares of states among the answers to each exercise; empty if there are none.
-
-    Args:
-        exercises: for each exercise, how many answers are in each state.
-    """
-    if not exercises:
-        return Markup()
-    figure, axes = _figure(6.4, 0.7 + 0.3 * len(exercises))
-    places = range(len(exercises))
-    left = [0.0] * len(exercises)
-    sums = [sum(counts.values()) or 1 for counts in exercises.values()]
-    for state, (fill, hatch) in FILLS.items():
-        found = [counts.get(state, 0) for counts in exercises.values()]
-        if not any(found):
-            continue
-        widths = [100 * count / whole for count, whole in zip(found, sums, strict=True)]
-        axes.barh(
-            places, widths, left=left, height=0.8, label=state, facecolor=fill, hatch=hatch,
-            edgecolor=INK, linewidth=0.8,
-        )  # fmt: skip
-        left = [start + width for start, width in zip(left, widths, strict=True)]
-    axes.set_yticks(places, exercises, parse_math=False)
-    axes.set(xlim=(0, 100), xlabel="% of answers")
-    axes.invert_yaxis()
-    axes.legend(
-        ncols=5, loc="lower left", bbox_to_anchor=(0, 1), frameon=False, labelcolor=INK,
-        borderaxespad=0.2, fontsize=9, handlelength=1.4, columnspacing=1.0,
-    )  # fmt: skip
-    described = "; ".join(
-        f"{name}: {', '.join(f'{count} {state}' for state, count in counts.items() if count)}"
-        for name, counts in exercises.items()
-    )
-    return _svg(figure, f"How the answers to each exercise stand. {described}.")
-
-
-def _figure(width: float, height: float) -> tuple[Any, Any]:
-    """Return a figure and its axes, whose lines and words have the page's text colour."""
-    from matplotlib.figure import Figure
-
-    figure = Figure(figsize=(width, height), layout="constrained")
-    axes = figure.subplots()
-    axes.tick_params(colors=INK)
-    for part in (axes.xaxis.label, axes.yaxis.label):
-        part.set_color(INK)
-    for side, spine in axes.spines.items():
-        spine.set_color(INK)
-        spine.set_visible(side in ("left", "bottom"))
-    return figure, axes
-
-
-def _svg(figure: Any, described: str) -> Markup:
-    """Return a figure as SVG for a page: in its text colour, no wider than it, without ids."""
-    from matplotlib import rc_context
-
-    written = io.StringIO()
-    with rc_context({"svg.fonttype": "none", "svg.hashsalt": "shardlings", "hatch.linewidth": 0.6}):
-        figure.savefig(written, format="svg", transparent=True, metadata={"Date": None})
-    drawn = written.getvalue()
-    drawn = drawn[drawn.index("<svg") :].replace(INK, "currentColor")
-    drawn = re.sub(r"<metadata>.*?</metadata>", "", drawn, flags=re.DOTALL)
-    drawn = re.sub(r'<(g|text) id="[^"]*"', r"<\1", drawn)  # the same in each figure
-    drawn = re.sub(r"font: (\d+)px [^;\"]*", r"font: \1px system-ui, sans-serif", drawn)
-    size = re.search(r'viewBox="0 0 ([\d.]+)', drawn)
-    wide = float(size[1]) * 4 / 3 if size else 600
-    drawn = re.sub(r'(<svg[^>]*?) height="[^"]*"', r"\1", drawn, count=1)
-    drawn = re.sub(r'(<svg[^>]*?) width="[^"]*"', rf'\1 width="{wide:.0f}"', drawn, count=1)
-    head = Markup('<svg role="img" aria-label="{}" ').format(described)
-    return head + Markup(drawn.removeprefix("<svg "))
+        counts[min(len(counts) - 1, int(total / step + 1e-9))] += 1
+    return [
+        TotalsBar(f"{step * i} to {step * (i + 1)}", count, 100 * count / max(counts))
+        for i, count in enumerate(counts)
+    ]
 
 
 @dataclass(frozen=True)
@@ -285,8 +208,7 @@ class AssignmentPart:
     name: str
     who: dict[str, Sequence[str]]
     summary: str
-    totals: Markup
-    shares: Markup
+    totals: Sequence[TotalsBar]
     exercises: Sequence[ExercisePart]
     too_few: str
     lines: Sequence[HeatMapRow]
@@ -331,6 +253,7 @@ def write_report(
         parts=parts,
         roster=len(people),
         policy=POLICY,
+        states=STATES,
         made=datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
     )
     path = course.grading / REPORT_FILE
@@ -360,8 +283,7 @@ def _assignment(
         name,
         _who(rows, failures, known),
         _summary(totals, points),
-        draw_histogram(totals, points),
-        draw_shares({printable(part.name): part.counts for part in parts}),
+        count_totals(totals, points),
         parts,
         explain_missing_correlations([*exercises], submissions),
         [*heat_map_rows(course, rows, submissions, [*exercises], known, here)],

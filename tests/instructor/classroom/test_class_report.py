@@ -19,7 +19,7 @@ from autograder.instructor.classroom.class_answers import (
     format_code,
     item_rest_correlation,
 )
-from autograder.instructor.classroom.class_report import REPORT_FILE, write_report
+from autograder.instructor.classroom.class_report import REPORT_FILE, count_totals, write_report
 from autograder.instructor.classroom.roster import Person
 from autograder.instructor.classroom.submission_states import (
     Failure,
@@ -130,6 +130,23 @@ def of_class(course, size=24):
         )
         for i in range(size)
     ]
+
+
+@pytest.mark.parametrize(
+    ("totals", "points", "bars"),
+    [
+        ([0.5, 1, 2.9, 3], 3, {"0 to 1": 1, "1 to 2": 1, "2 to 3": 2}),
+        ([0, 12.9, 13], 13, {"0 to 2": 1, "12 to 14": 2}),
+        ([1.5], 1, {"1 to 2": 1}),  # with extra credit
+        ([0], 0, {"0 to 1": 1}),
+        ([], 13, {}),
+    ],
+)
+def test_totals_are_counted_in_bars_of_whole_points(totals, points, bars):
+    counted = count_totals(totals, points)
+    assert {bar.points: bar.count for bar in counted if bar.count} == bars
+    assert len(counted) <= 12
+    assert not counted or max(bar.percent for bar in counted) == 100
 
 
 def test_it_says_who_handed_in_is_missing_late_broken_and_waits(course):
