@@ -261,8 +261,10 @@ def mesh_picture(title: str, mesh: Mesh) -> Picture:
 def device_local_picture(title: str, array: Any) -> Picture | None:
     """Return a picture of an array in the body of `shard_map`, or None outside of one.
 
-    Devices are arranged as in the mesh. Those along an axis over which the array does not vary hold
-    the same block, and share a tile.
+    Tiles are arranged as in the mesh. Devices along an axis over which the array does not vary hold
+    the same block, and share a tile. A number is a device's position along the manual axes, the
+    last axis fastest: the mesh is abstract there. That is the device's id if all axes are manual
+    and the mesh has its devices in the order of their ids.
 
     Args:
         title: the text above it.
@@ -276,7 +278,9 @@ def device_local_picture(title: str, array: Any) -> Picture | None:
     ]
     if not manual:
         return None
-    varying = _varying_axes(array)
+    # with check_vma=False, a type does not say over which axes its array varies
+    is_known = bool(_varying_axes(jax.lax.axis_index(manual[0])))
+    varying = _varying_axes(array) if is_known else set(manual)
     sizes = [mesh.shape[name] for name in manual]
     counts = [size if name in varying else 1 for name, size in zip(manual, sizes, strict=True)]
     holders: dict[tuple[int, ...], tuple[int, ...]] = {}
@@ -286,6 +290,8 @@ def device_local_picture(title: str, array: Any) -> Picture | None:
     kind = f"{array.dtype.name}[{','.join(map(str, array.shape))}]"
     same = [name for name in manual if name not in varying]
     caption = f"each device: {kind}" + (f", the same along {', '.join(same)}" if same else "")
+    if len(manual) < len(mesh.axis_names):
+        caption += f"; numbers are positions along {', '.join(manual)}"
     return Picture(
         title=title,
         caption=caption,

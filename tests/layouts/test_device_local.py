@@ -16,7 +16,7 @@ from tests.helpers import mesh, sharding
 GRID = mesh(x=4, y=2)
 
 
-def drawn(of):
+def drawn(of, spec=jax.P("x", "y"), **options):
     """Return the picture of what a function of a device's block returns, in a `shard_map`."""
     pictures = []
 
@@ -24,8 +24,8 @@ def drawn(of):
         pictures.append(device_local_picture("it", of(mine)))
         return mine
 
-    spec = jax.P("x", "y")
-    jax.shard_map(body, mesh=GRID, in_specs=spec, out_specs=spec)(jnp.ones((16, 16)))
+    function = jax.shard_map(body, mesh=GRID, in_specs=spec, out_specs=spec, **options)
+    jax.jit(function)(jnp.ones((16, 16)))
     (picture,) = pictures
     assert picture is not None
     return picture
@@ -45,6 +45,18 @@ def test_devices_with_the_same_block_share_a_tile():
     assert picture.labels == {(0, 0): (0, 2, 4, 6), (0, 1): (1, 3, 5, 7)}
     everywhere = drawn(lambda mine: lax.psum(mine, ("x", "y")))
     assert everywhere.labels == {(0, 0): tuple(range(8))}
+
+
+def test_without_tracked_types_no_device_is_said_to_have_the_same_block():
+    picture = drawn(lambda mine: lax.psum(mine.sum(0), "x"), check_vma=False)
+    assert picture.caption == "each device: float32[8]"
+    assert len(picture.labels) == 8
+
+
+def test_numbers_are_called_positions_if_an_axis_is_left_to_the_compiler():
+    picture = drawn(lambda mine: mine, jax.P("x"), axis_names={"x"})
+    assert picture.caption == "each device: float32[4,16]; numbers are positions along x"
+    assert picture.labels == {(i,): (i,) for i in range(4)}
 
 
 def test_a_mesh_of_three_axes_is_drawn_in_planes_along_the_first():
