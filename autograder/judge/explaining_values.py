@@ -33,6 +33,7 @@ MAX_LISTED_PIECES: Final = 8
 """The most pieces whose order a verdict lists."""
 
 NOT_FOUND, ZEROS = -2, -1
+"""Sources of a piece that is none of the right ones, or that is zeros."""
 
 
 def explain_misplaced(output: jax.Array, wanted: np.ndarray, arguments: Sequence[Argument]) -> str:
@@ -230,13 +231,14 @@ def explain_wrong_places(output: jax.Array, wanted: np.ndarray) -> str:
         whose = "each device's block" if is_sharded else "the result"
         along = f" along dimension {d}" if wanted.ndim > 1 else ""
         what = "element" if wanted.ndim == 1 else "index"
+        wrong = tuple(sorted(set().union(*places)))
+        joined = "and" if all(each == set(wrong) for each in places) else "or"
         names = {
             (0,): f"the first {what}", (length - 1,): f"the last {what}",
-            (0, length - 1): f"the first and the last {what}",
+            (0, length - 1): f"the first {joined} the last {what}",
         }  # fmt: skip
-        met = tuple(sorted(set().union(*places)))
-        if met in names:
-            right = f"The values are right but for {names[met]} of {whose}{along}."
+        if wrong in names:
+            right = f"The values are right but for {names[wrong]} of {whose}{along}."
             return right if is_sharded else right.replace(f"{what} of the result", what)
     return ""
 
@@ -332,7 +334,7 @@ def _which_size(
     """Name the size of the mesh or of an argument that equals the factor in every case.
 
     The number of devices along an axis is named only if the program reduces over this axis;
-    otherwise, a factor of two is a coincidence.
+    otherwise, an equal factor may be a coincidence.
     """
     if not argument_lists or not all(abs(math.log(abs(f))) > 0.1 for f in factors):
         return ""
@@ -349,7 +351,7 @@ def _which_size(
     ]
     if not same:
         return ""
-    number = "That number" if large else "The number that it is divided by"
+    number = "That number" if large else "The divisor"
     if same[0].startswith("the number of devices"):
         along = same[0].removeprefix("the number of devices").removeprefix(" along ")
         if not set(reduced).issuperset([along] if along else dict(argument_lists[0][0].axes)):
@@ -461,7 +463,7 @@ def _explain_joined(
     whole = np.asarray(output)
     for axis, (name, size) in enumerate(argument.axes):
         for d in range(right.ndim):
-            if output.shape[d] % size or not _lie_along(output, argument, axis, d):
+            if output.shape[d] % size or not _is_sharded_over(output, argument, axis, d):
                 continue
             copies = np.split(whole, size, axis=d)
             many = output.shape[d] == size * right.shape[d]
@@ -493,7 +495,8 @@ def _explain_exchanged_axes(output: jax.Array, right: np.ndarray, argument: Argu
         for d, e in permutations(range(right.ndim), 2):
             if output.shape[d] % m or output.shape[e] % n:
                 continue
-            if not _lie_along(output, argument, i, d) or not _lie_along(output, argument, j, e):
+            axes = ((i, d), (j, e))
+            if not all(_is_sharded_over(output, argument, axis, at) for axis, at in axes):
                 continue
             blocks = [np.split(strip, n, axis=e) for strip in np.split(np.asarray(output), m, d)]
             strips = [np.concatenate(strip, axis=e) for strip in zip(*blocks, strict=True)]
@@ -548,7 +551,7 @@ def _is_right(actual: np.ndarray, right: np.ndarray) -> bool:
     return compare_outputs([jax.numpy.asarray(actual)], [right]) is None
 
 
-def _lie_along(output: jax.Array, argument: Argument, axis: int, d: int) -> bool:
+def _is_sharded_over(output: jax.Array, argument: Argument, axis: int, d: int) -> bool:
     """Check whether a dimension is sharded over exactly this axis, in the order of its devices."""
     sizes = [size for _, size in argument.axes]
     starts: dict[int, set[int]] = {}
@@ -577,7 +580,7 @@ block, and the row and column of B's block.
 
 
 def explain_added_products(
-    blocks: Sequence[tuple[int, int, int]],
+    block_counts: Sequence[tuple[int, int, int]],
     argument_lists: Sequence[Sequence[Argument]],
     runs: Sequence[Run],
 ) -> Wrong | None:
@@ -585,8 +588,14 @@ def explain_added_products(
 
     If each device's block is a sum of products of a block of A and a block of B, its values
     determine the products, unless another sum has the same values.
+
+    Args:
+        block_counts: for each list of arguments, into how many blocks A's rows, the contracted
+            dimension and B's columns are divided.
+        argument_lists: the arguments of each program.
+        runs: the inputs and results of each program.
     """
-    for counts, arguments, (draws, ran) in zip(blocks, argument_lists, runs, strict=False):
+    for counts, arguments, (draws, ran) in zip(block_counts, argument_lists, runs, strict=False):
         found: list[tuple[Sums, Sums]] = []
         for (a, b), outputs in zip(draws, ran.outputs, strict=True):
             if len(outputs) != 1 or outputs[0].shape != (len(a), b.shape[1]):

@@ -187,7 +187,7 @@ def _expected_and_got(finding: Finding) -> tuple[Block, ...]:
 
 
 def _explanation_of(finding: Finding) -> tuple[str, ...]:
-    """Return all that is said about a problem. Answers with the same are explained once."""
+    """Return all that is said about a problem. Answers for which it is equal are explained once."""
     return (finding.difference, *(text for _, text in _compared(finding)))
 
 

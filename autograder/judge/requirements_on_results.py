@@ -247,7 +247,7 @@ def _is_number(value: Any) -> bool:
 
 
 def _letters(word: str) -> str:
-    """Return a word in lower case, without hyphens."""
+    """Return a word in lower case, without anything but letters and digits."""
     return "".join(letter for letter in word.lower() if letter.isalnum())
 
 
@@ -286,7 +286,7 @@ def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[st
         return "in-quotes", f"The result is right, but it is a string; expected {kind}. "
     if all(isinstance(r, str) for r in right) and not set(map(str, actual)) & set(right):
         words = " or ".join(sorted(map(repr, set(right))))
-        return "other-word", f"The function returns something else than one of {words}. "
+        return "other-word", f"The function returns something other than one of {words}. "
     if not any(_is_of_one_kind(c, r) for c, r in zip(actual, right, strict=True)):
         got, expected = _kind(actual[0]), _kind(right[0])
         return "other-kind", f"The function returns {got}; expected {expected}. "

@@ -34,7 +34,7 @@ TEXT_WIDTH: Final = 90
 """The characters of a line of text."""
 
 MAX_LISTED: Final = 24
-"""So many stretches are listed in words; of a longer program, only the totals."""
+"""The largest number of stretches that are listed in words; a longer program has only totals."""
 
 
 @dataclass(frozen=True)

@@ -71,6 +71,7 @@ MACHINE: Final = "TPU v5e"
 """The default machine for times."""
 
 MAX_PICTURES: Final = 8
+"""The largest number of collectives that are drawn below a table."""
 
 MAX_HELPERS: Final = 2
 """The largest number of nested helpers whose lines are shown: the innermost ones."""
@@ -429,7 +430,7 @@ class Report(ShownAsDocument):
             )
             return
         if max(computing, communicating) < MIN_SECONDS:
-            conclusion = "Either takes less time than starting it."
+            conclusion = "Both take less time than it takes to start them."
         elif communicating > computing:
             conclusion = "Even if both happen at once, the devices wait for data."
         else:

@@ -167,6 +167,14 @@ def test_a_cause_is_named_where_it_gives_what_came(exercise, function, diagnosis
     [
         (lambda a: a.at[-1].add(1), "right but for the last element of each device's block."),
         (lambda a: a.at[0].add(1), "right but for the first element of each device's block."),
+        (
+            lambda a: a.at[jnp.array([0, -1])].add(1),
+            "right but for the first and the last element of each device's block.",
+        ),
+        (
+            lambda a: a.at[-(lax.axis_index("x") % 2)].add(1),
+            "right but for the first or the last element of each device's block.",
+        ),
         (lambda a: a.at[1].add(1), "The values are wrong."),
     ],
 )
