@@ -19,7 +19,7 @@ constants, because otherwise its trip count would be unknown.
 import re
 from collections.abc import Iterator, Sequence
 from fractions import Fraction
-from itertools import combinations_with_replacement, pairwise
+from itertools import combinations_with_replacement, pairwise, zip_longest
 from math import prod
 from typing import Any, Final
 
@@ -47,6 +47,9 @@ MAX_FACTORS: Final = 4
 FLOAT_TYPE: Final = re.compile(r"(b?)f(\d+)(\w*)")
 """MLIR's names of floating-point types, such as `bf16` and `f8E4M3FN`."""
 
+SOURCE_LINE: Final = re.compile(r'"[^"]+":(\d{1,6}):\d+')
+"""The innermost line of code in an MLIR location, such as `loc("f"("cell.py":7:11 to :18))`."""
+
 Sizes = tuple[int, ...]
 """One dimension's size in each of several programs."""
 
@@ -73,11 +76,12 @@ def refuse_another_program(
     if any(outline != outlines[0] for outline in outlines) or any(
         others != requests[0] for others in requests
     ):
+        difference = _describe_first_difference(programs, outlines)
         raise ProgramError(
             "another-program",
             "At the real size this is another program than at the small sizes at which its values "
-            "are checked. Does your code branch on a size? JAX may also write an operation's "
-            "derivative differently for other shapes.",
+            f"are checked.{difference} Does your code branch on a size? JAX may also write an "
+            "operation's derivative differently for other shapes.",
         )
     has_f64 = any(
         "f64" in dtype and shape  # a Python number may be a scalar of 64 bits, if JAX allows them
@@ -98,9 +102,10 @@ def refuse_another_program(
                 large, *small = (f"{each:,}" for each in size)
                 raise ProgramError(
                     "another-program",
-                    f"A dimension of an array in the step is {large} at the real size, and "
-                    f"{natural_list(small)} at the small ones. That does not follow from the "
-                    f"arguments' sizes. Is one written in, or does the step cut something off?",
+                    f"A dimension of an array in the step{_line(operations[0])} is {large} at the "
+                    f"real size, and {natural_list(small)} at the small ones. That does not follow "
+                    f"from the arguments' sizes. Is one written in, or does the step cut "
+                    f"something off?",
                 )
         # A compiler drops what a slice leaves out, so it has to be the same part at each size.
         for real, *small_parts in zip(*map(_array_parts, operations), strict=True):
@@ -108,9 +113,9 @@ def refuse_another_program(
                 if not _is_same_part(real, part):
                     raise ProgramError(
                         "another-program",
-                        f"The step takes or makes a part of an array. At the real size, that is "
-                        f"{_describe_part(real)}, and at a small one {_describe_part(part)}, which "
-                        f"is another part. Is a size written in?",
+                        f"The step takes or makes a part of an array{_line(operations[0])}. At the "
+                        f"real size, that is {_describe_part(real)}, and at a small one "
+                        f"{_describe_part(part)}, which is another part. Is a size written in?",
                     )
 
 
@@ -191,6 +196,35 @@ def _outline(operations: Sequence[Any]) -> list[Outline]:
         attributes = tuple(_sizeless_attributes(operation, functions))
         outline.append((operation.name, operands, attributes, types))
     return outline
+
+
+def _describe_first_difference(
+    programs: Sequence[Sequence[Any]], outlines: Sequence[Sequence[Outline]]
+) -> str:
+    """Say which operation is the first that differs; empty if only groups of collectives do."""
+    for operations, outline in zip(programs[1:], outlines[1:], strict=True):
+        pairs = enumerate(zip_longest(outlines[0], outline))
+        at = next((i for i, (real, small) in pairs if real != small), None)
+        if at is not None:
+            real, small = _operation_in_words(programs[0], at), _operation_in_words(operations, at)
+            if real == small:
+                return f" The first difference is in {real}."
+            return f" The first difference is {real} at the real size, and {small} at a small one."
+    return ""
+
+
+def _operation_in_words(operations: Sequence[Any], at: int) -> str:
+    """Return an operation's name and line, such as `reduce` (line 7)."""
+    if at >= len(operations):
+        return "the end of the program"
+    name = operations[at].name.rpartition(".")[2]
+    return f"`{name}`{_line(operations[at])}"
+
+
+def _line(operation: Any) -> str:
+    """Return the line of code that an operation is from, in brackets; empty if it is unknown."""
+    found = SOURCE_LINE.search(str(operation.location))
+    return f" (line {found[1]})" if found else ""
 
 
 def _sizeless_attributes(operation: Any, functions: dict[str, int]) -> Iterator[str]:

@@ -79,6 +79,31 @@ def test_other_differences_are_refused(f):
         compare_sizes(f)
 
 
+def test_the_refusal_names_the_first_operation_that_differs_and_its_line():
+    def branch_on_rows(x):
+        y = jnp.sin(x)
+        if x.shape[0] > 1000:
+            return jnp.cos(y)
+        return jnp.tanh(y)
+
+    line = branch_on_rows.__code__.co_firstlineno
+    with pytest.raises(ProgramError) as refused:
+        compare_sizes(branch_on_rows)
+    assert (
+        f"The first difference is `cosine` (line {line + 3}) at the real size, and `tanh` "
+        f"(line {line + 4}) at a small one." in str(refused.value)
+    )
+
+
+def test_the_refusal_names_the_line_of_a_size_that_is_written_in():
+    def cut_rows(x):
+        return x[:48] * 2
+
+    line = cut_rows.__code__.co_firstlineno + 1
+    with pytest.raises(ProgramError, match=rf"part of an array \(line {line}\). At the real"):
+        compare_sizes(cut_rows)
+
+
 def test_a_first_element_is_refused_where_it_is_the_whole_at_a_small_size():
     def take_first(x):
         return lax.slice(x, (0, 0), (x.shape[0], 1), (1, 1))
