@@ -384,7 +384,7 @@ def _explain_misfit(sharding: jax.sharding.Sharding, shape: Shape) -> str:
         if size % count:
             return (
                 f"{spec_as_code(spec)} gives dimension {dimension} {count} shards, but its size, "
-                f"{size}, is not a multiple of {count}. JAX needs shards of equal size."
+                f"{size}, is not a multiple of {count}. An array's shards have equal sizes in JAX."
             )
     return f"{spec_as_code(spec)} on a mesh of {sizes} does not fit an array of shape {shape}."
 

@@ -487,6 +487,17 @@ def test_the_field_that_is_refused_says_so(page, label):
     assert len(described) == len(set(described)) > 0
 
 
+def test_the_slider_that_is_refused_says_so(page):
+    go(page, "#v1/transformer")
+    slider = page.get_by_label("Tensor", exact=True)
+    slider.fill("9")
+    assert slider.get_attribute("aria-invalid") == "true"
+    (refusal, _) = slider.get_attribute("aria-describedby").split()
+    assert page.locator(f"#{refusal}").inner_text() == shown(page, ".results .refusal")
+    slider.fill("2")
+    assert page.locator("[aria-invalid=true]").count() == 0
+
+
 def test_axe_finds_nothing_in_a_result_from_before(page):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     page.get_by_label("Mesh", exact=True).fill("x:2, y:")

@@ -153,14 +153,20 @@ def test_machines_are_those_of_the_notebooks(ask):
 
 
 @pytest.mark.parametrize(
-    ("change", "words"),
+    ("change", "field", "words"),
     [
-        ({"tensor": 64}, "the heads 64 shards, but the size, 32, is not a multiple of 64"),
-        ({"data": 3}, "the batch 3 shards"),
-        ({"fsdp": 512, "data": 2}, "this page goes up to 512"),
+        (
+            {"tensor": 64},
+            "tensor",
+            "the heads 64 shards, but the size, 32, is not a multiple",
+        ),
+        ({"data": 3}, "batch", "the batch 3 shards"),
+        ({"fsdp": 512, "data": 2}, "fsdp", "this page goes up to 512"),
     ],
 )
-def test_what_does_not_divide_is_refused(ask, change, words):
+def test_what_does_not_divide_is_refused(ask, change, field, words):
     run = """(change) => transformers.explainMisfit({model: transformers.MODELS["Llama 2 7B"],
       degrees: {data: 1, fsdp: 1, tensor: 1, sequence: 1, ...change}, batch: 64, length: 4096})"""
-    assert words in ask(run, [[change]])[0]
+    (refusal,) = ask(run, [[change]])
+    assert refusal["field"] == field
+    assert words in refusal["message"]

@@ -220,7 +220,7 @@ const layouts = (() => {
     const uneven = shape.findIndex((size, d) => size % counts[d]);
     if (uneven >= 0)
       return `${code} gives dimension ${uneven} ${counts[uneven]} shards, but its size, ${shape[uneven]}, ` +
-        `is not a multiple of ${counts[uneven]}. JAX needs shards of equal size.`;
+        `is not a multiple of ${counts[uneven]}. An array's shards have equal sizes in JAX.`;
     return "";
   }
 

@@ -41,21 +41,29 @@ const transformers = (() => {
     return {matrices, small, embeddings, all: layers * (matrices + small) + embeddings + width};
   }
 
-  /** Return why a run cannot be sharded like that, or nothing. */
+  /**
+   * Return why a run cannot be sharded like that, and which field to change, or null.
+   *
+   * @returns {?{field: string, message: string}}
+   */
   function explainMisfit({model, degrees, batch, length}) {
     const {data, fsdp, tensor, sequence} = degrees;
     const devices = data * fsdp * tensor * sequence;
-    if (devices > layouts.MAX_DEVICES) return `${data} × ${fsdp} × ${tensor} × ${sequence} = ${words.count(devices)} devices; this page goes up to ${layouts.MAX_DEVICES}.`;
+    const SHARDING = {batch: "Data and FSDP", sequence: "Sequence", fsdp: "FSDP", tensor: "Tensor"};
+    const refuse = (field, message) => ({field, message});
+    if (devices > layouts.MAX_DEVICES)
+      return refuse(Object.keys(degrees).reduce((a, b) => degrees[b] > degrees[a] ? b : a),
+        `${data} × ${fsdp} × ${tensor} × ${sequence} = ${words.count(devices)} devices; this page goes up to ${layouts.MAX_DEVICES}.`);
     const rules = [
-      ["the batch", batch, "sequence", data * fsdp, "data and FSDP"], ["a sequence", length, "token", sequence, "sequence"],
-      ["the width", model.width, "", fsdp, "FSDP"], ["the heads", model.heads, "", tensor, "tensor"],
-      ["the heads of keys and values", model.kvHeads, "", tensor, "tensor"], ["the hidden size", model.hidden, "", tensor, "tensor"],
-      ["the vocabulary", model.vocabulary, "", tensor, "tensor"],
+      ["batch", "the batch", batch, "sequence", data * fsdp], ["sequence", "a sequence", length, "token", sequence],
+      ["fsdp", "the width", model.width, "", fsdp], ["tensor", "the heads", model.heads, "", tensor],
+      ["tensor", "the heads of keys and values", model.kvHeads, "", tensor], ["tensor", "the hidden size", model.hidden, "", tensor],
+      ["tensor", "the vocabulary", model.vocabulary, "", tensor],
     ];
-    for (const [what, size, unit, count, axis] of rules)
+    for (const [field, what, size, unit, count] of rules)
       if (size % count)
-        return `${axis.charAt(0).toUpperCase()}${axis.slice(1)} sharding gives ${what} ${count} shards, but the size, ${words.count(size)}${unit && ` ${unit}${size === 1 ? "" : "s"}`}, is not a multiple of ${count}. JAX needs shards of equal size.`;
-    return "";
+        return refuse(field, `${SHARDING[field]} sharding gives ${what} ${count} shards, but the size, ${words.count(size)}${unit && ` ${unit}${size === 1 ? "" : "s"}`}, is not a multiple of ${count}. An array's shards have equal sizes in JAX.`);
+    return null;
   }
 
   /** Return the tokens whose activations a device holds. */

@@ -26,23 +26,24 @@ const transformerPart = (() => {
     const degrees = Object.fromEntries(Object.keys(AXES).map((name) => [name, number(name)]));
     const run = {model, degrees, batch: number("batch"), length: number("length"), itemBytes: ITEM_BYTES[fields.dtype] ?? 2};
     const misfit = transformers.explainMisfit(run);
-    if (misfit) throw new layouts.Refusal(misfit);
+    if (misfit) throw Object.assign(new layouts.Refusal(misfit.message), {field: misfit.field});
     return run;
   }
 
   function build(host, fields, save) {
     const change = (name) => (value) => { fields[name] = String(value); draw(); save(); };
-    const power = (name, label, max) => controls.slider(label, {min: 0, max, value: Math.round(Math.log2(Number(fields[name]) || 1)),
-      inWords: (p) => (2 ** p).toLocaleString("en-US"), hint: HINTS[name], changed: (p) => change(name)(2 ** p)}).row;
+    const inputs = {};
+    const keep = (name, {input, row}) => { inputs[name] = input; return row; };
+    const power = (name, label, max) => keep(name, controls.slider(label, {min: 0, max, value: Math.round(Math.log2(Number(fields[name]) || 1)),
+      inWords: (p) => (2 ** p).toLocaleString("en-US"), hint: HINTS[name], changed: (p) => change(name)(2 ** p)}));
     const choice = (name, label, options) => controls.choice(label, {value: fields[name], options: options.map((option) => [option, option]), changed: change(name)}).row;
     const sentence = html("p", {class: "sentence", "aria-live": "polite"});
     const details = html("div");
-    const results = controls.results({}, sentence, details);
-    host.append(
-      html("div", {class: "controls"}, choice("model", "Model", Object.keys(transformers.MODELS)),
-        Object.entries(AXES).map(([name, label]) => power(name, label, 9)),
-        power("batch", "Batch, in sequences", 12), power("length", "Sequence, in tokens", 17), choice("dtype", "Type of the weights", Object.keys(ITEM_BYTES))),
-      results.element);
+    const settings = html("div", {class: "controls"}, choice("model", "Model", Object.keys(transformers.MODELS)),
+      Object.entries(AXES).map(([name, label]) => power(name, label, 9)),
+      power("batch", "Batch, in sequences", 12), power("length", "Sequence, in tokens", 17), choice("dtype", "Type of the weights", Object.keys(ITEM_BYTES)));
+    const results = controls.results(inputs, sentence, details);
+    host.append(settings, results.element);
 
     function draw() {
       const run = results.attempt(() => read(fields));
