@@ -67,7 +67,8 @@ for folder, folders, files in os.walk("/"):
     if folder == "/":
         folders[:] = [each for each in folders if each not in ("proc", "sys", "dev")]
     for name in files:
-        if not name.endswith((".py", ".ipynb", ".md", ".txt", ".json")):
+        may_define = words and name.endswith((".py", ".ipynb", ".md", ".txt", ".json"))
+        if not may_define and name != asked["notebook"]:
             continue
         path = os.path.join(folder, name)
         try:

@@ -225,6 +225,10 @@ class Classroom:
         return verdicts
 
 
+UNCALIBRATED = "\nc.CarefulAutograde.calibrate = False\n"
+"""A line of a configuration, for classes that are not about calibration."""
+
+
 def configuration() -> str:
     """Return the course's configuration, without the sandbox where bubblewrap is missing."""
     text = (ROOT / "nbgrader_config.py").read_text()

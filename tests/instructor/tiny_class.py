@@ -10,10 +10,9 @@ from nbformat.v4 import new_code_cell, new_notebook
 from nbgrader.api import Gradebook
 
 from tests.conftest import ROOT
-from tests.instructor.room import configuration
+from tests.instructor.room import UNCALIBRATED, configuration
 
 ASSIGNMENT = "tiny"
-UNCALIBRATED = "\nc.CarefulAutograde.calibrate = False\n"
 SOURCE = "### BEGIN SOLUTION\ndouble = 2\n### END SOLUTION"
 
 

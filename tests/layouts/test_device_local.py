@@ -15,8 +15,10 @@ from tests.helpers import mesh, sharding
 
 GRID = mesh(x=4, y=2)
 
+BLOCKS = jax.P("x", "y")
 
-def drawn(of, spec=jax.P("x", "y"), **options):
+
+def drawn(of, spec=BLOCKS, **options):
     """Return the picture of what a function of a device's block returns, in a `shard_map`."""
     pictures = []
 

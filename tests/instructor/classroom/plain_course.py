@@ -6,7 +6,7 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_notebook
 
 from tests.conftest import ROOT
-from tests.instructor.room import Classroom, configuration
+from tests.instructor.room import UNCALIBRATED, Classroom, configuration
 
 FIRST, SECOND = "01_sums", "02_products"
 
@@ -17,7 +17,7 @@ TEST = {
 
 
 def plain_course(root, assignments=(FIRST, SECOND)):
-    """Make it; nothing is handed in."""
+    """Make it; nothing is handed in, and grading does not calibrate, which takes four seconds."""
     for assignment in assignments:
         folder = root / "solutions" / assignment
         folder.mkdir(parents=True)
@@ -27,7 +27,7 @@ def plain_course(root, assignments=(FIRST, SECOND)):
         ]
         kernel = {"kernelspec": {"name": "python3", "language": "python", "display_name": "P"}}
         nbformat.write(new_notebook(cells=cells, metadata=kernel), folder / f"{assignment}.ipynb")
-    (root / "nbgrader_config.py").write_text(configuration())
+    (root / "nbgrader_config.py").write_text(configuration() + UNCALIBRATED)
     shutil.copy(ROOT / "pyproject.toml", root)
     return Classroom(root, assignments[0])
 

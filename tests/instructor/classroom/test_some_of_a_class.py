@@ -14,7 +14,7 @@ from autograder.instructor.course import Course
 from autograder.instructor.pipeline import Records, collect_facts
 from tests.conftest import ROOT
 from tests.instructor.classroom.plain_course import FIRST, SECOND, grades, hand_in, plain_course
-from tests.instructor.room import Classroom, edit
+from tests.instructor.room import UNCALIBRATED, Classroom, edit
 
 LOGINS = '[canvas]\nlogin = "id"\n'
 """A `class.toml` that says that the folders' names are the logins in Canvas."""
@@ -204,11 +204,19 @@ def test_with_nothing_graded_nothing_is_judged_again(tmp_path, capsys):
     assert "Nothing has been graded yet, so there is" in " ".join(capsys.readouterr().out.split())
 
 
+@pytest.fixture
+def wrong_solution(room):
+    """Make a solution wrong, in a class that calibrates."""
+    configuration = room.root / "nbgrader_config.py"
+    configuration.write_text(configuration.read_text().replace(UNCALIBRATED, ""))
+    source = room.root / "solutions" / FIRST / f"{FIRST}.ipynb"
+    source.write_text(source.read_text().replace("total = 1 + 2", "total = 1 + 3"))
+
+
+@pytest.mark.usefixtures("wrong_solution")
 def test_a_grade_of_what_is_handed_in_stands_where_the_course_itself_is_not_graded_right(
     room, command
 ):
-    source = room.root / "solutions" / FIRST / f"{FIRST}.ipynb"
-    source.write_text(source.read_text().replace("total = 1 + 2", "total = 1 + 3"))
     status, said = command("grade", "--again", "--assignment", FIRST)
     assert status == 1
     assert "grading does not get the course's own notebooks right here" in said
@@ -217,9 +225,8 @@ def test_a_grade_of_what_is_handed_in_stands_where_the_course_itself_is_not_grad
     assert "ann (01_sums), bob (01_sums)" in said, "of whom it is said"
 
 
+@pytest.mark.usefixtures("wrong_solution")
 def test_a_failed_calibration_is_reported_even_if_every_new_submission_is_broken(room, command):
-    source = room.root / "solutions" / FIRST / f"{FIRST}.ipynb"
-    source.write_text(source.read_text().replace("total = 1 + 2", "total = 1 + 3"))
     (room.root / "grading" / "submitted" / "bob" / FIRST / f"{FIRST}.ipynb").write_text("{")
     status, said = command("grade", "--student", "bob")
     assert status == 1

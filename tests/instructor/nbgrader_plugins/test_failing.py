@@ -21,7 +21,7 @@ from autograder.instructor.sandbox.judge_process import Reply, judge_cases
 from autograder.notebook import NotJudged
 from tests.conftest import some_of
 from tests.errors.plantings import PLANTINGS, Planting, strips
-from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
+from tests.instructor.room import ASSIGNMENT, RIGHT, UNCALIBRATED, Classroom
 
 NOT_HERE = {
     "judge.progress": "only a student's own kernel remembers",
@@ -132,9 +132,6 @@ def handed_in_to(root):
     config = room.root / "nbgrader_config.py"  # bubblewrap cannot start a Python below /tmp
     config.write_text(config.read_text() + "\nc.Sandbox.required = False\n")
     return room
-
-
-UNCALIBRATED = "c.CarefulAutograde.calibrate = False\n"
 
 
 def test_nbgrader_grades_nobody_where_the_judge_fails(tmp_path):
