@@ -4688,3 +4688,713 @@ def cyclic_lu(A):
         return M[:, None]
 
     return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
+
+
+# %% rolled rows and columns, masked at the edge exercise="10.9" score=1 near=["wraps-around", "halos-exchanged", "one-axis-missing", "no collective-permute", "in-pieces", "no-shard-map"]
+from functools import partial
+
+
+@partial(jax.shard_map, in_specs=P("x", "y"), out_specs=P("x", "y"))
+def stencil(u):
+    total = 4 * u
+    for dimension, axis in enumerate(("x", "y")):
+        n, place = lax.axis_size(axis), lax.axis_index(axis)
+        size = u.shape[dimension]
+        last = lax.slice_in_dim(u, size - 1, size, axis=dimension)
+        first = lax.slice_in_dim(u, 0, 1, axis=dimension)
+        before = lax.ppermute(last, axis, [(i, (i + 1) % n) for i in range(n)])
+        after = lax.ppermute(first, axis, [((i + 1) % n, i) for i in range(n)])
+        before = jnp.where(place == 0, 0, before)
+        after = jnp.where(place == n - 1, 0, after)
+        wide = jnp.concatenate([before, u, after], dimension)
+        total -= lax.slice_in_dim(wide, 0, size, axis=dimension)
+        total -= lax.slice_in_dim(wide, 2, size + 2, axis=dimension)
+    return total
+
+
+# %% padded, and the halos put in exercise="10.9" score=1 near=["far-edge", "blocks-alone", "one-side-missing", "other-sign"]
+def stencil(u):
+    def body(block):
+        def sent(edge, axis, step):
+            pairs = [(i, i + step) for i in range(lax.axis_size(axis))]
+            return lax.ppermute(
+                edge, axis, [(i, j) for i, j in pairs if 0 <= j < lax.axis_size(axis)]
+            )
+
+        wide = jnp.pad(block, 1)
+        wide = wide.at[0, 1:-1].set(sent(block[-1], "x", 1))
+        wide = wide.at[-1, 1:-1].set(sent(block[0], "x", -1))
+        wide = wide.at[1:-1, 0].set(sent(block[:, -1], "y", 1))
+        wide = wide.at[1:-1, -1].set(sent(block[:, 0], "y", -1))
+        around = wide[:-2, 1:-1] + wide[2:, 1:-1] + wide[1:-1, :-2] + wide[1:-1, 2:]
+        return 4 * block - around
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(u)
+
+
+# %% the rings are closed exercise="10.9" score=0 diagnoses=["wraps-around", "not-counted-yet"] near=["blocks-alone"]
+def stencil(u):
+    def body(block):
+        def sent(edge, axis, step):
+            n = lax.axis_size(axis)
+            return lax.ppermute(edge, axis, [(i, (i + step) % n) for i in range(n)])
+
+        rows = jnp.concatenate([sent(block[-1:], "x", 1), block, sent(block[:1], "x", -1)])
+        columns = [sent(block[:, -1:], "y", 1), block, sent(block[:, :1], "y", -1)]
+        columns = jnp.concatenate(columns, axis=1)
+        return 4 * block - rows[:-2] - rows[2:] - columns[:, :-2] - columns[:, 2:]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(u)
+
+
+# %% each block by itself exercise="10.9" score=0 diagnoses=["blocks-alone", "not-counted-yet", "no collective-permute"] near=["one-axis-missing"]
+def stencil(u):
+    def body(block):
+        wide = jnp.pad(block, 1)
+        around = wide[:-2, 1:-1] + wide[2:, 1:-1] + wide[1:-1, :-2] + wide[1:-1, 2:]
+        return 4 * block - around
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(u)
+
+
+# %% rows alone exercise="10.9" score=0 diagnoses=["one-axis-missing", "not-counted-yet", "no collective-permute"] near=["one-side-missing", "blocks-alone"]
+def stencil(u):
+    def body(block):
+        n = lax.axis_size("x")
+        above = lax.ppermute(block[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+        below = lax.ppermute(block[:1], "x", [(i + 1, i) for i in range(n - 1)])
+        rows, columns = jnp.concatenate([above, block, below]), jnp.pad(block, ((0, 0), (1, 1)))
+        return 4 * block - rows[:-2] - rows[2:] - columns[:, :-2] - columns[:, 2:]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(u)
+
+
+# %% the right column forgotten exercise="10.9" score=0 diagnoses=["one-side-missing", "not-counted-yet", "too-seldom"] near=["one-axis-missing"]
+def stencil(u):
+    def body(block):
+        n, m = lax.axis_size("x"), lax.axis_size("y")
+        above = lax.ppermute(block[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+        below = lax.ppermute(block[:1], "x", [(i + 1, i) for i in range(n - 1)])
+        left = lax.ppermute(block[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+        rows = jnp.concatenate([above, block, below])
+        columns = jnp.concatenate([left, block, 0 * left], axis=1)
+        return 4 * block - rows[:-2] - rows[2:] - columns[:, :-2] - columns[:, 2:]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(u)
+
+
+# %% above and below exchanged exercise="10.9" score=0 diagnoses=["halos-exchanged", "not-counted-yet"] near=["far-edge", "wraps-around"]
+def stencil(u):
+    def body(block):
+        n, m = lax.axis_size("x"), lax.axis_size("y")
+        above = lax.ppermute(block[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+        below = lax.ppermute(block[:1], "x", [(i + 1, i) for i in range(n - 1)])
+        left = lax.ppermute(block[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+        right = lax.ppermute(block[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+        rows = jnp.concatenate([below, block, above])
+        columns = jnp.concatenate([left, block, right], axis=1)
+        return 4 * block - rows[:-2] - rows[2:] - columns[:, :-2] - columns[:, 2:]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(u)
+
+
+# %% the far edges were sent exercise="10.9" score=0 diagnoses=["far-edge", "not-counted-yet"] near=["halos-exchanged"]
+def stencil(u):
+    def body(block):
+        n, m = lax.axis_size("x"), lax.axis_size("y")
+        above = lax.ppermute(block[:1], "x", [(i, i + 1) for i in range(n - 1)])
+        below = lax.ppermute(block[-1:], "x", [(i + 1, i) for i in range(n - 1)])
+        left = lax.ppermute(block[:, :1], "y", [(i, i + 1) for i in range(m - 1)])
+        right = lax.ppermute(block[:, -1:], "y", [(i + 1, i) for i in range(m - 1)])
+        rows = jnp.concatenate([above, block, below])
+        columns = jnp.concatenate([left, block, right], axis=1)
+        return 4 * block - rows[:-2] - rows[2:] - columns[:, :-2] - columns[:, 2:]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(u)
+
+
+# %% the other sign exercise="10.9" score=0 diagnoses=["other-sign", "not-counted-yet"] near=["wraps-around"]
+def stencil(u):
+    def body(block):
+        n, m = lax.axis_size("x"), lax.axis_size("y")
+        above = lax.ppermute(block[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+        below = lax.ppermute(block[:1], "x", [(i + 1, i) for i in range(n - 1)])
+        left = lax.ppermute(block[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+        right = lax.ppermute(block[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+        rows = jnp.concatenate([above, block, below])
+        columns = jnp.concatenate([left, block, right], axis=1)
+        return rows[:-2] + rows[2:] + columns[:, :-2] + columns[:, 2:] - 4 * block
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(u)
+
+
+# %% whole blocks are sent exercise="10.9" score=0.25 diagnoses=["sends-too-much"] near=["in-pieces", "no collective-permute"]
+def stencil(u):
+    def body(block):
+        n, m = lax.axis_size("x"), lax.axis_size("y")
+        above = lax.ppermute(block, "x", [(i, i + 1) for i in range(n - 1)])[-1:]
+        below = lax.ppermute(block, "x", [(i + 1, i) for i in range(n - 1)])[:1]
+        left = lax.ppermute(block, "y", [(i, i + 1) for i in range(m - 1)])[:, -1:]
+        right = lax.ppermute(block, "y", [(i + 1, i) for i in range(m - 1)])[:, :1]
+        rows = jnp.concatenate([above, block, below])
+        columns = jnp.concatenate([left, block, right], axis=1)
+        return 4 * block - rows[:-2] - rows[2:] - columns[:, :-2] - columns[:, 2:]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(u)
+
+
+# %% half a row at a time exercise="10.9" score=0.25 diagnoses=["in-pieces"] near=["sends-too-much"]
+def stencil(u):
+    def body(block):
+        n, m = lax.axis_size("x"), lax.axis_size("y")
+
+        def sent(edge, pairs):
+            halves = jnp.split(edge, 2, axis=1)
+            return jnp.concatenate([lax.ppermute(half, "x", pairs) for half in halves], axis=1)
+
+        above = sent(block[-1:], [(i, i + 1) for i in range(n - 1)])
+        below = sent(block[:1], [(i + 1, i) for i in range(n - 1)])
+        left = lax.ppermute(block[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+        right = lax.ppermute(block[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+        rows = jnp.concatenate([above, block, below])
+        columns = jnp.concatenate([left, block, right], axis=1)
+        return 4 * block - rows[:-2] - rows[2:] - columns[:, :-2] - columns[:, 2:]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(u)
+
+
+# %% gathered, and cut out again exercise="10.9" score=0.25 diagnoses=["no collective-permute"] near=["no-shard-map", "sends-too-much"]
+def stencil(u):
+    def body(block):
+        rows, columns = block.shape
+        strip = lax.all_gather(block, "y", axis=1, tiled=True)
+        wide = jnp.pad(lax.all_gather(strip, "x", axis=0, tiled=True), 1)
+        corner = lax.axis_index("x") * rows, lax.axis_index("y") * columns
+        wide = lax.dynamic_slice(wide, corner, (rows + 2, columns + 2))
+        around = wide[:-2, 1:-1] + wide[2:, 1:-1] + wide[1:-1, :-2] + wide[1:-1, 2:]
+        return 4 * block - around
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(u)
+
+
+# %% left to the compiler exercise="10.9" score=0 diagnoses=["not-counted-yet", "no-shard-map"] near=["sends-too-much"] naive=true
+def stencil(u):
+    wide = jnp.pad(u, 1)
+    return 4 * u - wide[:-2, 1:-1] - wide[2:, 1:-1] - wide[1:-1, :-2] - wide[1:-1, 2:]
+
+
+# %% by a Python loop, whose last inner product is left out; a loop over the methods exercise="10.10" score=1 near=["not-preconditioned", "once-too-often", "once-too-seldom", "along-the-residual", "square-of-the-residual", "too-many-bytes", "explicit all-gather", "unknown-times", "only-exchanges", "slowest", "bytes-ignored", "no-shard-map", "not-finite", "as-in-a-ring", "four-times-the-bytes", "no collective-permute"]
+def apply(u):
+    n, m = lax.axis_size("x"), lax.axis_size("y")
+    above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+    below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+    left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+    right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+    rows, columns = jnp.concatenate([above, u, below]), jnp.concatenate([left, u, right], 1)
+    return 4 * u - rows[:-2] - rows[2:] - columns[:, :-2] - columns[:, 2:]
+
+
+def pcg(f):
+    @jax.shard_map(in_specs=P("x", "y"), out_specs=P("x", "y"))
+    def body(r):
+        total, p, last = 0 * r, 0 * r, jnp.inf
+        for _ in range(8):
+            z = solve_rectangle(r)
+            square = lax.psum(jnp.vdot(r, z), ("y", "x"))
+            p, last = z + square / last * p, square
+            q = apply(p)
+            length = square / lax.psum(jnp.vdot(p, q), ("x", "y"))
+            total, r = total + length * p, r - length * q
+        return total
+
+    return body(f)
+
+
+def winner(counts, devices, halo, latency, bandwidth):
+    best, least = None, float("inf")
+    for name, (steps, exchanges) in counts.items():
+        messages = exchanges + 2 * (devices.bit_length() - 1)
+        seconds = steps * (messages * latency + exchanges * halo / bandwidth)
+        if seconds < least:
+            best, least = name, seconds
+    return best
+
+
+# %% plain conjugate gradients; the fewest steps exercise="10.10" score=0 diagnoses=["not-preconditioned", "not-counted-yet", "fewest-steps"] near=["along-the-residual", "bytes-ignored"]
+def multiply(u):
+    n, m = lax.axis_size("x"), lax.axis_size("y")
+    above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+    below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+    left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+    right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+    rows, columns = jnp.concatenate([above, u, below]), jnp.concatenate([left, u, right], 1)
+    return 4 * u - rows[:-2] - rows[2:] - columns[:, :-2] - columns[:, 2:]
+
+
+def pcg(f):
+    def body(f):
+        def dot(u, v):
+            return lax.psum(jnp.sum(u * v), ("x", "y"))
+
+        def step(_, state):
+            u, r, p, square = state
+            q = multiply(p)
+            length = square / dot(p, q)
+            u, r = u + length * p, r - length * q
+            z = r
+            new = dot(r, z)
+            return u, r, z + new / square * p, new
+
+        z = f
+        start = f - f, f, z, dot(f, z)
+        return lax.fori_loop(0, 8, step, start)[0]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+def winner(counts, devices, halo, latency, bandwidth):
+    return min(counts, key=lambda name: counts[name][0])
+
+
+# %% a step too many; no latency exercise="10.10" score=0 diagnoses=["once-too-often", "not-counted-yet", "too-many-bytes", "only-exchanges"] near=["once-too-seldom", "slowest", "one-step-alone"]
+def multiply(u):
+    n, m = lax.axis_size("x"), lax.axis_size("y")
+    above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+    below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+    left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+    right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+    rows, columns = jnp.concatenate([above, u, below]), jnp.concatenate([left, u, right], 1)
+    return 4 * u - rows[:-2] - rows[2:] - columns[:, :-2] - columns[:, 2:]
+
+
+def pcg(f):
+    def body(f):
+        def dot(u, v):
+            return lax.psum(jnp.sum(u * v), ("x", "y"))
+
+        def step(_, state):
+            u, r, p, square = state
+            q = multiply(p)
+            length = square / dot(p, q)
+            u, r = u + length * p, r - length * q
+            z = solve_rectangle(r)
+            new = dot(r, z)
+            return u, r, z + new / square * p, new
+
+        z = solve_rectangle(f)
+        start = f - f, f, z, dot(f, z)
+        return lax.fori_loop(0, 9, step, start)[0]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+def winner(counts, devices, halo, latency, bandwidth):
+    def seconds(method):
+        steps, exchanges = counts[method]
+        return steps * (exchanges * (halo / bandwidth) + 0 * devices)
+
+    return min(counts, key=seconds)
+
+
+# %% a step too few; no bytes exercise="10.10" score=0 diagnoses=["once-too-seldom", "not-counted-yet", "bytes-ignored"] near=["solved-outright", "fewest-steps"]
+def multiply(u):
+    n, m = lax.axis_size("x"), lax.axis_size("y")
+    above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+    below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+    left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+    right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+    rows, columns = jnp.concatenate([above, u, below]), jnp.concatenate([left, u, right], 1)
+    return 4 * u - rows[:-2] - rows[2:] - columns[:, :-2] - columns[:, 2:]
+
+
+def pcg(f):
+    def body(f):
+        def dot(u, v):
+            return lax.psum(jnp.sum(u * v), ("x", "y"))
+
+        def step(_, state):
+            u, r, p, square = state
+            q = multiply(p)
+            length = square / dot(p, q)
+            u, r = u + length * p, r - length * q
+            z = solve_rectangle(r)
+            new = dot(r, z)
+            return u, r, z + new / square * p, new
+
+        z = solve_rectangle(f)
+        start = f - f, f, z, dot(f, z)
+        return lax.fori_loop(1, 8, step, start)[0]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+def winner(counts, devices, halo, latency, bandwidth):
+    def seconds(method):
+        steps, exchanges = counts[method]
+        return steps * (exchanges * (latency) + 2 * np.log2(devices) * latency)
+
+    return min(counts, key=seconds)
+
+
+# %% solved outright, on every device; one exchange in a step exercise="10.10" score=0 diagnoses=["solved-outright", "not-counted-yet", "explicit all-gather", "all-gather over x", "fewest-steps"] near=["blocks-solved-once", "one-exchange-too-few"]
+def pcg(f):
+    def body(f):
+        whole = lax.all_gather(lax.all_gather(f, "y", axis=1, tiled=True), "x", tiled=True)
+        corner = lax.axis_index("x") * f.shape[0], lax.axis_index("y") * f.shape[1]
+        return lax.dynamic_slice(solve_rectangle(whole), corner, f.shape)
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+def winner(counts, devices, halo, latency, bandwidth):
+    def seconds(method):
+        steps, exchanges = counts[method]
+        return steps * (1 * (latency + halo / bandwidth) + 2 * np.log2(devices) * latency)
+
+    return min(counts, key=seconds)
+
+
+# %% each block solved, and no more; an exchange forgotten exercise="10.10" score=0 diagnoses=["blocks-solved-once", "not-counted-yet", "no all-reduce", "one-exchange-too-few"] near=["solved-outright"]
+def pcg(f):
+    return jax.shard_map(solve_rectangle, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+def winner(counts, devices, halo, latency, bandwidth):
+    def seconds(method):
+        steps, exchanges = counts[method]
+        return steps * (
+            (exchanges - 1) * (latency + halo / bandwidth) + 2 * np.log2(devices) * latency
+        )
+
+    return min(counts, key=seconds)
+
+
+# %% the square of the residual; no sums exercise="10.10" score=0 diagnoses=["square-of-the-residual", "not-counted-yet", "only-exchanges"] near=["not-preconditioned", "one-sum"]
+def multiply(u):
+    n, m = lax.axis_size("x"), lax.axis_size("y")
+    above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+    below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+    left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+    right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+    rows, columns = jnp.concatenate([above, u, below]), jnp.concatenate([left, u, right], 1)
+    return 4 * u - rows[:-2] - rows[2:] - columns[:, :-2] - columns[:, 2:]
+
+
+def pcg(f):
+    def body(f):
+        def dot(u, v):
+            return lax.psum(jnp.sum(u * v), ("x", "y"))
+
+        def step(_, state):
+            u, r, p, square = state
+            q = multiply(p)
+            length = square / dot(p, q)
+            u, r = u + length * p, r - length * q
+            z = solve_rectangle(r)
+            new = dot(r, r)
+            return u, r, z + new / square * p, new
+
+        z = solve_rectangle(f)
+        start = f - f, f, z, dot(f, f)
+        return lax.fori_loop(0, 8, step, start)[0]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+def winner(counts, devices, halo, latency, bandwidth):
+    def seconds(method):
+        steps, exchanges = counts[method]
+        return steps * (exchanges * (latency + halo / bandwidth) + 0 * devices)
+
+    return min(counts, key=seconds)
+
+
+# %% along the residual; one sum exercise="10.10" score=0 diagnoses=["along-the-residual", "not-counted-yet", "one-sum"] near=["not-preconditioned", "square-of-the-residual", "only-exchanges"]
+def multiply(u):
+    n, m = lax.axis_size("x"), lax.axis_size("y")
+    above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+    below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+    left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+    right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+    rows, columns = jnp.concatenate([above, u, below]), jnp.concatenate([left, u, right], 1)
+    return 4 * u - rows[:-2] - rows[2:] - columns[:, :-2] - columns[:, 2:]
+
+
+def pcg(f):
+    def body(f):
+        def dot(u, v):
+            return lax.psum(jnp.sum(u * v), ("x", "y"))
+
+        def step(_, state):
+            u, r, p, square = state
+            q = multiply(p)
+            length = square / dot(p, q)
+            u, r = u + length * p, r - length * q
+            z = solve_rectangle(r)
+            new = dot(r, z)
+            return u, r, r + new / square * p, new
+
+        z = solve_rectangle(f)
+        start = f - f, f, f, dot(f, z)
+        return lax.fori_loop(0, 8, step, start)[0]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+def winner(counts, devices, halo, latency, bandwidth):
+    def seconds(method):
+        steps, exchanges = counts[method]
+        return steps * (exchanges * (latency + halo / bandwidth) + np.log2(devices) * latency)
+
+    return min(counts, key=seconds)
+
+
+# %% each device's own sums; sums in a ring exercise="10.10" score=0 diagnoses=["own-sums", "not-counted-yet", "no all-reduce", "as-in-a-ring"] near=["sums-over-one-axis", "one-sum"]
+def multiply(u):
+    n, m = lax.axis_size("x"), lax.axis_size("y")
+    above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+    below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+    left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+    right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+    rows, columns = jnp.concatenate([above, u, below]), jnp.concatenate([left, u, right], 1)
+    return 4 * u - rows[:-2] - rows[2:] - columns[:, :-2] - columns[:, 2:]
+
+
+def pcg(f):
+    def body(f):
+        def dot(u, v):
+            return jnp.vdot(u, v)
+
+        def step(_, state):
+            u, r, p, square = state
+            q = multiply(p)
+            length = square / dot(p, q)
+            u, r = u + length * p, r - length * q
+            z = solve_rectangle(r)
+            new = dot(r, z)
+            return u, r, z + new / square * p, new
+
+        z = solve_rectangle(f)
+        start = f - f, f, z, dot(f, z)
+        return lax.fori_loop(0, 8, step, start)[0]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+def winner(counts, devices, halo, latency, bandwidth):
+    def seconds(method):
+        steps, exchanges = counts[method]
+        return steps * (exchanges * (latency + halo / bandwidth) + 2 * 2 * (devices - 1) * latency)
+
+    return min(counts, key=seconds)
+
+
+# %% sums along x; one step of each exercise="10.10" score=0 diagnoses=["sums-over-one-axis", "not-counted-yet", "one-step-alone"] near=["own-sums", "fewest-steps"]
+def multiply(u):
+    n, m = lax.axis_size("x"), lax.axis_size("y")
+    above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+    below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+    left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+    right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+    rows, columns = jnp.concatenate([above, u, below]), jnp.concatenate([left, u, right], 1)
+    return 4 * u - rows[:-2] - rows[2:] - columns[:, :-2] - columns[:, 2:]
+
+
+def pcg(f):
+    def body(f):
+        def dot(u, v):
+            return lax.psum(jnp.vdot(u, v), "x")
+
+        def step(_, state):
+            u, r, p, square = state
+            q = multiply(p)
+            length = square / dot(p, q)
+            u, r = u + length * p, r - length * q
+            z = solve_rectangle(r)
+            new = dot(r, z)
+            return u, r, z + new / square * p, new
+
+        z = solve_rectangle(f)
+        start = f - f, f, z, dot(f, z)
+        return lax.fori_loop(0, 8, step, start)[0]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+def winner(counts, devices, halo, latency, bandwidth):
+    def seconds(method):
+        steps, exchanges = counts[method]
+        return exchanges * (latency + halo / bandwidth) + 2 * np.log2(devices) * latency
+
+    return min(counts, key=seconds)
+
+
+# %% no halos; four halos one after the other exercise="10.10" score=0 diagnoses=["not-finite", "not-counted-yet", "no collective-permute", "four-times-the-bytes"] near=["solved-outright", "blocks-solved-once"]
+def multiply(u):
+    wide = jnp.pad(u, 1)
+    return 4 * u - wide[:-2, 1:-1] - wide[2:, 1:-1] - wide[1:-1, :-2] - wide[1:-1, 2:]
+
+
+def pcg(f):
+    def body(f):
+        def dot(u, v):
+            return lax.psum(jnp.sum(u * v), ("x", "y"))
+
+        def step(_, state):
+            u, r, p, square = state
+            q = multiply(p)
+            length = square / dot(p, q)
+            u, r = u + length * p, r - length * q
+            z = solve_rectangle(r)
+            new = dot(r, z)
+            return u, r, z + new / square * p, new
+
+        z = solve_rectangle(f)
+        start = f - f, f, z, dot(f, z)
+        return lax.fori_loop(0, 8, step, start)[0]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+def winner(counts, devices, halo, latency, bandwidth):
+    def seconds(method):
+        steps, exchanges = counts[method]
+        return steps * (
+            exchanges * (latency + 4 * halo / bandwidth) + 2 * np.log2(devices) * latency
+        )
+
+    return min(counts, key=seconds)
+
+
+# %% sums along x, and then along y; the slowest exercise="10.10" score=0.4166666666666667 diagnoses=["too-many-bytes", "slowest"] near=["sums-over-one-axis", "only-exchanges"]
+def multiply(u):
+    n, m = lax.axis_size("x"), lax.axis_size("y")
+    above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+    below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+    left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+    right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+    rows, columns = jnp.concatenate([above, u, below]), jnp.concatenate([left, u, right], 1)
+    return 4 * u - rows[:-2] - rows[2:] - columns[:, :-2] - columns[:, 2:]
+
+
+def pcg(f):
+    def body(f):
+        def dot(u, v):
+            return lax.psum(lax.psum(jnp.vdot(u, v), "x"), "y")
+
+        def step(_, state):
+            u, r, p, square = state
+            q = multiply(p)
+            length = square / dot(p, q)
+            u, r = u + length * p, r - length * q
+            z = solve_rectangle(r)
+            new = dot(r, z)
+            return u, r, z + new / square * p, new
+
+        z = solve_rectangle(f)
+        start = f - f, f, z, dot(f, z)
+        return lax.fori_loop(0, 8, step, start)[0]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+def winner(counts, devices, halo, latency, bandwidth):
+    def seconds(method):
+        steps, exchanges = counts[method]
+        return steps * (exchanges * (latency + halo / bandwidth) + 2 * np.log2(devices) * latency)
+
+    return max(counts, key=seconds)
+
+
+# %% multiplied by all of the direction exercise="10.10" score=0.16666666666666666 diagnoses=["explicit all-gather", "all-gather over x", "unanswered"] near=["too-many-bytes"]
+def multiply(u):
+    whole = lax.all_gather(lax.all_gather(u, "y", axis=1, tiled=True), "x", tiled=True)
+    wide = jnp.pad(whole, 1)
+    v = 4 * whole - wide[:-2, 1:-1] - wide[2:, 1:-1] - wide[1:-1, :-2] - wide[1:-1, 2:]
+    corner = lax.axis_index("x") * u.shape[0], lax.axis_index("y") * u.shape[1]
+    return lax.dynamic_slice(v, corner, u.shape)
+
+
+def pcg(f):
+    def body(f):
+        def dot(u, v):
+            return lax.psum(jnp.sum(u * v), ("x", "y"))
+
+        def step(_, state):
+            u, r, p, square = state
+            q = multiply(p)
+            length = square / dot(p, q)
+            u, r = u + length * p, r - length * q
+            z = solve_rectangle(r)
+            new = dot(r, z)
+            return u, r, z + new / square * p, new
+
+        z = solve_rectangle(f)
+        start = f - f, f, z, dot(f, z)
+        return lax.fori_loop(0, 8, step, start)[0]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+# %% until it is small, or eight steps are done exercise="10.10" score=0.16666666666666666 diagnoses=["unknown-times", "unanswered"] near=["not-finite"]
+def multiply(u):
+    n, m = lax.axis_size("x"), lax.axis_size("y")
+    above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+    below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+    left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+    right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+    rows, columns = jnp.concatenate([above, u, below]), jnp.concatenate([left, u, right], 1)
+    return 4 * u - rows[:-2] - rows[2:] - columns[:, :-2] - columns[:, 2:]
+
+
+def pcg(f):
+    def body(f):
+        def dot(u, v):
+            return lax.psum(jnp.sum(u * v), ("x", "y"))
+
+        def step(_, state):
+            u, r, p, square = state
+            q = multiply(p)
+            length = square / dot(p, q)
+            u, r = u + length * p, r - length * q
+            z = solve_rectangle(r)
+            new = dot(r, z)
+            return u, r, z + new / square * p, new
+
+        z = solve_rectangle(f)
+        start = f - f, f, z, dot(f, z)
+
+        def goes_on(counted):
+            return (counted[0] < 8) & (counted[1][3] > 1e-30)
+
+        def counted_step(counted):
+            return counted[0] + 1, step(0, counted[1])
+
+        return lax.while_loop(goes_on, counted_step, (0, start))[1][0]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+# %% left to the compiler exercise="10.10" score=0 diagnoses=["not-counted-yet", "no-shard-map", "all-gather over y", "unanswered"] near=["explicit all-gather"] naive=true
+def pcg(f):
+    rows, columns = jax.sharding.get_abstract_mesh().axis_sizes
+
+    def apply(u):
+        wide = jnp.pad(u, 1)
+        return 4 * u - wide[:-2, 1:-1] - wide[2:, 1:-1] - wide[1:-1, :-2] - wide[1:-1, 2:]
+
+    def step(_, state):
+        u, r, p, square = state
+        q = apply(p)
+        length = square / jnp.vdot(p, q)
+        u, r = u + length * p, r - length * q
+        z = block_jacobi(r)
+        new = jnp.vdot(r, z)
+        return u, r, z + new / square * p, new
+
+    def block_jacobi(r):
+        strips = [jnp.split(strip, columns, axis=1) for strip in jnp.split(r, rows)]
+        return jnp.block([[solve_rectangle(block) for block in strip] for strip in strips])
+
+    z = block_jacobi(f)
+    return lax.fori_loop(0, 8, step, (0 * f, f, z, jnp.vdot(f, z)))[0]

@@ -25,6 +25,7 @@ from autograder.judge import (
     Predicts,
     RequestedCollective,
     Requests,
+    Returns,
     WorksAtMost,
 )
 from autograder.programs import Argument
@@ -1988,6 +1989,427 @@ CYCLIC: Final = Exercise(
     together=True,
 )
 
+PLANES: Final = ((16, 12), (12, 20))
+"""The shape of a plane of points, for each mesh of GRIDS. No block is square."""
+
+PLANE_BLOCKS: Final = ("0 1\n2 3\n4 5\n6 7", "0 1\n2 3")
+"""The layout of a plane in blocks, on each mesh of GRIDS."""
+
+SIDES: Final = {"above": (-1, 0), "below": (1, 0), "left": (0, -1), "right": (0, 1)}
+"""The four sides of a block, as steps to the neighbour's place in the mesh."""
+
+
+def _planes() -> tuple[tuple[Argument, ...], ...]:
+    return tuple(
+        (Argument(shape, axes, ("x", "y"), mode="auto"),)
+        for shape, axes in zip(PLANES, GRIDS, strict=True)
+    )
+
+
+def _places(shape: tuple[int, ...]) -> tuple[int, int]:
+    """Return the number of blocks along each dimension of a plane of this shape."""
+    first, second = GRIDS[PLANES.index(shape)]
+    return first[1], second[1]
+
+
+def _five_points(u: Any, own: float = 4, others: float = -1) -> Any:
+    """Multiply by the five-point stencil, with zeros around; each option makes a mistake."""
+    wide = np.pad(u, 1)
+    around = wide[:-2, 1:-1] + wide[2:, 1:-1] + wide[1:-1, :-2] + wide[1:-1, 2:]
+    return np.asarray(own * u + others * around)
+
+
+def _by_halos(
+    u: Any,
+    halo: Callable[[str, dict[str, Any]], Any],
+    closed: bool = False,
+) -> Any:
+    """Multiply by the stencil block by block, with a mistake in the halos.
+
+    Args:
+        u: The plane.
+        halo: Returns the halo of a side (in both dimensions, so that it can be put there), from the
+            side and the neighbouring blocks by their sides.
+        closed: Whether the first and the last block along a dimension are neighbours. Otherwise
+            there are zeros around the plane.
+    """
+    rows, columns = _places(u.shape)
+    blocks = [np.split(strip, columns, axis=1) for strip in np.split(u, rows)]
+    made = [list(strip) for strip in blocks]
+    for i, j in np.ndindex(rows, columns):
+        block, around = blocks[i][j], {}
+        for side, (down, right) in SIDES.items():
+            inside = 0 <= i + down < rows and 0 <= j + right < columns
+            neighbour = blocks[(i + down) % rows][(j + right) % columns]
+            around[side] = neighbour if inside or closed else np.zeros_like(block)
+        wide = np.pad(block, 1)
+        wide[:1, 1:-1] = halo("above", around)
+        wide[-1:, 1:-1] = halo("below", around)
+        wide[1:-1, :1] = halo("left", around)
+        wide[1:-1, -1:] = halo("right", around)
+        made[i][j] = _five_points(wide)[1:-1, 1:-1]
+    return np.block(made)
+
+
+OPPOSITE: Final = {"above": "below", "below": "above", "left": "right", "right": "left"}
+
+
+def _edge(block: Any, side: str) -> Any:
+    """Return the row or column of a block that is nearest to one of its sides."""
+    return {"above": block[:1], "below": block[-1:], "left": block[:, :1], "right": block[:, -1:]}[
+        side
+    ]
+
+
+def _exchanged(sides: str) -> Callable[[Any], Any]:
+    """Make the mistake of placing what came from one of these sides at the opposite one."""
+
+    def halo(side: str, around: dict[str, Any]) -> Any:
+        source = OPPOSITE[side] if side in sides else side
+        return _edge(around[source], OPPOSITE[source])
+
+    return lambda u: _by_halos(u, halo)
+
+
+def _only_from(*sides: str) -> Callable[[Any], Any]:
+    """Make the mistake of leaving zeros in the halos of the other sides."""
+
+    def halo(side: str, around: dict[str, Any]) -> Any:
+        return _edge(around[side], OPPOSITE[side]) if side in sides else 0
+
+    return lambda u: _by_halos(u, halo)
+
+
+STENCIL: Final = Exercise(
+    id="10.9",
+    title="A stencil with halos on four sides",
+    afterwards="Stencils that use the diagonal neighbours, too, need the corners. You get them "
+    "without further messages if you exchange the columns after the rows, and send them with the "
+    "halos that have arrived.",
+    requirements=(
+        Computes(
+            "stencil",
+            "stencil(u) must be 4 u minus the four neighbours, with zeros around the plane.",
+            lambda u: _five_points(u),
+            _planes(),
+            {
+                "wraps-around": lambda u: _by_halos(
+                    u, lambda side, around: _edge(around[side], OPPOSITE[side]), closed=True
+                ),
+                "blocks-alone": _only_from(),
+                "one-axis-missing": AnyOf(
+                    (_only_from("above", "below"), _only_from("left", "right"))
+                ),
+                "one-side-missing": AnyOf(
+                    _only_from(*(side for side in SIDES if side != missing)) for missing in SIDES
+                ),
+                "halos-exchanged": AnyOf(
+                    (
+                        _exchanged("above below"),
+                        _exchanged("left right"),
+                        _exchanged("above below left right"),
+                    )
+                ),
+                "far-edge": lambda u: _by_halos(u, lambda side, around: _edge(around[side], side)),
+                "other-sign": lambda u: _five_points(u, -4, 1),
+            },
+            under_mesh=True,
+        ),
+        PlacedLike("stencil", PLANE_BLOCKS[0], PLANES, elsewhere=PLANE_BLOCKS[1:]),
+        Requests(
+            "stencil",
+            tuple(
+                (
+                    RequestedCollective(
+                        "collective-permute", 2, ("x",), 4 * shape[1] // _places(shape)[1]
+                    ),
+                    RequestedCollective(
+                        "collective-permute", 2, ("y",), 4 * shape[0] // _places(shape)[0]
+                    ),
+                )
+                for shape in PLANES
+            ),
+        ),
+    ),
+    hints=(
+        "Inside a block nothing is missing. Its first row needs the last row of the block above, "
+        "and the other three edges are like it: 5.6, once along each axis of the mesh.",
+        "`lax.ppermute(block[-1:], 'x', pairs)` with the pairs (i, i + 1) sends each block's last "
+        "row down. There is no pair for the last device, and none to the first one: a device that "
+        "receives nothing gets zeros. Is that right at the edge of the plane?",
+        "Concatenate the two rows above and below the block, and the two columns left and right "
+        "of it, separately: no neighbour needs a corner. Then subtract from 4 * block: "
+        "rows[:-2], rows[2:], columns[:, :-2] and columns[:, 2:].",
+    ),
+    diagnoses={
+        "wraps-around": "The plane wraps around: its first row uses the last one as its "
+        "neighbour. Here there are zeros beyond the edge. Is there a pair that closes the ring?",
+        "blocks-alone": "Each block is treated as if there were zeros around it. The edges of "
+        "neighbouring blocks are missing.",
+        "one-axis-missing": "Only the neighbours along one axis of the mesh are used. Along the "
+        "other one, too, the edges of neighbouring blocks are needed.",
+        "one-side-missing": "On one of the four sides there are zeros in place of the "
+        "neighbour's edge.",
+        "halos-exchanged": "What came from one side is placed at the opposite one: the row from "
+        "the block above belongs above, for example.",
+        "far-edge": "The wrong edge of the neighbour was sent. The block below needs your last "
+        "row, and the block on the right your last column.",
+        "other-sign": "The sign is reversed.",
+        "sends-too-much": "A row or a column of the block is enough for each neighbour.",
+        "in-pieces": "One message from each of the four neighbours is enough.",
+        "no collective-permute": "A device needs one row or column of each neighbour. A "
+        "permutation fetches it, and an all-gather brings everything.",
+        "no-shard-map": "Left to the compiler, the shifts may be cheap or not. Here you say what "
+        "is sent.",
+    },
+    about=(Requests,),
+)
+
+PRECONDITIONED_STEPS: Final = 8
+
+
+def _second_difference(n: int) -> Any:
+    return 2 * np.eye(n) - np.eye(n, k=1) - np.eye(n, k=-1)
+
+
+def _solve_rectangle(r: Any) -> Any:
+    """Solve the system of the stencil on a rectangle, with zeros around it."""
+    (rows, V), (columns, W) = (np.linalg.eigh(_second_difference(n)) for n in r.shape)  # noqa: N806
+    return V @ (V.T @ r @ W / (rows[:, None] + columns)) @ W.T
+
+
+def _on_blocks(r: Any, function: Callable[[Any], Any]) -> Any:
+    rows, columns = _places(r.shape)
+    strips = [np.split(strip, columns, axis=1) for strip in np.split(r, rows)]
+    return np.block([[function(block) for block in strip] for strip in strips])
+
+
+def _pcg(
+    f: Any,
+    steps: int = PRECONDITIONED_STEPS,
+    precondition: Callable[[Any], Any] | None = None,
+    of_residual: bool = False,
+    along_z: bool = True,
+    summed: tuple[int, ...] = (0, 2),
+) -> Any:
+    """Do steps of conjugate gradients with block Jacobi; each option makes a mistake.
+
+    Args:
+        f: The right side.
+        steps: The number of steps.
+        precondition: What is applied to a residual, in place of block Jacobi.
+        of_residual: Whether the steps use residual @ residual in place of residual @ z.
+        along_z: Whether the next direction begins with z, or with the residual.
+        summed: The axes of the mesh, 0 and 2, over which inner products are added up.
+    """
+    r = f.astype(np.float64)
+    rows, columns = _places(f.shape)
+
+    def dot(a: Any, b: Any) -> Any:
+        blocks = (a * b).reshape(rows, f.shape[0] // rows, columns, f.shape[1] // columns)
+        sums = blocks.sum((1, 3), keepdims=True).sum(summed, keepdims=True)
+        return np.broadcast_to(sums, blocks.shape).reshape(f.shape)
+
+    apply = precondition or partial(_on_blocks, function=_solve_rectangle)
+    u, z = np.zeros_like(r), apply(r)
+    p, last = z if along_z else r, dot(r, r if of_residual else z)
+    with np.errstate(all="ignore"):
+        for _ in range(steps):
+            q = _five_points(p)
+            length = last / dot(p, q)
+            u, r = u + length * p, r - length * q
+            z = apply(r)
+            new = dot(r, r if of_residual else z)
+            p, last = (z if along_z else r) + new / last * p, new
+    return u.astype(np.float32)
+
+
+def _solver_cases(rng: np.random.Generator) -> list[tuple[Any, ...]]:
+    """Sample methods and machines, many of them close to where both methods take equally long.
+
+    In a third of the cases, one method needs fewer messages and sends fewer bytes.
+    """
+    cases: list[tuple[Any, ...]] = []
+    while len(cases) < 45:
+        devices = 2 ** int(rng.integers(2, 11))
+        halo = 4 * int(rng.integers(16, 100_000))
+        local, exchanges = int(rng.integers(30, 200)), int(rng.integers(3, 13))
+        polynomial = int(rng.integers(4, local))
+        sums = 2 * np.log2(devices)
+        fewer_messages = local * (1 + sums) - polynomial * (exchanges + sums)
+        more_halos = exchanges * polynomial - local
+        is_open = fewer_messages > 0 and more_halos > 0
+        if is_open != bool(len(cases) % 3) or fewer_messages == 0 or more_halos == 0:
+            continue
+        factor = rng.choice([1.15, 1 / 1.15]) * rng.choice([1, 1, 2, 10, 1 / 2, 1 / 10])
+        latency = 10 ** rng.uniform(-6, -4)
+        bandwidth = factor * halo * abs(more_halos / fewer_messages) / latency
+        methods = [("block Jacobi", (local, 1)), ("polynomial", (polynomial, exchanges))]
+        counts = dict(methods if rng.random() < 0.5 else methods[::-1])
+        cases.append((counts, devices, halo, float(latency), float(bandwidth)))
+    return cases
+
+
+def _fastest(
+    counts: dict[str, tuple[int, int]],
+    devices: int,
+    halo: int,
+    latency: float,
+    bandwidth: float,
+    sums: float = 2,
+    sends: float = 1,
+    exchanges: Callable[[int], int] = lambda number: number,
+    messages: Callable[[int], float] = np.log2,
+    per_step: bool = False,
+) -> str:
+    """Return the method that takes the least time; each option makes a mistake."""
+
+    times = {}
+    for name, (steps, number) in counts.items():
+        step = exchanges(number) * (latency + sends * halo / bandwidth)
+        step += sums * latency * float(messages(devices))
+        times[name] = step if per_step else steps * step
+    return min(times, key=lambda name: times[name])
+
+
+PRECONDITIONER: Final = Exercise(
+    id="10.10",
+    title="A preconditioner that sends nothing",
+    afterwards="A third kind adds a coarse problem, with one unknown for each device, to block "
+    "Jacobi. It costs a small all-reduce in each step. On this plane it takes about 40 steps on 64 "
+    "devices and about 30 on 256, where block Jacobi alone takes 60 and more than 80.",
+    requirements=(
+        Computes(
+            "pcg",
+            f"pcg(f) must be the u of {PRECONDITIONED_STEPS} steps of conjugate gradients from "
+            f"zeros, with block Jacobi.",
+            lambda f: _pcg(f),
+            _planes(),
+            {
+                "once-too-often": partial(_pcg, steps=PRECONDITIONED_STEPS + 1),
+                "once-too-seldom": partial(_pcg, steps=PRECONDITIONED_STEPS - 1),
+                "not-preconditioned": partial(_pcg, precondition=lambda r: r),
+                "solved-outright": lambda f: _solve_rectangle(f).astype(np.float32),
+                "blocks-solved-once": lambda f: _on_blocks(f, _solve_rectangle).astype(np.float32),
+                "square-of-the-residual": partial(_pcg, of_residual=True),
+                "along-the-residual": partial(_pcg, along_z=False),
+                "own-sums": partial(_pcg, summed=()),
+                "sums-over-one-axis": AnyOf(
+                    (partial(_pcg, summed=(0,)), partial(_pcg, summed=(2,)))
+                ),
+            },
+            under_mesh=True,
+        ),
+        PlacedLike("pcg", PLANE_BLOCKS[0], PLANES, elsewhere=PLANE_BLOCKS[1:]),
+        Requests(
+            "pcg",
+            never=("all-gather", "all-to-all", "reduce-scatter"),
+            at_least={"collective-permute": 1, "all-reduce": 1},
+        ),
+        CommunicatesAtMost(
+            "pcg",
+            tuple(
+                (
+                    Budget(
+                        "collective-permute",
+                        ("x",),
+                        PRECONDITIONED_STEPS * 8 * shape[1] // _places(shape)[1],
+                    ),
+                    Budget(
+                        "collective-permute",
+                        ("y",),
+                        PRECONDITIONED_STEPS * 8 * shape[0] // _places(shape)[0],
+                    ),
+                    Budget("all-reduce", None, 4 * (2 * PRECONDITIONED_STEPS + 2)),
+                )
+                for shape in PLANES
+            ),
+        ),
+        Returns(
+            "winner",
+            "winner(counts, devices, halo, latency, bandwidth) must be the name of the method "
+            "whose solve takes the least time, by the model in the prompt.",
+            _solver_cases,
+            _fastest,
+            {
+                "fewest-steps": lambda counts, *_: min(counts, key=lambda name: counts[name][0]),
+                "bytes-ignored": partial(_fastest, sends=0),
+                "one-exchange-too-few": partial(_fastest, exchanges=lambda m: m - 1),
+                "only-exchanges": partial(_fastest, sums=0),
+                "one-sum": partial(_fastest, sums=1),
+                "as-in-a-ring": AnyOf(
+                    (
+                        partial(_fastest, messages=lambda n: 2 * (n - 1)),
+                        partial(_fastest, messages=lambda n: n - 1),
+                        partial(_fastest, messages=lambda n: n),
+                    )
+                ),
+                "one-step-alone": partial(_fastest, per_step=True),
+                "four-times-the-bytes": partial(_fastest, sends=4),
+                "slowest": lambda counts, *machine: next(
+                    name for name in counts if name != _fastest(counts, *machine)
+                ),
+            },
+        ),
+    ),
+    hints=(
+        "Everything is inside one shard_map body, on a device's block: the exchange of 10.9 to "
+        "multiply a direction, `solve_rectangle` for z, and sums over all devices for the two "
+        "inner products of a step.",
+        "A block is a rectangle of points, so `solve_rectangle(residual)` in the body is block "
+        "Jacobi. An inner product is `lax.psum(jnp.vdot(u, v), ('x', 'y'))`: over both axes of "
+        "the mesh.",
+        "In lax.fori_loop, carry u, the residual, the direction and residual @ z. Begin with "
+        "jnp.zeros_like(f), f, solve_rectangle(f) and their inner product. For winner, write the "
+        "seconds of one method first, and take min(counts, key=…).",
+    ),
+    diagnoses={
+        "once-too-often": f"This is the u of {PRECONDITIONED_STEPS + 1} steps.",
+        "once-too-seldom": f"This is the u of {PRECONDITIONED_STEPS - 1} steps.",
+        "not-preconditioned": "These are conjugate gradients without a preconditioner. (A "
+        "multiple of the residual in place of z changes nothing.)",
+        "solved-outright": f"This is the solution itself. Expected: the u of "
+        f"{PRECONDITIONED_STEPS} steps from zeros.",
+        "blocks-solved-once": "Each device solved the system of its own block, once. That is the "
+        "first z, and only a direction for the first step.",
+        "square-of-the-residual": "The steps use residual @ residual. With a preconditioner, it "
+        "is residual @ z.",
+        "along-the-residual": "The next direction begins with the residual. Expected: with z.",
+        "own-sums": "In the inner products, each device uses the sum over its own block. "
+        "Expected: the sum over all devices.",
+        "sums-over-one-axis": "The inner products are added up over one axis of the mesh. The "
+        "plane is sharded over both.",
+        "not-finite": "Something is divided by zero. Is the stencil applied without halos? Then "
+        "block Jacobi solves that system in one step, and the second step divides by zero.",
+        "too-many-bytes": "A step multiplies by the stencil once, which takes one halo from each "
+        "neighbour, and adds up two single numbers, each over both axes at once. Block Jacobi "
+        "sends nothing.",
+        "explicit all-gather": "To multiply, a device needs a halo. Block Jacobi needs nothing "
+        "from other devices.",
+        "no collective-permute": "To multiply a direction, a device needs the edges of its "
+        "neighbours' blocks.",
+        "no-shard-map": "Left to the compiler, it may be cheap or not. Here you decide.",
+        "unknown-times": "Do a fixed number of steps, with lax.fori_loop, lax.scan or Python's "
+        "for.",
+        "fewest-steps": "This is always the method with the fewest steps, on every machine. What "
+        "does one of its steps cost, with all of its exchanges?",
+        "bytes-ignored": "This is the answer without the bytes of the halos.",
+        "one-exchange-too-few": "Each step lacks one exchange. The number in counts includes the "
+        "multiplication of the method itself.",
+        "only-exchanges": "This is the answer if only the exchanges count. Each step has two sums "
+        "over all devices, too, and a sum takes latencies.",
+        "one-sum": "A step has two sums over all devices.",
+        "as-in-a-ring": "A sum takes about as many messages as there are devices, as in a ring. "
+        "Expected: log2(n).",
+        "one-step-alone": "This compares one step of each method. A solve has many.",
+        "four-times-the-bytes": "The halo counts four times. halo is already in bytes, and the "
+        "four messages of an exchange leave at the same time.",
+        "slowest": "This is the method that takes the most time.",
+    },
+    about=(Requests, CommunicatesAtMost, Returns),
+    weights={"pcg": 2},
+)
+
 EXERCISES: Final = (
-    AUDIT, LOCAL, SLAB, PENCIL, POISSON, GRADIENTS, ELIMINATION, CYCLIC,
+    AUDIT, LOCAL, SLAB, PENCIL, POISSON, GRADIENTS, ELIMINATION, CYCLIC, STENCIL, PRECONDITIONER,
 )  # fmt: skip
