@@ -2263,7 +2263,6 @@ def _fastest(
     per_step: bool = False,
 ) -> str:
     """Return the method that takes the least time; each option makes a mistake."""
-
     times = {}
     for name, (steps, number) in counts.items():
         step = exchanges(number) * (latency + sends * halo / bandwidth)
