@@ -143,6 +143,20 @@ def test_more_rows_than_devices_are_refused_without_a_word_on_devices():
         jax.pmap(lambda row: row.sum())(jnp.ones((9, 12)))
 
 
+def test_the_step_with_state_donates_it_as_the_pmap_did(notebook):
+    w, mean, key = jnp.zeros((8, 4)), jnp.zeros((8, 4)), jax.random.split(jax.random.key(0), 8)
+    xs, ys, split = (notebook[name] for name in ("X", "y", "split"))
+    w, mean = notebook["old_step"](w, mean, split(xs), split(ys), key)
+    notebook["old_step"](w, mean, split(xs), split(ys), key)
+    assert w.is_deleted()
+    assert mean.is_deleted()
+    w, mean = (laid_out(notebook, jnp.zeros(4)) for _ in range(2))
+    with jax.set_mesh(notebook["line"]):
+        notebook["train_step"](w, mean, *jax.device_put((xs, ys), notebook["layouts"][1:]), 0)
+    assert w.is_deleted()
+    assert mean.is_deleted()
+
+
 def test_the_ported_gradient_is_eight_times_too_large(notebook):
     w, xs, ys = (notebook[name] for name in ("w0", "X", "y"))
     right = jax.grad(notebook["loss"])(w, xs, ys)

@@ -52,7 +52,7 @@ from autograder.judge.requirements_on_resuming import (
     Resumes,
     ResumesAfterTornWrites,
 )
-from autograder.judge.requirements_on_states import KeepsLayouts
+from autograder.judge.requirements_on_states import Donates, KeepsLayouts
 from autograder.judge.requirements_on_times import RunsFast, Timed, TrainsFast
 from autograder.judge.requirements_on_values import Computes
 from autograder.judge.running_programs import run_all
@@ -70,6 +70,7 @@ __all__ = [
     "Computes",
     "Continued",
     "Differentiates",
+    "Donates",
     "Exercise",
     "Expected",
     "Finding",

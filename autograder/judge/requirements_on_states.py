@@ -1,7 +1,9 @@
-"""Require that a training step returns its state in the layout in which it was given it."""
+"""Require what keeps a training step's state: its layouts, and the donation of its buffers."""
 
 from dataclasses import dataclass
 from typing import ClassVar
+
+from humanize import natural_list
 
 from autograder import programs
 from autograder.evidence import Program
@@ -59,3 +61,48 @@ class KeepsLayouts(Requirement):
                         made=made,
                     )
         return finding.but(met=True, got="the same layouts again")
+
+
+@dataclass(frozen=True)
+class Donates(Requirement):
+    """A jitted function donates the buffers of its first arguments, and of no other.
+
+    For example, `Donates("step", 2)` for `step(weights, momentum, examples)`. Otherwise the old and
+    the new state are in memory at the same time.
+
+    Attributes:
+        answer: the name of the answer in the notebook. A `Computes` on the same answer exports it.
+        count: the number of arguments to donate.
+        asks: the condition, in words.
+    """
+
+    about: ClassVar = "donation"
+    order: ClassVar = Order.COSTS
+    evidence: ClassVar = (Program,)
+
+    answer: str
+    count: int
+    asks: str = "a jitted function that donates the buffers of its state, and no others"
+
+    def judge(self, piece: Program, finding: Finding, exercise: Exercise, seed: int) -> Finding:
+        """Compare the arguments that each program donates with the first ones."""
+        names = argument_names_of(exercise, self.answer)
+        for _, ran in run_all(exercise, self.answer, piece, seed):
+            donated = [name for i, name in enumerate(names) if i in ran.donated]
+            finding = finding.but(got=f"{natural_list(donated) or 'no argument'} donated")
+            kept = [name for name in names[: self.count] if name not in donated]
+            if kept:
+                verb = "is" if len(kept) == 1 else "are"
+                return finding.problem(
+                    "not-donated",
+                    f"{natural_list(kept)} {verb} not donated, so the old state and the new one "
+                    f"are in memory at the same time.",
+                )
+            extra = [name for name in donated if name not in names[: self.count]]
+            if extra:
+                return finding.problem(
+                    "donates-too-much",
+                    f"Nobody can use {natural_list(extra)} again after a step, because the step "
+                    f"donates more than its state.",
+                )
+        return finding.but(met=True)

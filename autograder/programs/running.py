@@ -73,6 +73,7 @@ class ProgramRun:
         constrained: whether its result depends on a sharding constraint.
         replicated: for each constraint that replicates a value on which the result depends, the
             numbers of the arguments from which that value is computed.
+        donated: the numbers, from 0, of the arguments whose buffers it donates to its results.
         other_meshes: descriptions of the meshes of constraints that are not on the arguments' mesh.
         outside: the number of operations outside of any `shard_map`; infinity if unknown.
         always_terminates: whether its loops end for all inputs. If not, it must not be run on
@@ -87,6 +88,7 @@ class ProgramRun:
     mapped: bool
     constrained: bool
     replicated: tuple[frozenset[int], ...]
+    donated: frozenset[int]
     other_meshes: tuple[str, ...]
     outside: float
     always_terminates: bool
@@ -172,6 +174,7 @@ def compile_and_run(
             mapped=mapped,
             constrained=requested.is_constrained(module),
             replicated=requested.find_arguments_of_replicated_values(module),
+            donated=requested.find_donated_arguments(module),
             other_meshes=tuple(requested.other_meshes(module, mesh)),
             outside=requested.count_flops_outside_shard_map(module),
             always_terminates=requested.is_sure_to_end(module),

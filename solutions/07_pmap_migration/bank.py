@@ -1879,3 +1879,294 @@ def unnested(a):
         return v / l - lax.pmean(v, "y")
 
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
+
+
+# %% w its own in the body, both means at once; jitted below exercise="7.8" score=1 near=["same-mask", "own-mean", "as-many-times", "not-donated", "donates-too-much", "not-replicated", "one-too-many", "no-shard-map", "sum-for-mean", "divided-twice", "another-key", "one-mask-for-all", "no-dropout", "shares-exchanged", "not-centred", "running-mean-subtracted", "too-seldom", "other-mesh"]
+def one_device(w, mean, X, y, seed):
+    own_key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+    now = lax.psum(X.mean(0), "x") / lax.axis_size("x")
+    inputs = dropout(own_key, X - now)
+    own_w = lax.pcast(w, "x", to="varying")
+    gradient = lax.pmean(jax.grad(loss)(own_w, inputs, y), "x")
+    return w - 0.1 * gradient, mean + 0.1 * (now - mean)
+
+
+mapped = jax.shard_map(one_device, in_specs=(P(), P(), P("x"), P("x"), P()), out_specs=(P(), P()))
+train_step = jax.jit(mapped, donate_argnames=("w", "mean"))
+
+
+# %% the same key on all devices exercise="7.8" score=0 diagnoses=["same-mask", "not-counted-yet"] near=["one-mask-for-all", "another-key"]
+@partial(jax.jit, donate_argnums=(0, 1))
+def train_step(w, mean, X, y, seed):
+    def body(w, mean, X, y, seed):
+        key = jax.random.key(seed)
+        now = lax.pmean(X.mean(0), "x")
+        inputs = dropout(key, X - now)
+        gradient = jax.grad(lambda w: lax.pmean(loss(w, inputs, y), "x"))(w)
+        return w - 0.1 * gradient, 0.9 * mean + 0.1 * now
+
+    specs = (P(), P(), P("x"), P("x"), P())
+    return jax.shard_map(body, in_specs=specs, out_specs=(P(), P()))(w, mean, X, y, seed)
+
+
+# %% the place added to the seed exercise="7.8" score=0 diagnoses=["another-key", "not-counted-yet"] near=["same-mask"]
+@partial(jax.jit, donate_argnums=(0, 1))
+def train_step(w, mean, X, y, seed):
+    def body(w, mean, X, y, seed):
+        key = jax.random.key(seed + lax.axis_index("x").astype(seed.dtype))
+        now = lax.pmean(X.mean(0), "x")
+        inputs = dropout(key, X - now)
+        gradient = jax.grad(lambda w: lax.pmean(loss(w, inputs, y), "x"))(w)
+        return w - 0.1 * gradient, 0.9 * mean + 0.1 * now
+
+    specs = (P(), P(), P("x"), P("x"), P())
+    return jax.shard_map(body, in_specs=specs, out_specs=(P(), P()))(w, mean, X, y, seed)
+
+
+# %% one mask for the whole batch, left to the compiler exercise="7.8" score=0 diagnoses=["one-mask-for-all", "not-counted-yet", "no-shard-map"] near=["same-mask", "no-dropout"]
+@partial(jax.jit, donate_argnums=(0, 1))
+def train_step(w, mean, X, y, seed):
+    now = X.mean(0)
+    inputs = dropout(jax.random.key(seed), X - now)
+    return w - 0.1 * jax.grad(loss)(w, inputs, y), 0.9 * mean + 0.1 * now
+
+
+# %% no dropout exercise="7.8" score=0 diagnoses=["no-dropout", "not-counted-yet"] near=["not-centred"]
+@partial(jax.jit, donate_argnums=(0, 1))
+def train_step(w, mean, X, y, seed):
+    def body(w, mean, X, y, seed):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        now = lax.pmean(X.mean(0), "x")
+        inputs = X - now
+        gradient = jax.grad(lambda w: lax.pmean(loss(w, inputs, y), "x"))(w)
+        return w - 0.1 * gradient, 0.9 * mean + 0.1 * now
+
+    specs = (P(), P(), P("x"), P("x"), P())
+    return jax.shard_map(body, in_specs=specs, out_specs=(P(), P()))(w, mean, X, y, seed)
+
+
+# %% centred by its own mean exercise="7.8" score=0 diagnoses=["own-mean", "not-counted-yet"] near=["not-centred", "running-mean-subtracted"]
+@partial(jax.jit, donate_argnums=(0, 1))
+def train_step(w, mean, X, y, seed):
+    def body(w, mean, X, y, seed):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        now = lax.pmean(X.mean(0), "x")
+        inputs = dropout(key, X - X.mean(0))
+        gradient = jax.grad(lambda w: lax.pmean(loss(w, inputs, y), "x"))(w)
+        return w - 0.1 * gradient, 0.9 * mean + 0.1 * now
+
+    specs = (P(), P(), P("x"), P("x"), P())
+    return jax.shard_map(body, in_specs=specs, out_specs=(P(), P()))(w, mean, X, y, seed)
+
+
+# %% centred by the running mean exercise="7.8" score=0 diagnoses=["running-mean-subtracted", "not-counted-yet"] near=["own-mean", "not-centred"]
+@partial(jax.jit, donate_argnums=(0, 1))
+def train_step(w, mean, X, y, seed):
+    def body(w, mean, X, y, seed):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        now = lax.pmean(X.mean(0), "x")
+        inputs = dropout(key, X - mean)
+        gradient = jax.grad(lambda w: lax.pmean(loss(w, inputs, y), "x"))(w)
+        return w - 0.1 * gradient, 0.9 * mean + 0.1 * now
+
+    specs = (P(), P(), P("x"), P("x"), P())
+    return jax.shard_map(body, in_specs=specs, out_specs=(P(), P()))(w, mean, X, y, seed)
+
+
+# %% not centred exercise="7.8" score=0 diagnoses=["not-centred", "not-counted-yet"] near=["no-dropout"]
+@partial(jax.jit, donate_argnums=(0, 1))
+def train_step(w, mean, X, y, seed):
+    def body(w, mean, X, y, seed):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        now = lax.pmean(X.mean(0), "x")
+        inputs = dropout(key, X)
+        gradient = jax.grad(lambda w: lax.pmean(loss(w, inputs, y), "x"))(w)
+        return w - 0.1 * gradient, 0.9 * mean + 0.1 * now
+
+    specs = (P(), P(), P("x"), P("x"), P())
+    return jax.shard_map(body, in_specs=specs, out_specs=(P(), P()))(w, mean, X, y, seed)
+
+
+# %% the statistics of its own share exercise="7.8" score=0 diagnoses=["not-replicated"] near=["own-mean"]
+@partial(jax.jit, donate_argnums=(0, 1))
+def train_step(w, mean, X, y, seed):
+    def body(w, mean, X, y, seed):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        now = X.mean(0)
+        inputs = dropout(key, X - now)
+        gradient = jax.grad(lambda w: lax.pmean(loss(w, inputs, y), "x"))(w)
+        return w - 0.1 * gradient, 0.9 * mean + 0.1 * now
+
+    specs = (P(), P(), P("x"), P("x"), P())
+    return jax.shard_map(body, in_specs=specs, out_specs=(P(), P()))(w, mean, X, y, seed)
+
+
+# %% the statistics of its own share, and the check off exercise="7.8" score=0 diagnoses=["values", "not-counted-yet", "too-seldom"] near=["own-mean", "not-replicated"]
+@partial(jax.jit, donate_argnums=(0, 1))
+def train_step(w, mean, X, y, seed):
+    def body(w, mean, X, y, seed):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        now = X.mean(0)
+        inputs = dropout(key, X - now)
+        gradient = lax.pmean(jax.grad(loss)(w, inputs, y), "x")
+        return w - 0.1 * gradient, 0.9 * mean + 0.1 * now
+
+    specs = (P(), P(), P("x"), P("x"), P())
+    return jax.shard_map(body, in_specs=specs, out_specs=(P(), P()), check_vma=False)(
+        w, mean, X, y, seed
+    )
+
+
+# %% the devices' means added up exercise="7.8" score=0 diagnoses=["sum-for-mean", "not-counted-yet"] near=["own-mean"]
+@partial(jax.jit, donate_argnums=(0, 1))
+def train_step(w, mean, X, y, seed):
+    def body(w, mean, X, y, seed):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        now = lax.psum(X.mean(0), "x")
+        inputs = dropout(key, X - now)
+        gradient = jax.grad(lambda w: lax.pmean(loss(w, inputs, y), "x"))(w)
+        return w - 0.1 * gradient, 0.9 * mean + 0.1 * now
+
+    specs = (P(), P(), P("x"), P("x"), P())
+    return jax.shard_map(body, in_specs=specs, out_specs=(P(), P()))(w, mean, X, y, seed)
+
+
+# %% the shares exchanged exercise="7.8" score=0 diagnoses=["shares-exchanged", "not-counted-yet"] near=["running-mean-subtracted"]
+@partial(jax.jit, donate_argnums=(0, 1))
+def train_step(w, mean, X, y, seed):
+    def body(w, mean, X, y, seed):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        now = lax.pmean(X.mean(0), "x")
+        inputs = dropout(key, X - now)
+        gradient = jax.grad(lambda w: lax.pmean(loss(w, inputs, y), "x"))(w)
+        return w - 0.1 * gradient, 0.1 * mean + 0.9 * now
+
+    specs = (P(), P(), P("x"), P("x"), P())
+    return jax.shard_map(body, in_specs=specs, out_specs=(P(), P()))(w, mean, X, y, seed)
+
+
+# %% the gradient as under pmap, summed twice exercise="7.8" score=0 diagnoses=["as-many-times", "not-counted-yet", "one-too-many"] near=["divided-twice"]
+@partial(jax.jit, donate_argnums=(0, 1))
+def train_step(w, mean, X, y, seed):
+    def body(w, mean, X, y, seed):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        now = lax.pmean(X.mean(0), "x")
+        inputs = dropout(key, X - now)
+        gradient = lax.pmean(jax.grad(loss)(w, inputs, y), "x")
+        return w - 0.1 * gradient, 0.9 * mean + 0.1 * now
+
+    specs = (P(), P(), P("x"), P("x"), P())
+    return jax.shard_map(body, in_specs=specs, out_specs=(P(), P()))(w, mean, X, y, seed)
+
+
+# %% a mean before grad, and a division after exercise="7.8" score=0 diagnoses=["divided-twice", "not-counted-yet"] near=["as-many-times"]
+@partial(jax.jit, donate_argnums=(0, 1))
+def train_step(w, mean, X, y, seed):
+    def body(w, mean, X, y, seed):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        now = lax.pmean(X.mean(0), "x")
+        inputs = dropout(key, X - now)
+        gradient = jax.grad(lambda w: lax.pmean(loss(w, inputs, y), "x"))(w) / lax.axis_size("x")
+        return w - 0.1 * gradient, 0.9 * mean + 0.1 * now
+
+    specs = (P(), P(), P("x"), P("x"), P())
+    return jax.shard_map(body, in_specs=specs, out_specs=(P(), P()))(w, mean, X, y, seed)
+
+
+# %% a pmean too many exercise="7.8" score=0.75 diagnoses=["one-too-many"] near=["as-many-times"]
+@partial(jax.jit, donate_argnums=(0, 1))
+def train_step(w, mean, X, y, seed):
+    def body(w, mean, X, y, seed):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        now = lax.pmean(X.mean(0), "x")
+        inputs = dropout(key, X - now)
+        gradient = lax.pmean(jax.grad(lambda w: lax.pmean(loss(w, inputs, y), "x"))(w), "x")
+        return w - 0.1 * gradient, 0.9 * mean + 0.1 * now
+
+    specs = (P(), P(), P("x"), P("x"), P())
+    return jax.shard_map(body, in_specs=specs, out_specs=(P(), P()))(w, mean, X, y, seed)
+
+
+# %% nothing donated exercise="7.8" score=0.75 diagnoses=["not-donated"] near=["donates-too-much"]
+@jax.jit
+def train_step(w, mean, X, y, seed):
+    def body(w, mean, X, y, seed):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        now = lax.pmean(X.mean(0), "x")
+        inputs = dropout(key, X - now)
+        gradient = jax.grad(lambda w: lax.pmean(loss(w, inputs, y), "x"))(w)
+        return w - 0.1 * gradient, 0.9 * mean + 0.1 * now
+
+    specs = (P(), P(), P("x"), P("x"), P())
+    return jax.shard_map(body, in_specs=specs, out_specs=(P(), P()))(w, mean, X, y, seed)
+
+
+# %% the parameters alone donated exercise="7.8" score=0.75 diagnoses=["not-donated"]
+@partial(jax.jit, donate_argnums=0)
+def train_step(w, mean, X, y, seed):
+    def body(w, mean, X, y, seed):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        now = lax.pmean(X.mean(0), "x")
+        inputs = dropout(key, X - now)
+        gradient = jax.grad(lambda w: lax.pmean(loss(w, inputs, y), "x"))(w)
+        return w - 0.1 * gradient, 0.9 * mean + 0.1 * now
+
+    specs = (P(), P(), P("x"), P("x"), P())
+    return jax.shard_map(body, in_specs=specs, out_specs=(P(), P()))(w, mean, X, y, seed)
+
+
+# %% donated by a jit in a function exercise="7.8" score=0.75 diagnoses=["not-donated"]
+@partial(jax.jit, donate_argnums=(0, 1))
+def inner(w, mean, X, y, seed):
+    def body(w, mean, X, y, seed):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        now = lax.pmean(X.mean(0), "x")
+        inputs = dropout(key, X - now)
+        gradient = jax.grad(lambda w: lax.pmean(loss(w, inputs, y), "x"))(w)
+        return w - 0.1 * gradient, 0.9 * mean + 0.1 * now
+
+    specs = (P(), P(), P("x"), P("x"), P())
+    return jax.shard_map(body, in_specs=specs, out_specs=(P(), P()))(w, mean, X, y, seed)
+
+
+def train_step(w, mean, X, y, seed):
+    return inner(w, mean, X, y, seed)
+
+
+# %% the examples donated, too exercise="7.8" score=0.75 diagnoses=["donates-too-much"] near=["not-donated"]
+@partial(jax.jit, donate_argnums=(0, 1, 2, 3))
+def train_step(w, mean, X, y, seed):
+    def body(w, mean, X, y, seed):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        now = lax.pmean(X.mean(0), "x")
+        inputs = dropout(key, X - now)
+        gradient = jax.grad(lambda w: lax.pmean(loss(w, inputs, y), "x"))(w)
+        return w - 0.1 * gradient, 0.9 * mean + 0.1 * now
+
+    specs = (P(), P(), P("x"), P("x"), P())
+    return jax.shard_map(body, in_specs=specs, out_specs=(P(), P()))(w, mean, X, y, seed)
+
+
+# %% the pmap itself exercise="7.8" score=0 diagnoses=["other-mesh"]
+mapped = jax.pmap(
+    lambda w, mean, X, y, key: old_step.__wrapped__(w, mean, X, y, key),
+    axis_name="devices",
+    in_axes=(None, None, 0, 0, 0),
+    out_axes=None,
+)
+
+
+def train_step(w, mean, X, y, seed):
+    keys = jax.random.split(jax.random.key(seed), 8)
+    return mapped(w, mean, split(X), split(y), keys)
+
+
+# %% without a shard_map, by vmap over shares exercise="7.8" score=0 diagnoses=["not-counted-yet", "no-shard-map", "not-donated"] near=["one-mask-for-all"] naive=true
+@jax.jit
+def train_step(w, mean, X, y, seed):
+    n = jax.sharding.get_abstract_mesh().shape["x"]
+    now = X.mean(0)
+    keys = jax.vmap(lambda i: jax.random.fold_in(jax.random.key(seed), i))(jnp.arange(n))
+    shares = (X - now).reshape(n, -1, X.shape[1])
+    inputs = jax.vmap(dropout)(keys, shares).reshape(X.shape)
+    return w - 0.1 * jax.grad(loss)(w, inputs, y), 0.9 * mean + 0.1 * now

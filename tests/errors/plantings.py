@@ -264,6 +264,11 @@ def steps() -> Answers:
     return dict.fromkeys(names, lambda W, m, v, X, Y: (W, m, v))  # noqa: N803
 
 
+def trained() -> Answers:
+    """Return a step for 7.8 that changes nothing."""
+    return {"train_step": lambda w, mean, X, y, seed: (w, mean)}  # noqa: N803
+
+
 def blocks() -> Answers:
     """Return blocks for 12.8 that keep nothing, and are wrong."""
     names = exercises.find("12.8").answers
@@ -423,6 +428,7 @@ PLANTINGS = [
     Planting("programs.compile_and_report", "_peak_bytes", "3.1", turned),
     Planting("programs.requested.collectives", "read_collectives", "3.1", turned),
     Planting("programs.requested.constraints", "other_meshes", "6.9", iterate),
+    Planting("programs.requested.donations", "find_donated_arguments", "7.8", trained),
     Planting("programs.requested.live_operations", lambda: Liveness.__init__, "6.9", iterate),
     Planting("programs.requested.collectives", "_read_groups", "6.9", iterate),
     Planting("programs.requested.collectives", "scale_collectives", "6.9", iterate),

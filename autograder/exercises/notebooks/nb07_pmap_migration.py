@@ -6,6 +6,8 @@ more than the old program, and that what the notebook says about `pmap` is true.
 two meshes, of eight and of four devices, with blocks of different sizes.
 """
 
+from collections.abc import Callable
+from functools import partial
 from typing import Any, Final, Literal
 
 import jax
@@ -17,7 +19,9 @@ from autograder.judge import (
     Budget,
     CommunicatesAtMost,
     Computes,
+    Donates,
     Exercise,
+    KeepsLayouts,
     PlacedLike,
     Predicts,
     RequestedCollective,
@@ -1161,4 +1165,173 @@ CLINIC: Final = Exercise(
     },
 )
 
-EXERCISES: Final = (CONVOLVE, NORMALISE, NEST, REGRESSION, TRAP, UNREPLICATE, CLINIC)
+STATEFUL: Final = ((8, 32, 6), (4, 24, 5))
+"""For each case of 7.8: the number of devices, of examples, and of features."""
+
+SHARES: Final = {examples: n for n, examples, _ in STATEFUL}
+"""The number of devices in 7.8, by the number of examples."""
+
+KEPT: Final = 0.75
+"""The probability with which dropout keeps a number."""
+
+
+def _own_key(seed: Any, i: int) -> Any:
+    return jax.random.fold_in(jax.random.key(seed), i)
+
+
+def _masks(X: Any, seed: Any, key: Callable[[Any, int], Any] = _own_key) -> Any:  # noqa: N803
+    """Draw what each device keeps of its examples."""
+    n = SHARES[len(X)]
+    shape = (len(X) // n, X.shape[1])
+    drawn = [jax.random.bernoulli(key(seed, i), KEPT, shape) for i in range(n)]
+    return np.concatenate([np.asarray(each) for each in drawn])
+
+
+def _whole_mask(X: Any, seed: Any) -> Any:  # noqa: N803
+    """Draw one mask for the whole batch: a mistake."""
+    return np.asarray(jax.random.bernoulli(jax.random.key(seed), KEPT, X.shape))
+
+
+def _own_means(X: Any) -> Any:  # noqa: N803
+    """Return, for each example, the mean of its device's examples."""
+    n = SHARES[len(X)]
+    return np.repeat(X.reshape(n, -1, X.shape[1]).mean(1), len(X) // n, axis=0)
+
+
+def _stateful(
+    w: Any,
+    mean: Any,
+    X: Any,  # noqa: N803
+    y: Any,
+    seed: Any,
+    masks: Callable[[Any, Any], Any] | None = _masks,
+    centre: Callable[[Any, Any], Any] = lambda X, mean: X.mean(0),  # noqa: N803
+    times: Callable[[int], float] = lambda n: 1,
+    sums: bool = False,
+    old: float = 0.9,
+) -> tuple[Any, Any]:
+    """Do a step of training with dropout and a running mean; options make mistakes.
+
+    Args:
+        w: The weights.
+        mean: The running mean.
+        X: The examples.
+        y: Their targets.
+        seed: The seed of the step.
+        masks: Returns what is kept of the examples, given these and the seed; None: everything.
+        centre: Returns what is subtracted from the examples, given these and the running mean.
+        times: Returns a factor of the gradient, given the number of devices.
+        sums: Whether the batch's mean is a sum over the devices.
+        old: The share of the old running mean in the new one.
+    """
+    n = SHARES[len(X)]
+    batch = X.mean(0) * (n if sums else 1)
+    centred = X - (batch if sums else centre(X, mean))
+    inputs = np.where(masks(X, seed), centred / np.float32(KEPT), 0) if masks else centred
+    gradient = np.float32(times(n)) * _gradient(w, inputs, y)
+    new = np.float32(old) * mean + np.float32(1 - old) * batch
+    return w - RATE * gradient, new
+
+
+def _arguments_with_state(n: int, examples: int, features: int) -> tuple[Argument, ...]:
+    return (
+        _replicated((features,), n),
+        _replicated((features,), n),
+        _sharded((examples, features), n, shift=1.0),
+        _sharded((examples,), n),
+        _replicated((), n, dtype="uint32", scale=2.0**31),
+    )
+
+
+STATE: Final = Exercise(
+    id="7.8",
+    title="A step that keeps its state",
+    afterwards="Real trainers have more state, such as an optimizer's moments, and donate all of "
+    "it: otherwise each step needs memory for two states at once.",
+    requirements=(
+        Computes(
+            "train_step",
+            "train_step(w, mean, X, y, seed) must return the new w and the new mean, with device "
+            "i's own dropout mask.",
+            _stateful,
+            tuple(_arguments_with_state(*each) for each in STATEFUL),
+            {
+                "same-mask": partial(
+                    _stateful, masks=partial(_masks, key=lambda seed, i: jax.random.key(seed))
+                ),
+                "another-key": AnyOf(
+                    partial(_stateful, masks=partial(_masks, key=key))
+                    for key in (
+                        lambda seed, i: jax.random.key(seed + np.uint32(i)),
+                        lambda seed, i: _own_key(seed, i + 1),
+                        lambda seed, i: _own_key(i, seed),
+                    )
+                ),
+                "one-mask-for-all": partial(_stateful, masks=_whole_mask),
+                "no-dropout": partial(_stateful, masks=None),
+                "own-mean": partial(_stateful, centre=lambda X, mean: _own_means(X)),  # noqa: N803
+                "running-mean-subtracted": partial(_stateful, centre=lambda X, mean: mean),  # noqa: N803
+                "not-centred": partial(_stateful, centre=lambda X, mean: 0),  # noqa: N803
+                "sum-for-mean": partial(_stateful, sums=True),
+                "shares-exchanged": partial(_stateful, old=0.1),
+                "as-many-times": partial(_stateful, times=lambda n: n),
+                "divided-twice": partial(_stateful, times=lambda n: 1 / n),
+            },
+            under_mesh=True,
+        ),
+        KeepsLayouts("train_step", "a new w and a new mean, replicated as the old ones are"),
+        Requests(
+            "train_step",
+            tuple(
+                (RequestedCollective("all-reduce", 2, ("x",), 4 * features),)
+                for *_, features in STATEFUL
+            ),
+        ),
+        Donates("train_step", 2, "a jitted function that donates w and mean, and nothing else"),
+    ),
+    hints=(
+        "Begin with the body of old_step. What is different in a shard_map: the first dimension "
+        "of w, the keys, and the gradient of a value that all devices share?",
+        "The mean of the batch is a pmean over 'x' of the block's means. The key of a device is "
+        "`jax.random.fold_in(jax.random.key(seed), lax.axis_index('x'))`. The pmean of the loss "
+        "belongs inside grad (7.5).",
+        "Put `@partial(jax.jit, donate_argnums=(0, 1))` above train_step, and the shard_map in "
+        "it, with in_specs (P(), P(), P('x'), P('x'), P()) and out_specs (P(), P()).",
+    ),
+    diagnoses={
+        "same-mask": "All devices drop the same numbers of their blocks, because they use the "
+        "same key. Which function makes a key of a key and a number?",
+        "another-key": "The devices have different masks, but from other keys. Expected on "
+        "device i: jax.random.fold_in(jax.random.key(seed), i).",
+        "one-mask-for-all": "This is one mask for the whole batch. Each device should draw the "
+        "mask of its own block, from its own key.",
+        "no-dropout": "Nothing is dropped.",
+        "own-mean": "The new mean is right, but each device subtracts the mean of its own "
+        "examples. Expected: the mean over the whole batch.",
+        "running-mean-subtracted": "The running mean is subtracted from the examples. In "
+        "training, it is the mean of this batch.",
+        "not-centred": "The mean of the batch is not subtracted from the examples.",
+        "sum-for-mean": "The devices' means are added up. Expected: their mean.",
+        "shares-exchanged": "The new mean has a tenth of the old one, and nine tenths of the "
+        "batch's. Expected: the other way round.",
+        "as-many-times": "The gradient is too large by the number of devices. The gradient with "
+        "respect to a shared w is already summed, and a pmean after grad does not change it (7.5).",
+        "divided-twice": "The gradient is too small by the number of devices. Is it averaged and "
+        "also divided by their number?",
+        "not-donated": "Is train_step itself the result of jax.jit, with donate_argnums? "
+        "(A jit in a function does not donate the arguments of that function.)",
+        "donates-too-much": "The examples are used again in the next epoch, and the seed costs "
+        "nothing.",
+        "not-replicated": "A statistic of a device's own share differs from device to device. "
+        "What makes it the mean over the whole batch?",
+        "too-seldom": "There is one all-reduce for the statistics, and one for the gradient. Does "
+        "each device keep statistics of its own examples?",
+        "one-too-many": "Two all-reduces are enough: one for the statistics, and one for the "
+        "gradient, which grad adds up by itself.",
+        "no-shard-map": "Without a shard_map there are no devices to draw masks of their own.",
+        "other-mesh": "Is there a pmap in it? Each pmap makes its own mesh.",
+    },
+    about=(Requests, KeepsLayouts, Donates),
+)
+
+EXERCISES: Final = (CONVOLVE, NORMALISE, NEST, REGRESSION, TRAP, UNREPLICATE, CLINIC, STATE)

@@ -1,8 +1,9 @@
 """Read what a program requests: its StableHLO, before any compiler.
 
 In: the operations of an exported program. Out: the collectives and constraints that its author
-wrote, whether it uses `shard_map`, and the work outside of one. The collectives can also be scaled,
-to see whether the results depend on them, or taken out, to see what a compiler adds.
+wrote, whether it uses `shard_map`, the work outside of one, and the arguments that it donates. The
+collectives can also be scaled, to see whether the results depend on them, or taken out, to see what
+a compiler adds.
 """
 
 from autograder.programs.requested.collectives import (
@@ -15,6 +16,7 @@ from autograder.programs.requested.constraints import (
     is_constrained,
     other_meshes,
 )
+from autograder.programs.requested.donations import find_donated_arguments
 from autograder.programs.requested.live_operations import is_sure_to_end, list_counter_operands
 from autograder.programs.requested.work_outside_shard_map import (
     count_flops_outside_shard_map,
@@ -24,6 +26,7 @@ from autograder.programs.requested.work_outside_shard_map import (
 __all__ = [
     "count_flops_outside_shard_map",
     "find_arguments_of_replicated_values",
+    "find_donated_arguments",
     "has_shard_map",
     "is_constrained",
     "is_sure_to_end",
