@@ -5,6 +5,8 @@ of JAX: on the oldest and on the newest, fifty will do, for the solutions. Where
 fifty will do everywhere, for some of the answers.
 """
 
+from dataclasses import replace
+
 import jax
 import numpy as np
 import pytest
@@ -63,7 +65,9 @@ def test_programs_compute_the_right_values(exercise_id, code):
 @pytest.mark.slow
 @pytest.mark.parametrize(("exercise_id", "code"), asking(Returns))
 def test_functions_return_the_right_results(exercise_id, code):
-    exercise, found = EXERCISES[exercise_id], {}
+    returns = tuple(r for r in EXERCISES[exercise_id].requirements if isinstance(r, Returns))
+    # without its programs, which the test above runs: compiling them for each seed takes an hour
+    exercise, found = replace(EXERCISES[exercise_id], requirements=returns, about=()), {}
     sitting = sitting_for(exercise_id)
     names = sitting.names.copy()
     given = find_cell(sitting.notebook, exercise_id).source
