@@ -8,8 +8,8 @@ from typing import Final
 
 from autograder.pictures.svg import Drawing, svg_image, text_width
 
-CHART_WIDTH: Final = 640
-"""In pixels, without the names of the lanes."""
+CHART_WIDTH: Final = 360
+"""In pixels, without the names of the lanes; wider charts have tiny labels on a narrow page."""
 
 LANE_HEIGHT: Final = 22
 LABEL_SIZE: Final = 11.0

@@ -5,6 +5,7 @@ import re
 import pytest
 
 from autograder.pictures import GanttChart, JobBar, gantt_as_html, gantt_as_text
+from autograder.pictures.gantt_charts import LABEL_SIZE
 from tests.browser import THEMES, browser
 
 
@@ -25,6 +26,13 @@ def test_a_label_is_drawn_only_where_there_is_room():
     page = gantt_as_html([chart("two", 1, 1000)])
     assert ">1000<" in page
     assert ">1<" not in page
+
+
+def test_labels_are_no_smaller_than_nine_pixels_on_a_page_500_pixels_wide():
+    stages = GanttChart("pipeline", {"stage 3": chart("", 1, 2).lanes["lane"]})
+    width = int(re.search(r'<svg[^>]* width="(\d+)"', gantt_as_html([stages]))[1])
+    cell = 348  # of a notebook, on such a page
+    assert LABEL_SIZE * min(1, cell / width) >= 9
 
 
 def test_text_and_alternative_text_say_when_jobs_run():
