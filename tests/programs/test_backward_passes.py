@@ -52,6 +52,22 @@ def test_a_rearranged_argument_counts_because_its_order_can_hold_data():
     assert measure_backward(rearranged, X, W).bytes >= X.nbytes
 
 
+def test_signs_of_zeros_count_because_they_can_hold_data():
+    @jax.custom_vjp
+    def negative(x, w):
+        return x @ w
+
+    def forward(x, w):
+        zeros = jnp.zeros_like(x)
+        return x @ w, (zeros, jnp.where(jnp.sin(x) < 0, -zeros, zeros))
+
+    def backward(kept, of_value):
+        return (jnp.signbit(kept[1]) + kept[0]) * of_value, jnp.zeros(W.shape)
+
+    negative.defvjp(forward, backward)
+    assert measure_backward(negative, X, W).bytes == 2 * X.nbytes
+
+
 def test_computing_again_is_work_of_the_backward_pass():
     kept, again = (measure_backward(each, X, W) for each in (layer, jax.checkpoint(layer)))
     assert again.flops - kept.flops >= 2 * X.size * W.shape[1]
