@@ -52,6 +52,10 @@ def test_a_loop_counts_as_if_unrolled(times):
     assert flops(again(times)) == pytest.approx(times * PRODUCT, rel=0.02)
 
 
+def test_a_complex_matmul_counts_as_the_four_real_ones_that_it_does():
+    assert flops(lambda a: ((a + 1j * a) @ (a + 1j * a)).real) >= 4 * PRODUCT
+
+
 def test_loops_in_loops_multiply():
     def nested(a):
         return lax.fori_loop(0, 3, lambda _, c: again(5)(c) @ a, a)

@@ -1,7 +1,8 @@
 """Count the floating-point operations of a compiled program.
 
 An instruction does two operations for each pair of numbers that a matmul or a convolution
-multiplies and adds, and one for each number that arithmetic returns or a reduction takes. A Fourier
+multiplies and adds (eight for complex numbers), and one for each number that arithmetic returns or
+a reduction takes. A Fourier
 transform, a triangular solve and a factorisation count as in textbooks (for the latter two: G. H.
 Golub and C. F. Van Loan, *Matrix Computations*, sections 3.1 and 3.2).
 
@@ -137,11 +138,18 @@ def _array_flops(computation: Computation, instruction: Instruction) -> float:
         return sum(_size(shape) for operand in operands for _, shape in operand.arrays)
     if instruction.opcode == "dot":
         ((_, shape),) = operands[0].arrays
-        return 2.0 * output_size * math.prod(shape[d] for d in instruction.contracting)
+        products = output_size * math.prod(shape[d] for d in instruction.contracting)
+        return _product_flops(instruction) * products
     if instruction.convolution is not None:
         ((_, input_shape),), ((_, output_shape),) = operands[0].arrays, instruction.arrays
-        return 2.0 * instruction.convolution.count_products(input_shape, output_shape)
+        products = instruction.convolution.count_products(input_shape, output_shape)
+        return _product_flops(instruction) * products
     return 0.0
+
+
+def _product_flops(instruction: Instruction) -> float:
+    """Return the operations of one multiplication and addition; a complex one is four real."""
+    return 8.0 if instruction.arrays[0][0].startswith("c") else 2.0
 
 
 def _all_runs(operations: float, times: float) -> float:
