@@ -23,7 +23,7 @@ from autograder.judge.wording import (
     with_article,
 )
 from autograder.layouts import Layout
-from autograder.programs import Argument, Collective, ProgramRun, Report
+from autograder.programs import Argument, Collective, ProgramRun, Report, describe_arguments
 
 KindAndAxes = tuple[str, tuple[str, ...]]
 """A kind of collective, and the mesh axes that it runs over."""
@@ -316,8 +316,13 @@ def compare_with_limits(
                 sentence.format(amounts[number], limit),
                 got=got.format(amounts[number]),
             )
-            difference = with_arguments(lists[number], found.difference)
-            return found.but(difference=difference) if number else found
+            if not number:
+                return found
+            # what is expected is the limit for the first list
+            return found.but(
+                difference=with_arguments(lists[number], found.difference),
+                got=f"{found.got}, for {describe_arguments(lists[number])}",
+            )
     return finding.but(met=True, got=got.format(amounts[0]))
 
 

@@ -17,9 +17,9 @@ from autograder.exercises import (
     find,
 )
 from autograder.judge import Finding, judge
-from autograder.judge.requirements_on_costs import compare_with_budgets
+from autograder.judge.requirements_on_costs import compare_with_budgets, compare_with_limits
 from autograder.layouts import Layout
-from autograder.programs import Report
+from autograder.programs import Argument, Report
 from autograder.programs.compiled import read_collectives, read_module
 from tests.conftest import ROOT
 from tests.helpers import capture, sharding
@@ -89,3 +89,13 @@ def test_devices_that_repeat_the_same_work_are_found_though_nothing_is_communica
     spread = sharding(None, ("x", "y"), x=4, y=2)
     found = judge(find("2.2"), capture(find("2.2"), {"quiet": spread}, 1), 1)
     assert [f.met for f in found.findings if f.answer == "quiet"] == [True]
+
+
+def test_a_limit_that_is_exceeded_for_other_sizes_names_them_beside_what_came():
+    lists = [[Argument((n,), (("x", 8),), ("x",))] for n in (64, 32)]
+    finding = Finding("f", False, "at most 100 bytes", "")
+    found = compare_with_limits(
+        (100, 50), (90, 60), lists, finding, "{} bytes", ("too-much", "It keeps {}, not {}.")
+    )
+    assert found.got.startswith("60 bytes, for float32[32]")
+    assert found.difference.startswith("For float32[32]")
