@@ -1400,8 +1400,8 @@ TRAINER: Final = Exercise(
 BLOCKS: Final = ((256, 128, 2), (192, 64, 2))
 """Tuples of (tokens, features, heads)."""
 
-SCALARS: Final = 1024
-"""Bytes that a forward pass may keep in addition: a few numbers, such as a scale."""
+SCALARS: Final = 4096
+"""Bytes that a forward pass may keep in addition: such as a number for each row of the scores."""
 
 
 def _block_arguments(tokens: int, features: int, heads: int) -> tuple[Argument, ...]:
