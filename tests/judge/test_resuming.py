@@ -51,8 +51,8 @@ def test_a_torn_checkpoint_leaves_half_of_the_points():
     found = verdict(WHOLE, BETWEEN, run)
     assert (found.score, found.diagnoses) == (0.5, ("torn-checkpoint",))
     assert (
-        "Process 0 of 2 was killed after step 2, at its 2nd file operation in the folder (or when"
-        in (" ".join(verdict_as_text(found).split()))
+        "Process 0 of 2 was killed after it read batch 2, at its 2nd file operation in the folder "
+        "(or when" in " ".join(verdict_as_text(found).split())
     )
 
 
@@ -69,6 +69,14 @@ def test_a_torn_checkpoint_leaves_half_of_the_points():
 def test_other_losses_after_a_kill_are_wrong(losses, diagnosis):
     found = verdict(WHOLE, Run(returned(*losses), interrupted=(STOPPED, DIED)), TORN)
     assert (found.score, found.diagnoses) == (0, (diagnosis, "not-counted-yet"))
+
+
+def test_losses_after_a_rounded_checkpoint_are_wrong_and_the_step_that_differs_most_is_shown():
+    rounded = Run(returned(4.0002, 2), interrupted=(STOPPED, DIED))
+    found = verdict(WHOLE, rounded, TORN)
+    assert found.diagnoses[0] == "values"
+    text = " ".join(verdict_as_text(found).split())
+    assert "The loss of step 3 is 4.0002; without the kill, it is 4." in text
 
 
 def test_a_process_that_was_not_killed_proves_nothing():

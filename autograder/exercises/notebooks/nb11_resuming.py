@@ -13,6 +13,11 @@ WIDE: Final = (("x", 4), ("y", 2))
 
 FEATURES: Final = 16
 
+LATE: Final = 14
+"""The step of a kill between two steps. By then the last file in alphabetical order, of step 9, is
+not the newest, and a function that saves every third, fourth or fifth step has lost several.
+"""
+
 RATE: Final = 0.1
 MEAN_KEPT: Final = 0.9
 SQUARE_KEPT: Final = 0.99
@@ -25,13 +30,14 @@ State = tuple[np.ndarray, np.ndarray, np.ndarray]
 
 def _interrupted_trainings(generator: np.random.Generator) -> Sequence[ProcessCase]:
     step = int(generator.integers(3, 5))
+    other = 7 - step  # who saves every second step misses one of the two
     batch = 8 * int(generator.integers(2, 4))
-    steps = step + 3
     seed = int(generator.integers(1 << 30))
 
     def case(
         processes: int, axes: tuple[tuple[str, int], ...], kill: Interruption | None = None
     ) -> ProcessCase:
+        steps = (kill.step if kill else LATE) + 3
         given = (
             CaseArgument("shared-folder"),
             CaseArgument("mesh"),
@@ -42,10 +48,10 @@ def _interrupted_trainings(generator: np.random.Generator) -> Sequence[ProcessCa
 
     return (
         case(2, LINE),
-        case(2, WIDE, Interruption(step, process=1, resumed_by=4)),
+        case(2, WIDE, Interruption(LATE, process=1, resumed_by=4)),
         case(2, LINE, Interruption(step, process=0, change=1, resumed_by=2)),
-        case(2, LINE, Interruption(step, process=1, change=1, resumed_by=2)),
-        case(1, WIDE, Interruption(step, process=0, change=2, resumed_by=1)),
+        case(2, LINE, Interruption(other, process=1, change=1, resumed_by=2)),
+        case(1, WIDE, Interruption(other, process=0, change=2, resumed_by=1)),
         case(1, LINE, Interruption(step, process=0, change=3, resumed_by=1)),
     )
 
@@ -201,11 +207,14 @@ RESUME: Final = Exercise(
         "two-steps-mixed": "Some shards are those after this step, and others those of the step "
         "before. One process had replaced its file, and the other had not. Who decides that the "
         "checkpoint is complete, and when?",
-        "begins-anew": "Training begins again with the first batches. Is the checkpoint found, is "
-        "the number of steps in it, and does the loop begin there?",
+        "begins-anew": "Training goes back too far. Is the newest checkpoint found (in "
+        "alphabetical order, step-10 comes before step-9), is the number of steps in it, and does "
+        "the loop begin there? Is each batch read when its step begins, and not earlier?",
         "torn-checkpoint": "The process was to be killed while it changed the folder. At that "
         "moment, what was in the checkpoint that the next call reads? A complete checkpoint has to "
         "be there at every moment, until the next one is complete.",
+        "values": "Is all of the state saved, and each number with all of its digits? A float16 "
+        "has three.",
         "not-addressable": "A process can read only its own shards: collect the array first, as "
         "in 11.4, or have each process save what it has.",
         "file-not-found": "Do all files that are read exist, whatever the number of processes was "
