@@ -1531,3 +1531,294 @@ def named(x, qkv, out, up, down):
 keep_products = keep_little = jax.checkpoint(
     named, policy=jax.checkpoint_policies.save_only_these_names("a", "b", "c")
 )
+
+
+# %% sorted by expert, and ends that are searched exercise="12.9" score=1 near=["over-the-batch", "kept-for-dropped", "one-too-few", "one-too-many", "not-scaled", "last-kept", "nothing-dropped", "unchanged", "of-another-token", "in-order-of-experts", "all-gather", "moe: too-many-bytes", "too-many-bytes"]
+def dropped(scores):
+    def body(s):
+        tokens, experts = s.shape
+        counts = jnp.bincount(s.argmax(1), length=experts)
+        return lax.psum(jnp.maximum(counts - tokens // experts, 0).sum(), "expert")
+
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P())(scores)
+
+
+def moe(x, scores, up, down):
+    def body(x, s, up, down):
+        (tokens, experts), features = s.shape, x.shape[1]
+        capacity, n = tokens // experts, lax.axis_size("expert")
+        chosen = jnp.argmax(s, axis=1)
+        order = jnp.argsort(chosen, stable=True)
+        first = jnp.searchsorted(chosen[order], jnp.arange(experts))
+        rank = jnp.arange(tokens) - first[chosen[order]]
+        slot = jnp.where(rank < capacity, chosen[order] * capacity + rank, experts * capacity)
+        sent = jnp.zeros((experts * capacity + 1, features)).at[slot].set(x[order])[:-1]
+        sent = sent.reshape(n, len(up), capacity, features)
+        got = lax.all_to_all(sent, "expert", 0, 0)
+        out = jax.nn.relu(jnp.einsum("nkcf,kfh->nkch", got, up))
+        out = lax.all_to_all(jnp.einsum("nkch,khf->nkcf", out, down), "expert", 0, 0)
+        out = jnp.concatenate([out.reshape(-1, features), jnp.zeros((1, features))])
+        mine = jnp.zeros_like(x).at[order].set(out[slot])
+        probability = jnp.exp(s.max(1) - jax.nn.logsumexp(s, axis=1))
+        return probability[:, None] * mine
+
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% all experts on all tokens, as the compiler shares them exercise="12.9" score=0.4375 naive=true diagnoses=["all-gather over expert"]
+def is_dropped(scores):
+    n = jax.sharding.get_abstract_mesh().shape["expert"]
+    chosen = jax.nn.one_hot(scores.argmax(1), scores.shape[1], dtype=jnp.int32)
+    blocks = chosen.reshape(n, -1, scores.shape[1])
+    place = (blocks * (jnp.cumsum(blocks, 1) - blocks)).sum(2).reshape(-1)
+    return place >= len(scores) // n // scores.shape[1]
+
+
+def dropped(scores):
+    return is_dropped(scores).sum()
+
+
+def moe(x, scores, up, down):
+    return jnp.where(is_dropped(scores)[:, None], 0, run_all_experts(x, scores, up, down))
+
+
+# %% every device gathers all tokens exercise="12.9" score=0.25 diagnoses=["all-gather over expert"] near=["over-the-batch"]
+def dropped(scores):
+    def body(s):
+        n, experts = lax.axis_size("expert"), s.shape[1]
+        chosen = lax.all_gather(s, "expert").argmax(2)
+        counts = jax.vmap(lambda c: jnp.bincount(c, length=experts))(chosen)
+        late = jnp.maximum(counts - len(s) // experts, 0).sum()
+        return lax.psum(late, "expert") // n
+
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P())(scores)
+
+
+def moe(x, scores, up, down):
+    def body(x, s, up, down):
+        capacity = len(s) // s.shape[1]
+        is_chosen = jax.nn.one_hot(s.argmax(1), s.shape[1])
+        place = jnp.cumsum(is_chosen, 0) - 1
+        weight = jax.nn.softmax(s) * is_chosen * (place < capacity)
+        everyone = lax.all_gather(x, "expert", tiled=True)
+        weights = lax.all_gather(weight, "expert", tiled=True)
+        own = lax.axis_index("expert") * len(up) + jnp.arange(len(up))
+        hidden = jax.nn.relu(jnp.einsum("tf,kfh->tkh", everyone, up))
+        partial = jnp.einsum("tkh,khf,tk->tf", hidden, down, weights[:, own])
+        return lax.psum_scatter(partial, "expert", tiled=True)
+
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% places for all tokens of a device with each expert exercise="12.9" score=0.4375 diagnoses=["too-many-bytes"] near=["nothing-dropped"]
+def dropped(scores):
+    def body(s):
+        is_chosen = jax.nn.one_hot(s.argmax(1), s.shape[1], dtype=jnp.int32)
+        late = (jnp.cumsum(is_chosen, 0) > len(s) // s.shape[1]) * is_chosen
+        return lax.psum(late.sum(), "expert")
+
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P())(scores)
+
+
+def moe(x, scores, up, down):
+    def body(x, s, up, down):
+        is_chosen = jax.nn.one_hot(s.argmax(1), s.shape[1])
+        kept = is_chosen * (jnp.cumsum(is_chosen, 0) <= len(s) // s.shape[1])
+        sent = jnp.einsum("tf,te->etf", x, kept)
+        sent = lax.all_to_all(sent, "expert", 0, 1, tiled=True)
+        out = jax.nn.relu(jnp.einsum("etf,efh->eth", sent, up))
+        out = jnp.einsum("eth,ehf->etf", out, down)
+        out = lax.all_to_all(out, "expert", 1, 0, tiled=True)
+        return jnp.einsum("etf,te->tf", out, kept * jax.nn.softmax(s))
+
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% the places of the whole batch exercise="12.9" score=0 diagnoses=["over-the-batch", "too-many-bytes", "not-counted-yet", "all-gather over expert"] near=["nothing-dropped", "not-scaled"]
+def dropped(scores):
+    def body(s):
+        counts = lax.psum(jnp.bincount(s.argmax(1), length=s.shape[1]), "expert")
+        return jnp.maximum(counts - lax.axis_size("expert") * len(s) // s.shape[1], 0).sum()
+
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P())(scores)
+
+
+def moe(x, scores, up, down):
+    def body(x, s, up, down):
+        n, experts = lax.axis_size("expert"), s.shape[1]
+        capacity = n * len(s) // experts
+        chosen = jax.nn.one_hot(s.argmax(1), experts, dtype=jnp.int32)
+        counts = lax.all_gather(chosen.sum(0), "expert")
+        before = jnp.where(jnp.arange(n)[:, None] < lax.axis_index("expert"), counts, 0).sum(0)
+        place = (chosen * (before + jnp.cumsum(chosen, 0) - 1)).sum(1)
+        sent = jnp.zeros((experts, capacity, x.shape[1]))
+        sent = sent.at[s.argmax(1), place].set(x, mode="drop")
+        got = lax.psum_scatter(sent, "expert", tiled=True)
+        out = jax.nn.relu(jnp.einsum("ecf,efh->ech", got, up))
+        out = lax.all_gather(jnp.einsum("ech,ehf->ecf", out, down), "expert", tiled=True)
+        own = out.at[s.argmax(1), place].get(mode="fill", fill_value=0)
+        return jax.nn.softmax(s).max(1)[:, None] * own
+
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% no probability, and the number of those that are kept exercise="12.9" score=0 diagnoses=["kept-for-dropped", "not-counted-yet", "not-scaled"] near=["over-the-batch", "unchanged"]
+def dropped(scores):
+    def body(s):
+        chosen = jax.nn.one_hot(s.argmax(1), s.shape[1], dtype=jnp.int32)
+        place = (chosen * jnp.cumsum(chosen, 0)).sum(1) - 1
+        return lax.psum(jnp.sum(place < len(s) // s.shape[1]), "expert")
+
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P())(scores)
+
+
+def moe(x, scores, up, down):
+    def body(x, s, up, down):
+        expert, capacity = s.argmax(1), len(s) // s.shape[1]
+        chosen = jax.nn.one_hot(expert, s.shape[1], dtype=jnp.int32)
+        place = (chosen * jnp.cumsum(chosen, 0)).sum(1) - 1
+        sent = jnp.zeros((s.shape[1], capacity, x.shape[1]))
+        sent = sent.at[expert, place].set(x, mode="drop")
+        got = lax.all_to_all(sent, "expert", 0, 1, tiled=True)
+        out = jax.nn.relu(jnp.einsum("ecf,efh->ech", got, up))
+        out = jnp.einsum("ech,ehf->ecf", out, down)
+        back = lax.all_to_all(out, "expert", 1, 0, tiled=True)
+        return back.at[expert, place].get(mode="fill", fill_value=0)
+
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% the last tokens get the places exercise="12.9" score=0.25 diagnoses=["last-kept", "not-counted-yet"] near=["over-the-batch", "of-another-token", "in-order-of-experts"]
+def dropped(scores):
+    def body(s):
+        counts = jnp.bincount(s.argmax(1), length=s.shape[1])
+        return lax.psum(jnp.maximum(counts - len(s) // s.shape[1], 0).sum(), "expert")
+
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P())(scores)
+
+
+def moe(x, scores, up, down):
+    def body(x, s, up, down):
+        expert, capacity = s.argmax(1), len(s) // s.shape[1]
+        chosen = jax.nn.one_hot(expert, s.shape[1], dtype=jnp.int32)
+        after = chosen.sum(0) - jnp.cumsum(chosen, 0)
+        place = (chosen * after).sum(1)
+        sent = jnp.zeros((s.shape[1], capacity, x.shape[1]))
+        sent = sent.at[expert, place].set(x, mode="drop")
+        got = lax.all_to_all(sent, "expert", 0, 1, tiled=True)
+        out = jax.nn.relu(jnp.einsum("ecf,efh->ech", got, up))
+        out = jnp.einsum("ech,ehf->ecf", out, down)
+        back = lax.all_to_all(out, "expert", 1, 0, tiled=True)
+        own = back.at[expert, place].get(mode="fill", fill_value=0)
+        return jax.nn.softmax(s).max(1)[:, None] * own
+
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% places from 1, and dropped tokens read at the edge exercise="12.9" score=0 diagnoses=["one-too-few", "not-counted-yet", "of-another-token"] near=["last-kept", "nothing-dropped", "one-too-many"]
+def dropped(scores):
+    def body(s):
+        chosen = jax.nn.one_hot(s.argmax(1), s.shape[1], dtype=jnp.int32)
+        place = (chosen * jnp.cumsum(chosen, 0)).sum(1)
+        return lax.psum(jnp.sum(place >= len(s) // s.shape[1]), "expert")
+
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P())(scores)
+
+
+def moe(x, scores, up, down):
+    def body(x, s, up, down):
+        expert, capacity = s.argmax(1), len(s) // s.shape[1]
+        chosen = jax.nn.one_hot(expert, s.shape[1], dtype=jnp.int32)
+        place = (chosen * jnp.cumsum(chosen, 0)).sum(1) - 1
+        sent = jnp.zeros((s.shape[1], capacity, x.shape[1])).at[expert, place].set(x)
+        got = lax.all_to_all(sent, "expert", 0, 1, tiled=True)
+        out = jax.nn.relu(jnp.einsum("ecf,efh->ech", got, up))
+        out = jnp.einsum("ech,ehf->ecf", out, down)
+        back = lax.all_to_all(out, "expert", 1, 0, tiled=True)
+        return jax.nn.softmax(s).max(1)[:, None] * back[expert, place]
+
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% places from 1 to write, and one more than there are exercise="12.9" score=0 diagnoses=["one-too-many", "not-counted-yet", "one-too-few"] near=["last-kept", "of-another-token"]
+def dropped(scores):
+    def body(s):
+        chosen = jax.nn.one_hot(s.argmax(1), s.shape[1], dtype=jnp.int32)
+        place = (chosen * jnp.cumsum(chosen, 0)).sum(1) - 1
+        return lax.psum(jnp.sum(place > len(s) // s.shape[1]), "expert")
+
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P())(scores)
+
+
+def moe(x, scores, up, down):
+    def body(x, s, up, down):
+        expert, capacity = s.argmax(1), len(s) // s.shape[1]
+        chosen = jax.nn.one_hot(expert, s.shape[1], dtype=jnp.int32)
+        place = (chosen * jnp.cumsum(chosen, 0)).sum(1)
+        sent = jnp.zeros((s.shape[1], capacity, x.shape[1]))
+        sent = sent.at[expert, place].set(x, mode="drop")
+        got = lax.all_to_all(sent, "expert", 0, 1, tiled=True)
+        out = jax.nn.relu(jnp.einsum("ecf,efh->ech", got, up))
+        out = jnp.einsum("ech,ehf->ecf", out, down)
+        back = lax.all_to_all(out, "expert", 1, 0, tiled=True)
+        own = back.at[expert, place].get(mode="fill", fill_value=0)
+        return jax.nn.softmax(s).max(1)[:, None] * own
+
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% dropped tokens stay as they are, and a device counts its own exercise="12.9" score=0 diagnoses=["not-replicated", "unchanged", "not-counted-yet"] near=["of-another-token", "not-scaled"]
+def dropped(scores):
+    def body(s):
+        counts = jnp.bincount(s.argmax(1), length=s.shape[1])
+        return jnp.maximum(counts - len(s) // s.shape[1], 0).sum()
+
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P())(scores)
+
+
+def moe(x, scores, up, down):
+    def body(x, s, up, down):
+        expert, capacity = s.argmax(1), len(s) // s.shape[1]
+        chosen = jax.nn.one_hot(expert, s.shape[1], dtype=jnp.int32)
+        place = (chosen * jnp.cumsum(chosen, 0)).sum(1) - 1
+        sent = jnp.zeros((s.shape[1], capacity, x.shape[1]))
+        sent = sent.at[expert, place].set(x, mode="drop")
+        got = lax.all_to_all(sent, "expert", 0, 1, tiled=True)
+        out = jax.nn.relu(jnp.einsum("ecf,efh->ech", got, up))
+        out = jnp.einsum("ech,ehf->ecf", out, down)
+        back = lax.all_to_all(out, "expert", 1, 0, tiled=True)
+        own = jax.nn.softmax(s).max(1)[:, None] * back[expert, place]
+        return jnp.where((place < capacity)[:, None], own, x)
+
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% results stay sorted by expert exercise="12.9" score=0 diagnoses=["unanswered", "in-order-of-experts", "not-counted-yet"] near=["last-kept", "of-another-token", "misplaced"]
+def moe(x, scores, up, down):
+    def body(x, s, up, down):
+        capacity, order = len(s) // s.shape[1], jnp.argsort(s.argmax(1))
+        x, s = x[order], s[order]
+        expert = s.argmax(1)
+        place = jnp.arange(len(s)) - jnp.searchsorted(expert, expert)
+        sent = jnp.zeros((s.shape[1], capacity, x.shape[1]))
+        sent = sent.at[expert, place].set(x, mode="drop")
+        got = lax.all_to_all(sent, "expert", 0, 1, tiled=True)
+        out = jax.nn.relu(jnp.einsum("ecf,efh->ech", got, up))
+        out = jnp.einsum("ech,ehf->ecf", out, down)
+        back = lax.all_to_all(out, "expert", 1, 0, tiled=True)
+        own = back.at[expert, place].get(mode="fill", fill_value=0)
+        return jax.nn.softmax(s).max(1)[:, None] * own
+
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% no capacity at all, and a mean of devices exercise="12.9" score=0 diagnoses=["dtype", "not-counted-yet", "nothing-dropped", "all-gather over expert"] near=["over-the-batch", "unchanged"]
+def dropped(scores):
+    def body(s):
+        counts = jnp.bincount(s.argmax(1), length=s.shape[1])
+        return lax.pmean(jnp.maximum(counts - len(s) // s.shape[1], 0).sum(), "expert")
+
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P())(scores)
+
+
+moe = run_all_experts

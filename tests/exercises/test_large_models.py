@@ -235,6 +235,24 @@ def test_a_policy_that_meets_a_limit_of_activations_is_not_free_of_the_other():
             assert kept.flops <= requirement.flops[0] < again.flops
 
 
+# 12.9
+
+
+def test_the_notebook_counts_the_tokens_that_are_dropped_as_the_judge_does():
+    names = sitting_for("12.9").names
+    counted = np.maximum(names["counts"] - 4, 0).sum()
+    assert counted == nb12._count_dropped(nb12._is_kept)(np.asarray(names["scores"]))
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_tokens_are_dropped_and_places_stay_empty_whatever_is_sampled(seed):
+    generator = np.random.default_rng(seed)
+    for n, tokens, *_, experts in nb12.LAYERS_OF_EXPERTS:
+        chosen = generator.standard_normal((n, tokens // n, experts)).argmax(-1)
+        counts = np.array([np.bincount(own, minlength=experts) for own in chosen])
+        assert counts.min() < tokens // n // experts < counts.max()
+
+
 # forged results
 
 

@@ -1515,6 +1515,224 @@ ACTIVATIONS: Final = Exercise(
     },
 )
 
+# 12.9: experts
+
+LAYERS_OF_EXPERTS: Final = ((8, 512, 16, 32, 16), (4, 144, 8, 24, 12))
+"""Tuples of (devices, tokens, features, hidden units of an expert, experts)."""
+
+
+def _expert_arguments(
+    n: int, tokens: int, features: int, hidden: int, experts: int
+) -> tuple[Argument, ...]:
+    def sharded(*shape: int, scale: float = 1.0) -> Argument:
+        return Argument(shape, (("expert", n),), ("expert",), mode="auto", scale=scale)
+
+    return (
+        sharded(tokens, features),
+        sharded(tokens, experts),
+        sharded(experts, features, hidden, scale=features**-0.5),
+        sharded(experts, hidden, features, scale=hidden**-0.5),
+    )
+
+
+def _devices_for(scores: Any) -> int:
+    """Return the number of devices, which follows from the number of tokens."""
+    return next(n for n, tokens, *_ in LAYERS_OF_EXPERTS if tokens == len(scores))
+
+
+def _places(scores: Any, blocks: int) -> Any:
+    """Return how many tokens before each one, in its block, have chosen the same expert."""
+    chosen = np.eye(scores.shape[1], dtype=int)[scores.argmax(1)]
+    before = np.concatenate([part.cumsum(0) - part for part in np.split(chosen, blocks)])
+    return (before * chosen).sum(1)
+
+
+def _is_kept(scores: Any, more: int = 0) -> Any:
+    """Return which tokens are kept, if the capacity is larger by a number."""
+    n, (tokens, experts) = _devices_for(scores), scores.shape
+    return _places(scores, n) < tokens // n // experts + more
+
+
+def _kept_over_the_batch(scores: Any) -> Any:
+    return _places(scores, 1) < len(scores) // scores.shape[1]
+
+
+def _kept_from_the_end(scores: Any) -> Any:
+    return _is_kept(scores[::-1])[::-1]
+
+
+def _one_too_few(scores: Any) -> Any:
+    return _is_kept(scores, -1)
+
+
+def _one_too_many(scores: Any) -> Any:
+    return _is_kept(scores, 1)
+
+
+def _all_kept(scores: Any) -> Any:
+    return np.full(len(scores), True)
+
+
+def _gates(scores: Any) -> Any:
+    weights = np.exp(scores - scores.max(1, keepdims=True))
+    return weights.max(1, keepdims=True) / weights.sum(1, keepdims=True)
+
+
+def _ungated(scores: Any) -> Any:
+    return np.float32(1)
+
+
+def _chosen_outputs(x: Any, scores: Any, up: Any, down: Any) -> Any:
+    """Return for each token the output of the expert that it has chosen."""
+    chosen = scores.argmax(1)
+    hidden = np.maximum(np.einsum("tf,tfh->th", x, up[chosen]), 0)
+    return np.einsum("th,thf->tf", hidden, down[chosen])
+
+
+def _moe(
+    is_kept: Callable[[Any], Any] = _is_kept, gates: Callable[[Any], Any] = _gates
+) -> Callable[..., Any]:
+    """Return a layer of experts, whose result is zero for tokens that are not kept."""
+
+    def moe(x: Any, scores: Any, up: Any, down: Any) -> Any:
+        outputs = gates(scores) * _chosen_outputs(x, scores, up, down)
+        return np.where(is_kept(scores)[:, None], outputs, np.float32(0))
+
+    return moe
+
+
+MOE: Final = _moe()
+
+
+def _unchanged(x: Any, scores: Any, up: Any, down: Any) -> Any:
+    """Return the layer, with dropped tokens as they were."""
+    return np.where(_is_kept(scores)[:, None], MOE(x, scores, up, down), x)
+
+
+def _in_order_of_experts(x: Any, scores: Any, up: Any, down: Any) -> Any:
+    """Return the results of each device's tokens in the order in which it sent them."""
+    blocks = np.split(scores.argmax(1), n := _devices_for(scores))
+    own = len(scores) // n
+    order = [i * own + np.argsort(block, kind="stable") for i, block in enumerate(blocks)]
+    return MOE(x, scores, up, down)[np.concatenate(order)]
+
+
+def _of_the_last_kept(x: Any, scores: Any, up: Any, down: Any) -> Any:
+    """Return the layer in which a dropped token reads its expert's last place on its device."""
+    n, (tokens, experts) = _devices_for(scores), scores.shape
+    chosen, places = scores.argmax(1), _places(scores, n)
+    last = tokens // n // experts - 1
+    source = np.arange(tokens)
+    for token in np.flatnonzero(places > last):
+        same = (chosen == chosen[token]) & (source // (tokens // n) == token // (tokens // n))
+        source[token] = np.flatnonzero(same & (places == last))[0]
+    return _gates(scores) * _chosen_outputs(x, scores, up, down)[source]
+
+
+def _count(is_counted: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Return the function that counts tokens in int32."""
+    return lambda scores: is_counted(scores).sum(dtype=np.int32)
+
+
+def _count_dropped(is_kept: Callable[[Any], Any]) -> Callable[..., Any]:
+    return _count(lambda scores: ~is_kept(scores))
+
+
+EXPERTS: Final = Exercise(
+    id="12.9",
+    title="Experts",
+    afterwards="GShard and the Switch Transformer drop tokens in this way. MegaBlocks drops none: "
+    "its experts have different numbers of tokens.",
+    requirements=(
+        Computes(
+            "dropped",
+            "dropped(scores) must be the number of tokens of all devices that find their expert's "
+            "places taken.",
+            _count_dropped(_is_kept),
+            tuple((_expert_arguments(*sizes)[1],) for sizes in LAYERS_OF_EXPERTS),
+            {
+                "over-the-batch": _count_dropped(_kept_over_the_batch),
+                "kept-for-dropped": _count(_is_kept),
+                "one-too-few": _count_dropped(_one_too_few),
+                "one-too-many": _count_dropped(_one_too_many),
+            },
+            under_mesh=True,
+        ),
+        CommunicatesAtMost("dropped", ((Budget("all-reduce", ("expert",), 4),),) * 2),
+        Computes(
+            "moe",
+            "moe(x, scores, up, down) must be the output of each token's expert times its "
+            "probability, and zero for dropped tokens.",
+            MOE,
+            tuple(_expert_arguments(*sizes) for sizes in LAYERS_OF_EXPERTS),
+            {
+                "not-scaled": _moe(gates=_ungated),
+                "over-the-batch": _moe(_kept_over_the_batch),
+                "last-kept": _moe(_kept_from_the_end),
+                "nothing-dropped": _moe(_all_kept),
+                "one-too-few": _moe(_one_too_few),
+                "one-too-many": _moe(_one_too_many),
+                "unchanged": _unchanged,
+                "of-another-token": _of_the_last_kept,
+                "in-order-of-experts": _in_order_of_experts,
+            },
+            under_mesh=True,
+        ),
+        PlacedLike(
+            "moe",
+            "\n".join(map(str, range(8))),
+            tuple((tokens, features) for _, tokens, features, *_ in LAYERS_OF_EXPERTS),
+            elsewhere=("\n".join(map(str, range(4))),),
+        ),
+        CommunicatesAtMost(
+            "moe",
+            tuple(
+                (Budget("all-to-all", ("expert",), 2 * 4 * (tokens // n // experts) * experts * f),)
+                for n, tokens, f, _, experts in LAYERS_OF_EXPERTS
+            ),
+        ),
+    ),
+    about=(CommunicatesAtMost,),
+    weights={"moe": 3},
+    hints=(
+        "Work on one device first. argmax says which expert a token has chosen. A token's place "
+        "is the number of tokens before it with the same choice: a cumulative sum of one-hot rows "
+        "counts them. It is kept if its place is less than the capacity.",
+        "Write the kept tokens into an array of shape (experts, capacity, features), at [chosen, "
+        "place]. lax.all_to_all(…, split_axis=0, concat_axis=1, tiled=True) sends each expert's "
+        "part to its device, which then has the places of all devices in one dimension.",
+        "An einsum runs all of a device's own experts at once. The second all_to_all exchanges "
+        "split_axis and concat_axis. Then each token reads its result at [chosen, place]. "
+        'Outside of the array, .at[…].set(…, mode="drop") writes nothing, and '
+        '.at[…].get(mode="fill", fill_value=0) reads zeros.',
+    ),
+    diagnoses={
+        "over-the-batch": "The capacity is counted over the tokens of all devices here. Each "
+        "device has its own places for each expert, so it need not know of the others' tokens.",
+        "kept-for-dropped": "This is the number of tokens that are kept.",
+        "one-too-few": "One place of each expert stays empty. The first token's place is 0.",
+        "one-too-many": "One token more than the capacity is kept. Places are counted from 0.",
+        "not-scaled": "The outputs are not multiplied by the probability of the expert. Without "
+        "it, no gradient reaches the router.",
+        "last-kept": "The last tokens are kept here. Places are given in the order of the tokens, "
+        "so those that come too late are dropped.",
+        "nothing-dropped": "No token is dropped, whatever the capacity is.",
+        "unchanged": "Dropped tokens come back unchanged. Expected: zeros, because the residual "
+        "connection around the layer adds x.",
+        "of-another-token": "A dropped token gets the output of the token in its expert's last "
+        "place. JAX moves an index outside of an array to its edge when it reads: drop these "
+        "tokens explicitly.",
+        "in-order-of-experts": "The results are in the order in which the tokens were sent, sorted "
+        "by expert. Each has to return to the place of its token.",
+        "dropped: all-gather": "Each device can count its own tokens. Only these numbers have to "
+        "be added up.",
+        "moe: all-gather": "Only places for tokens travel here. Neither the tokens of all devices "
+        "nor the experts' weights fit on one device.",
+        "moe: too-many-bytes": "Each device sends a place for each token that an expert may "
+        "take, to it and back. How large is the array that you send?",
+    },
+)
+
 EXERCISES: Final = (
     LATENCY,
     TOPOLOGY,
@@ -1524,4 +1742,5 @@ EXERCISES: Final = (
     OVERLAP,
     TRAINER,
     ACTIVATIONS,
+    EXPERTS,
 )
