@@ -1834,7 +1834,7 @@ def train_or_resume(folder, mesh, read_batch, steps):
     return losses
 
 
-# %% the optimizer is forgotten exercise="11.8" score=0 diagnoses=["optimizer-forgotten", "not-counted-yet"] near=["count-begins-anew"]
+# %% the optimizer is forgotten exercise="11.8" score=0 diagnoses=["optimizer-forgotten", "not-counted-yet"] near=["count-begins-anew", "values"]
 def train_or_resume(folder, mesh, read_batch, steps):
     everywhere, sharding = NamedSharding(mesh, P()), NamedSharding(mesh, P("x"))
     file, first, state = folder / "checkpoint.npz", 0, fresh_state(mesh)
