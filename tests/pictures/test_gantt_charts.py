@@ -30,7 +30,7 @@ def test_a_label_is_drawn_only_where_there_is_room():
 
 def test_labels_are_no_smaller_than_nine_pixels_on_a_page_500_pixels_wide():
     stages = GanttChart("pipeline", {"stage 3": chart("", 1, 2).lanes["lane"]})
-    width = int(re.search(r'<svg[^>]* width="(\d+)"', gantt_as_html([stages]))[1])
+    (width,) = map(int, re.findall(r'<svg[^>]* width="(\d+)"', gantt_as_html([stages])))
     cell = 348  # of a notebook, on such a page
     assert LABEL_SIZE * min(1, cell / width) >= 9
 
