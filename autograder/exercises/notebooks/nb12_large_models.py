@@ -1693,7 +1693,7 @@ EXPERTS: Final = Exercise(
         ),
     ),
     about=(CommunicatesAtMost,),
-    weights={"moe": 3},
+    weights={"moe": 9},
     hints=(
         "Work on one device first. argmax says which expert a token has chosen. A token's place "
         "is the number of tokens before it with the same choice: a cumulative sum of one-hot rows "
