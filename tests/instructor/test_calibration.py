@@ -190,6 +190,7 @@ def test_it_is_tried_once_in_a_run_and_again_in_the_next(room, monkeypatch):
     assert room.scores() == {"early": {"1.1": 1}}
 
 
+@pytest.mark.slow
 def test_another_assignment_is_graded(room, monkeypatch):
     def fail(trial):
         raise TrialError("No luck.")

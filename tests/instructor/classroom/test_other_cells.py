@@ -196,6 +196,7 @@ def test_what_formgrader_was_given_is_on_the_next_page_and_no_other_page_is_writ
     assert "The test passed." not in said
 
 
+@pytest.mark.slow  # by day, test_late.py compares with nbgrader
 def test_what_is_taken_off_for_being_late_is_seen_and_is_nbgraders(room, grade):
     config = room.root / "nbgrader_config.py"
     config.write_text(config.read_text() + BELIEVE)

@@ -119,7 +119,7 @@ MAKE = ("make", "-f", str(ROOT / "Makefile"), "-o", ".venv/installed",
     ("command", "times"),
     [
         ((*MAKE, "grade"), 1),
-        ((sys.executable, *GRADE), 2),
+        pytest.param((sys.executable, *GRADE), 2, marks=pytest.mark.slow),
         ((sys.executable, "-m", "nbgrader", "autograde", FIRST, "--force"), 2),
     ],
     ids=["make grade", "twice", "nbgrader autograde"],
