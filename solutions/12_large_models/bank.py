@@ -1822,3 +1822,247 @@ def dropped(scores):
 
 
 moe = run_all_experts
+
+
+# %% by playing it, and gradients written out exercise="12.10" score=1 near=["whole-spacing", "two-spacings", "of-float16", "of-float32", "rounded-down", "not-a-power", "added-up-in-bfloat16", "rounded-weights", "sum-for-mean", "averaged-twice", "other-direction", "sends-too-much", "in-pieces", "too-often"]
+def stalls_at(increment):
+    increment = jnp.bfloat16(increment)
+    total = jnp.bfloat16(0)
+    while total + increment != total:
+        total = total + increment
+    return float(total)
+
+
+def step(master, X, Y):
+    def body(own, x, y):
+        w = lax.all_gather(own.astype(jnp.bfloat16), "data", tiled=True)
+
+        def add(i, total):
+            off = 2 * (x[i] @ w - y[i])
+            return total + jnp.einsum("ef,eo->fo", x[i], off, preferred_element_type=jnp.float32)
+
+        start = lax.pcast(jnp.zeros(w.shape, jnp.float32), "data", to="varying")
+        mean = lax.fori_loop(0, len(x), add, start) / (x.shape[0] * x.shape[1])
+        mean = lax.psum_scatter(mean.astype(jnp.bfloat16), "data", tiled=True)
+        return own - 0.001 / lax.axis_size("data") * mean
+
+    return jax.shard_map(
+        body, in_specs=(P("data"), P(None, "data"), P(None, "data")), out_specs=P("data")
+    )(master, X, Y)
+
+
+# %% everything in float32 exercise="12.10" score=0.1875 diagnoses=["of-float32", "sends-too-much"] near=["of-float16"]
+def stalls_at(increment):
+    return 2.0 ** (24 + np.ceil(np.log2(increment)))
+
+
+def step(master, X, Y):
+    def body(own, x, y):
+        w = lax.all_gather(own, "data", tiled=True)
+
+        def add(total, microbatch):
+            x, y = (each.astype(jnp.float32) for each in microbatch)
+            return total + jax.grad(lambda w: jnp.sum((x @ w - y) ** 2))(w), None
+
+        total, _ = lax.scan(add, jnp.zeros_like(w), (x, y))
+        total = lax.psum_scatter(total, "data", tiled=True)
+        return own - 0.001 * total / (x.shape[0] * x.shape[1] * lax.axis_size("data"))
+
+    return jax.shard_map(
+        body, in_specs=(P("data"), P(None, "data"), P(None, "data")), out_specs=P("data")
+    )(master, X, Y)
+
+
+# %% rounded after it was sent exercise="12.10" score=0.1875 diagnoses=["not-a-power", "sends-too-much"] near=["rounded-weights", "added-up-in-bfloat16"]
+def stalls_at(increment):
+    return 256 * increment
+
+
+def step(master, X, Y):
+    def body(own, x, y):
+        w = lax.all_gather(own, "data", tiled=True).astype(jnp.bfloat16)
+
+        def add(total, microbatch):
+            x, y = microbatch
+            gradient = jax.grad(lambda w: jnp.sum((x @ w - y) ** 2))(w)
+            return total + gradient.astype(jnp.float32), None
+
+        total, _ = lax.scan(add, jnp.zeros_like(w, jnp.float32), (x, y))
+        total = lax.psum_scatter(total.astype(jnp.bfloat16), "data", tiled=True)
+        return own - 0.001 * total / (x.shape[0] * x.shape[1] * lax.axis_size("data"))
+
+    return jax.shard_map(
+        body, in_specs=(P("data"), P(None, "data"), P(None, "data")), out_specs=P("data")
+    )(master, X, Y)
+
+
+# %% a sum in bfloat16 exercise="12.10" score=0 diagnoses=["whole-spacing", "added-up-in-bfloat16", "not-counted-yet"] near=["rounded-weights", "two-spacings", "fewer-digits"]
+def stalls_at(increment):
+    return 2.0 ** (7 + np.ceil(np.log2(increment)))
+
+
+def step(master, X, Y):
+    def body(own, x, y):
+        w = lax.all_gather(own.astype(jnp.bfloat16), "data", tiled=True)
+
+        def add(total, microbatch):
+            x, y = microbatch
+            return total + jax.grad(lambda w: jnp.sum((x @ w - y) ** 2))(w), None
+
+        total, _ = lax.scan(add, jnp.zeros_like(w), (x, y))
+        total = lax.psum_scatter(total, "data", tiled=True).astype(jnp.float32)
+        return own - 0.001 * total / (x.shape[0] * x.shape[1] * lax.axis_size("data"))
+
+    return jax.shard_map(
+        body, in_specs=(P("data"), P(None, "data"), P(None, "data")), out_specs=P("data")
+    )(master, X, Y)
+
+
+# %% no float32 weights exercise="12.10" score=0 diagnoses=["rounded-down", "rounded-weights", "not-counted-yet"] near=["added-up-in-bfloat16", "fewer-digits", "coarser-type"]
+def stalls_at(increment):
+    return 2.0 ** (8 + np.floor(np.log2(increment)))
+
+
+def step(master, X, Y):
+    def body(own, x, y):
+        own = own.astype(jnp.bfloat16)
+        w = lax.all_gather(own, "data", tiled=True)
+
+        def add(total, microbatch):
+            x, y = microbatch
+            gradient = jax.grad(lambda w: jnp.sum((x @ w - y) ** 2))(w)
+            return total + gradient.astype(jnp.float32), None
+
+        total, _ = lax.scan(add, jnp.zeros_like(w, jnp.float32), (x, y))
+        total = lax.psum_scatter(total.astype(jnp.bfloat16), "data", tiled=True)
+        total = total.astype(jnp.float32)
+        return own - 0.001 * total / (x.shape[0] * x.shape[1] * lax.axis_size("data"))
+
+    return jax.shard_map(
+        body, in_specs=(P("data"), P(None, "data"), P(None, "data")), out_specs=P("data")
+    )(master, X, Y)
+
+
+# %% bfloat16 weights come back exercise="12.10" score=0 diagnoses=["two-spacings", "dtype", "not-counted-yet"] near=["rounded-weights"]
+def stalls_at(increment):
+    return 2.0 ** (9 + np.ceil(np.log2(increment)))
+
+
+def step(master, X, Y):
+    def body(own, x, y):
+        own = own.astype(jnp.bfloat16)
+        w = lax.all_gather(own, "data", tiled=True)
+
+        def add(total, microbatch):
+            x, y = microbatch
+            return total + jax.grad(lambda w: jnp.sum((x @ w - y) ** 2))(w), None
+
+        total, _ = lax.scan(add, jnp.zeros_like(w), (x, y))
+        total = lax.psum_scatter(total, "data", tiled=True)
+        return own - 0.001 * total / (x.shape[0] * x.shape[1] * lax.axis_size("data"))
+
+    return jax.shard_map(
+        body, in_specs=(P("data"), P(None, "data"), P(None, "data")), out_specs=P("data")
+    )(master, X, Y)
+
+
+# %% the compiler decides what is sent exercise="12.10" score=0 naive=true diagnoses=["of-float16", "not-counted-yet", "no-shard-map"]
+def stalls_at(increment):
+    return 2.0 ** (11 + np.ceil(np.log2(increment)))
+
+
+def step(master, X, Y):
+    x, y = (a.reshape(-1, a.shape[-1]).astype(jnp.float32) for a in (X, Y))
+    gradient = jax.grad(lambda w: jnp.sum((x @ w - y) ** 2))(master) / len(x)
+    return master - lax.with_sharding_constraint(0.001 * gradient, P("data"))
+
+
+# %% gathered and scattered for each microbatch exercise="12.10" score=0.4375 diagnoses=["too-often"] near=["too-seldom", "in-pieces"]
+def stalls_at(increment):
+    power = 1.0
+    while power >= increment:
+        power /= 2
+    while power < increment:
+        power *= 2
+    return 256 * power
+
+
+def step(master, X, Y):
+    def body(own, x, y):
+        def squared_error(w, x, y):
+            w = lax.all_gather(w, "data", tiled=True)
+            return jnp.sum((x @ w - y) ** 2)
+
+        def add(total, microbatch):
+            gradient = jax.grad(squared_error)(own.astype(jnp.bfloat16), *microbatch)
+            return total + gradient.astype(jnp.float32), None
+
+        total, _ = lax.scan(add, jnp.zeros_like(own), (x, y))
+        return own - 0.001 * total / (x.shape[0] * x.shape[1] * lax.axis_size("data"))
+
+    return jax.shard_map(
+        body, in_specs=(P("data"), P(None, "data"), P(None, "data")), out_specs=P("data")
+    )(master, X, Y)
+
+
+# %% every device gets the whole sum exercise="12.10" score=0.1875 diagnoses=["unanswered", "no reduce-scatter"] near=["sends-too-much"]
+def step(master, X, Y):
+    def body(own, x, y):
+        w = lax.all_gather(own.astype(jnp.bfloat16), "data", tiled=True)
+
+        def add(total, microbatch):
+            x, y = microbatch
+            gradient = jax.grad(lambda w: jnp.sum((x @ w - y) ** 2))(w)
+            return total + gradient.astype(jnp.float32), None
+
+        total, _ = lax.scan(add, jnp.zeros_like(w, jnp.float32), (x, y))
+        total = lax.psum(total.astype(jnp.bfloat16), "data").astype(jnp.float32)
+        total = lax.dynamic_slice_in_dim(total, lax.axis_index("data") * len(own), len(own))
+        return own - 0.001 * total / (x.shape[0] * x.shape[1] * lax.axis_size("data"))
+
+    return jax.shard_map(
+        body, in_specs=(P("data"), P(None, "data"), P(None, "data")), out_specs=P("data")
+    )(master, X, Y)
+
+
+# %% a device's own mean, added up exercise="12.10" score=0.25 diagnoses=["sum-for-mean", "not-counted-yet"] near=["added-up-in-bfloat16", "averaged-twice", "rounded-weights"]
+def stalls_at(increment):
+    return 2.0 ** (8 + np.ceil(np.log2(increment)))
+
+
+def step(master, X, Y):
+    def body(own, x, y):
+        w = lax.all_gather(own.astype(jnp.bfloat16), "data", tiled=True)
+
+        def add(total, microbatch):
+            x, y = microbatch
+            gradient = jax.grad(lambda w: jnp.sum((x @ w - y) ** 2))(w)
+            return total + gradient.astype(jnp.float32), None
+
+        total, _ = lax.scan(add, jnp.zeros_like(w, jnp.float32), (x, y))
+        mean = (total / (x.shape[0] * x.shape[1])).astype(jnp.bfloat16)
+        return own - 0.001 * lax.psum_scatter(mean, "data", tiled=True).astype(jnp.float32)
+
+    return jax.shard_map(
+        body, in_specs=(P("data"), P(None, "data"), P(None, "data")), out_specs=P("data")
+    )(master, X, Y)
+
+
+# %% a mean over the devices of a mean over all exercise="12.10" score=0 diagnoses=["unanswered", "averaged-twice", "not-counted-yet"] near=["sum-for-mean", "other-direction"]
+def step(master, X, Y):
+    def body(own, x, y):
+        w = lax.all_gather(own.astype(jnp.bfloat16), "data", tiled=True)
+
+        def add(total, microbatch):
+            x, y = microbatch
+            gradient = jax.grad(lambda w: jnp.sum((x @ w - y) ** 2))(w)
+            return total + gradient.astype(jnp.float32), None
+
+        n = lax.axis_size("data")
+        total, _ = lax.scan(add, jnp.zeros_like(w, jnp.float32), (x, y))
+        mean = (total / (n * x.shape[0] * x.shape[1])).astype(jnp.bfloat16)
+        return own - 0.001 * lax.psum_scatter(mean, "data", tiled=True).astype(jnp.float32) / n
+
+    return jax.shard_map(
+        body, in_specs=(P("data"), P(None, "data"), P(None, "data")), out_specs=P("data")
+    )(master, X, Y)

@@ -12,6 +12,7 @@ from autograder.evidence import capture
 from autograder.exercises import EXERCISES, FitsIn, RecomputesAtMost, SavesAtMost
 from autograder.exercises.notebooks import nb12_large_models as nb12
 from autograder.judge import judge
+from autograder.judge.comparing_values import compare
 from autograder.programs import measure_backward, run_pipeline
 from tests.exercises.solutions import sitting_for, solution_of
 
@@ -251,6 +252,32 @@ def test_tokens_are_dropped_and_places_stay_empty_whatever_is_sampled(seed):
         chosen = generator.standard_normal((n, tokens // n, experts)).argmax(-1)
         counts = np.array([np.bincount(own, minlength=experts) for own in chosen])
         assert counts.min() < tokens // n // experts < counts.max()
+
+
+# 12.10
+
+
+@pytest.mark.parametrize("increment", [1.0, 0.75, 1.25, 0.0078125, 3e-4, 100.0])
+def test_a_sum_that_is_rounded_stops_where_the_formula_says(increment):
+    increment = float(nb12._round(increment))
+    total = np.float32(0)
+    while (more := np.float32(nb12._round(total + np.float32(increment)))) != total:
+        total = more
+    assert total == nb12._stalls_at(8)(increment)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_sum_in_bfloat16_is_further_off_than_sending_the_sum_in_bfloat16(seed):
+    """An answer that sends bfloat16 is right, and one that adds up in bfloat16 is not."""
+    generator = np.random.default_rng(seed)
+    for sizes in nb12.SHORT_STEPS:
+        inputs = [each.draw(generator) for each in nb12._short_step_arguments(*sizes)]
+        right = nb12._moved()(*inputs)
+        update = inputs[0] - right
+        sent = inputs[0] - np.float32(nb12._round(update)) * np.float32(1 + 2**-8)
+        assert compare(nb12._moved(), inputs, [jax.device_put(sent)]) is None
+        stalled = jax.device_put(nb12._added_up_in_bfloat16(*inputs))
+        assert compare(nb12._moved(), inputs, [stalled]) is not None
 
 
 # forged results

@@ -22,6 +22,8 @@ from autograder.judge import (
     KeepsLayouts,
     PlacedLike,
     RecomputesAtMost,
+    RequestedCollective,
+    Requests,
     Requirement,
     Returns,
     Satisfies,
@@ -1733,6 +1735,186 @@ EXPERTS: Final = Exercise(
     },
 )
 
+# 12.10: mixed precision
+
+SHORT_STEPS: Final = ((8, 32, 8, 768, 1), (4, 24, 4, 640, 2))
+"""Tuples of (devices, rows and columns of the weights, microbatches, examples on one device)."""
+
+LEARNING_RATE: Final = 0.001
+
+
+def _round(values: Any) -> Any:
+    """Round to bfloat16."""
+    return np.asarray(values, np.float32).astype(jnp.bfloat16)
+
+
+def _short_step_arguments(
+    n: int, rows: int, columns: int, microbatches: int, own: int
+) -> tuple[Argument, ...]:
+    """Return the weights, examples and answers of a step.
+
+    The examples are such that gradients hardly differ from one microbatch to the next. Noise would
+    be rounded up as often as down, and then a sum in bfloat16 loses little.
+    """
+    mesh = (("data", n),)
+
+    def examples(width: int, scale: float, shift: float) -> Argument:
+        return Argument(
+            (microbatches, own * n, width), mesh, (None, "data"), "bfloat16", "auto", scale, shift
+        )
+
+    return (
+        Argument((rows, columns), mesh, ("data",), mode="auto"),
+        examples(rows, 0.05, 0.25),
+        examples(columns, 0.25, 3.0),
+    )
+
+
+def _slopes(master: Any, X: Any, Y: Any) -> tuple[Any, int]:  # noqa: N803
+    """Return the gradient of the sum of the squared errors, and the number of examples."""
+    x, y = (np.asarray(a, np.float32).reshape(-1, a.shape[-1]) for a in (X, Y))
+    return 2 * x.T @ (x @ _round(master).astype(np.float32) - y), len(x)
+
+
+def _moved(
+    factor: Callable[[int, int, int], float] = lambda n, microbatches, own: 1.0,
+    start: Callable[[Any], Any] = lambda master: master,
+    end: Callable[[Any], Any] = lambda moved: moved,
+) -> Callable[..., Any]:
+    """Return a step.
+
+    Args:
+        factor: a factor of the gradient, for the devices, microbatches and examples on a device.
+        start: what becomes of the weights before the step.
+        end: what becomes of the weights after it.
+    """
+
+    def moved(master: Any, X: Any, Y: Any) -> Any:  # noqa: N803
+        total, count = _slopes(master, X, Y)
+        n, *_, microbatches, own = next(s for s in SHORT_STEPS if s[3] == len(X))
+        change = LEARNING_RATE * factor(n, microbatches, own) * total / count
+        return np.asarray(end(start(master) - change), np.float32)
+
+    return moved
+
+
+def _added_up_in_bfloat16(master: Any, X: Any, Y: Any) -> Any:  # noqa: N803
+    """Return a step in which each device adds up its gradients in bfloat16."""
+    n = next(n for n, *_, count, _ in SHORT_STEPS if count == len(X))
+    weights = _round(master).astype(np.float32)
+    x, y = (np.asarray(a, np.float32).reshape(len(a), n, -1, a.shape[-1]) for a in (X, Y))
+    off = x @ weights - y
+    total = np.zeros((n, *master.shape), jnp.bfloat16)
+    for gradient in 2 * np.einsum("mner,mnec->mnrc", x, off):
+        total = _round(total.astype(np.float32) + _round(gradient).astype(np.float32))
+    mean = total.astype(np.float32).sum(0) / (x.shape[0] * n * x.shape[2])
+    return master - np.float32(LEARNING_RATE) * mean
+
+
+def _stalls_at(bits: int) -> Callable[[float], float]:
+    """Return the function for a type whose numbers have so many significant bits."""
+    return lambda increment: float(2.0 ** (bits + np.ceil(np.log2(increment))))
+
+
+def _draw_increments(rng: np.random.Generator) -> list[tuple[float]]:
+    """Sample bfloat16 numbers, and powers of two."""
+    drawn = [float(_round(10 ** rng.uniform(-4, 2))) for _ in range(6)]
+    return [(1.0,), *((each,) for each in drawn), (float(2.0 ** rng.integers(-8, 5)),)]
+
+
+def _short_budgets(rows: int, columns: int) -> tuple[RequestedCollective, ...]:
+    """Return the two collectives of a step, each with numbers of two bytes."""
+    return tuple(
+        RequestedCollective(kind, 1, ("data",), 2 * rows * columns)
+        for kind in ("all-gather", "reduce-scatter")
+    )
+
+
+MIXED_PRECISION: Final = Exercise(
+    id="12.10",
+    title="Mixed precision",
+    afterwards="With float16 in place of bfloat16, small gradients become zero, so losses are "
+    "multiplied by a large number before the backward pass. bfloat16 has the range of float32.",
+    requirements=(
+        Returns(
+            "stalls_at",
+            "stalls_at(increment) must return the sum at which adding the increment in bfloat16 "
+            "changes nothing any more.",
+            _draw_increments,
+            _stalls_at(8),
+            {
+                "whole-spacing": _stalls_at(7),
+                "two-spacings": _stalls_at(9),
+                "of-float16": _stalls_at(11),
+                "of-float32": _stalls_at(24),
+                "rounded-down": lambda increment: float(2.0 ** (8 + np.floor(np.log2(increment)))),
+                "not-a-power": lambda increment: 256.0 * increment,
+            },
+        ),
+        Computes(
+            "step",
+            "step(master, X, Y) must return the float32 weights after a step with the mean "
+            "gradient of all examples.",
+            _moved(),
+            tuple(_short_step_arguments(*sizes) for sizes in SHORT_STEPS),
+            {
+                "added-up-in-bfloat16": _added_up_in_bfloat16,
+                "rounded-weights": AnyOf(
+                    (_moved(start=_round), _moved(end=_round), _moved(start=_round, end=_round))
+                ),
+                "sum-for-mean": AnyOf(
+                    (
+                        _moved(lambda n, microbatches, own: n * microbatches * own),
+                        _moved(lambda n, microbatches, own: n),
+                        _moved(lambda n, microbatches, own: microbatches),
+                        _moved(lambda n, microbatches, own: microbatches * own),
+                    )
+                ),
+                "averaged-twice": _moved(lambda n, microbatches, own: 1 / n),
+                "other-direction": _moved(lambda n, microbatches, own: -1.0),
+            },
+            under_mesh=True,
+        ),
+        KeepsLayouts("step", "new weights with the layout of the old ones"),
+        Requests("step", tuple(_short_budgets(*sizes[1:3]) for sizes in SHORT_STEPS)),
+    ),
+    about=(Returns, Requests),
+    weights={"step": 3},
+    hints=(
+        "For stalls_at: a sum stops when half of the distance to the next bfloat16 is at least the "
+        "increment. Between 1 and 2 this distance is 1/128, and it doubles at each power of two.",
+        "For step, follow the dtypes. The weights are float32 on their device, and bfloat16 from "
+        "before the all-gather to the gradient of a microbatch. What is the dtype of the carry in "
+        "which you add up gradients, and what is the dtype of the reduce-scatter's argument?",
+        "jax.grad with respect to gathered bfloat16 weights returns a bfloat16 gradient. Add "
+        "gradient.astype(jnp.float32) to a float32 carry, which has to vary over data. Convert the "
+        "sum for lax.psum_scatter, and its result back, before you divide and update.",
+    ),
+    diagnoses={
+        "whole-spacing": "Here the increment is compared with the whole distance to the next "
+        "number. A result is rounded to the nearest number, so half of the distance counts.",
+        "two-spacings": "bfloat16 has 8 significant bits, counting the first, which is not stored.",
+        "of-float16": "This holds for float16, which has 11 significant bits.",
+        "of-float32": "This holds for float32, which has 24 significant bits.",
+        "rounded-down": "This sum still grows, unless the increment is a power of two: the "
+        "increment is more than half of the distance to the next number.",
+        "not-a-power": "The distance between numbers doubles at powers of two, so the sum stops at "
+        "one of them.",
+        "added-up-in-bfloat16": "The gradients are added up in bfloat16, and the sum stops growing "
+        "long before the last microbatch. Which dtype has the carry of the loop?",
+        "rounded-weights": "The weights are rounded to bfloat16 before or after the update. Most "
+        "updates are smaller than what this loses, so update the float32 weights.",
+        "sum-for-mean": "The gradient is too large. Divide by the number of examples, in all "
+        "microbatches and on all devices.",
+        "averaged-twice": "The gradient is too small by the number of devices.",
+        "other-direction": "The gradient is added. A step goes against it.",
+        "sends-too-much": "A bfloat16 has two bytes. Convert the weights before they are gathered, "
+        "and the sum of the gradients before it is scattered.",
+        "in-pieces": "Gather the weights once, before the loop, and scatter the sum once after it.",
+        "too-often": "Gather the weights once, before the loop, and scatter the sum once after it.",
+    },
+)
+
 EXERCISES: Final = (
     LATENCY,
     TOPOLOGY,
@@ -1743,4 +1925,5 @@ EXERCISES: Final = (
     TRAINER,
     ACTIVATIONS,
     EXPERTS,
+    MIXED_PRECISION,
 )
