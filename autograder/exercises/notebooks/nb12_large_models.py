@@ -1852,8 +1852,8 @@ MIXED_PRECISION: Final = Exercise(
             },
         ),
         Computes(
-            "step",
-            "step(master, X, Y) must return the float32 weights after a step with the mean "
+            "mixed_step",
+            "mixed_step(master, X, Y) must return the float32 weights after a step with the mean "
             "gradient of all examples.",
             _moved(),
             tuple(_short_step_arguments(*sizes) for sizes in SHORT_STEPS),
@@ -1875,17 +1875,17 @@ MIXED_PRECISION: Final = Exercise(
             },
             under_mesh=True,
         ),
-        KeepsLayouts("step", "new weights with the layout of the old ones"),
-        Requests("step", tuple(_short_budgets(*sizes[1:3]) for sizes in SHORT_STEPS)),
+        KeepsLayouts("mixed_step", "new weights with the layout of the old ones"),
+        Requests("mixed_step", tuple(_short_budgets(*sizes[1:3]) for sizes in SHORT_STEPS)),
     ),
     about=(Returns, Requests),
-    weights={"step": 3},
+    weights={"mixed_step": 3},
     hints=(
         "For stalls_at: a sum stops when half of the distance to the next bfloat16 is at least the "
         "increment. Between 1 and 2 this distance is 1/128, and it doubles at each power of two.",
-        "For step, follow the dtypes. The weights are float32 on their device, and bfloat16 from "
-        "before the all-gather to the gradient of a microbatch. What is the dtype of the carry in "
-        "which you add up gradients, and what is the dtype of the reduce-scatter's argument?",
+        "For mixed_step, follow the dtypes. The weights are float32 on their device, and bfloat16 "
+        "from before the all-gather to the gradient of a microbatch. What is the dtype of the "
+        "carry in which you add up gradients, and that of the reduce-scatter's argument?",
         "jax.grad with respect to gathered bfloat16 weights returns a bfloat16 gradient. Add "
         "gradient.astype(jnp.float32) to a float32 carry, which has to vary over data. Convert the "
         "sum for lax.psum_scatter, and its result back, before you divide and update.",
