@@ -214,11 +214,12 @@ def _earlier_times(verdict: Verdict, earlier: Attempts) -> Iterator[Paragraph]:
         if finding.trade is None or finding.credit is None or not attempts:
             continue
         before = attempts[-1]
-        if not (before.items and finding.trade.items):
-            continue
-        (name, took), *_ = finding.trade.items
-        in_all = f"and everything {_cost_in_ms(before.costs)}"
         earlier_items = dict(before.items)
+        items = finding.trade.items
+        if not (earlier_items and items) or earlier_items == dict(items):
+            continue  # there are none, or this is the same attempt again
+        (name, took), *_ = items
+        in_all = f"and everything {_cost_in_ms(before.costs)}"
         if name not in earlier_items:
             largest, largest_took = before.items[0]
             had = f"there was no {name}; {largest} took {_cost_in_ms(largest_took)}"

@@ -2,6 +2,7 @@
 
 import linecache
 import math
+from collections import Counter
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -480,9 +481,9 @@ def arrays_in_words(same: Sequence[Collective]) -> str:
     named = natural_list(names[:1] if len(names) > 2 else names) if is_each_named else ""
     named += f" and {len(names) - 1} more" if named and len(names) > 2 else ""
     shapes = [_shape_in_words(*pair) for pair in zip_longest(same[0].shapes, same[0].results)]
-    listed = list(dict.fromkeys(shapes))
+    listed = [f"{n} × {shape}" if n > 1 else shape for shape, n in Counter(shapes).items()]
     if len(shapes) > 1 and not is_combined(same[0]):
-        listed = [f"in {len(shapes)} pieces of {shape}" for shape in listed]
+        listed = [f"in {len(shapes)} pieces of {shape}" for shape in dict.fromkeys(shapes)]
     elif len(listed) > MAX_SHAPES:
         listed = [f"{len(shapes)} arrays"]
     combined = ", combined" * is_combined(same[0])

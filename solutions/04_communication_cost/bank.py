@@ -511,7 +511,7 @@ def sent(kind, n, size):
 mib = {cell: sum(right) for cell, right in zip(mib, ([48], [3 / 4 * 128], [96], [24]))}
 
 
-# %% by what the report says of each exercise="4.3" score=1 near=["all-of-v", "block-of-v", "moved-not-sent", "on-eight", "passes", "body-once", "written-once", "sent", "loop-unknown", "inner-loop-only", "outer-loop-only", "one-loop-forgotten", "not-moved-out", "its-block", "counted-once", "nobody-knows", "maximum-once", "maximum-too-often", "all-devices"]
+# %% by what the report says of each exercise="4.3" score=1 near=["all-of-v", "block-of-v", "moved-not-sent", "on-eight", "passes", "body-once", "written-once", "sent", "loop-unknown", "inner-loop-only", "outer-loop-only", "one-loop-forgotten", "not-moved-out", "its-block", "counted-once", "nobody-knows", "maximum-once", "maximum-too-often", "all-devices", "fraction-lost"]
 reports = {
     "centred": communication(centred, v),
     "written_out": communication(written_out, v),
@@ -633,6 +633,22 @@ moved = {
     "same_weights": 1024,
     "other_weights": 5120,
     "until_small": "unknown",
+}
+
+# %% bytes that are divided without a rest exercise="4.3" score=0.6666666667 diagnoses=["fraction-lost"] near=["inner-loop-only", "passes"]
+moved = {
+    "centred": 28,
+    "written_out": 28,
+    "nested": 60,
+    "same_weights": 1024,
+    "other_weights": 5120,
+    "until_small": "unknown",
+}
+on_sixteen = {
+    "centred": 7 * (2 * (15 * 4 // 16)),
+    "nested": 15 * (2 * (15 * 4 // 16)),
+    "same_weights": 15 * 1024 // 16,
+    "other_weights": 15 * 5120 // 16,
 }
 
 # %% words for numbers, NaN, a size below zero exercise="4.3" score=0 diagnoses=["other-form", "other-prediction", "unanswered"] near=["half-of-it"]

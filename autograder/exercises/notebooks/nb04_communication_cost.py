@@ -821,12 +821,12 @@ LOOPS: Final = Exercise(
                 tolerance=1e-3,
             )
             for cell, right, mistakes in (
-                ("centred", 52.5, {"body-once": 7.5, **_ring(52.5, passes=2)}),
+                ("centred", 52.5, {"body-once": 7.5, "fraction-lost": 42, **_ring(52.5, passes=2)}),
                 (
                     "nested",
                     112.5,
                     {
-                        "inner-loop-only": 90,
+                        "fraction-lost": 90,
                         "outer-loop-only": 45,
                         "body-once": 15,
                         "maximum-once": 97.5,
@@ -862,6 +862,8 @@ LOOPS: Final = Exercise(
         "loop-unknown": "The number of iterations of this loop is known: it is in the program.",
         "inner-loop-only": "Is this only the mean? There is also a maximum, once in each "
         "iteration of the outer loop.",
+        "fraction-lost": "Is 2 · 15/16 · 4 bytes 6 here? It is 7.5: `//` leaves out the half. "
+        "(In nested, 90 is also what the mean sends without the maximum.)",
         "outer-loop-only": "Does the inner loop count once here? It has four iterations in "
         "each iteration of the outer one.",
         "one-loop-forgotten": "One loop is inside the other, so multiply their iterations.",

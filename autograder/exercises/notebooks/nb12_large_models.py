@@ -1910,7 +1910,6 @@ MIXED_PRECISION: Final = Exercise(
         "other-direction": "The gradient is added. A step goes against it.",
         "sends-too-much": "A bfloat16 has two bytes. Convert the weights before they are gathered, "
         "and the sum of the gradients before it is scattered.",
-        "in-pieces": "Gather the weights once, before the loop, and scatter the sum once after it.",
         "too-often": "Gather the weights once, before the loop, and scatter the sum once after it.",
     },
 )
