@@ -254,6 +254,8 @@ def _explain_degenerate_values(ran: ProgramRun) -> Wrong | None:
             "type, or something was divided by zero."
         )
     if not any(np.asarray(output).any() for output in ran.outputs[0]):
+        if all(output.ndim == 0 for output in map(np.asarray, ran.outputs[0])):
+            return "nothing-but-zeros", "The result is 0."
         return "nothing-but-zeros", (
             "The result is all zeros. A device to which a ppermute sends nothing gets zeros, and "
             "an array that was never filled in holds zeros too."

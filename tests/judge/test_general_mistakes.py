@@ -246,3 +246,18 @@ def test_a_result_in_quotes_is_told_from_a_wrong_one():
     found = judge(exercise, capture(exercise, {"answer": lambda i: str(i % 2 == 0)}, 1), 1)
     assert found.diagnoses == ("in-quotes",)
     assert "expected True or False" in verdict_as_text(found)
+
+
+COUNT = asking(lambda x: np.int32(80) + (x > 0).sum(dtype=np.int32), (3,))
+
+
+@pytest.mark.filterwarnings("error::RuntimeWarning")
+def test_a_count_whose_exponential_is_too_large_warns_nobody():
+    own_counts = by_device(lambda mine: (mine > 0).sum(dtype=jnp.int32)[None], CUT)
+    assert verdict_on(COUNT, own_counts).diagnoses[0] == "shape"
+
+
+def test_a_single_zero_is_no_array_that_was_never_filled_in():
+    found = verdict_on(COUNT, lambda x: (0 * x).sum().astype(jnp.int32))
+    assert found.diagnoses[0] == "nothing-but-zeros"
+    assert "never filled in" not in verdict_as_text(found)
