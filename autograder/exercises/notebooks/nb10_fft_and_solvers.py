@@ -2071,6 +2071,16 @@ def _exchanged(sides: str) -> Callable[[Any], Any]:
     return lambda u: _by_halos(u, halo)
 
 
+def _reversed(sides: str) -> Callable[[Any], Any]:
+    """Make the mistake of sending the edges near these sides away from them, not across them."""
+
+    def halo(side: str, around: dict[str, Any]) -> Any:
+        source = OPPOSITE[side] if side in sides else side
+        return _edge(around[source], OPPOSITE[side])
+
+    return lambda u: _by_halos(u, halo)
+
+
 def _only_from(*sides: str) -> Callable[[Any], Any]:
     """Make the mistake of leaving zeros in the halos of the other sides."""
 
@@ -2109,6 +2119,9 @@ STENCIL: Final = Exercise(
                         _exchanged("left right"),
                         _exchanged("above below left right"),
                     )
+                ),
+                "pairs-reversed": AnyOf(
+                    map(_reversed, ("above below", "left right", "above below left right"))
                 ),
                 "far-edge": lambda u: _by_halos(u, lambda side, around: _edge(around[side], side)),
                 "other-sign": lambda u: _five_points(u, -4, 1),
@@ -2152,6 +2165,9 @@ STENCIL: Final = Exercise(
         "neighbour's edge.",
         "halos-exchanged": "What came from one side is placed at the opposite one: the row from "
         "the block above belongs above, for example.",
+        "pairs-reversed": "The right edges are sent, but the wrong way: a block's last row belongs "
+        "above the block below, and its last column on the left of the block on the right. In "
+        "which order does a pair have source and destination?",
         "far-edge": "The wrong edge of the neighbour was sent. The block below needs your last "
         "row, and the block on the right your last column.",
         "other-sign": "The sign is reversed.",
@@ -2395,12 +2411,13 @@ PRECONDITIONER: Final = Exercise(
         "bytes-ignored": "This is the answer without the bytes of the halos.",
         "one-exchange-too-few": "Each step lacks one exchange. The number in counts includes the "
         "multiplication of the method itself.",
-        "only-exchanges": "This is the answer if only the exchanges count. Each step has two sums "
-        "over all devices, too, and a sum takes latencies.",
+        "only-exchanges": "This is always the method with fewer exchanges in its whole solve. How "
+        "many latencies do the two sums of a step take, and those of all steps?",
         "one-sum": "A step has two sums over all devices.",
         "as-in-a-ring": "A sum takes about as many messages as there are devices, as in a ring. "
         "Expected: log2(n).",
-        "one-step-alone": "This compares one step of each method. A solve has many.",
+        "one-step-alone": "This is always the method whose single step costs less. A solve has many "
+        "steps.",
         "four-times-the-bytes": "The halo counts four times. halo is already in bytes, and the "
         "four messages of an exchange leave at the same time.",
         "slowest": "This is the method that takes the most time.",

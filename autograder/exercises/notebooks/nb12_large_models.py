@@ -1519,8 +1519,11 @@ ACTIVATIONS: Final = Exercise(
 
 # 12.9: experts
 
-LAYERS_OF_EXPERTS: Final = ((8, 512, 16, 32, 16), (4, 144, 8, 24, 12))
-"""Tuples of (devices, tokens, features, hidden units of an expert, experts)."""
+LAYERS_OF_EXPERTS: Final = ((8, 512, 16, 32, 16), (4, 152, 8, 24, 12))
+"""Tuples of (devices, tokens, features, hidden units of an expert, experts).
+
+In the second, a device has 38 tokens, so the capacity has to be rounded down.
+"""
 
 
 def _expert_arguments(
@@ -1711,6 +1714,10 @@ EXPERTS: Final = Exercise(
     diagnoses={
         "over-the-batch": "The capacity is counted over the tokens of all devices here. Each "
         "device has its own places for each expert, so it need not know of the others' tokens.",
+        "only-the-first": "In that case a device's tokens are not a multiple of the experts, and "
+        "the capacity is rounded down.",
+        "dropped: nothing-but-zeros": "No token is dropped here. How many tokens does a device have, "
+        "and how many places for each expert?",
         "kept-for-dropped": "This is the number of tokens that are kept.",
         "one-too-few": "One place of each expert stays empty. The first token's place is 0.",
         "one-too-many": "One token more than the capacity is kept. Places are counted from 0.",
