@@ -2416,8 +2416,8 @@ PRECONDITIONER: Final = Exercise(
         "one-sum": "A step has two sums over all devices.",
         "as-in-a-ring": "A sum takes about as many messages as there are devices, as in a ring. "
         "Expected: log2(n).",
-        "one-step-alone": "This is always the method whose single step costs less. A solve has many "
-        "steps.",
+        "one-step-alone": "This is always the method whose single step costs less. A solve "
+        "has many steps.",
         "four-times-the-bytes": "The halo counts four times. halo is already in bytes, and the "
         "four messages of an exchange leave at the same time.",
         "slowest": "This is the method that takes the most time.",

@@ -1716,8 +1716,8 @@ EXPERTS: Final = Exercise(
         "device has its own places for each expert, so it need not know of the others' tokens.",
         "only-the-first": "In that case a device's tokens are not a multiple of the experts, and "
         "the capacity is rounded down.",
-        "dropped: nothing-but-zeros": "No token is dropped here. How many tokens does a device have, "
-        "and how many places for each expert?",
+        "dropped: nothing-but-zeros": "No token is dropped here. How many tokens does a device "
+        "have, and how many places for each expert?",
         "kept-for-dropped": "This is the number of tokens that are kept.",
         "one-too-few": "One place of each expert stays empty. The first token's place is 0.",
         "one-too-many": "One token more than the capacity is kept. Places are counted from 0.",
