@@ -1689,7 +1689,7 @@ def moe(x, scores, up, down):
     return jax.shard_map(body, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
 
 
-# %% the capacity is rounded up exercise="12.9" score=0.25 diagnoses=["only-the-first", "not-counted-yet", "too-many-bytes"] near=["one-too-many"]
+# %% the capacity is rounded up exercise="12.9" score=0.1 diagnoses=["only-the-first", "not-counted-yet", "too-many-bytes"] near=["one-too-many"]
 def dropped(scores):
     def body(s):
         counts = jnp.bincount(s.argmax(1), length=s.shape[1])
