@@ -400,6 +400,8 @@ def _wait_for_start(workers: list[Worker]) -> None:
 def _has_lost_one(workers: list[Worker]) -> bool:
     """Check whether a process that had joined has ended; the others cannot join then."""
     for worker in workers:
+        while not (worker.is_ready or worker.has_closed) and worker.messages.poll():
+            _receive(worker)  # that it has joined may not have been read yet
         if worker.is_ready:
             worker.process.join(0.5)  # the others may have noticed before its parent does
     return any(w.is_ready and not w.process.is_alive() for w in workers)

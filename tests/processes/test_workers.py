@@ -180,6 +180,18 @@ def test_a_process_that_exits_while_others_join_is_reported():
     assert second.why == "died"
 
 
+def test_a_process_that_exits_is_reported_though_its_messages_are_read_late(monkeypatch):
+    poll = workers._poll
+
+    def poll_late(those):
+        time.sleep(1)
+        return poll(those)
+
+    monkeypatch.setattr(workers, "_poll", poll_late)
+    first, _ = run(pack(rows), 2, nothing, target=the_second_later)
+    assert first.sentence == "Process 0 ended before it was done: its exit code was 3."
+
+
 def the_second_cannot_join(place: Place, job: Job, to_parent: object) -> None:
     """Act as workers: the first joins and exits, and the second reports that it cannot join."""
     if place.process == 0:
