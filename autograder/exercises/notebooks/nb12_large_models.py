@@ -1519,10 +1519,11 @@ ACTIVATIONS: Final = Exercise(
 
 # 12.9: experts
 
-LAYERS_OF_EXPERTS: Final = ((8, 512, 16, 32, 16), (4, 152, 8, 24, 12))
+LAYERS_OF_EXPERTS: Final = ((8, 512, 16, 32, 16), (4, 408, 8, 24, 20))
 """Tuples of (devices, tokens, features, hidden units of an expert, experts).
 
-In the second, a device has 38 tokens, so the capacity has to be rounded down.
+In the second, there are more experts than in the notebook, and a device has 102 tokens, so the
+capacity has to be rounded down.
 """
 
 
