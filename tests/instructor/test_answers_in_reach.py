@@ -54,6 +54,15 @@ def test_copies_of_other_names_are_found(folder):
     ]  # fmt: skip
 
 
+@pytest.mark.bubblewrap
+def test_a_solved_copy_is_found_also_if_there_is_no_text_to_look_for(folder):
+    for name in ("solved", "released"):
+        (folder / name).mkdir()
+    (folder / "solved" / "sums.ipynb").write_text('{"cells": ["### BEGIN SOLUTION"]}')
+    (folder / "released" / "sums.ipynb").write_text('{"cells": []}')
+    assert find_exposed_answers(Config(), "sums") == [str(folder / "solved" / "sums.ipynb")]
+
+
 def test_nobody_is_graded_where_there_are_any(tmp_path, monkeypatch):
     shutil.copy(ROOT / "nbgrader_config.py", tmp_path)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)

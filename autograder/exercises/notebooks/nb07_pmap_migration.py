@@ -1213,16 +1213,16 @@ def _stateful(
     """Do a step of training with dropout and a running mean; options make mistakes.
 
     Args:
-        w: The weights.
-        mean: The running mean.
-        X: The examples.
-        y: Their targets.
-        seed: The seed of the step.
-        masks: Returns what is kept of the examples, given these and the seed; None: everything.
-        centre: Returns what is subtracted from the examples, given these and the running mean.
-        times: Returns a factor of the gradient, given the number of devices.
-        sums: Whether the batch's mean is a sum over the devices.
-        old: The share of the old running mean in the new one.
+        w: the weights.
+        mean: the running mean.
+        X: the examples.
+        y: their targets.
+        seed: the seed of the step.
+        masks: returns what is kept of the examples, given these and the seed; None: everything.
+        centre: returns what is subtracted from the examples, given these and the running mean.
+        times: returns a factor of the gradient, given the number of devices.
+        sums: whether the batch's mean is a sum over the devices.
+        old: the share of the old running mean in the new one.
     """
     n = SHARES[len(X)]
     batch = X.mean(0) * (n if sums else 1)

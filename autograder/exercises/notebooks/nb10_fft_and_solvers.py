@@ -237,7 +237,7 @@ def _in_stages(
     Args:
         cuts: Returns, for the shape of a volume, the numbers of shards along its dimensions before
             each all-to-all and after the last one.
-        stages: The dimensions along which blocks are transformed at each of these times.
+        stages: the dimensions along which blocks are transformed at each of these times.
     """
 
     def mistaken(x: Any) -> Any:
@@ -667,21 +667,21 @@ def _poisson(
     """Solve Poisson's equation in a periodic box; each option makes a mistake.
 
     Args:
-        f: The right side.
-        numbers: Returns the wave numbers of a dimension of this size.
+        f: the right side.
+        numbers: returns the wave numbers of a dimension of this size.
         power: Divide by this power of the sum of squares.
-        mean: The factor of the mean of f.
-        sign: The factor of all other coefficients.
-        own: Whether each device uses its own wave numbers, or all devices the first ones.
-        blocks: Whether each device uses the wave numbers of a transform of its block's size.
-        exponent: The exponent of each wave number in the sum.
-        corners: Whether each device sets its first coefficient to zero.
-        back: The transform on the way back.
+        mean: the factor of the mean of f.
+        sign: the factor of all other coefficients.
+        own: whether each device uses its own wave numbers, or all devices the first ones.
+        blocks: whether each device uses the wave numbers of a transform of its block's size.
+        exponent: the exponent of each wave number in the sum.
+        corners: whether each device sets its first coefficient to zero.
+        back: the transform on the way back.
         added: A small number that is added to each sum of squares.
-        divided: Whether the coefficients are divided at all.
-        without: The dimension whose wave numbers are left out of the sum.
-        whole: The exponent of the whole sum.
-        any_zero: Whether a coefficient becomes zero if any of its wave numbers is zero.
+        divided: whether the coefficients are divided at all.
+        without: the dimension whose wave numbers are left out of the sum.
+        whole: the exponent of the whole sum.
+        any_zero: whether a coefficient becomes zero if any of its wave numbers is zero.
     """
     k = [numbers(n) * (d != without) for d, n in enumerate(f.shape)]
     if not own:
@@ -712,9 +712,9 @@ def _there_and_back(
     """Solve Poisson's equation, transforming blocks along the given dimensions at each time.
 
     Args:
-        f: The right side.
-        there: The dimensions before, between and after the all-to-alls on the way there.
-        back: The same on the way back.
+        f: the right side.
+        there: the dimensions before, between and after the all-to-alls on the way there.
+        back: the same on the way back.
     """
     cuts = _pencil_stages(f.shape)
     waves = f.astype(np.complex64)
@@ -932,11 +932,11 @@ def _cg(
     """Do steps of conjugate gradients in double precision.
 
     Args:
-        A: The matrix.
-        b: The right side.
-        steps: The number of steps.
-        from_b: Whether to start from b instead of zeros.
-        follows: Returns the factor of the last direction, from the new and the old square.
+        A: the matrix.
+        b: the right side.
+        steps: the number of steps.
+        from_b: whether to start from b instead of zeros.
+        follows: returns the factor of the last direction, from the new and the old square.
         gives: What to return: 0 for x, 1 for the residual, 2 for the next direction.
     """
     A, b = A.astype(np.float64), b.astype(np.float64)  # noqa: N806
@@ -962,8 +962,8 @@ def _cg_with(slip: str, A: Any, b: Any) -> Any:  # noqa: N803
             every inner product has its root taken; "length": the step is divided by direction @
             direction; "whole": the last direction has the factor 1; "itself": the direction is
             subtracted from the residual.
-        A: The matrix.
-        b: The right side.
+        A: the matrix.
+        b: the right side.
     """
 
     def dot(u: Any, v: Any) -> Any:
@@ -994,14 +994,14 @@ def _cg_by_devices(
     """Do steps of conjugate gradients with a mistake in the sums over devices.
 
     Args:
-        A: The matrix.
-        b: The right side.
-        own: The inner products that each device computes from its own part only, separated by
+        A: the matrix.
+        b: the right side.
+        own: the inner products that each device computes from its own part only, separated by
             spaces: "first" (the square before the first step), "product" (direction @ A @
             direction) and "square".
-        averaged: The inner products that are averaged over the devices, in the same way.
-        own_block: Whether A @ direction uses only a device's own square block of A.
-        early: Whether x moves along the next direction in each step.
+        averaged: the inner products that are averaged over the devices, in the same way.
+        own_block: whether A @ direction uses only a device's own square block of A.
+        early: whether x moves along the next direction in each step.
     """
     p = next(devices for devices, (size, _) in SYSTEMS.items() if size == len(b))
     A, b = A.astype(np.float64), b.astype(np.float64).reshape(p, -1)  # noqa: N806
@@ -1199,11 +1199,11 @@ def _factored(
     """Factorise a matrix into L and U in one array, in double precision; options make mistakes.
 
     Args:
-        A: The matrix.
-        below: The factor of the numbers of L in the result.
+        A: the matrix.
+        below: the factor of the numbers of L in the result.
         rows: If not 0, factorise each block of this many rows by itself.
         steps: Stop after this many steps, as the end of a slice.
-        itself: Whether row k is subtracted from itself, too.
+        itself: whether row k is subtracted from itself, too.
         above: If not None, rows above row k change, too, and this is the factor of their multiples
             in the result.
     """
@@ -1234,8 +1234,8 @@ def _masked_by_place(A: Any, in_turn: bool) -> Any:  # noqa: N803
     """Factorise with the right row broadcast, but masks that use positions in a device's block.
 
     Args:
-        A: The matrix.
-        in_turn: Whether positions are compared with that of row k in its block, or with k itself.
+        A: the matrix.
+        in_turn: whether positions are compared with that of row k in its block, or with k itself.
     """
     made = A.astype(np.float64)
     rows = _rows_of(len(A))
@@ -1356,10 +1356,10 @@ def _by_factors(LU: Any, b: Any, forward: bool = True, back: bool = True, unit: 
 
     Args:
         LU: Both factors in one array.
-        b: The right side.
-        forward: Whether to solve with L.
-        back: Whether to solve with U.
-        unit: Whether L has ones on its diagonal. If not, it has the diagonal of U.
+        b: the right side.
+        forward: whether to solve with L.
+        back: whether to solve with U.
+        unit: whether L has ones on its diagonal. If not, it has the diagonal of U.
     """
     packed, x = LU.astype(np.float64), b.astype(np.float64)
     lower = np.tril(packed, -1) + (np.eye(len(b)) if unit else np.diag(np.diag(packed)))
@@ -1387,11 +1387,11 @@ def _passes(
 
     Args:
         LU: Both factors in one array.
-        b: The right side.
+        b: the right side.
         signs: For each substitution, -1 if it subtracts multiples and 1 if it adds them.
         forward: Returns, for a step and n, the number that is broadcast in the forward
             substitution, and those that change.
-        back: The same for the back substitution.
+        back: the same for the back substitution.
         sent: For each substitution, what the devices receive instead of a number.
     """
     packed, x, n = LU.astype(np.float64), b.astype(np.float64), len(b)
@@ -1728,8 +1728,8 @@ def _by_rounds(A: Any, number: Callable[[Any, Any, int, int], Any]) -> Any:  # n
     """Factorise in rounds, with a mistake in the numbers of the rows that are left in a round.
 
     Args:
-        A: The matrix in its cyclic layout.
-        number: Returns a row's number, from its position in the slice, its device, the number of
+        A: the matrix in its cyclic layout.
+        number: returns a row's number, from its position in the slice, its device, the number of
             devices, and the number of rounds that are left.
     """
     made = A.astype(np.float64)
@@ -1770,11 +1770,11 @@ def _with_row(
     """Factorise a cyclic layout, with a mistake in the row that is broadcast or in what changes.
 
     Args:
-        A: The matrix in its cyclic layout.
-        sent: Returns the position and the device of the row that is broadcast, from the step, the
+        A: the matrix in its cyclic layout.
+        sent: returns the position and the device of the row that is broadcast, from the step, the
             number of devices and that of rounds.
-        from_row: Returns the first position whose rows change, from the same.
-        columns_masked: Whether the columns before the step's own stay unchanged.
+        from_row: returns the first position whose rows change, from the same.
+        columns_masked: whether the columns before the step's own stay unchanged.
     """
     made = A.astype(np.float64)
     rounds, p, n = A.shape
@@ -1827,8 +1827,8 @@ def _without_steps(A: Any, left_out: Callable[[int, int], bool]) -> Any:  # noqa
     """Factorise without some of the steps.
 
     Args:
-        A: The matrix in its cyclic layout.
-        left_out: Returns whether a step is left out, from its number and that of the devices.
+        A: the matrix in its cyclic layout.
+        left_out: returns whether a step is left out, from its number and that of the devices.
     """
     made = A.astype(np.float64).reshape(-1, A.shape[-1])
     for k in range(len(made)):
@@ -2027,10 +2027,10 @@ def _by_halos(
     """Multiply by the stencil block by block, with a mistake in the halos.
 
     Args:
-        u: The plane.
-        halo: Returns the halo of a side (in both dimensions, so that it can be put there), from the
+        u: the plane.
+        halo: returns the halo of a side (in both dimensions, so that it can be put there), from the
             side and the neighbouring blocks by their sides.
-        closed: Whether the first and the last block along a dimension are neighbours. Otherwise
+        closed: whether the first and the last block along a dimension are neighbours. Otherwise
             there are zeros around the plane.
     """
     rows, columns = _places(u.shape)
@@ -2211,12 +2211,12 @@ def _pcg(
     """Do steps of conjugate gradients with block Jacobi; each option makes a mistake.
 
     Args:
-        f: The right side.
-        steps: The number of steps.
+        f: the right side.
+        steps: the number of steps.
         precondition: What is applied to a residual, in place of block Jacobi.
-        of_residual: Whether the steps use residual @ residual in place of residual @ z.
-        along_z: Whether the next direction begins with z, or with the residual.
-        summed: The axes of the mesh, 0 and 2, over which inner products are added up.
+        of_residual: whether the steps use residual @ residual in place of residual @ z.
+        along_z: whether the next direction begins with z, or with the residual.
+        summed: the axes of the mesh, 0 and 2, over which inner products are added up.
     """
     r = f.astype(np.float64)
     rows, columns = _places(f.shape)

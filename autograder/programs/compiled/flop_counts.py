@@ -2,9 +2,8 @@
 
 An instruction does two operations for each pair of numbers that a matmul or a convolution
 multiplies and adds (eight for complex numbers), and one for each number that arithmetic returns or
-a reduction takes. A Fourier
-transform, a triangular solve and a factorisation count as in textbooks (for the latter two: G. H.
-Golub and C. F. Van Loan, *Matrix Computations*, sections 3.1 and 3.2).
+a reduction takes. A Fourier transform, a triangular solve and a factorisation count as in textbooks
+(for the latter two: G. H. Golub and C. F. Van Loan, *Matrix Computations*, sections 3.1 and 3.2).
 
 XLA's own count (`cost_analysis`) counts a loop's body once, and LAPACK's routines as nothing. It
 also counts duplicates: compilers duplicate cheap work, and XLA's CPU compiler puts a copy of a
