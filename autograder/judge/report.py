@@ -122,7 +122,10 @@ def report_on(verdict: Verdict, unfolded: bool = False) -> VerdictReport:
     if verdict.fault is not None:
         happened, to_do = explain_fault(verdict.fault)
         return VerdictReport(_paragraphs([happened]), _paragraphs([to_do]))
-    notes, way_on = _paragraphs(verdict.notes), _paragraphs(_way_on(verdict))
+    way_on = _paragraphs(_way_on(verdict))
+    notes = _paragraphs(verdict.notes[:1])
+    if verdict.notes[1:]:
+        notes += (Fold("How this is counted", _paragraphs(verdict.notes[1:]), unfolded),)
     if verdict.findings and all(f.about == OF_THE_CHECK for f in verdict.findings):
         cause = _paragraphs([verdict.findings[0].difference])  # it is about no answer in particular
         return VerdictReport(cause, (), notes, way_on)

@@ -37,31 +37,35 @@ def compute_share(exercise: Exercise, findings: Sequence[Finding]) -> float:
 
 
 def explain_share(exercise: Exercise, findings: Sequence[Finding]) -> tuple[str, ...]:
-    """Explain a score with its numbers, in one sentence; nothing if it follows from the verdict.
+    """Explain a score with its numbers: one sentence, then details; nothing if it follows.
 
-    It follows if there is nothing or everything to earn, or if answers that count equally are
-    right or wrong as a whole.
+    It follows from the verdict if there is nothing or everything to earn, or if answers that count
+    equally are right or wrong as a whole.
     """
     judged = _by_answer(exercise, findings)
     total = compute_share(exercise, findings)
-    shares = {answer: _share_of_answer(exercise, of) for answer, of in judged.items()}
     reasons = {answer: _explain_answer(exercise, of) for answer, of in judged.items()}
     weights = {answer: exercise.weights.get(answer, 1) for answer in judged}
     follows = not any(reasons.values()) and len({*weights.values()}) == 1
+    groups = [_explain_groups(answer, of) for answer, of in judged.items() if reasons[answer]]
+    counting = tuple(filter(None, groups))
     if total in (0, 1) or follows:
-        return tuple(f"{answer} earns nothing: {why}." for answer, why in reasons.items() if why)
+        nothing = (f"{answer} earns nothing: {why}." for answer, why in reasons.items() if why)
+        return (*nothing, *counting)
     if len(judged) == 1:
-        return tuple(
-            f"{answer} earns {in_percent(total)}: {why}." for answer, why in reasons.items()
-        )
-    parts = [
-        f"{answer} ({in_percent(shares[answer])}"
+        (answer, why) = next(iter(reasons.items()))
+        return (f"{answer} earns {in_percent(total)}: {why}.", *counting)
+    shares = [
+        f"{answer} ({in_percent(_share_of_answer(exercise, of))}"
         + f", counted {weights[answer]} times" * (weights[answer] != 1)
-        + f": {reasons[answer]}" * bool(reasons[answer])
         + ")"
-        for answer in judged
+        for answer, of in judged.items()
     ]
-    return (f"The score of {in_percent(total)} is the mean of {natural_list(parts)}.",)
+    return (
+        f"The score of {in_percent(total)} is the mean of {natural_list(shares)}.",
+        *(f"{answer}: {why}." for answer, why in reasons.items() if why),
+        *counting,
+    )
 
 
 def _by_answer(exercise: Exercise, findings: Sequence[Finding]) -> dict[str, list[Judged]]:
@@ -84,10 +88,11 @@ def _explain_answer(exercise: Exercise, judged: Sequence[Judged]) -> str:
         met = sum(finding.met for _, finding in judged)
         partial = any(finding.credit for _, finding in judged)
         return f"{met} of {len(judged)} requirements are met" * (len(judged) > 1 and not partial)
-    earned = share - SHARE_OF_THE_REST * _mean(rest)
+    for_the_rest = SHARE_OF_THE_REST * _mean(rest)
     return (
-        f"{earned:.0%} of {1 - SHARE_OF_THE_REST:.0%} for {_name(subject)}, and "
-        f"{SHARE_OF_THE_REST * _mean(rest):.0%} of {SHARE_OF_THE_REST:.0%} for {_name(rest)}"
+        f"{100 * (share - for_the_rest):.0f} of {100 * (1 - SHARE_OF_THE_REST):.0f}% for "
+        f"{_name(subject)}, and {100 * for_the_rest:.0f} of {100 * SHARE_OF_THE_REST:.0f}% for "
+        f"{_name(rest)}"
     )
 
 
@@ -99,20 +104,23 @@ def _explain_table(cells: Sequence[tuple[Predicts, Finding]]) -> str:
     right = sum(finding.met for _, finding in cells)
     if right in (0, len(cells)):
         return ""
-    groups = _groups_of_cells(cells)
     counted = f"{right} of {len(cells)} entries {'is' if right == 1 else 'are'} right"
-    if len(groups) == 1:
+    if len(_groups_of_cells(cells)) == 1:
         return f"{counted}, and all of them have to be"
+    return f"{counted}, and what one answer for all entries would earn is deducted"
+
+
+def _explain_groups(answer: str, judged: Sequence[Judged]) -> str:
+    """Explain how many entries of a table one answer for all of them would get right."""
+    groups = _groups_of_cells([(r, f) for r, f in judged if isinstance(r, Predicts)])
+    if len(groups) < 2:
+        return ""
     have = sum(map(_mean, groups))
-    rest = (
-        f"so {_two_decimals(have - 1)} of {len(groups) - 1} counts"
-        if have > 1
-        else "and you have no more than that"
-    )
     return (
-        f"{counted}; entries with the same right answer form a group, and groups count equally: "
-        f"you have {_two_decimals(have)} of {len(groups)}; the first is free, because one answer "
-        f"for all entries would get it, {rest}"
+        f"Entries of {answer} with the same right answer form a group, and each of the "
+        f"{len(groups)} groups counts equally. You have {_two_decimals(have)} groups. One answer "
+        f"for all entries would get one group, so it is deducted: "
+        f"{_two_decimals(max(0, have - 1))} of {len(groups) - 1} are left."
     )
 
 
