@@ -19,6 +19,11 @@ FAINT: Final = (0, 0, 0, 0.68)
 
 SMALL: Final[dict[str, Any]] = {"fontsize": 8, "color": FAINT}
 OVER_BUDGET: Final[dict[str, Any]] = {"facecolor": (0.71, 0.29, 0, 0.2), "edgecolor": "none"}
+BUDGET: Final[dict[str, Any]] = {"color": YOURS, "linewidth": 1, "linestyle": "--"}
+"""The edge of the area beyond a budget, whose own contrast is low."""
+
+MAX_HEIGHT: Final = 2.5
+"""An attempt that costs more times what the others do is marked at the top edge of a chart."""
 
 WIDTH: Final = 4.1
 """The width of a chart in inches: if a page is narrow, its text must not shrink much."""
@@ -109,6 +114,8 @@ class Roofline:
 
 
 def _roofline_figure(roofline: Roofline) -> "MatplotlibFigure":
+    from matplotlib.ticker import EngFormatter
+
     points, foot = roofline.points, roofline.link
     finite = [p.intensity for p in points if math.isfinite(p.intensity)]
     infinite = [p for p in points if not math.isfinite(p.intensity)]
@@ -124,6 +131,8 @@ def _roofline_figure(roofline: Roofline) -> "MatplotlibFigure":
     axes.set_title(f"A roofline of communication: {roofline.machine}", fontsize=10)
     axes.set_xlabel("operations for each byte that a device sends")
     axes.set_ylabel("operations a second on each device")
+    for axis in (axes.xaxis, axes.yaxis):  # 1 T, because an exponent is hard to read
+        axis.set_major_formatter(EngFormatter())
     axes.plot(
         [left, roofline.ridge, right],
         [foot * left, roofline.peak, roofline.peak],
@@ -147,12 +156,14 @@ def _roofline_figure(roofline: Roofline) -> "MatplotlibFigure":
         axes.axvspan(edge, right, color=(0, 0, 0, 0.08), linewidth=0)
         axes.text((edge * right) ** 0.5, roofline.peak / 2, "sends\nnothing →", ha="center",
                   va="top", **SMALL)  # fmt: skip
-    _mark_programs(axes, points, edge, step)
+    _mark_programs(axes, points, edge, step, roofline.ridge)
     _add_legend(figure)
     return figure
 
 
-def _mark_programs(axes: Any, points: Sequence[RooflinePoint], edge: float, step: float) -> None:
+def _mark_programs(
+    axes: Any, points: Sequence[RooflinePoint], edge: float, step: float, ridge: float
+) -> None:
     """Mark programs by their numbers, with a line down to where they are if one waits.
 
     Args:
@@ -160,6 +171,7 @@ def _mark_programs(axes: Any, points: Sequence[RooflinePoint], edge: float, step
         points: the programs.
         edge: the intensity from which on there are only programs that send nothing.
         step: the factor between the positions of two such programs.
+        ridge: the intensity up to which the roof rises.
     """
     position, marked = edge, []
     for number, point in enumerate(points, 1):
@@ -170,8 +182,10 @@ def _mark_programs(axes: Any, points: Sequence[RooflinePoint], edge: float, step
         else:
             position *= step
             marked.append((str(number), position, point.together))
-    _mark_places(axes, marked, "computing and sending at once", is_left=True)
-    axes.plot([], [], "_", color=YOURS, markersize=14, label="one waits for the other")
+    _mark_places(axes, marked, "computing and sending at once", left_until=ridge)
+    axes.plot(
+        [], [], "_", color=YOURS, markersize=14, label="one waits for the other, on the line below"
+    )
 
 
 @dataclass(frozen=True)
@@ -292,32 +306,40 @@ def _tradeoff_figure(
     """Draw costs against the bytes held, with the best that is known as a stepped line."""
     figure, axes = _new_figure(WIDTH, 3.5)
     byte_scale, byte_unit = (MIB, "MiB") if limits.held >= MIB else (1, "bytes")
-    cost_scale, _, cost_label = COST_SCALES.get(limits.unit, (1, "", limits.unit))
+    cost_scale, cost_unit, cost_label = COST_SCALES.get(limits.unit, (1, "bytes", limits.unit))
     drawn = [*(chosen for _, chosen in places), *others]
     best = sorted(limits.frontier)
-    most_costs = max(limits.goal, *(each.costs for each in drawn), *(costs for _, costs in best))
+    known_costs = max(limits.goal, *(costs for _, costs in best)) or 1
+    most_costs = max(known_costs, *(each.costs for each in drawn))
     right = 1.3 * max(limits.held, best[0][0], *(each.held for each in drawn)) / byte_scale
-    top = 1.12 * most_costs / cost_scale
-    axes.set(xlim=(0, right), ylim=(-0.05 * top, top))
+    top = 1.12 * min(most_costs, MAX_HEIGHT * known_costs) / cost_scale
+    axes.set(xlim=(0, right), ylim=(0, top))
     axes.set(xlabel=f"{byte_unit} held on each device", ylabel=cost_label)
     axes.locator_params("x", nbins=5)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter("{x:,g}")
 
-    cap = limits.held / byte_scale
-    axes.axvspan(cap, right, **OVER_BUDGET, label="over a budget")
-    if limits.goal:
-        axes.fill_between([0, cap], limits.goal / cost_scale, top, **OVER_BUDGET)
+    cap, goal = limits.held / byte_scale, limits.goal / cost_scale
+    also = f" or {goal:,g} {cost_unit}" if goal else ""
+    axes.axvspan(cap, right, **OVER_BUDGET, label=f"over {cap:,g} {byte_unit}{also}")
+    axes.plot([cap, cap], [0, goal or top], **BUDGET)
+    if goal:
+        axes.fill_between([0, cap], goal, top, **OVER_BUDGET)
+        axes.plot([0, cap], [goal, goal], **BUDGET)
     known = [(h / byte_scale, c / cost_scale) for h, c in best if h <= right * byte_scale]
     # who may hold more has at least the same choices
     axes.step(*zip(*known, (right, known[-1][1]), strict=True), where="post", color=BEST,
               linewidth=1.8, label="the best that is known")  # fmt: skip
-    axes.plot(*zip(*known, strict=True), "s", color=BEST, markersize=4)
+    axes.plot(*zip(*known, strict=True), "s", color=BEST, markersize=4, clip_on=False)
 
     def place(attempt: TradePoint) -> tuple[float, float]:
-        return attempt.held / byte_scale, attempt.costs / cost_scale
+        return attempt.held / byte_scale, min(top, attempt.costs / cost_scale)
 
-    _mark_places(axes, [(name, *place(each)) for name, each in places], whose)
+    def named(name: str, attempt: TradePoint) -> str:
+        costs = attempt.costs / cost_scale
+        return f"{name}: {costs:,.0f} {cost_unit} ↑" if costs > top else name
+
+    _mark_places(axes, [(named(name, each), *place(each)) for name, each in places], whose)
     _mark_others(axes, map(place, others), "over a budget, without a rank")
     return figure
 
@@ -345,6 +367,7 @@ def _design_figure(
     axes.set(xlabel=f"{unit} of computing", ylabel=f"{unit} of communicating")
     axes.set_title(f"shaded: over {limits.sent / MIB:,.0f} MiB sent", **SMALL)
     axes.axhspan(budget, top, **OVER_BUDGET)
+    axes.axhline(budget, **BUDGET)
     totals = MaxNLocator(8, steps=[1, 2, 5, 10]).tick_values(0, right + top)[1:-1]
     for total in (each for each in totals if each > right):  # each ends at its name
         ends = (max(0, total - top), min(total, top)), (min(total, right), max(0, total - right))
@@ -376,6 +399,7 @@ def _held_figure(
     axes.set_title(f"over {cap:,.0f} MiB", **SMALL)
     axes.set_xticks(range(1, len(drawn) + 1, math.ceil(len(drawn) / 4)))
     axes.axhspan(cap, highest, **OVER_BUDGET)
+    axes.axhline(cap, **BUDGET)
     held = list(enumerate((each.held / MIB for each in drawn), 1))
     marked = [("", *each) for each in held[: len(places)]]
     _mark_places(axes, marked, crossed=_over_budget(places, limits))
@@ -395,7 +419,7 @@ def _over_budget(places: Sequence[tuple[str, TradePoint]], limits: Limits) -> se
 def _mark_others(axes: Any, places: Iterable[tuple[float, float]], label: str = "") -> None:
     """Mark choices beyond a budget, which have no names."""
     for x, y in places:
-        axes.plot([x], [y], "x", color=FAINT, label=label)
+        axes.plot([x], [y], "x", color=FAINT, label=label, clip_on=False)
         label = ""
 
 
@@ -403,7 +427,7 @@ def _mark_places(
     axes: Any,
     places: Sequence[Named],
     label: str = "",
-    is_left: bool = False,
+    left_until: float | None = None,
     crossed: Collection[int] = (),
 ) -> None:
     """Mark places, with their names beside them; names that would overlap are listed together.
@@ -412,14 +436,16 @@ def _mark_places(
         axes: matplotlib's axes, whose limits are set.
         places: the places and their names; without a name, there is only a marker.
         label: the text in the legend.
-        is_left: whether the names are to the left of the markers.
+        left_until: names of places up to here are to the left of the markers, others above them;
+            None: all are to the right.
         crossed: the positions in `places` of those over a budget, which are marked by crosses.
     """
     groups: list[tuple[Any, list[str]]] = []
     labels = {"o": label, "X": f"{label}: over a budget" * bool(label)}
     for number, (name, x, y) in enumerate(places):
         marker, size = ("X", 7) if number in crossed else ("o", 6)
-        axes.plot([x], [y], marker, color=YOURS, markersize=size, label=labels.pop(marker, ""))
+        axes.plot([x], [y], marker, color=YOURS, markersize=size, label=labels.pop(marker, ""),
+                  clip_on=False)  # fmt: skip
         at = axes.transData.transform((x, y))
         near = (names for place, names in groups if max(abs(at - place) / LABEL_SIZE) < 1)
         if (names := next(near, None)) is not None:
@@ -428,13 +454,18 @@ def _mark_places(
             groups.append((at, [name]))
     for at, names in groups:
         names = list(filter(None, names))
+        x, y = axes.transData.inverted().transform(at)
+        if left_until is None:
+            align, offset = "left", (5, 3)
+        else:
+            align, offset = ("right", (-5, 3)) if x < left_until else ("center", (0, 6))
         joined = ", ".join(names) if len(names) < 4 else f"{names[0]}, …, {names[-1]}"
         axes.annotate(
             joined,
-            axes.transData.inverted().transform(at),
-            xytext=(-5 if is_left else 5, 3),
+            (x, y),
+            xytext=offset,
             textcoords="offset points",
-            ha="right" if is_left else "left",
+            ha=align,
             fontsize=9,
             fontweight="bold",
         )

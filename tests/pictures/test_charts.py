@@ -15,9 +15,12 @@ KEPT, HELD_TOO_MUCH, SENT_TOO_MUCH = (
 )
 
 
-def said(*attempts):
+LAYOUTS = Limits(100 * MIB, ((48 * MIB, 22_900), (96 * MIB, 14_800)), "microseconds", goal=17_500)
+
+
+def said(*attempts, limits=TRAINING):
     """Return the texts in a chart of training steps."""
-    return set(re.findall(r">([^<>]+)</text>", attempts_as_html("design", attempts, TRAINING)))
+    return set(re.findall(r">([^<>]+)</text>", attempts_as_html("design", attempts, limits)))
 
 
 def test_a_fast_step_that_holds_or_sends_too_much_does_not_look_like_one_that_counts():
@@ -28,6 +31,13 @@ def test_a_fast_step_that_holds_or_sends_too_much_does_not_look_like_one_that_co
 
 def test_budgets_have_the_unit_of_the_exercise():
     assert said(KEPT) >= {"shaded: over 960 MiB sent", "over 72 MiB"}
+    assert "over 100 MiB or 17.5 ms" in said(KEPT, limits=LAYOUTS)
+
+
+def test_a_slow_attempt_is_at_the_top_edge_and_does_not_stretch_the_chart():
+    texts = said(KEPT, TradePoint(48 * MIB, 412_000), limits=LAYOUTS)
+    assert "2: 412 ms ↑" in texts
+    assert max(float(text) for text in texts if text.isdecimal()) < 200
 
 
 def test_each_line_of_equal_time_has_its_name():
