@@ -32,6 +32,9 @@ MAX_CALL_CHARACTERS: Final = 120
 LONG_NUMBER: Final = re.compile(r"(\d{8})\d{24,}(\d{8})")
 """An integer whose middle digits are left out."""
 
+LONG_FLOAT: Final = re.compile(r"\b\d+\.\d{5,}(?:e[+-]?\d+)?|\b\d{8,}\.\d+")
+"""A float with more digits than anybody compares by eye."""
+
 NOT_FINITE: Final = ("nan", "inf", "-inf")
 """The strings that stand for these numbers in plain data."""
 
@@ -84,12 +87,14 @@ class Returns(Requirement):
                 diagnosis, sentence = _explain_results(self, cases, results)
                 if diagnosis == OTHER_RESULT:
                     sentence += quote_miscounted_lines(case, result.get("came"), wanted)
+                expected, got = show_plain(wanted, wanted), show_plain(result.get("came"), wanted)
+                if (rounded := _round_floats(expected)) != _round_floats(got):
+                    expected, got = rounded, _round_floats(got)
                 return finding.problem(
                     diagnosis,
                     sentence,
-                    expected=f"{show_plain(wanted, wanted)} from {shorten_call(call)}, one of "
-                    f"{len(cases)} cases",
-                    got=show_plain(result.get("came"), wanted),
+                    expected=f"{expected} from {shorten_call(call)}, one of {len(cases)} cases",
+                    got=got,
                 )
         return finding.but(met=True, got=f"the right result in all of {len(cases)} cases")
 
@@ -370,9 +375,19 @@ def _shorten_result(text: str) -> str:
 
 
 def shorten_call(call: str) -> str:
-    """Shorten a call to its beginning and its end."""
-    call = LONG_NUMBER.sub(r"\1…\2", call)
+    """Shorten a call to its beginning and its end; its numbers stay exact."""
+    call = _round_floats(LONG_NUMBER.sub(r"\1…\2", call), exactly=True)
     return call if len(call) <= MAX_CALL_CHARACTERS else f"{call[:70]} … {call[-30:]}"
+
+
+def _round_floats(text: str, exactly: bool = False) -> str:
+    """Round long floats in a result or a call to six digits; `exactly`: if this loses nothing."""
+
+    def rounded(match: re.Match[str]) -> str:
+        short = f"{float(match[0]):.6g}"
+        return match[0] if exactly and float(short) != float(match[0]) else short
+
+    return text if "'" in text else LONG_FLOAT.sub(rounded, text)  # not within quotes
 
 
 def _kind(value: Any) -> str:
@@ -522,7 +537,8 @@ def _explain_numbers(pairs: Pairs) -> str:
         return ""
     step, *others = {a - b for a, b in numbers}
     if not others:
-        return f"every number is {abs(step)} too {'large' if step > 0 else 'small'}"
+        by_much = _round_floats(repr(abs(step)))
+        return f"every number is {by_much} too {'large' if step > 0 else 'small'}"
     factors = {Fraction(a) / Fraction(b) for a, b in numbers if b}
     if len(factors) == 1 and all(a == 0 for a, b in numbers if not b):
         by = factors.pop()

@@ -130,3 +130,16 @@ def test_of_a_long_text_the_lines_in_question_are_shown() -> None:
     text = " ".join(text.split())
     assert "the first all-gather here`; `another all-gather`" in text
     assert "`an all-reduce`" not in text
+
+
+@pytest.mark.parametrize(
+    ("right", "result", "expected", "got"),
+    [(1 / 3, 2 / 3, "0.333333", "0.666667"), (0.1, 0.1000004, "0.1", "0.1000004")],
+)
+def test_long_floats_are_rounded_where_they_differ_nevertheless(
+    right: float, result: float, expected: str, got: str
+) -> None:
+    asks = Returns("part", "part must return it.", lambda rng: [(1e15,)], lambda x: right)
+    _, text = said(Exercise("4.1", "A part", (asks,), ("Think.",)), part=lambda x: result)
+    assert f"Expected: {expected} from part(1e+15), one of 1 cases." in text
+    assert f"Got:      {got}." in text
