@@ -21,7 +21,6 @@ from autograder.documents import (
     Content,
     Document,
     Figure,
-    Heading,
     Paragraph,
     ShownAsDocument,
     Small,
@@ -344,7 +343,7 @@ class Report(ShownAsDocument):
         flops = count_in_words(self.flops) if math.isfinite(self.flops) else "an unknown number of"
         return (
             f"{communicated}; on each device {flops} floating-point operations "
-            f"and {bytes_with_unit(self.peak_bytes)} of memory"
+            f"and {bytes_with_unit(self.peak_bytes)} of memory at the peak"
         )
 
     def lines(self) -> list[tuple[str, int]]:
@@ -361,7 +360,7 @@ class Report(ShownAsDocument):
         blocks: list[Block] = []
         if self.scaled:
             sizes = f"{self.scaled}, floating-point numbers as bfloat16"
-            blocks.append(Heading(f"Scaled up, and not run: {sizes}."))
+            blocks.append(Paragraph(Small(f"Scaled up, and not run: {sizes}.")))
         blocks += self._time()
         rows = self.rows()
         blocks += [self._table(rows)] if rows else []

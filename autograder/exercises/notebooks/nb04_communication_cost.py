@@ -1662,7 +1662,7 @@ DECISION: Final = Exercise(
         "row: which array is gathered, and which partial sums are added up?",
         "Rows of x sharded over the short axis are a good start. Weights can be sharded over both "
         "axes in two dimensions, P('x', 'y') or P('y', 'x'), or in one, P(('x', 'y')) or P(None, "
-        "('x', 'y')). Try them in turn.",
+        "('x', 'y')). Try them in turn, and with the axes of a tuple in the other order.",
     ),
     diagnoses={
         "over-the-cap": "A replicated array has 128 MiB, a half of one 64, a quarter 32, and an "
