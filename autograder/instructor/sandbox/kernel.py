@@ -66,14 +66,13 @@ def _make_kernel_packages() -> Path:
 
 
 def copy_kernel_package(folder: Path) -> None:
-    """Copy the parts of the package that a kernel gets into a folder."""
+    """Copy the parts of the package that a kernel gets into a folder, with their bytecode."""
     package = Path(autograder.__file__).parent
     copy = folder / package.name
     copy.mkdir()
     for name in KERNEL_PARTS:
         if (package / name).is_dir():
-            ignored = shutil.ignore_patterns("__pycache__")
-            shutil.copytree(package / name, copy / name, ignore=ignored)
+            shutil.copytree(package / name, copy / name)
         else:
             shutil.copy(package / name, copy / name)
 
