@@ -12,7 +12,7 @@ import nbformat
 import pytest
 
 from autograder.exercises import EXERCISES, NOTEBOOKS, Computes
-from autograder.instructor.authoring import NotebookSession, bank
+from autograder.instructor.authoring import bank
 from autograder.instructor.sandbox import Case, Sandbox, judge_in_sandbox
 from autograder.instructor.sandbox.judge_process import JUDGE_CPU_SECONDS
 from autograder.judge import headline, list_sentences, verdict_as_text
@@ -20,7 +20,7 @@ from autograder.programs import compile_and_report
 from autograder.programs.compiled import count_flops as work
 from autograder.programs.compiled import read_collectives, read_executable
 from tests.conftest import ROOT, SHARE, some_of
-from tests.exercises.solutions import BANKS
+from tests.exercises.solutions import BANKS, sitting_at
 from tests.programs.hlo_text import program_of_text
 from tests.sitting import sit
 
@@ -59,7 +59,7 @@ def read_in_both_ways(executable):
 @pytest.fixture(scope="module", params=NOTEBOOKS)
 def verdicts(request):
     """One notebook's known answers, each with the kernel's verdict and the clean judge's."""
-    sitting = NotebookSession.at(ROOT / "course" / request.param / f"{request.param}.ipynb")
+    sitting = sitting_at(request.param)
     known = some_of(list(enumerate(BANKS[request.param])))
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(compile_and_report, "read_executable", read_in_both_ways)
