@@ -71,9 +71,9 @@ gradescope: .venv/installed ## Write an autograder for Gradescope: ASSIGNMENT=â€
 restore: .venv/installed ## Put the gradebook back as it was: FROM=grading/backups/â€¦ (without: what there is)
 	@$(BIN)/python -m autograder.instructor restore $(call given,FROM)
 
-# A run has a contributor's time: of what there is very much of it tries one in twenty, drawn by a seed
+# A run has a contributor's time: of what there is very much of it tries one in thirty, drawn by a seed
 # that it prints, and leaves the slow tests to test-all.
-test test-oldest test-newest test-orders: export SHARDLINGS_EVERY ?= 20
+test test-oldest test-newest test-orders: export SHARDLINGS_EVERY ?= 30
 
 test: .venv/installed lint ## Lint, format, types, and what most changes can break: the newest supported JAX
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow"

@@ -274,6 +274,7 @@ def about(name, **kinds):
     return {"nbgrader": {"grade_id": name, "schema_version": 3, **flags, **kinds}}
 
 
+@pytest.mark.slow
 def test_what_others_ask_is_theirs(room):
     """Stubs that raise, asserts that pass on nothing, and essays; but a solution is a solution."""
     folder = room.root / "solutions" / "others"

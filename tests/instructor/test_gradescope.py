@@ -186,6 +186,7 @@ def test_a_link_in_the_submission_is_not_followed(image):
     assert f"Nothing could be graded: {ASSIGNMENT}.ipynb is a link." in results["output"]
 
 
+@pytest.mark.slow
 @pytest.mark.bubblewrap
 def test_a_container_gets_a_notebook_and_gives_a_record(image, tmp_path):
     room, gradescope = image

@@ -49,7 +49,10 @@ def test_it_is_small():
     assert 0 < sum(path.stat().st_size for path in STATIC.iterdir()) < MAX_BYTES
 
 
-@pytest.mark.parametrize(("width", "theme"), [(400, "light"), (900, "dark"), (1400, "light")])
+@pytest.mark.parametrize(
+    ("width", "theme"),
+    [(400, "light"), pytest.param(900, "dark", marks=pytest.mark.slow), (1400, "dark")],
+)
 def test_nothing_is_clipped_faint_or_too_wide(page, width, theme):
     page.set_viewport_size({"width": width, "height": 1000})
     for name in SMALL:

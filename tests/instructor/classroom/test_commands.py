@@ -25,7 +25,7 @@ os.kill(os.getpid(), signal.SIGKILL)
 
 def test_it_dies_with_who_started_it_however_early():
     seconds = "271.828182"  # by which it is known
-    for moment in (0, 0.003, 0.004, 0.005, 0.006, 0.01, 0.1):
+    for moment in (0, 0.004, 0.006, 0.1):
         subprocess.run(
             [sys.executable, "-c", STARTS_AND_DIES, seconds, str(moment)], check=False, timeout=60
         )

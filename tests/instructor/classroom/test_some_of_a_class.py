@@ -225,6 +225,7 @@ def test_a_grade_of_what_is_handed_in_stands_where_the_course_itself_is_not_grad
     assert "ann (01_sums), bob (01_sums)" in said, "of whom it is said"
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("wrong_solution")
 def test_a_failed_calibration_is_reported_even_if_every_new_submission_is_broken(room, command):
     (room.root / "grading" / "submitted" / "bob" / FIRST / f"{FIRST}.ipynb").write_text("{")

@@ -149,6 +149,7 @@ def test_points_that_plain_nbgrader_was_told_count_when_judged_again(room, type_
     assert not type_in("grade").ran
 
 
+@pytest.mark.slow
 def test_points_of_a_cell_that_is_not_judged_here_are_given_by_running_it(room, type_in):
     source(room, give(4, "shape"))
     done = type_in("grade")

@@ -120,7 +120,11 @@ MAKE = ("make", "-f", str(ROOT / "Makefile"), "-o", ".venv/installed",
     [
         ((*MAKE, "grade"), 1),
         pytest.param((sys.executable, *GRADE), 2, marks=pytest.mark.slow),
-        ((sys.executable, "-m", "nbgrader", "autograde", FIRST, "--force"), 2),
+        pytest.param(
+            (sys.executable, "-m", "nbgrader", "autograde", FIRST, "--force"),
+            2,
+            marks=pytest.mark.slow,
+        ),
     ],
     ids=["make grade", "twice", "nbgrader autograde"],
 )

@@ -86,6 +86,7 @@ def test_a_time_in_the_future_counts_for_nothing_and_a_later_submission_replaces
     assert exchange.answer("ann") == "1 + 2"
 
 
+@pytest.mark.slow
 def test_students_whose_names_differ_only_in_case_are_two(exchange):
     exchange.submit("Ann", EARLY)
     exchange.submit("ann", LATE, total="9")

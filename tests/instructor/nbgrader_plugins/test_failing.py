@@ -155,6 +155,7 @@ def test_nbgrader_grades_nobody_where_the_judge_fails(tmp_path):
     )
 
 
+@pytest.mark.slow
 def test_nobody_is_graded_where_the_kernels_half_fails(tmp_path):
     room = handed_in_to(tmp_path)
     python = course_with_an_error(tmp_path, "evidence/placements", "    contents = Contents(")

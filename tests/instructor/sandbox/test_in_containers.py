@@ -78,6 +78,7 @@ def test_with_the_calls_that_the_page_names_there_is():
     assert look(documented_calls()) == ["True", "True"]
 
 
+@pytest.mark.slow
 def test_each_of_these_calls_is_needed():
     for name in documented_calls():
         allowed = [other for other in documented_calls() if other != name]

@@ -18,7 +18,7 @@ from autograder.instructor.sandbox import Kernel, Sandbox, has_bubblewrap, has_c
 from autograder.instructor.sandbox.limit_watch import find_family
 from tests.helpers import pretend_bubblewrap
 
-WAYS = ("warm", "cold", "without a sandbox")
+WAYS = ("warm", pytest.param("cold", marks=pytest.mark.slow), "without a sandbox")
 
 
 @pytest.fixture(params=WAYS)
