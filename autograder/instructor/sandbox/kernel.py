@@ -72,7 +72,8 @@ def copy_kernel_package(folder: Path) -> None:
     copy.mkdir()
     for name in KERNEL_PARTS:
         if (package / name).is_dir():
-            shutil.copytree(package / name, copy / name)
+            # bytecode that another process is writing may be gone before it is copied
+            shutil.copytree(package / name, copy / name, ignore=shutil.ignore_patterns("*.pyc.*"))
         else:
             shutil.copy(package / name, copy / name)
 
