@@ -107,7 +107,9 @@ def _explain_table(cells: Sequence[tuple[Predicts, Finding]]) -> str:
     counted = f"{right} of {len(cells)} entries {'is' if right == 1 else 'are'} right"
     if len(_groups_of_cells(cells)) == 1:
         return f"{counted}, and all of them have to be"
-    return f"{counted}, and what one answer for all entries would earn is deducted"
+    if not _share_of_table(cells):
+        return f"{counted}, no more than one answer for all entries would get"
+    return f"{counted}, minus what one answer for all entries would get"
 
 
 def _explain_groups(answer: str, judged: Sequence[Judged]) -> str:
@@ -117,10 +119,9 @@ def _explain_groups(answer: str, judged: Sequence[Judged]) -> str:
         return ""
     have = sum(map(_mean, groups))
     return (
-        f"Entries of {answer} with the same right answer form a group, and each of the "
-        f"{len(groups)} groups counts equally. You have {_two_decimals(have)} groups. One answer "
-        f"for all entries would get one group, so it is deducted: "
-        f"{_two_decimals(max(0, have - 1))} of {len(groups) - 1} are left."
+        f"Entries of {answer} with the same right answer form a group, and groups count equally. "
+        f"You have {_two_decimals(have)} of {len(groups)} groups. One answer for all entries would "
+        f"get one, so it is deducted: {_two_decimals(max(0, have - 1))} of {len(groups) - 1} left."
     )
 
 

@@ -37,7 +37,7 @@ def test_a_table_counts_beyond_one_answer_for_all(cells, score):
     assert found.score == pytest.approx(score)
     right = sum(found.met for found in found.findings)
     earns = f"{score:.0%}" if score else "nothing"
-    said = f"table earns {earns}: {right} of 4 entries {'is' if right == 1 else 'are'} right, and"
+    said = f"table earns {earns}: {right} of 4 entries {'is' if right == 1 else 'are'} right, "
     assert (said in verdict_as_text(found)) == (0 < right < 4)
 
 
@@ -46,13 +46,13 @@ def test_a_table_counts_beyond_one_answer_for_all(cells, score):
     [
         (
             {"a": True, "b": True, "c": False, "d": False},
-            "You have 1.67 groups. One answer for all entries would get one group, so it is "
-            "deducted: 0.67 of 1 are left.",
+            "You have 1.67 of 2 groups. One answer for all entries would get one, so it is "
+            "deducted: 0.67 of 1 left.",
         ),
         (
             {"a": False, "b": True, "c": True, "d": True},
-            "You have 0.67 groups. One answer for all entries would get one group, so it is "
-            "deducted: 0 of 1 are left.",
+            "You have 0.67 of 2 groups. One answer for all entries would get one, so it is "
+            "deducted: 0 of 1 left.",
         ),
     ],
 )
