@@ -51,6 +51,8 @@ COLOURS: Final = {
 }  # fmt: skip
 """The states' colours: white on them has a contrast above 4.5."""
 
+NUMBER: Final = re.compile(r"[-+\d.e]+")
+
 MUST_BE: Final = re.compile(r"^(\w+(?:\([^()]*\))?) must be ")
 """The beginning of a requirement's sentence, which repeats the label `Expected`."""
 
@@ -366,4 +368,6 @@ def _way_on(verdict: Verdict) -> list[str]:
 
 
 def _with_full_stop(words: str) -> str:
-    return words if words.endswith((".", "!", "?", "…")) else f"{words}."
+    """Return words with a full stop, except for a number, to which it would seem to belong."""
+    is_number = NUMBER.fullmatch(words) is not None
+    return words if is_number or words.endswith((".", "!", "?", "…")) else f"{words}."

@@ -29,6 +29,9 @@ MAX_RESULT_CHARACTERS: Final = 160
 MAX_CALL_CHARACTERS: Final = 120
 """The middle of a longer call is left out."""
 
+MAX_WORDS: Final = 4
+"""If the right results are no more different words than this, any other word is a slip."""
+
 LONG_NUMBER: Final = re.compile(r"(\d{8})\d{24,}(\d{8})")
 """An integer whose middle digits are left out."""
 
@@ -289,9 +292,10 @@ def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[st
     if all(isinstance(r, int | float) and c == str(r) for c, r in zip(actual, right, strict=True)):
         kind = "True or False" if isinstance(right[0], bool) else "a number"
         return "in-quotes", f"The result is right, but it is a string; expected {kind}. "
-    if all(isinstance(r, str) for r in right) and not set(map(str, actual)) & set(right):
+    foreign = [c for c in actual if c not in right]
+    if foreign and all(isinstance(r, str) for r in right) and len(set(right)) <= MAX_WORDS:
         words = " or ".join(sorted(map(repr, set(right))))
-        return "other-word", f"The function returns something other than one of {words}. "
+        return "other-word", f"The function returns {_shown_word(foreign[0])}; expected {words}. "
     if not any(_is_of_one_kind(c, r) for c, r in zip(actual, right, strict=True)):
         got, expected = _kind(actual[0]), _kind(right[0])
         return "other-kind", f"The function returns {got}; expected {expected}. "
@@ -306,6 +310,11 @@ def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[st
     how = "" if counted else explain_differing_results([(c, plain(r)) for c, r in wrong])
     how = how or ("" if counted else _how_some_differ(cases, actual, right))
     return OTHER_RESULT, f"{sentence}{f': {how}' * bool(how)}.{counted}"
+
+
+def _shown_word(value: Any) -> str:
+    """Return a string in quotes, or what else it is."""
+    return _shorten_result(repr(value)) if isinstance(value, str) else _kind(value)
 
 
 def _how_some_differ(

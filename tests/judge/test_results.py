@@ -142,4 +142,19 @@ def test_long_floats_are_rounded_where_they_differ_nevertheless(
     asks = Returns("part", "part must return it.", lambda rng: [(1e15,)], lambda x: right)
     _, text = said(Exercise("4.1", "A part", (asks,), ("Think.",)), part=lambda x: result)
     assert f"Expected: {expected} from part(1e+15), one of 1 cases." in text
-    assert f"Got:      {got}." in text
+    assert f"Got:      {got}\n" in text
+
+
+def test_a_misspelt_word_is_quoted_although_other_results_are_right() -> None:
+    cases = [(number,) for number in range(4)]
+    asks = Returns("size", "size must be odd or even.", lambda rng: cases, parity)
+    _, text = said(Exercise("4.1", "A word", (asks,), ("Think.",)), size=misspelt_parity)
+    assert "The function returns 'evn'; expected 'even' or 'odd'." in text
+
+
+def parity(number: int) -> str:
+    return "odd" if number % 2 else "even"
+
+
+def misspelt_parity(number: int) -> str:
+    return parity(number).replace("even", "evn")
