@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final, Protocol
 
 import jax
 import numpy as np
+from humanize import natural_list
 from msgspec.structs import replace
 
 from autograder import programs
@@ -248,14 +249,18 @@ def _compared(shown: Timed, report: Report) -> str:
     changed.sort(key=lambda kind: -abs(changes[kind]))
     if not changed:
         return f"That is about what {shown.name} takes ({in_ms(shown.total / 1e6)}). "
-    items = [
-        f"{kind} takes" * (kind == COMPUTING)
-        + f"{kind}s take" * (kind != COMPUTING)
-        + f" {in_ms(now.get(kind, 0) / 1e6)} instead of {in_ms(shown.items.get(kind, 0) / 1e6)}"
-        for kind in changed
-    ]
-    first = ", ".join(items[:-1]) + " and " * bool(items[1:])
-    return f"Compared with {shown.name} ({in_ms(shown.total / 1e6)}), {first}{items[-1]}. "
+    items = [_describe_change(kind, now.get(kind, 0), shown.items.get(kind, 0)) for kind in changed]
+    is_slower = sum(now.values()) > shown.total
+    compared = "It is slower than" if is_slower else "Compared with"
+    return f"{compared} {shown.name} ({in_ms(shown.total / 1e6)}): {natural_list(items)}. "
+
+
+def _describe_change(kind: str, now: int, before: int) -> str:
+    """Return `computing takes 7.2 ms instead of 9.1 ms`, from microseconds."""
+    takes = f"{kind} takes" if kind == COMPUTING else f"{kind}s take"
+    if not before:
+        return f"{takes} {in_ms(now / 1e6)} (there were none)"
+    return f"{takes} {in_ms(now / 1e6)} instead of {in_ms(before / 1e6)}"
 
 
 def time_by_item(report: Report) -> dict[str, int]:

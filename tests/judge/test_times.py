@@ -63,10 +63,18 @@ def test_different_scores_are_told_differently():
     slow = asked(shown=shown, frontier=((2**20, 1),), machine="H100 100G Ethernet")
     rows, columns = (verdict_as_text(verdict(x, w, slow)) for x, w in LAYOUTS)
     for said in (rows, columns):
-        assert "Compared with what was shown (1.0 ms), " in said
+        assert "Compared with what was shown (1.0 ms): " in said
         assert " instead of 0.8 ms" in said
         assert "The largest item is the all-" in said
     assert rows.splitlines()[1] != columns.splitlines()[1]
+
+
+def test_a_layout_that_is_slower_than_the_shown_one_is_said_to_be_slower():
+    shown = Timed("what was shown", {"computing": 10})
+    slow = asked(shown=shown, frontier=((2**20, 1),), machine="H100 100G Ethernet")
+    said = verdict_as_text(verdict(*LAYOUTS[0], slow))
+    assert "It is slower than what was shown (0.0 ms): all-gathers take" in said
+    assert "ms (there were none)" in said
 
 
 def test_what_is_as_fast_as_what_was_shown_is_said_to_be():
