@@ -1456,6 +1456,20 @@ mib = {
 }
 
 
+# %% the whole buffer twice, and MB with one decimal exercise="4.2" score=0.6666666667 diagnoses=["whole-buffer-twice", "megabytes"] near=["buffer", "twice", "one-axis-alone"]
+def sent(kind, n, size):
+    ring = (n - 1) * size / n
+    return {"all-reduce": 2 * ring, "collective-permute": size}.get(kind, ring)
+
+
+mib = {
+    "gather along x": 48,
+    "gather along x and y": 112,
+    "add up along x": 128,
+    "exchange along x": 25.2,
+}
+
+
 # %% along y alone exercise="4.2" score=0.6666666667 diagnoses=["one-axis-alone", "eight-in-a-group"] near=["four-in-a-group", "whole-buffer-twice"]
 def sent(kind, n, size):
     ring = (n - 1) * size / n
