@@ -218,3 +218,13 @@ def test_a_sentence_below_a_row_does_not_move_its_mark_away_from_its_entry():
 def test_a_document_is_drawn_well(theme, width):
     with browser() as page:
         assert page.faults(as_html(DOCUMENT), width, theme) == []
+
+
+@pytest.mark.slow
+def test_a_long_word_in_a_sentence_breaks_where_it_would_widen_a_table():
+    word = "replica_groups=mesh['a'=4,'data'=2]"
+    table = Table(("", "result", ""), (TableRow((Code("group_size"), "✗", f"It is {word} here.")),))
+    with browser() as page:
+        page.show(as_html(Document((table,))), 380)
+        width = page.page.evaluate("document.querySelector('table').getBoundingClientRect().width")
+    assert width < 380
