@@ -174,7 +174,7 @@ class Predicts(Requirement):
             return finding.problem(
                 UNANSWERED, f"The cell {self.cell!r} has not been filled in yet."
             )
-        finding = finding.but(got=show_plain(actual, self.right))
+        finding = finding.but(got=_round_floats(show_plain(actual, self.right)))
         if is_predicted(self, actual):
             return finding.but(met=True)
         for diagnosis, cells in self.tables.items():
