@@ -47,5 +47,5 @@ def in_percent(share: float) -> str:
 
 
 def in_ms(seconds: float) -> str:
-    """Return `1.5 ms`."""
-    return f"{1e3 * seconds:,.1f} ms"
+    """Return `1.53 ms`."""
+    return f"{1e3 * seconds:,.2f} ms"

@@ -376,7 +376,7 @@ def _design_figure(
                       textcoords="offset points", va="center", **SMALL)  # fmt: skip
     axes.plot([], [], color=FAINT, linewidth=0.6, label="the same time in all")
     axes.plot([0, best], [best, 0], color=BEST, linewidth=1.8,
-              label=f"{best:.1f} {unit} in all, the best that is known")  # fmt: skip
+              label=f"{best:.2f} {unit} in all, the best that is known")  # fmt: skip
     # one that holds too much can lie anywhere in this chart, even on the line of the best
     over = _over_budget(places, limits)
     _mark_places(axes, [(name, *place(each)) for name, each in places], whose, crossed=over)
@@ -492,9 +492,9 @@ def _describe_limits(limits: Limits) -> str:
 
 def _listed(attempts: Sequence[TradePoint], limits: Limits) -> str:
     scale, name, _ = COST_SCALES.get(limits.unit, (1, limits.unit.removeprefix("bytes "), ""))
-    decimals = 1 if scale > 1 else 0
+    decimals = 2 if scale > 1 else 0
     return "; ".join(
         f"{each.held:,} held, {each.costs / scale:,.{decimals}f} {name}"
-        + f" ({each.computing / scale:,.1f} of them computing)" * bool(each.computing)
+        + f" ({each.computing / scale:,.{decimals}f} of them computing)" * bool(each.computing)
         for each in attempts
     )

@@ -63,8 +63,8 @@ def test_different_scores_are_told_differently():
     slow = asked(shown=shown, frontier=((2**20, 1),), machine="H100 100G Ethernet")
     rows, columns = (verdict_as_text(verdict(x, w, slow)) for x, w in LAYOUTS)
     for said in (rows, columns):
-        assert "Compared with what was shown (1.0 ms): " in said
-        assert " instead of 0.8 ms" in said
+        assert "Compared with what was shown (1.00 ms): " in said
+        assert " instead of 0.80 ms" in said
         assert "The largest item is the all-" in said
     assert rows.splitlines()[1] != columns.splitlines()[1]
 
@@ -73,7 +73,7 @@ def test_a_layout_that_is_slower_than_the_shown_one_is_said_to_be_slower():
     shown = Timed("what was shown", {"computing": 10})
     slow = asked(shown=shown, frontier=((2**20, 1),), machine="H100 100G Ethernet")
     said = verdict_as_text(verdict(*LAYOUTS[0], slow))
-    assert "It is slower than what was shown (0.0 ms): all-gathers take" in said
+    assert "It is slower than what was shown (0.01 ms): all-gathers take" in said
     assert "ms (there were none)" in said
 
 
@@ -144,12 +144,12 @@ def test_a_loop_of_unknown_length_has_no_time():
 def test_attempts_are_drawn_in_milliseconds():
     page = verdict_as_html(verdict(("x",), (), asked(frontier=((2**20, 1),))))
     assert page.count('role="img"') == 1
-    assert "The best that is known: 1,048,576 held, 0.0 ms." in page
+    assert "The best that is known: 1,048,576 held, 0.00 ms." in page
 
 
 def test_got_is_one_line_without_raw_bytes():
     (finding,) = verdict(("x", "y"), ("x", "y"), asked(frontier=((2**20, 1),))).findings
-    assert finding.got == "1,024 KiB held and 2,048 KiB sent by each device, and 0.0 ms in all"
+    assert finding.got == "1,024 KiB held and 2,048 KiB sent by each device, and 0.03 ms in all"
 
 
 SLOW: Any = {"frontier": ((2**20, 1),), "machine": "H100 100G Ethernet",
@@ -165,16 +165,16 @@ def test_the_largest_item_is_named_and_what_the_attempt_before_had_there():
         earlier = replace(trade, costs=9_200, items=items)
         return " ".join(verdict_as_html(found, {"layout": [earlier]}).split())
 
-    assert f"The largest item is the {name}, with {took / 1e3:.1f} ms." in said_after()
+    assert f"The largest item is the {name}, with {took / 1e3:.2f} ms." in said_after()
     assert "In your last attempt" not in said_after()
     assert (
-        f"In your last attempt, there was no {name}; all-to-all over x took 9.0 ms, and everything "
-        f"9.2 ms."
+        f"In your last attempt, there was no {name}; all-to-all over x took 9.00 ms, and "
+        f"everything 9.20 ms."
     ) in said_after(("all-to-all over x", 9_000), ("computing", 200))
-    assert f"In your last attempt, {name} took as long, and everything 9.2 ms." in said_after(
+    assert f"In your last attempt, {name} took as long, and everything 9.20 ms." in said_after(
         (name, took)
     )
-    assert f"In your last attempt, {name} took 9.0 ms, and everything 9.2 ms." in said_after(
+    assert f"In your last attempt, {name} took 9.00 ms, and everything 9.20 ms." in said_after(
         ("computing", 9_100), (name, 9_000)
     )
 
