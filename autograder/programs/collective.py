@@ -174,6 +174,8 @@ class Machine:
     Attributes:
         name: its name.
         link: bandwidth in bytes per second with which a chip sends in a ring along one mesh axis.
+            Every axis is assumed to be such a ring, as behind a switch, or with wraparound links.
+            Along an open row of chips, an all-gather takes twice as long.
         flops: dense bfloat16 floating-point operations per second.
         memory: bandwidth of its own memory in bytes per second.
         source: where these numbers are published.
