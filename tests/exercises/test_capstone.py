@@ -1,12 +1,12 @@
 """The capstone's best is reached, on the JAX that runs; and its notebook has what is judged.
 
-No faster design is known within the cap: 308 were compiled at the real size. By hand, 37, with
-weights gathered and tokens shared: attention and MLP each on 1, 2, 4 or 8 devices, the same in both
-layers or not. (What such a block costs does not depend on the others, so the best of each is the
-best of all.) Left to the compiler, or with tokens, or tokens and weights, constrained, 271: arrays
-cut along one axis of eight in every way that treats the two of a pair alike; and on meshes of 2 × 4
-and 2 × 2 × 2 what descents came by, from known designs and from random ones, one cut at a time.
-The best of these takes 11,894 microseconds.
+No faster design is known within the budgets: 564 were compiled at the real size. By hand, 16, with
+weights gathered and tokens shared: attention and MLP each on 1, 2, 4 or 8 devices. (What such a
+block costs does not depend on the others, so the best of each is the best of all.) Left to the
+compiler, or with tokens, or tokens and weights, constrained, 548: arrays sharded over one axis of
+eight in every way that treats the two of a pair alike; and on meshes of 2 × 4 and 2 × 2 × 2 what
+descents came by, from known designs and from random ones, one change at a time. The best of these
+takes 2,477 microseconds, and the best of the 75 that repeat work takes 2,904.
 """
 
 from typing import Any
@@ -21,10 +21,13 @@ from autograder import communication
 from autograder.exercises import EXERCISES, TrainsFast
 from autograder.exercises.notebooks import nb11_capstone
 from autograder.judge import judge
+from autograder.programs import MACHINES
 from tests.exercises.solutions import sitting_for, solution_of
 from tests.helpers import capture
 
 ASKED: Any = next(r for r in EXERCISES["11.7"].requirements if isinstance(r, TrainsFast))
+
+CHIP = MACHINES[ASKED.machine]
 
 
 @pytest.mark.slow
@@ -36,7 +39,7 @@ def test_the_best_that_is_known_is_reached_and_not_passed():
     found: Any = judge(exercise, capture(exercise, {"design": names["design"]}, 1), 1).findings[0]
     assert found.met
     assert found.trade.held == ASKED.frontier[0][0]
-    assert ASKED.best - 20 <= found.trade.costs <= ASKED.best
+    assert ASKED.best - 5 <= found.trade.costs <= ASKED.best
 
 
 BY_HAND = """
@@ -132,7 +135,7 @@ def test_what_a_device_has_to_do_is_an_eighth_of_all():
 
 
 def test_what_earns_nothing_sends_nearly_all_that_it_may():
-    computing, sending = ASKED.work / 197e12, ASKED.sends / 100e9
+    computing, sending = ASKED.work / CHIP.flops, ASKED.sends / CHIP.link
     assert 1e6 * (computing + sending) == pytest.approx(ASKED.given, rel=0.02)
 
 
@@ -142,9 +145,9 @@ def test_the_first_goal_takes_what_its_items_say():
         for name, shape in zip(ASKED.plan.names, ASKED.plan.sizes[0], strict=True)
         if name != ASKED.plan.batch
     )
-    moved = 1e6 * 7 / 8 * weights / 100e9
+    moved = 1e6 * 7 / 8 * weights / CHIP.link
     assert ASKED.shown.items == {
-        "computing": pytest.approx(1e6 * ASKED.work / 197e12, rel=0.01),
+        "computing": pytest.approx(1e6 * ASKED.work / CHIP.flops, rel=0.01),
         "all-gather": pytest.approx(moved, rel=0.01),
         "reduce-scatter": pytest.approx(moved, rel=0.01),
     }

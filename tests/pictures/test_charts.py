@@ -6,12 +6,12 @@ from autograder.pictures import Limits, TradePoint, attempts_as_html
 
 MIB = 2**20
 TRAINING = Limits(
-    72 * MIB, ((66 * MIB, 11_020),), "microseconds", sent=960 * MIB, communicating=10_066
+    72 * MIB, ((66 * MIB, 2_284),), "microseconds", sent=960 * MIB, communicating=2_237
 )
 KEPT, HELD_TOO_MUCH, SENT_TOO_MUCH = (
-    TradePoint(66 * MIB, 15_100, 7_171),
-    TradePoint(156 * MIB, 10_900, 7_171),
-    TradePoint(66 * MIB, 23_100, 7_171),
+    TradePoint(66 * MIB, 3_190, 1_428),
+    TradePoint(156 * MIB, 2_267, 1_428),
+    TradePoint(66 * MIB, 4_976, 1_428),
 )
 
 
@@ -42,4 +42,4 @@ def test_a_slow_attempt_is_at_the_top_edge_and_does_not_stretch_the_chart():
 
 def test_each_line_of_equal_time_has_its_name():
     named = {text for text in said(KEPT) if re.fullmatch(r"\d+ ms", text)}
-    assert named == {"15 ms", "20 ms", "25 ms"}
+    assert named == {"3 ms", "4 ms", "5 ms"}
