@@ -47,5 +47,6 @@ def in_percent(share: float) -> str:
 
 
 def in_ms(seconds: float) -> str:
-    """Return `1.53 ms`."""
-    return f"{1e3 * seconds:,.2f} ms"
+    """Return `1.53 ms`, or `57.8 ms`."""
+    ms = 1e3 * seconds
+    return f"{ms:,.{2 if ms < 10 else 1}f} ms"
