@@ -59,6 +59,13 @@ MEANINGS: Final = (
         "JAX's rules allow more than one layout for the result, so it asks which one you want.",
     ),
     (
+        r"ShapeDtypeStruct|Non-hashable static arguments",
+        "static-argument",
+        "An argument is static, by static_argnums or static_argnames of jax.jit. A static argument "
+        "needs its value when JAX compiles the function, and the check compiles it before there "
+        "are values. Make it an ordinary argument.",
+    ),
+    (
         r"get_mesh.* can only be used outside of",
         "get-mesh",
         "The check compiles your function, and jax.sharding.get_mesh() cannot be called in what is "

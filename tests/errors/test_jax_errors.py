@@ -54,6 +54,11 @@ def typed(function):
         (lambda x: lax.psum(x, "x"), "unbound-axis"),
         (mapped(lambda a: lax.all_to_all(a, "x", 1, 0)), "untiled"),
         (jax.jit(lambda x: x[: x.sum().astype(int)]), "slice-at-run-time"),
+        (lambda x: jax.jit(jax.jit(lambda a: a, static_argnums=0))(x), "static-argument"),
+        (lambda x: jax.eval_shape(
+            jax.jit(lambda a, seed: a + jax.random.key(seed), static_argnums=1),
+            x, jax.ShapeDtypeStruct((), "uint32")),
+         "static-argument"),
         (mapped(lambda a: lax.all_to_all(a[:4], "x", 0, 1, tiled=True)), "split-does-not-divide"),
         (pencils(lambda a: lax.all_to_all(a, ("x", "y"), 0, 1, tiled=True)),
          "split-over-several-axes"),

@@ -207,7 +207,7 @@ CONVOLVE: Final = Exercise(
         "the same?",
         "no-shard-map": "vmap alone does not run rows on different devices. Map over the devices "
         "with shard_map.",
-        "other-mesh": "Is there a pmap in it? Each pmap makes its own mesh.",
+        "other-mesh": "Is there a pmap in it?",
     },
 )
 
@@ -505,7 +505,7 @@ NEST: Final = Exercise(
         "same-along-an-axis": "Do in_specs shard a over both axes?",
         "sends-too-much": "One number from each device is enough for the sum of squares: add up "
         "your own before the psum.",
-        "other-mesh": "Is there a pmap in it? Each pmap makes its own mesh.",
+        "other-mesh": "Is there a pmap in it?",
     },
 )
 
@@ -650,7 +650,7 @@ REGRESSION: Final = Exercise(
         "as-many-times": "In each step the gradient is too large by the number of devices. Plain "
         "code needs no shard_map and no collective here. (In a shard_map, is the gradient "
         "averaged after grad? The gradient with respect to a replicated value is already summed.)",
-        "other-mesh": "Is there a pmap in it? Each pmap makes its own mesh.",
+        "other-mesh": "Is there a pmap in it?",
         "uphill": "The gradient is added. Subtract it.",
         "rate-forgotten": "In each step the complete gradient is subtracted: where is the rate, "
         "0.1?",
@@ -785,8 +785,7 @@ TRAP: Final = Exercise(
         "with a rate of 0.8. The rate is 0.1. Is there an 8 to undo a division?",
         "divided-by-eight": "The step is too small, at least on four devices. Is anything divided "
         "by 8? The number of devices differs from case to case.",
-        "other-mesh": "Is there a pmap in it? Each pmap makes its own mesh. Expected: its twin "
-        "with shard_map.",
+        "other-mesh": "Is there a pmap in it? Expected: its twin with shard_map.",
         "copies-disagree": "Each device has a different w now. Is check_vma off? With it on, JAX "
         "would have raised an error.",
         "not-replicated": "As far as JAX can prove, the new w differs from device to device. Is w "
@@ -1233,6 +1232,22 @@ def _stateful(
     return w - RATE * gradient, new
 
 
+def _dropped_first(
+    w: Any,
+    mean: Any,
+    X: Any,  # noqa: N803
+    y: Any,
+    seed: Any,
+    of_dropped: bool,
+) -> tuple[Any, Any]:
+    """Drop numbers before the mean is subtracted, the mean of what is left or of X: a mistake."""
+    dropped = np.where(_masks(X, seed), X / np.float32(KEPT), 0)
+    source = dropped if of_dropped else X
+    new_w, _ = _stateful(w, mean, dropped, y, seed, masks=None, centre=lambda *_: source.mean(0))
+    _, new_mean = _stateful(w, mean, source, y, seed)
+    return new_w, new_mean
+
+
 def _arguments_with_state(n: int, examples: int, features: int) -> tuple[Argument, ...]:
     return (
         _replicated((features,), n),
@@ -1271,9 +1286,17 @@ STATE: Final = Exercise(
                 "no-dropout": partial(_stateful, masks=None),
                 "own-mean": partial(_stateful, centre=lambda X, mean: _own_means(X)),  # noqa: N803
                 "running-mean-subtracted": partial(_stateful, centre=lambda X, mean: mean),  # noqa: N803
+                "new-mean-subtracted": partial(
+                    _stateful,
+                    centre=lambda X, mean: np.float32(0.9) * mean + np.float32(0.1) * X.mean(0),  # noqa: N803
+                ),
                 "not-centred": partial(_stateful, centre=lambda X, mean: 0),  # noqa: N803
+                "dropped-first": AnyOf(
+                    partial(_dropped_first, of_dropped=of_dropped) for of_dropped in (True, False)
+                ),
                 "sum-for-mean": partial(_stateful, sums=True),
                 "shares-exchanged": partial(_stateful, old=0.1),
+                "one-mean-alone": AnyOf(partial(_stateful, old=old) for old in (0.0, 1.0)),
                 "as-many-times": partial(_stateful, times=lambda n: n),
                 "divided-twice": partial(_stateful, times=lambda n: 1 / n),
             },
@@ -1310,10 +1333,16 @@ STATE: Final = Exercise(
         "examples. Expected: the mean over the whole batch.",
         "running-mean-subtracted": "The running mean is subtracted from the examples. In "
         "training, it is the mean of this batch.",
+        "new-mean-subtracted": "The new running mean is subtracted from the examples. In training, "
+        "it is the mean of this batch.",
         "not-centred": "The mean of the batch is not subtracted from the examples.",
+        "dropped-first": "The mean is subtracted after dropout, so numbers that are dropped become "
+        "the mean with a minus sign. Subtract it first, so that they become zero.",
         "sum-for-mean": "The devices' means are added up. Expected: their mean.",
         "shares-exchanged": "The new mean has a tenth of the old one, and nine tenths of the "
         "batch's. Expected: the other way round.",
+        "one-mean-alone": "The new mean is the batch's mean alone, or the old mean as it was. "
+        "Expected: 0.9 times the old one, and 0.1 times the batch's.",
         "as-many-times": "The gradient is too large by the number of devices. The gradient with "
         "respect to a shared w is already summed, and a pmean after grad does not change it (7.5).",
         "divided-twice": "The gradient is too small by the number of devices. Is it averaged and "
@@ -1324,14 +1353,17 @@ STATE: Final = Exercise(
         "nothing.",
         "not-replicated": "A statistic of a device's own share differs from device to device. "
         "What makes it the mean over the whole batch?",
+        "no all-reduce": "Two values are combined over the devices: the mean of the batch, and the "
+        "gradient. Does each device work on its own examples alone, or on those of all devices?",
         "too-seldom": "There is one all-reduce for the statistics, and one for the gradient. Does "
         "each device keep statistics of its own examples?",
         "one-too-many": "Two all-reduces are enough: one for the statistics, and one for the "
         "gradient, which grad adds up by itself.",
         "no-shard-map": "Without a shard_map there are no devices to draw masks of their own.",
-        "other-mesh": "Is there a pmap in it? Each pmap makes its own mesh.",
+        "other-mesh": "Is there a pmap in it?",
+        "static-argument": "Each new seed would compile the step again.",
     },
-    about=(Requests, KeepsLayouts, Donates),
+    about=(Requests, Donates),
 )
 
 EXERCISES: Final = (CONVOLVE, NORMALISE, NEST, REGRESSION, TRAP, UNREPLICATE, CLINIC, STATE)
