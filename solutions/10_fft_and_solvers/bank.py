@@ -4898,7 +4898,7 @@ def stencil(u):
     return 4 * u - wide[:-2, 1:-1] - wide[2:, 1:-1] - wide[1:-1, :-2] - wide[1:-1, 2:]
 
 
-# %% by a Python loop, whose last inner product is left out; a loop over the methods exercise="10.10" score=1 near=["not-preconditioned", "once-too-often", "once-too-seldom", "along-the-residual", "square-of-the-residual", "too-many-bytes", "explicit all-gather", "unknown-times", "only-exchanges", "slowest", "bytes-ignored", "no-shard-map", "not-finite", "as-in-a-ring", "four-times-the-bytes", "no collective-permute"]
+# %% by a Python loop, whose last inner product is left out; a loop over the methods exercise="10.10" score=1 near=["not-preconditioned", "once-too-often", "once-too-seldom", "along-the-residual", "square-of-the-residual", "too-many-bytes", "explicit all-gather", "unknown-times", "only-exchanges", "slowest", "bytes-ignored", "no-shard-map", "not-finite", "as-in-a-ring", "four-times-the-bytes", "no collective-permute", "first-along-the-residual", "of-the-old-residual", "too-few-latencies", "natural-logarithm", "raised"]
 def apply(u):
     n, m = lax.axis_size("x"), lax.axis_size("y")
     above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
@@ -5319,6 +5319,126 @@ def winner(counts, devices, halo, latency, bandwidth):
         return steps * (exchanges * (latency + halo / bandwidth) + 2 * np.log2(devices) * latency)
 
     return max(counts, key=seconds)
+
+
+# %% the first direction is the residual; a latency for all exchanges of a step exercise="10.10" score=0 diagnoses=["first-along-the-residual", "not-counted-yet", "too-few-latencies"] near=["along-the-residual", "one-exchange-too-few"]
+def multiply(u):
+    n, m = lax.axis_size("x"), lax.axis_size("y")
+    above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+    below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+    left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+    right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+    rows, columns = jnp.concatenate([above, u, below]), jnp.concatenate([left, u, right], 1)
+    return 4 * u - rows[:-2] - rows[2:] - columns[:, :-2] - columns[:, 2:]
+
+
+def pcg(f):
+    def body(f):
+        def dot(u, v):
+            return lax.psum(jnp.vdot(u, v), ("x", "y"))
+
+        def step(_, state):
+            u, r, p, square = state
+            q = multiply(p)
+            length = square / dot(p, q)
+            u, r = u + length * p, r - length * q
+            z = solve_rectangle(r)
+            new = dot(r, z)
+            return u, r, z + new / square * p, new
+
+        z = solve_rectangle(f)
+        start = f - f, f, f, dot(f, z)
+        return lax.fori_loop(0, 8, step, start)[0]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+def winner(counts, devices, halo, latency, bandwidth):
+    def seconds(method):
+        steps, exchanges = counts[method]
+        return steps * (latency + exchanges * halo / bandwidth + 2 * np.log2(devices) * latency)
+
+    return min(counts, key=seconds)
+
+
+# %% z of the residual before the step; natural logarithms exercise="10.10" score=0 diagnoses=["of-the-old-residual", "not-counted-yet", "natural-logarithm"] near=["once-too-seldom", "one-sum"]
+def multiply(u):
+    n, m = lax.axis_size("x"), lax.axis_size("y")
+    above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+    below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+    left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+    right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+    rows, columns = jnp.concatenate([above, u, below]), jnp.concatenate([left, u, right], 1)
+    return 4 * u - rows[:-2] - rows[2:] - columns[:, :-2] - columns[:, 2:]
+
+
+def pcg(f):
+    def body(f):
+        def dot(u, v):
+            return lax.psum(jnp.vdot(u, v), ("x", "y"))
+
+        def step(_, state):
+            u, r, p, square = state
+            q = multiply(p)
+            length = square / dot(p, q)
+            z = solve_rectangle(r)
+            u, r = u + length * p, r - length * q
+            new = dot(r, z)
+            return u, r, z + new / square * p, new
+
+        z = solve_rectangle(f)
+        start = f - f, f, z, dot(f, z)
+        return lax.fori_loop(0, 8, step, start)[0]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+def winner(counts, devices, halo, latency, bandwidth):
+    def seconds(method):
+        steps, exchanges = counts[method]
+        return steps * (exchanges * (latency + halo / bandwidth) + 2 * np.log(devices) * latency)
+
+    return min(counts, key=seconds)
+
+
+# %% the methods' names written in exercise="10.10" score=0.6666666666666666 diagnoses=["raised"] near=["slowest"]
+def multiply(u):
+    n, m = lax.axis_size("x"), lax.axis_size("y")
+    above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+    below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+    left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+    right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+    rows, columns = jnp.concatenate([above, u, below]), jnp.concatenate([left, u, right], 1)
+    return 4 * u - rows[:-2] - rows[2:] - columns[:, :-2] - columns[:, 2:]
+
+
+def pcg(f):
+    def body(f):
+        def dot(u, v):
+            return lax.psum(jnp.vdot(u, v), ("x", "y"))
+
+        def step(_, state):
+            u, r, p, square = state
+            q = multiply(p)
+            length = square / dot(p, q)
+            u, r = u + length * p, r - length * q
+            z = solve_rectangle(r)
+            new = dot(r, z)
+            return u, r, z + new / square * p, new
+
+        z = solve_rectangle(f)
+        start = f - f, f, z, dot(f, z)
+        return lax.fori_loop(0, 8, step, start)[0]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+def winner(counts, devices, halo, latency, bandwidth):
+    def seconds(steps, exchanges):
+        return steps * (exchanges * (latency + halo / bandwidth) + 2 * np.log2(devices) * latency)
+
+    is_local = seconds(*counts["block Jacobi"]) < seconds(*counts["polynomial"])
+    return "block Jacobi" if is_local else "polynomial"
 
 
 # %% multiplied by all of the direction exercise="10.10" score=0.16666666666666666 diagnoses=["explicit all-gather", "all-gather over x", "unanswered"] near=["too-many-bytes"]
