@@ -1372,7 +1372,7 @@ SPECS["w_out"] = P("model", None)
 w_out = start(1)["w_out"]
 
 
-# %% names for matmuls with weights, and checkpoints of parts exercise="12.8" score=1 near=["keep_nothing: saves-too-much", "keep_products: saves-too-much", "keep_products: recomputes-too-much", "keep_little: saves-too-much", "keep_little: recomputes-too-much", "not-scaled", "no-shortcut", "stopped", "saves-too-much", "recomputes-too-much"]
+# %% names for matmuls with weights, and checkpoints of parts exercise="12.8" score=1 near=["keep_nothing: saves-too-much", "keep_products: saves-too-much", "keep_products: recomputes-too-much", "keep_little: saves-too-much", "keep_little: recomputes-too-much", "not-scaled", "no-shortcut", "stopped", "exact-gelu", "saves-too-much", "recomputes-too-much"]
 def mix(q, k, v):
     scores = q @ k.swapaxes(1, 2) / np.sqrt(q.shape[-1])
     return jax.nn.softmax(scores, axis=-1) @ v
@@ -1511,6 +1511,41 @@ def keep_little(x, qkv, out, up, down):
     return x + jax.nn.gelu(x @ up) @ down
 
 
+# %% the exact gelu exercise="12.8" score=0 diagnoses=["exact-gelu", "not-counted-yet", "unanswered"] near=["only-the-first"]
+@jax.checkpoint
+def keep_nothing(x, qkv, out, up, down):
+    q, k, v = jnp.einsum("tf,cfhs->chts", x, qkv)
+    scores = jnp.einsum("hts,hus->htu", q, k) / jnp.sqrt(q.shape[2])
+    mixed = jnp.einsum("htu,hus->hts", jax.nn.softmax(scores), v)
+    x = x + jnp.einsum("hts,hsf->tf", mixed, out)
+    return x + jax.nn.gelu(x @ up, approximate=False) @ down
+
+
+# %% attention in chunks, with a checkpoint in the checkpoint exercise="12.8" score=0.75 diagnoses=["recomputes-too-much"] near=["saves-too-much", "keep_little: recomputes-too-much"]
+def in_chunks(x, qkv, out, up, down):
+    q, k, v = checkpoint_name(jnp.einsum("tf,cfhs->chts", x, qkv), "qkv")
+    h, t, s = q.shape
+
+    @jax.checkpoint
+    def attend(carry, part):
+        weights = jax.nn.softmax(jnp.einsum("hts,hus->htu", part, k) / jnp.sqrt(s))
+        return carry, jnp.einsum("htu,hus->hts", weights, v)
+
+    parts = lax.scan(attend, None, q.reshape(h, 4, -1, s).swapaxes(0, 1))[1]
+    mixed = checkpoint_name(parts.swapaxes(0, 1).reshape(h, t, s), "mixed")
+    x = x + jnp.einsum("hts,hsf->tf", mixed, out)
+    return x + jax.nn.gelu(x @ up) @ down
+
+
+keep_nothing = jax.checkpoint(in_chunks)
+keep_products = jax.checkpoint(
+    in_chunks, policy=jax.checkpoint_policies.dots_with_no_batch_dims_saveable
+)
+keep_little = jax.checkpoint(
+    in_chunks, policy=jax.checkpoint_policies.save_only_these_names("qkv", "mixed")
+)
+
+
 # %% what is kept is rounded to bfloat16 exercise="12.8" score=0.3333333333333333 diagnoses=["coarser-type", "not-counted-yet"] near=["saves-too-much", "recomputes-too-much"]
 def rounded(a):
     return a.astype(jnp.bfloat16)
@@ -1533,7 +1568,7 @@ keep_products = keep_little = jax.checkpoint(
 )
 
 
-# %% sorted by expert, and ends that are searched exercise="12.9" score=1 near=["over-the-batch", "kept-for-dropped", "one-too-few", "one-too-many", "not-scaled", "last-kept", "nothing-dropped", "unchanged", "of-another-token", "in-order-of-experts", "dropped: all-gather", "moe: all-gather", "moe: too-many-bytes", "too-many-bytes", "only-the-first"]
+# %% sorted by expert, and ends that are searched exercise="12.9" score=1 near=["over-the-batch", "kept-for-dropped", "one-too-few", "one-too-many", "not-scaled", "last-kept", "nothing-dropped", "unchanged", "of-another-token", "in-order-of-experts", "dropped: all-gather", "moe: all-gather", "moe: too-many-bytes", "too-many-bytes", "only-the-first", "overwritten", "other-factor", "no-relu", "of-other-experts"]
 def dropped(scores):
     def body(s):
         tokens, experts = s.shape
@@ -1862,6 +1897,80 @@ def moe(x, scores, up, down):
         return jax.nn.softmax(s).max(1)[:, None] * own
 
     return jax.shard_map(body, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% dropped tokens are written into the last place exercise="12.9" score=0 diagnoses=["unanswered", "overwritten", "not-counted-yet"] near=["of-another-token", "last-kept"]
+def moe(x, scores, up, down):
+    def layer(x, scores, up, down):
+        t, e = scores.shape
+        chosen = scores.argmax(1)
+        before = jnp.cumsum(jax.nn.one_hot(chosen, e, dtype=int), axis=0) - 1
+        place = before[jnp.arange(t), chosen]
+        is_kept, place = place < t // e, jnp.minimum(place, t // e - 1)
+        sent = jnp.zeros((e, t // e, x.shape[1])).at[chosen, place].set(x)
+        come = lax.all_to_all(sent, "expert", 0, 1, tiled=True)
+        hidden = jax.nn.relu(jnp.einsum("epf,efh->eph", come, up))
+        outputs = jnp.einsum("eph,ehf->epf", hidden, down)
+        back = lax.all_to_all(outputs, "expert", 1, 0, tiled=True)
+        mine = jnp.where(is_kept[:, None], back[chosen, place], 0)
+        return jax.nn.softmax(scores).max(1, keepdims=True) * mine
+
+    return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% a softmax over tokens exercise="12.9" score=0 diagnoses=["unanswered", "other-factor", "not-counted-yet"] near=["not-scaled"]
+def moe(x, scores, up, down):
+    def layer(x, scores, up, down):
+        t, e = scores.shape
+        chosen = scores.argmax(1)
+        before = jnp.cumsum(jax.nn.one_hot(chosen, e, dtype=int), axis=0) - 1
+        place = before[jnp.arange(t), chosen]
+        sent = jnp.zeros((e, t // e, x.shape[1])).at[chosen, place].set(x, mode="drop")
+        come = lax.all_to_all(sent, "expert", 0, 1, tiled=True)
+        hidden = jax.nn.relu(jnp.einsum("epf,efh->eph", come, up))
+        outputs = jnp.einsum("eph,ehf->epf", hidden, down)
+        back = lax.all_to_all(outputs, "expert", 1, 0, tiled=True)
+        mine = back.at[chosen, place].get(mode="fill", fill_value=0)
+        return jax.nn.softmax(scores, axis=0)[jnp.arange(t), chosen, None] * mine
+
+    return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% experts of one layer exercise="12.9" score=0 diagnoses=["unanswered", "no-relu", "not-counted-yet"] near=["other-factor"]
+def moe(x, scores, up, down):
+    def layer(x, scores, up, down):
+        t, e = scores.shape
+        chosen = scores.argmax(1)
+        before = jnp.cumsum(jax.nn.one_hot(chosen, e, dtype=int), axis=0) - 1
+        place = before[jnp.arange(t), chosen]
+        sent = jnp.zeros((e, t // e, x.shape[1])).at[chosen, place].set(x, mode="drop")
+        come = lax.all_to_all(sent, "expert", 0, 1, tiled=True)
+        hidden = jnp.einsum("epf,efh->eph", come, up)
+        outputs = jnp.einsum("eph,ehf->epf", hidden, down)
+        back = lax.all_to_all(outputs, "expert", 1, 0, tiled=True)
+        mine = back.at[chosen, place].get(mode="fill", fill_value=0)
+        return jax.nn.softmax(scores).max(1, keepdims=True) * mine
+
+    return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% what arrives is reshaped exercise="12.9" score=0 diagnoses=["unanswered", "of-other-experts", "not-counted-yet"] near=["in-order-of-experts", "misplaced"]
+def moe(x, scores, up, down):
+    def layer(x, scores, up, down):
+        t, e = scores.shape
+        chosen = scores.argmax(1)
+        before = jnp.cumsum(jax.nn.one_hot(chosen, e, dtype=int), axis=0) - 1
+        place = before[jnp.arange(t), chosen]
+        sent = jnp.zeros((e, t // e, x.shape[1])).at[chosen, place].set(x, mode="drop")
+        come = lax.all_to_all(sent, "expert", 0, 0, tiled=True)
+        come = come.reshape(len(up), -1, x.shape[1])
+        hidden = jax.nn.relu(jnp.einsum("epf,efh->eph", come, up))
+        outputs = jnp.einsum("eph,ehf->epf", hidden, down)
+        back = lax.all_to_all(outputs.reshape(sent.shape), "expert", 0, 0, tiled=True)
+        mine = back.at[chosen, place].get(mode="fill", fill_value=0)
+        return jax.nn.softmax(scores).max(1, keepdims=True) * mine
+
+    return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
 
 
 # %% no capacity at all, and a mean of devices exercise="12.9" score=0 diagnoses=["dtype", "not-counted-yet", "nothing-dropped", "all-gather over expert"] near=["over-the-batch", "unchanged"]

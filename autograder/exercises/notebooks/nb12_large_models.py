@@ -5,6 +5,7 @@ is judged as data: the judge computes when each job runs, so made-up times earn 
 """
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, Final
 
 import jax
@@ -1426,6 +1427,7 @@ def _block(
     scale: Callable[[int], float] = lambda size: size**-0.5,
     shortcut: float = 1.0,
     attended: Callable[[Any], Any] = lambda mixed: mixed,
+    activate: Callable[[Any], Any] = jax.nn.gelu,
 ) -> Callable[..., Any]:
     """Return a transformer block.
 
@@ -1433,6 +1435,7 @@ def _block(
         scale: the factor of the scores, for the size of a head.
         shortcut: the factor of the input of each of the two parts, which is added to its output.
         attended: what is done with the result of attention.
+        activate: the function between the two layers.
     """
 
     def block(x: Any, qkv: Any, out: Any, up: Any, down: Any) -> Any:
@@ -1440,7 +1443,7 @@ def _block(
         scores = jnp.einsum("hts,hus->htu", q, k) * scale(q.shape[2])
         mixed = attended(jnp.einsum("htu,hus->hts", jax.nn.softmax(scores), v))
         x = shortcut * x + jnp.einsum("hts,hsf->tf", mixed, out)
-        return shortcut * x + jax.nn.gelu(x @ up) @ down
+        return shortcut * x + activate(x @ up) @ down
 
     return block
 
@@ -1464,6 +1467,7 @@ def _keeps(name: str, copies: int, millions: tuple[float, ...] = ()) -> tuple[Re
                 "not-scaled": _block(scale=lambda size: 1.0),
                 "no-shortcut": _block(shortcut=0.0),
                 "stopped": _block(attended=jax.lax.stop_gradient),
+                "exact-gelu": _block(activate=partial(jax.nn.gelu, approximate=False)),
             },
         ),
         SavesAtMost(name, kept),
@@ -1505,13 +1509,16 @@ ACTIVATIONS: Final = Exercise(
         "keep_products: saves-too-much": "Only the results of matmuls with weights have to be "
         "kept. The scores are not among them, and neither is what element-wise functions return.",
         "keep_products: recomputes-too-much": "Is a matmul with a weight computed again? Such "
-        "results have to be kept: q, k and v, the attention's output, and the hidden layer.",
+        "results have to be kept: q, k and v, the attention's output, and the hidden layer. Or is "
+        "attention computed again twice, because a checkpoint is in another one?",
         "keep_little: saves-too-much": "Five arrays of the size of x are enough, and the hidden "
         "layer alone is four.",
         "keep_little: recomputes-too-much": "Is each name that the policy keeps given to an array, "
         "and does the backward pass have q, k, v and the result of attention?",
         "not-scaled": "The scores are not divided by the root of the size of a head.",
         "no-shortcut": "The input of each part is added to its output, as in block.",
+        "exact-gelu": "This is the exact gelu. In block, jax.nn.gelu approximates it by a tanh, as "
+        "it does by default.",
         "stopped": "No gradient passes through attention. Something that is not kept still has to "
         "be computed again.",
     },
@@ -1588,20 +1595,59 @@ def _ungated(scores: Any) -> Any:
     return np.float32(1)
 
 
-def _chosen_outputs(x: Any, scores: Any, up: Any, down: Any) -> Any:
+def _largest_scores(scores: Any) -> Any:
+    return scores.max(1, keepdims=True)
+
+
+def _logistic(scores: Any) -> Any:
+    return 1 / (1 + np.exp(-_largest_scores(scores)))
+
+
+def _shares_of_tokens(scores: Any) -> Any:
+    """Return the largest scores after a softmax over each device's tokens."""
+    weights = np.exp(scores.reshape(_devices_for(scores), -1, scores.shape[1]))
+    shares = (weights / weights.sum(1, keepdims=True)).reshape(scores.shape)
+    return np.take_along_axis(shares, scores.argmax(1)[:, None], 1)
+
+
+def _largest(scores: Any) -> Any:
+    return scores.argmax(1)
+
+
+def _regrouped(scores: Any) -> Any:
+    """Return the experts of tokens that came by device and are taken to be in order of experts."""
+    n, (tokens, experts) = _devices_for(scores), scores.shape
+    own, chosen, sources = experts // n, scores.argmax(1), np.arange(tokens) // (tokens // n)
+    return chosen // own * own + (sources * own + chosen % own) // n
+
+
+def _rectify(hidden: Any) -> Any:
+    return np.maximum(hidden, 0)
+
+
+def _chosen_outputs(
+    x: Any,
+    scores: Any,
+    up: Any,
+    down: Any,
+    choose: Callable[[Any], Any] = _largest,
+    activate: Callable[[Any], Any] = _rectify,
+) -> Any:
     """Return for each token the output of the expert that it has chosen."""
-    chosen = scores.argmax(1)
-    hidden = np.maximum(np.einsum("tf,tfh->th", x, up[chosen]), 0)
+    chosen = choose(scores)
+    hidden = activate(np.einsum("tf,tfh->th", x, up[chosen]))
     return np.einsum("th,thf->tf", hidden, down[chosen])
 
 
 def _moe(
-    is_kept: Callable[[Any], Any] = _is_kept, gates: Callable[[Any], Any] = _gates
+    is_kept: Callable[[Any], Any] = _is_kept,
+    gates: Callable[[Any], Any] = _gates,
+    outputs_of: Callable[..., Any] = _chosen_outputs,
 ) -> Callable[..., Any]:
     """Return a layer of experts, whose result is zero for tokens that are not kept."""
 
     def moe(x: Any, scores: Any, up: Any, down: Any) -> Any:
-        outputs = gates(scores) * _chosen_outputs(x, scores, up, down)
+        outputs = gates(scores) * outputs_of(x, scores, up, down)
         return np.where(is_kept(scores)[:, None], outputs, np.float32(0))
 
     return moe
@@ -1623,16 +1669,31 @@ def _in_order_of_experts(x: Any, scores: Any, up: Any, down: Any) -> Any:
     return MOE(x, scores, up, down)[np.concatenate(order)]
 
 
-def _of_the_last_kept(x: Any, scores: Any, up: Any, down: Any) -> Any:
-    """Return the layer in which a dropped token reads its expert's last place on its device."""
+def _of_the_last_place(x: Any, scores: Any, up: Any, down: Any, overwritten: bool = False) -> Any:
+    """Return the layer in which a dropped token reads its expert's last place on its device.
+
+    With `overwritten`, it also writes there, so that the last of these tokens is in that place.
+    """
     n, (tokens, experts) = _devices_for(scores), scores.shape
-    chosen, places = scores.argmax(1), _places(scores, n)
+    chosen, places, devices = scores.argmax(1), _places(scores, n), np.arange(tokens) * n // tokens
     last = tokens // n // experts - 1
     source = np.arange(tokens)
-    for token in np.flatnonzero(places > last):
-        same = (chosen == chosen[token]) & (source // (tokens // n) == token // (tokens // n))
-        source[token] = np.flatnonzero(same & (places == last))[0]
+    for token in np.flatnonzero(places >= last):
+        same = (chosen == chosen[token]) & (devices == devices[token]) & (places >= last)
+        source[token] = np.flatnonzero(same)[-1 if overwritten else 0]
     return _gates(scores) * _chosen_outputs(x, scores, up, down)[source]
+
+
+def _overwritten(x: Any, scores: Any, up: Any, down: Any, of_dropped: bool = True) -> Any:
+    """Return the layer in which a dropped token, or zeros, are in its expert's last place."""
+    n, (tokens, experts) = _devices_for(scores), scores.shape
+    own = tokens // n
+    outputs = _of_the_last_place(x, scores, up, down, overwritten=True)
+    if not of_dropped:
+        counts = np.eye(experts)[scores.argmax(1)].reshape(n, own, -1).sum(1)
+        is_full = counts[np.arange(tokens) // own, scores.argmax(1)] > own // experts
+        outputs[is_full & (_places(scores, n) == own // experts - 1)] = 0
+    return np.where(_is_kept(scores)[:, None], outputs, np.float32(0))
 
 
 def _count(is_counted: Callable[[Any], Any]) -> Callable[..., Any]:
@@ -1679,7 +1740,21 @@ EXPERTS: Final = Exercise(
                 "one-too-few": _moe(_one_too_few),
                 "one-too-many": _moe(_one_too_many),
                 "unchanged": _unchanged,
-                "of-another-token": _of_the_last_kept,
+                "of-another-token": _of_the_last_place,
+                "overwritten": AnyOf(
+                    (
+                        _overwritten,
+                        partial(_overwritten, of_dropped=False),
+                        partial(_of_the_last_place, overwritten=True),
+                    )
+                ),
+                "other-factor": AnyOf(
+                    _moe(gates=gates) for gates in (_largest_scores, _logistic, _shares_of_tokens)
+                ),
+                "no-relu": _moe(
+                    outputs_of=partial(_chosen_outputs, activate=lambda hidden: hidden)
+                ),
+                "of-other-experts": _moe(outputs_of=partial(_chosen_outputs, choose=_regrouped)),
                 "in-order-of-experts": _in_order_of_experts,
             },
             under_mesh=True,
@@ -1732,6 +1807,13 @@ EXPERTS: Final = Exercise(
         "of-another-token": "A dropped token gets the output of the token in its expert's last "
         "place. JAX moves an index outside of an array to its edge when it reads: drop these "
         "tokens explicitly.",
+        "overwritten": "Dropped tokens, or zeros for them, are written over the token in their "
+        "expert's last place. Write nothing for a token that is dropped.",
+        "other-factor": "The factor is not the probability of the expert: the softmax of the "
+        "token's scores over all experts, at the expert that it has chosen.",
+        "no-relu": "relu is missing between an expert's two layers.",
+        "of-other-experts": "Some tokens are worked on by another expert of the same device. "
+        "all_to_all concatenates what comes from the devices: along which dimension?",
         "in-order-of-experts": "The results are in the order in which the tokens were sent, sorted "
         "by expert. Each has to return to the place of its token.",
         "dropped: all-gather": "Each device can count its own tokens. Only these numbers have to "
