@@ -272,6 +272,7 @@ def _read(written, computation, line, number, places, partitions):
         comparison=attributes.get("direction", ""),
         is_unsigned=attributes.get("type") == "UNSIGNED",
         contracting=_numbers(attributes.get("lhs_contracting_dims", "")),
+        window=_window_sizes(attributes) if line.opcode == "reduce-window" else (),
         custom_call_target=attributes.get("custom_call_target", "").strip('"'),
         fft_lengths=_numbers(attributes.get("fft_length", "")),
         other_fields=repr(
@@ -281,6 +282,11 @@ def _read(written, computation, line, number, places, partitions):
         stack=written.stack(line),
         name=_parameter_name(attributes) if line.opcode == "parameter" else "",
     )
+
+
+def _window_sizes(attributes: Mapping[str, str]) -> tuple[int, ...]:
+    window = attributes_of(attributes.get("window", "")[1:-1], separator=" ")
+    return _numbers(window.get("size", ""))
 
 
 def _parameter_name(attributes: Mapping[str, str]) -> str:

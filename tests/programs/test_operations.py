@@ -128,6 +128,25 @@ def test_reductions_of_one_array_in_two_ways_count_twice():
     assert flops(lambda a: a.max(0) + a.min(0)) == pytest.approx(2 * once + 16, rel=0.02)
 
 
+def as_windows(a):
+    """Multiply a by itself, in a reduction over windows that multiplies and adds."""
+
+    def multiply_and_add(so_far, more):
+        return so_far[0], so_far[1], so_far[2] + more[0] * more[1]
+
+    left, right = jnp.broadcast_arrays(a[:, :, None], a[None])
+    operands, starts = (left, right, jnp.zeros_like(left)), (0.0, 0.0, 0.0)
+    return lax.reduce_window(operands, starts, multiply_and_add, (1, 16, 1), (1, 1, 1), "VALID")[2]
+
+
+def test_a_matmul_that_is_written_as_a_reduction_over_windows_counts_as_one():
+    assert flops(as_windows) >= PRODUCT
+    compiled = jax.jit(as_windows).lower(A).compile().runtime_executable()
+    (module,) = compiled.hlo_modules()
+    by_text = count_flops(program_of_text(module.to_string()))
+    assert count_flops(read_executable(compiled)) == by_text
+
+
 def test_the_branch_with_more_work_counts():
     def either(a):
         return lax.cond(a[0, 0] > 0, lambda: a @ a @ a, lambda: a @ a)

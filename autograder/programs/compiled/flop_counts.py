@@ -2,8 +2,9 @@
 
 An instruction does two operations for each pair of numbers that a matmul or a convolution
 multiplies and adds (eight for complex numbers), and one for each number that arithmetic returns or
-a reduction takes. A Fourier transform, a triangular solve and a factorisation count as in textbooks
-(for the latter two: G. H. Golub and C. F. Van Loan, *Matrix Computations*, sections 3.1 and 3.2).
+a reduction takes, once for each of its windows. A Fourier transform, a triangular solve and a
+factorisation count as in textbooks (for the latter two: G. H. Golub and C. F. Van Loan, *Matrix
+Computations*, sections 3.1 and 3.2).
 
 XLA's own count (`cost_analysis`) counts a loop's body once, and LAPACK's routines as nothing. It
 also counts duplicates: compilers duplicate cheap work, and XLA's CPU compiler puts a copy of a
@@ -135,6 +136,8 @@ def _array_flops(computation: Computation, instruction: Instruction) -> float:
     operands = [computation[number] for number in instruction.operands]
     if instruction.opcode == "reduce":
         return sum(_size(shape) for operand in operands for _, shape in operand.arrays)
+    if instruction.opcode == "reduce-window":
+        return output_size * math.prod(instruction.window)
     if instruction.opcode == "dot":
         ((_, shape),) = operands[0].arrays
         products = output_size * math.prod(shape[d] for d in instruction.contracting)

@@ -146,6 +146,7 @@ class Instruction:
         is_unsigned: whether a comparison takes its operands to be unsigned.
         contracting: the contracting dimensions of the first operand of a `dot`.
         convolution: the dimensions and the window of a convolution.
+        window: the sizes of the window of a `reduce-window`.
         custom_call_target: the routine that a custom call runs.
         fft_lengths: the lengths of a Fourier transform.
         other_fields: everything else that decides what it computes, such as where a slice begins.
@@ -168,6 +169,7 @@ class Instruction:
     is_unsigned: bool = False
     contracting: tuple[int, ...] = ()
     convolution: Convolution | None = None
+    window: Shape = ()
     custom_call_target: str = ""
     fft_lengths: tuple[int, ...] = ()
     other_fields: bytes = b""

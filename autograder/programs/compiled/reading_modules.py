@@ -167,6 +167,7 @@ def _read_instruction(proto: Any, partitions: int, find_stack: _StackFinder) -> 
         is_unsigned=proto.comparison_type == b"UNSIGNED",
         contracting=tuple(proto.dot_dimension_numbers.lhs_contracting_dimensions),
         convolution=_read_convolution(proto) if opcode == "convolution" else None,
+        window=_read_window_sizes(proto) if opcode == "reduce-window" else (),
         custom_call_target=_decode_name(proto.custom_call_target),
         fft_lengths=tuple(proto.fft_length),
         other_fields=serialise_other_fields(proto),
@@ -200,6 +201,10 @@ def _read_convolution(proto: Any) -> Convolution:
         max(proto.feature_group_count, 1),
         max(proto.batch_group_count, 1),
     )
+
+
+def _read_window_sizes(proto: Any) -> tuple[int, ...]:
+    return tuple(dimension.size for dimension in proto.window.dimensions)
 
 
 def _read_arrays(shape: Any) -> Iterable[tuple[str, tuple[int, ...]]]:
