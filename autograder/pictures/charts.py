@@ -245,7 +245,9 @@ def attempts_as_html(title: str, attempts: Sequence[TradePoint], limits: Limits)
         numbered,
         limits,
         whose="yours, in order",
-        description=f"{title}: {_describe_limits(limits)} Yours: {_listed(attempts, limits)}.",
+        latest="your latest",
+        description=f"{title}: {_describe_limits(limits)} "
+        f"Yours, in order: {_listed(attempts, limits)}.",
     )
     return f'<div><div style="font-weight:600">{html.escape(title)}</div>{chart}</div>'
 
@@ -277,16 +279,18 @@ def _charts_as_html(
     others: Sequence[TradePoint] = (),
     *,
     whose: str,
+    latest: str = "",
     description: str,
 ) -> str:
     """Return one chart or two, which are side by side where the page is wide enough."""
     draw = _design_figure if limits.sent else _tradeoff_figure
-    figure = draw(places, limits, others, whose)
+    figure = draw(places, limits, others, whose, latest)
     _add_legend(figure)
     chart = figure_as_html(figure, description)
     if not limits.sent:
         return chart
-    beside = figure_as_html(_held_figure(places, limits, others, whose), "The MiB that each holds.")
+    held = _held_figure(places, limits, others, whose, latest)
+    beside = figure_as_html(held, "The MiB that each holds.")
     return (
         f'<div style="display:flex;flex-wrap:wrap;align-items:flex-start;gap:0 24px">'
         f"<div>{chart}</div><div>{beside}</div></div>"
@@ -302,6 +306,7 @@ def _tradeoff_figure(
     limits: Limits,
     others: Sequence[TradePoint],
     whose: str,
+    latest: str,
 ) -> "MatplotlibFigure":
     """Draw costs against the bytes held, with the best that is known as a stepped line."""
     figure, axes = _new_figure(WIDTH, 3.5)
@@ -321,14 +326,16 @@ def _tradeoff_figure(
 
     cap, goal = limits.held / byte_scale, limits.goal / cost_scale
     also = f" or {goal:,g} {cost_unit}" if goal else ""
-    axes.axvspan(cap, right, **OVER_BUDGET, label=f"over {cap:,g} {byte_unit}{also}")
-    axes.plot([cap, cap], [0, goal or top], **BUDGET)
+    axes.axvspan(cap, right, **OVER_BUDGET)
+    shaded = f"shaded: over {cap:,g} {byte_unit}{also}"
+    axes.plot([cap, cap], [0, goal or top], **BUDGET, label=shaded)
     if goal:
         axes.fill_between([0, cap], goal, top, **OVER_BUDGET)
         axes.plot([0, cap], [goal, goal], **BUDGET)
     known = [(h / byte_scale, c / cost_scale) for h, c in best if h <= right * byte_scale]
-    # who may hold more has at least the same choices
-    axes.step(*zip(*known, (right, known[-1][1]), strict=True), where="post", color=BEST,
+    # who may hold more has at least the same choices; better ones may be unknown beyond the budget
+    end = (right if best[-1][0] > limits.held else cap, known[-1][1])
+    axes.step(*zip(*known, end, strict=True), where="post", color=BEST,
               linewidth=1.8, label="the best that is known")  # fmt: skip
     axes.plot(*zip(*known, strict=True), "s", color=BEST, markersize=4, clip_on=False)
 
@@ -339,7 +346,7 @@ def _tradeoff_figure(
         costs = attempt.costs / cost_scale
         return f"{name}: {costs:,.0f} {cost_unit} ↑" if costs > top else name
 
-    _mark_places(axes, [(named(name, each), *place(each)) for name, each in places], whose)
+    _mark_places(axes, [(named(name, each), *place(each)) for name, each in places], whose, latest)
     _mark_others(axes, map(place, others), "over a budget, without a rank")
     return figure
 
@@ -349,6 +356,7 @@ def _design_figure(
     limits: Limits,
     others: Sequence[TradePoint],
     whose: str,
+    latest: str,
 ) -> "MatplotlibFigure":
     """Draw communicating against computing."""
     from matplotlib.ticker import MaxNLocator
@@ -379,7 +387,8 @@ def _design_figure(
               label=f"{best:.2f} {unit} in all, the best that is known")  # fmt: skip
     # one that holds too much can lie anywhere in this chart, even on the line of the best
     over = _over_budget(places, limits)
-    _mark_places(axes, [(name, *place(each)) for name, each in places], whose, crossed=over)
+    marked = [(name, *place(each)) for name, each in places]
+    _mark_places(axes, marked, whose, latest, crossed=over)
     _mark_others(axes, map(place, others), "over a budget, without a rank")
     return figure
 
@@ -389,6 +398,7 @@ def _held_figure(
     limits: Limits,
     others: Sequence[TradePoint],
     whose: str,
+    latest: str,
 ) -> "MatplotlibFigure":
     """Draw what each attempt holds."""
     figure, axes = _new_figure(1.6, 2.9)
@@ -402,7 +412,7 @@ def _held_figure(
     axes.axhline(cap, **BUDGET)
     held = list(enumerate((each.held / MIB for each in drawn), 1))
     marked = [("", *each) for each in held[: len(places)]]
-    _mark_places(axes, marked, crossed=_over_budget(places, limits))
+    _mark_places(axes, marked, whose, latest, crossed=_over_budget(places, limits))
     _mark_others(axes, held[len(places) :])
     return figure
 
@@ -426,7 +436,8 @@ def _mark_others(axes: Any, places: Iterable[tuple[float, float]], label: str = 
 def _mark_places(
     axes: Any,
     places: Sequence[Named],
-    label: str = "",
+    label: str,
+    latest: str = "",
     left_until: float | None = None,
     crossed: Collection[int] = (),
 ) -> None:
@@ -436,16 +447,22 @@ def _mark_places(
         axes: matplotlib's axes, whose limits are set.
         places: the places and their names; without a name, there is only a marker.
         label: the text in the legend.
+        latest: the same for the last place, if it is filled and the others hollow; empty if all
+            are filled.
         left_until: names of places up to here are to the left of the markers, others above them;
             None: all are to the right.
         crossed: the positions in `places` of those over a budget, which are marked by crosses.
     """
     groups: list[tuple[Any, list[str]]] = []
-    labels = {"o": label, "X": f"{label}: over a budget" * bool(label)}
+    labelled = set()
     for number, (name, x, y) in enumerate(places):
-        marker, size = ("X", 7) if number in crossed else ("o", 6)
-        axes.plot([x], [y], marker, color=YOURS, markersize=size, label=labels.pop(marker, ""),
-                  clip_on=False)  # fmt: skip
+        is_latest = bool(latest) and number == len(places) - 1
+        marker, size, over = ("X", 7, ": over a budget") if number in crossed else ("o", 6, "")
+        text = (latest if is_latest else label) + over
+        axes.plot([x], [y], marker, color=YOURS, markersize=size, clip_on=False,
+                  fillstyle="none" if latest and not is_latest else "full",
+                  label="" if text in labelled else text)  # fmt: skip
+        labelled.add(text)
         at = axes.transData.transform((x, y))
         near = (names for place, names in groups if max(abs(at - place) / LABEL_SIZE) < 1)
         if (names := next(near, None)) is not None:
