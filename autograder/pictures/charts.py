@@ -246,8 +246,7 @@ def attempts_as_html(title: str, attempts: Sequence[TradePoint], limits: Limits)
         limits,
         whose="yours, in order",
         latest="your latest",
-        description=f"{title}: {_describe_limits(limits)} "
-        f"Yours, in order: {_listed(attempts, limits)}.",
+        description=f"{title}: {_describe_limits(limits)} Yours: {_listed(attempts, limits)}.",
     )
     return f'<div><div style="font-weight:600">{html.escape(title)}</div>{chart}</div>'
 

@@ -19,6 +19,7 @@ from autograder.pictures.collective_pieces import (
     Piece,
     Step,
     before_and_after,
+    explain_ring_of_sums,
     find_senders,
     ring_steps,
 )
@@ -254,17 +255,24 @@ def move_during(way: Point, moment: Moment, seconds: float) -> str:
     )
 
 
-def name_step(kind: str, size: int, step: int) -> str:
-    """Return the line above a step, such as `step 2: the finished sums go round`."""
+def name_step(kind: str, size: int, step: int, operation: str = "add") -> str:
+    """Return the line above a step, such as `step 2: each device passes on what it received last`.
+
+    Args:
+        kind: HLO's name of the collective, such as `"all-gather"`.
+        size: the number of devices in the group.
+        step: the number of the step; step 0 is the state before.
+        operation: HLO's name of the operation that combines data, such as `"maximum"`.
+    """
     if step == 0:
         return "before"
-    if not KINDS[kind].reduces and kind != CollectiveKind.ALL_GATHER:
-        return f"step {step}"
     if kind == CollectiveKind.ALL_GATHER:
-        return f"step {step}: each device passes on what it received last"
-    if step < size:
-        return f"step {step}: each sum grows as it goes round"
-    return f"step {step}: the finished sums go round"
+        passed = "its own piece" if step == 1 else "what it received last"
+        return f"step {step}: each device passes on {passed}"
+    if not KINDS[kind].reduces:
+        return f"step {step}"
+    growing, going = explain_ring_of_sums(operation)
+    return f"step {step}: {growing if step < size else going}"
 
 
 def motion_in_details(

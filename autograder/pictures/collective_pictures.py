@@ -29,7 +29,9 @@ from autograder.pictures.collective_pieces import (
     Piece,
     Step,
     before_and_after,
+    explain_ring_of_sums,
     explain_short_label,
+    name_of_result,
     piece_label,
     ring_steps,
     slots_as_text,
@@ -310,10 +312,10 @@ def _phases(picture: CollectivePicture) -> list[tuple[str, list[tuple[str, Step]
     headed = list(zip([start, *(f"step {i}" for i in range(1, len(steps)))], steps, strict=True))
     if picture.kind != CollectiveKind.ALL_REDUCE:
         return [("", headed)]
-    size = len(picture.group)
+    size, (growing, going) = len(picture.group), explain_ring_of_sums(picture.operation)
     return [
-        ("First a reduce-scatter: each sum grows as it goes round.", headed[:size]),
-        ("Then an all-gather: the finished sums go round.", headed[size:]),
+        (f"First a reduce-scatter: {growing}.", headed[:size]),
+        (f"Then an all-gather: {going}.", headed[size:]),
     ]
 
 
@@ -326,7 +328,8 @@ def _explain_steps(picture: CollectivePicture, drawn: bool = True) -> str:
     each = f"{len(sent)} × {_number(sent[0])} = {total}" if len(sent) > 1 else total
     if picture.kind == CollectiveKind.COLLECTIVE_BROADCAST:
         return (
-            f"Each device passes the block on to the next one: it sends {_number(sent[0])} bytes."
+            f"Each device but the last passes the block on to the next one: it sends "
+            f"{_number(sent[0])} bytes."
         )
     if picture.kind in ALL_TO_ALL_KINDS:
         route = "In step s each device sends a piece to the device s places further on."
@@ -343,7 +346,8 @@ def _explain_sums(picture: CollectivePicture) -> str:
     max_width = _label_width(width, STEP_FONT_SIZE)
     sentences = [] if width >= MIN_NAMED_WIDTH else ["Each column is a piece."]
     scatters = picture.kind == CollectiveKind.REDUCE_SCATTER
-    until = "" if scatters else ", as long as sums grow"
+    result = name_of_result(picture.operation)
+    until = "" if scatters else f", until all {result}s are finished"
     sentences.append(f"A box empties when its piece is sent on{until}.")
     pieces = [p for step in _steps(picture) for row in step.held for p in row if p is not None]
     longest = max(pieces, key=lambda p: len(p.sources) * (len(p.sources) < size))
@@ -356,7 +360,6 @@ def _explain_sums(picture: CollectivePicture) -> str:
         piece_label(everybody, size, picture.operation, w) for w in (max_width, float("inf"))
     )
     if short != full:
-        result = "sum" if picture.operation == "add" else "result"
         sentences.append(f"{short} is the finished {result} of all pieces in its column.")
     return " ".join(sentences)
 
@@ -424,7 +427,8 @@ def motion_as_html(picture: CollectivePicture) -> str:
         parts.append(show_during(drawing.layers(), moment, motion.seconds, moves))
     for step in range(motion.steps + 1):
         heading = Drawing()
-        heading.text(name_step(picture.kind, size, step), (0, 10), bold=True)
+        name = name_step(picture.kind, size, step, picture.operation)
+        heading.text(name, (0, 10), bold=True)
         parts.append(show_during(heading.layers(), motion.step_moment(step), motion.seconds))
     width = max(lefts[-1] + grid_width + 1, MIN_MOTION_WIDTH)
     return motion_in_details(

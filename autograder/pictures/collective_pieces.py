@@ -258,6 +258,20 @@ def explain_short_label(held: Held, operation: str, max_width: float) -> str:
     return ""
 
 
+def name_of_result(operation: str) -> str:
+    """Return what combined data is called: a sum, or for another operation a result."""
+    return "sum" if operation == "add" else "result"
+
+
+def explain_ring_of_sums(operation: str) -> tuple[str, str]:
+    """Return what goes round in the two phases of an all-reduce, each as a clause."""
+    result = name_of_result(operation)
+    return (
+        f"each {result} gains a piece as it goes round",
+        f"the finished {result}s go round",
+    )
+
+
 def slots_as_text(slots: Slots, size: int, operation: str = "add") -> str:
     """Return the labels of one device's slots; an empty slot is a dot."""
     return " ".join("·" if p is None else piece_label(p, size, operation) for p in slots)

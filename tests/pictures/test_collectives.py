@@ -187,7 +187,7 @@ def test_a_collective_as_text():
         "  0       a       a+b",
         "  2       b       a+b",
         "  Added up.",
-        "  First a reduce-scatter: each sum grows as it goes round.",
+        "  First a reduce-scatter: each sum gains a piece as it goes round.",
         "  before",
         "    device 0: a₀ a₁",
         "    device 2: b₀ b₁",
@@ -208,3 +208,8 @@ def test_a_large_group_is_described_in_words():
         "all-gather", "Every block.", "all-gather", (tuple(range(64)),), steps=True
     )
     assert "A group of 64 devices is too large to be drawn" in collective_as_html(picture)
+
+
+def test_the_last_device_of_a_broadcast_sends_nothing():
+    drawn = CollectivePicture("a", "", "collective-broadcast", ((0, 1, 2),), bytes=8, steps=True)
+    assert "Each device but the last passes the block on" in collective_as_text(drawn)

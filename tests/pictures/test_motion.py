@@ -1,9 +1,11 @@
 """A collective in motion: what lies where, and when, is what its steps say."""
 
+import re
+
 import pytest
 
-from autograder.pictures import CollectivePicture, collective_as_html
-from autograder.pictures.collective_motion import MOVE_SECONDS, motion_of
+from autograder.pictures import CollectivePicture, collective_as_html, collective_as_text
+from autograder.pictures.collective_motion import MOVE_SECONDS, motion_of, name_step
 from autograder.pictures.collective_pieces import before_and_after, ring_steps
 
 KINDS = (
@@ -61,6 +63,35 @@ def test_an_all_reduce_is_a_reduce_scatter_and_then_an_all_gather():
     both, half = motion_of("all-reduce", 4), motion_of("reduce-scatter", 4)
     assert both.moving[: len(half.moving)] == half.moving
     assert both.steps == 2 * half.steps
+
+
+def lines_above(kind, size=4, operation="add"):
+    steps = motion_of(kind, size, pairs_of(kind, size)).steps
+    return [name_step(kind, size, step, operation) for step in range(steps + 1)]
+
+
+def test_at_first_a_device_passes_on_its_own_piece_and_then_what_it_received():
+    assert lines_above("all-gather") == [
+        "before",
+        "step 1: each device passes on its own piece",
+        "step 2: each device passes on what it received last",
+        "step 3: each device passes on what it received last",
+    ]
+
+
+def test_what_goes_round_is_a_sum_only_if_it_is_added_up():
+    assert lines_above("all-reduce", 2) == [
+        "before",
+        "step 1: each sum gains a piece as it goes round",
+        "step 2: the finished sums go round",
+    ]
+    assert lines_above("all-reduce", 2, "minimum") == [
+        "before",
+        "step 1: each result gains a piece as it goes round",
+        "step 2: the finished results go round",
+    ]
+    least = CollectivePicture("a", "", "all-reduce", ((0, 1),), operation="minimum", steps=True)
+    assert not re.search(r"\bsums?\b", collective_as_html(least) + collective_as_text(least))
 
 
 def drawn(kind, size=4, steps=True):
