@@ -41,6 +41,7 @@ from autograder.pictures.svg import (
     Drawing,
     Point,
     device_colour,
+    svg_element,
     text_width,
 )
 
@@ -380,7 +381,8 @@ def motion_as_html(picture: CollectivePicture) -> str:
     """Return a collective's steps as an animation, for readers who have not asked for less motion.
 
     Pieces move within one grid of devices and slots, or from a grid of what the devices have to
-    begin with to one of what they have received.
+    begin with to one of what they have received. Within a grid, a piece that the last device sends
+    to the first leaves at the bottom and comes in at the top, past no other device.
     """
     size = len(picture.group)
     motion = motion_of(picture.kind, size, picture.pairs)
@@ -408,23 +410,38 @@ def motion_as_html(picture: CollectivePicture) -> str:
                 fixed.hairline_box(x, y, slot_width, STEP_ROW_HEIGHT)
     parts.append(fixed.layers())
     # what is seen at the same time, and moves in the same direction, is one drawing
-    drawings: dict[tuple[Moment, Point | None], Drawing] = {}
+    drawings: dict[tuple[Moment, Point | None, bool], Drawing] = {}
 
-    def draw(piece: Piece, at: Point, moment: Moment, way: Point | None = None) -> None:
-        drawing = drawings.setdefault((moment, way), _drawing())
+    def draw(
+        piece: Piece,
+        at: Point,
+        moment: Moment,
+        way: Point | None = None,
+        *,
+        goes_around: bool = False,
+    ) -> None:
+        drawing = drawings.setdefault((moment, way, goes_around), _drawing())
         _draw_slot(drawing, piece, picture, (*at, slot_width, STEP_ROW_HEIGHT), STEP_FONT_SIZE)
 
     for lying in motion.resting:
         draw(lying.piece, place(lying.at, lying.on_right), lying.moment)
     for at, moment in motion.outlined:
-        outline = drawings.setdefault((moment, (0.0, 0.0)), Drawing())
+        outline = drawings.setdefault((moment, (0.0, 0.0), False), Drawing())
         outline.highlight_box(*place(at, motion.has_two_grids), slot_width, STEP_ROW_HEIGHT)
     for moving in motion.moving:
         (x, y), end = place(moving.start), place(moving.end, motion.has_two_grids)
-        draw(moving.piece, (x, y), moving.moment, (end[0] - x, end[1] - y))
-    for (moment, way), drawing in drawings.items():
+        if not motion.has_two_grids and moving.start[0] - moving.end[0] > 1:
+            for start in ((x, y), (x, end[1] - row_step)):
+                draw(moving.piece, start, moving.moment, (0.0, row_step), goes_around=True)
+        else:
+            draw(moving.piece, (x, y), moving.moment, (end[0] - x, end[1] - y))
+    grid_height = size * row_step - ROW_GAP
+    for (moment, way, goes_around), drawing in drawings.items():
         moves = move_during(way, moment, motion.seconds) if way and any(way) else ""
-        parts.append(show_during(drawing.layers(), moment, motion.seconds, moves))
+        shown = show_during(drawing.layers(), moment, motion.seconds, moves)
+        if goes_around:
+            shown = _clipped(shown, 0, HEADING_HEIGHT, grid_width, grid_height)
+        parts.append(shown)
     for step in range(motion.steps + 1):
         heading = Drawing()
         name = name_step(picture.kind, size, step, picture.operation)
@@ -434,9 +451,15 @@ def motion_as_html(picture: CollectivePicture) -> str:
     return motion_in_details(
         "".join(parts),
         width,
-        HEADING_HEIGHT + size * row_step + 1,
+        HEADING_HEIGHT + grid_height + ROW_GAP + 1,
         f"{picture.title} in motion: {before_and_after_in_words(picture)}",
     )
+
+
+def _clipped(markup: str, left: float, top: float, width: float, height: float) -> str:
+    """Show only the part of a drawing that lies in a rectangle."""
+    box = f"{left:g} {top:g} {width:g} {height:g}"
+    return svg_element("svg", markup, x=left, y=top, width=width, height=height, viewBox=box)
 
 
 def before_and_after_in_words(picture: CollectivePicture) -> str:

@@ -6,6 +6,7 @@ import pytest
 
 from autograder.pictures import CollectivePicture, DrawnMesh, collective_as_html
 from autograder.pictures.collective_motion import motion_of
+from autograder.pictures.collective_pictures import HEADING_HEIGHT, ROW_GAP, STEP_ROW_HEIGHT
 from tests.browser import FAULTS, THEMES, browser
 
 pytestmark = pytest.mark.slow
@@ -132,6 +133,26 @@ def test_an_animation_moves(page, kind):
     assert page.page.evaluate(MOVED) != once
 
 
+AROUND_THE_GRID = """([top, bottom]) => {
+  const svg = document.querySelector(".shardlings-motion svg"), box = svg.getBoundingClientRect();
+  const seen = new Set();
+  for (let x = 1; x < box.width; x += 4)
+    for (const y of [top - 2, bottom + 2])
+      seen.add(document.elementFromPoint(box.left + x, box.top + y).tagName);
+  return [...seen]; }"""
+
+
+@pytest.mark.parametrize("kind", ["all-gather", "reduce-scatter", "all-reduce"])
+def test_what_leaves_the_grid_at_the_bottom_is_not_seen_outside_of_it(page, kind):
+    drawn = picture(kind, "fours")
+    motion = motion_of(kind, 4)
+    page.show(collective_as_html(drawn), 500)
+    bottom = HEADING_HEIGHT + 4 * (STEP_ROW_HEIGHT + ROW_GAP) - ROW_GAP
+    for moving in motion.moving:
+        page.page.evaluate(FREEZE, (moving.moment.start + moving.moment.end) / 2)
+        assert page.page.evaluate(AROUND_THE_GRID, [HEADING_HEIGHT, bottom]) == ["svg"]
+
+
 @pytest.mark.parametrize("media", [{"reduced_motion": "reduce"}, {"media": "print"}])
 def test_nothing_moves_in_print_or_for_readers_who_want_less_motion(page, media):
     page.show(collective_as_html(picture("all-reduce", "fours")))
@@ -146,6 +167,6 @@ def test_nothing_moves_in_print_or_for_readers_who_want_less_motion(page, media)
 
 def test_an_animation_stops_when_it_is_closed(page):
     page.show(collective_as_html(picture("all-reduce", "fours")))
-    assert page.page.locator(f"{MOVES} svg").is_visible()
+    assert page.page.locator(f"{MOVES} details > svg").is_visible()
     page.page.locator(f"{MOVES} summary").click()
-    assert not page.page.locator(f"{MOVES} svg").is_visible()
+    assert not page.page.locator(f"{MOVES} details > svg").is_visible()
