@@ -49,6 +49,7 @@ from autograder.pictures.timelines import (
     COMPUTING,
     Stretch,
     Timeline,
+    list_numbers,
     timeline_as_html,
     timeline_as_text,
 )
@@ -83,6 +84,7 @@ __all__ = [
     "figure_as_html",
     "gantt_as_html",
     "gantt_as_text",
+    "list_numbers",
     "pictures_as_text",
     "show_figures_in_page_colours",
     "timeline_as_html",

@@ -4,6 +4,7 @@ import html
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from itertools import groupby
 from typing import Final
 
 from autograder.collective_kinds import CollectiveKind
@@ -30,6 +31,15 @@ BAR_HEIGHT: Final = 26
 MIN_BAR_WIDTH: Final = 440
 """Labels are drawn where they fit in a bar of so many pixels; on most pages bars are wider."""
 
+NARROW_BAR_WIDTH: Final = 320
+"""Numbers below a bar of so many pixels must not overlap."""
+
+NUMBER_SIZE: Final = 10
+"""The font size of the numbers below a bar."""
+
+MAX_RANGES: Final = 4
+"""The largest number of ranges that a list of numbers has."""
+
 TEXT_WIDTH: Final = 90
 """The characters of a line of text."""
 
@@ -47,6 +57,7 @@ class Stretch:
         seconds: how long it takes, in all runs.
         time: the same in words.
         runs: how often it runs, in words such as `× 7`; empty for once.
+        number: the collective's number in the table below the timeline; 0 if it has none.
     """
 
     kind: str
@@ -54,11 +65,18 @@ class Stretch:
     seconds: float
     time: str
     runs: str = ""
+    number: int = 0
+
+    @property
+    def name(self) -> str:
+        """Its number and kind, such as `(2) all-gather`."""
+        number = f"({self.number}) " if self.number else ""
+        return f"{number}{self.kind or 'waiting'}"
 
     def __str__(self) -> str:
-        """The stretch in words, such as `all-gather over x × 7, 3.96 ms in all`."""
+        """The stretch in words, such as `(2) all-gather over x × 7, 3.96 ms in all`."""
         over = f" over {self.over}" if self.over else ""
-        what = f"{self.kind or 'waiting'}{over}"
+        what = f"{self.name}{over}"
         return f"{what} {self.runs}, {self.time} in all" if self.runs else f"{what} {self.time}"
 
 
@@ -116,25 +134,89 @@ def _in_words(stretches: Sequence[Stretch], timeline: Timeline) -> str:
     return f"{len(stretches)} stretches; the whole program: {totals}"
 
 
+def list_numbers(numbers: Sequence[int]) -> str:
+    """Return ascending numbers, of which three or more in a row are a range: `1, 4–9`.
+
+    Of many ranges, only the first ones and the last are listed.
+    """
+    parts: list[str] = []
+    for _, run in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
+        found = [str(number) for _, number in run]
+        parts += [f"{found[0]}–{found[-1]}"] if len(found) > 2 else found
+    if len(parts) > MAX_RANGES:
+        parts = [*parts[: MAX_RANGES - 1], "…", parts[-1]]
+    return ", ".join(parts)
+
+
 def _bar(stretches: Sequence[Stretch], description: str) -> str:
+    below = "".join(_numbers_below(stretches))
     return svg_image(
-        "".join(_rectangles(stretches)),
+        "".join(_rectangles(stretches)) + below,
         description,
         width="100%",
-        height=BAR_HEIGHT,
+        height=BAR_HEIGHT + (NUMBER_SIZE + 2) * bool(below),
         font_family="sans-serif",
         style="display:block;margin:3px 0",
     )
 
 
-def _rectangles(stretches: Sequence[Stretch]) -> Iterator[str]:
-    """Yield each stretch as a rectangle with a label, placed in per cent of the bar's width."""
+def _placed(stretches: Sequence[Stretch]) -> Iterator[tuple[Stretch, float, float]]:
+    """Yield each stretch that is drawn, its left edge and width, in per cent of the bar's width."""
     total, elapsed = sum(stretch.seconds for stretch in stretches), 0.0
     for stretch in stretches:
-        left, width = 100 * elapsed / total, 100 * stretch.seconds / total
+        if stretch.kind:
+            yield stretch, 100 * elapsed / total, 100 * stretch.seconds / total
         elapsed += stretch.seconds
-        if not stretch.kind:
+
+
+def _label(stretch: Stretch, width: float) -> str:
+    """Return the longest label that fits in a stretch; empty if none does."""
+    texts = (f"{stretch.name} {stretch.runs}".strip(), stretch.name, str(stretch.number or ""))
+    room = MIN_BAR_WIDTH * width / 100 - 6
+    return next((text for text in texts if text_width(text, 11) <= room), "")
+
+
+def _numbers_below(stretches: Sequence[Stretch]) -> Iterator[str]:
+    """Yield the numbers of stretches that are too short for a label.
+
+    Numbers that would overlap are listed together.
+    """
+    groups: list[tuple[list[int], list[float]]] = []
+    for stretch, left, width in _placed(stretches):
+        if not stretch.number or _label(stretch, width):
             continue
+        numbers, middles = [stretch.number], [left + width / 2]
+        while groups and _span(*groups[-1])[1] > _span(numbers, middles)[0]:
+            earlier = groups.pop()
+            numbers, middles = earlier[0] + numbers, earlier[1] + middles
+        groups.append((numbers, middles))
+    for numbers, middles in groups:
+        yield svg_element(
+            "text",
+            list_numbers(numbers),
+            x=f"{sum(_span(numbers, middles)) / 2:.3f}%",
+            y=BAR_HEIGHT + NUMBER_SIZE,
+            font_size=NUMBER_SIZE,
+            text_anchor="middle",
+            fill="currentColor",
+        )
+
+
+def _span(numbers: Sequence[int], middles: Sequence[float]) -> tuple[float, float]:
+    """Return where a list of numbers begins and ends, in per cent of the bar's width.
+
+    Args:
+        numbers: the numbers.
+        middles: the middle of each one's stretch.
+    """
+    width = 100 * (text_width(list_numbers(numbers), NUMBER_SIZE) + 4) / NARROW_BAR_WIDTH
+    left = min(max((middles[0] + middles[-1] - width) / 2, 0), 100 - width)
+    return left, left + width
+
+
+def _rectangles(stretches: Sequence[Stretch]) -> Iterator[str]:
+    """Yield each stretch as a rectangle with a label, placed in per cent of the bar's width."""
+    for stretch, left, width in _placed(stretches):
         title = svg_element("title", html.escape(str(stretch)))
         yield svg_element(
             "rect",
@@ -146,12 +228,7 @@ def _rectangles(stretches: Sequence[Stretch]) -> Iterator[str]:
             stroke=INK,
             stroke_width=0.5,
         )
-        room = MIN_BAR_WIDTH * width / 100 - 6
-        label = next(
-            (text for text in (f"{stretch.kind} {stretch.runs}".strip(), stretch.kind)
-             if text_width(text, 11) <= room), "",
-        )  # fmt: skip
-        if label:
+        if label := _label(stretch, width):
             yield svg_element(
                 "text",
                 html.escape(label),

@@ -36,6 +36,7 @@ from autograder.pictures import (
     Timeline,
     collective_as_html,
     collective_as_text,
+    list_numbers,
     timeline_as_html,
     timeline_as_text,
 )
@@ -65,7 +66,7 @@ from autograder.programs.numbers_in_words import (
     time_in_words,
 )
 from autograder.programs.report_rooflines import MIN_SECONDS, Measured, roofline_of
-from autograder.programs.report_timelines import timeline_of
+from autograder.programs.report_timelines import in_program_order, timeline_of
 
 MACHINE: Final = "TPU v5e"
 """The default machine for times."""
@@ -104,6 +105,7 @@ class ReportRow:
         bytes: the bytes of the buffers on each device, in all runs.
         sent: the bytes that each device sends in all runs.
         seconds: the time of all runs on the report's machine.
+        numbers: the numbers of the collectives, in the order of the program.
     """
 
     lines: tuple[Frame, ...]
@@ -115,6 +117,7 @@ class ReportRow:
     bytes: int
     sent: float
     seconds: float
+    numbers: tuple[int, ...]
 
     @property
     def times(self) -> str:
@@ -134,9 +137,14 @@ class ReportRow:
         return (Small(place), " ", Code(source), *below) if source else (Small(place), *below)
 
     @property
-    def what(self) -> Content:
+    def what(self) -> tuple[str | Small, ...]:
         """The kind of collective, and below it the arrays."""
-        return (self.kind, " ", Small(self.arrays)) if self.arrays else self.kind
+        return (self.kind, " ", Small(self.arrays)) if self.arrays else (self.kind,)
+
+    @property
+    def numbered(self) -> Content:
+        """`what`, after the collectives' numbers in the timeline: `(1, 4) all-reduce`."""
+        return f"({list_numbers(self.numbers)}) ", *self.what
 
     def write(self, unit: Unit, amount: float) -> Content:
         """Return an amount of all runs, and below it, smaller, that of each run.
@@ -207,6 +215,7 @@ class Report(ShownAsDocument):
             key = (lines, c.kind, axes_in_words(c), c.times, c.sometimes, c.bytes, shapes)
             alike.setdefault(key, []).append(c)
         machine = MACHINES[self.machine]
+        numbers = {id(c): n for n, c in enumerate(in_program_order(self.collectives), 1)}
         return [
             ReportRow(
                 lines,
@@ -218,6 +227,7 @@ class Report(ShownAsDocument):
                 bytes=sum(c.total_bytes for c in same),
                 sent=sum(c.counted_times * wire_bytes(c) for c in same),
                 seconds=sum(communication_seconds(c, machine) for c in same),
+                numbers=tuple(sorted(numbers[id(c)] for c in same)),
             )
             for (lines, kind, over, times, sometimes, *_), same in alike.items()
         ]
@@ -361,9 +371,9 @@ class Report(ShownAsDocument):
         if self.scaled:
             sizes = f"{self.scaled}, floating-point numbers as bfloat16"
             blocks.append(Paragraph(Small(f"Scaled up, and not run: {sizes}.")))
-        blocks += self._time()
-        rows = self.rows()
-        blocks += [self._table(rows)] if rows else []
+        timeline, rows = [*self._time()], self.rows()
+        numbered = bool(timeline) and len(self.collectives) > 1
+        blocks += [*timeline, self._table(rows, numbered=numbered)] if rows else timeline
         blocks += [Paragraph(self.summary()), *self._conclusion()]
         # the report at the original size has drawn the same exchanges
         pictures = self.pictures() if self.steps or not self.scaled else []
@@ -381,7 +391,8 @@ class Report(ShownAsDocument):
                 html=partial(timeline_as_html, timeline), text=partial(timeline_as_text, timeline)
             )
 
-    def _table(self, rows: list[ReportRow]) -> Table:
+    def _table(self, rows: list[ReportRow], *, numbered: bool = False) -> Table:
+        """Return the table, with the numbers that the collectives have in the timeline above."""
         repeats, is_timed = any(row.times for row in rows), self._is_timed()
         size, time = (
             choose_byte_unit([self.bytes, self.sent]),
@@ -394,7 +405,8 @@ class Report(ShownAsDocument):
         shown = []
         for before, row in zip([None, *rows], rows, strict=False):
             is_same = before is not None and before.lines == row.lines
-            cells: list[Content] = [row.what, row.over, row.times]
+            what = row.numbered if numbered else row.what
+            cells: list[Content] = [what, row.over, row.times]
             cells += [row.write(size, row.bytes), row.write(size, row.sent)]
             cells += [time.write(row.seconds)]
             line = () if is_same or not row.lines else (row.line,)

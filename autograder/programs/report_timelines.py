@@ -12,6 +12,11 @@ from autograder.programs.numbers_in_words import runs_in_words, time_in_words
 from autograder.programs.report_rooflines import MIN_SECONDS
 
 
+def in_program_order(collectives: Sequence[Collective]) -> list[Collective]:
+    """Return collectives in the order in which they run, which is that of their numbers."""
+    return sorted(collectives, key=lambda c: c.work_before or 0)
+
+
 def timeline_of(
     collectives: Sequence[Collective], computing: float, machine: Machine, devices: Sequence[int]
 ) -> Timeline | None:
@@ -30,7 +35,7 @@ def timeline_of(
         c.work_before is None or c.times is None for c in collectives
     ):
         return None
-    in_order = sorted(collectives, key=lambda c: c.work_before or 0)
+    in_order = in_program_order(collectives)
     taking_part = [{device for group in c.groups for device in group} for c in in_order]
     devices = devices or sorted(set().union(*taking_part))
     alike: dict[tuple[bool, ...], list[int]] = {}
@@ -55,10 +60,10 @@ def _stretches(
 ) -> Iterator[Stretch]:
     """Yield what devices that take part in the same collectives do, one thing after the other.
 
-    Computing that takes no measurable time is left out.
+    Computing that takes no measurable time is left out. A single collective needs no number.
     """
     done = 0.0
-    for c, is_taking_part in zip(collectives, takes_part, strict=True):
+    for number, (c, is_taking_part) in enumerate(zip(collectives, takes_part, strict=True), 1):
         before = c.work_before or 0.0
         if (before - done) * computing >= MIN_SECONDS:
             yield _computing((before - done) * computing)
@@ -67,7 +72,12 @@ def _stretches(
         # a stretch without a kind is a wait for the others
         kind, over = (c.kind, axes_in_words(c)) if is_taking_part else ("", "")
         yield Stretch(
-            kind, over, seconds, time_in_words(seconds), runs_in_words(c.times, c.sometimes)
+            kind,
+            over,
+            seconds,
+            time_in_words(seconds),
+            runs_in_words(c.times, c.sometimes),
+            number * (len(collectives) > 1),
         )
     if (1 - done) * computing >= MIN_SECONDS:
         yield _computing((1 - done) * computing)

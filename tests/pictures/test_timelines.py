@@ -14,10 +14,11 @@ from autograder.pictures import (
     COMPUTING,
     Stretch,
     Timeline,
+    list_numbers,
     timeline_as_html,
     timeline_as_text,
 )
-from autograder.pictures.timelines import KIND_COLOURS
+from autograder.pictures.timelines import BAR_HEIGHT, KIND_COLOURS
 from autograder.programs import MACHINES, communication_seconds
 from tests.helpers import mesh, sharding
 
@@ -142,6 +143,71 @@ def test_a_bar_has_a_text_alternative():
     assert text.splitlines()[0] == "Time on a machine: 4 ms"
     assert f"Each of the 8 devices: {said}" in " ".join(text.split())
     assert max(map(len, text.splitlines())) <= 90
+
+
+def drawn(*stretches):
+    """Return a timeline's labels in the bar, and its numbers below."""
+    page = timeline_as_html(Timeline("Time", (("The device", stretches),), ()))
+    words = re.findall(r'<text [^>]* y="([^"]*)"[^>]*>([^<]*)</text>', page)
+    inside = [text for y, text in words if float(y) < BAR_HEIGHT]
+    return inside, [text for y, text in words if float(y) > BAR_HEIGHT]
+
+
+def sending(number, seconds):
+    return Stretch("all-gather", "x", seconds, "1 s", number=number)
+
+
+def test_two_stretches_of_the_same_kind_have_different_numbers():
+    assert drawn(sending(1, 1), sending(2, 2)) == (["(1) all-gather", "(2) all-gather"], [])
+
+
+def test_a_short_stretch_has_its_number_alone_and_a_shorter_one_below_the_bar():
+    assert drawn(sending(1, 90), sending(2, 10), Stretch(COMPUTING, "", 90, "1 s")) == (
+        ["(1) all-gather", "2", "computing"], [],
+    )  # fmt: skip
+    between = [Stretch(COMPUTING, "", 90, "1 s")] * 2
+    assert drawn(between[0], sending(1, 1), between[1]) == (["computing"] * 2, ["1"])
+
+
+def test_numbers_below_the_bar_that_would_overlap_are_listed_together():
+    many = [sending(number, 1) for number in range(1, 6)]
+    assert drawn(*many, sending(6, 900), sending(7, 1))[1] == ["1–5", "7"]
+
+
+def test_numbers_in_a_row_are_a_range():
+    assert list_numbers([1, 4]) == "1, 4"
+    assert list_numbers([1, 2, 5, 6, 7]) == "1, 2, 5–7"
+    assert list_numbers(range(1, 24, 2)) == "1, 3, 5, …, 23"
+
+
+def test_a_row_of_the_table_has_the_numbers_of_its_stretches():
+    def twice(x):
+        for _ in range(2):
+            whole = lax.all_gather(x, "x", axis=0, tiled=True)
+            x = lax.psum(jnp.tanh(x @ whole), "x")
+        return x
+
+    report = report_on(twice)
+    order = [(s.number, s.kind) for s in stretches(report) if s.number]
+    assert order == [(1, "all-gather"), (2, "all-reduce"), (3, "all-gather"), (4, "all-reduce")]
+    for row in report.rows():
+        assert row.numbers == tuple(number for number, kind in order if kind == row.kind)
+    for written in (str(report), re.sub("<[^>]*>", "", report._repr_html_())):
+        assert "(1, 3) all-gather" in written
+        assert "(2, 4) all-reduce" in written
+
+
+def test_without_a_timeline_or_with_a_single_collective_there_are_no_numbers():
+    x = jax.device_put(np.ones((16, 16), np.float32), sharding("x", x=8))
+    for report in (
+        report_on(lambda x: lax.psum(x @ x.T @ x, "x")),
+        communication(lambda x: (x + x.T, x.sum()), x),
+    ):
+        assert "(1)" not in str(report)
+    with pytest.raises(AssertionError) as caught:
+        report_on(layer_by_layer).at_most({})
+    assert "all-gather" in str(caught.value)
+    assert "(1)" not in str(caught.value)
 
 
 def test_the_colours_of_kinds_stand_out_from_both_themes():
