@@ -72,7 +72,8 @@ def test_different_scores_are_told_differently():
 def test_a_layout_that_is_slower_than_the_shown_one_is_said_to_be_slower():
     shown = Timed("what was shown", {"computing": 10})
     slow = asked(shown=shown, frontier=((2**20, 1),), machine="H100 100G Ethernet")
-    said = verdict_as_text(verdict(*LAYOUTS[0], slow))
+    x, w = LAYOUTS[0]
+    said = verdict_as_text(verdict(x, w, slow))
     assert "It is slower than what was shown (0.01 ms): all-gathers take" in said
     assert "ms (there were none)" in said
 
