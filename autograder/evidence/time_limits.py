@@ -36,12 +36,13 @@ CPU_SECONDS: Final = 10.0
 CLOCK_SECONDS: Final = 40.0
 """Wall-clock time of one call, without the time for which its thread waited for a CPU."""
 
-ANNOUNCE_JAX_SECONDS: Final = 10.0
+ANNOUNCE_JAX_SECONDS: Final = 30.0
 """Time until `check` prints that it is waiting for JAX, which may take long to compile."""
 
 ENDLESS_PROGRAM: Final = (
-    "Does it have a jax.lax.while_loop that never ends, or a collective that only some devices "
-    "reach? JAX cannot be stopped: if it does not go on, restart the kernel."
+    "It may still be compiling. Or does it have a jax.lax.while_loop that never ends, or a "
+    "collective that only some devices reach? JAX cannot be stopped: if it does not go on, restart "
+    "the kernel."
 )
 
 POLL_SECONDS: Final = 0.2

@@ -383,7 +383,7 @@ def _design_figure(
                       textcoords="offset points", va="center", **SMALL)  # fmt: skip
     axes.plot([], [], color=FAINT, linewidth=0.6, label="the same time in all")
     axes.plot([0, best], [best, 0], color=BEST, linewidth=1.8,
-              label=f"{best:.2f} {unit} in all, the best that is known")  # fmt: skip
+              label=f"{best:.2f} {unit} in all, the best known within both budgets")  # fmt: skip
     # one that holds too much can lie anywhere in this chart, even on the line of the best
     over = _over_budget(places, limits)
     marked = [(name, *place(each)) for name, each in places]
@@ -411,7 +411,8 @@ def _held_figure(
     axes.axhline(cap, **BUDGET)
     held = list(enumerate((each.held / MIB for each in drawn), 1))
     marked = [("", *each) for each in held[: len(places)]]
-    _mark_places(axes, marked, whose, latest, crossed=_over_budget(places, limits))
+    over = {number for number, (_, each) in enumerate(places) if each.held > limits.held}
+    _mark_places(axes, marked, whose, latest, crossed=over)
     _mark_others(axes, held[len(places) :])
     return figure
 
@@ -456,7 +457,8 @@ def _mark_places(
     labelled = set()
     for number, (name, x, y) in enumerate(places):
         is_latest = bool(latest) and number == len(places) - 1
-        marker, size, over = ("X", 7, ": over a budget") if number in crossed else ("o", 6, "")
+        marker, over = ("X", ": over a budget") if number in crossed else ("o", "")
+        size = 8 if is_latest else 6  # the latest covers an earlier one in the same place
         text = (latest if is_latest else label) + over
         axes.plot([x], [y], marker, color=YOURS, markersize=size, clip_on=False,
                   fillstyle="none" if latest and not is_latest else "full",

@@ -220,8 +220,9 @@ def test_jax_cannot_be_stopped_and_is_announced(monkeypatch, capsys):
     monkeypatch.setattr(time_limits, "ANNOUNCE_JAX_SECONDS", 0.1)
     with announce_wait("JAX runs it"):
         time.sleep(1)
-    assert "check is still waiting: JAX runs it. Does it have a jax.lax.while_loop that never ends"
-    assert "restart the kernel." in capsys.readouterr().out
+    said = capsys.readouterr().out
+    assert "check is still waiting: JAX runs it. It may still be compiling. Or does it have" in said
+    assert "restart the kernel." in said
 
 
 @MAIN_THREAD_SIGNALS

@@ -217,8 +217,8 @@ RESUME: Final = Exercise(
         "has three.",
         "not-addressable": "A process can read only its own shards: collect the array first, as "
         "in 11.4, or have each process save what it has.",
-        "file-not-found": "Do all files that are read exist, whatever the number of processes was "
-        "that wrote them?",
+        "file-not-found": "Does this file exist at that moment, whatever the number of processes "
+        "is? If all of them rename or remove a file of the same name, only the first one finds it.",
         "other-number-of-losses": "Return the losses of this call's own steps, without those "
         "before the kill.",
         "not-a-list": "float(value) turns a loss into a number. It is on all devices, so every "
