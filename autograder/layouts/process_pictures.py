@@ -1,20 +1,21 @@
 """Draw what each of several processes has: its devices of a mesh, or its blocks of an array."""
 
+from collections.abc import Mapping, Sequence
 from dataclasses import replace
-from itertools import product
 
 import jax
 from humanize import natural_list
 
 from autograder.errors import UsageError
 from autograder.layouts.layout import devices_in_words
-from autograder.pictures import Picture
+from autograder.pictures import Picture, Place
 
 
 def share_picture(picture: Picture, processes: int) -> list[Picture]:
-    """Return a picture for each process; the devices or blocks of others are without colour.
+    """Return a mesh with a frame around each process's devices, or an array once per process.
 
-    The caption of a mesh says along which axes data crosses between processes.
+    The caption of a mesh says along which axes data crosses between processes. Of an array, the
+    blocks of other processes are without colour.
 
     Args:
         picture: a mesh, or an array.
@@ -30,50 +31,63 @@ def share_picture(picture: Picture, processes: int) -> list[Picture]:
             f"{processes!r} came."
         )
     each = count // processes
-    caption = _name_crossing_axes(picture, each) if picture.is_mesh else picture.caption
-    pictures = []
-    for process in range(processes):
-        devices = tuple(range(process * each, (process + 1) * each))
-        own = {
-            place: tuple(device for device in holders if device in devices)
-            for place, holders in picture.labels.items()
-        }
-        others = frozenset(place for place, holders in own.items() if not holders)
-        title = f"process {process}"
-        part = replace(
-            picture,
-            title=f"{picture.title}, {title}" if picture.title else title,
-            caption=caption,
-            labels={place: holders or picture.labels[place] for place, holders in own.items()},
-            pale=others,
-            note="on other processes" if others else "",
-            description=f"{picture.description} Process {process} has {devices_in_words(devices)}.",
-        )
-        pictures.append(part)
-    return pictures
+    owned = [tuple(range(start, start + each)) for start in range(0, count, each)]
+    if picture.is_mesh:
+        return [_frame_processes(picture, owned)]
+    return [_picture_of_process(picture, *each) for each in enumerate(owned)]
 
 
-def _name_crossing_axes(picture: Picture, each: int) -> str:
+def _frame_processes(picture: Picture, owned: Sequence[tuple[int, ...]]) -> Picture:
+    """Return a mesh with the process of each place.
+
+    Args:
+        picture: the mesh.
+        owned: the devices of each process.
+    """
+    each = len(owned[0])
+    owners = {place: holders[0] // each for place, holders in picture.labels.items()}
+    has = [
+        f"process {process} has {devices_in_words(devices)}"
+        for process, devices in enumerate(owned)
+    ]
+    says = f"{natural_list(has).capitalize()}. {_name_crossing_axes(picture, owners)}"
+    return replace(
+        picture, caption=says, description=f"{picture.description} {says}", processes=owners
+    )
+
+
+def _picture_of_process(picture: Picture, process: int, devices: tuple[int, ...]) -> Picture:
+    """Return an array of which only one process's blocks are in colour."""
+    own = {
+        place: tuple(device for device in holders if device in devices)
+        for place, holders in picture.labels.items()
+    }
+    others = frozenset(place for place, holders in own.items() if not holders)
+    title = f"process {process}"
+    return replace(
+        picture,
+        title=f"{picture.title}, {title}" if picture.title else title,
+        labels={place: holders or picture.labels[place] for place, holders in own.items()},
+        pale=others,
+        note="on other processes" if others else "",
+        description=f"{picture.description} Process {process} has {devices_in_words(devices)}.",
+    )
+
+
+def _name_crossing_axes(picture: Picture, owners: Mapping[Place, int]) -> str:
     """Say along which axes of a mesh neighbours belong to different processes.
 
     Args:
         picture: the mesh.
-        each: the number of devices of each process.
+        owners: the process at each place.
     """
     crossing: list[str] = []
     staying: list[str] = []
     for d, edge in enumerate(picture.edges):
-        owners_along: dict[tuple[int, ...], set[int]] = {}
-        for place in product(*map(range, picture.counts)):
-            owners = {device // each for device in picture.labels[place]}
-            owners_along.setdefault((*place[:d], *place[d + 1 :]), set()).update(owners)
-        crosses = any(len(owners) > 1 for owners in owners_along.values())
+        owners_along: dict[Place, set[int]] = {}
+        for place, owner in owners.items():
+            owners_along.setdefault((*place[:d], *place[d + 1 :]), set()).add(owner)
+        crosses = any(len(each) > 1 for each in owners_along.values())
         (crossing if crosses else staying).append(edge.axis)
-    sentences = [
-        f"along {natural_list(crossing)}, data crosses between processes"
-        if crossing
-        else "no data crosses between processes",
-    ]
-    if crossing and staying:
-        sentences.append(f"along {natural_list(staying)}, it stays within one")
-    return "; ".join(sentences)
+    stays = f", and along {natural_list(staying)} it stays within one" if staying else ""
+    return f"Along {natural_list(crossing)}, data crosses between processes{stays}."

@@ -15,7 +15,7 @@ from autograder.pictures.block_drawings import (
     values_as_text,
     values_for_terminal,
 )
-from autograder.pictures.block_pictures import Edge, Picture
+from autograder.pictures.block_pictures import Edge, Picture, Place
 from autograder.pictures.charts import (
     Limits,
     Roofline,
@@ -63,6 +63,7 @@ __all__ = [
     "JobBar",
     "Limits",
     "Picture",
+    "Place",
     "Roofline",
     "RooflinePoint",
     "Stretch",

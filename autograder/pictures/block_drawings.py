@@ -39,6 +39,9 @@ if TYPE_CHECKING:
 WRONG: Final = "#8c1d00"
 """The colour of the outline of a wrong block."""
 
+LINK: Final = "#b54a00"
+"""The colour of a link between two processes."""
+
 MUTED_OPACITY: Final = "0.72"
 """The opacity of less important text, whose contrast is above 4.5 to 1 in both themes."""
 
@@ -102,6 +105,8 @@ def _scene_as_svg(picture: Picture, scene: Scene) -> str:
     content = [
         svg_element("title", html.escape(picture.description)),
         *(_line_as_svg(points) for points in scene.hairlines),
+        *(_line_as_svg(points, stroke=LINK, stroke_width=4) for points in scene.links),
+        *(_line_as_svg([*points, points[0]], stroke_width=1.5) for points in scene.frames),
         *(_tile_as_svg(tile) for tile in scene.tiles),
         *(_outline_as_svg(points) for points in scene.outlines),
         *(_text_as_svg(text) for text in scene.texts),
@@ -156,9 +161,14 @@ def _outline_as_svg(points: Sequence[Point]) -> str:
     )
 
 
-def _line_as_svg(points: Sequence[Point]) -> str:
+def _line_as_svg(
+    points: Sequence[Point], stroke: str = "currentColor", stroke_width: float = 1
+) -> str:
     path = "M" + " L".join(f"{svg_number(x)},{svg_number(y)}" for x, y in points)
-    return svg_element("path", d=path, fill="none", stroke="currentColor", stroke_opacity=".5")
+    look: dict[str, Any] = {"stroke": stroke, "stroke_width": stroke_width}
+    if stroke_width == 1:
+        look = {"stroke": stroke, "stroke_opacity": ".5"}
+    return svg_element("path", d=path, fill="none", **look)
 
 
 def _text_as_svg(text: SceneText) -> str:
@@ -211,6 +221,10 @@ def blocks_as_figure(pictures: Sequence[Picture]) -> "Figure":
     for i, (ax, picture, scene) in enumerate(zip(axes, pictures, scenes, strict=True)):
         for points in scene.hairlines:
             ax.plot(*zip(*points, strict=True), color="black", alpha=0.5, linewidth=0.8)
+        for points in scene.links:
+            ax.plot(*zip(*points, strict=True), color=LINK, linewidth=3)
+        for points in scene.frames:
+            ax.add_patch(Polygon(points, fill=False, edgecolor="black", linewidth=1.2))
         for tile in scene.tiles:
             for points, colour in tile.fills():
                 ax.add_patch(Polygon(points, facecolor=colour))
@@ -304,7 +318,7 @@ def _picture_lines(picture: Picture, with_edges: bool) -> list[str]:
     for plane, name in picture.planes:
         lines += [name] if name else []
         lines += _plane_lines(picture, plane, block_label, marked=True)
-    return [*lines, *_legend(picture, "·")]
+    return [*lines, *([picture.caption] * bool(picture.processes)), *_legend(picture, "·")]
 
 
 def _plane_lines(

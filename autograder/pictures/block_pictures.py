@@ -7,7 +7,7 @@ texts and lines in pixels. SVG and matplotlib both draw the same scene, so they 
 import math
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from itertools import product
+from itertools import pairwise, product
 from typing import Final, Literal
 
 from autograder.pictures.svg import Point, device_colour
@@ -41,7 +41,10 @@ pictures or planes, and with many."""
 MAX_FEW_PICTURES: Final = 3
 MAX_FEW_PLANES: Final = 4
 
-DEVICE_CELL: Final = (42.0, 38.0)
+DEVICE_BOX: Final = (36.0, 32.0)
+DEVICE_GAP: Final = 6.0
+LINKED_GAP: Final = 20.0
+"""The gap between devices that are framed by process, with links between neighbours."""
 
 HEADING_HEIGHT: Final = 24.0
 """The space above an array for the text along its upper edge."""
@@ -105,6 +108,7 @@ class Picture:
         pale: the places of the blocks to draw without colour.
         note: what the outlined blocks, or those without colour, have in common.
         is_mesh: whether each place is a device of a mesh, and not a block of an array.
+        processes: the process that owns the device at each place of a mesh; empty if there is one.
     """
 
     title: str
@@ -119,6 +123,7 @@ class Picture:
     pale: frozenset[Place] = frozenset()
     note: str = ""
     is_mesh: bool = False
+    processes: Mapping[Place, int] = field(default_factory=dict)
 
     def edge(self, dimension: int) -> Edge:
         """Return the text along a dimension; a negative number counts from the last one."""
@@ -128,6 +133,16 @@ class Picture:
     def counts(self) -> tuple[int, ...]:
         """The number of blocks along each dimension."""
         return tuple(map(len, self.intervals))
+
+    @property
+    def gap(self) -> float:
+        """The gap between two blocks, in pixels."""
+        return (LINKED_GAP if self.processes else DEVICE_GAP) if self.is_mesh else 0.0
+
+    @property
+    def padding(self) -> float:
+        """The space around each plane for frames, in pixels."""
+        return LINKED_GAP / 2 if self.processes else 0.0
 
     @property
     def planes(self) -> Iterator[tuple[Place, str]]:
@@ -207,7 +222,7 @@ class Tile:
     @property
     def centre(self) -> Point:
         """The centre of the label, above the chips if there are any."""
-        return self._at(0.5, 0.4 if self.coloured and len(self.ids) > 1 else 0.5)
+        return self.at(0.5, 0.4 if self.coloured and len(self.ids) > 1 else 0.5)
 
     def fills(self) -> Iterator[tuple[list[Point], str]]:
         """Yield the polygons to fill, and their colours.
@@ -224,9 +239,9 @@ class Tile:
         count = len(self.ids)
         for i, device in enumerate(self.ids):
             corners = ((i, 0.78), (i + 1, 0.78), (i + 1, 1), (i, 1))
-            yield [self._at(a / count, b) for a, b in corners], device_colour(device)
+            yield [self.at(a / count, b) for a, b in corners], device_colour(device)
 
-    def _at(self, across: float, down: float) -> Point:
+    def at(self, across: float, down: float) -> Point:
         """Return a point of the tile, given as fractions of its edges."""
         top_left, top_right, bottom_right, bottom_left = self.points
         top = _between(top_left, top_right, across)
@@ -264,6 +279,8 @@ class Scene:
         texts: the texts beside the blocks.
         hairlines: thin lines, each with the points that it passes through.
         outlines: the corners of arrays of which every block is wrong.
+        frames: the corners of frames around the devices of one process.
+        links: lines between neighbouring devices of different processes.
     """
 
     width: float = 0
@@ -272,6 +289,8 @@ class Scene:
     texts: list[SceneText] = field(default_factory=list)
     hairlines: list[Sequence[Point]] = field(default_factory=list)
     outlines: list[Sequence[Point]] = field(default_factory=list)
+    frames: list[Sequence[Point]] = field(default_factory=list)
+    links: list[Sequence[Point]] = field(default_factory=list)
 
     def grow_to(self, right: float, bottom: float) -> None:
         """Make the scene large enough for a point."""
@@ -397,7 +416,8 @@ def _plane_size(picture: Picture, scale: float) -> Size:
     """Return the width and height of a plane in which each block has space for its label."""
     rows, columns = (1, 1, *picture.counts)[-2:]
     if picture.is_mesh:
-        return columns * DEVICE_CELL[0] - 6, rows * DEVICE_CELL[1] - 6
+        (width, height), gap = DEVICE_BOX, picture.gap
+        return columns * (width + gap) - gap, rows * (height + gap) - gap
     longest = max((len(block_label(ids)) for ids in picture.labels.values()), default=1)
     width = columns * max(26.0, 7.2 * longest + 12)
     if not picture.shape:
@@ -416,12 +436,14 @@ def _scene(picture: Picture, size: Size, top: float, max_row_width: float) -> Sc
     if rank > 2:
         _add_planes(scene, picture, size, max_row_width)
     else:
-        (width, height), left = size, margin_of(picture.edge(0)) if rank == 2 else 0.0
+        (width, height), pad = size, picture.padding
+        left = pad + (margin_of(picture.edge(0)) if rank == 2 else 0.0)
+        top += pad
         _add_plane(scene, picture, (), (left, top), size)
         if rank == 2:
-            scene.label_vertical_edge(picture.edge(0), top, top + height, left)
+            scene.label_vertical_edge(picture.edge(0), top, top + height, left - pad)
         if rank:
-            scene.label_horizontal_edge(picture.edge(-1), left, left + width, top, above=True)
+            scene.label_horizontal_edge(picture.edge(-1), left, left + width, top - pad, above=True)
     scene.width, scene.height = scene.width + 2, scene.height + 2
     return scene
 
@@ -437,8 +459,10 @@ def _add_planes(scene: Scene, picture: Picture, size: Size, max_row_width: float
     if picture.counts[-3] == 1 and groups:  # the planes of dimension 0 can be in one row
         across, down, groups = down, across, ()
     inner = Edge() if has_cube else picture.edge(-2)  # the cube has this text already
-    start = left + margin_of(down) + margin_of(inner)
-    step = max(size[0], *(_width((("name", name),)) for _, name in planes)) + 14
+    pad = picture.padding
+    start = left + margin_of(down) + margin_of(inner) + pad
+    top += pad
+    step = max(size[0], *(_width((("name", name),)) for _, name in planes)) + 14 + 2 * pad
     in_group = len(planes) // math.prod(groups)
     in_row = max(1, int((max_row_width - start) // step))
     in_row = math.ceil(in_group / math.ceil(in_group / in_row))  # 4 and 4 rather than 6 and 2
@@ -447,22 +471,24 @@ def _add_planes(scene: Scene, picture: Picture, size: Size, max_row_width: float
     for i, (place, name) in enumerate(planes):
         row, column = divmod(i % in_group, in_row)
         x = start + column * step
-        y = top + (i // in_group * rows_in_group + row) * (size[1] + 28)
-        scene.add_text((("name", name),), (x, y - 9), "left")
+        y = top + (i // in_group * rows_in_group + row) * (size[1] + 28 + 2 * pad)
+        scene.add_text((("name", name),), (x, y - 9 - pad), "left")
         _add_plane(scene, picture, place, (x, y), size)
         bottom = y + size[1]
     right = start + (min(in_row, in_group) - 1) * step + size[0]
     scene.label_horizontal_edge(across, start, right, HEADING_HEIGHT, above=True)
     if not has_cube:
-        scene.label_vertical_edge(inner, top, top + size[1], start)
-        scene.label_horizontal_edge(picture.edge(-1), start, start + size[0], bottom, above=False)
+        scene.label_vertical_edge(inner, top, top + size[1], start - pad)
+        scene.label_horizontal_edge(
+            picture.edge(-1), start, start + size[0], bottom + pad, above=False
+        )
     scene.label_vertical_edge(down, top, bottom, left + margin_of(down))
 
 
 def _add_plane(scene: Scene, picture: Picture, plane: Place, corner: Point, size: Size) -> None:
     """Add the tiles of one plane, whose top left corner is at a point."""
     rows = picture.rows(plane)
-    (left, top), gap = corner, 6.0 if picture.is_mesh else 0.0
+    (left, top), gap = corner, picture.gap
     across, down = (size[0] + gap) / len(rows[0]), (size[1] + gap) / len(rows)
     for (i, row), j in product(enumerate(rows), range(len(rows[0]))):
         x, y = left + j * across, top + i * down
@@ -476,10 +502,37 @@ def _add_plane(scene: Scene, picture: Picture, plane: Place, corner: Point, size
                 device=picture.is_mesh,
             )
         )
+    if picture.processes:
+        _add_processes(scene, picture, rows, scene.tiles[-len(rows) * len(rows[0]) :])
     right, bottom = left + size[0], top + size[1]
     if picture.all_wrong:
         scene.outlines.append(inset([(left, top), (right, top), (right, bottom), (left, bottom)]))
-    scene.grow_to(right, bottom)
+    scene.grow_to(right + picture.padding, bottom + picture.padding)
+
+
+def _add_processes(
+    scene: Scene, picture: Picture, rows: Sequence[Sequence[Place]], tiles: Sequence[Tile]
+) -> None:
+    """Link neighbouring devices, and frame those of one process if they are a rectangle."""
+    boxes = dict(zip((place for row in rows for place in row), tiles, strict=True))
+    beside = [pair for row in rows for pair in pairwise(row)]
+    below = [pair for column in zip(*rows, strict=True) for pair in pairwise(column)]
+    for (a, b), (start, end) in [
+        *((pair, ((1, 0.5), (0, 0.5))) for pair in beside),
+        *((pair, ((0.5, 1), (0.5, 0))) for pair in below),
+    ]:
+        crosses = picture.processes[a] != picture.processes[b]
+        lines = scene.links if crosses else scene.hairlines
+        lines.append([boxes[a].at(*start), boxes[b].at(*end)])
+    margin = LINKED_GAP / 2 - 3
+    for process in {picture.processes[place] for place in boxes}:
+        own = {place for place in boxes if picture.processes[place] == process}
+        first, last = min(own), max(own)
+        if own != {*product(*(range(a, b + 1) for a, b in zip(first, last, strict=True)))}:
+            continue
+        (left, top), (right, bottom) = boxes[first].at(0, 0), boxes[last].at(1, 1)
+        left, top, right, bottom = left - margin, top - margin, right + margin, bottom + margin
+        scene.frames.append([(left, top), (right, top), (right, bottom), (left, bottom)])
 
 
 def add_cube(scene: Scene, picture: Picture) -> float:

@@ -1,12 +1,15 @@
 """`show(…, processes=2)`: what each process has, and what crosses between processes."""
 
+import jax
+import numpy as np
 import pytest
 
 from autograder import show
 from autograder.errors import UsageError
 from autograder.layouts.process_pictures import share_picture
 from autograder.layouts.showing import pictures_to_show
-from autograder.pictures import blocks_as_html
+from autograder.pictures import blocks_as_html, pictures_as_text
+from autograder.pictures.block_pictures import scenes_of
 from tests.browser import THEMES, browser
 from tests.helpers import mesh, sharding
 
@@ -27,14 +30,39 @@ def coloured(picture):
 
 
 @pytest.mark.parametrize("processes", [2, 4, 8])
-def test_each_device_is_in_colour_in_the_picture_of_its_process(processes):
+def test_each_block_is_in_colour_in_the_picture_of_its_process(processes):
     each = 8 // processes
-    for thing in (mesh(x=4, y=2), mesh(x=8)):
-        parts = shared(thing, processes)
-        assert [p.title for p in parts] == [f"process {i}" for i in range(processes)]
-        assert [coloured(p) for p in parts] == [
-            list(range(i * each, (i + 1) * each)) for i in range(processes)
-        ]
+    parts = shared(sharding("x", x=8), processes, shape=(8,))
+    assert [p.title for p in parts] == [f"process {i}" for i in range(processes)]
+    assert [coloured(p) for p in parts] == [
+        list(range(i * each, (i + 1) * each)) for i in range(processes)
+    ]
+
+
+@pytest.mark.parametrize(
+    ("axes", "processes", "frames", "links"),
+    [
+        ({"x": 2, "y": 4}, 2, 2, 4),
+        ({"x": 2, "y": 4}, 4, 4, 6),
+        ({"x": 8}, 8, 8, 7),
+        ({"x": 2, "y": 2, "z": 2}, 4, 4, 4),
+    ],
+)
+def test_a_mesh_has_a_frame_for_each_process_and_its_links_show_what_crosses(
+    axes, processes, frames, links
+):
+    (scene,) = scenes_of(shared(mesh(**axes), processes))
+    assert (len(scene.frames), len(scene.links)) == (frames, links)
+
+
+@pytest.mark.parametrize(
+    ("order", "links"), [([0, 4, 1, 5, 2, 6, 3, 7], 6), ([0, 4, 1, 5, 2, 3, 6, 7], 6)]
+)
+def test_devices_of_a_process_that_are_no_rectangle_have_no_frame(order, links):
+    devices = np.array(jax.devices())[order].reshape(2, 4)
+    (scene,) = scenes_of(shared(jax.sharding.Mesh(devices, ("x", "y")), 2))
+    assert not scene.frames
+    assert len(scene.links) == links
 
 
 def test_of_a_block_with_several_copies_a_process_has_its_own():
@@ -46,18 +74,18 @@ def test_of_a_block_with_several_copies_a_process_has_its_own():
 @pytest.mark.parametrize(
     ("axes", "processes", "says"),
     [
-        ({"x": 2, "y": 4}, 2, "along x, data crosses between processes; along y, it stays within"),
-        ({"x": 2, "y": 4}, 4, "along x and y, data crosses between processes"),
-        ({"x": 8}, 1, "no data crosses between processes"),
+        ({"x": 2, "y": 4}, 2, "Along x, data crosses between processes, and along y it stays"),
+        ({"x": 2, "y": 4}, 4, "Along x and y, data crosses between processes."),
     ],
 )
 def test_below_a_mesh_it_is_said_along_which_axes_data_crosses(axes, processes, says):
-    assert shared(mesh(**axes), processes)[0].caption.startswith(says)
+    (picture,) = shared(mesh(**axes), processes)
+    assert says in picture.caption
+    assert says in pictures_as_text([picture])
 
 
 def test_what_is_said_below_all_pictures_is_said_once():
-    page = blocks_as_html(shared(mesh(x=2, y=4), 4))
-    assert page.count("along x and y, data crosses between processes") == 1
+    page = blocks_as_html(shared(sharding("x", x=8), 4, shape=(8,)))
     assert page.count("without colour: on other processes") == 1
     assert page.index("process 3") < page.index("without colour")
 
@@ -65,8 +93,8 @@ def test_what_is_said_below_all_pictures_is_said_once():
 def test_its_text_alternative_says_which_devices_a_process_has():
     for thing, more in ((mesh(x=8), {}), (sharding("x", x=8), {"shape": 8})):
         says = [shared(thing, processes, **more)[-1].description for processes in (2, 8)]
-        assert says[0].endswith(". Process 1 has devices 4 to 7.")
-        assert says[1].endswith(". Process 7 has device 7.")
+        assert "rocess 1 has devices 4 to 7." in says[0]
+        assert "rocess 7 has device 7." in says[1]
 
 
 def test_a_number_of_processes_that_cannot_share_the_devices_is_refused():
