@@ -174,6 +174,7 @@ def test_a_submission_that_writes_results_or_reads_answers_gets_no_point_by_it(i
     assert json.loads((gradescope.root / "submission_metadata.json").read_text()) == METADATA
 
 
+@pytest.mark.slow
 def test_a_link_in_the_submission_is_not_followed(image):
     room, gradescope = image
     gradescope.hand_in(fill_in(room, {"1.1": RIGHT["1.1"]}))
@@ -205,6 +206,7 @@ def test_a_container_gets_a_notebook_and_gives_a_record(image, tmp_path):
     assert record.notebooks[ASSIGNMENT].scores == {"ex-1-1-check": 1}
 
 
+@pytest.mark.slow
 def test_without_bubblewrap_nothing_is_graded_and_earlier_results_are_gone(image):
     room, gradescope = image
     (gradescope.root / "results" / "results.json").write_text('{"score": 1}')

@@ -52,6 +52,7 @@ def give(room: Classroom, student: str, score: float, comment: str) -> None:
         gradebook.db.commit()
 
 
+@pytest.mark.slow
 def test_make_grade_has_pages_made_anew_that_are_behind(by_hand):
     give(by_hand, "bob", 0.5, "A brave attempt.")
     status, said = by_hand.run("autograder.instructor", "grade")

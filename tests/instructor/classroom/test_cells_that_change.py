@@ -12,6 +12,8 @@ from autograder.instructor.__main__ import main
 from tests.conftest import ROOT
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom, edit
 
+pytestmark = pytest.mark.slow
+
 OTHER = "00_setup"
 RELEASE = ("generate_assignment", ASSIGNMENT, "--force")
 
@@ -95,7 +97,6 @@ def files(room):
     return {p.relative_to(course): p.read_bytes() for p in course.rglob("*") if p.is_file()}
 
 
-@pytest.mark.slow
 def test_an_exercise_that_comes_is_everybodys_and_one_that_goes_is_nobodys(room, type_in):
     with gradebook(room) as book:  # what an instructor has written by hand
         comment = book.find_comment("ex-1-1", ASSIGNMENT, ASSIGNMENT, "early")
@@ -124,7 +125,6 @@ def test_an_exercise_that_comes_is_everybodys_and_one_that_goes_is_nobodys(room,
     assert lines(room)["late", ASSIGNMENT] == ["graded", "1.0", "1.0"]
 
 
-@pytest.mark.slow
 def test_plain_nbgrader_migrates_too_and_grades_what_is_there(room):
     end_with(room, "1.2")
     room.nbgrader(*RELEASE)
@@ -153,7 +153,6 @@ def test_what_was_graded_was_copied_before_its_cells_went(room):
     assert room.scores() == {"early": {"1.1": 1}}
 
 
-@pytest.mark.slow
 @pytest.mark.parametrize("command", ["grade", "release"])
 def test_a_notebook_that_cannot_be_released_costs_no_other_assignment(room, type_in, command):
     kept, cells = files(room), lines(room)

@@ -171,6 +171,7 @@ def test_notebooks_that_cannot_be_made_are_one_sentence(graded, capsys):
     assert "Cannot modify existing assignment" in said
 
 
+@pytest.mark.slow
 def test_grading_that_fails_is_not_a_zero_and_not_a_success(tmp_path, monkeypatch):
     room = Classroom.at(tmp_path)
     room.hand_in("somebody", {})

@@ -213,6 +213,7 @@ def wrong_solution(room):
     source.write_text(source.read_text().replace("total = 1 + 2", "total = 1 + 3"))
 
 
+@pytest.mark.slow
 @pytest.mark.usefixtures("wrong_solution")
 def test_a_grade_of_what_is_handed_in_stands_where_the_course_itself_is_not_graded_right(
     room, command

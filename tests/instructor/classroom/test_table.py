@@ -88,6 +88,7 @@ def test_in_eighty_columns_a_class_of_nine_exercises_is_seen_whole():
     assert headings(shown(class_of(60), 80)) == ["student", "total", *POINTS]
 
 
+@pytest.mark.slow
 def test_exercises_go_one_after_the_other_as_the_terminal_narrows():
     counts = [len(headings(shown(class_of(60), width))) for width in range(120, 20, -1)]
     assert counts == sorted(counts, reverse=True)

@@ -124,6 +124,7 @@ def ends_all(x):
                 continue
 
 
+@pytest.mark.slow
 def test_a_function_that_ends_all_processes_costs_its_own_points_alone():
     names = dict(sitting_for("11.4").names)
     exec(solution_of("11.4"), names)
