@@ -89,5 +89,7 @@ def _name_crossing_axes(picture: Picture, owners: Mapping[Place, int]) -> str:
             owners_along.setdefault((*place[:d], *place[d + 1 :]), set()).add(owner)
         crosses = any(len(each) > 1 for each in owners_along.values())
         (crossing if crosses else staying).append(edge.axis)
+    if not crossing:  # a mesh of one process's devices
+        return "No data crosses between processes."
     stays = f", and along {natural_list(staying)} it stays within one" if staying else ""
     return f"Along {natural_list(crossing)}, data crosses between processes{stays}."

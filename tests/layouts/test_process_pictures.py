@@ -76,6 +76,7 @@ def test_of_a_block_with_several_copies_a_process_has_its_own():
     [
         ({"x": 2, "y": 4}, 2, "Along x, data crosses between processes, and along y it stays"),
         ({"x": 2, "y": 4}, 4, "Along x and y, data crosses between processes."),
+        ({"x": 4}, 2, "No data crosses between processes."),
     ],
 )
 def test_below_a_mesh_it_is_said_along_which_axes_data_crosses(axes, processes, says):
@@ -93,8 +94,9 @@ def test_what_is_said_below_all_pictures_is_said_once():
 def test_its_text_alternative_says_which_devices_a_process_has():
     for thing, more in ((mesh(x=8), {}), (sharding("x", x=8), {"shape": 8})):
         says = [shared(thing, processes, **more)[-1].description for processes in (2, 8)]
-        assert "rocess 1 has devices 4 to 7." in says[0]
-        assert "rocess 7 has device 7." in says[1]
+        crosses = " Along x, data crosses between processes." if not more else ""
+        assert says[0].endswith(f"rocess 1 has devices 4 to 7.{crosses}")
+        assert says[1].endswith(f"rocess 7 has device 7.{crosses}")
 
 
 def test_a_number_of_processes_that_cannot_share_the_devices_is_refused():
