@@ -61,7 +61,7 @@ MEANINGS: Final = (
     (
         r"ShapeDtypeStruct|Non-hashable static arguments",
         "static-argument",
-        "An argument is static, by static_argnums or static_argnames of jax.jit. A static argument "
+        "Is an argument static, by static_argnums or static_argnames of jax.jit? A static argument "
         "needs its value when JAX compiles the function, and the check compiles it before there "
         "are values. Make it an ordinary argument.",
     ),

@@ -1361,7 +1361,7 @@ STATE: Final = Exercise(
         "gradient, which grad adds up by itself.",
         "no-shard-map": "Without a shard_map there are no devices to draw masks of their own.",
         "other-mesh": "Is there a pmap in it?",
-        "static-argument": "Each new seed would compile the step again.",
+        "static-argument": "With a static seed, each new seed would compile the step again.",
     },
     about=(Requests, Donates),
 )
