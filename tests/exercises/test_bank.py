@@ -12,7 +12,7 @@ import nbformat
 import pytest
 
 from autograder.exercises import EXERCISES, NOTEBOOKS, Computes
-from autograder.instructor.authoring import bank
+from autograder.instructor.authoring import NotebookSession, bank
 from autograder.instructor.sandbox import Case, Sandbox, judge_in_sandbox
 from autograder.instructor.sandbox.judge_process import JUDGE_CPU_SECONDS
 from autograder.judge import headline, list_sentences, verdict_as_text
@@ -260,3 +260,10 @@ def test_a_bank_that_lacks_something_says_so(tmp_path):
     path.write_text('# %% rows exercise="1.1"\ncolumns = x\n')
     with pytest.raises(bank.BankError, match="'rows' lacks score"):
         bank.load(path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_released_notebook_runs_to_its_end_without_answers(name):
+    """Known answers are tried on its definitions alone."""
+    NotebookSession.at(ROOT / "course" / name / f"{name}.ipynb")
