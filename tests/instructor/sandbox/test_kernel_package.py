@@ -1,15 +1,20 @@
 """A kernel that grades finds no right answers, importable or not."""
 
+import compileall
 import json
+import shutil
+import struct
 import subprocess
 import sys
 import sysconfig
+from importlib.util import cache_from_source
 from pathlib import Path
 
 import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
+import autograder
 from autograder.exercises import NOTEBOOKS, PlacedLike, find
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
 from autograder.instructor.sandbox import (
@@ -174,3 +179,16 @@ def test_targets_that_a_kernel_does_not_draw_stand_in_the_verdict():
     page = nbformat.from_dict(cell).outputs[0].data["text/html"]
     (asked,) = [r for r in find("1.1").requirements if isinstance(r, PlacedLike)]
     assert f'aria-label="Expected: {asked.target().describe()}' in page
+
+
+def test_a_kernel_need_not_compile_the_package_again(tmp_path, monkeypatch):
+    """Bytecode is valid as long as it names its source's size and time of change."""
+    package = tmp_path / "autograder"
+    shutil.copytree(ROOT / "autograder", package, ignore=shutil.ignore_patterns("__pycache__"))
+    compileall.compile_dir(package / "evidence", quiet=1)
+    monkeypatch.setattr(autograder, "__file__", str(package / "__init__.py"))
+    (tmp_path / "copy").mkdir()
+    copy_kernel_package(tmp_path / "copy")
+    source = tmp_path / "copy" / "autograder" / "evidence" / "plans.py"
+    changed, size = struct.unpack("<LL", Path(cache_from_source(str(source))).read_bytes()[8:16])
+    assert (changed, size) == (int(source.stat().st_mtime), source.stat().st_size)
