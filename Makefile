@@ -71,8 +71,8 @@ gradescope: .venv/installed ## Write an autograder for Gradescope: ASSIGNMENT=â€
 restore: .venv/installed ## Put the gradebook back as it was: FROM=grading/backups/â€¦ (without: what there is)
 	@$(BIN)/python -m autograder.instructor restore $(call given,FROM)
 
-# A run has a contributor's time: of what there is very much of it tries one in thirty, drawn by a seed
-# that it prints, and leaves the slow tests to test-all.
+# Contributors run this, so it has to be short: of long lists it tests one in thirty, sampled by a seed
+# that it prints, and it leaves the slow tests to test-all.
 test test-oldest test-newest test-orders: export SHARDLINGS_EVERY ?= 30
 
 test: .venv/installed lint ## Lint, format, types, and what most changes can break: the newest supported JAX

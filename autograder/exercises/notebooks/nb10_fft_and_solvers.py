@@ -235,7 +235,7 @@ def _in_stages(
     """Make the mistake of transforming along dimensions that are sharded at the time.
 
     Args:
-        cuts: Returns, for the shape of a volume, the numbers of shards along its dimensions before
+        cuts: returns, for the shape of a volume, the numbers of shards along its dimensions before
             each all-to-all and after the last one.
         stages: the dimensions along which blocks are transformed at each of these times.
     """
@@ -669,7 +669,7 @@ def _poisson(
     Args:
         f: the right side.
         numbers: returns the wave numbers of a dimension of this size.
-        power: Divide by this power of the sum of squares.
+        power: divide by this power of the sum of squares.
         mean: the factor of the mean of f.
         sign: the factor of all other coefficients.
         own: whether each device uses its own wave numbers, or all devices the first ones.
@@ -677,7 +677,7 @@ def _poisson(
         exponent: the exponent of each wave number in the sum.
         corners: whether each device sets its first coefficient to zero.
         back: the transform on the way back.
-        added: A small number that is added to each sum of squares.
+        added: a small number that is added to each sum of squares.
         divided: whether the coefficients are divided at all.
         without: the dimension whose wave numbers are left out of the sum.
         whole: the exponent of the whole sum.
@@ -937,7 +937,7 @@ def _cg(
         steps: the number of steps.
         from_b: whether to start from b instead of zeros.
         follows: returns the factor of the last direction, from the new and the old square.
-        gives: What to return: 0 for x, 1 for the residual, 2 for the next direction.
+        gives: what to return: 0 for x, 1 for the residual, 2 for the next direction.
     """
     A, b = A.astype(np.float64), b.astype(np.float64)  # noqa: N806
     x = b.copy() if from_b else np.zeros_like(b)
@@ -1389,7 +1389,7 @@ def _passes(
         LU: Both factors in one array.
         b: the right side.
         signs: For each substitution, -1 if it subtracts multiples and 1 if it adds them.
-        forward: Returns, for a step and n, the number that is broadcast in the forward
+        forward: returns, for a step and n, the number that is broadcast in the forward
             substitution, and those that change.
         back: the same for the back substitution.
         sent: For each substitution, what the devices receive instead of a number.
