@@ -62,7 +62,8 @@ def table(report):
         if len(cells) == 1:
             continue  # a line of code
         texts = ["".join(cell.itertext()).split() for cell in cells]
-        kind, over, runs, figures = texts[0][0], " ".join(texts[1]), "", {}
+        kind = next(word for word in texts[0] if word[0].isalpha())  # its numbers are before it
+        over, runs, figures = " ".join(texts[1]), "", {}
         for heading, cell in zip(headings[2:], cells[2:], strict=True):
             first, *rest = [text.strip() for text in cell.itertext() if text.strip()] or [""]
             if heading == "times":
