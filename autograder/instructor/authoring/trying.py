@@ -7,7 +7,8 @@ answers that you wrote yourself.
 import copy
 import io
 import json
-from contextlib import redirect_stdout
+from collections.abc import Iterator
+from contextlib import contextmanager, redirect_stdout
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -99,12 +100,29 @@ class NotebookSession:
             captured.append(capture(exercise.plan(seed), named))
 
         raised = None
-        try:
-            exec(compile(source, f"<{exercise_id}>", "exec"), names)
-        except Exception as error:  # as in a notebook: the next cell runs all the same
-            raised = error
-        exec(check_cell.source, {**names, "check": check})
+        with _restoring(self.names):
+            try:
+                exec(compile(source, f"<{exercise_id}>", "exec"), names)
+            except Exception as error:  # as in a notebook: the next cell runs all the same
+                raised = error
+            exec(check_cell.source, {**names, "check": check})
         return TriedAnswer(judge(exercise, captured[0], seed), captured[0], raised)
+
+
+@contextmanager
+def _restoring(names: dict[str, Any]) -> Iterator[None]:
+    """Undo changes to a notebook's dicts and lists, so that the next answer does not see them.
+
+    A copy would not do: the notebook's functions read the originals.
+    """
+    own = [value for name, value in names.items() if name != "__builtins__"]
+    before = [(each, each.copy()) for each in own if isinstance(each, dict | list)]
+    try:
+        yield
+    finally:
+        for each, content in before:
+            each.clear()
+            each.update(content) if isinstance(each, dict) else each.extend(content)
 
 
 def fill_in_answers(notebook: Any, answers: dict[str, str]) -> Any:

@@ -13,8 +13,10 @@ import nbformat
 import pytest
 from rich.console import Console
 
+from autograder.exercises import find
 from autograder.instructor.authoring import (
     CellError,
+    NotebookSession,
     NothingToTryError,
     StubError,
     try_answers,
@@ -206,6 +208,21 @@ def test_an_answer_that_raises_is_tried_all_the_same(tmp_path):
     assert status == 0
     assert "The cell raised NameError: name 'undefined' is not defined" in said
     assert "○ 1.1 Column strips: not answered yet" in said
+
+
+def test_an_answer_does_not_see_what_another_one_changed():
+    notebook = nbformat.v4.new_notebook(
+        cells=[
+            nbformat.v4.new_code_cell("rows = ...", metadata={"nbgrader": {"grade_id": "ex-1-1"}}),
+            nbformat.v4.new_code_cell(
+                "check('1.1', rows)", metadata={"nbgrader": {"grade_id": find("1.1").grade_id}}
+            ),
+        ]
+    )
+    names = {"specs": {"w": None}, "sizes": [1]}
+    session = NotebookSession(notebook, names)
+    session.answer("1.1", "rows = specs.pop('w')\nspecs['v'] = 1\nsizes.append(2)", 0)
+    assert names == {"specs": {"w": None}, "sizes": [1]}
 
 
 def test_what_cannot_be_tried_is_said(tmp_path):
