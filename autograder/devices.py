@@ -19,7 +19,7 @@ from typing import Final
 
 import jax
 
-from autograder.errors import ShortError, version_warning
+from autograder.errors import ShortError, crash_warning, version_warning
 
 DISPATCHING_THREADS: Final = 3
 """The number of Python threads that may dispatch programs at once."""
@@ -65,7 +65,8 @@ def emulate_devices(devices: int = 8) -> list[jax.Device]:
     """Give this process emulated CPU devices, with a thread pool that cannot deadlock.
 
     Call it before anything uses a device. It may be called after `import jax`, and more than once.
-    It prints a warning, once, if the installed JAX is older or newer than the tested versions.
+    It prints a warning, once, if the installed JAX is older or newer than the tested versions, or
+    is known to crash.
 
     XLA compiles quickly and optimises little, so programs run slower than they could. That is fine
     for reading layouts and collectives, but not for measuring time.
@@ -110,14 +111,14 @@ def emulate_devices(devices: int = 8) -> list[jax.Device]:
             f"sharded steps could kill the kernel. "
             f"Restart the kernel and run this cell before any other that uses JAX."
         )
-    _warn_of_untested_version()
+    _warn_of_version()
     return list(available[:devices])
 
 
 @cache
-def _warn_of_untested_version() -> None:
+def _warn_of_version() -> None:
     """Print a warning to stdout, because nbgrader takes any output on stderr for a failure."""
-    remark = version_warning()
+    remark = version_warning() or crash_warning()
     if remark:
         print(remark)
 

@@ -147,8 +147,8 @@ NOUNS = re.findall(
     """
     assembled_arrays assigned_names auto_axes badge before_and_after bytes_with_unit
     calibration_file cell_lines collective_kind communication
-    communication_seconds comparison_pictures container_name current_basis device_colour
-    device_local_picture encoded_verdicts environment failed_outcome failed_verdict
+    communication_seconds comparison_pictures container_name crash_warning current_basis
+    device_colour device_local_picture encoded_verdicts environment failed_outcome failed_verdict
     feedback_page first_line formgrader_policy frame_owner free_port gradebook_file headline
     heat_map_rows inline_parts inset instruction_flops item_rest_correlation joint_layout
     known_plans last_cell_line last_line live_operations main mesh_picture mime_bundle

@@ -33,7 +33,12 @@ from autograder.errors.jax_errors import (
     insert_before_jax_message,
     is_jax_error_without_message,
 )
-from autograder.errors.jax_versions import TESTED_JAX_VERSIONS, version_warning, versions_in_words
+from autograder.errors.jax_versions import (
+    TESTED_JAX_VERSIONS,
+    crash_warning,
+    version_warning,
+    versions_in_words,
+)
 
 __all__ = [
     "DIAGNOSES",
@@ -44,6 +49,7 @@ __all__ = [
     "TheirError",
     "UsageError",
     "copy_name",
+    "crash_warning",
     "describe_error",
     "diagnose_jax_error",
     "explain_error",

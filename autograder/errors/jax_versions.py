@@ -8,6 +8,9 @@ import jax
 TESTED_JAX_VERSIONS: Final = ("0.8.2", "0.10.2", "0.12.0.1")
 """The versions that `requirements/` pins, oldest first. A test compares them."""
 
+CRASHING: Final = "0.11.2"
+"""A version whose compiler crashes on `x.at[:].set(y)` within `shard_map`. 0.12 does not."""
+
 
 def version_warning(version: str = "") -> str:
     """Return a warning if a version of JAX is outside the tested range, or else nothing.
@@ -25,6 +28,21 @@ def version_warning(version: str = "") -> str:
     return (
         f"This is JAX {version}, which is {which} than any that Shardlings was tested with "
         f"({TESTED_JAX_VERSIONS[0]} to {TESTED_JAX_VERSIONS[-1]}), so verdicts may be wrong."
+    )
+
+
+def crash_warning(version: str = "") -> str:
+    """Return a warning if a version of JAX is known to crash, or else nothing.
+
+    Args:
+        version: the version; by default, that of the installed JAX.
+    """
+    if _numbers(version or jax.__version__) != _numbers(CRASHING):
+        return ""
+    return (
+        f"This is JAX {CRASHING}. Its compiler crashes on an assignment to all of an array within "
+        f"shard_map, such as x.at[:].set(y), and then the kernel dies. Write y in its place, or "
+        f"install another version of JAX."
     )
 
 

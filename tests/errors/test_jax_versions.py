@@ -5,7 +5,7 @@ import re
 import jax
 import pytest
 
-from autograder.errors import TESTED_JAX_VERSIONS, version_warning
+from autograder.errors import TESTED_JAX_VERSIONS, crash_warning, version_warning
 
 LOCKS = ("oldest", "lock", "newest")
 PINNED = list(zip(LOCKS, TESTED_JAX_VERSIONS, strict=True))
@@ -47,3 +47,13 @@ def test_versions_outside_the_range_have_a_warning(version, which, monkeypatch):
     warning = version_warning()
     assert f"This is JAX {version}, which is {which} than any that Shardlings" in warning
     assert "verdicts may be wrong" in warning
+
+
+@pytest.mark.parametrize("version", ["0.11.2", "0.11.2.dev20260901"])
+def test_a_version_that_crashes_has_a_warning(version):
+    assert "This is JAX 0.11.2. Its compiler crashes" in crash_warning(version)
+
+
+@pytest.mark.parametrize("version", [*TESTED_JAX_VERSIONS, "0.11.1", "0.12.0"])
+def test_other_versions_do_not_crash(version):
+    assert crash_warning(version) == ""
