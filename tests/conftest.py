@@ -36,10 +36,10 @@ SEED = int(os.environ.setdefault("SHARDLINGS_SEED", str(secrets.randbelow(10**6)
 """The seed for which cases are sampled. pytest prints it, and a run can be repeated with it."""
 
 
-def some_of(many: Sequence[Thing]) -> list[Thing]:
-    """Sample one in `SHARE` of many things, in their order."""
-    places = random.Random(SEED).sample(range(len(many)), math.ceil(len(many) / SHARE))
-    return [many[place] for place in sorted(places)]
+def some_of(many: Sequence[Thing], at_least: int = 3) -> list[Thing]:
+    """Sample one in `SHARE` of many things, in their order, or a few more of a short list."""
+    count = min(len(many), max(at_least, math.ceil(len(many) / SHARE)))
+    return [many[place] for place in sorted(random.Random(SEED).sample(range(len(many)), count))]
 
 
 def fewer(examples: int) -> int:

@@ -91,11 +91,16 @@ def a_name_with_escapes(path):
         path.with_name(f"\x1b[2Jx.{kind}").write_text("1")
 
 
-TAKEN = [
-    many_braces, one_picture_very_often, a_picture_in_the_text, half_a_character,
-    a_time_that_is_none, a_time_that_is_binary, a_time_long_ago, a_folder_for_a_page,
-    pages_beside, a_name_with_escapes,
-]  # fmt: skip
+TAKEN = {
+    "odd_cells": (
+        a_picture_in_the_text, one_picture_very_often, half_a_character, a_time_that_is_none,
+        many_braces,
+    ),
+    "odd_files": (a_folder_for_a_page, a_name_with_escapes, a_time_that_is_binary),
+    "files_with_pages": (pages_beside, a_time_long_ago),
+}  # fmt: skip
+"""What is done to each of three submissions."""
+
 LISTS = """
 import json, os
 def say(*_):
@@ -135,9 +140,13 @@ def graded(tmp_path_factory):
     room.nbgrader("generate_assignment", ASSIGNMENT, "--force")
     room.hand_in("aa_first", RIGHT)
     alone = nbgrader(room, "autograde", ASSIGNMENT, "--create")[2]
-    for spoil in [*REFUSED, *TAKEN]:
-        reads = "print(open('data/a.csv').read())" if spoil is pages_beside else ""
-        spoil(room.hand_in(spoil.__name__, RIGHT, first=reads))
+    for spoil in REFUSED:
+        spoil(room.hand_in(spoil.__name__, RIGHT))
+    for student, spoils in TAKEN.items():
+        reads = "print(open('data/a.csv').read())" if pages_beside in spoils else ""
+        path = room.hand_in(student, RIGHT, first=reads)
+        for spoil in spoils:
+            spoil(path)
     room.hand_in("text_as_lists", RIGHT, first=LISTS)
     loud = fill_in_answers(room.released(), RIGHT)
     loud.cells[2:2] = [new_code_cell(LOUD) for _ in range(12)]
@@ -159,10 +168,10 @@ def test_what_is_too_much_to_read_is_refused_in_a_sentence(graded, room, spoil):
     assert set(room.scores().get(spoil.__name__, {}).values()) <= {None}
 
 
-@pytest.mark.parametrize("spoil", TAKEN, ids=lambda spoil: spoil.__name__)
-def test_what_is_beside_an_answer_costs_it_nothing(room, spoil):
-    assert room.scores()[spoil.__name__] == SHORT
-    assert (room.root / "grading" / "feedback" / spoil.__name__ / ASSIGNMENT / PAGE).is_file()
+@pytest.mark.parametrize("student", TAKEN)
+def test_what_is_beside_an_answer_costs_it_nothing(room, student):
+    assert room.scores()[student] == SHORT
+    assert (room.root / "grading" / "feedback" / student / ASSIGNMENT / PAGE).is_file()
 
 
 def test_the_others_are_graded_as_alone(room):
@@ -178,34 +187,34 @@ def test_whoever_grades_holds_little_more_than_for_an_honest_class(graded):
 def test_a_students_time_counts_only_where_the_instructor_says_so(room):
     gradebook = f"sqlite:///{room.root / 'grading' / 'gradebook.db'}"
     with Gradebook(gradebook) as found:
-        for spoil in (a_time_that_is_none, a_time_that_is_binary, a_time_long_ago):
-            assert found.find_submission(ASSIGNMENT, spoil.__name__).timestamp is None
+        for student in TAKEN:
+            assert found.find_submission(ASSIGNMENT, student).timestamp is None
     believing = "--CarefulAutograde.believe_timestamps=True"
-    student = a_time_long_ago.__name__
+    student = "files_with_pages"  # a_time_long_ago is among its files
     room.nbgrader("autograde", ASSIGNMENT, "--student", student, "--force", believing)
     with Gradebook(gradebook) as found:
         assert found.find_submission(ASSIGNMENT, student).timestamp.year == 1970
 
 
 def test_what_browsers_open_is_not_copied_and_that_is_said(graded, room):
-    folder = room.root / "grading" / "autograded" / pages_beside.__name__ / ASSIGNMENT
+    folder = room.root / "grading" / "autograded" / "files_with_pages" / ASSIGNMENT
     kept = {path.name for path in folder.rglob("*") if path.is_file()}
-    assert kept == {f"{ASSIGNMENT}.ipynb", "a.csv"}
-    record = Records(Course(room.root).records).get(pages_beside.__name__, ASSIGNMENT)
+    assert kept == {f"{ASSIGNMENT}.ipynb", "a.csv", "timestamp.txt"}
+    record = Records(Course(room.root).records).get("files_with_pages", ASSIGNMENT)
     assert record is not None
-    notebook = room.graded(pages_beside.__name__)
+    notebook = room.graded("files_with_pages")
     assert notebook.cells[3].outputs[0].text == "1,2\n"
     for said in (graded.said, notebook.cells[0].source, record.notebooks[ASSIGNMENT].notes[0]):
         assert "evil.HTM, evil.html, evil.js, evil.svg, evil.xml and 1 more had to stay" in said
 
 
 def test_a_picture_that_is_shown_too_often_is_left_out_and_that_is_said(room):
-    said = room.graded(one_picture_very_often.__name__).cells[0].source
+    said = room.graded("odd_cells").cells[0].source
     assert "Pictures that were pasted into it are left out from cell" in said
 
 
 def test_a_picture_in_the_text_is_shown_and_it_is_said_where_one_is_not(room):
-    feedback = room.root / "grading" / "feedback" / a_picture_in_the_text.__name__ / ASSIGNMENT
+    feedback = room.root / "grading" / "feedback" / "odd_cells" / ASSIGNMENT
     page = (feedback / PAGE).read_text()
     assert f'src="data:image/png;base64,{"A" * 2**19}"' in page
     assert "(A picture is left out here: PNG, JPEG and GIF are shown.)" in page
@@ -242,7 +251,7 @@ def answer(address):
 
 def test_formgrader_names_its_policy_and_serves_no_file_as_a_page(room):
     with Gradebook(f"sqlite:///{room.root / 'grading' / 'gradebook.db'}") as gradebook:
-        of = gradebook.find_submission_notebook(ASSIGNMENT, ASSIGNMENT, pages_beside.__name__).id
+        of = gradebook.find_submission_notebook(ASSIGNMENT, ASSIGNMENT, "files_with_pages").id
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
