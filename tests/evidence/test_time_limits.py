@@ -19,6 +19,7 @@ from autograder.evidence import NotCaptured, Program, Value, time_limits
 from autograder.evidence.time_limits import DoesNotEndError, announce_wait, call_within_limit
 from autograder.exercises import find
 from autograder.judge import judge
+from tests.conftest import some_of
 from tests.helpers import SPINS, capture, crowd
 
 MAIN_THREAD_SIGNALS = pytest.mark.skipif(
@@ -281,7 +282,7 @@ print(debugged())
 """
 
 
-@pytest.mark.parametrize("in_thread", [False, True])
+@pytest.mark.parametrize("in_thread", some_of([False, True], 1))
 @pytest.mark.parametrize(("function", "printed"), [("int", "done\n"), ("spins", "stopped\ndone\n")])
 def test_a_debugger_works_after_a_call_within_limits(function, printed, in_thread):
     code = IN_A_THREAD.format(function=function, in_thread=in_thread)

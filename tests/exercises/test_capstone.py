@@ -97,13 +97,9 @@ def by_what_is_equal_to_itself(whole, part, size):
     return jnp.where(much > little, part, whole)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
-    "choose",
-    [
-        by_a_sum,
-        pytest.param(by_the_order_of_two_values, marks=pytest.mark.slow),
-        pytest.param(by_what_is_equal_to_itself, marks=pytest.mark.slow),
-    ],
+    "choose", [by_a_sum, by_the_order_of_two_values, by_what_is_equal_to_itself]
 )
 def test_a_step_that_gathers_at_small_sizes_alone_earns_no_more_than_an_honest_one(choose):
     line = "w = {n: lax.all_gather(w, "

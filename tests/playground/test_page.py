@@ -1,11 +1,12 @@
 """The playground as a page: its links, its size, and that everybody can use it."""
 
 import re
+from itertools import product
 
 import pytest
 
 from tests.browser import FAULTS
-from tests.conftest import ROOT
+from tests.conftest import ROOT, some_of
 from tests.playground.conftest import STATIC
 
 MAX_BYTES = 200_000
@@ -55,7 +56,7 @@ def test_it_is_small():
 )
 def test_nothing_is_clipped_faint_or_too_wide(page, width, theme):
     page.set_viewport_size({"width": width, "height": 1000})
-    for name in SMALL:
+    for name in some_of(SMALL, 5):
         go(page, STATES[name])
         page.evaluate("theme => document.documentElement.dataset.theme = theme", theme)
         page.wait_for_timeout(200)  # colours are on their way from one theme to the other
@@ -64,7 +65,7 @@ def test_nothing_is_clipped_faint_or_too_wide(page, width, theme):
         assert page.evaluate("document.documentElement.scrollWidth") <= width, name
 
 
-@pytest.mark.parametrize("name", SMALL)
+@pytest.mark.parametrize("name", some_of(SMALL, 4))
 def test_axe_finds_nothing(page, name):
     axe = pytest.importorskip("axe_playwright_python.sync_playwright").Axe()
     go(page, STATES[name])
@@ -76,7 +77,7 @@ def test_axe_finds_nothing(page, name):
         assert not [(v["id"], [n["html"][:200] for n in v["nodes"][:3]]) for v in found]
 
 
-@pytest.mark.parametrize("name", STATES)
+@pytest.mark.parametrize("name", some_of([*STATES], 5))
 def test_a_link_holds_the_state(page, name):
     go(page, STATES[name])
     before = shown(page, ".part")
@@ -219,8 +220,7 @@ LINES = {"x:512": "x,-", "x:1,y:512": "y,-", "x:512,y:1": "x,-", "x:4,y:128": "x
 """Meshes with many devices in a row, and specs that shard 512 rows over all of them."""
 
 
-@pytest.mark.parametrize("width", [400, 1400])
-@pytest.mark.parametrize("mesh", LINES)
+@pytest.mark.parametrize(("width", "mesh"), some_of([*product((400, 1400), LINES)], 4))
 def test_a_row_of_512_devices_has_colours_and_fits(page, width, mesh):
     page.set_viewport_size({"width": width, "height": 1000})
     go(page, f"#v1/layout?shape=512,16&mesh={mesh}&spec={LINES[mesh]}")
@@ -374,8 +374,7 @@ def test_on_a_phone_the_table_shows_the_limit(page):
     assert max(box["x"] + box["width"] for box in boxes) <= 400
 
 
-@pytest.mark.parametrize("fsdp", [1, 2, 4, 8, 16])
-@pytest.mark.parametrize("width", [400, 900])
+@pytest.mark.parametrize(("width", "fsdp"), some_of([*product((400, 900), (1, 2, 4, 8, 16))]))
 def test_no_line_crosses_the_name_of_a_machine(page, width, fsdp):
     page.set_viewport_size({"width": width, "height": 900})
     go(page, f"#v1/transformer?model=Llama%203%2070B&fsdp={fsdp}&tensor=8&batch=64&length=1024")
@@ -462,7 +461,7 @@ TYPED = {
 """A field, where it is, and what stands in it while somebody types."""
 
 
-@pytest.mark.parametrize("label", TYPED)
+@pytest.mark.parametrize("label", some_of([*TYPED], 4))
 def test_the_last_result_stays_while_a_field_is_half_typed(page, label):
     fragment, text = TYPED[label]
     go(page, fragment)
@@ -478,7 +477,7 @@ def test_the_last_result_stays_while_a_field_is_half_typed(page, label):
     assert page.locator("[inert]").count() == 0
 
 
-@pytest.mark.parametrize("label", TYPED)
+@pytest.mark.parametrize("label", some_of([*TYPED], 4))
 def test_the_field_that_is_refused_says_so(page, label):
     fragment, text = TYPED[label]
     go(page, fragment)
