@@ -40,7 +40,7 @@ def sitting_for(exercise_id):
     return sitting_at(notebook_of(exercise_id))
 
 
-DEFINES = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign, ast.For)
+DEFINES = (ast.Import, ast.ImportFrom, ast.FunctionDef, ast.ClassDef, ast.Assign)
 
 
 @cache
