@@ -13,7 +13,10 @@ from collections.abc import Iterator
 from contextlib import redirect_stdout
 from typing import Any, Final
 
+import jax
+import jax.numpy as jnp
 import msgspec
+import numpy as np
 
 from autograder import devices, evidence
 from autograder.errors import Fault
@@ -34,6 +37,9 @@ CASE_SHARE: Final = 0.5
 
 MIN_CASE_SECONDS: Final = 0.001
 """The least time for one case, because a timer of zero would set no limit."""
+
+CONTROL: Final = "control"
+"""In place of an exercise's id: a case that any judge can judge, with a program of our own."""
 
 
 class Case(msgspec.Struct, frozen=True):
@@ -100,11 +106,20 @@ def _limit_cpu_seconds(seconds: float) -> None:
 
 
 def _judge_case(case: Case) -> bytes:
+    if case.exercise == CONTROL:
+        _run_program()
+        case = Case("1.1", {}, 0)
     exercise = find(case.exercise)
     try:
         return _encode_reply(_judge_evidence(exercise, case))
     except Exception as error:
         return _encode_reply(failed_verdict(exercise, Fault.of(error)))
+
+
+def _run_program() -> None:
+    """Compile and run a program on eight devices, which takes what judging most cases takes."""
+    rows = jax.NamedSharding(jax.make_mesh((8,), ("x",)), jax.P("x"))
+    jax.block_until_ready(jax.jit(jnp.sum)(jax.device_put(np.arange(8), rows)))
 
 
 def _encode_reply(verdict: Verdict) -> bytes:

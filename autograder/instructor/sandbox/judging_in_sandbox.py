@@ -20,6 +20,7 @@ from autograder.errors import version_warning
 from autograder.exercises import find
 from autograder.instructor.sandbox.judge_process import (
     CASE_SHARE,
+    CONTROL,
     JUDGE_CPU_SECONDS,
     OUT_OF_TIME_STATUS,
     SIGPROF_NUMBER,
@@ -48,7 +49,7 @@ DEADLOCK_MESSAGE: Final = re.compile(
 JUDGE_COMMAND: Final = (sys.executable, "-P", "-s", "-m", "autograder.instructor.sandbox")
 """The command that starts a judge; its argument follows."""
 
-CONTROL_CASE: Final = Case("1.1", {}, 0)
+CONTROL_CASE: Final = Case(CONTROL, {}, 0)
 """A case that every working judge can judge; if one cannot, the machine is at fault."""
 
 
@@ -114,10 +115,13 @@ def judge_in_sandbox(
             verdicts |= {number: _explain_no_time(cases[number], seconds) for number, _ in waiting}
         if run.is_out_of_time or not waiting:
             break
-        if not is_machine_fine and not run.verdicts:
-            _check_that_judges_work(seconds, sandbox)
-        is_machine_fine, first = True, waiting[0][0]
-        if run.is_too_slow or run.deadlock or suspect == first:
+        first = waiting[0][0]
+        is_explained = run.is_too_slow or bool(run.deadlock)
+        if is_explained or suspect == first:
+            # a verdict, perhaps without a program, says little of a machine on which another died
+            if not (is_machine_fine or (is_explained and run.verdicts)):
+                _check_that_judges_work(seconds, sandbox)
+            is_machine_fine = True
             verdicts[first] = _explain_death(cases[first], run)
             waiting.pop(0)
         suspect = first

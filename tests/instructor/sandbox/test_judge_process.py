@@ -200,15 +200,20 @@ def test_a_judge_that_never_gets_its_time_is_no_fault_of_the_answer(monkeypatch)
 
 
 @pytest.fixture
-def deadly(monkeypatch, tmp_path):
-    """A judge that dies of 3.1, once or as often as is said, as of a hole in a library."""
+def judge_process(monkeypatch, tmp_path):
+    """The file of the judge's process, in a copy of the package that judges."""
     package = shutil.copytree(ROOT / "autograder", tmp_path / "autograder")
-    file = package / "instructor" / "sandbox" / "judge_process.py"
-    text, reply = file.read_text(), "    exercise = find(case.exercise)\n"
+    monkeypatch.setattr(autograder, "__file__", str(package / "__init__.py"))
+    return package / "instructor" / "sandbox" / "judge_process.py"
+
+
+@pytest.fixture
+def deadly(monkeypatch, judge_process):
+    """A judge that dies of 3.1, once or as often as is said, as of a hole in a library."""
+    text, reply = judge_process.read_text(), "    exercise = find(case.exercise)\n"
     assert text.count(reply) == 1
     dies = "    if case.exercise == '3.1': __import__('os').kill(__import__('os').getpid(), 11)\n"
-    file.write_text(text.replace(reply, reply + dies))
-    monkeypatch.setattr(autograder, "__file__", str(package / "__init__.py"))
+    judge_process.write_text(text.replace(reply, reply + dies))
     processes = []
 
     def command(self, *given, **more):
@@ -227,7 +232,16 @@ def test_what_kills_its_judge_is_tried_twice_and_the_others_once(deadly):
     assert [v.score for v in verdicts] == [1, 0, 1, 0, 1]
     assert verdicts[1].diagnoses == ("kills-the-judge",)
     assert "ended with status -11" in verdicts[1].findings[0].difference
-    assert len(deadly) == 1 + 2 + 2, "each death costs a process, and no verdict is made twice"
+    assert len(deadly) == 1 + 2 + 2 + 1, "each death costs a process, and one tries the machine"
+
+
+@pytest.mark.bubblewrap
+def test_where_no_program_can_be_compiled_the_answer_is_not_at_fault(judge_process):
+    dies = "compiler.compile_or_get_cached = lambda *_, **__: __import__('os')._exit(1)"
+    patched = f"{judge_process.read_text()}\nfrom jax._src import compiler\n{dies}\n"
+    judge_process.write_text(patched)
+    with pytest.raises(JudgeFailedError, match="ended with status 1"):
+        judge_in_sandbox([RIGHT, case("3.1", turned=jnp.sin)])
 
 
 def test_one_submissions_evidence_has_one_process(deadly):
