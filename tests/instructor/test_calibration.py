@@ -16,7 +16,6 @@ from autograder.instructor import calibration
 from autograder.instructor.calibration import CalibrationError, Trial, TrialError, calibrate
 from autograder.instructor.classroom import grading
 from autograder.instructor.course import Course
-from autograder.instructor.nbgrader_plugins import capture_evidence as capturing
 from autograder.instructor.pipeline import basis, time_limit
 from autograder.instructor.sandbox import has_bubblewrap, sandbox
 from tests.conftest import ROOT
@@ -26,7 +25,7 @@ from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 NO_PACKAGE = """
 from autograder.instructor.pipeline import basis, time_limit
 from autograder.instructor.sandbox import sandbox
-sandbox._packages_in = lambda folder: []
+sandbox._bind_only_packages_in = lambda folder: []
 """
 
 
@@ -41,19 +40,12 @@ def change(room, edit):
     nbformat.write(notebook, source(room))
 
 
-def place(notebook, name):
-    """Return the index of a notebook's cell with one of nbgrader's names."""
-    names = [cell.metadata.get("nbgrader", {}).get("grade_id") for cell in notebook.cells]
-    return names.index(name)
-
-
 def answer(notebook):
     """The cell with the solution to 1.1."""
-    return notebook.cells[place(notebook, "ex-1-1")]
-
-
-def leave_the_first_exercise(notebook):
-    del notebook.cells[place(notebook, "ex-1-1-check") + 1 :]
+    (cell,) = (
+        c for c in notebook.cells if c.metadata.get("nbgrader", {}).get("grade_id") == "ex-1-1"
+    )
+    return cell
 
 
 def has_no_package_in_its_kernels(room):
@@ -98,11 +90,25 @@ CAUSES = {
 
 @pytest.fixture(scope="module")
 def before(tmp_path_factory):
-    """A class of one, graded; its assignment has one exercise, to be quick."""
-    room = Classroom.at(tmp_path_factory.mktemp("course") / "before")
+    """A calibrated course; its assignment has one exercise, to be quick."""
+    room = Classroom.at(tmp_path_factory.mktemp("course") / "before", until="1.1")
     room.forget_the_others()
-    change(room, leave_the_first_exercise)
-    Course(room.root).release(ASSIGNMENT)
+    return room
+
+
+@pytest.fixture
+def course(before, tmp_path):
+    """A copy of it."""
+    shutil.copytree(before.root, tmp_path / "course")
+    return Classroom(tmp_path / "course")
+
+
+@pytest.fixture(scope="module")
+def graded(before, tmp_path_factory):
+    """Another copy, with a class of one, graded."""
+    root = tmp_path_factory.mktemp("course") / "graded"
+    shutil.copytree(before.root, root)
+    room = Classroom(root)
     room.hand_in("early", {"1.1": RIGHT["1.1"]})
     status, said = grade(room)
     assert status == 0, said
@@ -110,10 +116,10 @@ def before(tmp_path_factory):
 
 
 @pytest.fixture
-def room(before, tmp_path):
-    """A copy of it, in which somebody else hands in."""
-    shutil.copytree(before.root, tmp_path / "course")
-    room = Classroom(tmp_path / "course")
+def room(graded, tmp_path):
+    """A copy of that, in which somebody else hands in."""
+    shutil.copytree(graded.root, tmp_path / "room")
+    room = Classroom(tmp_path / "room")
     room.hand_in("late", {"1.1": RIGHT["1.1"]})
     return room
 
@@ -131,13 +137,13 @@ def calibrated(room, assignment=ASSIGNMENT):
 
 
 @pytest.fixture
-def no_kernels(monkeypatch):
-    """To run a notebook fails, and nothing is searched, which takes seconds."""
+def no_trial(monkeypatch):
+    """To try the solution fails, and nothing is searched, which takes seconds."""
 
-    def refuse(*_, **__):
-        raise AssertionError("a notebook was run")
+    def refuse(_):
+        raise TrialError("It was tried.")
 
-    monkeypatch.setattr(capturing.CaptureEvidence, "preprocess", refuse)
+    monkeypatch.setattr(Trial, "run", refuse)
     monkeypatch.setattr(calibration, "find_exposed_answers", lambda *_: [])
 
 
@@ -205,20 +211,20 @@ def test_another_assignment_is_graded(room, monkeypatch):
     assert room.scores() == {"early": {"1.1": 1}, "late": {"1.1": 1}}
 
 
-def test_what_was_passed_is_remembered_and_says_how_long_it_took(room, no_kernels):
-    (room.root / "solutions" / ASSIGNMENT / "bank.py").write_text("")  # not what kernels see
-    calibrated(room)
-    memory = room.root / "grading" / "calibration" / f"{ASSIGNMENT}.json"
+def test_what_was_passed_is_remembered_and_says_how_long_it_took(course, no_trial):
+    (course.root / "solutions" / ASSIGNMENT / "bank.py").write_text("")  # not what kernels see
+    calibrated(course)
+    memory = course.root / "grading" / "calibration" / f"{ASSIGNMENT}.json"
     about = json.loads(memory.read_text())
-    code = [c for c in nbformat.read(source(room), 4).cells if c.cell_type == "code"]
+    code = [c for c in nbformat.read(source(course), 4).cells if c.cell_type == "code"]
     assert len(about["cells"][f"{ASSIGNMENT}.ipynb"]) == len(code)
     assert sum(about["cells"][f"{ASSIGNMENT}.ipynb"]) < about["seconds"]
     cells = about["cells"][f"{ASSIGNMENT}.ipynb"]
-    asked = Course(room.root).api.config, ASSIGNMENT, ASSIGNMENT
+    asked = Course(course.root).api.config, ASSIGNMENT, ASSIGNMENT
     assert time_limit(*asked) == max(60, round(20 * sum(cells)))
     memory.write_text(memory.read_text()[:50])
-    with pytest.raises(CalibrationError, match="a notebook was run"):
-        calibrated(room)
+    with pytest.raises(CalibrationError, match="It was tried"):
+        calibrated(course)
 
 
 def another_solution(room, _):
@@ -255,16 +261,16 @@ STATES = [
 
 
 @pytest.mark.parametrize("become", STATES, ids=lambda become: become.__name__)
-def test_another_state_is_calibrated_anew(room, become, no_kernels, monkeypatch):
-    become(room, monkeypatch)
-    with pytest.raises(CalibrationError, match="a notebook was run"):
-        calibrated(room)
+def test_another_state_is_calibrated_anew(course, become, no_trial, monkeypatch):
+    become(course, monkeypatch)
+    with pytest.raises(CalibrationError, match="It was tried"):
+        calibrated(course)
 
 
-def test_limits_on_the_command_line_are_another_state(room, no_kernels):
-    api = Course(room.root).api
+def test_limits_on_the_command_line_are_another_state(course, no_trial):
+    api = Course(course.root).api
     api.config.Sandbox.seconds = 7
-    with pytest.raises(CalibrationError, match="a notebook was run"):
+    with pytest.raises(CalibrationError, match="It was tried"):
         calibrate(api.coursedir, api.config, ASSIGNMENT)
 
 
