@@ -15,6 +15,7 @@ import autograder
 from autograder import check, evidence, notebook
 from autograder.evidence import plans
 from autograder.exercises import find
+from autograder.instructor.__main__ import main
 from autograder.instructor.nbgrader_plugins import judge_evidence as judging
 from autograder.instructor.sandbox import Case, judge_in_sandbox, judging_in_sandbox
 from autograder.instructor.sandbox.judge_process import Reply, judge_cases
@@ -123,47 +124,71 @@ def graded_by(python, room):
     return status, " ".join(said.split())
 
 
-def handed_in_to(root):
-    """A class of one, who is right."""
-    room = Classroom.at(root)
+def handed_in_to(root, more=""):
+    """A class of one, who is right, with some more lines in its configuration."""
+    room = Classroom.at(root, until="1.1", calibrated=False)
     room.forget_the_others()
     room.nbgrader("generate_assignment", ASSIGNMENT, "--force")
-    room.hand_in("ada", RIGHT)
-    config = room.root / "nbgrader_config.py"  # bubblewrap cannot start a Python below /tmp
-    config.write_text(config.read_text() + "\nc.Sandbox.required = False\n")
+    room.hand_in("ada", {"1.1": RIGHT["1.1"]})
+    with (room.root / "nbgrader_config.py").open("a") as config:
+        config.write(more)
     return room
 
 
-def test_nbgrader_grades_nobody_where_the_judge_fails(tmp_path):
-    room = handed_in_to(tmp_path)
-    config = room.root / "nbgrader_config.py"
-    config.write_text(config.read_text() + UNCALIBRATED)  # which would have noticed it before
+def state_of_ada(room):
+    """The beginning of her line in `grades.csv`."""
+    rows = (room.root / "grading" / "grades.csv").read_text("utf-8-sig")
+    return next(row for row in rows.splitlines() if row.startswith("ada,"))
+
+
+NOT_JUDGED = (
+    f"ada, {ASSIGNMENT}: grading failed. NotGradedError: exercise 1.1 could not be judged, by no "
+    "fault of the answer: ZeroDivisionErr"
+)
+
+
+def test_nbgrader_grades_nobody_where_the_judge_fails(tmp_path, monkeypatch, capsys):
+    room = handed_in_to(tmp_path, UNCALIBRATED)  # calibration would have noticed it before
+    monkeypatch.setattr(judging_in_sandbox, "_run_and_read_judge", judged_here)
+    Planting("judge.judging", "judge", "1.1", strips).plant(monkeypatch)
+    with pytest.raises(AssertionError, match="ZeroDivisionError: planted"):  # its status is not 0
+        room.nbgrader("autograde", ASSIGNMENT, "--create")
+    assert "ada" not in room.scores()
+    assert not (room.root / "grading" / "autograded" / "ada" / ASSIGNMENT).exists()
+
+    assert main(["--root", str(room.root), "grade"]) == 1
+    assert NOT_JUDGED in " ".join(capsys.readouterr().out.split())
+    assert "ada" not in room.scores()
+    assert state_of_ada(room).startswith(f"ada,{ASSIGNMENT},failed,,")
+
+
+NO_BUBBLEWRAP = "\nc.Sandbox.required = False\n"
+"""For a Python below /tmp, which bubblewrap cannot start."""
+
+
+@pytest.mark.slow
+def test_nobody_is_graded_where_the_judges_half_fails(tmp_path):
+    room = handed_in_to(tmp_path, NO_BUBBLEWRAP + UNCALIBRATED)
     python = course_with_an_error(tmp_path, "layouts/differences", "    if expected == actual:")
     status, said = room.run("nbgrader", "autograde", ASSIGNMENT, "--create", python=python)
     assert status == 1
     assert "ZeroDivisionError: planted (autograder.layouts.differences, line" in said
-    assert "ada" not in room.scores()
-    assert not (room.root / "grading" / "autograded" / "ada" / ASSIGNMENT).exists()
+    assert room.scores() == {}
 
     status, said = graded_by(python, room)
     assert status == 1
-    assert "ada, 01_sharding_basics: grading failed. NotGradedError: exercise 1.1 could not" in said
-    assert "exercise 1.1 could not be judged, by no fault of the answer: ZeroDivisionErr" in said
-    assert "ada" not in room.scores()
-    assert f"ada,{ASSIGNMENT},failed,," in (room.root / "grading" / "grades.csv").read_text(
-        "utf-8-sig"
-    )
+    assert NOT_JUDGED in said
+    assert room.scores() == {}
+    assert state_of_ada(room).startswith(f"ada,{ASSIGNMENT},failed,,")
 
 
 @pytest.mark.slow
 def test_nobody_is_graded_where_the_kernels_half_fails(tmp_path):
-    room = handed_in_to(tmp_path)
+    room = handed_in_to(tmp_path, NO_BUBBLEWRAP)
     python = course_with_an_error(tmp_path, "evidence/placements", "    contents = Contents(")
     status, said = graded_by(python, room)
     assert status == 1
     assert "The solution notebook cannot be graded" in said
     assert "ZeroDivisionError: planted (autograder.evidence.placements, line" in said
     assert room.scores() == {}
-    assert f"ada,{ASSIGNMENT},failed,," in (room.root / "grading" / "grades.csv").read_text(
-        "utf-8-sig"
-    )
+    assert state_of_ada(room).startswith(f"ada,{ASSIGNMENT},failed,,")
