@@ -8,7 +8,7 @@ from contextlib import closing
 import pytest
 
 from autograder.instructor.pipeline import Records, State
-from tests.instructor.room import ASSIGNMENT, FULL, RIGHT, Classroom
+from tests.instructor.room import ASSIGNMENT, LAST, RIGHT, SHORT, Classroom
 
 FILE = f"{ASSIGNMENT}.ipynb"
 SOLUTION = f"../../../../solutions/{ASSIGNMENT}"
@@ -56,7 +56,7 @@ SKIPPED = "it is graded already"
 
 @pytest.fixture(scope="module")
 def room(tmp_path_factory):
-    room = Classroom.at(tmp_path_factory.mktemp("course"))
+    room = Classroom.at(tmp_path_factory.mktemp("course"), until=LAST)
     room.nbgrader("generate_assignment", ASSIGNMENT, "--force")
     room.hand_in("a_neighbour", RIGHT)
     room.nbgrader("autograde", ASSIGNMENT, "--create")
@@ -83,7 +83,7 @@ def test_what_it_would_follow_or_wait_for_is_refused(room, said, spoil):
 
 def test_the_others_are_graded(room, said):
     scores = room.scores()
-    assert scores["a_neighbour"] == scores["zz_next"] == FULL
+    assert scores["a_neighbour"] == scores["zz_next"] == SHORT
 
 
 def test_what_cannot_be_read_has_a_sentence_and_no_score(room, said):
@@ -107,7 +107,7 @@ def test_an_earlier_result_outlives_a_refusal(room, said):
     told = room.nbgrader("autograde", ASSIGNMENT, "--student", "a_neighbour", "--force")
     link.unlink()
     assert f"a_neighbour, {ASSIGNMENT} is left as it was graded: notes.txt is a link." in told
-    assert room.scores()["a_neighbour"] == FULL
+    assert room.scores()["a_neighbour"] == SHORT
     assert "1.1 Column strips: right" in room.verdicts("a_neighbour")["ex-1-1-check"]
 
 
@@ -125,4 +125,4 @@ def test_two_gradings_at_once_are_one(room, said):
         fcntl.flock(lock, fcntl.LOCK_EX)
         busy = room.nbgrader("autograde", ASSIGNMENT, "--force", check=False)
     assert "Another grading is at work in this folder." in busy
-    assert room.scores()["zz_next"] == FULL
+    assert room.scores()["zz_next"] == SHORT
