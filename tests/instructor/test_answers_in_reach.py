@@ -39,7 +39,11 @@ def folder(tmp_path, monkeypatch):
 
 
 @pytest.mark.bubblewrap
-def test_copies_of_other_names_are_found(folder):
+def test_copies_of_other_names_are_found(folder, monkeypatch):
+    everything, only_here = 'os.walk("/")', f"os.walk({str(folder)!r})"
+    assert everything in calibration.SEARCH  # as in the next test; with texts it takes long
+    search = calibration.SEARCH.replace(everything, only_here)
+    monkeypatch.setattr(calibration, "SEARCH", search)
     (folder / "a/b/c/d/e/f/g").mkdir(parents=True)
     (folder / "share").mkdir()
     module = next(path for path in EXERCISES.glob("nb01*.py"))
