@@ -27,7 +27,7 @@ from autograder.instructor.course.notebook_rewriting import (
     rewrite_notebook,
 )
 from autograder.instructor.pages.clean_pages import render_markdown
-from tests.conftest import ROOT, fewer
+from tests.conftest import ROOT, fewer, some_of
 from tests.helpers import pretend_bubblewrap
 
 SOLUTIONS = sorted((ROOT / "solutions").glob("*/*.ipynb"))
@@ -136,7 +136,7 @@ def test_any_bytes_are_accepted_or_refused(noise, place):
     accept_or_refuse(whole[:place])
 
 
-@pytest.mark.parametrize("path", SOLUTIONS, ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", some_of(SOLUTIONS), ids=lambda path: path.stem)
 def test_the_courses_own_notebooks_keep_everything_that_is_graded(path):
     before, after = nbformat.read(path, 4), read_in_sandbox(path).notebook
     nbformat.validate(after)
