@@ -159,7 +159,7 @@ GIVEN_UP = {
 def test_where_cells_do_not_end_properly_the_notebook_is_ended(tmp_path, name):
     cells = [nbformat.v4.new_code_cell(c) for c in [GIVEN_UP[name], *["time.sleep(10_000)"] * 20]]
     notebook = nbformat.v4.new_notebook(cells=cells)
-    _, resources = CaptureEvidence(timeout=1).preprocess(
+    _, resources = CaptureEvidence(timeout=2).preprocess(
         notebook, {"metadata": {"path": str(tmp_path)}}
     )
     said = "The notebook was ended in cell 4: 3 cells did not end in their time."
