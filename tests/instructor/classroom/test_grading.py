@@ -13,6 +13,7 @@ from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import demonstration_class as demonstration
 from autograder.instructor.classroom import grading
 from autograder.instructor.course import Course
+from tests.instructor.classroom.plain_course import plain_course
 from tests.instructor.room import ASSIGNMENT, Classroom
 
 # nbgrader runs in this process here, and its sessions say this of each new submission
@@ -99,11 +100,11 @@ def test_the_whole_demonstration_has_every_notebook(graded, monkeypatch):
 
 
 def test_who_handed_in_something_else_gets_no_company(tmp_path):
-    root = Classroom.at(tmp_path).root
-    (root / "grading" / "submitted" / "ann" / "01-sharding-basics").mkdir(parents=True)
+    root = plain_course(tmp_path).root
+    (root / "grading" / "submitted" / "ann" / "01-sums").mkdir(parents=True)
     status, said = grade(root)
     assert status == 0
-    assert "submitted/ann/01-sharding-basics was left alone" in said
+    assert "submitted/ann/01-sums was left alone" in said
     assert [folder.name for folder in (root / "grading" / "submitted").iterdir()] == ["ann"]
 
 
