@@ -10,21 +10,30 @@ from nbgrader.api import Gradebook
 
 from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import stale_grades
+from autograder.instructor.classroom.stale_grades import ALL_PARTS, Bases, is_judging_enough
+from autograder.instructor.course import Course
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
-from autograder.instructor.pipeline import basis
+from autograder.instructor.pipeline import basis, fingerprint_assignment
 from autograder.instructor.sandbox import JudgeFailedError
 from tests.conftest import ROOT
-from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom, edit
+from tests.instructor.room import (
+    ASSIGNMENT,
+    RIGHT,
+    UNCALIBRATED,
+    Classroom,
+    configuration,
+    edit,
+)
 
 CHECK = "ex-1-1-check"
-KEPT = "judged again from the evidence that was kept"
 
 
 @pytest.fixture(scope="module")
 def before(tmp_path_factory):
     """A class of two, graded; its notebook has one exercise and an assert, to be quick."""
-    room = Classroom.at(tmp_path_factory.mktemp("course") / "before", until="1.1")
+    room = Classroom.at(tmp_path_factory.mktemp("course") / "before", until="1.1", calibrated=False)
     room.forget_the_others()
+    (room.root / "nbgrader_config.py").write_text(configuration() + UNCALIBRATED)
     source(room, add_an_assert)
     assert main(["--root", str(room.root), "release"]) == 0
     room.hand_in("right", {"1.1": RIGHT["1.1"]})
@@ -117,6 +126,8 @@ def page(room, student):
 def test_points_that_change_in_the_middle_are_everybodys_and_so_when_they_are_set_back(
     room, type_in, monkeypatch
 ):
+    api = Course(room.root).api
+    calibrated = fingerprint_assignment(api.coursedir, api.config, ASSIGNMENT)
     for points, before in ((6, 1), (3, 6)):
         source(room, give(points))
         with monkeypatch.context() as patch:
@@ -125,7 +136,6 @@ def test_points_that_change_in_the_middle_are_everybodys_and_so_when_they_are_se
         assert (done.status, done.ran) == (0, [])
         assert f"Since {ASSIGNMENT} was graded, points have changed. 2 of its" in done.said
         assert "submissions are given the new points, by the verdicts that were kept." in done.said
-        assert "does it get what it should?" not in done.said  # no solution is another
         assert ("right", "1.1", f"{points}.0", f"{points}.0") in exercises(room)
         others = f"({ASSIGNMENT}, {points + 1} points, {before + 1} before)"  # with the assert's
         assert f"though nothing else was handed in: right {others}. " in done.said
@@ -134,6 +144,7 @@ def test_points_that_change_in_the_middle_are_everybodys_and_so_when_they_are_se
         assert f">{points} / {points}</span>" in page(room, "right")
         assert f">0 / {points}</span>" in page(room, "wrong")
         assert type_in("regrade").said.count("; 0 have changed.") == 1
+        assert fingerprint_assignment(api.coursedir, api.config, ASSIGNMENT) == calibrated
     done = type_in("grade")
     assert "Since" not in done.said
     assert not done.ran
@@ -160,15 +171,15 @@ def test_points_of_a_cell_that_is_not_judged_here_are_given_by_running_it(room, 
 
 
 PARTS = {
-    "judge/scoring.py": [],
-    "judge/exercise.py": [],
-    "exercises/notebooks/nb01_sharding_basics.py": [],
-    "exercises/notebooks/nb02_computation_follows_data.py": None,
-    "instructor/classroom/grade_tables.py": None,
-    "evidence/plans.py": ["right", "wrong"],
-    "instructor/nbgrader_plugins/capture_evidence.py": ["right", "wrong"],
+    "judge/scoring.py": {"judge"},
+    "judge/exercise.py": {"judge"},
+    "exercises/notebooks/nb01_sharding_basics.py": {"exercises"},
+    "exercises/notebooks/nb02_computation_follows_data.py": set(),
+    "instructor/classroom/grade_tables.py": set(),
+    "evidence/plans.py": {"package"},
+    "instructor/nbgrader_plugins/capture_evidence.py": {"package"},
 }
-"""The students whose notebooks run again if a module changes; None if nobody is judged, either."""
+"""The part of a grade's basis that changes if a module changes."""
 
 
 @pytest.fixture(scope="module")
@@ -193,15 +204,26 @@ def test_another_place_of_the_same_package_changes_nothing(room, type_in, packag
 
 
 @pytest.mark.parametrize("module", PARTS)
-def test_another_package_is_judged_by_or_run_with(room, type_in, package, module, monkeypatch):
+def test_another_module_is_another_part_of_the_basis(before, package, module, monkeypatch):
     monkeypatch.setattr(basis, "_package_folder", lambda: package)
     text = (package / module).read_text()
     (package / module).write_text(f"{text}\n# Another.\n")
-    done = type_in("grade")
+    changed = Bases(Course(before.root)).find_changes("right", ASSIGNMENT)
     (package / module).write_text(text)
-    assert done.status == 0
-    assert done.ran == (PARTS[module] or [])
-    assert (KEPT in done.said) == (PARTS[module] == [])
+    assert changed == PARTS[module]
+
+
+@pytest.mark.usefixtures("another_judge")
+def test_another_judge_judges_the_evidence_that_was_kept(type_in):
+    done = type_in("grade")
+    assert (done.status, done.ran) == (0, [])
+    assert "judged again from the evidence that was kept" in done.said
+
+
+def test_only_another_judge_exercise_or_number_of_points_runs_nobodys_notebook():
+    enough = {part for part in ALL_PARTS if is_judging_enough(frozenset({part}))}
+    assert enough == {"judge", "exercises", "points"}
+    assert not is_judging_enough(frozenset({"judge", "package"}))
 
 
 def test_another_jax_is_run_with(room, type_in, monkeypatch):
@@ -298,14 +320,6 @@ def test_what_could_not_be_judged_again_is_told_of_by_a_report(room, type_in, mo
         assert type_in("grade").status == 1
     said = type_in("report").said
     assert "out of date, because points have changed: right (01_sharding_basics), wrong (" in said
-
-
-def test_all_that_was_to_be_graded_anew_is_graded_by_whoever_goes_on(room, type_in, monkeypatch):
-    with monkeypatch.context() as patch:
-        patch.setattr(CaptureEvidence, "preprocess", stop)
-        assert type_in("grade", "--again").status == 130
-    assert type_in("grade").ran == ["right", "wrong"]
-    assert type_in("grade").ran == []
 
 
 def test_evidence_that_is_gone_is_made_anew(room, type_in):

@@ -16,7 +16,7 @@ from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import rebuilding
 from autograder.instructor.classroom.stale_grades import Bases
 from autograder.instructor.course import Course
-from autograder.instructor.nbgrader_plugins import CarefulAutograde, entering
+from autograder.instructor.nbgrader_plugins import CaptureEvidence, CarefulAutograde, entering
 from autograder.instructor.pipeline import Records
 from tests.instructor.tiny_class import ASSIGNMENT, about, hand_in, notebook, scores, tiny_class
 
@@ -115,6 +115,14 @@ def test_an_error_leaves_what_was_graded_and_says_so(graded, make, monkeypatch):
     assert "out of date, because regrading them was stopped, or failed: ann" in said
     assert make(graded, "grade")[0] == 0
     assert not waits_for_a_look(graded, "ann"), "it was looked at, and is the same"
+
+
+def test_all_that_was_to_be_graded_anew_is_graded_by_whoever_goes_on(graded, make, monkeypatch):
+    with monkeypatch.context() as patch:
+        patch.setattr(CaptureEvidence, "preprocess", stop)
+        assert make(graded, "grade", "--again")[0] == 130
+    assert "Grading 2/2: " in make(graded, "grade")[1]
+    assert "Grading " not in make(graded, "grade")[1]
 
 
 @pytest.mark.parametrize("when", ["stage_folder", "move_into_place"])
