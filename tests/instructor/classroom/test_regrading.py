@@ -28,7 +28,14 @@ from autograder.instructor.pipeline import (
 )
 from autograder.instructor.sandbox import Case, JudgeFailedError, judge_in_sandbox, sandbox
 from tests.helpers import pretend_bubblewrap
-from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
+from tests.instructor.room import (
+    ASSIGNMENT,
+    LAST,
+    RIGHT,
+    UNCALIBRATED,
+    Classroom,
+    configuration,
+)
 
 WRONG = {**RIGHT, "1.1": "columns = x"}
 
@@ -38,9 +45,10 @@ def say():
 
 
 def classroom(root, **students):
-    """A class that has one assignment only, to be quick."""
-    room = Classroom.at(root)
+    """A class that has one assignment of two exercises, and no calibration, to be quick."""
+    room = Classroom.at(root, until=LAST, calibrated=False)
     room.forget_the_others()
+    (root / "nbgrader_config.py").write_text(configuration() + UNCALIBRATED)
     for student, answers in students.items():
         room.hand_in(student, answers)
     return room
@@ -145,7 +153,7 @@ def test_a_changed_exercise_changes_scores_feedback_and_tables(graded, monkeypat
     assert "have changed" in said.file.getvalue()
     assert graded.scores()["wrong"] == graded.scores()["right"]
     books = graded.root / "grading"
-    assert f"wrong,{ASSIGNMENT},graded,13.0,13.0" in (books / "grades.csv").read_text("utf-8-sig")
+    assert f"wrong,{ASSIGNMENT},graded,2.0,2.0" in (books / "grades.csv").read_text("utf-8-sig")
     page = books / "feedback" / "wrong" / ASSIGNMENT / f"{ASSIGNMENT}.html"
     assert "1.1 Column strips: right" in page.read_text()
     assert list((books / "backups").iterdir())
