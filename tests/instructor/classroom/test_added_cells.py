@@ -1,7 +1,6 @@
-"""An essay or a task that is added after students have handed in can be graded by hand."""
+"""An essay and a task that are added after students have handed in can be graded by hand."""
 
 import nbformat
-import pytest
 from nbformat.v4 import new_markdown_cell
 from nbgrader.api import Gradebook
 
@@ -18,27 +17,27 @@ ADDED = {
 }
 
 
-@pytest.mark.parametrize("name", ADDED)
-def test_it_has_its_cell_and_what_is_given_for_it_counts(tmp_path, name, capsys):
+def test_they_have_their_cells_and_what_is_given_for_them_counts(tmp_path, capsys):
     root = tiny_class(tmp_path, 0)
     hand_in(root, "ann", "double = 2")
     assert main(["--root", str(root), "grade"]) == 0
     source = root / "solutions" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
     notebook = nbformat.read(source, 4)
-    notebook.cells.append(ADDED[name])
+    notebook.cells += ADDED.values()
     nbformat.write(notebook, source)
     assert main(["--root", str(root), "grade"]) == 0
     graded = root / "grading" / "autograded" / "ann" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
     cells = [c.metadata.get("nbgrader", {}).get("grade_id") for c in nbformat.read(graded, 4).cells]
-    assert cells == ["double", "test", name]
-    row = "ann,tiny,graded,2.0,5.0"
+    assert cells == ["double", "test", *ADDED]
+    row = "ann,tiny,graded,2.0,8.0"
     assert row in (root / "grading" / "grades.csv").read_text("utf-8-sig")
     with Gradebook(f"sqlite:///{root / 'grading' / 'gradebook.db'}") as book:
-        grade = book.find_grade(name, ASSIGNMENT, ASSIGNMENT, "ann")
-        assert bool(grade.needs_manual_grade) == (name == "task"), "nobody has written an essay"
-        grade.manual_score, grade.needs_manual_grade = 2.5, False
+        for name, points in (("essay", 2.5), ("task", 1.5)):
+            grade = book.find_grade(name, ASSIGNMENT, ASSIGNMENT, "ann")
+            assert bool(grade.needs_manual_grade) == (name == "task"), "nobody has written an essay"
+            grade.manual_score, grade.needs_manual_grade = points, False
         book.db.commit()
     capsys.readouterr()
     assert main(["--root", str(root), "report"]) == 0
     assert "?" not in capsys.readouterr().out
-    assert "ann,tiny,graded,4.5,5.0" in (root / "grading" / "grades.csv").read_text("utf-8-sig")
+    assert "ann,tiny,graded,6.0,8.0" in (root / "grading" / "grades.csv").read_text("utf-8-sig")
