@@ -14,24 +14,28 @@ from autograder.instructor.sandbox.judging_in_sandbox import CONTROL_CASE
 from tests.conftest import ROOT
 from tests.helpers import pretend_bubblewrap
 
-STARTS_AND_DIES = """
-import os, signal, subprocess, sys, time
+SECONDS = "271.828182"
+"""By which a command that sleeps so long is known."""
+
+START_AND_DIE = f"""
+import os, signal, subprocess, time
 from autograder.instructor.sandbox import Sandbox, read_sandbox_environment
-subprocess.Popen(Sandbox().command(["sleep", sys.argv[1]], read_sandbox_environment()))
-time.sleep(float(sys.argv[2]))
-os.kill(os.getpid(), signal.SIGKILL)
+command = Sandbox().command(["sleep", "{SECONDS}"], read_sandbox_environment())
+for seconds in (0, 0.004, 0.006, 0.1):
+    if os.fork() == 0:
+        subprocess.Popen(command)
+        time.sleep(seconds)
+        os.kill(os.getpid(), signal.SIGKILL)
+    assert os.wait()[1] == signal.SIGKILL
 """
 
 
 def test_it_dies_with_who_started_it_however_early():
-    seconds = "271.828182"  # by which it is known
-    for moment in (0, 0.004, 0.006, 0.1):
-        subprocess.run(
-            [sys.executable, "-c", STARTS_AND_DIES, seconds, str(moment)], check=False, timeout=60
-        )
-    time.sleep(2)
-    running = [p.info["cmdline"] or [] for p in psutil.process_iter(["cmdline"])]
-    assert not [command for command in running if seconds in command]
+    subprocess.run([sys.executable, "-c", START_AND_DIE], check=True, timeout=60)
+    until = time.monotonic() + 2
+    while any(SECONDS in (p.info["cmdline"] or []) for p in psutil.process_iter(["cmdline"])):
+        assert time.monotonic() < until, "it is still running"
+        time.sleep(0.05)
 
 
 def test_without_a_sandbox_it_says_so_or_refuses(monkeypatch):
