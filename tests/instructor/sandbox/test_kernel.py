@@ -4,7 +4,6 @@ import json
 import os
 import sys
 import textwrap
-import threading
 import time
 
 import psutil
@@ -16,12 +15,18 @@ from autograder.instructor.course import NAMESPACE
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
 from autograder.instructor.sandbox import Kernel, Sandbox, has_bubblewrap, has_call_filter
 from autograder.instructor.sandbox.limit_watch import find_family
+from autograder.sandboxed import Done
+from tests.conftest import some_of
 from tests.helpers import pretend_bubblewrap
 
-WAYS = ("warm", pytest.param("cold", marks=pytest.mark.slow), "without a sandbox")
+SLOW_WAYS = [pytest.param(w, marks=pytest.mark.slow) for w in ("cold", "without a sandbox")]
+
+in_the_sandbox_and_without = pytest.mark.parametrize(
+    "way", ["warm", SLOW_WAYS[0], "without a sandbox"], indirect=True
+)
 
 
-@pytest.fixture(params=WAYS)
+@pytest.fixture(params=["warm", *SLOW_WAYS])
 def way(request, monkeypatch):
     """A way to start kernels; all three give the same output."""
     if request.param != "without a sandbox" and not has_bubblewrap():
@@ -55,6 +60,7 @@ def text(outputs):
 
 SHOWS = {
     "6 * 7": "42",
+    "import sys; sys.prefix, sys.flags.safe_path": f"{(sys.prefix, True)}",
     "print('a', 1)": "a 1\n",
     "import sys; print('a', file=sys.stderr)": "a\n",
     "'a';": "",
@@ -91,6 +97,7 @@ SHOWS = {
 }  # fmt: skip
 
 
+@in_the_sandbox_and_without
 def test_cells_show_what_they_show_in_jupyter(tmp_path, way):
     found, died = run(tmp_path, *SHOWS)
     assert died is None
@@ -110,6 +117,7 @@ def test_a_kernel_that_exits_ends_after_its_cell(tmp_path, way):
     assert (text(first), text(second), died.cell) == ("a\n", "", 1)
 
 
+@in_the_sandbox_and_without
 def test_files_beside_a_notebook_are_there_and_start_up_files_are_not(tmp_path, way):
     (tmp_path / "data").mkdir()
     (tmp_path / "data" / os.fsdecode(b"\xff.csv")).write_text("1,2")
@@ -132,22 +140,17 @@ INTERRUPTED = {
 }
 
 
-def test_cells_without_end_are_interrupted_and_the_next_is_run(tmp_path, way):
-    cells = [part for code in ("python", "shell") for part in (INTERRUPTED[code], "print('next')")]
+PAIRS = [("python", "shell"), ("sleep", "command"), ("thread", "await")]
+
+
+@pytest.mark.parametrize("endless", some_of(PAIRS, at_least=1))
+def test_cells_without_end_are_interrupted_and_the_next_is_run(tmp_path, way, endless):
+    cells = [part for code in endless for part in (INTERRUPTED[code], "print('next')")]
     found, died = run(tmp_path, *cells, timeout=1)
     assert died is None
     assert [text(outputs) for outputs in found[1::2]] == ["next\n"] * 2
     assert found[0][0].ename == "KeyboardInterrupt"
 
-
-@pytest.mark.bubblewrap
-@pytest.mark.parametrize("code", INTERRUPTED)
-def test_whatever_a_cell_waits_for_it_is_interrupted(tmp_path, code):
-    found, died = run(tmp_path, INTERRUPTED[code], "print('next')", timeout=1)
-    assert (text(found[1]), died) == ("next\n", None)
-
-
-SHORT_TIME = {"config": Config({"Sandbox": {"seconds": 4}})}
 
 FORGE = """
 import json, os
@@ -189,8 +192,10 @@ def test_no_open_file_comes_with_a_kernels_words(tmp_path):
 def test_a_kernel_that_does_not_read_is_ended_when_its_time_is_up(tmp_path, way):
     """It says that its cell is done, lets go of nothing, and the next cell finds no room."""
     stops = "forge('Done', number=1)\nimport ctypes\nctypes.PyDLL(None).sleep(100000)"
-    _, died = run(tmp_path, FORGE, stops, f"# {'x' * 2**21}", **SHORT_TIME)
-    assert died.reason == "the notebook took more than 4 seconds"
+    seconds = 2 if way == "warm" else 6  # others take a while to start
+    config = Config({"Sandbox": {"seconds": seconds}})
+    _, died = run(tmp_path, FORGE, stops, f"# {'x' * 2**21}", config=config)
+    assert died.reason == f"the notebook took more than {seconds} seconds"
 
 
 def test_what_all_errors_say_is_within_the_allowance(tmp_path):
@@ -279,23 +284,26 @@ def test_nothing_that_a_submission_leaves_is_found_by_the_next(tmp_path):
     assert '"processes": [1, 2]' in text(after)
 
 
+def printed_by(kernel, number, source):
+    """Run a cell in a kernel to its end, and return what it prints or raises."""
+    kernel.run(number, source)
+    said = ""
+    while not isinstance(message := kernel.receive(), Done):
+        said += getattr(message, "text", "")
+    return said + (message.error.evalue if message.error else "")
+
+
 @needs_warm
 def test_a_submission_finds_nothing_of_another_one_beside_it(tmp_path):
     mark = "of-another-submission"
     holds = f"""
-        import os, socket, subprocess, time
+        import os, socket, subprocess
         mark = os.environ["MARK"] = "{mark}"
         open("/tmp/{mark}", "w").write(mark)
         listener = socket.socket(socket.AF_UNIX)
         listener.bind("\\0{mark}")
         other = subprocess.Popen(["sleep", "601"])
-        time.sleep(4)
-        print(other.poll())
     """
-    said = []
-    beside = threading.Thread(target=lambda: said.append(run(tmp_path, holds)))
-    beside.start()
-    time.sleep(1.5)
     looks = f"""
         import os, signal, subprocess, socket
         seen = []
@@ -314,11 +322,11 @@ def test_a_submission_finds_nothing_of_another_one_beside_it(tmp_path):
             print(error.strerror)
         print([each for each in seen if "/self" not in each])
     """
-    (found,), _ = run(tmp_path, looks, timeout=100)
-    beside.join()
+    with Kernel(Sandbox(), [], tmp_path) as beside:
+        assert printed_by(beside, 0, textwrap.dedent(holds)) == ""
+        (found,), _ = run(tmp_path, looks, timeout=100)
+        assert printed_by(beside, 1, "print(other.poll())") == "None\n"
     assert text(found) == "Connection refused\n[]\n"
-    ((other,), died) = said[0]
-    assert (text(other), died) == ("None\n", None)
 
 
 @needs_warm
@@ -341,6 +349,7 @@ def runs(process):
     return process.is_running() and process.status() != psutil.STATUS_ZOMBIE
 
 
+@in_the_sandbox_and_without
 def test_a_kernel_that_is_stopped_ends_at_once(tmp_path, way):
     """As where Ctrl-C ends the grading."""
     with Kernel(Sandbox(), [], tmp_path) as kernel:
@@ -351,8 +360,3 @@ def test_a_kernel_that_is_stopped_ends_at_once(tmp_path, way):
     while time.monotonic() < until and any(map(runs, family)):
         time.sleep(0.05)
     assert not any(map(runs, family))
-
-
-def test_python_is_the_one_that_grades(tmp_path, way):
-    (found,), _ = run(tmp_path, "import sys; print(sys.prefix, sys.flags.safe_path)")
-    assert text(found) == f"{sys.prefix} True\n"
