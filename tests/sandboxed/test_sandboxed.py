@@ -27,17 +27,21 @@ from autograder.sandboxed import (
 pytest.importorskip("IPython")  # which comes with the instructor's half
 
 
-@pytest.fixture
-def ask(tmp_path):
+BEGIN = Begin([Plan("1.7", {"answer": TablePlan()})], [(b"data/a.csv", b"1,2")])
+
+
+@pytest.fixture(scope="module")
+def ask(tmp_path_factory):
     """Return a function that sends requests and returns messages, up to `Done` or `Ready`."""
+    home = tmp_path_factory.mktemp("home")
     ours, theirs = socket.socketpair()
     with ours, theirs:
         process = subprocess.Popen(
             [sys.executable, "-P", "-m", "autograder.sandboxed"],
             stdin=theirs.fileno(),
             stdout=theirs.fileno(),
-            cwd=tmp_path,
-            env={**os.environ, **environment(), "HOME": str(tmp_path)},
+            cwd=home,
+            env={**os.environ, **environment(), "HOME": str(home)},
         )
         theirs.close()
         output = ours.makefile("rb")
@@ -52,16 +56,13 @@ def ask(tmp_path):
                 messages += [msgspec.json.decode(line, type=Message)] if line.strip() else []
             return messages
 
+        assert send(BEGIN, Interrupt()) == [Ready()]
         yield send
         output.close()
     assert process.wait(timeout=20) == 0, "it ends when its input is closed"
 
 
-BEGIN = Begin([Plan("1.7", {"answer": TablePlan()})], [(b"data/a.csv", b"1,2")])
-
-
 def test_a_kernel_answers_each_request(ask):
-    assert ask(BEGIN) == [Ready()]
     printed, shown, done = ask(RunCell(3, "print(open('data/a.csv').read())\n6 * 7"))
     assert (printed, done) == (Stream("stdout", "1,2\n"), Done(3))
     assert isinstance(shown, Result)
@@ -73,11 +74,10 @@ def test_a_kernel_answers_each_request(ask):
 
 
 def test_a_cell_is_interrupted_and_an_interrupt_between_cells_is_ignored(ask):
-    ask(BEGIN, Interrupt())
     (done,) = ask(Interrupt(), RunCell(0, "x = 1"))
     assert done == Done(0)
-    sleeps = "import os, signal, threading, time\nthreading.Timer(1, print, ['.']).start()\n"
-    messages = ask(RunCell(1, f"{sleeps}time.sleep(1.5); x = 2"))
+    sleeps = "import os, signal, threading, time\nthreading.Timer(0.2, print, ['.']).start()\n"
+    messages = ask(RunCell(1, f"{sleeps}time.sleep(0.5); x = 2"))
     assert messages[-1] == Done(1)
     messages = ask(RunCell(2, "os.kill(os.getpid(), signal.SIGINT)\ntime.sleep(600)"))
     assert messages[-1].error.ename == "KeyboardInterrupt"
@@ -85,7 +85,6 @@ def test_a_cell_is_interrupted_and_an_interrupt_between_cells_is_ignored(ask):
 
 
 def test_a_kernel_captures_by_its_plans_and_remembers_failed_cells(ask):
-    ask(BEGIN)
     ask(RunCell(0, "from autograder import *\nemulate_devices(8);"))
     (shown, _) = ask(RunCell(1, "check('1.7', answer={'a': 1})"))
     assert isinstance(shown, Display)
