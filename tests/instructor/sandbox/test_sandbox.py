@@ -19,6 +19,7 @@ from sqlalchemy.exc import SAWarning
 
 from autograder.instructor.classroom import Workers, grade_class
 from autograder.instructor.course import Course
+from tests.conftest import some_of
 from tests.instructor.room import ASSIGNMENT, LAST, RIGHT, SHORT, Classroom
 
 pytestmark = pytest.mark.bubblewrap
@@ -234,6 +235,22 @@ DEADLY = {
                 pass
     """,
 }
+TRIED, DEADLY_TRIED = some_of([*ATTACKS], at_least=12), some_of([*DEADLY], at_least=2)
+
+PRINTS = {
+    "reads_solutions": lambda said: said == "found []\n",
+    "reads_the_neighbour": lambda said: "False" in said and "True" not in said,
+    "reads_the_environment": lambda said: "HOME" in said and MARK not in said,
+    "writes_into_packages": lambda said: "Read-only" in said and "wrote" not in said,
+    "calls_home": lambda said: "refused" in said and "connected" not in said,
+    "listens": lambda said: said == "interfaces ['lo']\n",
+    "takes_memory": lambda said: said == "no\n",
+    "fills_the_disk": lambda said: "No space" in said and "no end" not in said,
+    "opens_files": lambda said: "Too many open files" in said,
+    "floods": lambda said: len(said) < 300_000,
+}
+"""For some of the attacks, what is true of all that they print."""
+
 WHY = {
     "kills_itself": "The kernel died before this check ran, so",
     "stops_itself": "a cell did not end in its time, and heeded no interrupt",
@@ -294,13 +311,13 @@ def room(tmp_path_factory, listener):
         "room": room.root, "assignment": ASSIGNMENT, "mark": MARK, "home": Path.home(),
         "seconds": SECONDS, "port": listener.port, "pid": os.getpid(),
     }  # fmt: skip
-    for name, code in ATTACKS.items():
-        attack = textwrap.dedent(code).format(**known)
+    for name in TRIED:
+        attack = textwrap.dedent(ATTACKS[name]).format(**known)
         imports = "import os, signal, socket, sys"
         room.hand_in(name, {"1.1": RIGHT["1.1"]}, first=f"{imports}\n{attack}")
-    for name, code in DEADLY.items():
-        imports = "import os, signal"
-        room.hand_in(name, {"1.1": RIGHT["1.1"]}, first=f"{imports}\n{textwrap.dedent(code)}")
+    for name in DEADLY_TRIED:
+        attack = f"import os, signal\n{textwrap.dedent(DEADLY[name])}"
+        room.hand_in(name, {"1.1": RIGHT["1.1"]}, first=attack)
     room.hand_in("a_neighbour", RIGHT)
     looks = "import os\nprint(os.listdir(), [p for p in os.scandir('/tmp') if p.is_file()])"
     room.hand_in("zz_next", RIGHT, first=looks)
@@ -316,12 +333,12 @@ def room(tmp_path_factory, listener):
 HONEST = {**dict.fromkeys(SHORT, 0), "1.1": 1}
 
 
-@pytest.mark.parametrize("name", ATTACKS)
+@pytest.mark.parametrize("name", TRIED)
 def test_an_attack_earns_what_its_honest_answer_earns(room, name):
     assert room.scores()[name] == HONEST
 
 
-@pytest.mark.parametrize("name", DEADLY)
+@pytest.mark.parametrize("name", DEADLY_TRIED)
 def test_who_kills_the_kernel_is_told_so(room, name):
     assert room.scores()[name] == dict.fromkeys(SHORT, 0)
     assert WHY[name] in room.verdicts(name)["ex-1-1-check"]
@@ -332,20 +349,17 @@ def test_the_others_are_graded_as_alone(room, name):
     assert room.scores()[name] == SHORT
 
 
-def test_nobody_was_reached(room, listener):
-    assert "refused" in room.printed("calls_home")
-    assert "connected" not in room.printed("calls_home")
-    assert room.printed("listens") == "interfaces ['lo']\n"
+@pytest.mark.parametrize("name", [name for name in PRINTS if name in TRIED])
+def test_an_attack_prints_that_it_failed(room, name):
+    said = room.printed(name)
+    assert PRINTS[name](said), said
+
+
+@pytest.mark.usefixtures("room")
+def test_nobody_was_reached(listener):
     assert listener.calls == 0
     with socket.create_connection(("127.0.0.1", listener.port)):
         pass  # it does listen
-
-
-def test_nothing_was_seen(room):
-    assert room.printed("reads_solutions") == "found []\n"
-    assert "True" not in room.printed("reads_the_neighbour")
-    assert MARK not in room.printed("reads_the_environment")
-    assert "HOME" in room.printed("reads_the_environment"), "it did look"
 
 
 def test_nothing_was_left_behind(room):
@@ -355,7 +369,6 @@ def test_nothing_was_left_behind(room):
     assert not list(room.root.rglob(f"{MARK}*"))
     assert not (Path.home() / ".ipython/profile_default/startup" / f"{MARK}.py").exists()
     assert not (Path.home() / ".cache" / MARK).exists()
-    assert "wrote" not in room.printed("writes_into_packages")
     assert room.printed("zz_next") == f"['{ASSIGNMENT}.ipynb'] []\n"
 
 
@@ -364,10 +377,6 @@ def test_no_process_outlives_its_grading(room):
     assert not [c for c in commands if str(SECONDS) in c]
 
 
-def test_limits_were_met(room):
-    assert room.printed("takes_memory") == "no\n"
-    assert "no end" not in room.printed("fills_the_disk")
-    assert "Too many open files" in room.printed("opens_files")
-    assert len(room.printed("floods")) < 300_000
+def test_graded_notebooks_are_small(room):
     graded = room.root / "grading" / "autograded"
     assert all(p.stat().st_size < 3_000_000 for p in graded.rglob("*.ipynb"))
