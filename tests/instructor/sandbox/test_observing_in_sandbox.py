@@ -10,7 +10,8 @@ from autograder import evidence
 from autograder.exercises import EXERCISES
 from autograder.instructor.sandbox import is_observed, observe_in_sandbox
 from autograder.judge import judge
-from tests.exercises.solutions import sitting_for, solution_of
+from tests.conftest import some_of
+from tests.exercises.solutions import solution_of
 
 pytestmark = pytest.mark.bubblewrap
 
@@ -24,10 +25,17 @@ def handed_in(exercise, **answers):
     return evidence.to_json(evidence.capture(plan, answers))
 
 
-def graded(exercise, found):
-    """The verdict on evidence from a kernel."""
-    (observed,) = observe_in_sandbox([(EXERCISES[exercise].plan(FRESH), found)])
-    return judge(EXERCISES[exercise], evidence.from_json(observed), SEED, FRESH)
+def graded(exercise, *found):
+    """The verdicts on evidence from kernels."""
+    observed = observe_in_sandbox([(EXERCISES[exercise].plan(FRESH), each) for each in found])
+    return [judge(EXERCISES[exercise], evidence.from_json(each), SEED, FRESH) for each in observed]
+
+
+def solution():
+    """The function that solves 11.4."""
+    names = {"jax": jax, "np": np, "P": jax.P, "NamedSharding": jax.NamedSharding}
+    exec(solution_of("11.4"), names)
+    return names["to_host"]
 
 
 def said(verdict):
@@ -36,9 +44,8 @@ def said(verdict):
 
 @pytest.mark.slow
 def test_what_processes_made_of_a_solution_earns_its_points():
-    names = dict(sitting_for("11.4").names)
-    exec(solution_of("11.4"), names)
-    assert graded("11.4", handed_in("11.4", to_host=names["to_host"])).score == 1
+    (verdict,) = graded("11.4", handed_in("11.4", to_host=solution()))
+    assert verdict.score == 1
 
 
 def test_a_kernel_is_told_no_data_and_calls_nothing():
@@ -47,13 +54,10 @@ def test_a_kernel_is_told_no_data_and_calls_nothing():
     assert list(plan.answers.values()) == [evidence.ProcessesPlan(())]
 
 
-@pytest.mark.parametrize("seed", [SEED, FRESH])
-def test_results_that_a_kernel_hands_in_count_nothing(seed):
+def test_results_that_a_kernel_hands_in_count_nothing():
     """Not even those of the right data, which it would have to guess."""
-    names = dict(sitting_for("11.4").names)
-    exec(solution_of("11.4"), names)
-    made_up = evidence.capture(EXERCISES["11.4"].plan(seed), {"to_host": names["to_host"]})
-    verdict = graded("11.4", evidence.to_json(made_up))
+    made_up = evidence.capture(EXERCISES["11.4"].plan(FRESH), {"to_host": solution()})
+    (verdict,) = graded("11.4", evidence.to_json(made_up))
     assert verdict.score == 0
     assert "A function was expected" in said(verdict)
 
@@ -83,14 +87,6 @@ def writes_down_results_of_another_seed(x):
     return np.zeros(x.shape, x.dtype)
 
 
-@pytest.mark.parametrize(
-    "attack",
-    [computes_from_what_it_finds, samples_by_the_seed, writes_down_results_of_another_seed],
-)
-def test_a_function_that_makes_up_what_is_elsewhere_earns_nothing(attack):
-    assert graded("11.4", handed_in("11.4", to_host=attack)).score == 0
-
-
 def looks_into_other_processes(x):
     import psutil
 
@@ -107,10 +103,14 @@ def looks_into_other_processes(x):
     raise RuntimeError(f"opened: {[each for each in opened if 'resource_tracker' not in each]}")
 
 
-def test_a_function_reads_no_other_process():
-    assert "opened: []" in said(
-        graded("11.4", handed_in("11.4", to_host=looks_into_other_processes))
-    )
+MAKES_UP = [computes_from_what_it_finds, samples_by_the_seed, writes_down_results_of_another_seed]
+
+
+def test_a_function_finds_and_makes_up_nothing_of_what_is_elsewhere():
+    attacks = [looks_into_other_processes, *some_of(MAKES_UP, at_least=2)]
+    looks, *makes_up = graded("11.4", *(handed_in("11.4", to_host=f) for f in attacks))
+    assert "opened: []" in said(looks)
+    assert [verdict.score for verdict in makes_up] == [0] * len(makes_up)
 
 
 def ends_all(x):
@@ -126,14 +126,7 @@ def ends_all(x):
 
 @pytest.mark.slow
 def test_a_function_that_ends_all_processes_costs_its_own_points_alone():
-    names = dict(sitting_for("11.4").names)
-    exec(solution_of("11.4"), names)
-    plan = EXERCISES["11.4"].plan(FRESH)
-    calls = [(plan, handed_in("11.4", to_host=f)) for f in (ends_all, names["to_host"])]
-    first, second = (
-        judge(EXERCISES["11.4"], evidence.from_json(each), SEED, FRESH)
-        for each in observe_in_sandbox(calls)
-    )
+    first, second = graded("11.4", *(handed_in("11.4", to_host=f) for f in (ends_all, solution())))
     assert (first.score, second.score) == (0, 1)
     assert "were ended" in said(first)
 
