@@ -20,7 +20,7 @@ from sqlalchemy.exc import SAWarning
 from autograder.instructor.classroom import Workers, grade_class
 from autograder.instructor.course import Course
 from tests.conftest import some_of
-from tests.instructor.room import ASSIGNMENT, LAST, RIGHT, SHORT, Classroom
+from tests.instructor.room import ASSIGNMENT, LAST, RIGHT, SHORT, UNCALIBRATED, Classroom
 
 pytestmark = pytest.mark.bubblewrap
 
@@ -219,11 +219,11 @@ DEADLY = {
     "ignores_interrupts": """
         signal.signal(signal.SIGINT, signal.SIG_IGN)
         while True:
-            pass
+            signal.pause()
     """,
     "drags": """
         import time
-        get_ipython().events.register("pre_run_cell", lambda *_: time.sleep(4.5))
+        get_ipython().events.register("pre_run_cell", lambda *_: time.sleep(3.8))
     """,
     "fork_bomb": """
         while True:
@@ -255,15 +255,15 @@ WHY = {
     "kills_itself": "The kernel died before this check ran, so",
     "stops_itself": "a cell did not end in its time, and heeded no interrupt",
     "ignores_interrupts": "a cell did not end in its time, and heeded no interrupt",
-    "drags": "the notebook took more than 28 seconds",
+    "drags": "the notebook took more than 23 seconds",
     "fork_bomb": "it started more than 48 processes",
 }
 
-# A cell has seven seconds, and ten more to heed an interrupt: less than 28. Who drags takes 4.5 in
-# each of the seven cells before the first check: more than 28, and never what a cell has.
+# A cell has seven seconds, and ten more to heed an interrupt: less than 23. Who drags takes 3.8 in
+# each of the seven cells before the first check: more than 23, and never what a cell has.
 LIMITS = """
 c.Execute.timeout = 7
-c.Sandbox.seconds = 28
+c.Sandbox.seconds = 23
 c.Sandbox.processes = 48
 c.CaptureEvidence.cell_output = 200_000
 """
@@ -303,9 +303,9 @@ def listener():
 
 @pytest.fixture(scope="module")
 def room(tmp_path_factory, listener):
-    room = Classroom.at(tmp_path_factory.mktemp("course"), until=LAST)
+    room = Classroom.at(tmp_path_factory.mktemp("course"), until=LAST, calibrated=False)
     config = room.root / "nbgrader_config.py"
-    config.write_text(config.read_text() + LIMITS)
+    config.write_text(config.read_text() + LIMITS + UNCALIBRATED)
     room.nbgrader("generate_assignment", ASSIGNMENT, "--force")
     known = {
         "room": room.root, "assignment": ASSIGNMENT, "mark": MARK, "home": Path.home(),
