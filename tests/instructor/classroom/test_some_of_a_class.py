@@ -155,8 +155,9 @@ def test_unknown_names_are_a_sentence_with_those_that_are_near(room, command, na
 
 def make(room, *typed, bin):
     """Run `make` in the class's folder, with the Python that is in a folder."""
+    of_ours = ["-f", str(ROOT / "Makefile"), "-o", ".venv/installed", f"BIN={bin}"]
     return subprocess.run(
-        ["make", "-f", str(ROOT / "Makefile"), "-o", ".venv/installed", f"BIN={bin}", *typed],
+        ["make", "--no-print-directory", *of_ours, *typed],
         cwd=room.root, capture_output=True, text=True, check=False,
     )  # fmt: skip
 
