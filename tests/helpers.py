@@ -1,10 +1,13 @@
 """Meshes, shardings and captured answers that many tests use."""
 
 import os
+import shutil
+import stat
 import subprocess
 import sys
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
+from pathlib import Path
 
 import jax
 import numpy as np
@@ -30,6 +33,14 @@ def sharding(*spec: object, **axes: int) -> jax.NamedSharding:
 def capture(exercise: Exercise, answers: Mapping[str, object], seed: int) -> evidence.Evidence:
     """Capture the evidence for answers to an exercise."""
     return evidence.capture(exercise.plan(seed), answers)
+
+
+def copy_folder(source: Path, to: Path) -> Path:
+    """Copy a folder of the checkout, which may be read-only, so that the copy can be changed."""
+    shutil.copytree(source, to)
+    for path in (to, *to.rglob("*")):
+        path.chmod(path.stat().st_mode | stat.S_IWUSR)
+    return to
 
 
 def pretend_bubblewrap(monkeypatch: pytest.MonkeyPatch, there: bool) -> None:

@@ -21,7 +21,7 @@ diary() {{
     case " $FAILING " in *" $1 "*) echo "no $1 today" >&2; exit 1; esac
 }}
 case "$*" in
-    -c*) shift; exec {sys.executable} -c "import sys; $VERSION; exec(sys.argv.pop(1))" "$@";;
+    -c*) shift; exec "{sys.executable}" -c "import sys; $VERSION; exec(sys.argv.pop(1))" "$@";;
     "-m venv"*) diary venv; mkdir -p "$3/bin"; cp "$0" "$3/bin/python"; touch "$3/bin/pip"
         chmod +x "$3/bin/pip";;
     *config*) exit 1;;

@@ -6,7 +6,6 @@ import io
 import json
 import os
 import shutil
-import stat
 import subprocess
 import sys
 import tempfile
@@ -31,6 +30,7 @@ from autograder.instructor.course import Course
 from autograder.instructor.pipeline import fingerprint_assignment
 from autograder.instructor.sandbox import has_bubblewrap
 from tests.conftest import ROOT
+from tests.helpers import copy_folder
 
 ASSIGNMENT = "01_sharding_basics"
 
@@ -76,10 +76,8 @@ class Classroom:
             calibrated: whether to calibrate the assignment; not if the test changes it first.
         """
         for folder in ("course", "solutions"):
-            shutil.copytree(ROOT / folder, root / folder)
+            copy_folder(ROOT / folder, root / folder)
         shutil.copy(ROOT / "pyproject.toml", root)
-        for path in (root, *root.rglob("*")):  # the checkout may be read-only
-            path.chmod(path.stat().st_mode | stat.S_IWUSR)
         (root / "nbgrader_config.py").write_text(configuration())
         classroom = cls(root, assignment)
         if until:

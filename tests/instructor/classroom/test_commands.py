@@ -1,6 +1,5 @@
 """Commands are wrapped in the sandbox; without one, they run as they are or are refused."""
 
-import shutil
 import subprocess
 import sys
 import time
@@ -12,7 +11,7 @@ import autograder
 from autograder.instructor.sandbox import judge_in_sandbox, read_sandbox_environment, sandbox
 from autograder.instructor.sandbox.judging_in_sandbox import CONTROL_CASE
 from tests.conftest import ROOT
-from tests.helpers import pretend_bubblewrap
+from tests.helpers import copy_folder, pretend_bubblewrap
 
 SECONDS = "271.828182"
 """By which a command that sleeps so long is known."""
@@ -30,6 +29,7 @@ for seconds in (0, 0.004, 0.006, 0.1):
 """
 
 
+@pytest.mark.bubblewrap
 def test_it_dies_with_who_started_it_however_early():
     subprocess.run([sys.executable, "-c", START_AND_DIE], check=True, timeout=60)
     until = time.monotonic() + 2
@@ -49,7 +49,7 @@ def test_without_a_sandbox_it_says_so_or_refuses(monkeypatch):
 
 @pytest.mark.bubblewrap
 def test_in_the_sandbox_is_the_package_at_work_wherever_another_is_installed(tmp_path, monkeypatch):
-    shutil.copytree(ROOT / "autograder", tmp_path / "autograder")
+    copy_folder(ROOT / "autograder", tmp_path / "autograder")
     (tmp_path / "solutions").mkdir()
     file = tmp_path / "autograder" / "__init__.py"
     file.write_text(f"{file.read_text()}\nWHICH = 'the other one'\n")

@@ -265,7 +265,7 @@ def test_a_report_whose_reader_stops_reading_writes_its_files(room):
     files = [room.root / "grading" / f"{name}.csv" for name in ("grades", "exercises", "students")]
     for file in files:
         file.unlink(missing_ok=True)
-    command = f"{sys.executable} -m autograder.instructor --root {room.root} report | true"
+    command = f"'{sys.executable}' -m autograder.instructor --root '{room.root}' report | true"
     done = subprocess.run(command, shell=True, capture_output=True, text=True, cwd=ROOT)
     assert "Traceback" not in done.stderr
     assert all(file.exists() for file in files)

@@ -16,6 +16,7 @@ from autograder.instructor.nbgrader_plugins import CaptureEvidence
 from autograder.instructor.pipeline import basis, fingerprint_assignment
 from autograder.instructor.sandbox import JudgeFailedError
 from tests.conftest import ROOT
+from tests.helpers import copy_folder
 from tests.instructor.room import (
     ASSIGNMENT,
     RIGHT,
@@ -184,7 +185,7 @@ PARTS = {
 
 @pytest.fixture(scope="module")
 def package(tmp_path_factory):
-    return shutil.copytree(ROOT / "autograder", tmp_path_factory.mktemp("package") / "autograder")
+    return copy_folder(ROOT / "autograder", tmp_path_factory.mktemp("package") / "autograder")
 
 
 @pytest.fixture

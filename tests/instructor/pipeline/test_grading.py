@@ -72,12 +72,11 @@ def fail(*_):
 @pytest.mark.parametrize("our_error", ["error", "version", "no sandbox"])
 def test_our_errors_do_not_blame_the_submission(pickled, our_error, monkeypatch):
     submission, facts = cloudpickle.loads(pickled)
+    pretend_bubblewrap(monkeypatch, our_error != "no sandbox")
     if our_error == "error":
         monkeypatch.setattr("autograder.instructor.pipeline.grading.read_in_sandbox", fail)
     elif our_error == "version":
         facts = dataclasses.replace(facts, versions=("another",))
-    else:
-        pretend_bubblewrap(monkeypatch, False)
     done = grade(submission, facts, sandboxed=True)
     expected = {
         "error": "grading failed. ZeroDivisionError: planted",

@@ -3,7 +3,6 @@
 import contextlib
 import os
 import resource
-import shutil
 import threading
 import time
 
@@ -23,7 +22,7 @@ from autograder.instructor.sandbox import (
     judging_in_sandbox,
 )
 from tests.conftest import ROOT, some_of
-from tests.helpers import capture, crowd
+from tests.helpers import capture, copy_folder, crowd
 
 GRID = jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
 LINE = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Auto,))
@@ -206,7 +205,7 @@ def test_a_judge_that_never_gets_its_time_is_no_fault_of_the_answer(monkeypatch)
 @pytest.fixture
 def judge_process(monkeypatch, tmp_path):
     """The file of the judge's process, in a copy of the package that judges."""
-    package = shutil.copytree(ROOT / "autograder", tmp_path / "autograder")
+    package = copy_folder(ROOT / "autograder", tmp_path / "autograder")
     monkeypatch.setattr(autograder, "__file__", str(package / "__init__.py"))
     return package / "instructor" / "sandbox" / "judge_process.py"
 

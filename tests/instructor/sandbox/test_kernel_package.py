@@ -2,7 +2,6 @@
 
 import compileall
 import json
-import shutil
 import struct
 import subprocess
 import sys
@@ -24,7 +23,7 @@ from autograder.instructor.sandbox import (
     sandbox,
 )
 from tests.conftest import ROOT, some_of
-from tests.helpers import pretend_bubblewrap
+from tests.helpers import copy_folder, pretend_bubblewrap
 
 LOOK = """
 import gc, importlib, importlib.metadata, json, os, pkgutil, stat, sys
@@ -185,8 +184,8 @@ def test_targets_that_a_kernel_does_not_draw_stand_in_the_verdict():
 def test_a_kernel_need_not_compile_the_package_again(tmp_path, monkeypatch):
     """Bytecode is valid as long as it names its source's size and time of change."""
     package = tmp_path / "autograder"
-    shutil.copytree(ROOT / "autograder", package, ignore=shutil.ignore_patterns("__pycache__"))
-    compileall.compile_dir(package / "evidence", quiet=1)
+    copy_folder(ROOT / "autograder", package)
+    compileall.compile_dir(package / "evidence", force=True, quiet=1)
     monkeypatch.setattr(autograder, "__file__", str(package / "__init__.py"))
     (tmp_path / "copy").mkdir()
     copy_kernel_package(tmp_path / "copy")
