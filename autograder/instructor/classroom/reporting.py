@@ -89,8 +89,6 @@ def report(
     Raises:
         ClassError: one of the class's files cannot be understood.
     """
-    if not has_bubblewrap():
-        console.print(NO_SANDBOX_WARNING, style="bold yellow")
     facts = enter_roster_and_times(course)
     failed = {(failure.student, failure.assignment) for failure in failures}
     failures = [*failures, *renew_pages(course, console, failed, choice)]
@@ -100,6 +98,8 @@ def report(
     all_rows.sort(key=lambda row: (row.assignment, row.student))
     # before anything is printed: the output may be closed early, as `head` does
     written = write_class_files(course, all_rows, failures)
+    if not has_bubblewrap():
+        console.print(NO_SANDBOX_WARNING, style="bold yellow")
     rows = [row for row in all_rows if choice.has(row.student, row.assignment)]
     others = [row for row in all_rows if not choice.has(row.student, row.assignment)]
     for assignment in dict.fromkeys(row.assignment for row in rows):
