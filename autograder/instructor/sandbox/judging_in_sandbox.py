@@ -118,10 +118,11 @@ def judge_in_sandbox(
         first = waiting[0][0]
         is_explained = run.is_too_slow or bool(run.deadlock)
         if is_explained or suspect == first:
-            # a verdict, perhaps without a program, says little of a machine on which another died
-            if not (is_machine_fine or (is_explained and run.verdicts)):
+            # Verdicts show that judges start here. Whether programs run is open until one has, so
+            # an unexplained death is not the answer's fault yet.
+            if not is_machine_fine and not (is_explained and run.verdicts):
                 _check_that_judges_work(seconds, sandbox)
-            is_machine_fine = True
+                is_machine_fine = True
             verdicts[first] = _explain_death(cases[first], run)
             waiting.pop(0)
         suspect = first

@@ -239,6 +239,16 @@ def test_where_no_program_can_be_compiled_the_answer_is_not_at_fault(judge_proce
         judge_in_sandbox([RIGHT, case("3.1", turned=jnp.sin)])
 
 
+def test_a_program_that_hangs_does_not_show_that_the_machine_is_fine(monkeypatch):
+    dies = judging_in_sandbox.JudgeRun([], 0, "It died.")
+    hangs = judging_in_sandbox.JudgeRun(judge_in_sandbox([RIGHT]), 0, "It hangs.", deadlock="So.")
+    runs = iter([hangs, dies, dies, dies])
+    monkeypatch.setattr(judging_in_sandbox, "_run_and_read_judge", lambda *_: next(runs))
+    with pytest.raises(JudgeFailedError, match=r"It died\."):
+        judge_in_sandbox([RIGHT, RIGHT, RIGHT])
+    assert not list(runs), "the last is the control case"
+
+
 def nested(depth):
     made: list[object] = []
     for _ in range(depth):
