@@ -71,7 +71,8 @@ def test_functions_return_the_right_results(exercise_id, code):
     sitting = sitting_for(exercise_id)
     names = sitting.names.copy()
     given = find_cell(sitting.notebook, exercise_id).source
-    exec(compile(f"{given}\n{code}", f"<{exercise_id}>", "exec"), names)
+    with sitting.restored():
+        exec(compile(f"{given}\n{code}", f"<{exercise_id}>", "exec"), names)
     answers = {answer: names[answer] for answer in exercise.answers}
     for seed in SEEDS:
         verdict = judge(exercise, capture(exercise.plan(seed), answers), seed)

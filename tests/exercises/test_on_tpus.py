@@ -36,7 +36,8 @@ def answer_to(exercise_id, name):
     sitting = sitting_for(exercise_id)
     names = dict(sitting.names)
     code = f"{find_cell(sitting.notebook, exercise_id).source}\n{solution_of(exercise_id)}"
-    exec(compile(code, f"<{exercise_id}>", "exec"), names)
+    with sitting.restored():
+        exec(compile(code, f"<{exercise_id}>", "exec"), names)
     return names[name]
 
 

@@ -79,6 +79,21 @@ class NotebookSession:
                     ) from error
         return cls(notebook, names)
 
+    @contextmanager
+    def restored(self) -> Iterator[None]:
+        """Undo changes to the notebook's dicts and lists afterwards, for the next answer.
+
+        A copy would not do: the notebook's functions read the originals.
+        """
+        own = [value for name, value in self.names.items() if name != "__builtins__"]
+        before = [(each, each.copy()) for each in own if isinstance(each, dict | list)]
+        try:
+            yield
+        finally:
+            for each, content in before:
+                each.clear()
+                each.update(content) if isinstance(each, dict) else each.extend(content)
+
     def answer(self, exercise_id: str, code: str, seed: int) -> TriedAnswer:
         """Try an answer, placed below the code that the exercise's cell was released with.
 
@@ -100,29 +115,13 @@ class NotebookSession:
             captured.append(capture(exercise.plan(seed), named))
 
         raised = None
-        with _restoring(self.names):
+        with self.restored():
             try:
                 exec(compile(source, f"<{exercise_id}>", "exec"), names)
             except Exception as error:  # as in a notebook: the next cell runs all the same
                 raised = error
             exec(check_cell.source, {**names, "check": check})
         return TriedAnswer(judge(exercise, captured[0], seed), captured[0], raised)
-
-
-@contextmanager
-def _restoring(names: dict[str, Any]) -> Iterator[None]:
-    """Undo changes to a notebook's dicts and lists, so that the next answer does not see them.
-
-    A copy would not do: the notebook's functions read the originals.
-    """
-    own = [value for name, value in names.items() if name != "__builtins__"]
-    before = [(each, each.copy()) for each in own if isinstance(each, dict | list)]
-    try:
-        yield
-    finally:
-        for each, content in before:
-            each.clear()
-            each.update(content) if isinstance(each, dict) else each.extend(content)
 
 
 def fill_in_answers(notebook: Any, answers: dict[str, str]) -> Any:
