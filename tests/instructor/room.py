@@ -10,7 +10,7 @@ import subprocess
 import sys
 import tempfile
 import warnings
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -64,7 +64,12 @@ class Classroom:
 
     @classmethod
     def at(
-        cls, root: Path, assignment: str = ASSIGNMENT, until: str = "", calibrated: bool = True
+        cls,
+        root: Path,
+        assignment: str = ASSIGNMENT,
+        until: str = "",
+        without: Collection[str] = (),
+        calibrated: bool = True,
     ) -> "Classroom":
         """Copy the course from the checkout, without a class.
 
@@ -73,6 +78,7 @@ class Classroom:
             assignment: the assignment that will be submitted.
             until: the exercise that the notebook ends with, for tests that need only a few
                 exercises, because this is much faster to grade.
+            without: exercises before that one which are left out too.
             calibrated: whether to calibrate the assignment; not if the test changes it first.
         """
         for folder in ("course", "solutions"):
@@ -81,19 +87,30 @@ class Classroom:
         (root / "nbgrader_config.py").write_text(configuration())
         classroom = cls(root, assignment)
         if until:
-            classroom.shorten(find(until).grade_id)
+            classroom.shorten(until, without)
         if calibrated:
             classroom.calibrate()
         return classroom
 
-    def shorten(self, last: str) -> None:
-        """Delete the cells after a cell, in the source notebook and in the released one."""
+    def shorten(self, last: str, without: Collection[str] = ()) -> None:
+        """Delete other exercises, and what follows the last, in both notebooks."""
+        left_out = {find(exercise).grade_id.removesuffix("-check") for exercise in without}
         for folder in ("solutions", "course"):
             path = self.root / folder / self.assignment / f"{self.assignment}.ipynb"
             notebook = nbformat.read(path, 4)
-            names = [cell.metadata.get("nbgrader", {}).get("grade_id") for cell in notebook.cells]
-            del notebook.cells[names.index(last) + 1 :]
+            names = [c.metadata.get("nbgrader", {}).get("grade_id", "") for c in notebook.cells]
+            end = names.index(find(last).grade_id) + 1
+            notebook.cells = [
+                cell
+                for name, cell in zip(names[:end], notebook.cells[:end], strict=True)
+                if name.removesuffix("-check") not in left_out
+            ]
             nbformat.write(notebook, path)
+
+    def grade_uncalibrated(self) -> None:
+        """Configure grading without calibration, for classes that are not about it."""
+        with (self.root / "nbgrader_config.py").open("a") as config:
+            config.write(UNCALIBRATED)
 
     def calibrate(self) -> None:
         """Calibrate the assignment, once for all classrooms with the same notebooks.

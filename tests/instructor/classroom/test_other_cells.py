@@ -12,7 +12,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 from nbgrader.api import Gradebook
 
 from autograder.instructor.__main__ import main
-from tests.instructor.room import ASSIGNMENT, RIGHT, UNCALIBRATED, Classroom, configuration
+from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
 BELIEVE = """
 c.CarefulAutograde.believe_timestamps = True
@@ -38,7 +38,7 @@ def before(tmp_path_factory):
     """A class of two, graded; the notebook has one exercise, and cells of an instructor's own."""
     room = Classroom.at(tmp_path_factory.mktemp("course") / "before", until="1.1", calibrated=False)
     room.forget_the_others()
-    (room.root / "nbgrader_config.py").write_text(configuration() + UNCALIBRATED)
+    room.grade_uncalibrated()
     path = room.root / "solutions" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
     notebook = nbformat.read(path, 4)
     notebook.cells += [new_code_cell("devices_there = 8"), *OTHERS]

@@ -32,9 +32,7 @@ from tests.instructor.room import (
     ASSIGNMENT,
     LAST,
     RIGHT,
-    UNCALIBRATED,
     Classroom,
-    configuration,
 )
 
 WRONG = {**RIGHT, "1.1": "columns = x"}
@@ -48,7 +46,7 @@ def classroom(root, **students):
     """A class that has one assignment of two exercises, and no calibration, to be quick."""
     room = Classroom.at(root, until=LAST, calibrated=False)
     room.forget_the_others()
-    (root / "nbgrader_config.py").write_text(configuration() + UNCALIBRATED)
+    room.grade_uncalibrated()
     for student, answers in students.items():
         room.hand_in(student, answers)
     return room

@@ -20,9 +20,7 @@ from tests.helpers import copy_folder
 from tests.instructor.room import (
     ASSIGNMENT,
     RIGHT,
-    UNCALIBRATED,
     Classroom,
-    configuration,
     edit,
 )
 
@@ -34,7 +32,7 @@ def before(tmp_path_factory):
     """A class of two, graded; its notebook has one exercise and an assert, to be quick."""
     room = Classroom.at(tmp_path_factory.mktemp("course") / "before", until="1.1", calibrated=False)
     room.forget_the_others()
-    (room.root / "nbgrader_config.py").write_text(configuration() + UNCALIBRATED)
+    room.grade_uncalibrated()
     source(room, add_an_assert)
     assert main(["--root", str(room.root), "release"]) == 0
     room.hand_in("right", {"1.1": RIGHT["1.1"]})

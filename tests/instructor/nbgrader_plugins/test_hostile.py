@@ -99,7 +99,7 @@ TAKEN = {
     "odd_files": (a_folder_for_a_page, a_name_with_escapes, a_time_that_is_binary),
     "files_with_pages": (pages_beside, a_time_long_ago),
 }  # fmt: skip
-"""What is done to each of three submissions."""
+"""Functions that spoil a submission or what lies beside it, by student."""
 
 LISTS = """
 import json, os
