@@ -121,7 +121,7 @@ def _calibrated(root: Path, assignments: Sequence[str]) -> float:
         "course = Course(Path.cwd())\n"
         "for each in sys.argv[1:]:\n"
         "    course.try_release(each)\n"
-        "    calibrate(course.api.coursedir, course.api.config, each)\n"
+        "    calibrate(course.api.config, each)\n"
     )
     return _timed(root, [sys.executable, "-W", "ignore", "-c", code, *assignments])
 

@@ -20,7 +20,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -304,30 +304,38 @@ class CalibrationError(RuntimeError):
     """The grader fails its own test; the message says where, and how to find out why."""
 
 
-def calibrate(
-    coursedir: Any, config: Config, assignment: str, announce: Callable[[], None] = lambda: None
-) -> None:
+def needs_calibration(coursedir: Any, config: Config, assignment: str) -> bool:
+    """Check whether an assignment has to be calibrated before it is graded.
+
+    Args:
+        coursedir: nbgrader's `CourseDirectory` of the course.
+        config: the configuration with which submissions are graded.
+        assignment: the assignment's name.
+    """
+    if config.CarefulAutograde.get("calibrate") is False:
+        return False
+    last = read_calibration(calibration_file(Path(coursedir.root), assignment))
+    return last is None or last.fingerprint != fingerprint_assignment(coursedir, config, assignment)
+
+
+def calibrate(config: Config, assignment: str) -> None:
     """Check that the solution gets every point on this machine, and the released notebook none.
 
     A success is remembered in `grading/calibration/`, together with the graded notebooks; compiled
     programs are kept in `grading/cache/`. A failure is not remembered.
 
     Args:
-        coursedir: nbgrader's `CourseDirectory` of the course.
         config: the configuration with which submissions are graded.
         assignment: the assignment's name.
-        announce: called before a calibration, which takes a while; not if a success is remembered.
 
     Raises:
         CalibrationError: the check failed.
     """
-    if config.CarefulAutograde.get("calibrate") is False:
+    coursedir = CourseDirectory(config=config)
+    if not needs_calibration(coursedir, config, assignment):
         return
     file = calibration_file(Path(coursedir.root), assignment)
-    state, last = fingerprint_assignment(coursedir, config, assignment), read_calibration(file)
-    if last is not None and last.fingerprint == state:
-        return
-    announce()
+    state = fingerprint_assignment(coursedir, config, assignment)
     try:
         exposed = find_exposed_answers(config, assignment)
         if exposed:

@@ -118,7 +118,7 @@ def prepare_grader(
     coursedir = course.api.coursedir
     with course.alone():
         course.release(assignment)
-        calibrate(coursedir, config, assignment)
+        calibrate(config, assignment)
         facts = collect_facts(coursedir, config, assignment)
         with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
             notebooks = gradebook.find_assignment(assignment).notebooks

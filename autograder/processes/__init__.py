@@ -26,6 +26,7 @@ from autograder.processes.workers import (
     ResultEncoding,
     on_processes,
     run,
+    without_main_module,
 )
 
 __all__ = [
@@ -48,6 +49,7 @@ __all__ = [
     "pack_arguments",
     "run",
     "table_files",
+    "without_main_module",
     "write_files",
     "written_files",
 ]

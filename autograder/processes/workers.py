@@ -333,7 +333,7 @@ def _started(
         for place, job in zip(places, jobs, strict=True):
             messages, to_parent = context.Pipe(duplex=False)
             process = context.Process(target=target, args=(place, job, to_parent), daemon=True)
-            with _without_main_module():
+            with without_main_module():
                 process.start()
             to_parent.close()
             workers.append(Worker(process, messages, place))
@@ -350,10 +350,10 @@ def _started(
 
 
 @contextlib.contextmanager
-def _without_main_module() -> Iterator[None]:
-    """Keep `multiprocessing` from running the main script again in each worker.
+def without_main_module() -> Iterator[None]:
+    """Keep `multiprocessing` from running the main script again in processes that are started.
 
-    No worker needs it, because whatever a job uses is sent with it.
+    No process needs it, because whatever it uses is sent to it.
     """
     main, sys.modules["__main__"] = sys.modules["__main__"], types.ModuleType("__main__")
     try:

@@ -130,7 +130,7 @@ class Classroom:
             if shared.exists():
                 shutil.copy(shared, own)
                 shutil.copytree(shared.with_suffix(""), compiled, dirs_exist_ok=True)
-            calibrate(api.coursedir, api.config, self.assignment)
+            calibrate(api.config, self.assignment)
             compiled.mkdir(exist_ok=True)  # without a sandbox, nothing was written there
             shutil.copytree(compiled, shared.with_suffix(""), dirs_exist_ok=True)
             shutil.copy(own, shared)

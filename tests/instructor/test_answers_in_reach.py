@@ -80,4 +80,4 @@ def test_nobody_is_graded_where_there_are_any(tmp_path, monkeypatch):
         match=r"can be read where submissions run, in /opt/0.py, /opt/1.py, /opt/2.py and others\. "
         r"Kernels see all of Python's folders: remove the copy",
     ):
-        calibrate(api.coursedir, api.config, ASSIGNMENT)
+        calibrate(api.config, ASSIGNMENT)

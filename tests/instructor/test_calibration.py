@@ -133,7 +133,7 @@ def grade(room, again=False):
 
 def calibrated(room, assignment=ASSIGNMENT):
     api = Course(room.root).api
-    calibrate(api.coursedir, api.config, assignment)
+    calibrate(api.config, assignment)
 
 
 @pytest.fixture
@@ -271,7 +271,7 @@ def test_limits_on_the_command_line_are_another_state(course, no_trial):
     api = Course(course.root).api
     api.config.Sandbox.seconds = 7
     with pytest.raises(CalibrationError, match="It was tried"):
-        calibrate(api.coursedir, api.config, ASSIGNMENT)
+        calibrate(api.config, ASSIGNMENT)
 
 
 def about(name, **kinds):

@@ -9,6 +9,7 @@ import dataclasses
 import functools
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from concurrent.futures import BrokenExecutor, Future
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
@@ -18,7 +19,7 @@ import msgspec
 from nbgrader.api import Gradebook, MissingEntry
 from rich.console import Console
 
-from autograder.instructor.calibration import CalibrationError, calibrate
+from autograder.instructor.calibration import CalibrationError, calibrate, needs_calibration
 from autograder.instructor.classroom.counting import mark_left_out
 from autograder.instructor.classroom.grading_progress import GradingProgress, show_progress
 from autograder.instructor.classroom.rebuilding import (
@@ -45,10 +46,13 @@ from autograder.instructor.classroom.stale_grades import (
 from autograder.instructor.classroom.submission_states import Failure, StateRow, read_states
 from autograder.instructor.classroom.workers import (
     Pair,
+    Pool,
     Workers,
     check_address,
+    connect_to_scheduler,
     describe_risk,
     grade_in_pool,
+    open_local_pool,
 )
 from autograder.instructor.course import (
     Course,
@@ -177,45 +181,50 @@ def _grade_all(
 ) -> Iterator[Failure]:
     """Grade new and stale submissions, and yield the failures."""
     bases = Bases(course, unreleased)
+    with open_local_pool(workers.count_local_workers()) as pool:
+        refusals = _Refusals(course, console, unreleased, pool)
+        stale = [] if again else list(find_stale_grades(course, bases, choice))
+        print_reasons(console, stale)
+        not_judged = {
+            (f.student, f.assignment): f
+            for f in judge_stale_grades(course, bases, stale, refusals.find, pool)
+        }
+        to_grade: list[Pair] = []
 
-    @functools.cache  # an assignment that fails is tried once for each command, not each student
-    def refusal(assignment: str) -> str:
-        return NOT_RELEASED if assignment in unreleased else _refusal(course, console, assignment)
-
-    stale = [] if again else list(find_stale_grades(course, bases, choice))
-    print_reasons(console, stale)
-    not_judged = {
-        (f.student, f.assignment): f for f in judge_stale_grades(course, bases, stale, refusal)
-    }
-
-    to_grade: list[Pair] = []
-    not_read: list[Pair] = []
-
-    def failure(student: str, assignment: str) -> Failure | None:
-        """Return why a submission cannot be graded, or put it into `to_grade` if it has to be."""
-        why = find_submission_problem(course.submitted / student / assignment, assignment)
-        if why:
-            return Failure(student, assignment, why, theirs=True)
-        found = not_judged.get((student, assignment))
-        if found is not None or not (again or bases.find_changes(student, assignment)):
+        def failure(student: str, assignment: str) -> Failure | None:
+            """Return why a submission cannot be graded, or put it into `to_grade`."""
+            why = find_submission_problem(course.submitted / student / assignment, assignment)
+            if why:
+                return Failure(student, assignment, why, theirs=True)
+            found = not_judged.get((student, assignment))
+            if found is not None or not (again or bases.find_changes(student, assignment)):
+                return found
+            why = "" if again else bases.find_earlier_failure(student, assignment)
+            if why:
+                why = f"{why.rstrip('. ')}. {NOT_RETRIED}"
+                return Failure(student, assignment, why, theirs=False)
+            found = _check_name(student, assignment)
+            if found is None:
+                to_grade.append((student, assignment))
             return found
-        why = "" if again else bases.find_earlier_failure(student, assignment)
-        if why:
-            return Failure(student, assignment, f"{why.rstrip('. ')}. {NOT_RETRIED}", theirs=False)
-        why = refusal(assignment)
-        if why:
-            not_read.append((student, assignment))
-            return Failure(student, assignment, why, theirs=False)
-        found = _check_name(student, assignment)
-        if found is None:
-            to_grade.append((student, assignment))
-        return found
 
-    yield from _failures(choice.of(course.submissions()), failure)
-    if again:  # so that the next command goes on where an interrupted one stopped
-        for pair in to_grade:
-            bases.records.mark(*pair)
-    yield from grade_submissions(course, console, bases, to_grade, workers)
+        yield from _failures(choice.of(course.submissions()), failure)
+        refused = refusals.find({assignment for _, assignment in to_grade})
+        not_read = [pair for pair in to_grade if refused[pair[1]]]
+        to_grade = [pair for pair in to_grade if not refused[pair[1]]]
+        yield from (Failure(*pair, refused[pair[1]], theirs=False) for pair in not_read)
+        if again:  # so that the next command goes on where an interrupted one stopped
+            for pair in to_grade:
+                bases.records.mark(*pair)
+        if to_grade and workers.scheduler:
+            with connect_to_scheduler(workers.scheduler) as scheduler:
+                if warning := describe_risk(workers.scheduler):
+                    console.print(
+                        printable(warning), style="bold yellow", markup=False, highlight=False
+                    )
+                yield from grade_submissions(course, console, bases, to_grade, scheduler)
+        else:
+            yield from grade_submissions(course, console, bases, to_grade, pool)
     not_read += [pair for pair in course.submissions() if not choice.has(*pair)]
     # a broken submission of a refused assignment is a second failure, because both are reported
     yield from find_broken_submissions(course, not_read)
@@ -235,16 +244,49 @@ def _failures(
             yield found
 
 
-def _refusal(course: Course, console: Console, assignment: str) -> str:
-    """Calibrate an assignment, and return why it cannot be graded here; empty if it can."""
+class _Refusals:
+    """The reasons why assignments cannot be graded here, each found once for a command.
 
-    def announce() -> None:
-        console.print(f"Grading the course's own {assignment} first: does it get what it should?")
+    Args:
+        course: the course.
+        console: where calibrations are announced.
+        unreleased: the assignments whose notebooks cannot be released.
+        pool: the workers that calibrate.
+    """
 
+    def __init__(
+        self, course: Course, console: Console, unreleased: Collection[str], pool: Pool
+    ) -> None:
+        self.course, self.console, self.pool = course, console, pool
+        self._found = dict.fromkeys(unreleased, NOT_RELEASED)
+
+    def find(self, assignments: Collection[str]) -> dict[str, str]:
+        """Calibrate assignments side by side; return why each is refused, or an empty string."""
+        new = sorted(assignment for assignment in assignments if assignment not in self._found)
+        running = {assignment: self._start(assignment) for assignment in new}
+        for assignment, calibration in running.items():
+            self._found[assignment] = "" if calibration is None else _wait_for(calibration)
+        return {assignment: self._found[assignment] for assignment in assignments}
+
+    def _start(self, assignment: str) -> "Future[None] | None":
+        """Have a worker calibrate an assignment, unless it is calibrated."""
+        api = self.course.api
+        if not needs_calibration(api.coursedir, api.config, assignment):
+            return None
+        self.console.print(
+            f"Grading the course's own {assignment} first: does it get what it should?"
+        )
+        return self.pool.executor.submit(calibrate, api.config, assignment)
+
+
+def _wait_for(calibration: "Future[None]") -> str:
+    """Return the reason for which a calibration failed; empty if it succeeded."""
     try:
-        calibrate(course.api.coursedir, course.api.config, assignment, announce)
+        calibration.result()
     except CalibrationError as error:
         return str(error)
+    except BrokenExecutor:
+        return "the worker that graded its solution died. Did the machine run out of memory?"
     return ""
 
 
@@ -320,7 +362,7 @@ def read_class(course: Course) -> tuple[list[StateRow], list[Person]]:
 
 
 def grade_submissions(
-    course: Course, console: Console, bases: Bases, pairs: Sequence[Pair], workers: Workers
+    course: Course, console: Console, bases: Bases, pairs: Sequence[Pair], pool: Pool
 ) -> Iterator[Failure]:
     """Grade submissions, those that take longest first, and yield the failures.
 
@@ -329,15 +371,10 @@ def grade_submissions(
         console: where progress is shown.
         bases: the bases of the grades.
         pairs: the submissions to grade, as students and assignments; none is known to be broken.
-        workers: the workers that grade.
-
-    Raises:
-        SchedulerError: the scheduler's address is not allowed, or it does not answer.
+        pool: the workers that grade.
     """
     if not pairs:
         return
-    if warning := describe_risk(workers.scheduler):
-        console.print(printable(warning), style="bold yellow", markup=False, highlight=False)
     usual = {assignment: solution_seconds(course.root, assignment) for _, assignment in pairs}
     ordered = sorted(pairs, key=lambda pair: -usual[pair[1]])
     dispatcher = _Dispatcher(course, bases)
@@ -348,7 +385,7 @@ def grade_submissions(
             same = group_identical_submissions(ordered, dispatcher.handed_in)
             ordered = []  # graded once more: those who submit something else meanwhile
             with closing(
-                grade_in_pool([*same], dispatcher.handed_in, workers, progress.begin)
+                grade_in_pool([*same], dispatcher.handed_in, pool, progress.begin)
             ) as outcomes:
                 for pair, outcome in outcomes:
                     failures = [_enter(dispatcher, progress, pair, outcome)]

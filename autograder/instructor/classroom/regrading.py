@@ -15,6 +15,7 @@ from autograder.instructor.classroom.stale_grades import (
     judge_again,
     read_evidence,
 )
+from autograder.instructor.classroom.workers import Pool, Workers, open_local_pool
 from autograder.instructor.course import Course, printable
 from autograder.instructor.pipeline import Records, UnreadableRecordError
 
@@ -39,10 +40,11 @@ def regrade_class(course: Course, console: Console, choice: Choice = EVERYTHING)
         if not any(Records(course.records).all()):
             console.print(NOTHING_GRADED, highlight=False)
             return 0
-        return _regrade_all(course, console, choice)
+        with open_local_pool(Workers().count_local_workers()) as pool:
+            return _regrade_all(course, console, choice, pool)
 
 
-def _regrade_all(course: Course, console: Console, choice: Choice) -> int:
+def _regrade_all(course: Course, console: Console, choice: Choice, pool: Pool) -> int:
     bases = Bases(course)
     found = [
         graded
@@ -51,7 +53,7 @@ def _regrade_all(course: Course, console: Console, choice: Choice) -> int:
     ]
     usable = [g for g in found if not bases.has_other_plans(g.student, g.assignment)]
     changed, failed = 0, 0
-    for judged in judge_again(course, bases, usable):
+    for judged in judge_again(course, bases, usable, pool):
         changed += judged.is_new
         if judged.why:
             graded = judged.graded

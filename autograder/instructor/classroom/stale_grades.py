@@ -6,11 +6,9 @@ evidence is judged again. Otherwise the notebook runs again, as after a new subm
 
 import dataclasses
 import functools
-import os
 from collections import Counter
-from collections.abc import Callable, Collection, Generator, Iterable, Iterator, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor
-from contextlib import closing, suppress
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -22,6 +20,7 @@ from rich.console import Console
 from autograder.exercises import EXERCISES
 from autograder.instructor.classroom.roster import EVERYTHING, Choice
 from autograder.instructor.classroom.submission_states import Failure, StateRow
+from autograder.instructor.classroom.workers import Pool
 from autograder.instructor.course import Course, find_first_exception, find_submission_problem
 from autograder.instructor.nbgrader_plugins import JudgeEvidence, NotGradedError, enter_regraded
 from autograder.instructor.pipeline import (
@@ -147,10 +146,6 @@ def describe_changes(changed: frozenset[str]) -> str:
     return natural_list([words for name, words in CHANGED_IN_WORDS.items() if name in changed])
 
 
-MAX_JUDGES: Final = os.cpu_count() or 1
-"""The number of judges that run at the same time."""
-
-
 @dataclass(frozen=True)
 class GradedSubmission:
     """A graded submission with its evidence.
@@ -225,7 +220,11 @@ def _has_kernel_run_processes(case: Case) -> bool:
 
 
 def judge_again(
-    course: Course, bases: Bases, graded: Sequence[GradedSubmission], all_pages: bool = False
+    course: Course,
+    bases: Bases,
+    graded: Sequence[GradedSubmission],
+    pool: Pool,
+    all_pages: bool = False,
 ) -> Iterator[JudgedAgain]:
     """Judge the evidence of each submission again, and enter verdicts and points that changed.
 
@@ -237,58 +236,40 @@ def judge_again(
         course: the course.
         bases: the bases of its grades.
         graded: the submissions to judge.
+        pool: the workers that judge.
         all_pages: make the feedback pages of unchanged grades, too, because an earlier run may
             have been killed between entering a grade and making its page.
 
     Raises:
         NoSandboxError: there is no sandbox to judge in, and one is required.
     """
-    with closing(judge_in_processes(graded, course.api.config)) as futures:
-        for submission, verdicts in zip(graded, futures, strict=True):
-            pair = submission.student, submission.assignment
-            try:
-                current = bases.for_assignment(submission.assignment)
-                record = _with_verdicts(submission.record, _without_faults(verdicts.result()))
-                if record.basis is not None:
-                    record = replace(record, basis=record.basis.rejudged_with(current))
-                is_new = enter_regraded(course, *pair, record, current.points)
-            except NoSandboxError:
-                raise
-            except Exception as error:  # the other submissions are judged all the same
-                is_marked = bases.records.is_marked(*pair)
-                consequence = "it is to be graded anew" if is_marked else "the old grade stays"
-                why = f"{consequence}. {type(error).__name__}: {error}"
-                yield JudgedAgain(submission, False, why)
-                continue
-            why = _make_page(course, *pair) if is_new or all_pages else ""
-            yield JudgedAgain(submission, is_new, why)
+    config = course.api.config
+    judged = [pool.executor.submit(_judge, config, each.assignment, each.cases) for each in graded]
+    for submission, verdicts in zip(graded, judged, strict=True):
+        pair = submission.student, submission.assignment
+        try:
+            current = bases.for_assignment(submission.assignment)
+            record = _with_verdicts(submission.record, _without_faults(verdicts.result()))
+            if record.basis is not None:
+                record = replace(record, basis=record.basis.rejudged_with(current))
+            is_new = enter_regraded(course, *pair, record, current.points)
+        except NoSandboxError:
+            raise
+        except Exception as error:  # the other submissions are judged all the same
+            is_marked = bases.records.is_marked(*pair)
+            consequence = "it is to be graded anew" if is_marked else "the old grade stays"
+            why = f"{consequence}. {type(error).__name__}: {error}"
+            yield JudgedAgain(submission, False, why)
+            continue
+        why = _make_page(course, *pair) if is_new or all_pages else ""
+        yield JudgedAgain(submission, is_new, why)
 
 
-def judge_in_processes(
-    graded: Sequence[GradedSubmission], config: Any
-) -> Generator[Future[list[Verdict]]]:
-    """Judge each submission in a process of its own, so that it cannot affect another's verdicts.
-
-    Yields:
-        A future for each submission, in order: its verdicts, or the error.
-    """
-    seconds = JudgeEvidence(config=config).seconds
-    sandboxes = {
-        assignment: Sandbox(config=config, compiled=find_compiled(config, assignment))
-        for assignment in {submission.assignment for submission in graded}
-    }
-    pool = ThreadPoolExecutor(MAX_JUDGES)
-    try:
-        yield from [
-            pool.submit(_judge, submission.cases, seconds, sandboxes[submission.assignment])
-            for submission in graded
-        ]
-    finally:  # after Ctrl-C nobody waits for the rest
-        pool.shutdown(wait=False, cancel_futures=True)
-
-
-def _judge(cases: Sequence[Case], seconds: float, sandbox: Sandbox) -> list[Verdict]:
+def _judge(config: Any, assignment: str, cases: Sequence[Case]) -> list[Verdict]:
+    """Judge evidence; this is called in a worker."""
     known = [case for case in cases if case.exercise in EXERCISES]
+    sandbox = Sandbox(config=config, compiled=find_compiled(config, assignment))
+    seconds = JudgeEvidence(config=config).seconds
     return judge_in_sandbox(known, seconds, sandbox) if known else []
 
 
@@ -395,7 +376,11 @@ def print_reasons(console: Console, stale: Sequence[StaleGrade]) -> None:
 
 
 def judge_stale_grades(
-    course: Course, bases: Bases, stale: Sequence[StaleGrade], refusal: Callable[[str], str]
+    course: Course,
+    bases: Bases,
+    stale: Sequence[StaleGrade],
+    find_refusals: Callable[[Collection[str]], Mapping[str, str]],
+    pool: Pool,
 ) -> Iterator[Failure]:
     """Judge again, or rescore, the stale grades for which that is enough; yield the failures.
 
@@ -403,16 +388,17 @@ def judge_stale_grades(
         course: the course.
         bases: the bases of its grades.
         stale: the stale grades.
-        refusal: returns why an assignment cannot be graded here; empty if it can.
+        find_refusals: returns why each assignment cannot be graded here; empty if it can.
+        pool: the workers that judge.
     """
     judged = [grade for grade in stale if grade.evidence]
-    refused = {grade.assignment: refusal(grade.assignment) for grade in judged}
+    refused = find_refusals({grade.assignment for grade in judged})
     for grade in judged:
         if why := refused[grade.assignment]:
             yield Failure(grade.student, grade.assignment, why, theirs=False)
     graded = [
         grade.evidence for grade in judged if grade.evidence and not refused[grade.assignment]
     ]
-    for again in judge_again(course, bases, graded, all_pages=True):
+    for again in judge_again(course, bases, graded, pool, all_pages=True):
         if again.why:
             yield Failure(again.graded.student, again.graded.assignment, again.why, theirs=False)

@@ -1,20 +1,29 @@
-"""Grade submissions in parallel, in threads or by the workers of a Dask scheduler.
+"""Workers: processes on this machine, or those of a Dask scheduler.
 
-Threads are enough on one machine, because kernels and judges are processes of their own. Anybody
-who can reach a scheduler can run code on its workers, so a scheduler on another machine must use
-TLS. One on this machine may do without, with a warning.
+A worker is a process and not a thread, because libraries keep settings for a whole interpreter:
+matplotlib's drawing settings and CPython's parser are two that threads broke. Each worker has one
+warm server for kernels and one for judges. One that dies is replaced.
+
+Anybody who can reach a scheduler can run code on its workers, so a scheduler on another machine
+must use TLS. One on this machine may do without, with a warning.
 """
 
 import ipaddress
+import multiprocessing
 import os
+import signal
+import sys
+import tempfile
+import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import (
     FIRST_COMPLETED,
+    BrokenExecutor,
     CancelledError,
     Executor,
     Future,
-    ThreadPoolExecutor,
+    ProcessPoolExecutor,
     wait,
 )
 from contextlib import contextmanager
@@ -32,6 +41,7 @@ from autograder.instructor.pipeline import (
     grade,
 )
 from autograder.instructor.sandbox import has_bubblewrap
+from autograder.processes import without_main_module
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -72,29 +82,63 @@ class Pool:
     ahead: int = 2
 
 
-class _CallingThreadExecutor(Executor):
-    """Calls each function in the caller's thread, so that Ctrl-C interrupts the grading itself."""
+class _LocalExecutor(Executor):
+    """Calls functions in processes of this machine, and replaces the processes when one dies.
+
+    Args:
+        number: the most processes; each starts when there is work for it.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._pool = self._open()
+
+    def _open(self) -> ProcessPoolExecutor:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(["autograder.instructor.classroom"])
+        return ProcessPoolExecutor(self._number, context, _begin_worker, (tempfile.gettempdir(),))
 
     def submit(  # type: ignore[override]  # nobody here names arguments
         self, function: Callable[..., Any], /, *arguments: Any
     ) -> "Future[Any]":
         """Call a function."""
-        future: Future[Any] = Future()
-        future.set_result(function(*arguments))
-        return future
+        with without_main_module():
+            try:
+                return self._pool.submit(function, *arguments)
+            except BrokenExecutor:
+                self._pool = self._open()
+                return self._pool.submit(function, *arguments)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Let the processes end."""
+        self._pool.shutdown(wait, cancel_futures=cancel_futures)
+
+
+def _begin_worker(folder: str) -> None:
+    """Prepare a worker: its temporary files, and its end."""
+    tempfile.tempdir = folder  # removed by the command, because a worker may be killed
+    # Ctrl-C reaches the worker too, but the command ends it. It is not ignored, since processes
+    # that a worker starts would inherit that.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    command = multiprocessing.parent_process()
+    if command is not None:
+        threading.Thread(target=_end_after, args=(command,), daemon=True).start()
+
+
+def _end_after(command: multiprocessing.process.BaseProcess) -> None:
+    """End this process after the command, which cannot end it if it was killed itself."""
+    command.join()
+    os._exit(1)
 
 
 @contextmanager
 def open_local_pool(number: int) -> Iterator[Pool]:
-    """Open a pool of threads; a pool of one uses the caller's thread."""
-    if number == 1:
-        yield Pool(_CallingThreadExecutor(), lambda: 1, ahead=1)
-        return
-    executor = ThreadPoolExecutor(number)
+    """Open a pool of processes on this machine."""
+    executor = _LocalExecutor(number)
     try:
         yield Pool(executor, lambda: number)
-    finally:  # after Ctrl-C nobody waits for running gradings, whose processes are killed
-        executor.shutdown(wait=False, cancel_futures=True)
+    finally:
+        executor.shutdown(cancel_futures=True)
 
 
 @contextmanager
@@ -161,15 +205,16 @@ grade_on_worker.__module__ = "__main__"
 
 
 def _number(client: "Client") -> int | None:
-    """Count the threads of a scheduler's workers; None if the scheduler is lost."""
-    return sum(client.nthreads().values()) if client.status == "running" else None
+    """Count a scheduler's workers, which grade one submission at a time; None if it is lost."""
+    return len(client.nthreads()) if client.status == "running" else None
 
 
 def has_killed_workers(error: Exception) -> bool:
-    """Check whether an error says that a task killed several workers in turn."""
-    from distributed import KilledWorker
-
-    return isinstance(error, KilledWorker)
+    """Check whether an error says that a worker died, or of a scheduler's, several in turn."""
+    if isinstance(error, BrokenExecutor):
+        return True
+    distributed = sys.modules.get("distributed")  # not imported unless there is a scheduler
+    return distributed is not None and isinstance(error, distributed.KilledWorker)
 
 
 def describe_risk(address: str) -> str:
@@ -231,7 +276,9 @@ WORKERS_LOST: Final = (
     "What was graded is kept; grade again when they are back, or without them."
 )
 
-WORKERS_DIED: Final = "grading failed. Workers died while they did."
+WORKERS_DIED: Final = (
+    "grading failed. The worker that graded it died, twice. Did the machine run out of memory?"
+)
 
 Pair = tuple[str, str]
 """The student and the assignment of a submission."""
@@ -249,18 +296,17 @@ class Workers:
     scheduler: str = ""
     number: int = 0
 
-    def count_local_workers(self, submissions: int) -> int:
-        """Return how many workers on this machine to use for a number of submissions."""
+    def count_local_workers(self) -> int:
+        """Return how many workers on this machine to use at most."""
         from dask.system import CPU_COUNT  # only the cores that a container may use
 
-        wanted = self.number or int(os.environ.get(WORKERS_VARIABLE, 0)) or CPU_COUNT
-        return min(wanted, submissions)
+        return self.number or int(os.environ.get(WORKERS_VARIABLE, 0)) or CPU_COUNT
 
 
 def grade_in_pool(
     pairs: Sequence[Pair],
     handed_in: Callable[[str, str], tuple[Submission, Facts]],
-    workers: Workers,
+    pool: Pool,
     sent: Callable[[Pair], None],
 ) -> Generator[tuple[Pair, Outcome]]:
     """Have workers grade submissions, and yield each outcome as it arrives.
@@ -268,20 +314,10 @@ def grade_in_pool(
     Args:
         pairs: the submissions, in the order in which to start them.
         handed_in: reads a submission and the facts of its assignment, when its turn comes.
-        workers: the workers that grade.
+        pool: the workers that grade.
         sent: called with each submission when it starts.
-
-    Raises:
-        SchedulerError: the scheduler's address is not allowed, or it does not answer.
     """
-    if not pairs:
-        return
-    number = workers.count_local_workers(len(pairs))
-    place = (
-        connect_to_scheduler(workers.scheduler) if workers.scheduler else open_local_pool(number)
-    )
-    with place as pool:
-        yield from _Grading(pool, handed_in, sent).of(pairs)
+    yield from _Grading(pool, handed_in, sent).of(pairs)
 
 
 class _Grading:

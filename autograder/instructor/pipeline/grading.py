@@ -6,13 +6,11 @@ many threads and on any machine, can be repeated, and can be killed at any time.
 """
 
 import logging
-import os
 import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -104,10 +102,11 @@ LOG.propagate = False
 LOG.addHandler(logging.NullHandler())  # otherwise Python prints warnings anyway
 
 
-THREADS_LOCK: Final = threading.Lock()
+ONE_AT_A_TIME: Final = threading.Lock()
+"""Held while a submission is graded, because libraries keep settings for a whole interpreter.
 
-GRADING_THREADS: Final[list[int]] = []
-"""The threads that are grading."""
+A worker of a Dask scheduler may have several threads.
+"""
 
 
 class OtherPackageError(RuntimeError):
@@ -158,7 +157,8 @@ def grade(
         if sandboxed and not has_bubblewrap():
             raise NoSandboxError(NO_SANDBOX_ERROR)
         is_final = True
-        return _grade(submission, facts, parent)
+        with ONE_AT_A_TIME:
+            return _grade(submission, facts, parent)
     except UnreadableError as error:
         return Outcome(Record(State.BROKEN, str(error)))
     except Exception as error:
@@ -184,33 +184,14 @@ def _grade(submission: Submission, facts: Facts, parent: LoggingConfigurable | N
         for name, contents in {**submission.files, **facts.files}.items():
             (folder / name).parent.mkdir(parents=True, exist_ok=True)
             (folder / name).write_bytes(contents)
-        with _set_kernels_variable():
-            graded = {
-                name: _grade_notebook(name, contents, submission, facts, folder, gradebook, parent)
-                for name, contents in submission.notebooks.items()
-            }
+        graded = {
+            name: _grade_notebook(name, contents, submission, facts, folder, gradebook, parent)
+            for name, contents in submission.notebooks.items()
+        }
     seconds = round(time.monotonic() - began, 3)
     notebooks = {name: notebook for name, (_, notebook) in graded.items()}
     record = Record(State.GRADED, notebooks=notebooks, seconds=seconds)
     return Outcome(record, {name: text for name, (text, _) in graded.items()})
-
-
-@contextmanager
-def _set_kernels_variable() -> Iterator[None]:
-    """Set `NBGRADER_EXECUTION`, which nbgrader passes to kernels, while any thread is grading.
-
-    It is removed afterwards, or checks in this process would behave as in a kernel that is graded.
-    """
-    with THREADS_LOCK:
-        GRADING_THREADS.append(threading.get_ident())
-        os.environ["NBGRADER_EXECUTION"] = "autograde"
-    try:
-        yield
-    finally:
-        with THREADS_LOCK:
-            GRADING_THREADS.remove(threading.get_ident())
-            if not GRADING_THREADS:
-                del os.environ["NBGRADER_EXECUTION"]
 
 
 def _grade_notebook(

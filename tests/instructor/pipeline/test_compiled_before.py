@@ -72,7 +72,7 @@ def room(tmp_path_factory):
     room.hand_in_notebook("mallory", handed_in)
     api = Course(room.root).api
     with mock.patch.object(calibration, "find_exposed_answers", return_value=[]):  # it takes long
-        calibration.calibrate(api.coursedir, api.config, ASSIGNMENT)
+        calibration.calibrate(api.config, ASSIGNMENT)
     return room
 
 
