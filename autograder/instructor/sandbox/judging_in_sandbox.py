@@ -266,7 +266,7 @@ def _run_judge(
     if server is not None:
         try:
             return server.run([f"{seconds:.3f}"], input, timeout)
-        except OSError:  # the server was killed, perhaps for memory, so do without it
+        except OSError:  # the server hung, or was killed, perhaps for memory, so do without it
             SERVERS.forget(server)
     seconds_before = _cpu_seconds_of_children()
     done = subprocess.run(

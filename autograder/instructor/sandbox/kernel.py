@@ -9,7 +9,6 @@ import functools
 import os
 import select
 import shutil
-import subprocess
 import sys
 import tempfile
 import threading
@@ -292,8 +291,8 @@ def _start(
     server = sandbox.get_warm_server([*KERNEL_COMMAND, "forks"], variables, packages, "kernels")
     if server is not None:
         try:
-            return server.start(["kernel"], files, START_SECONDS)
-        except (OSError, subprocess.TimeoutExpired):  # the server was killed, perhaps for memory
+            return server.start(["kernel"], files)
+        except OSError:  # the server hung, or was killed, perhaps for memory
             SERVERS.forget(server)
     stdin, stdout, stderr = files
     return ProcessFamily(

@@ -19,6 +19,7 @@ import pytest
 
 from autograder.instructor.sandbox import (
     Case,
+    Kernel,
     Sandbox,
     has_call_filter,
     judge_in_sandbox,
@@ -26,6 +27,7 @@ from autograder.instructor.sandbox import (
     sandbox,
 )
 from autograder.instructor.sandbox import warm_process as warming
+from autograder.instructor.sandbox.limit_watch import ProcessFamily
 from autograder.sandboxed import TaskSettings
 
 pytestmark = [
@@ -89,7 +91,7 @@ def beside(server, code="pass"):
         from_task = stack.enter_context(open(ours_out))
         with open(theirs_in), open(theirs_out):
             code = f"{textwrap.dedent(code)}\nprint('begun', flush=True)\nprint(input())"
-            task = server.start([EXPLORES + code], [theirs_in, theirs_out, theirs_out], 60)
+            task = server.start([EXPLORES + code], [theirs_in, theirs_out, theirs_out])
         stack.enter_context(contextlib.closing(task))
         assert from_task.readline() == "begun\n"
         yield
@@ -310,7 +312,7 @@ def test_who_starts_processes_without_end_is_ended_however_short_they_live():
     assert few.status == 0
     with tempfile.TemporaryFile() as file:
         endless = textwrap.dedent("while True:\n    os.fork() or os._exit(0)\n    os.wait()")
-        task = server.start([EXPLORES + endless], [file.fileno()] * 3, 60)
+        task = server.start([EXPLORES + endless], [file.fileno()] * 3)
         with contextlib.closing(task):
             deadline = time.monotonic() + 60
             while task.poll() is None and time.monotonic() < deadline:
@@ -386,20 +388,51 @@ def test_a_server_that_is_closed_lets_its_tasks_end():
     server.process.wait(timeout=30)
 
 
+def signal_servers(number):
+    """Send a signal to the processes of all warm servers, and return the servers."""
+    servers = list(warming.SERVERS.servers.values())
+    for server in servers:
+        for child in psutil.Process(server.process.pid).children(recursive=True):
+            with contextlib.suppress(ProcessLookupError):  # it went with another one
+                os.kill(child.pid, number)
+    return servers
+
+
 @pytest.mark.usefixtures("server")
 def test_where_a_server_was_killed_another_one_judges(monkeypatch):
     monkeypatch.setattr(warming.SERVERS, "servers", OrderedDict())  # the others stay alive
     case = Case("1.1", {}, 0)
     (before,) = judge_in_sandbox([case])
-    servers = [each for each in warming.SERVERS.servers.values() if each is not None]
+    servers = signal_servers(signal.SIGKILL)
     for server in servers:
-        for child in psutil.Process(server.process.pid).children(recursive=True):
-            with contextlib.suppress(ProcessLookupError):  # it went with another one
-                os.kill(child.pid, signal.SIGKILL)
         server.process.wait(timeout=30)
     (after,) = judge_in_sandbox([case])
     assert after == before
     assert servers
+
+
+@pytest.mark.usefixtures("server")
+def test_a_server_that_hangs_is_killed_and_a_new_process_judges(monkeypatch):
+    monkeypatch.setattr(warming.SERVERS, "servers", OrderedDict())  # the others stay alive
+    monkeypatch.setattr(warming, "TASK_START_SECONDS", 1)
+    case = Case("1.1", {}, 0)
+    (before,) = judge_in_sandbox([case])
+    (server,) = signal_servers(signal.SIGSTOP)
+    (after,) = judge_in_sandbox([case], seconds=10)
+    assert after == before
+    assert server.process.wait(timeout=30) == -signal.SIGKILL
+    assert not warming.SERVERS.servers, "the next judge starts another server"
+
+
+@pytest.mark.usefixtures("server")
+def test_a_server_that_hangs_is_killed_and_a_new_process_runs_cells(monkeypatch):
+    monkeypatch.setattr(warming.SERVERS, "servers", OrderedDict())  # the others stay alive
+    monkeypatch.setattr(warming, "TASK_START_SECONDS", 1)
+    with Kernel(Sandbox(), [], None):
+        (server,) = signal_servers(signal.SIGSTOP)
+    with Kernel(Sandbox(), [], None) as kernel:
+        assert isinstance(kernel.process, ProcessFamily)
+    assert server.process.wait(timeout=30) == -signal.SIGKILL
 
 
 def test_where_python_is_below_a_childs_own_folders_there_is_no_server(monkeypatch):
