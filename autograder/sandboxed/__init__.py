@@ -6,9 +6,12 @@ sends.
 """
 
 from autograder.sandboxed.fork_server import (
+    CACHE_MOUNT,
+    CACHES_MOUNT,
     MAX_MESSAGE_BYTES,
     MAX_STARTED_PROCESSES,
     TaskEnd,
+    TaskRequest,
     TaskSettings,
     serve,
 )
@@ -30,6 +33,8 @@ from autograder.sandboxed.messages import (
 )
 
 __all__ = [
+    "CACHES_MOUNT",
+    "CACHE_MOUNT",
     "MAX_ERROR_CHARACTERS",
     "MAX_MESSAGE_BYTES",
     "MAX_STARTED_PROCESSES",
@@ -46,6 +51,7 @@ __all__ = [
     "RunCell",
     "Stream",
     "TaskEnd",
+    "TaskRequest",
     "TaskSettings",
     "Update",
     "serve",

@@ -58,6 +58,12 @@ millisecond. Notebook 11 starts the most, about 1,800.
 
 POLL_SECONDS: Final = 0.25
 
+CACHES_MOUNT: Final = "/caches"
+"""The folder in which a server has the compilation caches of all assignments, if it has any."""
+
+CACHE_MOUNT: Final = "/compiled"
+"""A task's compilation cache: always the same path, because JAX may use it in its keys."""
+
 STARTED: Final = b"started"
 """A supervisor's first message."""
 
@@ -69,11 +75,25 @@ class TaskSettings(msgspec.Struct, frozen=True):
         filter: the filter of system calls, as BPF instructions.
         folders: the folders that each child gets for itself, empty and in memory.
         scratch: the limit on the bytes in each of these folders.
+        kept: folders inside of these that stay visible, because Python is there.
     """
 
     filter: bytes
     folders: tuple[str, ...]
     scratch: int
+    kept: tuple[str, ...] = ()
+
+
+class TaskRequest(msgspec.Struct, frozen=True):
+    """A task to start.
+
+    Attributes:
+        arguments: the task's arguments; without any, a child only enters its sandbox.
+        cache: the folder in `CACHES_MOUNT` that is the task's compilation cache; empty for none.
+    """
+
+    arguments: list[str]
+    cache: str = ""
 
 
 class TaskEnd(msgspec.Struct, frozen=True):
@@ -98,10 +118,9 @@ def serve(control: socket.socket, task: Task) -> None:
     """Fork for each request, until there are no more.
 
     Args:
-        control: the socket that brings a `TaskSettings` first, and then requests. A request is a
-            list of arguments, with four open files: a socket on which a supervisor reports how the
-            task ended, and the task's standard input, output and error output. Without arguments a
-            child only enters its sandbox.
+        control: the socket that brings a `TaskSettings` first, and then a `TaskRequest` for each
+            task, with four open files: a socket on which a supervisor reports how the task ended,
+            and the task's standard input, output and error output.
         task: the children's work.
     """
     LIBC.prctl(PR_SET_DUMPABLE, 0, 0, 0, 0)  # no child may read this process's memory or environ
@@ -113,7 +132,7 @@ def serve(control: socket.socket, task: Task) -> None:
             break
         if _fork_or_none() == 0:
             control.close()
-            _supervise(msgspec.json.decode(request, type=list[str]), files, setting, task)
+            _supervise(msgspec.json.decode(request, type=TaskRequest), files, setting, task)
         for file in files:
             os.close(file)
     with contextlib.suppress(ChildProcessError):
@@ -132,7 +151,7 @@ def _fork_or_none() -> int | None:
 
 
 def _supervise(
-    arguments: Sequence[str], files: Sequence[int], setting: TaskSettings, task: Task
+    request: TaskRequest, files: Sequence[int], setting: TaskSettings, task: Task
 ) -> NoReturn:
     """Enter new namespaces, do the task in a child, and report how it ended.
 
@@ -146,11 +165,11 @@ def _supervise(
         if os.fork():
             os.wait()  # the server waits for this process until the task has ended
             os._exit(0)
-        _confine(setting)
+        _confine(setting, request.cache)
         child = os.fork()
         if child == 0:
             os.close(ending)
-            _run_task(arguments, standard, task)
+            _run_task(request.arguments, standard, task)
         os.write(ending, STARTED)  # the socket also passes on this process's PID
         os.write(ending, msgspec.json.encode(_wait_for_end(child, ending)))
     except BaseException:
@@ -220,17 +239,33 @@ def _run_task(arguments: Sequence[str], standard: Sequence[int], task: Task) -> 
     os._exit(status)
 
 
-def _confine(setting: TaskSettings) -> None:
+def _confine(setting: TaskSettings, cache: str) -> None:
     """Mount the task's folders, terminals and /proc, bring up loopback, and drop all privileges.
+
+    Args:
+        setting: the settings of every child of this server.
+        cache: the task's compilation cache, as in its request.
 
     Raises:
         OSError: the system does not allow it, so no task may run here.
     """
     _call("mount", None, b"/", None, MS_REC | MS_PRIVATE, None)
+    if cache:
+        _call(
+            "mount", f"{CACHES_MOUNT}/{cache}".encode(), CACHE_MOUNT.encode(), None, MS_BIND, None
+        )
+    if os.path.isdir(CACHES_MOUNT):  # other caches hold answers that a kernel must not see
+        _call("mount", b"tmpfs", CACHES_MOUNT.encode(), b"tmpfs", MS_RDONLY, b"size=4096")
+    kept = {path: os.open(path, os.O_PATH) for path in setting.kept}
     for folder in setting.folders:
         files = setting.scratch // PAGE_BYTES
         options = f"size={setting.scratch},nr_inodes={files},mode=1777".encode()
         _call("mount", b"tmpfs", folder.encode(), b"tmpfs", MS_NOSUID | MS_NODEV, options)
+    for path, file in kept.items():
+        os.makedirs(path)
+        source = f"/proc/self/fd/{file}".encode()
+        _call("mount", source, path.encode(), None, MS_BIND | MS_REC, None)
+        os.close(file)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         fcntl.ioctl(any_socket, SIOCSIFFLAGS, struct.pack("16sH22x", b"lo", IFF_UP))
     pseudo_terminals = f"newinstance,ptmxmode=0666,mode=620,max={MAX_TERMINALS}".encode()

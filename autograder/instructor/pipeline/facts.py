@@ -147,14 +147,17 @@ def keep_compiled(filled: Path, root: Path, assignment: str, state: str) -> None
         return
     prune_cache(filled)
     folder = _cache_folder(root, assignment, state)
-    shutil.rmtree(folder.parent, ignore_errors=True)
     folder.parent.mkdir(parents=True, exist_ok=True)
+    for earlier in folder.parent.iterdir():
+        if earlier.name.rpartition(".")[0] == assignment:
+            shutil.rmtree(earlier, ignore_errors=True)
     filled.rename(folder)  # atomically
 
 
 def _cache_folder(root: Path, assignment: str, state: str) -> Path:
-    name = f"{state[:DIGEST_CHARACTERS]}-{_fingerprint_machine()[:DIGEST_CHARACTERS]}"
-    return root / "grading" / "cache" / assignment / name
+    """Return an assignment's cache; those of all assignments are in one folder."""
+    digest = f"{state[:DIGEST_CHARACTERS]}-{_fingerprint_machine()[:DIGEST_CHARACTERS]}"
+    return root / "grading" / "cache" / f"{assignment}.{digest}"
 
 
 def _only_we_can_write(folder: Path, root: Path) -> bool:

@@ -265,7 +265,8 @@ def _run_judge(
     server = sandbox.get_warm_server([*JUDGE_COMMAND, "forks"], variables, reader="judges")
     if server is not None:
         try:
-            return server.run([f"{seconds:.3f}"], input, timeout)
+            cache = sandbox.find_task_cache("judges")
+            return server.run([f"{seconds:.3f}"], input, timeout, cache)
         except OSError:  # the server hung, or was killed, perhaps for memory, so do without it
             SERVERS.forget(server)
     seconds_before = _cpu_seconds_of_children()

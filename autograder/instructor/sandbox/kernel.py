@@ -4,7 +4,6 @@ A kernel gets a partial copy of this package, without exercises, judge and gradi
 no answers. Without bubblewrap Python still imports this copy, but a submission can read every file.
 """
 
-import atexit
 import functools
 import os
 import select
@@ -15,6 +14,7 @@ import threading
 import time
 from collections import deque
 from collections.abc import Sequence
+from multiprocessing.util import Finalize
 from pathlib import Path
 from types import TracebackType
 from typing import Final, Self
@@ -57,7 +57,7 @@ def prepare_kernel_packages() -> Path:
 @functools.cache
 def _make_kernel_packages() -> Path:
     folder = Path(tempfile.mkdtemp(prefix="shardlings-"))
-    atexit.register(shutil.rmtree, folder, ignore_errors=True)
+    Finalize(None, shutil.rmtree, (folder, True), exitpriority=0)  # atexit runs in no worker
     copy_kernel_package(folder)
     for path in (folder, *folder.rglob("*")):  # kernels may run as another user
         path.chmod(0o755 if path.is_dir() else 0o644)
@@ -291,7 +291,7 @@ def _start(
     server = sandbox.get_warm_server([*KERNEL_COMMAND, "forks"], variables, packages, "kernels")
     if server is not None:
         try:
-            return server.start(["kernel"], files)
+            return server.start(["kernel"], files, sandbox.find_task_cache("kernels"))
         except OSError:  # the server hung, or was killed, perhaps for memory
             SERVERS.forget(server)
     stdin, stdout, stderr = files

@@ -43,13 +43,10 @@ from autograder.instructor.sandbox.bubblewrap import (
 )
 from autograder.instructor.sandbox.call_filter import read_filter
 from autograder.instructor.sandbox.warm_process import SERVERS, WarmProcess
-from autograder.sandboxed import TaskSettings
+from autograder.sandboxed import CACHE_MOUNT, CACHES_MOUNT, TaskSettings
 
 Reader = Literal["kernels", "judges"]
 """The processes that read a part of the compilation cache; also the name of that part's folder."""
-
-CACHE_MOUNT: Final = "/compiled"
-"""The cache's path inside the sandbox: always the same, because JAX may use it in its keys."""
 
 CACHE_SUFFIX: Final = "-cache"
 """The end of the names of JAX's cache files."""
@@ -61,14 +58,18 @@ NEVER_SECONDS: Final = "1e9"
 """A compile time that no program reaches, so JAX stores none."""
 
 
-def bind_cache(folder: Path, reader: Reader, fills: bool) -> list[str]:
+def bind_cache(folder: Path, reader: Reader, fills: bool, forks: bool) -> list[str]:
     """Return the bubblewrap options that show a reader's part of the cache; nothing if it has none.
 
     Args:
         folder: the folder of the cache, outside the sandbox.
         reader: the part.
         fills: whether the process is trusted and writes to the cache.
+        forks: whether it forks for tasks of all assignments; then it gets the folder with their
+            caches, and each task its own cache from there.
     """
+    if forks and not fills:
+        return ["--ro-bind-try", str(folder.parent), CACHES_MOUNT, "--dir", CACHE_MOUNT]
     part = folder / reader
     if fills:
         part.mkdir(parents=True, exist_ok=True)
@@ -318,7 +319,7 @@ class Sandbox(LoggingConfigurable):
         variables = {**environment, "HOME": HOME, "TMPDIR": "/tmp", "PYTHONPATH": PACKAGES}
         if reader is not None and self.compiled:
             fills = reader in self.filled_by
-            cache = bind_cache(Path(self.compiled), reader, fills)
+            cache = bind_cache(Path(self.compiled), reader, fills, forks)
             variables |= configure_cache(reader, fills) if cache else {}
             visible += cache
         set_variables = [option for pair in variables.items() for option in ("--setenv", *pair)]
@@ -349,16 +350,20 @@ class Sandbox(LoggingConfigurable):
         """
         if not (has_bubblewrap() and has_call_filter()):
             return None
-        # each child gets its own empty /tmp, which would hide a Python that is installed in /tmp
-        if any(
-            str(prefix).startswith(f"{f}/")
-            for prefix in list_visible_folders()
-            for f in SCRATCH_FOLDERS
-        ):
-            return None
         server = self.command(command, environment, packages, reader, forks=True)
-        setting = TaskSettings(read_filter(), SCRATCH_FOLDERS, self.scratch)
+        kept = [
+            str(folder)
+            for folder in list_visible_folders()
+            if any(folder.is_relative_to(scratch) for scratch in SCRATCH_FOLDERS)
+        ]
+        setting = TaskSettings(read_filter(), SCRATCH_FOLDERS, self.scratch, tuple(kept))
         return SERVERS.get(server, environment, setting)
+
+    def find_task_cache(self, reader: Reader) -> str:
+        """Return which of the caches that a warm server has a task reads; empty for none."""
+        part = Path(self.compiled, reader)
+        is_shared = self.compiled and reader not in self.filled_by and part.is_dir()
+        return str(part.relative_to(part.parent.parent)) if is_shared else ""
 
     @property
     def has_other_user(self) -> bool:

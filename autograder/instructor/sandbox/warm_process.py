@@ -25,7 +25,13 @@ from typing import IO, Final
 
 import msgspec
 
-from autograder.sandboxed import MAX_MESSAGE_BYTES, MAX_STARTED_PROCESSES, TaskEnd, TaskSettings
+from autograder.sandboxed import (
+    MAX_MESSAGE_BYTES,
+    MAX_STARTED_PROCESSES,
+    TaskEnd,
+    TaskRequest,
+    TaskSettings,
+)
 
 MAX_SERVERS: Final = max(4, 2 * (os.cpu_count() or 1))
 """The most servers to keep; grading a notebook uses two, one for kernels and one for judges."""
@@ -108,12 +114,15 @@ class WarmProcess:
             raise OSError(str(error)) from error
         self._task_start_seconds = TASK_START_SECONDS
 
-    def start(self, arguments: Sequence[str], files: Sequence[int]) -> "ForkedTask":
+    def start(
+        self, arguments: Sequence[str], files: Sequence[int], cache: str = ""
+    ) -> "ForkedTask":
         """Start a task; a server that does not start it in time hangs, and is killed.
 
         Args:
             arguments: the task's arguments.
             files: its standard input, output and error output.
+            cache: its compilation cache, a folder in `CACHES_MOUNT`.
 
         Raises:
             OSError: the server hung or has ended, or cannot enter a sandbox.
@@ -123,7 +132,7 @@ class WarmProcess:
         try:
             ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
             with theirs:
-                request = msgspec.json.encode(arguments)
+                request = msgspec.json.encode(TaskRequest([*arguments], cache))
                 _send_files(self.control, request, [theirs.fileno(), *files])
             return ForkedTask(ours, self._task_start_seconds)
         except BaseException as error:
@@ -132,13 +141,16 @@ class WarmProcess:
                 self.process.kill()
             raise
 
-    def run(self, arguments: Sequence[str], input: bytes, timeout: float) -> FinishedTask:
+    def run(
+        self, arguments: Sequence[str], input: bytes, timeout: float, cache: str = ""
+    ) -> FinishedTask:
         """Run a task to its end.
 
         Args:
             arguments: the task's arguments.
             input: its standard input.
             timeout: how long to wait until it ends, in seconds; then it is killed.
+            cache: its compilation cache, a folder in `CACHES_MOUNT`.
 
         Raises:
             TimeoutExpired: it did not end in time.
@@ -153,7 +165,7 @@ class WarmProcess:
             stdin.seek(0)
             deadline = time.monotonic() + timeout
             files = [file.fileno() for file in (stdin, stdout, stderr)]
-            with contextlib.closing(self.start(arguments, files)) as task:
+            with contextlib.closing(self.start(arguments, files, cache)) as task:
                 ended = task.wait(deadline - time.monotonic())
             return FinishedTask(ended.status, _read(stdout), _read(stderr), ended.cpu_seconds)
 

@@ -78,7 +78,7 @@ def room(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def folder(room):
-    (folder,) = (room.root / "grading" / "cache" / ASSIGNMENT).iterdir()
+    (folder,) = (room.root / "grading" / "cache").iterdir()
     return folder
 
 
@@ -130,10 +130,18 @@ def test_a_cache_is_for_one_kind_of_machine(room, folder, monkeypatch):
 
 def test_a_jax_that_warns_about_cached_programs_has_no_cache(tmp_path, monkeypatch):
     keep_compiled(filled(tmp_path), tmp_path, ASSIGNMENT, "state")
-    assert (tmp_path / "grading" / "cache" / ASSIGNMENT).exists()
+    (kept,) = (tmp_path / "grading" / "cache").iterdir()
+    assert kept.name.startswith(f"{ASSIGNMENT}.")
     monkeypatch.setattr("importlib.metadata.version", lambda name: "0.8.2")
     keep_compiled(filled(tmp_path), tmp_path, "other", "state")
-    assert not (tmp_path / "grading" / "cache" / "other").exists()
+    assert [*(tmp_path / "grading" / "cache").iterdir()] == [kept]
+
+
+def test_a_new_cache_replaces_that_of_the_same_assignment(tmp_path):
+    for assignment, state in (("ps1", "first"), ("ps1.2", "first"), ("ps1", "second")):
+        keep_compiled(filled(tmp_path), tmp_path, assignment, state)
+    kept = sorted(cache.name.split("-")[0] for cache in (tmp_path / "grading" / "cache").iterdir())
+    assert kept == ["ps1.2.first", "ps1.second"]
 
 
 def course_is_world_writable(root, _):
@@ -187,7 +195,7 @@ def test_a_cache_that_somebody_else_could_have_written_is_not_used(tmp_path, mon
     monkeypatch.setattr(module, "read_calibration", lambda file: known)
     keep_compiled(filled(tmp_path), tmp_path, ASSIGNMENT, "state")
     config = Config({"CourseDirectory": {"root": str(tmp_path)}})
-    (folder,) = (tmp_path / "grading" / "cache" / ASSIGNMENT).iterdir()
+    (folder,) = (tmp_path / "grading" / "cache").iterdir()
     assert find_compiled(config, ASSIGNMENT) == str(folder)
     spoil(tmp_path, folder)
     assert find_compiled(config, ASSIGNMENT) == ""

@@ -12,7 +12,6 @@ import tempfile
 import textwrap
 import time
 from collections import OrderedDict
-from pathlib import Path
 
 import psutil
 import pytest
@@ -21,6 +20,7 @@ from autograder.instructor.sandbox import (
     Case,
     Kernel,
     Sandbox,
+    bubblewrap,
     has_call_filter,
     judge_in_sandbox,
     read_sandbox_environment,
@@ -435,15 +435,68 @@ def test_a_server_that_hangs_is_killed_and_a_new_process_runs_cells(monkeypatch)
     assert server.process.wait(timeout=30) == -signal.SIGKILL
 
 
-def test_where_python_is_below_a_childs_own_folders_there_is_no_server(monkeypatch):
-    """Each child has an empty /tmp, in which it would not find its modules any more."""
-    monkeypatch.setattr(
-        sandbox, "list_visible_folders", lambda: [Path("/usr"), Path("/tmp/course/.venv")]
+@pytest.mark.usefixtures("server")
+def test_a_task_sees_a_python_below_its_own_empty_folders(tmp_path, monkeypatch):
+    """Python may be installed in /tmp, where each task has an empty folder of its own."""
+    python = tmp_path / "python"
+    python.mkdir()
+    (python / "module.py").write_text("x = 1")
+    (tmp_path / "somebody's").touch()
+    folders = [*bubblewrap.list_visible_folders(), python]
+    for module in (bubblewrap, sandbox):
+        monkeypatch.setattr(module, "list_visible_folders", lambda: folders)
+    server = Sandbox().get_warm_server(
+        [sys.executable, "-P", "-s", "-c", RUNS_CODE], read_sandbox_environment()
     )
-    assert (
-        Sandbox().get_warm_server([sys.executable, "-c", "pass"], read_sandbox_environment())
-        is None
+    assert server is not None
+    said = found(
+        server,
+        f"""
+        said = [
+            read("{python}/module.py"), tried(open, "{python}/new", "w"),
+            os.listdir("{tmp_path}"), os.listdir("/tmp"),
+        ]
+        print(json.dumps(said))
+        """,
     )
+    assert said == ["b'x = 1'", "Read-only file system", ["python"], [tmp_path.parts[2]]]
+    warming.SERVERS.forget(server)
+
+
+@pytest.mark.usefixtures("server")
+def test_one_server_serves_all_assignments_and_each_task_sees_its_own_cache(tmp_path):
+    for name in ("first", "second"):
+        for reader in ("kernels", "judges"):
+            (tmp_path / name / reader).mkdir(parents=True)
+            (tmp_path / name / reader / f"{name}-{reader}").touch()
+    code = """
+        said = [
+            os.listdir("/compiled"), os.listdir("/caches"), tried(open, "/compiled/new", "w"),
+            tried(open, "/caches/new", "w"), called("umount2", b"/caches", 2),
+            called("umount2", b"/compiled", 2),
+        ]
+        print(json.dumps(said))
+    """
+    refused = ["Read-only file system", "Read-only file system", REFUSED, REFUSED]
+    servers = set()
+    for name in ("first", "second", ""):
+        made = Sandbox(compiled=str(tmp_path / (name or "no such cache")))
+        server = made.get_warm_server(
+            [sys.executable, "-P", "-s", "-c", RUNS_CODE],
+            read_sandbox_environment(),
+            reader="kernels",
+        )
+        assert server is not None
+        servers.add(server)
+        done = server.run(
+            [EXPLORES + textwrap.dedent(code)], b"", 60, made.find_task_cache("kernels")
+        )
+        assert done.status == 0, done.stderr.decode()
+        expected = [f"{name}-kernels"] if name else []
+        assert json.loads(done.stdout)[:2] == [expected, []]
+        assert json.loads(done.stdout)[2:] == refused
+    (only,) = servers
+    warming.SERVERS.forget(only)
 
 
 def test_without_namespaces_in_namespaces_there_is_no_server():
