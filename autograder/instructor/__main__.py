@@ -2,7 +2,6 @@
 
 import argparse
 import errno
-import os
 import re
 import sys
 import warnings
@@ -48,6 +47,7 @@ from autograder.instructor.course import (
     Course,
     GradebookError,
     ReleaseError,
+    keep_temporary_files,
     printable,
     stop_on_signal,
 )
@@ -89,7 +89,7 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = _parse(arguments)
     course, console = Course(chosen.root), Console()
     try:
-        with stop_on_signal():
+        with keep_temporary_files(), stop_on_signal():
             return _run(chosen, course, console)
     except EXPECTED_ERRORS as error:
         console.print(str(error), markup=False, highlight=False)
@@ -296,8 +296,4 @@ def _release(course: Course, console: Console, choice: Choice) -> int:
 
 
 if __name__ == "__main__":
-    status = main()
-    if status in STOPPED_STATUSES:  # it was stopped, so do not wait for running threads
-        sys.stdout.flush()
-        os._exit(status)
-    sys.exit(status)
+    sys.exit(main())

@@ -59,6 +59,7 @@ from autograder.instructor.course.reading_submissions import (
     read_in_sandbox,
 )
 from autograder.instructor.course.stopping import STOPPED, STOPPED_STATUSES, stop_on_signal
+from autograder.instructor.course.temporary_files import keep_temporary_files
 from autograder.instructor.gradebook import BusyError, GradebookError
 
 __all__ = [
@@ -96,6 +97,7 @@ __all__ = [
     "find_submission_problem",
     "find_unsafe_file",
     "is_accepted_file",
+    "keep_temporary_files",
     "modification_times",
     "parse_time",
     "printable",

@@ -20,6 +20,8 @@ import psutil
 CLEANUP_SECONDS: Final = 10
 """The time after the first signal in which further signals are ignored."""
 
+LOOPS_LOG: Final = logging.getLogger("asyncio")
+
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
 
 STOPPED_STATUSES: Final = frozenset(128 + number for number in SIGNALS)
@@ -43,7 +45,7 @@ class _StopHandler:
         if not self.status:
             self.status, self.since = 128 + number, time.monotonic()
             # an interrupted event loop would log an error for each of its tasks
-            logging.getLogger("asyncio").setLevel(logging.CRITICAL + 1)
+            LOOPS_LOG.setLevel(logging.CRITICAL + 1)
             raise KeyboardInterrupt
         if time.monotonic() > self.since + CLEANUP_SECONDS:
             self.end_children()
@@ -55,6 +57,7 @@ class _StopHandler:
         Earlier child processes stay, for callers that go on after a stop, such as tests.
         """
         children = [c for c in psutil.Process().children() if c not in self.earlier_children]
+        children = [child for child in children if not _is_tracker(child)]
         started = [*children, *(each for child in children for each in _descendants(child))]
         for child in started:
             with suppress(psutil.NoSuchProcess):
@@ -73,7 +76,7 @@ def stop_on_signal() -> Iterator[None]:
     if threading.current_thread() is not threading.main_thread():  # only that one gets signals
         yield
         return
-    stop = _StopHandler()
+    stop, level = _StopHandler(), LOOPS_LOG.level
     before = {number: signal.signal(number, stop) for number in SIGNALS}
     try:
         yield
@@ -81,9 +84,18 @@ def stop_on_signal() -> Iterator[None]:
         stop.end_children()
         sys.exit(stop.status or 128 + signal.SIGINT)
     finally:
+        LOOPS_LOG.setLevel(level)
         if not stop.status:  # otherwise it is exiting, which must not be interrupted
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _is_tracker(process: psutil.Process) -> bool:
+    """Check whether a process is multiprocessing's, which would complain, and start it again."""
+    try:
+        return any("multiprocessing.resource_tracker" in each for each in process.cmdline())
+    except psutil.Error:
+        return False
 
 
 def _descendants(process: psutil.Process) -> list[psutil.Process]:

@@ -29,6 +29,7 @@ from autograder.instructor.course import (
     Course,
     GradebookError,
     find_unsafe_file,
+    keep_temporary_files,
     printable,
     stop_on_signal,
 )
@@ -104,7 +105,7 @@ def _make_stoppable(start: Any) -> Any:
 
     def start_stoppable(self: Any) -> None:
         try:
-            with stop_on_signal():
+            with keep_temporary_files(), stop_on_signal():
                 start(self)
         except SystemExit as end:
             if end.code in STOPPED_STATUSES:

@@ -1,0 +1,74 @@
+"""Keep a command's temporary files in one folder, and remove those of commands that were killed."""
+
+import os
+import shutil
+import sys
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from multiprocessing.util import get_temp_dir
+from pathlib import Path
+from typing import Final
+
+PREFIX: Final = "shardlings-command-"
+
+
+@contextmanager
+def keep_temporary_files() -> Iterator[None]:
+    """Keep the temporary files of a command and its workers in a folder that is removed at the end.
+
+    The folder is locked while the command runs. Folders of the same user that nobody has locked
+    belong to commands that were killed, and are removed first.
+    """
+    if sys.platform == "win32":  # has no such locks, and nothing is graded there
+        yield
+        return
+    get_temp_dir()  # multiprocessing removes its own folder after this one is gone
+    before, parent = tempfile.tempdir, Path(tempfile.gettempdir())
+    for folder in parent.glob(f"{PREFIX}*"):
+        with suppress(OSError):
+            _remove_if_unlocked(folder)
+    # another command looks for PREFIX, so the folder gets this name once it is locked
+    unnamed = Path(tempfile.mkdtemp(prefix=f".{PREFIX}"))
+    folder = unnamed.with_name(unnamed.name.removeprefix("."))
+    lock = _lock(unnamed)
+    try:
+        unnamed.chmod(0o711)  # submissions may run as another user, who reads files in it
+        unnamed.rename(folder)
+        tempfile.tempdir = str(folder)
+        yield
+    finally:
+        tempfile.tempdir = before
+        shutil.rmtree(folder, ignore_errors=True)
+        os.close(lock)
+
+
+def _remove_if_unlocked(folder: Path) -> None:
+    """Remove a folder of our own, unless a running command has locked it.
+
+    Raises:
+        OSError: it is locked.
+    """
+    if folder.lstat().st_uid == os.getuid():
+        lock = _lock(folder)
+        try:
+            shutil.rmtree(folder, ignore_errors=True)
+        finally:
+            os.close(lock)
+
+
+def _lock(folder: Path) -> int:
+    """Lock a folder, and return the descriptor that holds the lock.
+
+    Raises:
+        OSError: another process has locked it, or it is no folder.
+    """
+    import fcntl  # not on Windows
+
+    descriptor = os.open(folder, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except OSError:
+        os.close(descriptor)
+        raise
+    return descriptor

@@ -1,0 +1,65 @@
+"""A command leaves no temporary files behind, and removes those of commands that were killed."""
+
+import subprocess
+import sys
+import tempfile
+from multiprocessing.util import get_temp_dir
+from pathlib import Path
+
+import pytest
+
+from autograder.instructor.course import keep_temporary_files
+
+COMMAND = """
+import tempfile
+from autograder.instructor.course import keep_temporary_files
+with keep_temporary_files():
+    print(tempfile.mkdtemp(), flush=True)
+    input()
+"""
+
+
+@pytest.fixture(autouse=True)
+def _own_temporary_folder(tmp_path, monkeypatch):
+    get_temp_dir()  # multiprocessing's own folder, which each process makes once
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
+    monkeypatch.setenv("TMPDIR", str(tmp_path))
+
+
+@pytest.fixture
+def command():
+    """A command that is at work, and the folder that it has made."""
+    process = subprocess.Popen(
+        [sys.executable, "-c", COMMAND], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
+    )
+    with process:
+        yield process, Path(process.stdout.readline().strip())
+        process.kill()
+
+
+def test_temporary_files_are_gone_at_the_end(tmp_path):
+    with keep_temporary_files():
+        made = Path(tempfile.mkdtemp())
+        assert made.parent.parent == tmp_path
+    assert [*tmp_path.iterdir()] == []
+    assert tempfile.gettempdir() == str(tmp_path)
+
+
+def test_the_files_of_a_command_that_was_killed_are_removed_by_the_next(command, tmp_path):
+    process, folder = command
+    process.kill()
+    process.wait()
+    assert folder.exists()
+    with keep_temporary_files():
+        assert not folder.parent.exists()
+
+
+def test_the_files_of_a_command_at_work_and_of_others_stay(command, tmp_path):
+    _, folder = command
+    (tmp_path / "shardlings-of-a-worker").mkdir()
+    (tmp_path / "shardlings-command-a-file").touch()
+    with keep_temporary_files():
+        pass
+    assert folder.exists()
+    assert (tmp_path / "shardlings-of-a-worker").exists()
+    assert (tmp_path / "shardlings-command-a-file").exists()
