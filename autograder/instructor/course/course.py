@@ -4,7 +4,7 @@ import logging
 import os
 import re
 from collections.abc import Collection, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from difflib import get_close_matches
 from functools import cached_property
 from os.path import isdir  # False, and no error, for a path without permission
@@ -189,9 +189,9 @@ class Course:
             return
         self.grading.mkdir(exist_ok=True)
         url = url or self.api.coursedir.db_url
-        if self.api.coursedir.groupshared:
-            share_folder(self.grading, gradebook_file(url))
-        with hold_folder_lock(self.grading / ".lock"), hold_server_lock(url):
+        is_shared = self.api.coursedir.groupshared
+        sharing = share_folder(self.grading, gradebook_file(url)) if is_shared else nullcontext()
+        with sharing, hold_folder_lock(self.grading / ".lock"), hold_server_lock(url):
             trouble = self.trouble(url)
             if trouble and not rebuilds:
                 raise GradebookError(f"{trouble} make grade makes it again.")
@@ -202,8 +202,6 @@ class Course:
                 yield
             finally:
                 LOCKED_ROOTS.remove(self.root)
-                if self.api.coursedir.groupshared:  # SQLite lets only the owner write a new file
-                    share_folder(self.grading, gradebook_file(url))
 
     def trouble(self, url: str = "") -> str:
         """Return a sentence about what is wrong with the gradebook; empty if it is sound.
@@ -244,13 +242,23 @@ class Course:
         return ""
 
 
-def share_folder(folder: Path, gradebook: Path) -> None:
-    """Let the whole group write to a class's folder, its gradebook, and all files made from now on.
+@contextmanager
+def share_folder(folder: Path, gradebook: Path) -> Iterator[None]:
+    """Let the whole group write to a class's folder, its gradebook, and files made meanwhile.
 
     Only a file's owner can change its permissions. Where another member of the group is the owner,
     they were changed when that member graded.
     """
-    os.umask(0o002)
+    before = os.umask(0o002)
+    try:
+        _let_group_write(folder, gradebook)
+        yield
+    finally:
+        _let_group_write(folder, gradebook)  # SQLite lets only the owner write a new file
+        os.umask(before)
+
+
+def _let_group_write(folder: Path, gradebook: Path) -> None:
     for path, mode in ((folder, 0o2770), (gradebook, 0o660)):
         with suppress(OSError):
             if path.stat().st_mode & mode != mode:

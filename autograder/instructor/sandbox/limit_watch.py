@@ -107,10 +107,14 @@ class ProcessFamily(subprocess.Popen[bytes]):
         super().__init__(command, start_new_session=True, **others)
 
     def kill(self) -> None:
-        """Kill whole process groups, so that none of them can start another process meanwhile."""
-        for process in find_family(self.pid):
-            with contextlib.suppress(ProcessLookupError):
-                os.killpg(os.getpgid(process.pid), signal.SIGKILL)
+        """Kill whole process groups, so that none of them can start another process meanwhile.
+
+        Once this process was waited for, its number may be that of somebody else's process.
+        """
+        for process in find_family(self.pid) if self.returncode is None else []:
+            with contextlib.suppress(psutil.Error, ProcessLookupError):
+                if process.is_running():
+                    os.killpg(os.getpgid(process.pid), signal.SIGKILL)
         super().kill()
 
 

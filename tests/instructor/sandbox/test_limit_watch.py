@@ -70,6 +70,17 @@ def test_a_process_that_only_looks_starved_has_no_more_time(tmp_path):
     assert not watch.is_machines_fault
 
 
+def test_the_number_of_a_process_that_has_ended_is_nobody_s_to_kill(monkeypatch):
+    process = ProcessFamily([sys.executable, "-c", "pass"])
+    process.wait()
+    other = psutil.Process()  # has the number now, as far as the family knows
+    monkeypatch.setattr(watching, "find_family", lambda pid: [other])
+    killed = []
+    monkeypatch.setattr("os.killpg", lambda *group: killed.append(group))
+    process.kill()
+    assert killed == []
+
+
 def test_who_passes_a_limit_is_ended_in_words():
     endless = "import time; time.sleep(600)"
     hoards = f"held = b'x' * 2**28; {endless}"
