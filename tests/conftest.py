@@ -16,7 +16,6 @@ from xdist.scheduler import LoadScopeScheduling
 from autograder.devices import emulate_devices, environment
 
 os.environ.update(environment())  # for the processes that tests start
-os.environ["SHARDLINGS_WORKERS"] = "1"  # tests run in parallel, so that one worker each is enough
 emulate_devices(8)
 
 # Machines are noisy, and a first compilation is slow, so hypothesis has no deadline.

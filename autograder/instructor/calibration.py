@@ -304,8 +304,8 @@ class CalibrationError(RuntimeError):
     """The grader fails its own test; the message says where, and how to find out why."""
 
 
-def needs_calibration(coursedir: Any, config: Config, assignment: str) -> bool:
-    """Check whether an assignment has to be calibrated before it is graded.
+def is_calibrated(coursedir: Any, config: Config, assignment: str) -> bool:
+    """Check whether an assignment has been calibrated as it is now, or need not be.
 
     Args:
         coursedir: nbgrader's `CourseDirectory` of the course.
@@ -313,9 +313,12 @@ def needs_calibration(coursedir: Any, config: Config, assignment: str) -> bool:
         assignment: the assignment's name.
     """
     if config.CarefulAutograde.get("calibrate") is False:
-        return False
-    last = read_calibration(calibration_file(Path(coursedir.root), assignment))
-    return last is None or last.fingerprint != fingerprint_assignment(coursedir, config, assignment)
+        return True
+    last, now = (
+        read_calibration(calibration_file(Path(coursedir.root), assignment)),
+        fingerprint_assignment(coursedir, config, assignment),
+    )
+    return last is not None and last.fingerprint == now
 
 
 def calibrate(config: Config, assignment: str) -> None:
@@ -332,7 +335,7 @@ def calibrate(config: Config, assignment: str) -> None:
         CalibrationError: the check failed.
     """
     coursedir = CourseDirectory(config=config)
-    if not needs_calibration(coursedir, config, assignment):
+    if is_calibrated(coursedir, config, assignment):
         return
     file = calibration_file(Path(coursedir.root), assignment)
     state = fingerprint_assignment(coursedir, config, assignment)

@@ -1,13 +1,19 @@
 """Fixtures for everything that grades."""
 
 from collections.abc import Iterator
+from concurrent.futures import Executor, Future
+from contextlib import nullcontext
+from multiprocessing import forkserver
 from pathlib import Path
+from typing import Any
 from unittest import mock
 
 import pytest
 
+from autograder.instructor.classroom import grading, regrading, workers
 from autograder.instructor.sandbox import has_bubblewrap, sandbox
-from tests.instructor.room import CALIBRATED
+from autograder.processes.workers import PRELOADED
+from tests.instructor.room import begin_test_worker, share_caches
 
 HERE = Path(__file__).parent
 
@@ -34,16 +40,42 @@ def _grade_without_bubblewrap_if_there_is_none() -> Iterator[None]:
 
 
 @pytest.fixture(autouse=True, scope="session")
-def _one_folder_of_compiled_programs() -> Iterator[None]:
-    """Show each calibration's compiled programs from one folder, so that warm servers are shared.
+def _one_pool_for_all_classes() -> Iterator[None]:
+    """Let classes share workers, and so warm servers, which take seconds to start."""
+    share_caches()
+    # started here, so that no command that a test stops ends it; other tests use the same server
+    forkserver.set_forkserver_preload([*PRELOADED, "autograder.instructor.classroom"])
+    forkserver.ensure_running()
+    number = workers.Workers().count_local_workers()
+    with mock.patch.object(workers, "_begin_worker", begin_test_worker):
+        executor = workers._LocalExecutor(number)
+        pool = nullcontext(workers.Pool(executor, lambda: number))
+        with (
+            mock.patch.object(grading, "open_local_pool", return_value=pool),
+            mock.patch.object(regrading, "open_local_pool", return_value=pool),
+        ):
+            yield
+        executor.shutdown(cancel_futures=True)
 
-    The folder's name is a fingerprint of what was compiled, and for which machine.
-    """
-    as_it_is = sandbox.bind_cache
 
-    def bind_cache(folder: Path, reader: sandbox.Reader, fills: bool) -> list[str]:
-        shared = next(CALIBRATED.glob(f"*/{folder.name}"), folder)
-        return as_it_is(folder if fills else shared, reader, fills)
+class _CallingExecutor(Executor):
+    """Calls each function in the caller's thread."""
 
-    with mock.patch.object(sandbox, "bind_cache", bind_cache):
+    def submit(self, function: Any, /, *arguments: Any) -> Any:  # type: ignore[override]
+        future: Future[Any] = Future()
+        try:
+            future.set_result(function(*arguments))
+        except Exception as error:
+            future.set_exception(error)
+        return future
+
+
+@pytest.fixture(scope="module")
+def in_this_process() -> Iterator[None]:
+    """Grade and judge in pytest's own process, for tests that replace parts of the grader."""
+    pool = nullcontext(workers.Pool(_CallingExecutor(), lambda: 1, ahead=1))
+    with (
+        mock.patch.object(grading, "open_local_pool", return_value=pool),
+        mock.patch.object(regrading, "open_local_pool", return_value=pool),
+    ):
         yield

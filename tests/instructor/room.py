@@ -26,9 +26,11 @@ from autograder.devices import environment
 from autograder.exercises import NOTEBOOKS, find
 from autograder.instructor.authoring import bank, fill_in_answers
 from autograder.instructor.calibration import calibrate
+from autograder.instructor.classroom.workers import _begin_worker
 from autograder.instructor.course import Course
 from autograder.instructor.pipeline import fingerprint_assignment
-from autograder.instructor.sandbox import has_bubblewrap
+from autograder.instructor.pipeline.facts import DIGEST_CHARACTERS
+from autograder.instructor.sandbox import Sandbox, has_bubblewrap
 from tests.conftest import ROOT
 from tests.helpers import copy_folder
 
@@ -37,6 +39,29 @@ ASSIGNMENT = "01_sharding_basics"
 SHARED = ROOT if os.access(ROOT, os.W_OK) else Path(tempfile.gettempdir()) / "shardlings"
 CALIBRATED = SHARED / ".pytest_cache" / "calibration"
 """Calibrations shared by all tests, also those that run in parallel."""
+
+
+COMPILED = CALIBRATED / "compiled"
+"""The caches of these calibrations, from which warm servers read, whatever class they serve."""
+
+
+def begin_test_worker(folder: str) -> None:
+    """Prepare a worker of the pool that all classes share."""
+    _begin_worker(folder)
+    share_caches()
+
+
+def share_caches() -> None:
+    """Let this process's sandboxes read caches from `COMPILED`, so that classes share servers."""
+    create = Sandbox.__init__
+
+    def __init__(self: Any, **traits: Any) -> None:  # noqa: N807
+        create(self, **traits)
+        shared = COMPILED / Path(self.compiled).name
+        if self.compiled and not self.filled_by and shared.is_dir():
+            self.compiled = str(shared)
+
+    Sandbox.__init__ = __init__  # type: ignore[method-assign]
 
 
 def right_answers(assignment: str) -> dict[str, str]:
@@ -118,21 +143,22 @@ class Classroom:
         Only the files of the calibration are shared, and these name what they are valid for.
         """
         own = self.root / "grading" / "calibration" / f"{self.assignment}.json"
-        compiled = self.root / "grading" / "cache" / self.assignment
+        compiled = self.root / "grading" / "cache"
         api = Course(self.root).api
         state = fingerprint_assignment(api.coursedir, api.config, self.assignment)
         shared = CALIBRATED / f"{state}.json"
-        for path in (own, shared, compiled):
-            path.parent.mkdir(parents=True, exist_ok=True)
+        for folder in (own.parent, compiled, COMPILED):
+            folder.mkdir(parents=True, exist_ok=True)
         with shared.with_suffix(".lock").open("w") as lock, warnings.catch_warnings():
             fcntl.flock(lock, fcntl.LOCK_EX)
             warnings.simplefilter("ignore", SAWarning)
             if shared.exists():
                 shutil.copy(shared, own)
-                shutil.copytree(shared.with_suffix(""), compiled, dirs_exist_ok=True)
+                for cache in COMPILED.glob(f"{self.assignment}.{state[:DIGEST_CHARACTERS]}-*"):
+                    shutil.copytree(cache, compiled / cache.name, dirs_exist_ok=True)
             calibrate(api.config, self.assignment)
-            compiled.mkdir(exist_ok=True)  # without a sandbox, nothing was written there
-            shutil.copytree(compiled, shared.with_suffix(""), dirs_exist_ok=True)
+            for cache in compiled.glob(f"{self.assignment}.*"):
+                shutil.copytree(cache, COMPILED / cache.name, dirs_exist_ok=True)
             shutil.copy(own, shared)
 
     def forget_the_others(self) -> None:

@@ -149,6 +149,7 @@ def no_trial(monkeypatch):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("cause", CAUSES, ids=lambda cause: cause.__name__)
+@pytest.mark.usefixtures("in_this_process")
 def test_nobody_is_graded_and_it_is_said_why(room, cause, monkeypatch):
     if cause is has_no_package_in_its_kernels and not has_bubblewrap():
         pytest.skip("there is no bubblewrap here")
@@ -177,6 +178,7 @@ def test_nobody_is_graded_and_it_is_said_why(room, cause, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("in_this_process")
 def test_it_is_tried_once_in_a_run_and_again_in_the_next(room, monkeypatch):
     tried = []
 
@@ -197,6 +199,7 @@ def test_it_is_tried_once_in_a_run_and_again_in_the_next(room, monkeypatch):
 
 
 @pytest.mark.slow
+@pytest.mark.usefixtures("in_this_process")
 def test_another_assignment_is_graded(room, monkeypatch):
     def fail(trial):
         raise TrialError("No luck.")

@@ -19,7 +19,7 @@ import msgspec
 from nbgrader.api import Gradebook, MissingEntry
 from rich.console import Console
 
-from autograder.instructor.calibration import CalibrationError, calibrate, needs_calibration
+from autograder.instructor.calibration import CalibrationError, calibrate, is_calibrated
 from autograder.instructor.classroom.counting import mark_left_out
 from autograder.instructor.classroom.grading_progress import GradingProgress, show_progress
 from autograder.instructor.classroom.rebuilding import (
@@ -217,11 +217,11 @@ def _grade_all(
             for pair in to_grade:
                 bases.records.mark(*pair)
         if to_grade and workers.scheduler:
+            if warning := describe_risk(workers.scheduler):
+                console.print(
+                    printable(warning), style="bold yellow", markup=False, highlight=False
+                )
             with connect_to_scheduler(workers.scheduler) as scheduler:
-                if warning := describe_risk(workers.scheduler):
-                    console.print(
-                        printable(warning), style="bold yellow", markup=False, highlight=False
-                    )
                 yield from grade_submissions(course, console, bases, to_grade, scheduler)
         else:
             yield from grade_submissions(course, console, bases, to_grade, pool)
@@ -271,7 +271,7 @@ class _Refusals:
     def _start(self, assignment: str) -> "Future[None] | None":
         """Have a worker calibrate an assignment, unless it is calibrated."""
         api = self.course.api
-        if not needs_calibration(api.coursedir, api.config, assignment):
+        if is_calibrated(api.coursedir, api.config, assignment):
             return None
         self.console.print(
             f"Grading the course's own {assignment} first: does it get what it should?"

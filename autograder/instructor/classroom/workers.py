@@ -137,8 +137,8 @@ def open_local_pool(number: int) -> Iterator[Pool]:
     executor = _LocalExecutor(number)
     try:
         yield Pool(executor, lambda: number)
-    finally:
-        executor.shutdown(cancel_futures=True)
+    finally:  # after Ctrl-C nobody waits for running gradings, whose processes are killed
+        executor.shutdown(wait=False, cancel_futures=True)
 
 
 @contextmanager

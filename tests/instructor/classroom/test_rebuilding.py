@@ -173,6 +173,7 @@ def test_what_fails_on_purpose_keeps_no_score(graded, make):
     assert scores(graded)["ann"] == 2
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_what_failed_is_not_tried_again_unasked_and_keeps_no_old_score(graded, make, monkeypatch):
     path = graded / "grading" / "submitted" / "ann" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
     path.write_text(path.read_text().replace("double = 2", "double = 4"))

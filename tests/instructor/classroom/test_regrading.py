@@ -37,6 +37,8 @@ from tests.instructor.room import (
 
 WRONG = {**RIGHT, "1.1": "columns = x"}
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 
 def say():
     return Console(file=io.StringIO(), width=200)

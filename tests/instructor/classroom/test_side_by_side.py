@@ -4,10 +4,9 @@ import os
 import signal
 import subprocess
 import sys
-import threading
 import time
-from concurrent.futures import Future
-from contextlib import nullcontext
+from concurrent.futures import Future, ThreadPoolExecutor
+from types import SimpleNamespace
 from typing import Any
 
 import dask
@@ -18,7 +17,7 @@ from distributed import KilledWorker, LocalCluster, Security
 from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import workers
 from autograder.instructor.classroom.workers import grade_in_pool
-from autograder.instructor.pipeline import Outcome, Record, State
+from autograder.instructor.pipeline import Outcome, Record, State, read_versions
 from autograder.instructor.pipeline import grade as grade_one
 from tests.conftest import ROOT
 from tests.instructor.tiny_class import ASSIGNMENT, log, scores, tiny_class, wanted
@@ -45,19 +44,82 @@ def wait_for(process, happened):
         time.sleep(0.05)
 
 
-def test_two_submissions_are_graded_at_once_in_one_process(tmp_path, monkeypatch):
-    together, meet = [], threading.Barrier(2, timeout=60)
+def meet(folder, name, others):
+    """Wait until all are here, and return the process's number."""
+    (folder / name).touch()
+    until = time.monotonic() + 60
+    while not all((folder / other).exists() for other in others):
+        assert time.monotonic() < until, f"{name} is alone"
+        time.sleep(0.01)
+    return os.getpid()
 
-    def both_are_here(*given):
-        meet.wait()  # each waits until the other has begun
-        together.append(threading.get_ident())
-        return grade_one(*given)
 
-    monkeypatch.setattr(workers, "grade", both_are_here)
-    root = tiny_class(tmp_path, 2)
-    assert main(["--root", str(root), "grade", "--workers", "2"]) == 0
-    assert len(set(together)) == 2
-    assert scores(root) == wanted(2)
+def test_workers_work_at_once_and_each_has_an_interpreter_of_its_own(tmp_path):
+    """Libraries keep settings for an interpreter, which two submissions would change at once."""
+    names = ("ann", "bob", "cyd")
+    with workers.open_local_pool(3) as pool:
+        met = [pool.executor.submit(meet, tmp_path, name, names) for name in names]
+        processes = {future.result() for future in met}
+    assert len(processes) == 3
+    assert os.getpid() not in processes
+
+
+def test_in_one_interpreter_submissions_are_graded_one_after_the_other(monkeypatch):
+    """A worker of a scheduler may have several threads."""
+    at_work, most = [], []
+
+    def look(submission, *_):
+        at_work.append(submission)
+        most.append(len(at_work))
+        time.sleep(0.01)
+        at_work.remove(submission)
+        return GOOD
+
+    monkeypatch.setattr("autograder.instructor.pipeline.grading._grade", look)
+    facts: Any = SimpleNamespace(versions=read_versions())
+    with ThreadPoolExecutor(4) as threads:
+        found = [*threads.map(lambda n: grade_one(n, facts), range(20))]
+    assert found == [GOOD] * 20
+    assert set(most) == {1}
+
+
+def die(submission, *_):
+    """Grade Ann's submission the second time, end the process at Bob's, and grade the others."""
+    folder, student = submission
+    first = not (folder / student).exists()
+    (folder / student).touch()
+    if student == "bob" or (student == "ann" and first):
+        os.kill(os.getpid(), signal.SIGKILL)
+    return GOOD
+
+
+def test_a_worker_that_dies_is_replaced_and_its_submission_is_graded_alone(tmp_path, monkeypatch):
+    monkeypatch.setattr(workers, "grade", die)
+    pairs = [(name, ASSIGNMENT) for name in ("ann", "bob", "cyd", "dan")]
+    given: Any = lambda student, _: ((tmp_path, student), None)  # noqa: E731
+    with workers.open_local_pool(2) as pool:
+        found = dict(grade_in_pool(pairs, given, pool, lambda _: None))
+    assert [found[pair] == GOOD for pair in pairs] == [True, False, True, True]
+    why = "The worker that graded it died, twice. Did the machine run out of memory?"
+    assert found[pairs[1]].record == Record(State.FAILED, f"grading failed. {why}")
+    assert not found[pairs[1]].is_final
+
+
+def test_workers_end_with_a_command_that_is_killed(tmp_path):
+    code = """
+import os, signal, time
+from autograder.instructor.classroom import workers
+with workers.open_local_pool(1) as pool:
+    print(pool.executor.submit(os.getpid).result(), flush=True)
+    pool.executor.submit(time.sleep, 600)
+    os.kill(os.getpid(), signal.SIGKILL)
+"""
+    said = subprocess.run([sys.executable, "-c", code], stdout=subprocess.PIPE, check=False)
+    worker = int(said.stdout)
+    until = time.monotonic() + 30
+    while psutil.pid_exists(worker):
+        assert time.monotonic() < until, "it outlived its command"
+        time.sleep(0.05)
 
 
 @pytest.mark.slow
@@ -102,41 +164,40 @@ class Workers:
         return future
 
 
-def of(monkeypatch, *ends):
+def of(*ends):
     """Grade three submissions with such a pool: their outcomes, and the order of trying."""
     pool_of_them: Any = Workers(*ends)
-    pool = nullcontext(workers.Pool(pool_of_them, lambda: pool_of_them.there))
-    monkeypatch.setattr(workers, "connect_to_scheduler", lambda _: pool)
+    pool = workers.Pool(pool_of_them, lambda: pool_of_them.there)
     pairs = [(name, ASSIGNMENT) for name in ("ann", "bob", "cyd")]
-    chosen = workers.Workers("tls://10.0.0.1:1")
-    found = grade_in_pool(pairs, lambda *pair: pair, chosen, lambda _: None)
+    given: Any = lambda *pair: pair  # noqa: E731
+    found = grade_in_pool(pairs, given, pool, lambda _: None)
     return {pair[0]: outcome for pair, outcome in found}, pool_of_them.tried
 
 
 GOOD = Outcome(Record(State.GRADED))
 
 
-def test_what_workers_die_of_is_tried_again_alone_and_then_it_is_our_failure(monkeypatch):
+def test_what_workers_die_of_is_tried_again_alone_and_then_it_is_our_failure():
     nobody: Any = None
     killed = KilledWorker("x", nobody, 3)
-    found, tried = of(monkeypatch, killed, GOOD, GOOD, killed)
+    found, tried = of(killed, GOOD, GOOD, killed)
     assert tried == ["ann", "bob", "cyd", "ann"]
     assert found["bob"] == found["cyd"] == GOOD
-    assert "Workers died" in found["ann"].record.why
+    assert "The worker that graded it died, twice." in found["ann"].record.why
     assert found["ann"].record.state is State.FAILED
-    found, _ = of(monkeypatch, killed, GOOD, GOOD, GOOD)
+    found, _ = of(killed, GOOD, GOOD, GOOD)
     assert all(outcome is GOOD for outcome in found.values())
 
 
-def test_a_scheduler_that_is_lost_is_our_failure_for_all_that_are_left(monkeypatch):
-    found, _ = of(monkeypatch, GOOD, "lost", GOOD)
+def test_a_scheduler_that_is_lost_is_our_failure_for_all_that_are_left():
+    found, _ = of(GOOD, "lost", GOOD)
     assert "What was graded is kept; grade again" in found["cyd"].record.why
     assert not any(outcome.record.state is State.BROKEN for outcome in found.values())
     assert len(found) == 3
 
 
-def test_an_error_in_dask_is_one_submissions_failure(monkeypatch):
-    found, _ = of(monkeypatch, ModuleNotFoundError("No module named 'autograder'"), GOOD, GOOD)
+def test_an_error_in_dask_is_one_submissions_failure():
+    found, _ = of(ModuleNotFoundError("No module named 'autograder'"), GOOD, GOOD)
     assert (
         "grading failed. ModuleNotFoundError: No module named 'autograder'"
         in found["ann"].record.why

@@ -26,6 +26,8 @@ from tests.instructor.room import (
 
 CHECK = "ex-1-1-check"
 
+pytestmark = pytest.mark.usefixtures("in_this_process")
+
 
 @pytest.fixture(scope="module")
 def before(tmp_path_factory):

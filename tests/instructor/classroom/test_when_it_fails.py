@@ -118,6 +118,7 @@ def test_an_error_leaves_what_was_graded_and_says_so(graded, make, monkeypatch):
     assert not waits_for_a_look(graded, "ann"), "it was looked at, and is the same"
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_all_that_was_to_be_graded_anew_is_graded_by_whoever_goes_on(graded, make, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(CaptureEvidence, "preprocess", stop)
