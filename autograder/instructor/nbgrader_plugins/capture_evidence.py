@@ -3,7 +3,7 @@
 import secrets
 import sys
 import time
-from collections import defaultdict
+from collections import Counter, defaultdict
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -24,6 +24,7 @@ from autograder.instructor.sandbox import (
     TooLargeMessage,
     make_error_output,
     make_output,
+    read_shortages,
 )
 from autograder.sandboxed import Display, Done, Error, Message, Ready, Update
 
@@ -34,6 +35,9 @@ MAX_INTERRUPTED_CELLS: Final = 3
 """The number of cells that may use up their time before the notebook is ended."""
 
 TOO_LONG: Final = Error("Error", "the error is too long to be kept", [])
+
+MAX_RUNS: Final = 3
+"""The most runs of a notebook; more than two only if the machine ran short meanwhile."""
 
 BEFORE_FIRST_CELL: Final = -1
 
@@ -68,11 +72,22 @@ class KernelDeath:
     def description(self) -> str:
         """Return what happened, as a sentence."""
         why = f"The notebook was ended in cell {self.cell + 1}: {self.reason}."
-        return why if self.reason else f"The kernel died in cell {self.cell + 1}, and again there."
+        return why if self.reason else f"The kernel died twice in cell {self.cell + 1}."
+
+
+CONTROL_CELL: Final = """
+import jax, jax.numpy as jnp, numpy as np
+rows = jax.NamedSharding(jax.make_mesh((8,), ("x",)), jax.P("x"))
+print(int(jax.jit(jnp.sum)(jax.device_put(np.arange(8), rows))))
+"""
+"""A cell that every working kernel can run: it starts eight devices and an all-reduce."""
 
 
 class MachineError(RuntimeError):
-    """The machine is at fault: a kernel died twice in different cells, or was not let run."""
+    """The machine is at fault: kernels die in other cells or in ours, or were not let run."""
+
+    def __init__(self, happened: str) -> None:
+        super().__init__(f"{happened}. Grade it again, when the machine has less to do.")
 
 
 class CaptureEvidence(NbGraderPreprocessor):
@@ -102,11 +117,12 @@ class CaptureEvidence(NbGraderPreprocessor):
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
         """Run every cell, whether or not the cells before it failed.
 
-        If the kernel dies by itself, the notebook runs a second time. If it dies in the same cell
-        again, that cell is at fault.
+        If the kernel dies by itself, or if the machine ran short of processes or memory meanwhile,
+        the notebook runs a second time. If it dies in the same cell again, and a cell of ours runs,
+        that cell is at fault.
 
         Raises:
-            MachineError: the kernel did not start, or died in another cell the second time.
+            MachineError: the machine is at fault.
         """
         self.seed, names = secrets.randbits(32), resources.get("nbgrader")
         self.notes_above = sum(map(is_note, nb.cells[:1]))
@@ -116,17 +132,44 @@ class CaptureEvidence(NbGraderPreprocessor):
         known = {name: value for name, value in settings.items() if value}
         self.sandbox = Sandbox(parent=self, **known)
         nb.metadata["language_info"] = LANGUAGE
-        died = self._run(nb, resources)
-        if died is not None and not died.reason:
-            first, died = died.cell, self._run(nb, resources)
-            if died is not None and not died.reason and died.cell != first:
-                raise MachineError(
-                    f"The kernel died twice, in cell {first + 1} and then in cell "
-                    f"{died.cell + 1}. Grade it again, when the machine has less to do."
-                )
+        died = self._run_until_certain(nb, resources)
         too_large = self.allowance.too_large
         resources[NAMESPACE] = {"seed": self.seed, "died": died, "too_large": too_large}
         return nb, resources
+
+    def _run_until_certain(self, nb: Any, resources: Any) -> KernelDeath | None:
+        """Run a notebook until the result is not the machine's fault, at most `MAX_RUNS` times.
+
+        Returns:
+            Where and why the kernel died, or None.
+
+        Raises:
+            MachineError: the machine is at fault.
+        """
+        deaths, shortages = list[KernelDeath](), Counter[str]()
+        for _ in range(MAX_RUNS):
+            before = read_shortages()
+            died = self._run(nb, resources)
+            if died is not None and died.reason:
+                return died
+            shortage = read_shortages() - before
+            shortages += shortage
+            if not shortage and died is None:
+                return None
+            if not shortage and died is not None:
+                deaths.append(died)
+            if len(deaths) == 2:
+                break
+        else:
+            raise MachineError(f"While the notebook ran, {' and '.join(shortages)}")
+        first, second = deaths
+        if first.cell != second.cell:
+            raise MachineError(
+                f"The kernel died twice, in cell {first.cell + 1} and then in cell "
+                f"{second.cell + 1}"
+            )
+        _check_that_kernels_work(self.sandbox, second)
+        return second
 
     def _run(self, nb: Any, resources: Any) -> KernelDeath | None:
         """Run a notebook in a new kernel; return where and why that died, or None.
@@ -152,9 +195,7 @@ class CaptureEvidence(NbGraderPreprocessor):
             if kernel.watch.is_machines_fault or self.current_cell == BEFORE_FIRST_CELL:
                 if not kernel.watch.is_machines_fault:
                     reason = f"The kernel did not start ({reason or 'and does not say why'})"
-                raise MachineError(
-                    f"{reason}. Grade it again, when the machine has less to do."
-                ) from None
+                raise MachineError(reason) from None
             return KernelDeath(self.current_cell, reason)
         return None
 
@@ -213,6 +254,28 @@ class CaptureEvidence(NbGraderPreprocessor):
         if isinstance(message, Display) and message.name:
             self.shown[message.name].append(output)
         cell.outputs.append(output)
+
+
+def _check_that_kernels_work(sandbox: Sandbox, died: KernelDeath) -> None:
+    """Run the control cell in a new kernel.
+
+    Raises:
+        MachineError: even that fails, so the machine ends every kernel.
+    """
+    error: Error | None = None
+    try:
+        with Kernel(sandbox, [], None) as kernel:
+            kernel.run(0, CONTROL_CELL)
+            while not isinstance(message := kernel.receive(), Done):
+                pass
+            error = message.error
+    except KernelDiedError as error_:
+        error = Error("", kernel.watch.reason or str(error_), [])
+    if error is not None:
+        why = f": {error.evalue}" * bool(error.evalue)
+        raise MachineError(
+            f"The kernel died twice in cell {died.cell + 1}, and a cell of ours fails, too{why}"
+        )
 
 
 def _find_plans(nb: Any, seed: int) -> list[evidence.Plan]:

@@ -41,6 +41,7 @@ from autograder.instructor.sandbox.sandbox import (
     prune_cache,
     read_sandbox_environment,
 )
+from autograder.instructor.sandbox.shortages import read_shortages
 from autograder.instructor.sandbox.warm_process import SERVERS, START_SECONDS, ForkedTask
 
 __all__ = [
@@ -76,4 +77,5 @@ __all__ = [
     "prune_cache",
     "read_message",
     "read_sandbox_environment",
+    "read_shortages",
 ]

@@ -129,7 +129,12 @@ class Kernel:
             os.close(requests_end)
             os.close(messages_end)
         self.watch = LimitWatch(self.process, sandbox)
-        self.watch.start()
+        try:
+            self.watch.start()
+        except BaseException:  # the machine has no thread for it
+            self.close()
+            self._errors.close()
+            raise
 
     def __enter__(self) -> Self:
         """Wait until it is ready; no code of the submission has run by then.

@@ -156,7 +156,8 @@ class LimitWatch(threading.Thread):
     def stop(self) -> None:
         """Stop checking, and wait for the thread to end."""
         self._stopped.set()
-        self.join()
+        if self.is_alive():  # not if the machine had no thread for it
+            self.join()
 
     def _exceeded_limit(self) -> str:
         """Return the limit that the processes exceed, as a sentence; empty if they exceed none."""

@@ -100,8 +100,8 @@ def _run_calls(calls: Sequence[tuple[Plan, Any]], limits: Sandbox) -> tuple[list
         env=variables,
     )
     watch = LimitWatch(process, limits)
-    watch.start()
     try:
+        watch.start()
         request = msgspec.json.encode([ObserveRequest(*call) for call in calls])
         output, _ = process.communicate(request, timeout=CLOCK_FACTOR * limits.seconds)
     except subprocess.TimeoutExpired:

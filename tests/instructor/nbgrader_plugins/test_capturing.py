@@ -1,9 +1,13 @@
 """A kernel that dies is tried again; what the machine did is no verdict on an answer."""
 
+import contextlib
+import itertools
 import os
 import time
+from collections import Counter
 
 import nbformat
+import psutil
 import pytest
 from traitlets.config import Config
 
@@ -46,6 +50,55 @@ def test_who_dies_here_and_then_there_is_not_graded():
         capture(3, 7)
 
 
+@pytest.fixture
+def shortages(monkeypatch):
+    """Return a function that sets how often the machine runs short in each run."""
+
+    def set_shortages(*counts):
+        totals = [Counter({"it ran short": sum(counts[:n])}) for n in range(len(counts) + 1)]
+        readings = [reading for pair in itertools.pairwise(totals) for reading in pair]
+        monkeypatch.setattr(capture_evidence, "read_shortages", lambda: readings.pop(0))
+        return readings
+
+    return set_shortages
+
+
+@pytest.mark.parametrize("ends", [[3, 3, 3], [None, None, None]])
+def test_a_run_on_a_machine_that_runs_short_says_nothing_about_an_answer(shortages, ends):
+    shortages(1, 1, 1)
+    with pytest.raises(
+        MachineError, match=r"While the notebook ran, it ran short\. Grade it again"
+    ):
+        capture(*ends)
+
+
+def test_who_dies_twice_on_a_machine_that_did_not_run_short_died_of_it(shortages):
+    left = shortages(0, 1, 0)
+    died = capture(3, 3, 3)
+    assert died.description == "The kernel died twice in cell 4."
+    assert not left, "it ran three times"
+
+
+def test_a_run_after_a_shortage_counts(shortages):
+    shortages(1, 0)
+    assert capture(3, None) is None
+
+
+@pytest.mark.parametrize(
+    ("cell", "why"),
+    [
+        ("import os; os._exit(1)", r"fails, too\. Grade it"),
+        ("raise OSError('no threads')", r"fails, too: no threads\. Grade it"),
+    ],
+)
+def test_where_no_kernel_survives_no_cell_is_at_fault(monkeypatch, cell, why):
+    monkeypatch.setattr(capture_evidence, "CONTROL_CELL", cell)
+    with pytest.raises(
+        MachineError, match=f"The kernel died twice in cell 4, and a cell of ours {why}"
+    ):
+        capture(3, 3)
+
+
 class Unlucky(CaptureEvidence):
     """Runs notebooks on a machine that kills a kernel before the given cells, one a run."""
 
@@ -84,6 +137,25 @@ def test_a_kernel_that_does_not_start_is_the_machines(tmp_path, monkeypatch):
         MachineError, match=r"The kernel did not start \(and does not say why\)\. Grade it"
     ):
         run_for_real(tmp_path)
+
+
+def test_a_kernel_for_whose_watch_there_is_no_thread_is_ended(tmp_path, monkeypatch):
+    started, start = [], kernel._start
+
+    def start_and_keep(*given):
+        started.append(start(*given))
+        return started[0]
+
+    monkeypatch.setattr(kernel, "_start", start_and_keep)
+
+    def refuse(_):
+        raise RuntimeError("can't start new thread")
+
+    monkeypatch.setattr(limit_watch.LimitWatch, "start", refuse)
+    with pytest.raises(RuntimeError, match="can't start new thread"):
+        run_for_real(tmp_path)
+    with contextlib.suppress(psutil.NoSuchProcess):
+        psutil.Process(started[0].pid).wait(timeout=30)
 
 
 class Crowded(CaptureEvidence):
@@ -176,10 +248,7 @@ def test_cells_are_counted_as_whoever_wrote_them_counts(tmp_path):
         nbformat.write(nbformat.v4.new_notebook(cells=[*above, *cells]), path)
         notebook = nbformat.read(path, 4)  # as it is written and read again
         _, resources = CaptureEvidence().preprocess(notebook, {"metadata": {"path": str(tmp_path)}})
-        assert (
-            resources[NAMESPACE]["died"].description
-            == "The kernel died in cell 2, and again there."
-        )
+        assert resources[NAMESPACE]["died"].description == "The kernel died twice in cell 2."
 
 
 def test_the_time_of_a_cell_is_read_from_nbgraders_setting_too():
