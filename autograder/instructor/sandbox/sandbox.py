@@ -131,6 +131,10 @@ def _decompress(compressed: bytes) -> bytes:
     return zlib.decompress(compressed)
 
 
+MAX_THREADS: Final = 600 + 20 * (os.cpu_count() or 1)
+"""The default limit on threads. On two cores, notebook 11 starts 425 in eight processes, and the
+others up to 85. Libraries start up to three more for each core in each process."""
+
 COURSE_FILE: Final = "nbgrader_config.py"
 """The file that marks a course's folder."""
 
@@ -262,7 +266,7 @@ class Sandbox(LoggingConfigurable):
     ).tag(config=True)
     scratch = Int(256 * 2**20, help="The most bytes that may be written to files.").tag(config=True)
     processes = Int(64, help="The most processes.").tag(config=True)
-    threads = Int(2048, help="The most threads of all processes.").tag(config=True)
+    threads = Int(MAX_THREADS, help="The most threads of all processes.").tag(config=True)
     open_files = Int(1024, help="The most files open at once.").tag(config=True)
     cpu_seconds = Int(900, help="The most seconds of processor time of a process.").tag(config=True)
     uid = Int(
