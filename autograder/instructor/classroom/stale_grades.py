@@ -328,9 +328,12 @@ def find_stale_grades(
 ) -> Iterator[StaleGrade]:
     """Yield the stale grades of submissions that are themselves unchanged."""
     for student, assignment in choice.of(course.submissions()):
-        if find_submission_problem(course.submitted / student / assignment, assignment):
+        try:
+            if find_submission_problem(course.submitted / student / assignment, assignment):
+                continue
+            changed = bases.find_changes(student, assignment)
+        except OSError:  # reported when the submission's turn comes
             continue
-        changed = bases.find_changes(student, assignment)
         if changed and "submission" not in changed:
             evidence = None
             if is_judging_enough(changed):

@@ -1,17 +1,22 @@
 """Parse a submitted notebook and print a checked one of bounded size, or why it is refused.
 
 This is a script for a process of its own in the sandbox, so that a malicious file can do no harm.
-It reads the file's bytes from standard input and prints JSON. It does not import the package, which
-would take longer than reading a notebook. `reading_submissions.py` runs it.
+It reads the file's bytes from standard input and prints JSON; its argument is its limit in seconds
+of processor time. It does not import the package, which would take longer than reading a notebook.
+`reading_submissions.py` runs it.
 """
 
 import json
 import os
 import re
+import signal
 import sys
 from collections.abc import Iterable, Mapping
 from itertools import islice
-from typing import Any, Final
+from typing import Any, Final, NoReturn
+
+PASSED_LIMIT: Final = b'{"passed_limit": true}'
+"""The reply if reading the notebook takes too much time or memory."""
 
 MAX_CELLS: Final = 500
 """The notebooks of this course have less than 100."""
@@ -149,6 +154,8 @@ def _read_cells(data: dict[str, Any]) -> list[Any]:
     old = {"nbformat": 3, "nbformat_minor": 0, "metadata": {}, "worksheets": worksheets}
     try:
         return _require_list(nbformat.reads(json.dumps(old), 4)["cells"])
+    except MemoryError:
+        raise
     except Exception:  # nbformat raises many types
         raise NotebookRefusedError("it is not a notebook of format 3") from None
 
@@ -297,14 +304,34 @@ def _require_list(cells: Any) -> list[Any]:
     return cells
 
 
-def main() -> None:
-    """Read a notebook's bytes from standard input, and write JSON to standard output."""
+def main(cpu_seconds: float) -> None:
+    """Read a notebook's bytes from standard input, and write JSON to standard output.
+
+    Args:
+        cpu_seconds: the limit in processor time.
+    """
+    _limit_cpu_seconds(cpu_seconds)
     try:
-        reply = rewrite_notebook(sys.stdin.buffer.read())
+        reply = json.dumps(rewrite_notebook(sys.stdin.buffer.read())).encode()
     except NotebookRefusedError as error:
-        reply = {"why": str(error)}
-    sys.stdout.buffer.write(json.dumps(reply).encode())
+        reply = json.dumps({"why": str(error)}).encode()
+    except MemoryError:
+        reply = PASSED_LIMIT
+    _limit_cpu_seconds(0)
+    sys.stdout.buffer.write(reply)
+
+
+def _limit_cpu_seconds(seconds: float) -> None:
+    """Report that the limit is passed once this process has used so many seconds more; 0: never."""
+    if sys.platform != "win32":  # Windows has no such timer
+        signal.signal(signal.SIGPROF, _report_passed_limit)
+        signal.setitimer(signal.ITIMER_PROF, seconds)
+
+
+def _report_passed_limit(*_: object) -> NoReturn:
+    os.write(1, PASSED_LIMIT)
+    os._exit(0)
 
 
 if __name__ == "__main__":
-    main()
+    main(float(sys.argv[1]))

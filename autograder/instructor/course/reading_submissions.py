@@ -5,12 +5,14 @@ does, and returns a notebook of bounded size with only the parts that are graded
 of the reader is in `notebook_rewriting.py`.
 """
 
+import contextlib
 import functools
 import os
 import stat
 import subprocess
 import sys
-import tempfile
+import threading
+import time
 from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -24,6 +26,7 @@ from autograder.instructor.course import notebook_rewriting
 from autograder.instructor.course.names import printable
 from autograder.instructor.sandbox import (
     PACKAGES,
+    ProcessFamily,
     Sandbox,
     has_bubblewrap,
     read_sandbox_environment,
@@ -37,6 +40,12 @@ READER_MEMORY_BYTES: Final = 2 * 2**30
 
 READER_CPU_SECONDS: Final = 60
 """A notebook of 20 MB takes two seconds."""
+
+READER_GRACE_SECONDS: Final = 10
+"""CPU time beyond its limit in which a reader reports that it has passed it."""
+
+READER_TRIES: Final = 2
+"""The most readers for a notebook: one may be killed by the machine, for example for memory."""
 
 READER_PATIENCE: Final = 10
 """The time limit of a reader, as a multiple of its CPU time; beyond it the machine is at fault."""
@@ -53,7 +62,7 @@ class UnreadableError(ValueError):
 
 
 class ReaderFailedError(RuntimeError):
-    """No notebook can be read on this machine, so the submission is not at fault."""
+    """The readers died or were not let run, which is not the submission's fault."""
 
 
 @dataclass(frozen=True)
@@ -76,42 +85,44 @@ class RewrittenNotebook:
 
 class _ReaderReply(msgspec.Struct):
     why: str = ""
+    passed_limit: bool = False
     notebook: msgspec.Raw = msgspec.Raw(b"")
     said: list[str] = []
 
 
-def read_in_sandbox(path: Path, config: Config | None = None) -> RewrittenNotebook:
+def read_in_sandbox(name: str, contents: bytes, config: Config | None = None) -> RewrittenNotebook:
     """Read a submitted notebook in the sandbox.
 
     Args:
-        path: the file, which must not change meanwhile.
+        name: the name of its file.
+        contents: its file.
         config: the course's configuration, which says whether a sandbox is required.
 
     Raises:
         UnreadableError: the file cannot be read as a notebook.
-        ReaderFailedError: no notebook can be read on this machine.
+        ReaderFailedError: no reader finished, and the submission is not at fault.
     """
-    try:
-        with path.open("rb") as file:
-            contents = file.read(MAX_NOTEBOOK_BYTES + 1)
-    except OSError as error:  # no permission, or not a file
-        raise UnreadableError(
-            f"{printable(path.name)} cannot be opened: {error.strerror}. Hand it in again."
-        ) from None
     if len(contents) > MAX_NOTEBOOK_BYTES:
-        raise UnreadableError(
-            f"{printable(path.name)} has more than {MAX_NOTEBOOK_BYTES // 2**20} MB."
-        )
+        raise UnreadableError(f"{printable(name)} has more than {MAX_NOTEBOOK_BYTES // 2**20} MB.")
     notebook = _read_notebook(contents, Sandbox(config=config or Config()).required)
     if isinstance(notebook, str):
-        raise UnreadableError(f"{printable(path.name)} cannot be read as a notebook: {notebook}.")
+        raise UnreadableError(f"{printable(name)} cannot be read as a notebook: {notebook}.")
     return notebook
 
 
 def find_notebook_problem(path: Path, config: Config | None = None) -> str:
-    """Return why a file cannot be read as a notebook, in a sentence; empty if it can."""
+    """Return why a file cannot be read as a notebook, in a sentence; empty if it can.
+
+    Raises:
+        OSError: it cannot be opened, for another reason than its permissions.
+        ReaderFailedError: no reader finished, and the submission is not at fault.
+    """
     try:
-        read_in_sandbox(path, config)
+        with path.open("rb") as file:
+            contents = file.read(MAX_NOTEBOOK_BYTES + 1)
+        read_in_sandbox(path.name, contents, config)
+    except (PermissionError, IsADirectoryError) as error:
+        return f"{printable(path.name)} cannot be opened: {error.strerror}. Hand it in again."
     except UnreadableError as error:
         return str(error)
     return ""
@@ -123,13 +134,18 @@ def _read_notebook(contents: bytes, required: bool) -> RewrittenNotebook | str:
     sandbox = Sandbox(
         required=required,
         memory=READER_MEMORY_BYTES,
-        cpu_seconds=READER_CPU_SECONDS,
+        cpu_seconds=int(READER_CPU_SECONDS) + READER_GRACE_SECONDS,
         scratch=MAX_REPLY_BYTES,
     )
-    reply = _run_reader(contents, sandbox)
+    replies = (_run_reader(contents, sandbox) for _ in range(READER_TRIES))
+    reply = next(filter(None, replies), None)
     if reply is None and _run_reader(CONTROL_NOTEBOOK, sandbox) is None:
         raise ReaderFailedError("No notebook can be read here, not even an empty one.")
     if reply is None:
+        raise ReaderFailedError(
+            f"{READER_TRIES} processes died while they read the notebook, and did not say why."
+        )
+    if reply.passed_limit:
         return (
             f"it takes more than {READER_CPU_SECONDS} seconds or {READER_MEMORY_BYTES // 2**30} "
             f"GB to read it. Clear its "
@@ -141,7 +157,7 @@ def _read_notebook(contents: bytes, required: bool) -> RewrittenNotebook | str:
 
 
 def _run_reader(contents: bytes, sandbox: Sandbox) -> _ReaderReply | None:
-    """Parse a file in a process of its own; return None if that process failed.
+    """Parse a file in a process of its own; return None if that process died.
 
     Raises:
         ReaderFailedError: the process hardly got any CPU time.
@@ -150,29 +166,34 @@ def _run_reader(contents: bytes, sandbox: Sandbox) -> _ReaderReply | None:
     if has_bubblewrap():
         script = Path(PACKAGES, f"{notebook_rewriting.__name__.replace('.', '/')}.py")
     variables = read_sandbox_environment()
-    with tempfile.TemporaryFile() as output:
+    command = [sys.executable, "-P", "-s", str(script), str(READER_CPU_SECONDS)]
+    seconds = READER_PATIENCE * READER_CPU_SECONDS
+    deadline = time.monotonic() + seconds
+    with ProcessFamily(
+        sandbox.command(command, variables),
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        env=variables,
+    ) as reader:
+        timer = threading.Timer(seconds, reader.kill)
         try:
-            subprocess.run(
-                sandbox.command([sys.executable, "-P", "-s", str(script)], variables),
-                input=contents,
-                stdout=output,
-                stderr=subprocess.DEVNULL,
-                timeout=READER_PATIENCE * READER_CPU_SECONDS,
-                env=variables,
-                check=True,
-            )
-        except subprocess.TimeoutExpired:
-            raise ReaderFailedError(
-                "The machine did not let a notebook be read. Grade it again, when it has less to "
-                "do."
-            ) from None
-        except subprocess.CalledProcessError:
-            return None
-        output.seek(0)
-        try:
-            return msgspec.json.decode(output.read(MAX_REPLY_BYTES), type=_ReaderReply)
-        except msgspec.MsgspecError:  # truncated, or not a reply
-            return None
+            timer.start()
+            assert reader.stdin is not None
+            assert reader.stdout is not None
+            with contextlib.suppress(BrokenPipeError), reader.stdin as pipe:
+                pipe.write(contents)
+            output = reader.stdout.read(MAX_REPLY_BYTES)
+        finally:
+            timer.cancel()
+            reader.kill()
+    with contextlib.suppress(msgspec.MsgspecError):  # truncated, or not a reply
+        return msgspec.json.decode(output, type=_ReaderReply)
+    if time.monotonic() > deadline:
+        raise ReaderFailedError(
+            "The machine did not let a notebook be read. Grade it again, when it has less to do."
+        )
+    return None
 
 
 MAX_SUBMISSION_BYTES: Final = 100 * 2**20
@@ -199,12 +220,15 @@ def find_unsafe_file(folder: Path) -> str:
     """Return why a submission's folder must not be opened or copied; empty if it may be.
 
     This opens no file, because opening a special file, such as a pipe, could block for ever.
+
+    Raises:
+        OSError: it cannot be inspected, for another reason than its permissions.
     """
     if folder.is_symlink():
         return f"{printable(folder.name)} is a link. {HAND_IN_THE_FILE}"
     try:
         return _problem_inside(folder)
-    except OSError as error:  # a folder in it without permission
+    except PermissionError as error:  # of a folder in it
         return f"{printable(Path(error.filename or folder).name)} {MAY_NOT_BE_READ}"
 
 

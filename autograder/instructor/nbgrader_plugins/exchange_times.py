@@ -38,7 +38,9 @@ class CarefulCollect(ExchangeCollect):
                 problem = problem or f"its owner is not {course.printable(student)}. Ask who it is."
         except KeyError:  # in containers, students have no accounts
             pass
-        except (OSError, OverflowError, ValueError):
+        except OSError as error:
+            problem = f"it cannot be read: {error.strerror}. Collect it again."
+        except (OverflowError, ValueError):
             problem = "`nbgrader submit` names folders differently. Submit it again."
         if not problem:
             return {"filename": folder.name, "username": student, "timestamp": time}

@@ -208,8 +208,7 @@ def _grade_notebook(
     if facts.seconds.get(name) is not None:
         config.merge(Config({"Sandbox": {"seconds": facts.seconds[name]}}))
     path = folder / f"{name}.ipynb"
-    path.write_bytes(contents)
-    submitted = read_in_sandbox(path, config)
+    submitted = read_in_sandbox(path.name, contents, config)
     notebook = submitted.notebook
     notes = [sentence for sentence in (*submitted.said, submission.rejected_files) if sentence]
     if notes:

@@ -28,6 +28,7 @@ from autograder.instructor.sandbox.kernel_messages import (
     make_output,
     read_message,
 )
+from autograder.instructor.sandbox.limit_watch import ProcessFamily
 from autograder.instructor.sandbox.observing_in_sandbox import (
     NotObservedError,
     is_observed,
@@ -62,6 +63,7 @@ __all__ = [
     "KernelDiedError",
     "NoSandboxError",
     "NotObservedError",
+    "ProcessFamily",
     "Sandbox",
     "TooLargeMessage",
     "copy_kernel_package",

@@ -9,7 +9,7 @@ from types import SimpleNamespace
 import pytest
 
 from autograder.devices import environment
-from autograder.instructor.course import UnreadableError, read_in_sandbox
+from autograder.instructor.course import find_notebook_problem
 from tests.instructor.room import ASSIGNMENT, LAST, RIGHT, SHORT, Classroom
 
 FILE = f"{ASSIGNMENT}.ipynb"
@@ -113,5 +113,5 @@ def test_the_others_are_graded_and_nothing_has_failed(graded):
 def test_what_is_closed_between_the_look_and_the_reading_is_a_sentence(tmp_path):
     folder = tmp_path / FILE
     folder.mkdir()
-    with pytest.raises(UnreadableError, match=rf"{FILE} cannot be opened: Is a directory\."):
-        read_in_sandbox(folder)
+    why = find_notebook_problem(folder)
+    assert why == f"{FILE} cannot be opened: Is a directory. Hand it in again."

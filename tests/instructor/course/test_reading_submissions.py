@@ -1,8 +1,11 @@
 """Any submitted bytes become a small and valid notebook, or are refused with a sentence."""
 
+import errno
 import json
+import os
 import subprocess
 import sys
+import tempfile
 import time
 from pathlib import Path
 
@@ -14,6 +17,8 @@ from hypothesis import strategies as st
 from autograder.instructor.course import (
     ReaderFailedError,
     UnreadableError,
+    find_notebook_problem,
+    find_unsafe_file,
     notebook_rewriting,
     read_in_sandbox,
     reading_submissions,
@@ -138,7 +143,7 @@ def test_any_bytes_are_accepted_or_refused(noise, place):
 
 @pytest.mark.parametrize("path", some_of(SOLUTIONS), ids=lambda path: path.stem)
 def test_the_courses_own_notebooks_keep_everything_that_is_graded(path):
-    before, after = nbformat.read(path, 4), read_in_sandbox(path).notebook
+    before, after = nbformat.read(path, 4), read_in_sandbox(path.name, path.read_bytes()).notebook
     nbformat.validate(after)
     for old, new in zip(before.cells, after.cells, strict=True):
         parts = ("cell_type", "id", "source")
@@ -147,23 +152,20 @@ def test_the_courses_own_notebooks_keep_everything_that_is_graded(path):
             assert old.metadata.get(part) == new.metadata.get(part)
 
 
-def test_large_outputs_and_metadata_of_editors_are_left_out(tmp_path):
+def test_large_outputs_and_metadata_of_editors_are_left_out():
     state = {"state": {f"{i:032x}": {"model_name": "x", "state": {}} for i in range(5000)}}
     picture = {"output_type": "display_data", "data": {"image/png": "A" * 3 * 2**20},
                "metadata": {}}  # fmt: skip
     curve = {**picture, "data": {"application/vnd.plotly.v1+json": {"y": [[0.5, None]] * 200_000}}}
-    path = tmp_path / "a.ipynb"
     metadata = {"id": "a1", "colab": {"base_uri": "x"}, "vscode": {"languageId": "python"},
              "nbgrader": {"grade_id": "ex-1-1", "grade": False, "points": 2.5}}  # fmt: skip
-    path.write_bytes(
-        notebook(
-            code(["x = 1\n", "y = 2"], outputs=[picture, curve], metadata=metadata),
-            prose("![p](attachment:p.png)", attachments={"p.png": {"image/png": ["AA\n", "BB"]}}),
-            metadata={"widgets": {"application/vnd.jupyter.widget-state+json": state}, "colab": {}},
-            nbformat_minor=0,
-        )
+    came = notebook(
+        code(["x = 1\n", "y = 2"], outputs=[picture, curve], metadata=metadata),
+        prose("![p](attachment:p.png)", attachments={"p.png": {"image/png": ["AA\n", "BB"]}}),
+        metadata={"widgets": {"application/vnd.jupyter.widget-state+json": state}, "colab": {}},
+        nbformat_minor=0,
     )
-    result = read_in_sandbox(path)
+    result = read_in_sandbox("a.ipynb", came)
     assert result.said == ()
     first, second = result.notebook.cells
     assert first.source == "x = 1\ny = 2"
@@ -307,15 +309,16 @@ import resource, sys
 from pathlib import Path
 from autograder.instructor.course import find_notebook_problem, read_in_sandbox
 import nbformat
-Path(sys.argv[1], "small.ipynb").write_text('{"nbformat": 4, "cells": []}')
-read_in_sandbox(Path(sys.argv[1], "small.ipynb")).notebook
+small = Path(sys.argv[1], "small.ipynb")
+small.write_text('{"nbformat": 4, "cells": []}')
+read_in_sandbox(small.name, small.read_bytes()).notebook
 def most():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 before = most()
 for path in sorted(Path(sys.argv[1]).glob("*.ipynb")):
     said = find_notebook_problem(path)
     if not said:
-        read_in_sandbox(path).notebook
+        read_in_sandbox(path.name, path.read_bytes()).notebook
     print(path.stem, (most() - before) // 1024, said.isprintable())
 """
 
@@ -336,49 +339,102 @@ def test_twenty_megabytes_of_anything_take_little_memory_and_time(tmp_path):
     assert time.monotonic() - began < 30 * len(WORST)
 
 
-def test_a_reader_without_memory_does_not_blame_the_submission(tmp_path, monkeypatch):
-    path = tmp_path / "a.ipynb"
-    path.write_bytes(notebook(code("only here")))
+def read_cell(source):
+    """Read a notebook of one cell."""
+    return read_in_sandbox("a.ipynb", notebook(code(source)))
+
+
+def test_a_reader_without_memory_does_not_blame_the_submission(monkeypatch):
     monkeypatch.setattr(reading_submissions, "READER_MEMORY_BYTES", 2**20)
     with pytest.raises(ReaderFailedError, match="No notebook can be read here"):
-        read_in_sandbox(path)
+        read_cell("only here")
 
 
-def test_a_reader_that_is_kept_waiting_does_not_blame_the_submission(tmp_path, monkeypatch):
-    path = tmp_path / "a.ipynb"
-    path.write_bytes(notebook(code("this one alone")))
+def test_a_reader_that_is_kept_waiting_does_not_blame_the_submission(monkeypatch):
     monkeypatch.setattr(reading_submissions, "READER_PATIENCE", 0.0001)
     with pytest.raises(ReaderFailedError, match="Grade it again, when it has less to do"):
-        read_in_sandbox(path)
+        read_cell("this one alone")
 
 
-ENDLESS = """
-import sys
-came = sys.stdin.buffer.read()
-while b"endless" in came:
-    pass
-print('{"notebook": {}}')
+DIES = """
+import os, signal, sys
+from pathlib import Path
+deaths = Path(sys.argv[0]).with_name("deaths")
+died = len(deaths.read_text()) if deaths.exists() else 0
+if b"kills" in sys.stdin.buffer.read() and died < TIMES:
+    deaths.write_text("x" * (died + 1))
+    os.kill(os.getpid(), signal.SIGKILL)
+print('{"notebook": {"read": 1}}')
 """
 
 
-def test_a_notebook_that_takes_too_much_time_is_refused(tmp_path, monkeypatch):
-    path, script = tmp_path / "a.ipynb", tmp_path / "reads.py"
-    path.write_bytes(notebook(code("endless")))
-    script.write_text(ENDLESS)
+@pytest.fixture
+def deadly(monkeypatch, tmp_path):
+    """Return a function that makes the readers of some notebooks die so many times."""
     pretend_bubblewrap(monkeypatch, False)  # in a sandbox, the script could not be read
-    monkeypatch.setattr(notebook_rewriting, "__file__", str(script))
-    monkeypatch.setattr(reading_submissions, "READER_CPU_SECONDS", 1)
+    monkeypatch.setattr(notebook_rewriting, "__file__", str(tmp_path / "reads.py"))
+
+    def die(times):
+        (tmp_path / "reads.py").write_text(DIES.replace("TIMES", str(times)))
+
+    return die
+
+
+def test_a_reader_that_is_killed_is_tried_again(deadly):
+    deadly(1)
+    assert read_cell("kills one reader").text == '{"read": 1}'
+
+
+def test_a_reader_that_is_killed_twice_does_not_blame_the_submission(deadly):
+    deadly(2)
+    with pytest.raises(ReaderFailedError, match="2 processes died while they read the notebook"):
+        read_cell("kills two readers")
+
+
+def test_a_notebook_is_read_while_the_temporary_folder_is_full(monkeypatch):
+    read_cell("before")
+
+    def refuse(*_, **__):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+
+    monkeypatch.setattr(tempfile, "_get_default_tempdir", refuse)
+    monkeypatch.setattr(tempfile, "tempdir", None)
+    with pytest.raises(OSError, match="No space left"):
+        tempfile.TemporaryFile()  # noqa: SIM115
+    assert read_cell("on a full disk").notebook.cells[0].source == "on a full disk"
+
+
+@pytest.mark.parametrize("number", [errno.EIO, errno.EMFILE, errno.ENOENT, errno.ESTALE])
+def test_only_a_permission_of_their_own_file_is_the_students_error(tmp_path, monkeypatch, number):
+    (tmp_path / "a").mkdir()
+
+    def refuse(*_):
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr(Path, "open", refuse)
+    with pytest.raises(OSError, match=os.strerror(number)):
+        find_notebook_problem(tmp_path / "a.ipynb")
+    monkeypatch.setattr(os, "scandir", refuse)
+    with pytest.raises(OSError, match=os.strerror(number)):
+        find_unsafe_file(tmp_path)
+    number = errno.EACCES
+    assert find_notebook_problem(tmp_path / "a.ipynb") == (
+        "a.ipynb cannot be opened: Permission denied. Hand it in again."
+    )
+    assert "cannot be opened by whoever grades" in find_unsafe_file(tmp_path)
+
+
+def test_a_notebook_that_takes_too_much_time_is_refused(monkeypatch):
+    monkeypatch.setattr(reading_submissions, "READER_CPU_SECONDS", 0.05)
     monkeypatch.setattr(reading_submissions, "READER_PATIENCE", 600)
-    with pytest.raises(UnreadableError, match="more than 1 seconds or 2 GB to read it"):
-        read_in_sandbox(path)
+    with pytest.raises(UnreadableError, match=r"more than 0\.05 seconds or 2 GB to read it"):
+        read_in_sandbox("a.ipynb", WORST["pairs"]())
 
 
-def test_a_notebook_that_takes_too_much_memory_is_refused(tmp_path, monkeypatch):
-    path = tmp_path / "a.ipynb"
-    path.write_bytes(WORST["pairs"]())
+def test_a_notebook_that_takes_too_much_memory_is_refused(monkeypatch):
     monkeypatch.setattr(reading_submissions, "READER_MEMORY_BYTES", 2**28)
     with pytest.raises(UnreadableError, match="Clear its outputs, and hand it in again"):
-        read_in_sandbox(path)
+        read_in_sandbox("a.ipynb", WORST["pairs"]())
 
 
 def test_the_reader_does_not_import_the_package():
