@@ -45,7 +45,7 @@ from autograder.processes import (
 MAX_ARRAY_BYTES: Final = 1 << 18
 """The exercises' arrays are smaller."""
 
-RETRIED_DIAGNOSES: Final = ("died",)
+RETRIED_DIAGNOSES: Final = ("died", "waits")
 """Diagnoses that may be the machine's fault, so the function is called once more."""
 
 MAX_FILES: Final = 64
@@ -88,7 +88,8 @@ def capture_runs(plan: ProcessesPlan, function: PackedFunction) -> Piece:
     for case in announce_steps(plan.cases, _describe_step):
         try:
             run_of_case = _run_case(function, case)
-            if any(result.why in RETRIED_DIAGNOSES for result in run_of_case.results):
+            results = run_of_case.results or run_of_case.interrupted
+            if any(result.why in RETRIED_DIAGNOSES for result in results):
                 run_of_case = _run_case(function, case)
         except UsageError as error:
             return NotCaptured("cannot-be-sent", str(error))

@@ -18,6 +18,7 @@ from autograder.processes.cases import (
 from autograder.processes.interruptions import Interruption
 from autograder.processes.isolation import close_memory
 from autograder.processes.packing import PackedFunction, pack, pack_arguments
+from autograder.processes.running_time import RunningTime
 from autograder.processes.worker import AddressableShards, ResultNotSendableError
 from autograder.processes.workers import (
     ProcessesError,
@@ -42,6 +43,7 @@ __all__ = [
     "ResultEncoding",
     "ResultNotSendableError",
     "RowsNotHereError",
+    "RunningTime",
     "Spec",
     "close_memory",
     "on_processes",

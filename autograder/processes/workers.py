@@ -33,6 +33,7 @@ import psutil
 
 from autograder.errors import Fault, ShortError, UsageError
 from autograder.processes.packing import PackedFunction, pack, pack_arguments
+from autograder.processes.running_time import RunningTime, is_asleep
 from autograder.processes.worker import LOOPBACK, Job, Message, Place, pickle_result, run_worker
 
 PROCESS_COUNTS: Final = (1, 2, 4, 8)
@@ -52,8 +53,8 @@ IDLE_SECONDS: Final = 5.0
 BUSY_CPU_SECONDS: Final = 0.02
 """CPU time, within `IDLE_SECONDS`, that counts as work; JAX's heartbeat threads need less."""
 
-MAX_POLL_SECONDS: Final = 0.5
-"""The most idle time that one poll adds: if more has passed, the whole machine was suspended."""
+MEASURE_SECONDS: Final = 0.25
+"""The time between two measurements of a process; each reads two files for every thread."""
 
 AFTER_ERROR_SECONDS: Final = 2.0
 """Time for the other processes to raise the same error that one has raised."""
@@ -274,10 +275,7 @@ class Worker:
 
 
 class IdleTimer:
-    """Measures how long a process has done no work.
-
-    A process that has work but waits for a CPU is not taken for idle, because it gets some CPU time
-    within `IDLE_SECONDS`.
+    """Measures how long a process has slept, without the time that it waited for a CPU.
 
     Attributes:
         cpu_seconds: the CPU time that the process has used.
@@ -287,20 +285,23 @@ class IdleTimer:
         self._process: psutil.Process | None = None
         with contextlib.suppress(psutil.Error):
             self._process = psutil.Process(pid)
-        self.cpu_seconds, self._idle_seconds, self._polled_at = 0.0, 0.0, time.monotonic()
+        self.cpu_seconds, self._idle_seconds, self._running = 0.0, 0.0, RunningTime()
+        self._measured_at = time.monotonic()
 
     def poll(self) -> bool:
         """Measure again, and return whether the process has been idle for `IDLE_SECONDS`."""
-        cpu_seconds = 0.0
-        if self._process is not None:
-            with contextlib.suppress(psutil.Error):
-                times = self._process.cpu_times()
-                cpu_seconds = times.user + times.system
-        now = time.monotonic()
-        passed, self._polled_at = min(now - self._polled_at, MAX_POLL_SECONDS), now
-        self._idle_seconds += passed
+        if self._process is None or time.monotonic() < self._measured_at + MEASURE_SECONDS:
+            return self._idle_seconds > IDLE_SECONDS
+        self._measured_at, cpu_seconds = time.monotonic(), 0.0
+        with contextlib.suppress(psutil.Error):
+            times = self._process.cpu_times()
+            cpu_seconds = times.user + times.system
+        seconds_before = self._running.seconds
+        self._running.update([self._process])
         if cpu_seconds > self.cpu_seconds + BUSY_CPU_SECONDS:
             self.cpu_seconds, self._idle_seconds = cpu_seconds, 0.0
+        elif is_asleep(self._process):
+            self._idle_seconds += self._running.seconds - seconds_before
         return self._idle_seconds > IDLE_SECONDS
 
 

@@ -1,9 +1,7 @@
 """Watch limits that no system call enforces, and kill a kernel that exceeds one.
 
-Running time excludes time spent waiting for a CPU, because on a busy machine clock time says little
-about a notebook. Linux counts for each thread how long it was ready to run and had to wait, and
-that is subtracted. Sleeping, or waiting for something that never comes, counts. On other systems
-nothing is subtracted.
+A notebook's time is its running time, which excludes time spent waiting for a CPU
+(`processes/running_time.py`), because on a busy machine clock time says little about it.
 """
 
 import contextlib
@@ -12,66 +10,13 @@ import signal
 import subprocess
 import threading
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Sequence
 from typing import Any, Final, Protocol
 
 import psutil
 
 from autograder.instructor.sandbox.sandbox import Sandbox
-
-LONGEST_STEP_SECONDS: Final = 1.0
-"""The most that one update adds: if updates come more rarely, this process was kept waiting too."""
-
-
-class RunningTime:
-    """The running time of a family of processes; its caller updates it several times a second.
-
-    Attributes:
-        seconds: the running time so far.
-    """
-
-    def __init__(self) -> None:
-        self.seconds, self._updated = 0.0, time.monotonic()
-        self._cpu_seconds, self._wait_ns = 0.0, dict[str, int]()
-
-    def update(self, family: Sequence[psutil.Process]) -> None:
-        """Add the running time since the last update.
-
-        It is the time by the clock, minus the longest time that any thread waited for a CPU. If the
-        family's threads kept each other waiting, that is too little, so at least the processor time
-        that they used is added, up to the time by the clock.
-        """
-        now, cpu_seconds = time.monotonic(), sum(map(_cpu_seconds_of, family))
-        wait_ns = dict(thread_wait for process in family for thread_wait in _read_waits(process))
-        waited = max(
-            (ns - self._wait_ns.get(thread, 0) for thread, ns in wait_ns.items()), default=0
-        )
-        elapsed = min(now - self._updated, LONGEST_STEP_SECONDS)
-        at_least = min(max(cpu_seconds - self._cpu_seconds, 0.0), elapsed)
-        self.seconds += max(elapsed - waited / 1e9, at_least)
-        self._updated, self._cpu_seconds, self._wait_ns = now, cpu_seconds, wait_ns
-
-
-def _cpu_seconds_of(process: psutil.Process) -> float:
-    """Return the processor time of a process and of its ended children."""
-    try:
-        times = process.cpu_times()
-    except psutil.Error:
-        return 0.0
-    return float(times.user + times.system + times.children_user + times.children_system)
-
-
-def _read_waits(process: psutil.Process) -> Iterator[tuple[str, int]]:
-    """Yield each thread of a process with the nanoseconds that it waited for a CPU."""
-    threads = f"/proc/{process.pid}/task"
-    with contextlib.suppress(OSError):  # the process has ended, or this is not Linux
-        for thread in os.listdir(threads):
-            with (
-                contextlib.suppress(OSError, IndexError),
-                open(f"{threads}/{thread}/schedstat") as file,
-            ):
-                yield f"{process.pid}/{thread}", int(file.read().split()[1])
-
+from autograder.processes import RunningTime
 
 LOOK_SECONDS: Final = 0.25
 """The time between two checks, and so the longest that a limit may be exceeded."""

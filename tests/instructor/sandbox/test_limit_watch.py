@@ -8,9 +8,10 @@ import time
 import psutil
 import pytest
 
-from autograder.instructor.sandbox import Sandbox, limit_watch
+from autograder.instructor.sandbox import Sandbox
 from autograder.instructor.sandbox import limit_watch as watching
 from autograder.instructor.sandbox.limit_watch import LimitWatch, ProcessFamily
+from autograder.processes import running_time
 from tests.helpers import ON_ONE_CORE, SPINS, crowd
 
 
@@ -56,7 +57,8 @@ def test_a_process_that_has_ended_holds_nothing_and_waits_for_nothing():
     ended.wait()
     assert watching._measure_memory(process) == 0
     assert watching._count_threads(process) == 0
-    assert list(limit_watch._read_waits(process)) == []
+    assert list(running_time._read_waits(process)) == []
+    assert running_time.is_asleep(process)
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="elsewhere nobody says what waits for a CPU")
