@@ -19,6 +19,7 @@ from autograder.instructor.sandbox.bubblewrap import has_bubblewrap
 from autograder.instructor.sandbox.kernel import prepare_kernel_packages
 from autograder.instructor.sandbox.limit_watch import CLOCK_FACTOR, LimitWatch, ProcessFamily
 from autograder.instructor.sandbox.sandbox import PACKAGES, Sandbox, read_sandbox_environment
+from autograder.instructor.sandbox.shortages import read_shortages
 
 MAX_REPLY_BYTES: Final = 1 << 26
 """The most evidence that is read; an exercise of the course needs less than a thousandth of it."""
@@ -39,7 +40,8 @@ def observe_in_sandbox(
     """Call the functions in evidence, and return new evidence with their results.
 
     One process starts all others. If it dies during a call, that call is tried once more, unless it
-    was killed for exceeding a limit. If it dies again, or was killed, the evidence says so.
+    was killed for exceeding a limit. If it dies again, or was killed, the evidence says so. If the
+    machine ran short of processes or memory meanwhile, all calls are tried once more.
 
     Args:
         calls: for each exercise its plan, with its cases, and the untrusted evidence.
@@ -52,8 +54,25 @@ def observe_in_sandbox(
     Raises:
         NotObservedError: the machine is at fault.
     """
-    limits, suspect = sandbox or Sandbox(), -1
-    observed: list[Any] = []
+    for _ in range(2):
+        before = read_shortages()
+        observed = _observe(calls, sandbox or Sandbox())
+        shortages = read_shortages() - before
+        if not shortages:
+            return observed
+    raise NotObservedError(
+        f"While a function of several processes was called, {' and '.join(shortages)}. Grade it "
+        f"again, when the machine has less to do."
+    )
+
+
+def _observe(calls: Sequence[tuple[Plan, Any]], limits: Sandbox) -> list[Any]:
+    """Call the functions, and try once more if all processes die.
+
+    Raises:
+        NotObservedError: they did not start, or the machine did not give them their time.
+    """
+    observed, suspect = list[Any](), -1
     while len(observed) < len(calls):
         replies, ended = _run_calls(calls[len(observed) :], limits)
         observed += replies

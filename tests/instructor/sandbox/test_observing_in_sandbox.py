@@ -1,6 +1,7 @@
 """Functions that several processes call are called by the grader: results cannot be made up."""
 
 import os
+from collections import Counter
 
 import jax
 import numpy as np
@@ -8,7 +9,12 @@ import pytest
 
 from autograder import evidence
 from autograder.exercises import EXERCISES
-from autograder.instructor.sandbox import is_observed, observe_in_sandbox
+from autograder.instructor.sandbox import (
+    NotObservedError,
+    is_observed,
+    observe_in_sandbox,
+    observing_in_sandbox,
+)
 from autograder.judge import judge
 from tests.conftest import some_of
 from tests.exercises.solutions import solution_of
@@ -111,6 +117,16 @@ def test_a_function_finds_and_makes_up_nothing_of_what_is_elsewhere():
     looks, *makes_up = graded("11.4", *(handed_in("11.4", to_host=f) for f in attacks))
     assert "opened: []" in said(looks)
     assert [verdict.score for verdict in makes_up] == [0] * len(makes_up)
+
+
+def test_calls_on_a_machine_that_runs_short_are_tried_again(monkeypatch):
+    shortages = [Counter({"it ran short": n}) for n in (0, 1, 1, 1, 1, 2, 2, 3)]
+    results = [["first"], ["second"], ["third"], ["fourth"]]
+    monkeypatch.setattr(observing_in_sandbox, "read_shortages", lambda: shortages.pop(0))
+    monkeypatch.setattr(observing_in_sandbox, "_observe", lambda *_: results.pop(0))
+    assert observe_in_sandbox([]) == ["second"]
+    with pytest.raises(NotObservedError, match=r"was called, it ran short\. Grade it again"):
+        observe_in_sandbox([])
 
 
 def ends_all(x):
