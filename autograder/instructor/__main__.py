@@ -10,7 +10,7 @@ from typing import Final, NoReturn
 
 import msgspec
 from rich.console import Console
-from sqlalchemy.exc import OperationalError, SAWarning
+from sqlalchemy.exc import SAWarning
 
 from autograder.exercises import CourseError, UnknownExerciseError
 from autograder.instructor.authoring import (
@@ -68,15 +68,11 @@ EXPECTED_ERRORS: Final = (
 )  # fmt: skip
 """Errors that are printed without a traceback, because their message says everything."""
 
-DISK_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM})
-"""The error numbers of a disk that is full or cannot be written to."""
-
-SQLITE_DISK_ERRORS: Final = (
-    "database or disk is full",
-    "readonly database",
-    "unable to open database",
-)
-"""SQLite's messages for the same errors."""
+DISK_ERRORS: Final = frozenset({
+    errno.EACCES, errno.EDQUOT, errno.EIO, errno.ELOOP, errno.ENOSPC, errno.ENOTDIR, errno.EPERM,
+    errno.EROFS, errno.ESTALE,
+})  # fmt: skip
+"""The error numbers of a disk that is full, broken, or closed to us."""
 
 SORT_ORDERS: Final = ("student", "total")
 
@@ -94,30 +90,21 @@ def main(arguments: list[str] | None = None) -> int:
     except EXPECTED_ERRORS as error:
         console.print(str(error), markup=False, highlight=False)
         return 1
-    except (OSError, OperationalError) as error:
-        explanation = _explain_disk_error(error)
-        if not explanation:
+    except OSError as error:
+        if error.errno not in DISK_ERRORS:
             raise
-        console.print(explanation, markup=False, highlight=False)
+        console.print(
+            f"grading/ could not be read or written: {printable(str(error))}. What was graded is "
+            f"kept, and nothing is half written. See that there is room and that you may read and "
+            f"write there, and run the same command again.",
+            markup=False, highlight=False,
+        )  # fmt: skip
         return 1
     except SystemExit as end:
         if end.code not in STOPPED_STATUSES:
             raise
         console.print(f"\n{STOPPED}", markup=False, highlight=False)
         return int(end.code)
-
-
-def _explain_disk_error(error: OSError | OperationalError) -> str:
-    """Explain an error of a disk that is full or read-only; empty for any other error."""
-    text = str(getattr(error, "orig", None) or error)
-    number = error.errno if isinstance(error, OSError) else None
-    if number not in DISK_ERRORS and not any(part in text for part in SQLITE_DISK_ERRORS):
-        return ""
-    return (
-        f"grading/ could not be written: {printable(text)}. What was graded is kept, and nothing "
-        f"is half written. See that there is room and that you may write there, and run the same "
-        f"command again."
-    )
 
 
 class _Parser(argparse.ArgumentParser):

@@ -35,6 +35,7 @@ from autograder.instructor.course import (
     ClassError,
     ClassRules,
     Course,
+    GradebookError,
     printable,
     read_class_file,
     suggest_names,
@@ -62,7 +63,11 @@ class ClassExporter(ExportPlugin):
         ends in a traceback, and in place of a lost one it makes an empty one.
         """
         super().__init__(**settings)
-        if trouble := Course(Path(self.parent.coursedir.root)).trouble():
+        try:
+            trouble = Course(Path(self.parent.coursedir.root)).trouble()
+        except GradebookError as error:
+            self.parent.fail(printable(str(error)))
+        if trouble:
             self.parent.fail(printable(f"{trouble} make grade makes it again."))
 
     def export(self, gradebook: Any) -> None:

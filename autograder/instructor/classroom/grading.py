@@ -56,6 +56,7 @@ from autograder.instructor.classroom.workers import (
 )
 from autograder.instructor.course import (
     Course,
+    GradebookError,
     escape_surrogates,
     find_first_exception,
     find_notebook_problem,
@@ -237,6 +238,8 @@ def _failures(
     for student, assignment in submissions:
         try:
             found = failure(student, assignment)
+        except GradebookError:  # all others would be lost to the same
+            raise
         except Exception as error:
             why = f"grading failed. {type(error).__name__}: {error}"
             found = Failure(student, assignment, why, theirs=False)
@@ -457,6 +460,8 @@ class _Dispatcher:
             submission, facts = self._read(student, assignment), self.facts(assignment)
             outcome = dataclasses.replace(outcome, record=record)
             enter(self.course, load_times(self.course), submission, facts, outcome)
+        except GradebookError:
+            raise
         except Exception as error:
             why = f"grading failed. {type(error).__name__}: {error}"
             return Failure(student, assignment, why, theirs=False)

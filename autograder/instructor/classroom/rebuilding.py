@@ -118,6 +118,8 @@ def _read_notebook(folder: Path, name: str) -> GradedNotebook:
     try:
         notebook = nbformat.read(folder / f"{name}.ipynb", 4)
         return summarise_notebook(notebook, verdicts, evidence, notes)
+    except OSError:  # what cannot be read now is not removed
+        raise
     except Exception:  # a file that is no graded notebook raises one of many errors
         return GradedNotebook()
 
@@ -234,8 +236,10 @@ def _read_time(marker: Path) -> datetime | None:
     """Read the time of the backup from the marker file; None if there is no rebuild."""
     try:
         return datetime.fromtimestamp(float(marker.read_text()), UTC)
-    except (OSError, ValueError):
+    except FileNotFoundError:
         return None
+    except ValueError:  # nothing is known of the backup, so every manual score needs a check
+        return datetime.fromtimestamp(0, UTC)
 
 
 def list_backups(course: Course, console: Console) -> int:
@@ -247,7 +251,10 @@ def list_backups(course: Course, console: Console) -> int:
     Raises:
         GradebookError: the gradebook is on a server.
     """
-    console.print(printable(_describe_gradebook(course)), markup=False, highlight=False)
+    console.print(
+        printable(_describe_gradebook(course)),
+        markup=False, highlight=False, soft_wrap=not sys.stdout.isatty(),
+    )  # fmt: skip
     copies = list_all_backups(course.backups)
     if not copies:
         console.print("There is no copy of the gradebook yet: none of its grades has changed.")

@@ -111,7 +111,7 @@ def find_changed_scores(
 def _read_attempts(course: Course) -> Attempts:
     try:
         return msgspec.json.decode((course.grading / ATTEMPTS_FILE).read_bytes(), type=Attempts)
-    except (OSError, msgspec.MsgspecError):  # missing or damaged
+    except (FileNotFoundError, msgspec.MsgspecError):  # missing or damaged
         return {}
 
 

@@ -18,6 +18,7 @@ from autograder.instructor.course import (
     WITHDRAWN_FILE,
     Course,
     WrittenTableError,
+    is_written,
     printable,
     read_table,
     read_withdrawn,
@@ -100,7 +101,7 @@ def read_roster(course: Course, everybody: bool = False) -> list[Person]:
     """
     left_out = {} if everybody else read_withdrawn(course.grading)
     path = course.grading / ROSTER_FILE
-    if not path.exists():
+    if not is_written(path):
         return []
     try:
         rows = read_table(path, ("id",), OTHER_NAMES)

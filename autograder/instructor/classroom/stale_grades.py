@@ -21,7 +21,12 @@ from autograder.exercises import EXERCISES
 from autograder.instructor.classroom.roster import EVERYTHING, Choice
 from autograder.instructor.classroom.submission_states import Failure, StateRow
 from autograder.instructor.classroom.workers import Pool
-from autograder.instructor.course import Course, find_first_exception, find_submission_problem
+from autograder.instructor.course import (
+    Course,
+    GradebookError,
+    find_first_exception,
+    find_submission_problem,
+)
 from autograder.instructor.nbgrader_plugins import JudgeEvidence, NotGradedError, enter_regraded
 from autograder.instructor.pipeline import (
     REJUDGEABLE,
@@ -241,6 +246,7 @@ def judge_again(
             have been killed between entering a grade and making its page.
 
     Raises:
+        GradebookError: the gradebook cannot be read or written.
         NoSandboxError: there is no sandbox to judge in, and one is required.
     """
     config = course.api.config
@@ -253,7 +259,7 @@ def judge_again(
             if record.basis is not None:
                 record = replace(record, basis=record.basis.rejudged_with(current))
             is_new = enter_regraded(course, *pair, record, current.points)
-        except NoSandboxError:
+        except (GradebookError, NoSandboxError):
             raise
         except Exception as error:  # the other submissions are judged all the same
             is_marked = bases.records.is_marked(*pair)

@@ -296,7 +296,7 @@ class SubmissionState:
     def _sources(self) -> dict[object, str]:
         try:
             read = msgspec.json.decode(self.notebook.read_bytes(), type=_Notebook)
-        except (OSError, msgspec.MsgspecError):
+        except (FileNotFoundError, msgspec.MsgspecError):
             return {}
         return {cell.metadata.nbgrader.get("grade_id"): "".join(cell.source) for cell in read.cells}
 

@@ -13,6 +13,7 @@ from autograder.instructor.course.class_file import (
     ClassRules,
     WrittenTableError,
     describe_duration,
+    is_written,
     modification_times,
     parse_time,
     read_class_file,
@@ -32,6 +33,7 @@ from autograder.instructor.course.course import (
     Course,
     ReleaseError,
     find_first_exception,
+    list_folder,
 )
 from autograder.instructor.course.names import (
     ACCEPTED_SUFFIXES,
@@ -97,7 +99,9 @@ __all__ = [
     "find_submission_problem",
     "find_unsafe_file",
     "is_accepted_file",
+    "is_written",
     "keep_temporary_files",
+    "list_folder",
     "modification_times",
     "parse_time",
     "printable",

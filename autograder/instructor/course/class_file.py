@@ -202,6 +202,19 @@ class ClassRules:
         return f"{when.astimezone(self.zone or UTC):%Y-%m-%d %H:%M %Z}"
 
 
+def is_written(path: Path) -> bool:
+    """Check whether one of a class's files is there, even if it is a link to nothing.
+
+    Raises:
+        OSError: that cannot be known.
+    """
+    try:
+        path.lstat()
+    except FileNotFoundError:
+        return False
+    return True
+
+
 def read_class_file(grading: Path, assignments: Collection[str]) -> ClassRules:
     """Read `class.toml`; without it, return rules that are all None.
 
@@ -213,7 +226,7 @@ def read_class_file(grading: Path, assignments: Collection[str]) -> ClassRules:
         ClassError: the file cannot be understood.
     """
     path = grading / CLASS_FILE
-    if not path.exists():
+    if not is_written(path):
         return ClassRules()
     try:
         written = msgspec.convert(tomllib.loads(path.read_text(encoding="utf-8-sig")), _ClassToml)
@@ -494,7 +507,7 @@ def read_withdrawn(grading: Path) -> dict[str, str]:
         ClassError: the file cannot be understood.
     """
     path = grading / WITHDRAWN_FILE
-    if not path.exists():
+    if not is_written(path):
         return {}
     try:
         rows = read_table(path, ("student",), {"id": "student", "student_id": "student"})
@@ -532,7 +545,7 @@ def read_times(
         ClassError: the file cannot be understood.
     """
     path = grading / TIMES_FILE
-    if not path.exists():
+    if not is_written(path):
         return {}
     try:
         rows = read_table(path, COLUMNS, {"id": "student", "student_id": "student"})

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from autograder.instructor.course.class_file import COLLECTED_TIMES_FILE, ClassError
+from autograder.instructor.course.class_file import COLLECTED_TIMES_FILE, ClassError, is_written
 
 
 class CollectedTime(msgspec.Struct, frozen=True, omit_defaults=True):
@@ -39,10 +39,10 @@ def read_collected_times(grading: Path) -> CollectedTimes:
         ClassError: the file is damaged.
     """
     path = grading / COLLECTED_TIMES_FILE
+    if not is_written(path):
+        return {}
     try:
         return msgspec.json.decode(path.read_bytes(), type=CollectedTimes)
-    except FileNotFoundError:
-        return {}
     except (OSError, msgspec.MsgspecError) as error:
         raise ClassError(
             f"grading/{COLLECTED_TIMES_FILE} cannot be read: {error}. Remove it, and collect the "

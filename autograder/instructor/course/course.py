@@ -166,7 +166,8 @@ class Course:
         left_out = {} if everybody else read_withdrawn(self.grading)
         return sorted(
             (f.parent.name, f.name)
-            for f in self.submitted.glob("*/*")
+            for student in list_folder(self.submitted)
+            for f in student.glob("*")
             if isdir(f) and f.name in known and f.parent.name not in left_out
         )
 
@@ -208,12 +209,16 @@ class Course:
 
         Before the first grading it may be missing. Only the configured gradebook is checked, and
         only if it is a file.
+
+        Raises:
+            GradebookError: that cannot be known now, because it is locked or cannot be read.
         """
         configured_url = self.api.coursedir.db_url
         if is_server(configured_url) or url not in ("", configured_url):
             return ""
         url = configured_url
-        trouble, is_graded = find_damage(gradebook_file(url)), any(self.records.glob("*/*.json"))
+        trouble = find_damage(gradebook_file(url))
+        is_graded = any(map(list_folder, list_folder(self.records)))
         if not is_graded and not trouble.startswith("is damaged"):
             return ""
         return f"The gradebook {hide_secrets(url)} {trouble}." if trouble else ""
@@ -242,6 +247,18 @@ class Course:
         return ""
 
 
+def list_folder(folder: Path) -> list[Path]:
+    """Return the paths in a folder, in order; none if it is not there or is no folder.
+
+    Raises:
+        OSError: the folder cannot be read, which a glob does not tell from an empty one.
+    """
+    try:
+        return sorted(folder.iterdir())
+    except (FileNotFoundError, NotADirectoryError):
+        return []
+
+
 @contextmanager
 def share_folder(folder: Path, gradebook: Path) -> Iterator[None]:
     """Let the whole group write to a class's folder, its gradebook, and files made meanwhile.
@@ -266,8 +283,12 @@ def _let_group_write(folder: Path, gradebook: Path) -> None:
 
 
 def find_first_exception(done: dict[str, str]) -> str:
-    """Return why nbgrader failed: the first exception in its log, as later ones say less."""
+    """Return why nbgrader failed: the first exception in its log, as later ones say less.
+
+    A sentence of ours about the gradebook comes after the database's own error.
+    """
     lines = [line.strip() for line in (done["log"] or "").splitlines()]
     errors = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exception"))]
     errors = [re.sub(r"^autograder[\w.]*\.(\w+: )", r"\1", line) for line in errors]
+    errors.sort(key=lambda line: not line.startswith(GradebookError.__name__))
     return errors[0] if errors else done["error"] or "nbgrader says no more."

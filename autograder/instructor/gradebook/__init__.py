@@ -16,14 +16,17 @@ from autograder.instructor.gradebook.backups import (
     restore_backup,
     temporary_copy,
 )
+from autograder.instructor.gradebook.connections import (
+    GradebookError,
+    hide_secrets,
+    install_engine,
+    is_server,
+)
 from autograder.instructor.gradebook.database import (
     ADDRESS_VARIABLE,
     BusyError,
-    GradebookError,
-    hide_secrets,
     hold_folder_lock,
     hold_server_lock,
-    is_server,
     parse_address,
 )
 from autograder.instructor.gradebook.shown_grades import (
@@ -46,6 +49,7 @@ __all__ = [
     "hide_secrets",
     "hold_folder_lock",
     "hold_server_lock",
+    "install_engine",
     "is_server",
     "list_all_backups",
     "parse_address",

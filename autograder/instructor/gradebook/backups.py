@@ -11,14 +11,20 @@ import shutil
 import sqlite3
 import tempfile
 from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
 from nbgrader.api import Base
 
-from autograder.instructor.gradebook.database import GradebookError, is_server
+from autograder.instructor.gradebook.connections import (
+    DamagedError,
+    GradebookError,
+    connect,
+    explain_errors,
+    is_server,
+)
 
 KEPT_BACKUPS: Final = 10
 """The number of latest backups that are all kept; of earlier ones, one for each day."""
@@ -35,6 +41,9 @@ GRADE_TABLES: Final = (
     "task_cells",
 )  # fmt: skip
 """The tables with grades."""
+
+SQLITE_SUFFIXES: Final = ("-journal", "-wal", "-shm")
+"""The endings of the files in which SQLite keeps what is not written yet, or to be taken back."""
 
 ON_A_SERVER: Final = (
     "The gradebook is on a server, which has its own way to copy it and to put a copy back: "
@@ -70,6 +79,7 @@ def _back_up_file(gradebook: Path, folder: Path) -> Path:
     names = (f"{stem}{f'-{n}' * bool(n)}.db" for n in range(1000))
     path = next(folder / name for name in names if not (folder / name).exists())
     part = path.with_suffix(".part")
+    part.unlink(missing_ok=True)
     _copy_database(gradebook, part)
     trouble = find_damage(part)
     latest = list_all_backups(folder)[:COMPARED_BACKUPS]
@@ -86,35 +96,50 @@ def _back_up_file(gradebook: Path, folder: Path) -> Path:
     return path
 
 
-def _copy_database(gradebook: Path, path: Path) -> None:
+def _copy_database(source: Path, target: Path) -> None:
     """Copy a gradebook as it is at one moment, even if somebody writes to it meanwhile."""
-    path.unlink(missing_ok=True)
-    with closing(sqlite3.connect(gradebook)) as kept, closing(sqlite3.connect(path)) as copy:
-        kept.backup(copy)
+    with closing(connect(source)) as kept, closing(connect(target)) as copy:
+        kept.copy_to(copy)
 
 
 def list_all_backups(folder: Path) -> list[Path]:
-    """Return the backups in a folder, the latest first."""
-    found = [path for path in folder.glob("gradebook-*.db") if BACKUP_NAME.fullmatch(path.name)]
+    """Return the backups in a folder, the latest first.
+
+    Raises:
+        OSError: the folder cannot be read.
+    """
+    try:
+        names = os.listdir(folder)  # a glob does not tell an unreadable folder from an empty one
+    except FileNotFoundError:
+        names = []
+    found = [folder / name for name in names if BACKUP_NAME.fullmatch(name)]
     return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name), reverse=True)
 
 
 def has_grades(url: str) -> bool:
-    """Check whether a gradebook's file has any submissions."""
+    """Check whether a gradebook's file has any submissions.
+
+    Raises:
+        GradebookError: that cannot be known now.
+    """
     path = gradebook_file(url)
     if not path.exists():
         return False
     try:
-        with closing(_read_only(path)) as book:
+        with explain_errors(path), closing(connect(path)) as book:
             return book.execute("SELECT 1 FROM submitted_assignment LIMIT 1").fetchone() is not None
     except sqlite3.OperationalError:  # nbgrader has not created its tables yet
         return False
-    except sqlite3.DatabaseError:  # damaged, which backing it up will report
+    except DamagedError:  # backing it up will report that
         return True
 
 
 def find_damage(path: Path) -> str:
-    """Return what is wrong with a gradebook's file, as the end of a sentence; empty if sound."""
+    """Return what is wrong with a gradebook's file, as the end of a sentence; empty if sound.
+
+    Raises:
+        GradebookError: that cannot be known now, because the file is locked or cannot be read.
+    """
     if not path.exists():
         return "is not there"
     if path.is_dir():
@@ -123,11 +148,11 @@ def find_damage(path: Path) -> str:
         return "is empty"
     wanted = {table.name for table in Base.metadata.sorted_tables}
     try:
-        with closing(_read_only(path)) as book:
+        with explain_errors(path), closing(connect(path)) as book:
             (sound,) = book.execute("PRAGMA integrity_check").fetchone()
             found = {name for (name,) in book.execute("SELECT name FROM sqlite_master")}
-    except sqlite3.Error as error:
-        return f"is damaged: {error}"
+    except DamagedError as error:
+        return f"is damaged: {error.__cause__}"
     if sound != "ok":
         return "is damaged"
     return "has not all of nbgrader's tables" if wanted - found else ""
@@ -147,7 +172,9 @@ def temporary_copy(path: Path) -> Iterator[str]:
 
 
 def restore_backup(path: Path, url: str) -> None:
-    """Replace a gradebook by a backup, atomically.
+    """Replace a gradebook by a backup, in one transaction of the gradebook's own file.
+
+    A program that has the file open, such as Formgrader, goes on with the restored grades.
 
     Args:
         path: the backup.
@@ -160,14 +187,16 @@ def restore_backup(path: Path, url: str) -> None:
         raise GradebookError(ON_A_SERVER)
     _refuse_damaged(path)
     gradebook = gradebook_file(url)
-    part = gradebook.with_suffix(".part")
-    _copy_database(path, part)
-    os.replace(part, gradebook)
+    with explain_errors(gradebook):
+        _copy_database(path, gradebook)
 
 
 def rename_damaged(gradebook: Path) -> Path:
-    """Rename a damaged gradebook; return its new path."""
+    """Rename a damaged gradebook, with SQLite's files beside it; return its new path."""
     renamed = gradebook.with_name(f"{gradebook.name}.damaged-{datetime.now(UTC):%Y-%m-%dT%H%M%S}")
+    for suffix in SQLITE_SUFFIXES:  # left here, they would be applied to the next gradebook
+        with suppress(FileNotFoundError):
+            os.rename(f"{gradebook}{suffix}", f"{renamed}{suffix}")
     gradebook.rename(renamed)
     return renamed
 
@@ -175,10 +204,6 @@ def rename_damaged(gradebook: Path) -> Path:
 def gradebook_file(url: str) -> Path:
     """Return the file of a gradebook that is not on a server."""
     return Path(url.removeprefix("sqlite:///"))
-
-
-def _read_only(path: Path) -> sqlite3.Connection:
-    return sqlite3.connect(f"{path.resolve().as_uri()}?mode=ro", uri=True)
 
 
 def _refuse_damaged(path: Path) -> None:

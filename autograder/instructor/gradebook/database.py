@@ -11,10 +11,17 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Final
 
-from sqlalchemy import create_engine, text
+from sqlalchemy import text
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import ArgumentError, SQLAlchemyError
 from sqlalchemy.pool import NullPool
+
+from autograder.instructor.gradebook.connections import (
+    GradebookError,
+    hide_secrets,
+    is_server,
+    make_engine,
+)
 
 ADDRESS_VARIABLE: Final = "SHARDLINGS_DB"
 """The environment variable with the gradebook's address, for all commands and Formgrader."""
@@ -25,13 +32,6 @@ SERVERS: Final = ("postgres", "postgresql", "postgresql+psycopg", "postgresql+ps
 
 SECRET_OPTIONS: Final = frozenset({"sslpassword", "oauth_client_secret"})
 """Options of an address that are secrets and that cannot be set by environment variables."""
-
-CONNECT_SECONDS: Final = 10
-"""The time limit for a server to answer."""
-
-
-class GradebookError(RuntimeError):
-    """The gradebook cannot be used; the message says why, and contains no password."""
 
 
 def parse_address(written: str) -> str:
@@ -75,28 +75,6 @@ def parse_address(written: str) -> str:
     return str(url.render_as_string(hide_password=False))
 
 
-def is_server(url: str) -> bool:
-    """Check whether a gradebook is on a server, and not in a file."""
-    return bool(make_url(url).get_backend_name() == "postgresql")
-
-
-def hide_secrets(url: str | URL) -> str:
-    """Format an address without its password and options, which may contain secrets."""
-    parsed = make_url(url)
-    kind = "postgresql" if parsed.get_backend_name() == "postgresql" else parsed.drivername
-    public = URL.create(kind, parsed.username, None, parsed.host, parsed.port, parsed.database)
-    return str(public.render_as_string(hide_password=True))
-
-
-def _make_engine(url: str) -> Any:
-    """Create an SQLAlchemy engine that notices when a server does not answer."""
-    if not is_server(url):
-        return create_engine(url)
-    timeouts = {"connect_timeout": CONNECT_SECONDS, "keepalives_idle": 30}
-    # without a pool, closing a connection really closes it
-    return create_engine(url, connect_args=timeouts, poolclass=NullPool)
-
-
 def _connect(url: str) -> Any:
     """Connect to a gradebook.
 
@@ -104,17 +82,11 @@ def _connect(url: str) -> Any:
         GradebookError: it cannot be reached.
     """
     try:
-        return _make_engine(url).connect()
+        # without a pool, closing a connection really closes it
+        return make_engine(url, poolclass=NullPool).connect()
     except ModuleNotFoundError:
         raise GradebookError(
             "A gradebook on a server needs psycopg: pip install 'shardlings[postgresql]'."
-        ) from None
-    except SQLAlchemyError as error:
-        cause = str(getattr(error, "orig", None) or type(error).__name__).strip().splitlines()
-        problem = cause[-1].rstrip(".?! ") if cause else "no answer"
-        raise GradebookError(
-            f"The gradebook {hide_secrets(url)} cannot be reached: {problem}. "
-            f"See that the server runs, and that DB= names it, the database and who you are there."
         ) from None
 
 

@@ -179,6 +179,8 @@ class CarefulAutograde(Autograde):
         for student, assignment, names in found:
             try:
                 self._grade(student, assignment, names)
+            except GradebookError:
+                raise
             except Exception as error:
                 self.log.error("%s, %s: %s: %s", student, assignment, type(error).__name__, error)
                 failed.append(f"{student}, {assignment}")

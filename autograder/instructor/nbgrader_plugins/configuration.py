@@ -34,7 +34,7 @@ from nbgrader.preprocessors import (
     OverwriteKernelspec,
 )
 
-from autograder.instructor.gradebook import ADDRESS_VARIABLE, parse_address
+from autograder.instructor.gradebook import ADDRESS_VARIABLE, install_engine, parse_address
 from autograder.instructor.nbgrader_plugins.autograde import install_autograde, install_stopping
 from autograder.instructor.nbgrader_plugins.capture_evidence import CaptureEvidence
 from autograder.instructor.nbgrader_plugins.exchange_times import CarefulCollect
@@ -107,6 +107,7 @@ def configure(c: Any, root: Path) -> None:
     install_release()
     install_feedback()
     install_gradebook_version()
+    install_engine()
     install_timestamps()
     install_submission_times()
     install_page_policies()

@@ -106,7 +106,7 @@ def read_shown_grades(page: Path) -> ShownGrades | None:
     try:
         with page.open("rb") as file:
             found = SHOWS.search(file.read(HEAD_CHARACTERS).decode(errors="replace"))
-    except OSError:
+    except FileNotFoundError:
         return None
     return ShownGrades(*found.groups()) if found else None
 

@@ -13,6 +13,7 @@ from typing import Final, Literal
 
 import msgspec
 
+from autograder.instructor.course import list_folder
 from autograder.instructor.pipeline.basis import Basis
 from autograder.instructor.sandbox import Case
 from autograder.judge import Verdict
@@ -129,11 +130,12 @@ class Records:
 
         Raises:
             UnreadableRecordError: the file is not a record.
+            OSError: it is not known what is in the file.
         """
         path = self.path(student, assignment)
         try:
             status = path.stat()
-        except OSError:
+        except (FileNotFoundError, NotADirectoryError):
             return None
         version = status.st_mtime_ns, status.st_size
         cached = self._cache.get(path)
@@ -173,8 +175,10 @@ class Records:
 
     def all(self) -> Iterator[tuple[str, str]]:
         """Yield the student and the assignment of each record, in order."""
-        for path in sorted(self.folder.glob(f"*/[!.]*{SUFFIX}")):
-            yield path.parent.name, path.name.removesuffix(SUFFIX)
+        for student in list_folder(self.folder):
+            for path in list_folder(student):
+                if path.suffix == SUFFIX and not path.name.startswith("."):
+                    yield student.name, path.name.removesuffix(SUFFIX)
 
 
 def _decode(path: Path, size: int) -> Record:
@@ -182,7 +186,7 @@ def _decode(path: Path, size: int) -> Record:
         if size > MAX_RECORD_BYTES:
             raise UnreadableRecordError(f"{path.name} is larger than {MAX_RECORD_BYTES:,} bytes.")
         return msgspec.json.decode(path.read_bytes(), type=Record)
-    except (OSError, RecursionError, msgspec.MsgspecError) as error:
+    except (IsADirectoryError, RecursionError, msgspec.MsgspecError) as error:
         raise UnreadableRecordError(f"{path.name} cannot be read: {error}") from None
 
 
