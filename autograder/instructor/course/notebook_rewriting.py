@@ -111,7 +111,7 @@ def rewrite_notebook(contents: bytes) -> dict[str, Any]:
 def _parse_json(contents: bytes) -> dict[str, Any]:
     """Parse the JSON of a notebook, and check its format's version."""
     try:
-        text = contents.decode()
+        text = contents.decode("utf-8-sig")
     except UnicodeDecodeError as error:
         raise NotebookRefusedError(
             f"it is not UTF-8 text from byte {error.start} on. Save it as UTF-8"
@@ -119,9 +119,7 @@ def _parse_json(contents: bytes) -> dict[str, Any]:
     try:
         data = json.loads(text)
     except json.JSONDecodeError as error:
-        if text.startswith("\ufeff"):
-            why = "it starts with a byte order mark; save it as UTF-8 without one"
-        elif text.lstrip().startswith("<"):
+        if text.lstrip().startswith("<"):
             why = "a web page was saved in its place. Download the notebook, and hand it in again"
         elif text.strip() and not text.lstrip().startswith("{"):
             why = "it is not a notebook's JSON"

@@ -136,7 +136,6 @@ REFUSED = {
     cut_off: "It was probably cut off on the way, and has to be handed in again.",
     empty: f"{FILE} cannot be read as a notebook: its JSON breaks off at line 1.",
     utf_16: "cannot be read as a notebook: it is not UTF-8 text from byte 0 on.",
-    byte_order_mark: "it starts with a byte order mark; save it as UTF-8 without one.",
     a_list: f"{FILE} cannot be read as a notebook:",
     no_cells: f"{FILE} cannot be read as a notebook:",
 }
@@ -218,6 +217,7 @@ def as_an_old_vs_code_saves_it(path):
 ACCEPTED = some_of([
     windows_lines, windows_lines_in_cells, an_older_format, another_beside, shuffled,
     as_colab_saves_it, as_kaggle_saves_it, as_vs_code_saves_it, as_an_old_vs_code_saves_it,
+    byte_order_mark,
 ])  # fmt: skip
 
 
