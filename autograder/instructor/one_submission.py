@@ -118,7 +118,8 @@ def prepare_grader(
     coursedir = course.api.coursedir
     with course.alone():
         course.release(assignment)
-        calibrate(config, assignment)
+        if passing := calibrate(config, assignment):
+            console.print(passing, markup=False, highlight=False)
         facts = collect_facts(coursedir, config, assignment)
         with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
             notebooks = gradebook.find_assignment(assignment).notebooks

@@ -13,14 +13,22 @@ from rich.console import Console
 
 import autograder
 from autograder.instructor import calibration
-from autograder.instructor.calibration import CalibrationError, Trial, TrialError, calibrate
+from autograder.instructor.__main__ import main
+from autograder.instructor.calibration import (
+    CalibrationError,
+    GradedExample,
+    Trial,
+    TrialError,
+    calibrate,
+)
 from autograder.instructor.classroom import grading
 from autograder.instructor.course import Course
 from autograder.instructor.pipeline import basis, time_limit
 from autograder.instructor.sandbox import has_bubblewrap, sandbox
 from tests.conftest import ROOT
 from tests.helpers import pretend_bubblewrap
-from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
+from tests.instructor import tiny_class
+from tests.instructor.room import ASSIGNMENT, RIGHT, UNCALIBRATED, Classroom
 
 NO_PACKAGE = """
 from autograder.instructor.pipeline import basis, time_limit
@@ -309,3 +317,22 @@ def test_what_others_ask_is_theirs(room):
     nbformat.write(notebook, folder / "others.ipynb")
     with pytest.raises(CalibrationError, match=r"it gets 0 of 2 for test\. To see why"):
         calibrated(room, "others")
+
+
+def test_a_test_that_passes_untouched_is_named_now_and_when_it_is_remembered(
+    tmp_path, monkeypatch, capsys
+):
+    root = tiny_class.tiny_class(tmp_path, 0)
+    config = root / "nbgrader_config.py"
+    config.write_text(config.read_text().removesuffix(UNCALIBRATED))
+    tiny_class.hand_in(root, "ann", "double = 3")
+    (root / "grading" / "calibration").mkdir()
+    graded = GradedExample({"test": (2.0, 2.0)}, "", 1.0, {"tiny.ipynb": [1.0]}, [])
+    trials = iter([(graded, graded)])
+    monkeypatch.setattr(Trial, "run", lambda self: next(trials))
+    for _ in range(2):
+        assert main(["--root", str(root), "grade", "--again"]) == 0
+        assert (
+            "tiny as it is released, with nothing filled in, gets 2 of 2 for test. If that is not "
+            "meant so, let these tests fail there."
+        ) in " ".join(capsys.readouterr().out.split())

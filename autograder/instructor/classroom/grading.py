@@ -18,6 +18,7 @@ from typing import Any, Final
 import msgspec
 from nbgrader.api import Gradebook, MissingEntry
 from rich.console import Console
+from rich.text import Text
 
 from autograder.instructor.calibration import CalibrationError, calibrate, is_calibrated
 from autograder.instructor.classroom.counting import mark_left_out
@@ -268,29 +269,33 @@ class _Refusals:
         new = sorted(assignment for assignment in assignments if assignment not in self._found)
         running = {assignment: self._start(assignment) for assignment in new}
         for assignment, calibration in running.items():
-            self._found[assignment] = "" if calibration is None else _wait_for(calibration)
+            self._found[assignment], passing = _wait_for(calibration)
+            if passing:
+                self.console.print(Text(passing))
         return {assignment: self._found[assignment] for assignment in assignments}
 
-    def _start(self, assignment: str) -> "Future[None] | None":
+    def _start(self, assignment: str) -> "Future[str]":
         """Have a worker calibrate an assignment, unless it is calibrated."""
         api = self.course.api
         if is_calibrated(api.coursedir, api.config, assignment):
-            return None
+            remembered: Future[str] = Future()
+            remembered.set_result(calibrate(api.config, assignment))
+            return remembered
         self.console.print(
             f"Grading the course's own {assignment} first: does it get what it should?"
         )
         return self.pool.executor.submit(calibrate, api.config, assignment)
 
 
-def _wait_for(calibration: "Future[None]") -> str:
-    """Return the reason for which a calibration failed; empty if it succeeded."""
+def _wait_for(calibration: "Future[str]") -> tuple[str, str]:
+    """Return the reason for which a calibration failed, and what it says; either may be empty."""
     try:
-        calibration.result()
+        passing = calibration.result()
     except CalibrationError as error:
-        return str(error)
+        return str(error), ""
     except BrokenExecutor:
-        return "the worker that graded its solution died. Did the machine run out of memory?"
-    return ""
+        return "the worker that graded its solution died. Did the machine run out of memory?", ""
+    return "", passing
 
 
 def _check_name(student: str, assignment: str) -> Failure | None:

@@ -170,7 +170,8 @@ class CarefulAutograde(Autograde):
             Times(self.course, self.believe_timestamps)  # raises if the class's files have mistakes
             for assignment in sorted({assignment for _, assignment, _ in found}):
                 self.log.info("Calibrating %s, unless that was done before", assignment)
-                calibrate(self.config, assignment)
+                if passing := calibrate(self.config, assignment):
+                    self.log.warning(passing)
         except (CalibrationError, ClassError, NoSandboxError) as error:
             self.log.error(str(error))
             raise NbGraderException(str(error)) from None

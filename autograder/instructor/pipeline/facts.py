@@ -55,11 +55,13 @@ class Calibration(msgspec.Struct, frozen=True):
         fingerprint: the state for which it is valid; see `fingerprint_assignment`.
         seconds: the time that grading the solution took.
         cells: the time of each code cell of the solution in seconds, by notebook.
+        passing: a sentence about tests that also pass in the released notebook.
     """
 
     fingerprint: str
     seconds: float
     cells: dict[str, list[float]]
+    passing: str = ""
 
 
 def calibration_file(root: Path, assignment: str) -> Path:
