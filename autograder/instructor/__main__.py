@@ -279,6 +279,8 @@ def _release(course: Course, console: Console, choice: Choice) -> int:
             line = why or f"course/{assignment}/{assignment}.ipynb"
             console.print(line, markup=False, highlight=False)
             status = 1 if why else status
+    for sentence in course.find_misnamed_solutions():
+        console.print(sentence, markup=False, highlight=False)
     return status
 
 

@@ -224,9 +224,25 @@ class Course:
         return f"The gradebook {hide_secrets(url)} {trouble}." if trouble else ""
 
     def find_misplaced_files(self) -> list[str]:
-        """Return sentences about files among the submissions that grading ignores."""
+        """Return sentences about solutions and submissions that grading ignores."""
         left_out = read_withdrawn(self.grading)
-        return list(find_misplaced_files(self.submitted, self.assignments(), left_out))
+        return [
+            *self.find_misnamed_solutions(),
+            *find_misplaced_files(self.submitted, self.assignments(), left_out),
+        ]
+
+    def find_misnamed_solutions(self) -> Iterator[str]:
+        """Yield a sentence for each folder in `solutions/` with notebooks of other names."""
+        assignments = self.assignments()
+        for folder in sorted(self.solutions.glob("[!.]*")):
+            names = sorted(printable(path.name) for path in folder.glob("[!.]*.ipynb"))
+            if names and folder.name not in assignments:
+                name = printable(folder.name)
+                yield (
+                    f"solutions/{name} was left alone: an assignment has a notebook of its own "
+                    f"name, {name}.ipynb, and there {_list_with_verb(names)}. Rename the notebook, "
+                    f"or give each a folder of its own name."
+                )
 
     def release(self, assignment: str) -> None:
         """Generate the notebook that students open, and enter its cells into the gradebook.
@@ -289,6 +305,6 @@ def find_first_exception(done: dict[str, str]) -> str:
     """
     lines = [line.strip() for line in (done["log"] or "").splitlines()]
     errors = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exception"))]
-    errors = [re.sub(r"^autograder[\w.]*\.(\w+: )", r"\1", line) for line in errors]
-    errors.sort(key=lambda line: not line.startswith(GradebookError.__name__))
+    errors.sort(key=lambda line: f".{GradebookError.__name__}:" not in line)
+    errors = [re.sub(r"^autograder[\w.]*\.\w+: ", "", line) for line in errors]
     return errors[0] if errors else done["error"] or "nbgrader says no more."

@@ -1,9 +1,9 @@
 """Plugins for nbgrader: each module replaces or adds one of its steps.
 
-In: nbgrader's notebooks and resources. Out: releases (`release.py`); notebooks with evidence
-(`capture_evidence.py`) and verdicts (`judge_evidence.py`); grades and penalties in the gradebook
-(`entering.py`, `lateness.py`); feedback pages (`feedback.py`). `autograde.py` is `nbgrader
-autograde`, and `configuration.py` installs all of them.
+In: nbgrader's notebooks and resources. Out: releases (`publishing.py`, `release.py`); notebooks
+with evidence (`capture_evidence.py`) and verdicts (`judge_evidence.py`); grades and penalties in
+the gradebook (`entering.py`, `lateness.py`); feedback pages (`feedback.py`). `autograde.py` is
+`nbgrader autograde`, and `configuration.py` installs all of them.
 """
 
 from autograder.instructor.nbgrader_plugins.autograde import CarefulAutograde, escape_log
@@ -36,9 +36,9 @@ from autograder.instructor.nbgrader_plugins.lateness import (
     load_times,
     settle_lateness,
 )
+from autograder.instructor.nbgrader_plugins.publishing import Publish
 from autograder.instructor.nbgrader_plugins.release import (
     CarefulGenerateAssignment,
-    Publish,
     RestoreCells,
 )
 

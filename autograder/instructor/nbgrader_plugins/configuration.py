@@ -45,9 +45,9 @@ from autograder.instructor.nbgrader_plugins.lateness import (
     install_submission_times,
     install_timestamps,
 )
+from autograder.instructor.nbgrader_plugins.publishing import ClearTraces, ExpandTests, Publish
 from autograder.instructor.nbgrader_plugins.release import (
     GatherCells,
-    Publish,
     RestoreCells,
     install_release,
 )
@@ -140,6 +140,7 @@ def configure(c: Any, root: Path) -> None:
     c.GenerateAssignment.preprocessors = [
         Publish,
         IncludeHeaderFooter,
+        ExpandTests,  # in place of nbgrader's InstantiateTests
         LockCells,
         ClearSolutions,
         ClearOutput,
@@ -148,9 +149,11 @@ def configure(c: Any, root: Path) -> None:
         GatherCells,  # in place of nbgrader's SaveCells
         ClearHiddenTests,
         ClearMarkScheme,
+        ClearTraces,
         ComputeChecksums,
         CheckCellMetadata,
     ]
+    c.ClearMarkScheme.check_attachment_leakage = False  # `ClearTraces` removes them
     c.Publish.pyproject = str(root / "pyproject.toml")
 
     c.Autograde.sanitize_preprocessors = [

@@ -9,12 +9,10 @@ submission is graded, the metadata of its cells, which editors and students may 
 import json
 import os
 import shutil
-import tomllib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlparse
 
 from nbformat.v4 import new_code_cell, new_markdown_cell
 from nbgrader.api import (
@@ -31,9 +29,9 @@ from nbgrader.api import (
 from nbgrader.apps import api, generateassignmentapp
 from nbgrader.converters import GenerateAssignment, NbGraderException
 from nbgrader.preprocessors import NbGraderPreprocessor, SaveCells
-from traitlets import Unicode
 
 from autograder.instructor.course import NAMESPACE, BusyError, Course, GradebookError
+from autograder.instructor.nbgrader_plugins.publishing import RefusedReleaseError
 
 
 @dataclass(frozen=True)
@@ -201,30 +199,6 @@ def _has_grade_id(cells: list[Any], name: str) -> bool:
     return any(_read_grade_id(cell) == name for cell in cells)
 
 
-class Publish(NbGraderPreprocessor):
-    """Writes the repository's address and the release's tag into a notebook.
-
-    It also removes the notebook's pairing with a text file.
-    """
-
-    pyproject = Unicode("pyproject.toml", help="Where the address and the version stand.").tag(
-        config=True
-    )
-
-    def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
-        """Replace `{{repository}}`, `{{repository_name}}` and `{{release}}` in every cell."""
-        nb.metadata.pop("jupytext", None)
-        # read only if needed, because a course may have no repository
-        if any("{{repository" in cell.source for cell in nb.cells):
-            project = tomllib.loads(Path(self.pyproject).read_text())["project"]
-            address = project["urls"]["Repository"].removesuffix("/")
-            for cell in nb.cells:
-                source = cell.source.replace("{{repository}}", address)
-                source = source.replace("{{repository_name}}", urlparse(address).path[1:])
-                cell.source = source.replace("{{release}}", f"v{project['version']}")
-        return nb, resources
-
-
 class CarefulGenerateAssignment(GenerateAssignment):
     """Makes a release beside the old one, and then replaces the old one, file by file."""
 
@@ -280,6 +254,7 @@ class CarefulGenerateAssignment(GenerateAssignment):
         """
         super().set_permissions(assignment_id, student_id)
         released = self._release_folder(assignment_id, student_id)
+        _check_no_solution(_staging_folder(released))
         with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
             deleted = enter_cells(gradebook, assignment_id, self.cells)
             _replace(released, _staging_folder(released))
@@ -300,6 +275,21 @@ class CarefulGenerateAssignment(GenerateAssignment):
 def install_release() -> None:
     """Make nbgrader and Formgrader use `CarefulGenerateAssignment`."""
     generateassignmentapp.GenerateAssignment = api.GenerateAssignment = CarefulGenerateAssignment
+
+
+def _check_no_solution(folder: Path) -> None:
+    """Check that no file beside the notebooks has a solution in it, as a text twin has.
+
+    Raises:
+        RefusedReleaseError: one has.
+    """
+    for path in sorted(folder.rglob("*")):
+        if path.is_file() and path.suffix != ".ipynb" and b"BEGIN SOLUTION" in path.read_bytes():
+            raise RefusedReleaseError(
+                f"{path.relative_to(folder)} has BEGIN SOLUTION in it, and files beside a notebook "
+                f"are released as they are. Move it, or name it in c.CourseDirectory.ignore at the "
+                f"end of nbgrader_config.py."
+            )
 
 
 def _staging_folder(released: Path) -> Path:
