@@ -9,12 +9,12 @@ submission is graded, the metadata of its cells, which editors and students may 
 import json
 import os
 import shutil
-from collections.abc import Iterator, Mapping
+from collections.abc import Container, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
-from nbformat.v4 import new_code_cell, new_markdown_cell
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_raw_cell
 from nbgrader.api import (
     Comment,
     Grade,
@@ -138,54 +138,78 @@ class RestoreCells(NbGraderPreprocessor):
 
     nbgrader trusts a submission's metadata, which says whether a cell is graded, how, and for how
     many points, and it stops at a cell that is duplicated or missing. Here a cell is identified by
-    its `grade_id`, or, if an editor dropped its metadata, by its cell id, which is the same. A
-    second cell with that name, or one with an unknown name, becomes an ordinary cell. A missing
-    graded cell, such as one that was released later, is added at the end. `OverwriteCells`, which
-    runs after this, restores sources.
+    its `grade_id`, or, if an editor dropped its metadata, by its cell id, which is the same. Of
+    several cells with one name, the last counts, because a test has to be below its answer; of
+    several answers, the last that was changed. The others, and cells with an unknown name, become
+    ordinary cells. A missing graded cell, such as one that was released later, is added at the end.
+    `OverwriteCells`, which runs after this, restores sources.
+
+    A manually graded cell that was missing or duplicated needs a look, because its answer may be
+    in another cell.
     """
 
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
         """Replace the submission's metadata by the gradebook's."""
-        names = resources["nbgrader"]
-        with Gradebook(names["db_url"]) as gradebook:
-            notebook = gradebook.find_notebook(names["notebook"], names["assignment"])
-            graded = {cell.name for cell in notebook.grade_cells}
-            tasks = {cell.name for cell in notebook.task_cells}
-            points = {c.name: c.max_score for c in (*notebook.grade_cells, *notebook.task_cells)}
-            solutions = {cell.name for cell in notebook.solution_cells}
-            known = {
-                cell.name: {
-                    "grade_id": cell.name,
-                    "grade": cell.name in graded,
-                    "solution": cell.name in solutions,
-                    "locked": cell.locked,
-                    "task": cell.name in tasks,
-                    "cell_type": cell.cell_type,
-                    "checksum": cell.checksum,
-                    "schema_version": 3,
-                    **({"points": points[cell.name]} if cell.name in points else {}),
-                }
-                for cell in notebook.source_cells
-            }
-            sources = {cell.name: cell.source for cell in notebook.source_cells}
-        missing = dict(known)
-        named_cells = [cell for cell in nb.cells if _read_grade_id(cell) in known]
+        known, sources = _read_known_cells(resources["nbgrader"])
+        copies = _find_copies(nb, known)
         for cell in nb.cells:
-            name = _read_grade_id(cell)
-            if (
-                name not in known
-                and cell.get("id") in known
-                and not _has_grade_id(named_cells, cell["id"])
-            ):
-                name = cell["id"]
             cell.metadata.pop("nbgrader", None)
-            if name in missing:
-                cell.metadata["nbgrader"] = missing.pop(name)
-        for name, metadata in missing.items():
-            if metadata["grade"] or metadata["task"]:
-                new = new_code_cell if metadata["cell_type"] == "code" else new_markdown_cell
-                nb.cells.append(new(sources[name], metadata={"nbgrader": metadata}))
+        for name, indices in copies.items():
+            changed = [i for i in indices if nb.cells[i].source.strip() != sources[name].strip()]
+            index = (changed if changed and known[name]["solution"] else indices)[-1]
+            nb.cells[index] = _with_type(nb.cells[index], known[name]["cell_type"])
+            nb.cells[index].metadata["nbgrader"] = known[name]
+        missing = [name for name in known if name not in copies and _is_graded(known[name])]
+        for name in missing:
+            metadata = {"nbgrader": known[name]}
+            nb.cells.append(NEW_CELL[known[name]["cell_type"]](sources[name], metadata=metadata))
+        manual = {name for name in known if known[name]["grade"] and known[name]["solution"]}
+        doubled = {name: copies[name] for name in manual & {*copies} if len(copies[name]) > 1}
+        resources[NAMESPACE] = {
+            "needs_a_look": {*doubled, *(manual & {*missing})},
+            "notes": list(_describe_restored(known, copies, missing, doubled)),
+        }
         return nb, resources
+
+
+NEW_CELL: Final = {"code": new_code_cell, "markdown": new_markdown_cell, "raw": new_raw_cell}
+
+
+def _read_known_cells(names: Any) -> tuple[dict[str, dict[str, Any]], dict[str, str]]:
+    """Return the metadata and the sources of a released notebook's cells, by name."""
+    with Gradebook(names["db_url"]) as gradebook:
+        notebook = gradebook.find_notebook(names["notebook"], names["assignment"])
+        graded = {cell.name for cell in notebook.grade_cells}
+        tasks = {cell.name for cell in notebook.task_cells}
+        points = {c.name: c.max_score for c in (*notebook.grade_cells, *notebook.task_cells)}
+        solutions = {cell.name for cell in notebook.solution_cells}
+        known = {
+            cell.name: {
+                "grade_id": cell.name,
+                "grade": cell.name in graded,
+                "solution": cell.name in solutions,
+                "locked": cell.locked,
+                "task": cell.name in tasks,
+                "cell_type": cell.cell_type,
+                "checksum": cell.checksum,
+                "schema_version": 3,
+                **({"points": points[cell.name]} if cell.name in points else {}),
+            }
+            for cell in notebook.source_cells
+        }
+        return known, {cell.name: cell.source for cell in notebook.source_cells}
+
+
+def _find_copies(nb: Any, known: Container[str]) -> dict[str, list[int]]:
+    """Return the indices of the cells that have each known name."""
+    copies: dict[str, list[int]] = {}
+    grade_ids = [_read_grade_id(cell) for cell in nb.cells]
+    for index, (name, cell) in enumerate(zip(grade_ids, nb.cells, strict=True)):
+        if name not in known and cell.get("id") not in grade_ids:
+            name = cell.get("id")
+        if name in known:
+            copies.setdefault(name, []).append(index)
+    return copies
 
 
 def _read_grade_id(cell: Any) -> str | None:
@@ -195,8 +219,40 @@ def _read_grade_id(cell: Any) -> str | None:
     return name if isinstance(name, str) else None
 
 
-def _has_grade_id(cells: list[Any], name: str) -> bool:
-    return any(_read_grade_id(cell) == name for cell in cells)
+def _with_type(cell: Any, cell_type: str) -> Any:
+    """Return a cell, or one of another type in its place, without what only its own type has."""
+    if cell.cell_type == cell_type:
+        return cell
+    new = NEW_CELL[cell_type](cell.source, id=cell.id, metadata=cell.metadata)
+    if cell_type != "code" and "attachments" in cell:
+        new.attachments = cell.attachments
+    return new
+
+
+def _is_graded(metadata: Mapping[str, Any]) -> bool:
+    return bool(metadata["grade"] or metadata["task"])
+
+
+def _describe_restored(
+    known: Container[str],
+    copies: Container[str],
+    missing: Sequence[str],
+    doubled: Mapping[str, Sequence[int]],
+) -> Iterator[str]:
+    """Yield sentences about cells that were missing or doubled."""
+    if known and not copies:
+        yield (
+            "It has none of the assignment's cells, so all that are graded were added at its end. "
+            "Either it is another notebook, or a program removed the metadata of its cells."
+        )
+    elif missing:
+        yield (
+            f"Missing cells were added at the end: {', '.join(sorted(missing))}. "
+            f"Their answers may be in other cells."
+        )
+    for name, indices in sorted(doubled.items()):
+        numbers = " and ".join(str(index + 1) for index in indices)
+        yield f"The cell {name} is there {len(indices)} times, as cells {numbers}: read them all."
 
 
 class CarefulGenerateAssignment(GenerateAssignment):

@@ -10,7 +10,7 @@ import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Mapping, Sequence
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -209,30 +209,38 @@ def _grade_notebook(
         config.merge(Config({"Sandbox": {"seconds": facts.seconds[name]}}))
     path = folder / f"{name}.ipynb"
     submitted = read_in_sandbox(path.name, contents, config)
-    notebook = submitted.notebook
-    notes = [sentence for sentence in (*submitted.said, submission.rejected_files) if sentence]
-    if notes:
-        notebook.cells.insert(0, make_note(notes))
     metadata = {
         "student": submission.student,
         "assignment": submission.assignment,
         "notebook": name,
         "db_url": f"sqlite:///{gradebook}",
     }
-    prepared, _ = _preprocess(notebook, facts.reads, metadata, folder, config, parent)
-    path.write_text(prepared, encoding="utf-8")  # so that the kernel finds no other version of it
-    text, resources = _preprocess(
-        nbformat.reads(prepared, 4), facts.runs, metadata, folder, config, parent
+    prepared, resources = _preprocess(
+        submitted.notebook, facts.reads, metadata, folder, config, parent
     )
+    restored = resources.get(NAMESPACE, {})
+    sentences = (*submitted.said, submission.rejected_files, *restored.get("notes", ()))
+    notes = [sentence for sentence in sentences if sentence]
+    notebook = nbformat.reads(prepared, 4)
+    if notes:
+        notebook.cells.insert(0, make_note(notes))
+    # so that the kernel finds no other version of it
+    path.write_text(nbformat.writes(notebook), encoding="utf-8")
+    text, resources = _preprocess(notebook, facts.runs, metadata, folder, config, parent)
     results = resources.get(NAMESPACE, {})
     verdicts = encoded_verdicts(results.get("verdicts", {}))
     evidence = msgspec.Raw(results.get("evidence", b"[]"))
     notes += results.get("notes", ())
-    return text, summarise_notebook(nbformat.reads(text, 4), verdicts, evidence, notes)
+    looks = restored.get("needs_a_look", ())
+    return text, summarise_notebook(nbformat.reads(text, 4), verdicts, evidence, notes, looks)
 
 
 def summarise_notebook(
-    notebook: Any, verdicts: msgspec.Raw, evidence: msgspec.Raw, notes: Sequence[str]
+    notebook: Any,
+    verdicts: msgspec.Raw,
+    evidence: msgspec.Raw,
+    notes: Sequence[str],
+    looks: Container[str] = (),
 ) -> GradedNotebook:
     """Return what a record keeps of a graded notebook, with scores by nbgrader's own rules.
 
@@ -241,15 +249,19 @@ def summarise_notebook(
         verdicts: its verdicts, as JSON.
         evidence: its evidence, as JSON.
         notes: sentences about what was left out.
+        looks: the names of cells that somebody has to look at, though they seem unanswered.
     """
-    cells = notebook.cells
-    known = [cell for cell in cells if cell.metadata.get("nbgrader")]
-    to_be_answered = [cell for cell in known if is_solution(cell) and not is_task(cell)]
+    known = {c.metadata.nbgrader.grade_id: c for c in notebook.cells if c.metadata.get("nbgrader")}
     return GradedNotebook(
-        {c.metadata.nbgrader.grade_id: determine_grade(c, LOG)[0] for c in known if is_grade(c)},
+        {
+            name: None if name in looks else determine_grade(cell, LOG)[0]
+            for name, cell in known.items()
+            if is_grade(cell)
+        },
         tuple(
-            cell.metadata.nbgrader.grade_id
-            for cell in to_be_answered
+            name
+            for name, cell in known.items()
+            if is_solution(cell) and not is_task(cell) and name not in looks
             if cell.metadata.nbgrader.get("checksum") == compute_checksum(cell)
         ),
         verdicts,
