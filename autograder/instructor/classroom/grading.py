@@ -300,10 +300,14 @@ def _wait_for(calibration: "Future[str]") -> tuple[str, str]:
 
 def _check_name(student: str, assignment: str) -> Failure | None:
     """Return a failure if nbgrader cannot find a folder with the student's name."""
-    if any(character in student for character in "*?[]") or escape_surrogates(student) != student:
+    if (
+        any(character in student for character in "*?[]")
+        or student.strip() != student
+        or escape_surrogates(student) != student
+    ):
         why = (
-            "nbgrader cannot grade a folder whose name has *, ?, [ or ] in it, or is not UTF-8. "
-            "Rename it."
+            "nbgrader cannot grade a folder whose name has *, ?, [ or ] in it, begins or ends with "
+            "a space or a line break, or is not UTF-8. Rename it."
         )
         return Failure(student, assignment, why, theirs=True)
     return None

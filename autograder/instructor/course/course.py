@@ -301,9 +301,11 @@ def _let_group_write(folder: Path, gradebook: Path) -> None:
 def find_first_exception(done: dict[str, str]) -> str:
     """Return why nbgrader failed: the first exception in its log, as later ones say less.
 
-    A sentence of ours about the gradebook comes after the database's own error.
+    A sentence of ours about the gradebook comes after the database's own error. If the log has no
+    exception, nbgrader's error is a traceback, whose last line is one.
     """
-    lines = [line.strip() for line in (done["log"] or "").splitlines()]
+    written = f"{done['log'] or ''}\n{done['error'] or ''}"
+    lines = [line.strip() for line in written.splitlines()]
     errors = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exception"))]
     errors.sort(key=lambda line: f".{GradebookError.__name__}:" not in line)
     errors = [re.sub(r"^autograder[\w.]*\.\w+: ", "", line) for line in errors]

@@ -269,7 +269,9 @@ def missing_notebook(path: Path) -> str:
     """Return why there is no notebook of this name; empty if there is one."""
     if path.is_dir():
         return f"{path.name} is a folder. Hand in the notebook's own file."
-    others = sorted(printable(p.name) for p in path.parent.glob("*.ipynb") if p != path)
+    names = (p.name for p in path.parent.glob("*") if p != path)
+    # such as Hw.ipynb, hw.ipynb.txt of a browser, or a name that ends with a line break
+    others = sorted(printable(name) for name in names if ".ipynb" in name.casefold())
     if not path.exists() and others:
         return (
             f"there is no {path.name} in the folder that was handed in, but {', '.join(others)}. "

@@ -4,9 +4,14 @@ import io
 
 from rich.console import Console
 
+from autograder.instructor.__main__ import main
 from autograder.instructor.classroom.grading_progress import show_progress
 from autograder.instructor.classroom.submission_states import Failure, describe_failures
+from autograder.instructor.course import find_first_exception
 from autograder.instructor.course.course import find_misplaced_files
+from tests.instructor.classroom import plain_course
+
+FILE = f"{plain_course.FIRST}.ipynb"
 
 CUT_OFF = "{}.ipynb cannot be read as a notebook: its JSON breaks off at line {}. Hand it in again."
 
@@ -81,3 +86,31 @@ def test_what_lies_elsewhere_is_a_whole_sentence(tmp_path):
     (tmp_path / "ida.ipynb").touch()
     (said,) = find_misplaced_files(tmp_path, ["01"])
     assert "hal.ipynb, ida.ipynb lie directly in grading/submitted/, and were left alone." in said
+
+
+def test_names_of_folders_and_files_that_are_nearly_right_are_said(tmp_path, capsys, monkeypatch):
+    monkeypatch.setenv("COLUMNS", "500")
+    room = plain_course.plain_course(tmp_path, (plain_course.FIRST,))
+    submitted = tmp_path / "grading" / "submitted"
+    for student in ("ann", "bo", "cy", "dan ", "eve\n"):
+        plain_course.hand_in(room, student)
+    for student, name in (("ann", "01_Sums.ipynb"), ("bo", f"{FILE}.txt"), ("cy", f"{FILE}\n")):
+        folder = submitted / student / plain_course.FIRST
+        (folder / FILE).rename(folder / name)
+    assert main(["--root", str(tmp_path), "grade"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    for student, name in (("ann", "01_Sums.ipynb"), ("bo", f"{FILE}.txt"), ("cy", f"{FILE}␊")):
+        assert (
+            f"{student}, 01_sums: there is no {FILE} in the folder that was handed in, but {name}. "
+            f"If that is it, rename it to {FILE}."
+        ) in said
+    assert "begins or ends with a space or a line break, or is not UTF-8. Rename it." in said
+    assert "dan (01_sums), eve␊ (01_sums)" in said
+    assert "Traceback" not in said
+
+
+def test_a_traceback_of_nbgraders_is_told_by_its_last_line():
+    error = "Traceback (most recent call last):\n  File x, line 1\na.b.SomeException: it is gone\n"
+    assert find_first_exception({"log": "", "error": error}) == "a.b.SomeException: it is gone"
+    logged = {"log": "Oh\nautograder.x.RefusedError: no test", "error": error}
+    assert find_first_exception(logged) == "no test"
