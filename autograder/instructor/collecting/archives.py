@@ -5,10 +5,13 @@ a folder of ours; the names in an archive are never used as paths. Each platform
 in the name:
 
 Canvas: `doejane_LATE_12345_67890_notebook-1.ipynb`: the letters of the name, the student's number,
-the file's number, and a counter if it was submitted again.
+the file's number, and a counter if it was submitted again; for anonymous grading
+`LATE_anon_Ab3Xz_67890_notebook.ipynb` (`lib/content_zipper.rb` of canvas-lms, read on 2026-11-27).
 Moodle: `Jane Doe_4711_assignsubmission_file/notebook.ipynb`, with one more `_` before 2022, or the
-same without a folder. The number differs between assignments.
+same without a folder. The number differs between assignments. A group's name may stand before the
+student's, and `Participant` in place of it.
 Kaggle, and others: a folder for each student, with the student's name or id.
+Others: as the pattern `names` says, in `class.toml`.
 """
 
 import errno
@@ -19,8 +22,9 @@ import re
 import stat
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Final
 
@@ -32,16 +36,72 @@ from autograder.instructor.course import (
 )
 
 CANVAS: Final = re.compile(
-    r"(?P<name>[^_/]+)_(?:(?P<late>LATE)_)?(?P<user>\d+)_(?P<number>\d+)_(?P<file>[^/]+)"
+    r"(?:(?P<late_anonymous>LATE_)?(?P<anonymous>anon_[A-Za-z0-9]+)"
+    r"|(?P<name>[^_/]+)_(?P<late>LATE_)?(?P<user>\d+))"
+    r"_(?P<number>\d+)_(?P<file>[^/]+)"
 )
 MOODLE: Final = re.compile(
-    r"(?P<name>[^/]+?)_(?P<user>\d+)_assignsubmission_[a-z]+(?:_/?|/)(?P<file>.+)"
+    r"(?P<name>[^_/]+)_(?P<user>\d+)_assignsubmission_[a-z]+(?:_/?|/)(?P<file>.+)"
 )
 
 NUMBERED_NAME: Final = re.compile(
-    r"(?P<stem>.+?)(?:[-_ ]?\((?P<n>\d+)\)|-(?P<m>\d+)|[-_ ]?[cC]opy\d*)"
+    r"(?P<stem>.+?)(?:[-_ ]?\((?P<n>\d+)\)|-(?P<m>\d+)|(?P<copy>[-_ ]*[cC]opy *\(?\d*\)?))"
 )
-"""A name that a platform or a browser has numbered, because there was already one like it."""
+"""A name that a platform or a browser has numbered, or that of a copy by Jupyter or a system."""
+
+NOTEBOOK_NAME: Final = re.compile(r"(?P<stem>.+)\.ipynb(?:\.txt|\.json)?\s*", re.IGNORECASE)
+"""A notebook's name; some browsers append an ending to it."""
+
+
+class NamePattern:
+    """How a platform without a grammar of its own here names files, as `class.toml` says.
+
+    In a pattern, `{student}` is an id, a login or a name in the roster, `{file}` the student's own
+    name of a file, `{any}` anything, and `{time:%Y-%m-%d}` a time in a form of `strptime`, by which
+    resubmissions are sorted. Each but `{file}` is within one folder's or file's name, and as short
+    as possible, because students write what follows it.
+
+    Args:
+        text: the pattern.
+
+    Raises:
+        ValueError: it is no pattern; the message says why.
+    """
+
+    PART: Final = re.compile(r"\{([^{}]*)\}")
+
+    def __init__(self, text: str) -> None:
+        parts = self.PART.split(text)
+        names = [part.partition(":")[0] for part in parts[1::2]]
+        unknown = {*names} - {"student", "file", "any", "time"}
+        if unknown or any(names.count(name) != 1 for name in ("student", "file")):
+            raise ValueError(
+                "it should have {student} and {file} once, and otherwise {any}, a {time:…} such as "
+                "{time:%Y-%m-%d-%H-%M-%S}, and what is the same in all names"
+            )
+        self.time_form = next((p.partition(":")[2] for p in parts[1::2] if p[:4] == "time"), "")
+        shapes = {"file": "(?P<file>.+)", "student": "(?P<student>[^/]+?)", "any": "[^/]+?"}
+        shapes["time"] = "(?P<time>[^/]+?)"
+        self.expression = re.compile(
+            "".join(
+                re.escape(part) if index % 2 == 0 else shapes[part.partition(":")[0]]
+                for index, part in enumerate(parts)
+            )
+        )
+
+    def parse(self, name: PurePosixPath) -> "OwnedFile | None":
+        """Parse a file's name in an archive; None if it is not of this form."""
+        found = self.expression.fullmatch(str(name))
+        if found is None:
+            return None
+        seconds = 0
+        if self.time_form:
+            try:
+                seconds = int(datetime.strptime(found["time"], self.time_form).timestamp())
+            except (ValueError, OverflowError):
+                return None
+        student, file = found["student"].strip(), PurePosixPath(found["file"])
+        return OwnedFile("class.toml", student, "", file, seconds)
 
 
 @dataclass(frozen=True)
@@ -49,48 +109,58 @@ class OwnedFile:
     """A file's owner and name, as the platform encodes them in its name in the archive.
 
     Attributes:
-        platform: the learning platform, or `folders`.
+        platform: the learning platform, `folders`, or `class.toml` for its pattern.
         name: the student's name, as the platform writes it.
         user: the student's number on the platform; empty if the name has none.
         participant: the student's number in this assignment alone; empty if the name has none.
         file: the file's name, without the platform's prefix.
         number: sorts a student's files of one name by the time of submission.
         late: whether the platform marks it as late.
+        anonymous: whether the platform gives a name that it made up, for anonymous grading.
     """
 
     platform: str
     name: str
     user: str
     file: PurePosixPath
-    number: tuple[int, int] = (0, 0)
+    number: int = 0
     late: bool = False
     participant: str = ""
+    anonymous: bool = False
 
 
-def parse_owner(name: PurePosixPath) -> OwnedFile | None:
+def parse_owner(name: PurePosixPath, pattern: NamePattern | None = None) -> OwnedFile | None:
     """Parse a file's name in an archive; None if it does not name a student.
 
     The platform writes the beginning of the name; the rest may be written by a student.
+
+    Args:
+        name: the name.
+        pattern: the form of the names, if the class has one of its own.
     """
+    if pattern is not None:
+        return pattern.parse(name)
     canvas = CANVAS.fullmatch(name.parts[0])
     if canvas is not None:
         # a name with several parts is that of a file in a nested archive
         file = PurePosixPath(*(name.parts[1:] or (canvas["file"],)))
-        number = int(canvas["number"][:18]), split_copy_number(file.stem)[1]
-        late = canvas["late"] is not None
-        return OwnedFile("Canvas", canvas["name"], canvas["user"], file, number, late)
+        anonymous = canvas["anonymous"]
+        return OwnedFile(
+            "Canvas",
+            anonymous or canvas["name"],
+            "" if anonymous else canvas["user"],
+            file,
+            int(canvas["number"][:18]),
+            late=bool(canvas["late"] or canvas["late_anonymous"]),
+            anonymous=bool(anonymous),
+        )
     moodle = MOODLE.fullmatch(str(name))
     if moodle is not None:
         file = PurePosixPath(moodle["file"])
-        number, participant = (0, split_copy_number(file.stem)[1]), moodle["user"]
-        return OwnedFile(
-            "Moodle", moodle["name"].strip(), "", file, number, participant=participant
-        )
+        student, number = moodle["name"].strip(), moodle["user"]
+        return OwnedFile("Moodle", student, "", file, participant=number)
     if len(name.parts) > 1:
-        file = PurePosixPath(*name.parts[1:])
-        return OwnedFile(
-            "folders", name.parts[0].strip(), "", file, (0, split_copy_number(file.stem)[1])
-        )
+        return OwnedFile("folders", name.parts[0].strip(), "", PurePosixPath(*name.parts[1:]))
     return None
 
 
@@ -100,27 +170,68 @@ def count_outer_folders(names: Iterable[PurePosixPath]) -> int:
     return int(len(first) == 1 and first != {""})
 
 
-def find_uploader(name: PurePosixPath, around: int) -> str:
+def find_uploader(name: PurePosixPath, around: int, pattern: NamePattern | None = None) -> str:
     """Return a key for the uploader of a file: the same for all files of one student.
 
     Args:
         name: the file's name in the archive.
         around: how many of its folders are around everything in the archive.
+        pattern: the form of the names, if the class has one of its own.
     """
-    for outer in (0, 1):
-        owned = parse_owner(PurePosixPath(*name.parts[outer:])) if len(name.parts) > outer else None
+    for outer in range(min(2, len(name.parts))):
+        owned = parse_owner(PurePosixPath(*name.parts[outer:]), pattern)
         if owned is not None and owned.platform != "folders":
             number = owned.user or owned.participant
             return "/".join((*name.parts[:outer], f"{owned.name}_{number}"))
     return "/".join(name.parts[:-1][: around + 1])
 
 
-def split_copy_number(stem: str) -> tuple[str, int]:
-    """Split the number of a copy off a file's name: `notebook-2` is `notebook` and 2."""
-    found = NUMBERED_NAME.fullmatch(stem)
-    if found is None:
-        return stem, 0
-    return found["stem"], int((found["n"] or found["m"] or "1")[:9])
+@dataclass(frozen=True)
+class Assigned:
+    """The assignment of a notebook in an archive, by its name or its folder's.
+
+    Attributes:
+        assignment: the assignment.
+        copy_number: the number that a platform or browser has appended; 0 if there is none.
+        is_backup: whether it is named as a copy that Jupyter or a system has made.
+    """
+
+    assignment: str
+    copy_number: int = 0
+    is_backup: bool = False
+
+
+def find_assignment(file: PurePosixPath, assignments: Sequence[str]) -> Assigned | None:
+    """Find a notebook's assignment; None if no part of its name is that of one.
+
+    A number at the end counts as a copy's only if the name without it is an assignment, and the
+    name with it is not. Upper and lower case matter only between two assignments.
+
+    Args:
+        file: the notebook's name, with the student's own folders.
+        assignments: the names of all assignments.
+    """
+    found = NOTEBOOK_NAME.fullmatch(file.name)
+    stem = (found["stem"] if found else file.stem).strip()
+    if name := _match_name(stem, assignments):
+        return Assigned(name)
+    numbered = NUMBERED_NAME.fullmatch(stem)
+    if numbered and (name := _match_name(numbered["stem"], assignments)):
+        number = numbered["n"] or numbered["m"] or "0"
+        return Assigned(name, int(number[:9]), is_backup=bool(numbered["copy"]))
+    number, _, rest = stem.partition("_")  # some platforms number the files of a submission
+    if number.isdecimal() and (name := _match_name(rest, assignments)):
+        return Assigned(name)
+    folders = (_match_name(folder, assignments) for folder in reversed(file.parts[:-1]))
+    return next((Assigned(name) for name in folders if name), None)
+
+
+def _match_name(name: str, assignments: Sequence[str]) -> str:
+    """Return the assignment of a name, or the only one that differs from it in case alone."""
+    if name in assignments:
+        return name
+    alike = [each for each in assignments if each.casefold() == name.casefold()]
+    return alike[0] if len(alike) == 1 else ""
 
 
 Refuse = Callable[[str, str], None]
@@ -205,10 +316,11 @@ class Archive:
     Args:
         folder: the folder to extract them to.
         refuse: called with the name of a file that is rejected, and the reason.
+        pattern: the form of the names, if the class has one of its own.
     """
 
-    def __init__(self, folder: Path, refuse: Refuse) -> None:
-        self.folder, self.refuse = folder, refuse
+    def __init__(self, folder: Path, refuse: Refuse, pattern: NamePattern | None = None) -> None:
+        self.folder, self.refuse, self.pattern = folder, refuse, pattern
         self.numbers = itertools.count(1)
         self.read, self.left = 0, MAX_ARCHIVE_BYTES
         self.bytes_of: Counter[str] = Counter()
@@ -236,7 +348,7 @@ class Archive:
 
     def uploader(self, name: PurePosixPath) -> str:
         """Return a key for the uploader of a file of this archive."""
-        return find_uploader(name, self.around)
+        return find_uploader(name, self.around, self.pattern)
 
     def _extract_all(self, archive: zipfile.ZipFile) -> Iterator[ExtractedFile]:
         names = [info.filename for info in archive.infolist()]
@@ -393,6 +505,6 @@ def _explain_unwanted(name: str, nested: bool) -> str:
         return "it is an archive in an archive in an archive." if nested else ""
     if path.name.casefold() in EXCHANGE_FILES:
         return RESERVED_NAME
-    if path.suffix == ".ipynb" or is_accepted_file(Path(path.name)):
+    if NOTEBOOK_NAME.fullmatch(path.name) or is_accepted_file(Path(path.name)):
         return ""
     return "it is no notebook, and no data that one may need."

@@ -15,11 +15,12 @@ from rich.padding import Padding
 from rich.text import Text
 
 from autograder.instructor.classroom import read_roster
-from autograder.instructor.collecting.archives import Archive, ArchiveError
+from autograder.instructor.collecting.archives import Archive, ArchiveError, NamePattern
 from autograder.instructor.collecting.platform_times import TimesError, TimesTable
 from autograder.instructor.collecting.sorting import CollectedSubmission, Owners, sort_files
 from autograder.instructor.course import (
     TIMES_FILE,
+    ClassRules,
     CollectedTime,
     Course,
     WrittenTableError,
@@ -87,6 +88,7 @@ def collect(
     Raises:
         CollectError: the file is not a zip file, or there is no such assignment.
         RosterError: the roster cannot be understood.
+        ClassError: `class.toml` cannot be understood.
     """
     if assignment and assignment not in course.assignments():
         raise CollectError(
@@ -109,7 +111,9 @@ def collect(
         with course.alone():
             return 0 if _collect_times(course, console, file, assignment) else 1
     with course.alone():
-        people = read_roster(course, everybody=True)
+        rules = read_class_file(course.grading, course.assignments())
+        owners = Owners(read_roster(course, everybody=True), rules)
+        pattern = _read_pattern(rules)
         refused: list[tuple[str, str]] = []
         course.grading.mkdir(exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=".collect-", dir=course.grading) as folder:
@@ -119,12 +123,14 @@ def collect(
             def refuse(name: str, why: str) -> None:
                 refused.append((name, why))
 
-            archive = Archive(extracted, refuse)
+            archive = Archive(extracted, refuse, pattern)
             try:
                 files = archive.take(file)
             except (ArchiveError, OSError) as error:
                 raise CollectError(f"Nothing was taken. {printable(str(error))}") from None
-            found = sort_files(files, Owners(people), course.assignments(), assignment, refuse)
+            found = sort_files(
+                files, owners, course.assignments(), assignment, refuse, pattern=pattern
+            )
             new = [submission for submission in found if not _is_unchanged(course, submission)]
             folders = [_folder(course, submission) for submission in new]
             replaced = {place for place in folders if place.exists()}
@@ -158,6 +164,21 @@ def collect(
     return 0 if found and has_times else 1
 
 
+def _read_pattern(rules: ClassRules) -> NamePattern | None:
+    """Return the form of the names of files that the class has; None if it has none.
+
+    Raises:
+        CollectError: it is no pattern.
+    """
+    try:
+        return NamePattern(rules.collect.names) if rules.collect.names else None
+    except ValueError as error:
+        raise CollectError(
+            f"Nothing was taken. In grading/class.toml, [collect] has names = "
+            f"{printable(rules.collect.names)!r}, and {error}."
+        ) from None
+
+
 def _collect_times(course: Course, console: Console, file: Path, assignment: str) -> bool:
     """Take the times in a platform's table, print a summary, and return whether there were any.
 
@@ -166,7 +187,7 @@ def _collect_times(course: Course, console: Console, file: Path, assignment: str
         ClassError: one of the class's files cannot be understood.
     """
     rules = read_class_file(course.grading, course.assignments())
-    owners = Owners(read_roster(course, everybody=True))
+    owners = Owners(read_roster(course, everybody=True), rules)
     refused: list[str] = []
     table = TimesTable(file, assignment, owners, rules, course.submissions(everybody=True))
     try:

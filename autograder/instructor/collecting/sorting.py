@@ -1,21 +1,29 @@
 """Sort an archive's files by student and assignment, with the help of the roster."""
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final
 
 from autograder.instructor.classroom import LOGIN_COLUMNS, MOODLE_ID_PREFIX, Person
 from autograder.instructor.collecting.archives import (
+    NOTEBOOK_NAME,
     RESERVED_NAME,
+    Assigned,
     ExtractedFile,
+    NamePattern,
     OwnedFile,
     Refuse,
+    find_assignment,
     parse_owner,
-    split_copy_number,
 )
-from autograder.instructor.course import EXCHANGE_FILES, printable
+from autograder.instructor.course import (
+    EXCHANGE_FILES,
+    ClassRules,
+    is_accepted_file,
+    printable,
+)
 
 FORBIDDEN_CHARACTERS: Final = set('/\\*?[]:"<>|')
 """Characters that the name of a student's folder must not have."""
@@ -23,11 +31,8 @@ FORBIDDEN_CHARACTERS: Final = set('/\\*?[]:"<>|')
 MAX_ID_CHARACTERS: Final = 128
 """nbgrader's limit."""
 
-NUMBER_COLUMNS: Final = {
-    "Canvas": ("canvas_id", "lms_user_id"),
-    "Moodle": ("moodle_id", "lms_user_id"),
-}
-"""The roster's columns with a student's number on each platform."""
+ANY_PLATFORM: Final = "lms_user_id"
+"""The roster's column with a student's number on any platform."""
 
 
 class UnknownOwnerError(RuntimeError):
@@ -39,19 +44,14 @@ class Owners:
 
     Args:
         people: the roster; if it is empty, students are named as the platform names them.
+        rules: the rules of the class, which name the roster's columns.
     """
 
-    def __init__(self, people: Sequence[Person]) -> None:
-        self.people = people
-        self.ids = {unicodedata.normalize("NFC", person.id): person.id for person in people}
-        self.by_number: dict[tuple[str, str], set[str]] = {}
-        self.numbers: dict[tuple[str, str], set[str]] = {}
+    def __init__(self, people: Sequence[Person], rules: ClassRules) -> None:
+        self.people, self.rules = people, rules
+        self.by_id = {unicodedata.normalize("NFC", person.id): person for person in people}
         self.by_name: dict[str, set[str]] = {}
         for person in people:
-            for platform in NUMBER_COLUMNS:
-                for number in _numbers(person, platform):
-                    self.by_number.setdefault((platform, number), set()).add(person.id)
-                    self.numbers.setdefault((platform, person.id), set()).add(number)
             for name in _names(person):
                 self.by_name.setdefault(name, set()).add(person.id)
 
@@ -63,58 +63,95 @@ class Owners:
         """Return the ids of the students who have a name, according to the roster."""
         return self.by_name.get(_key(name), set())
 
-    def has_number(self, student: str, platform: str, number: str) -> bool:
-        """Check whether a student has this number on a platform, according to the roster."""
-        return number in self.numbers.get((platform, student), ())
+    def has_number(self, student: str, owned: OwnedFile, assignment: str) -> bool:
+        """Check whether a student has a file's number, according to the roster."""
+        person = self.by_id.get(unicodedata.normalize("NFC", student))
+        number = owned.user or owned.participant
+        return person is not None and number in self._numbers(person, owned.platform, assignment)
 
-    def id_of(self, owned: OwnedFile) -> str:
+    def id_of(self, owned: OwnedFile, assignment: str = "") -> str:
         """Return the id of the student who owns a file.
 
+        A number that only one student has decides. Moodle's numbers differ between assignments, so
+        one that the roster does not have for this assignment must not be against the name.
+
+        Args:
+            owned: the file.
+            assignment: its assignment; empty if that is not known.
+
         Raises:
-            UnknownOwnerError: no student has this name, or several have.
+            UnknownOwnerError: no student has this name or number, or several have.
         """
         if not self.people:
             return _id_without_roster(owned)
-        shown = printable(owned.name)
-        if owned.user:
-            with_number = self.by_number.get((owned.platform, owned.user), set())
-            if len(with_number) == 1:
-                return next(iter(with_number))
-            shown = f"{shown} ({owned.platform}'s number {owned.user})"
-        exact = self.ids.get(unicodedata.normalize("NFC", owned.name))
-        if exact is not None and owned.platform == "folders":
-            return exact
-        found = self.by_name.get(_key(owned.name), set())
-        if len(found) > 1:
-            # Moodle's number differs between assignments, so it only decides between namesakes
-            platform, participant = owned.platform, owned.participant
-            numbered = {id for id in found if self.has_number(id, platform, participant)}
-            found = numbered or found
+        shown, number = printable(owned.name), owned.user or owned.participant
+        if number:
+            shown = f"{shown} ({owned.platform}'s number {number})"
+        found = self.find_names(owned.name)
+        numbered = {p.id for p in self.people if self.has_number(p.id, owned, assignment)}
+        if len(numbered) > 1:  # the same number in two assignments
+            numbered &= found
+        if len(numbered) == 1:
+            (student,) = numbered
+            is_certain = not owned.participant or self._own_number(student, assignment)
+            if found and student not in found and not is_certain:
+                raise UnknownOwnerError(
+                    f"{shown} has the number of {printable(student)} in grading/roster.csv, and "
+                    f"the name of {_join(found)}. A column {MOODLE_ID_PREFIX}{assignment} with "
+                    f"this assignment's numbers would decide."
+                )
+            return student
+        exact = self.by_id.get(unicodedata.normalize("NFC", owned.name))
+        if exact is not None and not number:
+            return exact.id
+        if owned.anonymous:
+            return _id_without_roster(owned)
         if len(found) > 1:
             raise UnknownOwnerError(
                 f"the roster has more than one {shown}. A column {owned.platform.lower()}_id would "
                 f"tell them apart, or put it into their folder yourself."
             )
         if not found:
-            raise UnknownOwnerError(f"nobody in the roster is called {shown}.")
-        student = next(iter(found))
-        others = self.numbers.get((owned.platform, student), set())
-        if owned.user and others and owned.user not in others:
+            has_number = ", or has this number" if number else ""
+            raise UnknownOwnerError(f"nobody in the roster is called {shown}{has_number}.")
+        (student,) = found
+        others = self._certain_numbers(student, owned.platform, assignment)
+        if number and others and number not in others:
             raise UnknownOwnerError(
                 f"{shown} is called like {printable(student)}, whose number there is "
-                f"{printable(' or '.join(sorted(others)))} by the roster."
+                f"{_join(others)} by the roster."
             )
         return student
 
+    def _own_number(self, student: str, assignment: str) -> str:
+        """Return a student's number in Moodle for one assignment alone; empty if not known."""
+        person = self.by_id[unicodedata.normalize("NFC", student)]
+        return person.others.get(f"{MOODLE_ID_PREFIX}{assignment}", "").strip()
 
-def _numbers(person: Person, platform: str) -> Iterator[str]:
-    """Yield a person's numbers on a platform; Moodle has one for each assignment."""
-    for column, cell in person.others.items():
-        is_number = column in NUMBER_COLUMNS[platform] or (
-            platform == "Moodle" and column.startswith(MOODLE_ID_PREFIX)
-        )
-        if is_number and cell.strip():
-            yield cell.strip()
+    def _certain_numbers(self, student: str, platform: str, assignment: str) -> set[str]:
+        """Return the numbers besides which a student has none on a platform."""
+        if platform == "Canvas":
+            person = self.by_id[unicodedata.normalize("NFC", student)]
+            return self._numbers(person, platform, assignment)
+        return {self._own_number(student, assignment)} - {""}
+
+    def _numbers(self, person: Person, platform: str, assignment: str) -> set[str]:
+        """Return a person's numbers on a platform; Moodle has one for each assignment."""
+        if platform == "Canvas":
+            columns = {self.rules.canvas.id, ANY_PLATFORM}
+        elif platform != "Moodle":
+            return set()
+        elif own := self._own_number(person.id, assignment):
+            return {own}
+        else:
+            columns = {self.rules.moodle.id, ANY_PLATFORM}
+            if not assignment:
+                columns |= {name for name in person.others if name.startswith(MOODLE_ID_PREFIX)}
+        return {person.cell(column).strip() for column in columns} - {""}
+
+
+def _join(names: Iterable[str]) -> str:
+    return printable(" or ".join(sorted(names)))
 
 
 def _id_without_roster(owned: OwnedFile) -> str:
@@ -181,10 +218,11 @@ class CollectedSubmission:
 class _File:
     found: ExtractedFile
     owned: OwnedFile
+    assignment: str
 
     @property
     def is_notebook(self) -> bool:
-        return self.found.name.suffix == ".ipynb"
+        return NOTEBOOK_NAME.fullmatch(self.found.name.name) is not None
 
     @property
     def number(self) -> str:
@@ -198,6 +236,7 @@ def sort_files(
     assignments: Sequence[str],
     wanted: str,
     refuse: Refuse,
+    pattern: NamePattern | None = None,
 ) -> list[CollectedSubmission]:
     """Find each file's student and assignment, and put submissions together.
 
@@ -207,11 +246,14 @@ def sort_files(
         assignments: the names of all assignments.
         wanted: the only assignment to take; empty for all.
         refuse: called with the name of a file that is rejected, and the reason.
+        pattern: the form of the names, if the class has one of its own.
     """
     files_of: dict[str, list[_File]] = {}
     spellings: dict[str, set[str]] = {}
-    for found, name in _without_outer(list(files), owners, assignments):
-        owned = parse_owner(name)
+    named = _without_outer(list(files), owners, assignments, pattern)
+    only = wanted or _find_only_assignment((name for _, name in named), assignments, pattern)
+    for found, name in named:
+        owned = parse_owner(name, pattern)
         dropped = len(found.name.parts) - len(name.parts)
         in_folder = owned is None or owned.platform == "folders"
         if found.packed and found.packed <= dropped + in_folder:
@@ -221,14 +263,21 @@ def sort_files(
             )
             continue
         if owned is None:
-            refuse(str(found.name), "it does not say whose it is: no student is in its name.")
+            why = (
+                "no student is in its name."
+                if pattern is None
+                else "it is not named as [collect] in grading/class.toml says."
+            )
+            refuse(str(found.name), f"it does not say whose it is: {why}")
             continue
+        assigned = find_assignment(owned.file, assignments)
+        assignment = assigned.assignment if assigned else only
         try:
-            student = owners.id_of(owned)
+            student = owners.id_of(owned, assignment)
         except UnknownOwnerError as error:
             refuse(str(found.name), str(error))
             continue
-        files_of.setdefault(student, []).append(_File(found, owned))
+        files_of.setdefault(student, []).append(_File(found, owned, assignment))
         spellings.setdefault(student.casefold(), set()).add(student)
     submissions = []
     for student, all_files in sorted(files_of.items()):
@@ -258,8 +307,7 @@ def _without_namesakes(
     for file in files:
         platform = file.owned.platform
         several = sorted(numbers.get(platform, ()), key=lambda number: (len(number), number))
-        in_roster = [n for n in several if owners.has_number(student, platform, n)]
-        if len(several) < 2 or file.number in in_roster:
+        if len(several) < 2 or owners.has_number(student, file.owned, file.assignment):
             taken.append(file)
             continue
         refuse(
@@ -271,30 +319,43 @@ def _without_namesakes(
     return taken
 
 
+def _find_only_assignment(
+    names: Iterable[PurePosixPath], assignments: Sequence[str], pattern: NamePattern | None
+) -> str:
+    """Return the assignment of all notebooks in an archive; empty if there are several."""
+    owned = (parse_owner(name, pattern) for name in names if NOTEBOOK_NAME.fullmatch(name.name))
+    found = {find_assignment(each.file, assignments) for each in owned if each is not None}
+    only = {each.assignment for each in found if each is not None}
+    return only.pop() if len(only) == 1 else ""
+
+
 def _without_outer(
-    files: list[ExtractedFile], owners: Owners, assignments: Sequence[str]
+    files: list[ExtractedFile],
+    owners: Owners,
+    assignments: Sequence[str],
+    pattern: NamePattern | None,
 ) -> list[tuple[ExtractedFile, PurePosixPath]]:
     """Return files with their names, without a folder around all of them that is no student's."""
     outer = {file.name.parts[0] for file in files}
     all_in_one = len(outer) == 1 and all(len(file.name.parts) > 2 for file in files)
     of_one_student = any(
-        file.name.parts[1] in assignments or _names_owner(file.name, owners)
+        file.name.parts[1] in assignments or _names_owner(file.name, owners, pattern)
         for file in files
         if all_in_one
-    ) or all(file.packed in (1, 2) and _has_no_platform(file.name) for file in files)
+    ) or all(file.packed in (1, 2) and _has_no_platform(file.name, pattern) for file in files)
     dropped = 1 if all_in_one and not of_one_student else 0
     return [(file, PurePosixPath(*file.name.parts[dropped:])) for file in files]
 
 
-def _has_no_platform(name: PurePosixPath) -> bool:
+def _has_no_platform(name: PurePosixPath, pattern: NamePattern | None) -> bool:
     """Check that the name without its first folder is not in a platform's form."""
-    owned = parse_owner(PurePosixPath(*name.parts[1:]))
+    owned = parse_owner(PurePosixPath(*name.parts[1:]), pattern)
     return owned is None or owned.platform == "folders"
 
 
-def _names_owner(name: PurePosixPath, owners: Owners) -> bool:
+def _names_owner(name: PurePosixPath, owners: Owners, pattern: NamePattern | None) -> bool:
     """Check whether a name is in a platform's form, or begins with a known student's folder."""
-    owned = parse_owner(name)
+    owned = parse_owner(name, pattern)
     return owned is not None and (owned.platform != "folders" or owners.knows(owned))
 
 
@@ -302,48 +363,56 @@ def _make_submissions(
     student: str, files: list[_File], assignments: Sequence[str], wanted: str, refuse: Refuse
 ) -> list[CollectedSubmission]:
     """Put a student's files together to submissions, one for each assignment."""
-    notebooks: dict[str, list[_File]] = {}
+    notebooks: dict[str, list[tuple[_File, Assigned]]] = {}
     all_notebooks = [file for file in files if file.is_notebook]
     for file in all_notebooks:
-        assignment = _find_assignment(file.owned.file, assignments)
-        if not assignment and wanted and len(all_notebooks) == 1:
-            assignment = wanted
-        if not assignment:
+        assigned = find_assignment(file.owned.file, assignments)
+        if assigned is None and wanted and len(all_notebooks) == 1:
+            assigned = Assigned(wanted)
+        if assigned is None:
             refuse(
                 str(file.found.name),
                 "its name is no assignment's. Rename it, or say ASSIGNMENT= where it is the only "
                 "notebook of its student.",
             )
-        elif wanted and assignment != wanted:
-            refuse(str(file.found.name), f"it is of {assignment}, which is not asked for.")
+        elif wanted and assigned.assignment != wanted:
+            refuse(str(file.found.name), f"it is of {assigned.assignment}, which is not asked for.")
         else:
-            notebooks.setdefault(assignment, []).append(file)
+            notebooks.setdefault(assigned.assignment, []).append((file, assigned))
     submissions = {}
+    folders = {}
     for assignment, several in sorted(notebooks.items()):
         last = _choose_last(several, refuse)
         if last is not None:
             submission = CollectedSubmission(student, assignment, last.owned.late)
             submission.files[PurePosixPath(f"{assignment}.ipynb")] = last.found.path
             submissions[assignment] = submission
+            folders[assignment] = last.owned.file.parent
     other_files = [file for file in files if not file.is_notebook]
-    _add_files(other_files, submissions, assignments, refuse)
+    _add_files(other_files, submissions, folders, refuse)
     return list(submissions.values())
 
 
-def _find_assignment(file: PurePosixPath, assignments: Sequence[str]) -> str:
-    """Find a notebook's assignment by the notebook's name, or else by its folder's."""
-    for name in (file.stem, split_copy_number(file.stem)[0], *reversed(file.parts[:-1])):
-        if name in assignments:
-            return name
-    return ""
+def _choose_last(several: list[tuple[_File, Assigned]], refuse: Refuse) -> _File | None:
+    """Choose the notebook that was submitted last, and reject the others.
 
-
-def _choose_last(several: list[_File], refuse: Refuse) -> _File | None:
-    """Choose the notebook that was submitted last, and reject the others."""
-    last = max(file.owned.number for file in several)
-    latest = [file for file in several if file.owned.number == last]
-    for file in several:
-        if file.owned.number != last:
+    A copy that a student's own program has made is newer or older than the notebook, so a person
+    has to say which counts.
+    """
+    backups = [file for file, assigned in several if assigned.is_backup]
+    if backups and len(several) > 1:
+        for file, _ in several:
+            names = [str(other.owned.file) for other, _ in several if other is not file]
+            refuse(
+                str(file.found.name),
+                f"there is also {printable(', '.join(names))} of the same student, and a copy may "
+                f"be newer or older. Ask which one counts, and leave only that.",
+            )
+        return None
+    last = max((file.owned.number, assigned.copy_number) for file, assigned in several)
+    latest = [f for f, assigned in several if (f.owned.number, assigned.copy_number) == last]
+    for file, _ in several:
+        if file not in latest:
             refuse(str(file.found.name), "the same student has handed in a later one.")
     if len(latest) == 1:
         return latest[0]
@@ -359,20 +428,47 @@ def _choose_last(several: list[_File], refuse: Refuse) -> _File | None:
 def _add_files(
     files: list[_File],
     submissions: dict[str, CollectedSubmission],
-    assignments: Sequence[str],
+    folders: Mapping[str, PurePosixPath],
     refuse: Refuse,
 ) -> None:
-    """Add files that are no notebooks to the submission that they belong to."""
-    for file in sorted(files, key=lambda file: file.owned.number):
-        folders = [name for name in file.owned.file.parts[:-1] if name in assignments]
-        assignment = folders[-1] if folders else next(iter(submissions), "")
-        if assignment not in submissions or (not folders and len(submissions) > 1):
+    """Add files that are no notebooks to the submission that they belong to.
+
+    They keep their names, and their folders relative to the notebook's.
+
+    Args:
+        files: the files of a student.
+        submissions: the submissions of this student, by assignment.
+        folders: the folder of each submission's notebook.
+        refuse: called with the name of a file that is rejected, and the reason.
+    """
+    added: dict[tuple[str, str], list[tuple[_File, PurePosixPath]]] = {}
+    for file in files:
+        path = file.owned.file
+        around = {name: folders[name] for name in submissions if folders[name] in path.parents[:-1]}
+        depth = max((len(folder.parts) for folder in around.values()), default=0)
+        nearest = [name for name, folder in around.items() if len(folder.parts) == depth]
+        named = [name for name in path.parts[:-1] if name in submissions]
+        chosen = nearest or named[-1:] or list(submissions)
+        if len(chosen) != 1:
             refuse(str(file.found.name), "it does not say which notebook it belongs to.")
             continue
-        path = file.owned.file
-        if file.owned.platform == "Canvas":
-            path = path.with_stem(split_copy_number(path.stem)[0])
+        (assignment,) = chosen
+        if path.is_relative_to(folders[assignment]):
+            path = path.relative_to(folders[assignment])
         if path.name.startswith(".") or path.name.casefold() in EXCHANGE_FILES:
             refuse(str(file.found.name), RESERVED_NAME)
+        elif not is_accepted_file(Path(path)):
+            refuse(str(file.found.name), "the name of its folder has a dot in it.")
+        else:  # some systems do not tell upper case from lower case
+            added.setdefault((assignment, str(path).casefold()), []).append((file, path))
+    for (assignment, _), alike in added.items():
+        if len(alike) == 1:
+            file, path = alike[0]
+            submissions[assignment].files[path] = file.found.path
             continue
-        submissions[assignment].files[PurePosixPath(path.name)] = file.found.path
+        for file, path in alike:
+            refuse(
+                str(file.found.name),
+                f"{len(alike)} files of the same student would be called {printable(str(path))}, "
+                f"so none of them is taken. Rename them.",
+            )

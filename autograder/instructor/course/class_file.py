@@ -53,6 +53,7 @@ SHOULD_BE: Final = {
     "canvas": 'a line [canvas], with lines such as login = "email" below it',
     "canvas.assignments": "a line [canvas.assignments], with lines such as 01_sums = 4711 below it",
     "moodle": 'a line [moodle], with a line such as id = "moodle_id" below it',
+    "collect": 'a line [collect], with a line such as names = "{student}_{file}" below it',
     "best": "how many assignments count, 1 or more, above the first line in brackets",
 }
 """A description of each setting, for error messages."""
@@ -116,6 +117,16 @@ class MoodleSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     id: str = "moodle_id"
 
 
+class CollectSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The settings of `[collect]` in `class.toml`.
+
+    Attributes:
+        names: how a platform names files in its zip files; see `NamePattern` in `collecting`.
+    """
+
+    names: str = ""
+
+
 class _ClassToml(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The contents of `class.toml`, before dates are parsed."""
 
@@ -129,6 +140,7 @@ class _ClassToml(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     best: Annotated[int, msgspec.Meta(ge=1)] | None = None
     canvas: CanvasSettings = CanvasSettings()
     moodle: MoodleSettings = MoodleSettings()
+    collect: CollectSettings = CollectSettings()
 
 
 EXEMPT: Final = "exempt"
@@ -151,6 +163,7 @@ class ClassRules:
         best: how many of a student's assignments count, the best ones; None for all.
         canvas: which columns of the roster Canvas's are, and its numbers of assignments.
         moodle: which column of the roster has Moodle's numbers.
+        collect: how a platform names the files in its zip files.
     """
 
     zone: tzinfo | None = None
@@ -163,6 +176,7 @@ class ClassRules:
     best: int | None = None
     canvas: CanvasSettings = field(default_factory=CanvasSettings)
     moodle: MoodleSettings = field(default_factory=MoodleSettings)
+    collect: CollectSettings = field(default_factory=CollectSettings)
 
     def exclusion(self, student: str, assignment: str) -> str:
         """Return why an assignment does not count for a student: `exempt`, `dropped` or empty."""
@@ -271,6 +285,7 @@ def read_class_file(grading: Path, assignments: Collection[str]) -> ClassRules:
     return ClassRules(
         zone, due, written.late, extensions,
         written.exempt, written.drop, written.weights, written.best, written.canvas, written.moodle,
+        written.collect,
     )  # fmt: skip
 
 
@@ -291,7 +306,12 @@ def _explain_invalid_setting(message: str) -> str:
     if unknown is None:
         setting = where.partition("[")[0]
         return f"{setting} should be {SHOULD_BE.get(setting, 'something else')}."
-    tables = {"late": Late, "canvas": CanvasSettings, "moodle": MoodleSettings}
+    tables = {
+        "late": Late,
+        "canvas": CanvasSettings,
+        "moodle": MoodleSettings,
+        "collect": CollectSettings,
+    }
     names = tables.get(where, _ClassToml).__struct_fields__
     return (
         f"there is no setting {where + '.' if where else ''}{unknown[1]}."
