@@ -41,6 +41,7 @@ from autograder.instructor.classroom.submission_states import (
     SubmissionState,
 )
 from autograder.instructor.course import Course, describe_duration, printable
+from autograder.judge import mark_up
 
 MAX_BARS: Final = 12
 """The most bars of a histogram."""
@@ -249,6 +250,7 @@ def write_report(
         for name in assignments
     ]
     templates = template_environment(Path(__file__).parent)
+    templates.filters["mark_up"] = mark_up
     page = templates.get_template("class_report.html.jinja").render(
         parts=parts,
         roster=len(people),

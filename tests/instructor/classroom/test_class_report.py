@@ -238,14 +238,17 @@ def test_what_somebody_else_made_is_not_called_yours(course):
 
 def test_wrong_answers_that_nothing_specific_is_said_of_are_candidates(course):
     rows = [
-        grade(course, "a", [wrong("1.1", UNKNOWN, "It is odd.")], {"1.1": "columns = odd"}),
+        grade(course, "a", [wrong("1.1", UNKNOWN, "It is `odd < 3`.")], {"1.1": "columns = odd"}),
         grade(course, "b", [wrong("1.1")], {"1.1": "columns = rows"}),
         grade(course, "c", [wrong("1.1", "timeout", "It did not end.")]),
         grade(course, "d", [nothing("1.1")]),
     ]
-    said = Parsed(page(course, rows)).said
+    written = page(course, rows)
+    said = Parsed(written).said
     assert "no lesson of the exercise is on: 1, candidates for the bank columns = odd" in said
-    assert f"1 × {UNKNOWN} (the exercise has no lesson on it) For example: It is odd." in said
+    assert f"1 × {UNKNOWN} (the exercise has no lesson on it) For example: It is " in said
+    assert written.count("<code>odd &lt; 3</code>") == 2  # code in a sentence is marked up
+    assert "`" not in said
 
 
 def test_what_is_shown_of_the_class_names_nobody(course):
