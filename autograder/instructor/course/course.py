@@ -252,7 +252,10 @@ class Course:
         """
         done = self.api.generate_assignment(assignment, force=True, create=True)
         if not done["success"]:
-            raise ReleaseError(f"{assignment} cannot be released: {find_first_exception(done)}")
+            why = find_first_exception(done)
+            if "Outdated schema version" in why:
+                why = f"{why}. nbgrader update solutions/{assignment} brings its cells up to date."
+            raise ReleaseError(f"{assignment} cannot be released: {why}")
 
     def try_release(self, assignment: str) -> str:
         """Release an assignment; return the error message, empty if there was no error."""
@@ -302,11 +305,13 @@ def find_first_exception(done: dict[str, str]) -> str:
     """Return why nbgrader failed: the first exception in its log, as later ones say less.
 
     A sentence of ours about the gradebook comes after the database's own error. If the log has no
-    exception, nbgrader's error is a traceback, whose last line is one.
+    exception, nbgrader's error is a traceback, whose last line is one. An exception's name is
+    without its module, and an error of ours is a sentence that needs no name.
     """
-    written = f"{done['log'] or ''}\n{done['error'] or ''}"
+    written = f"{done.get('log', '')}\n{done.get('error', '')}"
     lines = [line.strip() for line in written.splitlines()]
     errors = [line for line in lines if line.partition(":")[0].endswith(("Error", "Exception"))]
     errors.sort(key=lambda line: f".{GradebookError.__name__}:" not in line)
     errors = [re.sub(r"^autograder[\w.]*\.\w+: ", "", line) for line in errors]
-    return errors[0] if errors else done["error"] or "nbgrader says no more."
+    errors = [re.sub(r"^(\w+\.)+(\w+: )", r"\2", line) for line in errors]
+    return errors[0] if errors else "nbgrader says no more."

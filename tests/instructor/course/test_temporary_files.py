@@ -33,6 +33,7 @@ def command():
         [sys.executable, "-c", COMMAND], stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True
     )
     with process:
+        assert process.stdout is not None
         yield process, Path(process.stdout.readline().strip())
         process.kill()
 
