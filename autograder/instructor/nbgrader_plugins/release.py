@@ -207,7 +207,7 @@ def _find_copies(nb: Any, known: Container[str]) -> dict[str, list[int]]:
     for index, (name, cell) in enumerate(zip(grade_ids, nb.cells, strict=True)):
         if name not in known and cell.get("id") not in grade_ids:
             name = cell.get("id")
-        if name in known:
+        if name is not None and name in known:
             copies.setdefault(name, []).append(index)
     return copies
 
