@@ -1,8 +1,7 @@
 """Judge captured evidence, and write a verdict and a score into each graded cell."""
 
-import secrets
 from collections.abc import Iterable
-from typing import Any, Final
+from typing import Any
 
 from msgspec.structs import replace
 from nbformat.v4 import new_output
@@ -27,9 +26,6 @@ from autograder.instructor.sandbox import (
 )
 from autograder.judge import Verdict, verdict_as_html, verdict_as_text, verdict_without_evidence
 from autograder.notebook import NotJudged
-
-SEED_BITS: Final = 128
-"""The size of the seed for a program's inputs: too large for a submission to try all seeds."""
 
 
 class NotGradedError(RuntimeError):
@@ -75,7 +71,7 @@ class JudgeEvidence(NbGraderPreprocessor):
             if exercise is not None and exercise.grade_id in points and cell.cell_type == "code"
         }
         too_large = [nb.cells[index] for index in capture["too_large"]]
-        fresh = secrets.randbits(SEED_BITS)
+        fresh = resources["nbgrader"]["seeds"].judge
         cases = [
             Case(exercise.id, found, capture["seed"], fresh)
             for exercise, cell in graded.values()

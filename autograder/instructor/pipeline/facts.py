@@ -39,6 +39,7 @@ from nbgrader.utils import find_all_files
 from traitlets.config import Config
 
 from autograder.instructor.pipeline.basis import read_versions
+from autograder.instructor.pipeline.seeds import read_secret
 from autograder.instructor.sandbox import prune_cache
 
 TIME_FACTOR: Final = 20
@@ -233,6 +234,7 @@ class Facts:
         runs: the preprocessors that run and judge it, without those that enter grades.
         seconds: each notebook's time limit; None if the configuration decides.
         versions: the versions of the package and JAX, which a worker must have, too.
+        secret: the class's secret, from which the seeds of inputs are derived.
     """
 
     assignment: str
@@ -243,6 +245,7 @@ class Facts:
     runs: Sequence[Any]
     seconds: Mapping[str, int | None]
     versions: tuple[str, ...]
+    secret: bytes
 
 
 def collect_facts(coursedir: Any, config: Config, assignment: str) -> Facts:
@@ -264,6 +267,7 @@ def collect_facts(coursedir: Any, config: Config, assignment: str) -> Facts:
         [each for each in autograde.autograde_preprocessors if not _writes_gradebook(each)],
         {name: time_limit(config, assignment, name) for name in notebooks},
         read_versions(),
+        read_secret(Path(coursedir.root)),
     )
 
 

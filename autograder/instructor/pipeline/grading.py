@@ -41,6 +41,7 @@ from autograder.instructor.course import (
 from autograder.instructor.pipeline.basis import read_versions
 from autograder.instructor.pipeline.facts import Facts
 from autograder.instructor.pipeline.record import GradedNotebook, Record, State, encoded_verdicts
+from autograder.instructor.pipeline.seeds import derive_seeds
 from autograder.instructor.sandbox import NO_SANDBOX_ERROR, NoSandboxError, has_bubblewrap
 
 
@@ -209,7 +210,9 @@ def _grade_notebook(
         config.merge(Config({"Sandbox": {"seconds": facts.seconds[name]}}))
     path = folder / f"{name}.ipynb"
     submitted = read_in_sandbox(path.name, contents, config)
+    beside = sorted(submission.files.items())
     metadata = {
+        "seeds": derive_seeds(facts.secret, [(path.name, contents), *beside]),
         "student": submission.student,
         "assignment": submission.assignment,
         "notebook": name,
@@ -273,7 +276,7 @@ def summarise_notebook(
 def _preprocess(
     notebook: Any,
     preprocessors: Sequence[Any],
-    metadata: Mapping[str, str],
+    metadata: Mapping[str, Any],
     folder: Path,
     config: Config,
     parent: LoggingConfigurable | None,

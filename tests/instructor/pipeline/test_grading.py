@@ -56,6 +56,16 @@ def test_a_submission_is_graded_without_its_course(pickled):
     assert STUDENT.encode() not in facts.gradebook
 
 
+def test_a_submission_that_is_graded_twice_gets_the_same_verdicts_and_evidence(pickled):
+    submission, facts = cloudpickle.loads(pickled)
+    first, second = (grade(submission, facts).record.notebooks[ASSIGNMENT] for _ in range(2))
+    assert first == second
+    (case,) = first.cases()
+    others = dataclasses.replace(facts, secret=b"another class's")
+    (other,) = grade(submission, others).record.notebooks[ASSIGNMENT].cases()
+    assert (other.seed, other.fresh) != (case.seed, case.fresh)
+
+
 def test_an_unreadable_notebook_is_a_broken_submission(pickled):
     submission, facts = cloudpickle.loads(pickled)
     done = grade(dataclasses.replace(submission, notebooks={ASSIGNMENT: b'{"cells": ['}), facts)

@@ -9,7 +9,8 @@ from autograder.instructor.nbgrader_plugins import CaptureEvidence
 from autograder.instructor.pipeline import time_limit
 from autograder.instructor.pipeline.facts import Calibration, calibration_file
 
-NOTEBOOK = {"assignment": "heat", "notebook": "rods"}
+NOTEBOOK = {"assignment": "heat", "notebook": "rods"}from autograder.instructor.pipeline.seeds import Seeds
+
 
 
 @pytest.fixture
@@ -58,7 +59,7 @@ class RecordsLimit(CaptureEvidence):
 def test_a_kernel_has_this_limit(config, tmp_path, configured, given):
     config.merge(configured)
     runner = RecordsLimit(config=config)
-    resources = {"metadata": {"path": str(tmp_path)}, "nbgrader": NOTEBOOK}
+    resources = {"metadata": {"path": str(tmp_path)}, "nbgrader": NOTEBOOK | {"seeds": Seeds(0, 0)}}
     notebook = new_notebook(cells=[new_code_cell("1 + 1")])
     runner.preprocess(notebook, resources)
     assert notebook.cells[0].outputs[0].data["text/plain"] == "2"
