@@ -42,6 +42,8 @@ class ExpandTests(InstantiateTests):
     A test cell of nothing but comments would give its points to every submission.
     """
 
+    autotest_filename: str
+
     def preprocess(self, nb: Any, resources: Any) -> tuple[Any, Any]:
         """Expand directives by running the notebook with its solutions.
 

@@ -72,10 +72,9 @@ def test_directives_are_expanded_by_the_solution(room, capsys, folder):
     assert "sq(4)" in test
     assert "16" not in test.partition("sq(4)")[2].partition('"')[0]
     assert "AUTOTEST" not in test
-    outcome: dict[str, object] = {}
-    exec("sq = lambda x: x * x\n" + test, outcome)
-    with pytest.raises(AssertionError, match="sq\\(4\\) is wrong"):
-        exec("sq = lambda x: x * 3\n" + test, outcome)
+    exec("sq = lambda x: x * x\n" + test, {})
+    with pytest.raises(AssertionError, match=r"sq\(4\) is wrong"):
+        exec("sq = lambda x: x * 3\n" + test, {})
 
 
 REFUSED = {

@@ -8,8 +8,9 @@ from traitlets.config import Config
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
 from autograder.instructor.pipeline import time_limit
 from autograder.instructor.pipeline.facts import Calibration, calibration_file
+from autograder.instructor.pipeline.seeds import Seeds
 
-NOTEBOOK = {"assignment": "heat", "notebook": "rods"}from autograder.instructor.pipeline.seeds import Seeds
+NOTEBOOK = {"assignment": "heat", "notebook": "rods"}
 
 
 
