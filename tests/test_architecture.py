@@ -130,7 +130,7 @@ VERBS = re.findall(
     """
     add announce assign back bind block build calibrate call capture check choose clean close
     collect compare compile compute configure connect convert copy count decode demonstrate
-    describe diagnose differentiate display draw emulate encode enter escape explain export
+    derive describe diagnose differentiate display draw emulate encode enter escape explain export
     extract fill find fingerprint forget format get give grade group hand has hide highlight
     hint hold index insert install is iterate judge keep keeps kill list load lower make mark
     measure move name number observe open override pack parse pickle prepare print prune quote

@@ -94,7 +94,7 @@ class ExpandTests(InstantiateTests):
 
     def _load_test_template_file(self, resources: Any) -> None:
         """Load `autotests.yml` from the assignment's folder, or else from the course's."""
-        name: str = self.autotest_filename  # type: ignore[has-type]
+        name: str = self.autotest_filename
         folders = (resources["metadata"]["path"], self.config.CourseDirectory.get("root", "."))
         found = [path for folder in folders if (path := Path(folder, name)).is_file()]
         if not found:

@@ -13,7 +13,6 @@ from autograder.instructor.pipeline.seeds import Seeds
 NOTEBOOK = {"assignment": "heat", "notebook": "rods"}
 
 
-
 @pytest.fixture
 def config(tmp_path):
     """The configuration of a course whose solutions took 7.5 and 0.2 seconds."""
