@@ -165,9 +165,10 @@ class RestoreCells(NbGraderPreprocessor):
             nb.cells.append(NEW_CELL[known[name]["cell_type"]](sources[name], metadata=metadata))
         manual = {name for name in known if known[name]["grade"] and known[name]["solution"]}
         doubled = {name: copies[name] for name in manual & {*copies} if len(copies[name]) > 1}
+        lost = sorted(manual & {*missing})
         resources[NAMESPACE] = {
-            "needs_a_look": {*doubled, *(manual & {*missing})},
-            "notes": list(_describe_restored(known, copies, missing, doubled)),
+            "needs_a_look": {*doubled, *lost},
+            "notes": list(_describe_restored(bool(known) and not copies, lost, doubled)),
         }
         return nb, resources
 
@@ -234,21 +235,18 @@ def _is_graded(metadata: Mapping[str, Any]) -> bool:
 
 
 def _describe_restored(
-    known: Container[str],
-    copies: Container[str],
-    missing: Sequence[str],
-    doubled: Mapping[str, Sequence[int]],
+    has_no_cell: bool, lost: Sequence[str], doubled: Mapping[str, Sequence[int]]
 ) -> Iterator[str]:
-    """Yield sentences about cells that were missing or doubled."""
-    if known and not copies:
+    """Yield sentences about manually graded cells that were missing or doubled."""
+    if has_no_cell:
         yield (
             "It has none of the assignment's cells, so all that are graded were added at its end. "
             "Either it is another notebook, or a program removed the metadata of its cells."
         )
-    elif missing:
+    elif lost:
         yield (
-            f"Missing cells were added at the end: {', '.join(sorted(missing))}. "
-            f"Their answers may be in other cells."
+            f"Missing cells were added at the end: {', '.join(lost)}. Their answers may be in "
+            f"other cells."
         )
     for name, indices in sorted(doubled.items()):
         numbers = " and ".join(str(index + 1) for index in indices)

@@ -71,6 +71,10 @@ def deletes_the_essay(cells):
     cells[2] = new_markdown_cell("Because.")
 
 
+def deletes_the_test(cells):
+    del cells[1]
+
+
 def loses_all_metadata(cells):
     for index, cell in enumerate(cells):
         cell.metadata.clear()
@@ -114,6 +118,7 @@ CASES = {
     answers_in_the_lower_copy: ("Because.", True, COPIED),
     answers_in_the_upper_copy: ("Because.", True, COPIED),
     deletes_the_essay: (UNANSWERED, True, DELETED),
+    deletes_the_test: ("Because.", False, ""),
     loses_all_metadata: (UNANSWERED, True, LOST),
     copies_the_test_above: ("Because.", False, ""),
     copies_the_answer_unanswered: ("Because.", False, ""),
