@@ -383,16 +383,14 @@ def enter_roster_and_times(course: Course) -> ClassFacts:
 
 
 def add_times(facts: ClassFacts, rows: Sequence[StateRow]) -> Iterator[StateRow]:
-    """Yield the rows, and add recorded times to those that nbgrader has no submission of."""
+    """Yield the rows with their lateness, and with times where nbgrader has no submission."""
     for row in rows:
         naive, source = facts.times.find(row.student, row.assignment)
         row = replace(row, time_from=source)
-        if row.graded or naive is None:
-            yield row
-            continue
-        time, due = naive.replace(tzinfo=UTC), facts.due_for(row.student, row.assignment)
-        late = max((time - due).total_seconds(), 0.0) if due is not None else 0.0
-        yield replace(row, handed_in=time, due=due, seconds_late=late)
+        if not row.graded and naive is not None:
+            due = facts.due_for(row.student, row.assignment)
+            row = replace(row, handed_in=naive.replace(tzinfo=UTC), due=due)
+        yield replace(row, seconds_late=facts.times.rules.seconds_late(row.due, row.handed_in))
 
 
 def find_missing_submissions(

@@ -124,7 +124,8 @@ class StateRow:
         handed_in: when it was submitted, in UTC, as the instructor recorded it; None if unknown.
         time_from: where that time comes from; empty if it is unknown.
         due: when it was due for this student, with their extension; None if there is no due date.
-        seconds_late: how long after the due date it was submitted.
+        seconds_late: how long after the due date it was submitted, by `ClassRules.seconds_late`;
+            `add_times` enters it.
         out_of_date: why its grade is stale, as a clause; empty if it is not.
         left_out: why it does not count in the student's total; empty if it counts.
     """
@@ -218,7 +219,6 @@ def _rows(course: Course, gradebook: Gradebook, failures: Sequence[Failure]) -> 
             submission.late_submission_penalty,
             _aware(submission.timestamp),
             _aware(submission.duedate if submission.assignment.duedate else None),
-            submission.total_seconds_late,
         )
 
 

@@ -81,7 +81,7 @@ class Late(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     grace_minutes: Annotated[float, msgspec.Meta(ge=0)] = 0.0
 
     def share(self, seconds: float) -> float:
-        """Return the share of a score that is deducted, given how late it is in seconds."""
+        """Return the share of a score that is deducted, given `ClassRules.seconds_late`."""
         if seconds <= self.grace_minutes * 60:
             return 0.0
         if self.zero_after_days is not None and seconds > self.zero_after_days * DAY_SECONDS:
@@ -207,9 +207,30 @@ class ClassRules:
         """Return a student's additional time for an assignment; None if there is none."""
         by_assignment = (self.extensions or {}).get(student, {})
         extension = by_assignment.get(assignment, by_assignment.get(ALL_ASSIGNMENTS))
-        if isinstance(extension, datetime):
-            extension = extension - due if due is not None else None
-        return extension if extension is not None and extension > timedelta() else None
+        if extension is None or due is None:
+            return None
+        if isinstance(extension, timedelta):  # days later, at the same time by the class's clock
+            extension = due.astimezone(self.zone or UTC) + extension
+        additional = extension.astimezone(UTC) - due
+        return additional if additional > timedelta() else None
+
+    def seconds_late(self, due: datetime | None, handed_in: datetime | None) -> float:
+        """Return how late a submission is, in seconds; 0 if it is not, or if a time is not known.
+
+        Days are days on the class's calendar, each counted as 24 hours: what is due at 20:00 is one
+        day late until 20:00 on the next day, although a clock may change that night.
+        """
+        if due is None or handed_in is None:
+            return 0.0
+        zone = self.zone or UTC
+        local_due, local_time = (
+            when.astimezone(zone).replace(tzinfo=None) for when in (due, handed_in)
+        )
+        on_calendar = (local_time - local_due).total_seconds()
+        if on_calendar > DAY_SECONDS:
+            return on_calendar
+        elapsed = handed_in.astimezone(UTC) - due.astimezone(UTC)
+        return max(0.0, min(elapsed.total_seconds(), DAY_SECONDS))
 
     def shown(self, when: datetime) -> str:
         """Format a time in the class's time zone."""

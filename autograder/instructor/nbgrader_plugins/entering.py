@@ -283,7 +283,7 @@ def enter_scores(
         for comment in book.comments:
             comment.auto_comment = NO_RESPONSE if comment.name in found.unanswered else None
     gradebook.db.flush()
-    assign_penalties(submission, times.course.api.config)
+    assign_penalties(submission, times)
 
 
 def withdraw_scores(course: Course, student: str, assignment: str) -> None:

@@ -106,6 +106,7 @@ def _prepare_page(
     )
     submission = book.assignment
     student = submission.student
+    due, handed_in = _as_utc(submission.duedate), _as_utc(submission.timestamp)
     entries = {
         grade.name: GradebookEntry(
             grade.score or 0.0,
@@ -122,13 +123,13 @@ def _prepare_page(
         names["assignment"],
         names["notebook"],
         " ".join(filter(None, (student.first_name, student.last_name))),
-        _as_utc(submission.timestamp),
+        handed_in,
         book.late_submission_penalty or 0.0,
         (*found.notes, *rules.describe_counting(student_id, assignment)),
         book.score,
         book.max_score,
-        _as_utc(submission.duedate),
-        describe_duration(submission.total_seconds_late),
+        due,
+        describe_duration(rules.seconds_late(due, handed_in)),
         zone,
         shown.get(student_id),
     )

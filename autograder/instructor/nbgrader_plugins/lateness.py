@@ -187,20 +187,23 @@ def settle_lateness(course: Course) -> None:
         for submission in (s for a in gradebook.assignments for s in a.submissions):
             times.enter_times(submission)
             if submission.total_seconds_late > 0 or submission.late_submission_penalty:
-                assign_penalties(submission, course.api.config)
+                assign_penalties(submission, times)
         gradebook.db.commit()
 
 
-def assign_penalties(submission: Any, config: Any) -> None:
+def assign_penalties(submission: Any, times: Times) -> None:
     """Compute the late penalty of each notebook of a submission; the caller commits.
 
     Args:
         submission: the gradebook's submission, whose times and scores have been entered.
-        config: the course's configuration, which names the late-penalty plugin.
+        times: the course's times; the course's configuration names the late-penalty plugin.
     """
-    assigner = AssignLatePenalties(config=config)
+    assigner = AssignLatePenalties(config=times.course.api.config)
     assigner.init_plugin()
-    seconds = submission.total_seconds_late
+    due, handed_in = (
+        when and when.replace(tzinfo=UTC) for when in (submission.duedate, submission.timestamp)
+    )
+    seconds = times.rules.seconds_late(due, handed_in)
     for notebook in submission.notebooks:
         notebook.late_submission_penalty = None
         if seconds > 0:

@@ -6,12 +6,13 @@ import os
 import shutil
 import subprocess
 import sys
+from zoneinfo import ZoneInfo
 
 import pytest
 from nbgrader.api import Gradebook
 
 from autograder.instructor.__main__ import main
-from autograder.instructor.course import ClassError, Course, read_class_file, read_times
+from autograder.instructor.course import ClassError, ClassRules, Course, read_class_file, read_times
 from tests.instructor.classroom.plain_course import FIRST, SECOND, grades, hand_in, plain_course
 from tests.instructor.room import Classroom
 
@@ -112,6 +113,73 @@ def test_late_work_loses_what_the_class_says_and_nbgrader_says_the_same(room):
         exported = {row["student_id"]: row for row in csv.DictReader(lines)}
     assert (exported["ann"]["score"], exported["ann"]["late_submission_penalty"]) == ("7.0", "3.0")
     assert exported["eve"]["last_name"] == "E"
+
+
+CLOCKS_GO_BACK = """
+timezone = "Europe/Berlin"
+
+[due]
+01_sums = 2026-10-24T20:00:00
+02_products = 2026-10-20
+
+[late]
+per_day = 0.1
+
+[extensions.bob]
+all = 7
+"""
+"""On 25 October 2026, after the first assignment is due and before Bob's second one is."""
+
+
+def test_a_day_late_is_a_day_by_the_clock_also_where_the_clock_changes(room, report):
+    for student in ("ann", "bob"):
+        hand_in(room, student, SECOND)
+    assert main(["--root", str(room.root), "grade"]) == 0
+    write(room, "class.toml", CLOCKS_GO_BACK)
+    write(room, "handed_in.csv", """student,assignment,time
+ann,01_sums,2026-10-25 19:30
+cy,01_sums,2026-10-25 20:01
+ann,02_products,2026-10-27 23:30
+bob,02_products,2026-10-27 23:30
+""")  # fmt: skip
+    said = report()
+    rows = grades(room)
+    assert scores(room)["ann"] == ("9.0", "1.0"), "24 and a half hours, which are one day"
+    assert scores(room)["cy"] == ("8.0", "2.0"), "the second day has begun"
+    assert [rows[who, FIRST]["days_late"] for who in ("ann", "cy")] == ["1.0", "1.0007"]
+    assert "ann (01_sums, 1 day)" in said
+    page = room.root / "grading" / "feedback" / "ann" / FIRST / f"{FIRST}.html"
+    assert "1 day late" in page.read_text()
+    assert rows["bob", SECOND]["due"] == "2026-10-27T23:59:59+01:00", "until the end of that day"
+    assert scores(room, SECOND)["bob"] == ("10.0", "0.0")
+    assert scores(room, SECOND)["ann"] == ("3.0", "7.0")
+
+
+HOUR, DAY = 3600, 24 * 3600
+
+
+@pytest.mark.parametrize(
+    ("due", "handed_in", "seconds"),
+    [
+        ("2026-10-24T20:00", "2026-10-24T19:59", 0),
+        ("2026-10-24T20:00", "2026-10-24T20:10", 600),
+        ("2026-10-24T20:00", "2026-10-25T19:30", DAY),
+        ("2026-10-24T20:00", "2026-10-25T20:01", DAY + 60),
+        ("2026-10-24T20:00", "2026-10-26T19:00", 2 * DAY - HOUR),
+        ("2026-03-28T20:00", "2026-03-29T19:00", 22 * HOUR),  # the clock goes forward that night
+        ("2026-03-28T20:00", "2026-03-29T20:30", DAY + HOUR / 2),
+        ("2026-03-29T01:59:59", "2026-03-29T03:00", 1),
+        ("2026-10-25T02:50", "2026-10-25T02:05+01:00", 900),  # the hour that comes twice
+        ("2026-10-25T02:05+01:00", "2026-10-25T02:50+02:00", 0),
+    ],
+)
+def test_lateness_counts_days_of_the_calendar_and_real_minutes(due, handed_in, seconds):
+    zone = ZoneInfo("Europe/Berlin")
+    times = [datetime.datetime.fromisoformat(time) for time in (due, handed_in)]
+    times = [time if time.tzinfo else time.replace(tzinfo=zone) for time in times]
+    assert ClassRules(zone).seconds_late(*times) == seconds
+    assert ClassRules(zone).seconds_late(None, times[1]) == 0
+    assert ClassRules(zone).seconds_late(times[0], None) == 0
 
 
 def test_who_is_missing_late_unknown_or_handed_in_again_is_said(room, report):
