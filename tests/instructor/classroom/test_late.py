@@ -138,7 +138,7 @@ def test_a_day_late_is_a_day_by_the_clock_also_where_the_clock_changes(room, rep
     write(room, "class.toml", CLOCKS_GO_BACK)
     write(room, "handed_in.csv", """student,assignment,time
 ann,01_sums,2026-10-25 19:30
-cy,01_sums,2026-10-25 20:01
+cy,01_sums,2026-10-25 20:18
 ann,02_products,2026-10-27 23:30
 bob,02_products,2026-10-27 23:30
 """)  # fmt: skip
@@ -146,10 +146,10 @@ bob,02_products,2026-10-27 23:30
     rows = grades(room)
     assert scores(room)["ann"] == ("9.0", "1.0"), "24 and a half hours, which are one day"
     assert scores(room)["cy"] == ("8.0", "2.0"), "the second day has begun"
-    assert [rows[who, FIRST]["days_late"] for who in ("ann", "cy")] == ["1.0", "1.0007"]
+    assert [rows[who, FIRST]["days_late"] for who in ("ann", "cy")] == ["1.0", "1.0125"]
     assert "ann (01_sums, 1 day)" in said
-    page = room.root / "grading" / "feedback" / "ann" / FIRST / f"{FIRST}.html"
-    assert "1 day late" in page.read_text()
+    page = room.root / "grading" / "feedback" / "cy" / FIRST / f"{FIRST}.html"
+    assert "1 day late" in page.read_text(), "and not 1.1 days"
     assert rows["bob", SECOND]["due"] == "2026-10-27T23:59:59+01:00", "until the end of that day"
     assert scores(room, SECOND)["bob"] == ("10.0", "0.0")
     assert scores(room, SECOND)["ann"] == ("3.0", "7.0")
