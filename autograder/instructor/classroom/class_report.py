@@ -40,7 +40,7 @@ from autograder.instructor.classroom.submission_states import (
     StateRow,
     SubmissionState,
 )
-from autograder.instructor.course import Course, describe_duration, printable
+from autograder.instructor.course import Course, describe_duration, printable, read_time_zone
 from autograder.judge import mark_up
 
 MAX_BARS: Final = 12
@@ -236,6 +236,9 @@ def write_report(
 
     Returns:
         The report's path.
+
+    Raises:
+        ClassError: the class's file cannot be understood.
     """
     assignments = dict.fromkeys(row.assignment for row in rows)
     parts = [
@@ -249,6 +252,7 @@ def write_report(
         )
         for name in assignments
     ]
+    zone = read_time_zone(course.grading, course.assignments())
     templates = template_environment(Path(__file__).parent)
     templates.filters["mark_up"] = mark_up
     page = templates.get_template("class_report.html.jinja").render(
@@ -256,7 +260,7 @@ def write_report(
         roster=len(people),
         policy=POLICY,
         states=STATES,
-        made=datetime.datetime.now().astimezone().strftime("%Y-%m-%d %H:%M %Z"),
+        made=f"{datetime.datetime.now(zone):%Y-%m-%d %H:%M %Z}",
     )
     path = course.grading / REPORT_FILE
     path.parent.mkdir(parents=True, exist_ok=True)

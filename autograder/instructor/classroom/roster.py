@@ -21,6 +21,7 @@ from autograder.instructor.course import (
     is_written,
     printable,
     read_table,
+    read_time_zone,
     read_withdrawn,
     suggest_names,
 )
@@ -282,7 +283,8 @@ def withdraw(course: Course, student: str, back: bool) -> str:
         if not student:
             raise UnknownNameError("Say who: make withdraw STUDENT=ann.")
         choose(course, student=student)
-        withdrawn[student] = f"{datetime.now(UTC):%Y-%m-%d}"
+        zone = read_time_zone(course.grading, course.assignments())
+        withdrawn[student] = f"{datetime.now(zone):%Y-%m-%d}"
         said = (
             f"{shown} has withdrawn, and is left out of tables, CSVs, exports and the report from "
             f"now on. Grades and submissions are kept."

@@ -3,6 +3,7 @@
 import csv
 import datetime
 import os
+import re
 import shutil
 import subprocess
 import sys
@@ -153,6 +154,21 @@ bob,02_products,2026-10-27 23:30
     assert rows["bob", SECOND]["due"] == "2026-10-27T23:59:59+01:00", "until the end of that day"
     assert scores(room, SECOND)["bob"] == ("10.0", "0.0")
     assert scores(room, SECOND)["ann"] == ("3.0", "7.0")
+
+
+@pytest.mark.parametrize(("zone", "shown"), [("Etc/GMT-14", "+14"), ("Etc/GMT+12", "-12")])
+def test_what_is_made_today_is_dated_in_the_zone_of_the_class(room, report, zone, shown):
+    write(room, "class.toml", RULES.replace("Europe/Berlin", zone))
+    report()
+    page = (room.root / "grading" / "report" / "index.html").read_text()
+    here = datetime.datetime.now(ZoneInfo(zone))
+    [made] = re.findall(r"Made on (\S+) \S+ (\S+),", page)
+    days = {f"{here - datetime.timedelta(minutes=5):%Y-%m-%d}", f"{here:%Y-%m-%d}"}
+    assert made[0] in days
+    assert made[1] == shown
+    assert main(["--root", str(room.root), "withdraw", "--student", "dan"]) == 0
+    withdrawn = (room.root / "grading" / "withdrawn.csv").read_text().splitlines()[1]
+    assert withdrawn.removeprefix("dan,") in days
 
 
 HOUR, DAY = 3600, 24 * 3600
