@@ -118,6 +118,16 @@ def test_an_error_leaves_what_was_graded_and_says_so(graded, make, monkeypatch):
     assert not waits_for_a_look(graded, "ann"), "it was looked at, and is the same"
 
 
+def test_a_change_of_points_is_marked_once_it_is_released(graded, make):
+    path = graded / "solutions" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
+    path.write_text(path.read_text().replace('"points": 2', '"points": 3'))
+    assert "is out of date" not in make(graded, "report")[1]
+    assert make(graded, "release")[0] == 0
+    assert "* is where a grade is out of date" in make(graded, "report")[1]
+    assert make(graded, "grade")[0] == 0
+    assert "is out of date" not in make(graded, "report")[1]
+
+
 @pytest.mark.usefixtures("in_this_process")
 def test_all_that_was_to_be_graded_anew_is_graded_by_whoever_goes_on(graded, make, monkeypatch):
     with monkeypatch.context() as patch:
