@@ -26,6 +26,7 @@ from autograder.instructor.course import notebook_rewriting
 from autograder.instructor.course.names import printable
 from autograder.instructor.sandbox import (
     PACKAGES,
+    MachineError,
     ProcessFamily,
     Sandbox,
     has_bubblewrap,
@@ -61,7 +62,7 @@ class UnreadableError(ValueError):
     """A file cannot be read as a notebook; the message says why, and what to do."""
 
 
-class ReaderFailedError(RuntimeError):
+class ReaderFailedError(MachineError):
     """The readers died or were not let run, which is not the submission's fault."""
 
 

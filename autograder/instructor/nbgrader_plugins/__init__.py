@@ -10,7 +10,6 @@ from autograder.instructor.nbgrader_plugins.autograde import CarefulAutograde, e
 from autograder.instructor.nbgrader_plugins.capture_evidence import (
     CaptureEvidence,
     KernelDeath,
-    MachineError,
     find_evidence,
 )
 from autograder.instructor.nbgrader_plugins.configuration import configure
@@ -48,7 +47,6 @@ __all__ = [
     "CarefulGenerateAssignment",
     "JudgeEvidence",
     "KernelDeath",
-    "MachineError",
     "NotGradedError",
     "Publish",
     "RestoreCells",

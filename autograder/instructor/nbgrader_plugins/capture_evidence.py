@@ -16,9 +16,11 @@ from autograder.exercises import BY_GRADE_ID
 from autograder.instructor.course import NAMESPACE
 from autograder.instructor.pipeline import find_compiled, is_note, time_limit
 from autograder.instructor.sandbox import (
+    GRADE_AGAIN,
     Allowance,
     Kernel,
     KernelDiedError,
+    MachineError,
     Sandbox,
     TooLargeMessage,
     make_error_output,
@@ -77,13 +79,6 @@ rows = jax.NamedSharding(jax.make_mesh((8,), ("x",)), jax.P("x"))
 print(int(jax.jit(jnp.sum)(jax.device_put(np.arange(8), rows))))
 """
 """A cell that every working kernel can run: it starts eight devices and an all-reduce."""
-
-
-class MachineError(RuntimeError):
-    """The machine is at fault: kernels die in other cells or in ours, or were not let run."""
-
-    def __init__(self, happened: str) -> None:
-        super().__init__(f"{happened}. Grade it again, when the machine has less to do.")
 
 
 class CaptureEvidence(NbGraderPreprocessor):
@@ -158,12 +153,12 @@ class CaptureEvidence(NbGraderPreprocessor):
             if len(deaths) == 2:
                 break
         else:
-            raise MachineError(f"While the notebook ran, {' and '.join(shortages)}")
+            raise MachineError(f"While the notebook ran, {' and '.join(shortages)}. {GRADE_AGAIN}")
         first, second = deaths
         if first.cell != second.cell:
             raise MachineError(
                 f"The kernel died twice, in cell {first.cell + 1} and then in cell "
-                f"{second.cell + 1}"
+                f"{second.cell + 1}. {GRADE_AGAIN}"
             )
         _check_that_kernels_work(self.sandbox, second)
         return second
@@ -192,7 +187,7 @@ class CaptureEvidence(NbGraderPreprocessor):
             if kernel.watch.is_machines_fault or self.current_cell == BEFORE_FIRST_CELL:
                 if not kernel.watch.is_machines_fault:
                     reason = f"The kernel did not start ({reason or 'and does not say why'})"
-                raise MachineError(reason) from None
+                raise MachineError(f"{reason}. {GRADE_AGAIN}") from None
             return KernelDeath(self.current_cell, reason)
         return None
 
@@ -271,7 +266,8 @@ def _check_that_kernels_work(sandbox: Sandbox, died: KernelDeath) -> None:
     if error is not None:
         why = f": {error.evalue}" * bool(error.evalue)
         raise MachineError(
-            f"The kernel died twice in cell {died.cell + 1}, and a cell of ours fails, too{why}"
+            f"The kernel died twice in cell {died.cell + 1}, and a cell of ours fails, too{why}. "
+            f"{GRADE_AGAIN}"
         )
 
 

@@ -1,5 +1,6 @@
 """Judge captured evidence, and write a verdict and a score into each graded cell."""
 
+import builtins
 from collections.abc import Iterable
 from typing import Any
 
@@ -17,6 +18,7 @@ from autograder.instructor.pipeline import find_compiled, is_note
 from autograder.instructor.sandbox import (
     JUDGE_CPU_SECONDS,
     Case,
+    JudgeFailedError,
     NotObservedError,
     Sandbox,
     encode_case,
@@ -145,10 +147,18 @@ def _check_no_fault(exercise: Exercise, cell: Any, verdict: Verdict | None) -> N
         NotGradedError: one did, in the judge or in the kernel.
     """
     if verdict is not None and verdict.fault is not None:
-        raise NotGradedError(exercise.id, verdict.fault)
+        is_machines = is_error_of_machine(verdict.fault.error)
+        cause = JudgeFailedError(str(verdict.fault)) if is_machines else None
+        raise NotGradedError(exercise.id, verdict.fault) from cause
     errors = [o for o in cell.outputs if o.output_type == "error"]
     if verdict is None and errors and errors[0].ename == NotJudged.__name__:
         raise NotGradedError(exercise.id, "its check failed in the kernel, and says why there")
+
+
+def is_error_of_machine(name: str) -> bool:
+    """Check whether a built-in error of this name says that the machine ran short of something."""
+    kind = getattr(builtins, name, None)
+    return isinstance(kind, type) and issubclass(kind, OSError | MemoryError | SystemError)
 
 
 def _remove_evidence(cell: Any) -> None:

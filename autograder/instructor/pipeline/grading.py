@@ -28,6 +28,7 @@ from nbgrader.utils import (
     is_solution,
     is_task,
 )
+from sqlalchemy.exc import OperationalError
 from traitlets.config import Config, LoggingConfigurable
 
 from autograder.instructor.course import (
@@ -42,7 +43,12 @@ from autograder.instructor.pipeline.basis import read_versions
 from autograder.instructor.pipeline.facts import Facts
 from autograder.instructor.pipeline.record import GradedNotebook, Record, State, encoded_verdicts
 from autograder.instructor.pipeline.seeds import derive_seeds
-from autograder.instructor.sandbox import NO_SANDBOX_ERROR, NoSandboxError, has_bubblewrap
+from autograder.instructor.sandbox import (
+    NO_SANDBOX_ERROR,
+    MachineError,
+    NoSandboxError,
+    has_bubblewrap,
+)
 
 
 @dataclass(frozen=True)
@@ -124,7 +130,7 @@ class Outcome:
         details: the traceback of an error.
         where: the address of the worker that graded it; empty if it was this process.
         is_final: whether grading again would have the same result. False if the machine, or what is
-            installed there, kept grading from starting.
+            installed there, kept it from being graded.
     """
 
     record: Record
@@ -163,7 +169,22 @@ def grade(
     except UnreadableError as error:
         return Outcome(Record(State.BROKEN, str(error)))
     except Exception as error:
-        return failed_outcome(error, is_final and not isinstance(error, NoSandboxError))
+        return failed_outcome(error, is_final and not is_transient(error))
+
+
+TRANSIENT_ERRORS: Final = (
+    MachineError, NoSandboxError, OSError, MemoryError, SystemError, OperationalError,
+)  # fmt: skip
+"""Errors that need not come again: of the machine, a full disk, or a database in use."""
+
+
+def is_transient(error: BaseException | None) -> bool:
+    """Check whether an error, or one that caused it, need not come again."""
+    return error is not None and (
+        isinstance(error, TRANSIENT_ERRORS)
+        or str(error) == "can't start new thread"  # a RuntimeError
+        or is_transient(error.__cause__)
+    )
 
 
 def failed_outcome(error: BaseException, is_final: bool = False) -> Outcome:

@@ -42,10 +42,11 @@ from autograder.instructor.sandbox.sandbox import (
     prune_cache,
     read_sandbox_environment,
 )
-from autograder.instructor.sandbox.shortages import read_shortages
+from autograder.instructor.sandbox.shortages import GRADE_AGAIN, MachineError, read_shortages
 from autograder.instructor.sandbox.warm_process import SERVERS, START_SECONDS, ForkedTask
 
 __all__ = [
+    "GRADE_AGAIN",
     "JUDGE_CPU_SECONDS",
     "NO_FILTER_WARNING",
     "NO_SANDBOX_ERROR",
@@ -61,6 +62,7 @@ __all__ = [
     "JudgeFailedError",
     "Kernel",
     "KernelDiedError",
+    "MachineError",
     "NoSandboxError",
     "NotObservedError",
     "ProcessFamily",

@@ -29,6 +29,7 @@ from autograder.instructor.sandbox.judge_process import (
     encode_case,
 )
 from autograder.instructor.sandbox.sandbox import Sandbox, read_sandbox_environment
+from autograder.instructor.sandbox.shortages import MachineError
 from autograder.instructor.sandbox.warm_process import SERVERS, FinishedTask
 from autograder.judge import Verdict, verdict_without_evidence
 
@@ -53,7 +54,7 @@ CONTROL_CASE: Final = Case(CONTROL, {}, 0)
 """A case that every working judge can judge; if one cannot, the machine is at fault."""
 
 
-class JudgeFailedError(RuntimeError):
+class JudgeFailedError(MachineError):
     """The judge's process failed, so there is no verdict, and the submission must be regraded."""
 
 

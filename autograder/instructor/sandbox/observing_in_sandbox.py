@@ -19,13 +19,13 @@ from autograder.instructor.sandbox.bubblewrap import has_bubblewrap
 from autograder.instructor.sandbox.kernel import prepare_kernel_packages
 from autograder.instructor.sandbox.limit_watch import CLOCK_FACTOR, LimitWatch, ProcessFamily
 from autograder.instructor.sandbox.sandbox import PACKAGES, Sandbox, read_sandbox_environment
-from autograder.instructor.sandbox.shortages import read_shortages
+from autograder.instructor.sandbox.shortages import GRADE_AGAIN, MachineError, read_shortages
 
 MAX_REPLY_BYTES: Final = 1 << 26
 """The most evidence that is read; an exercise of the course needs less than a thousandth of it."""
 
 
-class NotObservedError(RuntimeError):
+class NotObservedError(MachineError):
     """The processes could not be started, which is not the submission's fault."""
 
 
@@ -61,8 +61,8 @@ def observe_in_sandbox(
         if not shortages:
             return observed
     raise NotObservedError(
-        f"While a function of several processes was called, {' and '.join(shortages)}. Grade it "
-        f"again, when the machine has less to do."
+        f"While a function of several processes was called, {' and '.join(shortages)}. "
+        f"{GRADE_AGAIN}"
     )
 
 
@@ -134,8 +134,8 @@ def _run_calls(calls: Sequence[tuple[Plan, Any]], limits: Sandbox) -> tuple[list
     first_line, *lines = output[:MAX_REPLY_BYTES].split(b"\n")[:-1] or [b"no"]
     if watch.is_machines_fault or first_line:
         raise NotObservedError(
-            "The processes that call a function of several processes did not come up, or did not "
-            "get their time. Grade it again, when the machine has less to do."
+            f"The processes that call a function of several processes did not come up, or did not "
+            f"get their time. {GRADE_AGAIN}"
         )
     with contextlib.suppress(msgspec.MsgspecError):
         return [msgspec.json.decode(line) for line in lines[: len(calls)]], watch.reason

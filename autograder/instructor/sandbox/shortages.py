@@ -1,4 +1,4 @@
-"""Ask Linux whether the machine ran short of processes or memory.
+"""Errors of the machine, and whether it ran short of processes or memory.
 
 For each control group Linux counts how often a limit kept a process or a thread from starting, and
 how many processes were killed because memory ran out. A container has such limits. Elsewhere, and
@@ -10,6 +10,13 @@ from collections import Counter
 from collections.abc import Iterator
 from pathlib import Path, PurePosixPath
 from typing import Final
+
+GRADE_AGAIN: Final = "Grade it again, when the machine has less to do."
+
+
+class MachineError(RuntimeError):
+    """The machine kept a submission from being graded; grading it again may help."""
+
 
 MOUNTS: Final = Path("/sys/fs/cgroup")
 

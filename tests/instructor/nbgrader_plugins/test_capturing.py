@@ -12,10 +12,10 @@ import pytest
 from traitlets.config import Config
 
 from autograder.instructor.course import NAMESPACE
-from autograder.instructor.nbgrader_plugins import CaptureEvidence, MachineError, capture_evidence
+from autograder.instructor.nbgrader_plugins import CaptureEvidence, capture_evidence
 from autograder.instructor.nbgrader_plugins.capture_evidence import KernelDeath
 from autograder.instructor.pipeline.grading import make_note
-from autograder.instructor.sandbox import Allowance, kernel, limit_watch
+from autograder.instructor.sandbox import Allowance, MachineError, kernel, limit_watch
 from tests.helpers import SPINS, crowd
 
 

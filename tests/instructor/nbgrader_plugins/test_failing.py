@@ -13,12 +13,15 @@ from nbformat.v4 import new_code_cell, new_output
 
 import autograder
 from autograder import check, evidence, notebook
+from autograder.errors import Fault
 from autograder.evidence import plans
 from autograder.exercises import find
 from autograder.instructor.__main__ import main
 from autograder.instructor.nbgrader_plugins import judge_evidence as judging
+from autograder.instructor.pipeline.grading import is_transient
 from autograder.instructor.sandbox import Case, judge_in_sandbox, judging_in_sandbox
 from autograder.instructor.sandbox.judge_process import Reply, judge_cases
+from autograder.judge import failed_verdict
 from autograder.notebook import NotJudged
 from tests.conftest import some_of
 from tests.errors.plantings import PLANTINGS, Planting, strips
@@ -90,6 +93,16 @@ def test_evidence_that_cannot_be_sent_is_no_zero(monkeypatch, tmp_path):
     assert not published
     with pytest.raises(judging.NotGradedError, match="its check failed in the kernel"):
         judging._check_no_fault(find("1.1"), cell, None)
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"), [("MemoryError", True), ("BlockingIOError", True), ("KeyError", False)]
+)
+def test_what_the_machine_did_to_the_judge_need_not_come_again(error, expected):
+    verdict = failed_verdict(find("1.1"), Fault(error, "planted", "in the judge"))
+    with pytest.raises(judging.NotGradedError, match="by no fault of the answer") as raised:
+        judging._check_no_fault(find("1.1"), new_code_cell(), verdict)
+    assert is_transient(raised.value) == expected
 
 
 def test_evidence_that_cannot_be_read_is_no_zero(monkeypatch):

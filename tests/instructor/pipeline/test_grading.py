@@ -1,15 +1,20 @@
 """`grade` needs a submission and facts, but no course."""
 
 import dataclasses
+import errno
 import json
 import os
 import shutil
 
 import cloudpickle
 import pytest
+from sqlalchemy.exc import OperationalError
 
-from autograder.instructor.course import Course
+from autograder.instructor.course import Course, ReaderFailedError
+from autograder.instructor.nbgrader_plugins.judge_evidence import NotGradedError
 from autograder.instructor.pipeline import State, collect_facts, grade, read_submission
+from autograder.instructor.pipeline.grading import is_transient
+from autograder.instructor.sandbox import JudgeFailedError, MachineError, NotObservedError
 from tests.helpers import pretend_bubblewrap
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
@@ -73,6 +78,32 @@ def test_an_unreadable_notebook_is_a_broken_submission(pickled):
     assert "NBGRADER_EXECUTION" not in os.environ
     assert "cannot be read as a notebook: its JSON breaks off" in done.record.why
     assert not done.notebooks
+
+
+def caused(error, cause):
+    error.__cause__ = cause
+    return error
+
+
+@pytest.mark.parametrize(
+    ("error", "expected"),
+    [
+        (OSError(errno.ENOSPC, "No space left on device"), True),
+        (MemoryError(), True),
+        (SystemError("AST constructor recursion depth mismatch"), True),
+        (MachineError("The kernel died twice."), True),
+        (JudgeFailedError("No judge can start."), True),
+        (ReaderFailedError("No notebook can be read."), True),
+        (caused(NotGradedError("1.1", "no time"), NotObservedError("no time")), True),
+        (OperationalError("SELECT", {}, Exception("database is locked")), True),
+        (RuntimeError("can't start new thread"), True),
+        (NotGradedError("1.1", "ZeroDivisionError"), False),
+        (RuntimeError("planted"), False),
+    ],
+    ids=repr,
+)
+def test_only_a_bug_of_ours_is_sure_to_come_again(error, expected):
+    assert is_transient(error) == expected
 
 
 def fail(*_):
