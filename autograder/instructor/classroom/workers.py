@@ -333,14 +333,17 @@ class _Grading:
         self.running: dict[Future[Outcome], Pair] = {}
 
     def of(self, pairs: Sequence[Pair]) -> Iterator[tuple[Pair, Outcome]]:
-        """Grade submissions; one that killed its workers is retried, with nothing beside it."""
-        deadly: list[Pair] = []
+        """Grade submissions; each that the machine failed is tried once more, on its own."""
+        failed: dict[Pair, Outcome] = {}
         for pair, outcome in self._all(deque(pairs), self.pool.ahead):
-            if outcome is None:
-                deadly.append(pair)
+            if outcome is None or not outcome.is_final:
+                failed[pair] = outcome or _not_graded(WORKERS_DIED)
             else:
                 yield pair, outcome
-        for pair in deadly:
+        for pair, first in failed.items():
+            if not self.pool.number():  # no worker is left that could try again
+                yield pair, first
+                continue
             for _, outcome in self._all(deque([pair]), 1):
                 yield pair, outcome or _not_graded(WORKERS_DIED)
 

@@ -159,6 +159,42 @@ def test_a_full_disk_leaves_the_grade_of_before_and_says_of_what_it_is(
     assert scores(graded)["ann"] == 0
 
 
+def no_space(*_):
+    raise OSError(errno.ENOSPC, "No space left on device")
+
+
+def fail_times(monkeypatch, times, *, error):
+    """Have the next runs of notebooks fail, so many of them."""
+    failures, preprocess = iter([error] * times), CaptureEvidence.preprocess
+
+    def fail_first(self, nb, resources):
+        if error := next(failures, None):
+            error()
+        return preprocess(self, nb, resources)
+
+    monkeypatch.setattr(CaptureEvidence, "preprocess", fail_first)
+
+
+def test_what_the_machine_failed_is_tried_again_at_the_end_of_a_run(graded, make, monkeypatch):
+    for student in ("ann", "bob"):
+        change(graded, student, f"double = 3  # of {student}")
+    fail_times(monkeypatch, 1, error=no_space)
+    status, said = make(graded, "grade")
+    assert status == 0, said
+    assert "Grading 2/2: ann, tiny" in said, "it was the last, and Bob was graded meanwhile"
+    assert scores(graded) == {"ann": 0, "bob": 0}
+
+
+def test_what_the_machine_failed_twice_is_tried_again_by_the_next_run(graded, make, monkeypatch):
+    change(graded, "ann", "double = 3")
+    fail_times(monkeypatch, 2, error=no_space)
+    status, said = make(graded, "grade")
+    assert status == 1
+    assert "grading failed. OSError: [Errno 28] No space left on device" in said
+    assert make(graded, "grade")[0] == 0
+    assert scores(graded)["ann"] == 0
+
+
 def test_a_class_file_that_is_wrong_costs_no_graded_notebook(graded, monkeypatch):
     there = files_of(graded, "ann")
     (graded / "grading" / "class.toml").write_text(f"[due]\n{ASSIGNMENT} = 2026-10-12T23:59:00\n")
