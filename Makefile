@@ -39,7 +39,7 @@ $(if $(STRANGE),$(error $(firstword $(STRANGE))= is not known. There are \
 $(patsubst %,%=,$(filter-out SHELL PYTHON BIN OLDEST NEWEST LOCK ORDERS SIDE_BY_SIDE,$(KNOWN)))))
 
 .DEFAULT_GOAL := help
-.PHONY: help collect gradescope withdraw grade regrade restore report feedback demo exercise try test test-all test-oldest test-newest test-orders test-colab test-hub lint lab site links release sync format lock benchmarks clean
+.PHONY: help collect gradescope withdraw grade regrade restore report feedback demo exercise try test test-all test-grading test-oldest test-newest test-orders test-colab test-hub lint lab site links release sync format lock benchmarks clean
 
 help: ## Show what there is to make (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -76,14 +76,17 @@ restore: .venv/installed ## Put the gradebook back as it was: FROM=grading/backu
 test test-oldest test-newest test-orders: export SHARDLINGS_EVERY ?= 30
 
 test: .venv/installed lint ## Lint, format, types, and what most changes can break: the newest supported JAX
-	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow"
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not crowded"
 
 test-all: .venv/installed lint ## The same, and every test there is, of everything
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE)
 
+test-grading: .venv/installed ## Every test of grading, without sampling: attacks, kills, lost files, releases
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not crowded" tests/instructor
+
 test-orders: .venv/installed ## What make test runs, in ten other orders (ORDERS="1 2": those two)
 	for order in $(ORDERS); do \
-		$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow" -p randomly -p no:cacheprovider \
+		$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not crowded" -p randomly -p no:cacheprovider \
 			--randomly-seed=$$order || exit 1; done
 
 lint: .venv/installed
@@ -93,10 +96,10 @@ lint: .venv/installed
 	$(BIN)/mypy
 
 test-oldest: .venv-oldest/installed ## The package's tests and the bank on the oldest supported JAX
-	$(OLDEST)/python -m pytest $(SIDE_BY_SIDE) -m "not slow" --ignore=tests/instructor
+	$(OLDEST)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not crowded" --ignore=tests/instructor
 
 test-newest: .venv-newest/installed ## The same on the newest JAX, on the newest Python that it runs on
-	$(NEWEST)/python -m pytest $(SIDE_BY_SIDE) -m "not slow" --ignore=tests/instructor
+	$(NEWEST)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not crowded" --ignore=tests/instructor
 
 test-colab: .venv-colab/installed ## Every notebook on the newest JAX, where its first cell installs the package
 	SHARDLINGS_SOURCE=$(CURDIR) .ci/newest-python .venv-colab/bin/python .ci/as_in_colab.py

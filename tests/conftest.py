@@ -5,6 +5,8 @@ import os
 import random
 import re
 import secrets
+import signal
+import threading
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, TypeVar
@@ -14,9 +16,13 @@ from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
 from autograder.devices import emulate_devices, environment
+from tests.durations import Durations
 
 os.environ.update(environment())  # for the processes that tests start
 emulate_devices(8)
+if threading.current_thread() is threading.main_thread():
+    # a shell's background jobs ignore it, and so would all processes that tests start
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 # Machines are noisy, and a first compilation is slow, so hypothesis has no deadline.
 # It keeps no examples in a checkout that cannot be written to.
@@ -44,6 +50,12 @@ def some_of(many: Sequence[Thing], at_least: int = 3) -> list[Thing]:
 def fewer(examples: int) -> int:
     """Return how many random examples to try of as many; hypothesis draws them."""
     return max(5, examples // SHARE)
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Add up how long tests take, where all of them are reported."""
+    if not hasattr(config, "workerinput"):
+        config.pluginmanager.register(Durations())
 
 
 def pytest_report_header() -> str:

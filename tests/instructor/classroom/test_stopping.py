@@ -76,10 +76,6 @@ def stopped(room: Classroom, command: Sequence[str], times: int = 1) -> tuple[in
     """Press Ctrl-C while a notebook runs; the exit status as a shell has it, and what was said."""
     variables = {name: os.environ[name] for name in os.environ if name not in environment()}
     (room.root / "tmp").mkdir(exist_ok=True)
-    if (
-        signal.getsignal(signal.SIGINT) == signal.SIG_IGN
-    ):  # as what runs in a shell's background has
-        signal.signal(signal.SIGINT, signal.default_int_handler)
     variables |= {"TMPDIR": str(room.root / "tmp"), "SHARDLINGS_STATE": str(room.root / "state")}
     with subprocess.Popen(
         command,

@@ -323,7 +323,7 @@ for path in sorted(Path(sys.argv[1]).glob("*.ipynb")):
 """
 
 
-@pytest.mark.slow
+@pytest.mark.crowded
 def test_twenty_megabytes_of_anything_take_little_memory_and_time(tmp_path):
     for name, make in WORST.items():
         came = make()

@@ -173,7 +173,7 @@ def crowded():
         yield
 
 
-@pytest.mark.slow
+@pytest.mark.crowded
 def test_a_cell_that_is_kept_waiting_is_not_interrupted(tmp_path, crowded):
     cell = nbformat.v4.new_code_cell(f"{SPINS % 1}print('done')")
     notebook = nbformat.v4.new_notebook(cells=[cell])
@@ -183,7 +183,7 @@ def test_a_cell_that_is_kept_waiting_is_not_interrupted(tmp_path, crowded):
     assert time.monotonic() - began > 6, "by the clock it would have been too long"
 
 
-@pytest.mark.slow
+@pytest.mark.crowded
 def test_a_notebook_that_is_not_let_run_is_the_machines(tmp_path, crowded, monkeypatch):
     monkeypatch.setattr(limit_watch, "CLOCK_FACTOR", 3)
     notebook = nbformat.v4.new_notebook(cells=[nbformat.v4.new_code_cell(SPINS % 600)])

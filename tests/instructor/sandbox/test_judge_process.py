@@ -113,7 +113,7 @@ def test_a_collective_that_not_all_reach_is_said_and_not_tried_again(
     assert len(processes) == 2, "one for the case that hangs, and one for what comes after it"
 
 
-@pytest.mark.slow
+@pytest.mark.crowded
 def test_a_crowded_machine_breaks_no_collective(monkeypatch):
     monkeypatch.setattr(judging_in_sandbox, "RENDEZVOUS_SECONDS", {"warn_stuck": 1, "terminate": 3})
     every = os.sched_getaffinity(0) if hasattr(os, "sched_getaffinity") else set()
@@ -187,7 +187,7 @@ def kept_waiting(seconds):
     stopping.join()
 
 
-@pytest.mark.slow
+@pytest.mark.crowded
 def test_a_judge_that_is_kept_waiting_has_the_time_that_it_needs():
     began = time.monotonic()
     with kept_waiting(20):

@@ -101,7 +101,7 @@ def crowded():
         yield
 
 
-@pytest.mark.slow
+@pytest.mark.crowded
 def test_who_is_kept_waiting_has_its_time_all_the_same(crowded):
     began = time.monotonic()
     watch = who_watched(ON_ONE_CORE + SPINS % 0.8, seconds=3)
@@ -110,7 +110,7 @@ def test_who_is_kept_waiting_has_its_time_all_the_same(crowded):
     assert watch.running.seconds < 3
 
 
-@pytest.mark.slow
+@pytest.mark.crowded
 def test_who_spins_is_ended_however_busy_the_machine_is(crowded, monkeypatch):
     monkeypatch.setattr(watching, "CLOCK_FACTOR", 60)  # of which it has a sixteenth
     watch = who_watched(ON_ONE_CORE + SPINS % 600, seconds=1)
@@ -124,7 +124,7 @@ def test_who_sleeps_has_no_more_time_than_the_clock_gives(crowded):
     assert not watch.is_machines_fault
 
 
-@pytest.mark.slow
+@pytest.mark.crowded
 def test_who_is_not_let_run_at_all_is_ended_for_the_machines_sake(crowded, monkeypatch):
     monkeypatch.setattr(watching, "CLOCK_FACTOR", 2)
     watch = who_watched(ON_ONE_CORE + SPINS % 600, seconds=3)
