@@ -5,10 +5,11 @@ import subprocess
 import sys
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
 from nbgrader.api import Gradebook
-from sqlalchemy import make_url
+from sqlalchemy import make_url, text
 
 from autograder.instructor.__main__ import main
 from autograder.instructor.course import Course
@@ -21,6 +22,7 @@ from autograder.instructor.gradebook import (
     list_all_backups,
     parse_address,
 )
+from autograder.instructor.nbgrader_plugins import entering
 from tests.instructor.classroom.plain_course import FIRST, add_an_essay, hand_in, plain_course
 from tests.instructor.gradebook.server import PASSWORD, QUOTED, programs, server
 from tests.instructor.room import Classroom
@@ -140,6 +142,7 @@ def test_a_gradebook_on_a_server_is_not_backed_up(room, capsys, tmp_path):
 
 
 def test_a_server_that_cannot_be_reached_is_reported(room, address, capsys, monkeypatch):
+    monkeypatch.setenv("PGPASSWORD", "")  # so that what the commands set is undone
     wrong = make_url(address).set(password="guessed").render_as_string(hide_password=False)
     monkeypatch.setenv(ADDRESS_VARIABLE, wrong)
     assert main(["--root", str(room.root), "regrade"]) == 1
@@ -173,3 +176,24 @@ def test_addresses(monkeypatch):
         parse_address("mysql://me:secret@db/grades")
     with hold_server_lock(f"sqlite:///{Path(os.devnull)}"):
         pass
+
+
+def test_a_server_that_goes_away_stops_grading_with_a_sentence(room, capsys, monkeypatch):
+    enter_scores = entering.enter_scores
+
+    def lose_server(gradebook: Any, *arguments: Any) -> None:
+        enter_scores(gradebook, *arguments)
+        gradebook.db.execute(text("SELECT pg_terminate_backend(pg_backend_pid())"))
+
+    before = scores(room)
+    hand_in(room, STUDENTS[0], total="4")
+    with monkeypatch.context() as patch:
+        patch.setattr(entering, "enter_scores", lose_server)
+        assert main(["--root", str(room.root), "grade"]) == 1
+    said = " ".join(capsys.readouterr().out.split())
+    assert "cannot be reached" in said
+    assert "grading failed" not in said
+    assert scores(room) == before
+    hand_in(room, STUDENTS[0])
+    assert main(["--root", str(room.root), "grade"]) == 0
+    assert scores(room) == before
