@@ -56,14 +56,15 @@ from autograder.instructor.pages import FILES, FILTERS, formgrader_policy
 HEADER: Final = "Content-Security-Policy"
 
 
-def install_page_policies() -> None:
-    """Set the content security policies of Formgrader's handlers, if they are imported."""
+def install_handlers() -> None:
+    """Change Formgrader's handlers, if they are imported: their policies, and how they end."""
     handlers: Any = sys.modules.get("nbgrader.server_extensions.formgrader.handlers")
     if handlers is None:  # importing them would import a whole server
         return
     handlers.BaseHandler.content_security_policy = property(_page_policy)
     handlers.SubmissionFilesHandler.content_security_policy = property(_file_policy)
     handlers.SubmissionFilesHandler.set_extra_headers = _set_download_header
+    handlers.BaseHandler.on_finish = _end_transaction
 
 
 def _page_policy(handler: Any) -> str:
@@ -78,6 +79,17 @@ def _file_policy(_: Any) -> str:
 
 def _set_download_header(handler: Any, _: str) -> None:
     handler.set_header("Content-Disposition", "attachment")
+
+
+def _end_transaction(handler: Any) -> None:
+    """End a request's transaction.
+
+    All requests share a session. After a score could not be saved, because the gradebook was
+    locked, the session would refuse every later one until the server starts again.
+    """
+    gradebook = handler.settings["nbgrader_gradebook"]
+    if gradebook is not None:
+        gradebook.db.rollback()
 
 
 def read_schema_version() -> str:
@@ -110,7 +122,7 @@ def configure(c: Any, root: Path) -> None:
     install_engine()
     install_timestamps()
     install_submission_times()
-    install_page_policies()
+    install_handlers()
     install_stopping()
     with contextlib.suppress(OSError):  # without the right to write, a user can still read
         (root / "grading").mkdir(exist_ok=True)  # nbgrader does not make the gradebook's folder

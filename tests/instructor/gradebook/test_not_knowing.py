@@ -8,9 +8,11 @@ import subprocess
 import sys
 from contextlib import closing
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 from nbgrader.api import Gradebook
+from nbgrader.server_extensions.formgrader.handlers import BaseHandler
 
 from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import grading
@@ -200,6 +202,34 @@ def test_nbgrader_autograde_waits_too(root, locked, monkeypatch):
     monkeypatch.setattr(connections, "sleep", unlock)
     assert api.autograde(ASSIGNMENT, "cy")["success"]
     assert scores(root) == {"ann": 2, "bob": 2, "cy": 2}
+
+
+def test_formgrader_saves_scores_again_after_one_that_met_a_lock(root, locked, monkeypatch):
+    lock, unlock = locked
+    assert Course(root).api
+    monkeypatch.setattr(connections, "LOCK_SECONDS", 0)
+
+    def save(score: float) -> None:
+        """Save a score as one of Formgrader's requests does; they share a session."""
+        try:
+            book.find_grade("test", ASSIGNMENT, ASSIGNMENT, "ann").manual_score = score
+            book.db.commit()
+        finally:
+            BaseHandler.on_finish(handler)
+
+    with Gradebook(f"sqlite:///{gradebook(root)}") as book:
+        handler = SimpleNamespace(settings={"nbgrader_gradebook": book})
+        save(1)
+        lock()
+        with pytest.raises(GradebookError, match="is still locked"):
+            save(2)
+        unlock()
+        with closing(sqlite3.connect(gradebook(root), isolation_level=None)) as writer:
+            writer.execute("BEGIN IMMEDIATE")
+            with pytest.raises(GradebookError, match="is still locked"):
+                save(2)
+        save(0.5)
+    assert manual_grades(gradebook(root)) == (0.5, COMMENT)
 
 
 ERRORS = {
