@@ -23,7 +23,13 @@ class Struct(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 MAX_VALUE_DEPTH: Final = 8
 """The deepest nesting of lists and dictionaries in a `Value`; `capture` needs less."""
 
+MAX_STRING_CHARACTERS: Final = 10_000
+"""The longest string in a `Value`."""
+
 Size = Annotated[int, msgspec.Meta(ge=0, le=1 << 31)]
+
+Name = Annotated[str, msgspec.Meta(max_length=200)]
+"""A name, such as a mesh axis's or a diagnosis."""
 
 
 class MeshGrid(Struct, frozen=True):
@@ -38,15 +44,15 @@ class MeshGrid(Struct, frozen=True):
 
     shape: tuple[Size, ...]
     ids: tuple[Size, ...]
-    names: tuple[str, ...]
-    modes: tuple[str, ...] = ()
+    names: tuple[Name, ...]
+    modes: tuple[Name, ...] = ()
 
 
 class Contents(Struct, frozen=True):
     """An array's shape, its dtype's NumPy name, and its values as bytes in row-major order."""
 
     shape: tuple[Size, ...]
-    dtype: str
+    dtype: Name
     data: bytes
 
 
@@ -54,7 +60,7 @@ class Placement(Struct, frozen=True, tag="placement"):
     """The mesh and spec of an array or a sharding, with the array's contents."""
 
     mesh: MeshGrid
-    spec: tuple[str | tuple[str, ...] | None, ...]
+    spec: tuple[Name | tuple[Name, ...] | None, ...]
     contents: Contents | None = None
 
 
@@ -81,8 +87,8 @@ class Value(Struct, frozen=True, tag="value"):
     """Numbers, strings, and lists and dictionaries of them, as `plain` returns them.
 
     Raises:
-        ValueError: the value is anything else, has an integer of more than 64 bits, or is nested
-            deeper than `MAX_VALUE_DEPTH`.
+        ValueError: the value is anything else, has an integer of more than 64 bits or a string of
+            more than `MAX_STRING_CHARACTERS`, or is nested deeper than `MAX_VALUE_DEPTH`.
     """
 
     value: Any
@@ -105,7 +111,7 @@ class Shards(Struct, frozen=True, tag="shards"):
     """The shards of a global array that one process holds."""
 
     shape: tuple[Size, ...]
-    dtype: str
+    dtype: Name
     shards: tuple[Shard, ...]
 
 
@@ -119,7 +125,7 @@ class ProcessResult(Struct, frozen=True):
     """A function's results in one process, or a diagnosis and a sentence if there are none."""
 
     parts: tuple[Shards | LocalArray | Value, ...] = ()
-    why: str = ""
+    why: Name = ""
     sentence: str = ""
 
 
@@ -161,7 +167,7 @@ class Unanswered(Struct, frozen=True, tag="unanswered"):
 class NotCaptured(Struct, frozen=True, tag="not-captured"):
     """An answer that could not be captured: a diagnosis, and a sentence for the learner."""
 
-    why: str
+    why: Name
     sentence: str
 
 
@@ -183,8 +189,8 @@ Piece = (
 class Evidence(Struct, frozen=True):
     """All evidence of one exercise: a piece for each answer, by the answer's name."""
 
-    exercise: str
-    answers: dict[str, Piece]
+    exercise: Name
+    answers: dict[Name, Piece]
 
 
 class MalformedEvidenceError(ValueError):
@@ -213,12 +219,15 @@ def _is_plain(value: object, depth: int) -> bool:
     match value:
         case int():  # and bool, which is a subclass
             return abs(value) < 1 << 63
-        case None | float() | str():
+        case str():
+            return len(value) <= MAX_STRING_CHARACTERS
+        case None | float():
             return True
         case list():
             return depth > 0 and all(_is_plain(item, depth - 1) for item in value)
         case dict():
             return depth > 0 and all(
-                isinstance(key, str) and _is_plain(item, depth - 1) for key, item in value.items()
+                isinstance(key, str) and _is_plain([key, item], depth)
+                for key, item in value.items()
             )
     return False

@@ -10,7 +10,14 @@ import jax
 import numpy as np
 
 from autograder.errors import TheirError, describe_error, theirs
-from autograder.evidence.data import NotCaptured, Piece, Struct, Unanswered, Value
+from autograder.evidence.data import (
+    MAX_STRING_CHARACTERS,
+    NotCaptured,
+    Piece,
+    Struct,
+    Unanswered,
+    Value,
+)
 from autograder.evidence.exported_functions import is_stub
 from autograder.evidence.time_limits import DoesNotEndError, call_within_limit, explain_endless_call
 from autograder.evidence.unsuitable_answers import describe_type, not_a_function
@@ -80,7 +87,9 @@ class TablePlan(Struct, frozen=True, tag="table"):
             )
         if all(value is ... for value in answer.values()):
             return Unanswered()
-        return Value({str(plain(key)): plain(value) for key, value in answer.items()})
+        return Value(
+            {str(plain(key))[:MAX_STRING_CHARACTERS]: plain(value) for key, value in answer.items()}
+        )
 
 
 def _call_answer(
@@ -140,6 +149,8 @@ def plain(value: object, depth: int = 4) -> Any:
             return plain(float(value))
         case float():
             return float(value) if math.isfinite(value) else repr(value)
+        case str() if len(value) > MAX_STRING_CHARACTERS:
+            return {"of type": f"str, of more than {MAX_STRING_CHARACTERS:,} characters"}
         case str():
             return str(value).encode(errors="replace").decode()
         case set() | frozenset() if depth:

@@ -10,6 +10,9 @@ from autograder.judge.diagnoses import UNANSWERED
 from autograder.layouts import Layout
 from autograder.pictures import Limits, TradePoint
 
+MAX_SENTENCE_CHARACTERS, MAX_NAME_CHARACTERS = 2**13, 200
+"""The most characters that a finding keeps of a sentence and of a name, which may be forged."""
+
 OF_THE_CHECK: Final = "check"
 """`Finding.about` where the check submitted nothing that can be judged."""
 
@@ -84,6 +87,14 @@ class Finding(Struct, frozen=True):
     cell: str = ""
     credit: float | None = None
     trade: Trade | None = None
+
+    def __post_init__(self) -> None:
+        """Shorten what is too long to be read."""
+        for name in ("answer", "diagnosis", "about", "cell", "expected", "got", "difference"):
+            is_name = name in ("answer", "diagnosis", "about", "cell")
+            limit = MAX_NAME_CHARACTERS if is_name else MAX_SENTENCE_CHARACTERS
+            if len(text := getattr(self, name)) > limit:
+                msgspec.structs.force_setattr(self, name, f"{text[:limit]} …")
 
     def but(self, **changes: Any) -> Self:
         """Return a copy with some attributes changed."""

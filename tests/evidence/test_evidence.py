@@ -4,6 +4,7 @@ import copy
 import json
 
 import jax
+import msgspec
 import numpy as np
 import pytest
 
@@ -19,6 +20,7 @@ from autograder.evidence import (
     Value,
 )
 from autograder.evidence.process_results import _read_file
+from autograder.evidence.results import plain
 from autograder.exercises import EXERCISES, find
 from autograder.judge import judge
 from tests.helpers import capture, sharding
@@ -203,6 +205,34 @@ class RunsWhenUnpickled:
 
     def __reduce__(self):
         return self.path.touch, ()
+
+
+def test_a_forged_sentence_of_megabytes_makes_no_verdict_of_megabytes():
+    forged = {"type": "not-captured", "why": "raised", "sentence": "x" * 2**22}
+    captured = evidence.from_json({"exercise": "1.1", "answers": {"columns": forged}})
+    verdict = judge(find("1.1"), captured, 1)
+    assert verdict.score == 0
+    assert len(msgspec.json.encode(verdict)) < 2**16
+    assert verdict.findings[0].difference.endswith("x …")
+
+
+@pytest.mark.parametrize(
+    "forged",
+    [
+        {"type": "not-captured", "why": "x" * 300, "sentence": ""},
+        {"type": "value", "value": "x" * 2**20},
+        {"type": "value", "value": {"x" * 2**20: 1}},
+        {"type": "placement", "mesh": {"shape": [1], "ids": [0], "names": ["x" * 300]}, "spec": []},
+    ],
+)
+def test_names_and_strings_have_a_length(forged):
+    with pytest.raises(MalformedEvidenceError, match="has the wrong form"):
+        evidence.from_json({"exercise": "1.1", "answers": {"strips": forged}})
+
+
+def test_a_string_that_is_too_long_is_captured_as_its_type():
+    assert plain("x" * 10_000) == "x" * 10_000
+    assert plain("x" * 10_001) == {"of type": "str, of more than 10,000 characters"}
 
 
 def test_a_file_that_a_worker_wrote_is_not_unpickled(tmp_path):
