@@ -49,6 +49,7 @@ from autograder.instructor.course import (
     ReleaseError,
     keep_temporary_files,
     printable,
+    show_invisible_characters,
     stop_on_signal,
 )
 from autograder.instructor.gradescope import (
@@ -88,7 +89,7 @@ def main(arguments: list[str] | None = None) -> int:
         with keep_temporary_files(), stop_on_signal():
             return _run(chosen, course, console)
     except EXPECTED_ERRORS as error:
-        console.print(str(error), markup=False, highlight=False)
+        console.print(show_invisible_characters(str(error)), markup=False, highlight=False)
         return 1
     except OSError as error:
         if error.errno not in DISK_ERRORS:

@@ -299,9 +299,6 @@ def _mistake(verdict: Verdict | None) -> Mistake:
 MAX_SHOWN_LINES: Final = 40
 MAX_LINE_CHARACTERS: Final = 200
 
-DIRECTION_CONTROLS: Final = re.compile("[\u202a-\u202e\u2066-\u2069]")
-"""Control characters that change the direction of the text after them."""
-
 MAX_DIAGNOSES_TRIED: Final = 5
 """For how many diagnoses an answer that can be shown is searched."""
 
@@ -396,7 +393,7 @@ def _make_answer(
     picture = ""
     if with_picture:
         parts = verdict_in_parts(verdict, title="Made")
-        picture = DIRECTION_CONTROLS.sub("�", clean(f"{parts.first}{parts.pictures}"))
+        picture = clean(f"{parts.first}{parts.pictures}")
     return Answer(
         label, format_code(submission.code(name)), printable(summary), verdict.state, picture
     )

@@ -43,6 +43,7 @@ from autograder.instructor.course.names import (
     is_accepted_file,
     printable,
     show_control_characters,
+    show_invisible_characters,
 )
 from autograder.instructor.course.notebook_rewriting import (
     BASE64,
@@ -113,6 +114,7 @@ __all__ = [
     "read_times",
     "read_withdrawn",
     "show_control_characters",
+    "show_invisible_characters",
     "stop_on_signal",
     "suggest_names",
 ]

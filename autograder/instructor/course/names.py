@@ -4,6 +4,7 @@ Beside a notebook, only data and Python files are accepted. Formgrader serves th
 own address, so an HTML or SVG file there could do whatever the instructor can.
 """
 
+import re
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Final
@@ -20,6 +21,19 @@ def escape_surrogates(text: str) -> str:
 def show_control_characters(text: str) -> str:
     """Replace control characters by symbols."""
     return escape_surrogates(text).translate(CONTROLS)
+
+
+INVISIBLE: Final = re.compile(
+    "[\0-\b\v-\x1f\x7f-\x9f\u061c\u200e\u200f\u2028-\u202e\u2060-\u206f\ufeff\ufff9-\ufffb]"
+)
+"""Control characters, but for tabs and the ends of lines, and marks that change the direction of
+text. Joiners, which emoji and some scripts need, are not among them."""
+
+
+def show_invisible_characters(text: str) -> str:
+    """Make text of several lines safe for a page: replace invisible characters by symbols."""
+    lines = text.replace("\r\n", "\n").replace("\r", "\n")
+    return INVISIBLE.sub(lambda found: _visible_character(found[0]), lines)
 
 
 def printable(text: str) -> str:

@@ -22,7 +22,12 @@ import nh3
 from nbconvert.filters import Highlight2HTML, ansi2html, strip_ansi
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
-from autograder.instructor.course import BASE64, MAX_PICTURE_CHARACTERS, PICTURE_TYPES
+from autograder.instructor.course import (
+    BASE64,
+    MAX_PICTURE_CHARACTERS,
+    PICTURE_TYPES,
+    show_invisible_characters,
+)
 
 WORD: Final = r"[a-z]+(-[a-z]+)*"
 COLOUR: Final = rf"#[0-9a-f]{{3,8}}|{WORD}|rgba?\([\d., %]{{5,40}}\)"
@@ -149,7 +154,7 @@ def render_printed_text(context: Mapping[str, Any], text: str) -> str:
     made = (
         ansi2html(text) if has_room(context, text.count("\x1b")) else html.escape(strip_ansi(text))
     )
-    return str(made)
+    return show_invisible_characters(str(made))
 
 
 LONG_HTML: Final = 2**18
@@ -233,7 +238,7 @@ def _kept(tag: str, name: str, value: str) -> str | None:
 
 def clean(element: object) -> str:
     """Return HTML without anything that could run, load, or cover the rest of the page."""
-    text = _text(element)
+    text = show_invisible_characters(_text(element))
     if len(text) > LONG_HTML:
         return f"<em>{len(text):,} characters of HTML are too many to be shown.</em>"
     opened = text.count("<")
@@ -245,7 +250,7 @@ def clean(element: object) -> str:
 @cache_up_to(2**16)
 def _cleaned(text: str) -> str:
     """Clean HTML that is neither too long nor too deeply nested to be parsed."""
-    return nh3.clean(
+    cleaned = nh3.clean(
         text,
         tags=TAGS,
         attributes=ATTRIBUTES,
@@ -253,6 +258,7 @@ def _cleaned(text: str) -> str:
         url_schemes={"http", "https", "data", "attachment"},
         link_rel=None,
     )
+    return show_invisible_characters(cleaned)  # some were written as entities
 
 
 class AttachmentKeepingRenderer(IPythonRenderer):
@@ -280,7 +286,7 @@ def render_markdown(context: Mapping[str, Any], source: str) -> str:
                 return _with_pictures(clean(rendered), pictures)
     except Exception:  # for example, it refers to an attachment that is missing
         pass
-    return f"<pre>{html.escape(source)}</pre>"
+    return f"<pre>{html.escape(show_invisible_characters(source))}</pre>"
 
 
 def _with_pictures(cleaned: str, attachments: Mapping[str, Mapping[str, str]]) -> str:
@@ -307,7 +313,9 @@ def _with_pictures(cleaned: str, attachments: Mapping[str, Mapping[str, str]]) -
 def clean_within(context: Mapping[str, Any], element: object) -> str:
     """Return clean HTML if the page has room for it, and otherwise its source."""
     text = _text(element)
-    return clean(text) if has_room(context, count_tags(text)) else f"<pre>{html.escape(text)}</pre>"
+    if has_room(context, count_tags(text)):
+        return clean(text)
+    return f"<pre>{html.escape(show_invisible_characters(text))}</pre>"
 
 
 def _text(element: object) -> str:

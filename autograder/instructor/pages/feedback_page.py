@@ -22,6 +22,7 @@ from urllib.parse import urlparse
 from markupsafe import Markup
 from pygments.formatters import HtmlFormatter
 
+from autograder.instructor.course import show_invisible_characters
 from autograder.instructor.gradebook import ShownGrades
 from autograder.instructor.pages.page_templates import render
 from autograder.instructor.pages.results import GradebookEntry, Raised, is_judged, list_results
@@ -215,7 +216,8 @@ def ungraded_page(about: About, why: str) -> Callable[[datetime], str]:
 
 
 def _page(since: datetime, **facts: Any) -> str:
-    return str(render("feedback.html.j2", since=since, policy=FEEDBACK, style=_style(), **facts))
+    page = render("feedback.html.j2", since=since, policy=FEEDBACK, style=_style(), **facts)
+    return show_invisible_characters(page)
 
 
 @cache
