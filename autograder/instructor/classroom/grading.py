@@ -66,7 +66,7 @@ from autograder.instructor.course import (
     read_time_zone,
 )
 from autograder.instructor.nbgrader_plugins import enter, enter_failure, load_times, withdraw_scores
-from autograder.instructor.pages import About, ungraded_page, write_page
+from autograder.instructor.pages import About, renew_page, ungraded_page, write_page
 from autograder.instructor.pipeline import (
     Basis,
     Facts,
@@ -349,7 +349,8 @@ def _write_failure_page(course: Course, failure: Failure) -> None:
     )
     page = ungraded_page(about, f"{failure.why[:1].upper()}{failure.why[1:]}")
     folder = course.feedback / failure.student / failure.assignment
-    write_page(folder / f"{failure.assignment}.html", page)
+    renew = functools.partial(renew_page, page=page)
+    write_page(folder / f"{failure.assignment}.html", renew)
 
 
 def _full_name(course: Course, student: str) -> str:

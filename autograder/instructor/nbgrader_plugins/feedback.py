@@ -7,9 +7,9 @@ pages of the others are released.
 """
 
 import filecmp
+import functools
 import shutil
 import stat
-from collections.abc import Callable
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -32,7 +32,13 @@ from autograder.instructor.course import (
 )
 from autograder.instructor.gradebook import fingerprint_shown_grades
 from autograder.instructor.nbgrader_plugins.autograde import escape_log
-from autograder.instructor.pages import About, GradebookEntry, feedback_page, write_page
+from autograder.instructor.pages import (
+    About,
+    GradebookEntry,
+    PageContents,
+    make_page_in_process,
+    write_page,
+)
 from autograder.instructor.pipeline import GradedNotebook, Records, is_note
 
 
@@ -86,15 +92,16 @@ class CarefulFeedback(GenerateFeedback):
         record = Records(self.course.records).get(names["student"], names["assignment"])
         found = record.notebooks.get(names["notebook"]) if record is not None else None
         with Gradebook(self.coursedir.db_url, self.coursedir.course_id) as gradebook:
-            page = _prepare_page(gradebook, path, names, self.rules, found or GradedNotebook())
-        is_new = write_page(folder / f"{path.stem}.html", page)
+            contents = _read_contents(gradebook, path, names, self.rules, found or GradedNotebook())
+        renew = functools.partial(make_page_in_process, contents)
+        is_new = write_page(folder / f"{path.stem}.html", renew)
         self.log.info("%s %s", "Wrote" if is_new else "Nothing is new in", folder / path.stem)
 
 
-def _prepare_page(
+def _read_contents(
     gradebook: Any, path: Path, names: Any, rules: ClassRules, found: GradedNotebook
-) -> Callable[[datetime], str]:
-    """Prepare the page of a graded notebook; the result is called with the current time."""
+) -> PageContents:
+    """Read everything that is on the page of a graded notebook."""
     # read first, so that a change made meanwhile is noticed the next time
     zone, (assignment, student_id) = rules.zone or UTC, (names["assignment"], names["student"])
     shown = fingerprint_shown_grades(
@@ -134,7 +141,7 @@ def _prepare_page(
         shown.get(student_id),
     )
     cells = [cell for cell in graded.cells if not is_note(cell)]
-    return feedback_page(facts, cells, entries, comments, found.verdicts_by_exercise())
+    return PageContents(facts, cells, entries, comments, found.verdicts_by_exercise())
 
 
 def _as_utc(time: datetime | None) -> datetime | None:

@@ -9,12 +9,13 @@ from autograder.instructor.pages.clean_pages import FILTERS, clean
 from autograder.instructor.pages.feedback_page import (
     FILES,
     About,
-    feedback_page,
     formgrader_policy,
     read_shown_grades,
+    renew_page,
     ungraded_page,
     write_page,
 )
+from autograder.instructor.pages.page_process import PageContents, make_page_in_process
 from autograder.instructor.pages.results import GradebookEntry
 
 __all__ = [
@@ -22,10 +23,12 @@ __all__ = [
     "FILTERS",
     "About",
     "GradebookEntry",
+    "PageContents",
     "clean",
-    "feedback_page",
     "formgrader_policy",
+    "make_page_in_process",
     "read_shown_grades",
+    "renew_page",
     "ungraded_page",
     "write_page",
 ]

@@ -89,10 +89,16 @@ ENTITIES_PER_TAG: Final = 4
 """This many entities count as a tag: each is parsed, but not kept in memory."""
 
 LONG_CODE: Final = 2**15
-"""The most characters of code that are highlighted; this course's cells have up to 3,000."""
+"""The most characters of a cell that are highlighted; this course's cells have up to 3,000."""
 
-TAG_COUNT_KEY: Final = "shardlings_tags"
-"""The key of a page's resources that counts its tags."""
+LONG_LINE: Final = 1000
+"""The most characters of a line that is highlighted: pygments takes quadratic time."""
+
+MAX_HIGHLIGHTED_CHARACTERS: Final = 2**16
+"""The most characters of code that are highlighted on a page."""
+
+TAG_COUNT_KEY, CODE_COUNT_KEY = "shardlings_tags", "shardlings_code"
+"""The keys of a page's resources that count its tags, and the characters of highlighted code."""
 
 
 MAX_CACHED_TEXTS: Final = 300
@@ -136,11 +142,24 @@ def count_tags(text: str) -> int:
 
 @jinja2.pass_context
 def highlight_code(context: Mapping[str, Any], source: str, metadata: Any = None) -> str:
-    """Return a cell's code as HTML, highlighted if it is not very long."""
-    if len(source) > LONG_CODE:
-        return f'<div class="highlight"><pre>{html.escape(source)}</pre></div>'
+    """Return a cell's code as HTML, highlighted if that takes little time."""
+    source = show_invisible_characters(source)
+    resources = context.get("resources", {})
+    highlighted = resources.get(CODE_COUNT_KEY, 0) + len(source)
+    if (
+        len(source) > LONG_CODE
+        or max(map(len, source.splitlines()), default=0) > LONG_LINE
+        or highlighted > MAX_HIGHLIGHTED_CHARACTERS
+        or not has_room(context, 0)
+    ):
+        return _without_colours(source)
+    resources[CODE_COUNT_KEY] = highlighted
     made = _in_colours(source)
-    return made if has_room(context, count_tags(made)) else f"<pre>{html.escape(source)}</pre>"
+    return made if has_room(context, count_tags(made)) else _without_colours(source)
+
+
+def _without_colours(source: str) -> str:
+    return f'<div class="highlight"><pre>{html.escape(source)}</pre></div>'
 
 
 @cache_up_to(2**12)

@@ -70,12 +70,26 @@ HEAD_CHARACTERS: Final = 1000
 """The time and the digests are within this many characters of a page's beginning."""
 
 
-def write_page(path: Path, page: Callable[[datetime], str]) -> bool:
+def renew_page(old: bytes, page: Callable[[datetime], str]) -> bytes | None:
+    """Return a new page; None if the present one has the same contents.
+
+    Args:
+        old: the present page; empty if there is none.
+        page: makes the page; its argument is the time that the page shows.
+    """
+    since = _since(old.decode(errors="replace"))
+    if since is not None and page(since).encode(errors="backslashreplace") == old:
+        return None
+    new = page(datetime.now().astimezone().replace(microsecond=0))
+    return new.encode(errors="backslashreplace")
+
+
+def write_page(path: Path, renew: Callable[[bytes], bytes | None]) -> bool:
     """Write a page, unless the file has this content already.
 
     Args:
         path: the file.
-        page: makes the page; its argument is the time that the page shows.
+        renew: takes the present page, and returns the new one, or None if it is the same.
 
     Returns:
         Whether it was written.
@@ -83,13 +97,12 @@ def write_page(path: Path, page: Callable[[datetime], str]) -> bool:
     if path.is_dir() and not path.is_symlink():  # an earlier version copied folders of any name
         shutil.rmtree(path)
     old = path.read_bytes() if path.exists() else b""
-    since = _since(old.decode(errors="replace"))
-    if since is not None and page(since).encode(errors="backslashreplace") == old:
+    new_page = renew(old)
+    if new_page is None:
         return False
-    new_page = page(datetime.now().astimezone().replace(microsecond=0))
     path.parent.mkdir(parents=True, exist_ok=True)
     new = path.with_name(f".{path.name}.new")
-    new.write_bytes(new_page.encode(errors="backslashreplace"))
+    new.write_bytes(new_page)
     new.replace(path)  # a reader finds the old page or the new one, never a part of it
     return True
 
@@ -167,6 +180,7 @@ def feedback_page(
     given: Mapping[str, GradebookEntry],
     comments: Mapping[str, str],
     verdicts: Mapping[str, Verdict],
+    room: dict[str, Any] | None = None,
 ) -> Callable[[datetime], str]:
     """Return a function that makes a graded notebook's feedback page, given the page's time.
 
@@ -176,8 +190,9 @@ def feedback_page(
         given: the gradebook's entries, by the names of graded cells.
         comments: instructors' comments, by the names of cells.
         verdicts: the kept verdicts, by the ids of exercises.
+        room: nbconvert's resources, which count the tags on the page.
     """
-    room: dict[str, Any] = {}
+    room = {} if room is None else room
     found = tuple(list_results(cells, given, comments, verdicts, room))
     anchors = {result.place: result.anchor for result in found}
     lesson = [

@@ -5,23 +5,27 @@ import os
 import re
 import sys
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from html.parser import HTMLParser
 from urllib.parse import urlparse
 from zoneinfo import ZoneInfo
 
+import msgspec
 import pytest
 from matplotlib.image import imread
-from nbformat.v4 import new_code_cell, new_markdown_cell, new_output
+from nbformat.v4 import new_code_cell, new_markdown_cell, new_output, new_raw_cell
 
 from autograder.exercises import find
 from autograder.instructor.authoring import NotebookSession, bank, fill_in_answers
+from autograder.instructor.course.names import INVISIBLE
 from autograder.instructor.pages import (
     About,
     GradebookEntry,
-    feedback_page,
+    renew_page,
     ungraded_page,
     write_page,
 )
+from autograder.instructor.pages.feedback_page import feedback_page
 from autograder.instructor.pages.shown_cells import STAND_IN, without_paths
 from autograder.judge import verdict_without_evidence
 from tests.browser import FAULTS, browser
@@ -294,12 +298,49 @@ def test_a_page_of_what_could_not_be_graded_looks_like_the_others(page):
     assert styles[0] == styles[1] != ""
 
 
+UNSEEN = "\x1b[2J \x07 \u202e \u2066 \u200f \x9b \ufeff"
+
+
+def test_no_invisible_characters_of_strangers_are_on_a_page(verdicts):
+    entities = "".join(f"&#{ord(c)};" for c in UNSEEN if c != "\x1b")
+    shown = [
+        new_output("stream", name="stdout", text=UNSEEN),
+        new_output("display_data", data={"text/html": f"<b title='{entities}'>{entities}</b>"}),
+        new_output("display_data", data={"text/plain": UNSEEN}),
+        new_output("display_data", data={"text/markdown": f"*{entities}* {UNSEEN}"}),
+        new_output("error", ename=UNSEEN, evalue=UNSEEN, traceback=[UNSEEN]),
+    ]
+    cells = [
+        own("code", f"'{UNSEEN}'", outputs=shown),
+        new_code_cell(f"'{UNSEEN}'  # {'x' * 2000}"),
+        new_markdown_cell(f"{UNSEEN} {entities}"),
+        new_markdown_cell(UNSEEN * 2000),
+        new_raw_cell(UNSEEN),
+    ]
+    finding = verdicts["1.2"].findings[0].but(difference=UNSEEN, got=UNSEEN)
+    forged = msgspec.structs.replace(verdicts["1.2"], findings=(finding,))
+    about = About(UNSEEN, UNSEEN, UNSEEN, UNSEEN, notes=(UNSEEN,))
+    given = {"code": GradebookEntry(0, 1), find("1.2").grade_id: GradebookEntry(0, 1)}
+    page = feedback_page(about, cells, given, {"code": UNSEEN}, {"1.2": forged})(NOW)
+    assert INVISIBLE.findall(page) == []
+    assert "\u241b[2J" in page, "a symbol takes their place"
+
+
+def test_only_so_much_code_is_highlighted():
+    many = [new_code_cell(f"# {'x' * 400}\n" * 30) for _ in range(8)]
+    about = About("a", "a", "a")
+    assert feedback_page(about, many, {}, {}, {})(NOW).count('class="c1"') == 5 * 30
+    long_line = new_code_cell(f"x = 1\n{'a.' * 2**13}")
+    assert 'class="n"' not in feedback_page(about, [long_line], {}, {}, {})(NOW)
+
+
 def test_a_page_is_written_only_where_it_is_another_one(tmp_path):
     path = tmp_path / "ada" / "page.html"
-    say = {why: ungraded_page(About("ada", "a", "a"), why) for why in ("Once.", "Twice.")}
+    pages = {why: ungraded_page(About("ada", "a", "a"), why) for why in ("Once.", "Twice.")}
+    say = {why: partial(renew_page, page=page) for why, page in pages.items()}
     assert write_page(path, say["Once."])
     long_ago = datetime(2020, 1, 2, 3, 4, tzinfo=UTC)
-    path.write_text(say["Once."](long_ago), encoding="utf-8")
+    path.write_text(pages["Once."](long_ago), encoding="utf-8")
     path.chmod(0o444)  # as nbgrader leaves it
     before = path.stat()
     assert not write_page(path, say["Once."])
@@ -315,7 +356,8 @@ def test_a_page_is_written_only_where_it_is_another_one(tmp_path):
 
 def test_a_folder_of_a_pages_name_is_no_obstacle(tmp_path):
     (tmp_path / "page.html" / "in it").mkdir(parents=True)
-    assert write_page(tmp_path / "page.html", ungraded_page(About("a", "a", "a"), "No."))
+    page = ungraded_page(About("a", "a", "a"), "No.")
+    assert write_page(tmp_path / "page.html", partial(renew_page, page=page))
     assert (tmp_path / "page.html").is_file()
 
 

@@ -105,7 +105,8 @@ from nbgrader.converters import GenerateFeedback
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 from autograder.instructor.nbgrader_plugins import configure
-from autograder.instructor.pages import About, feedback_page
+from autograder.instructor.pages import About
+from autograder.instructor.pages.feedback_page import feedback_page
 configure(config := Config(), Path(sys.argv[1]))
 made = GenerateFeedback(coursedir=CourseDirectory(config=config), config=config)
 exporter = HTMLExporter(parent=made, config=made.config)
@@ -147,5 +148,6 @@ def test_what_a_page_has_no_room_for_is_there_as_text():
     )
     assert render_printed_text(context, "\x1b[31m<" * MAX_TAGS) == "&lt;" * MAX_TAGS
     context["resources"]["shardlings_tags"] = MAX_TAGS
-    assert highlight_code(context, "x < 1") == "<pre>x &lt; 1</pre>"
+    plain = '<div class="highlight"><pre>x &lt; 1</pre></div>'
+    assert highlight_code(context, "x < 1") == plain
     assert render_printed_text(context, "\x1b[31mred\x1b[0m") == "red"

@@ -1,0 +1,133 @@
+"""Make feedback pages in a process of their own, within limits of time and size.
+
+Students wrote most of a page, and the libraries that highlight code and render Markdown take
+quadratic time for some texts. A page that takes too long is made once more with everything that
+students wrote as plain text. The process that has the gradebook only waits.
+"""
+
+import atexit
+import functools
+import multiprocessing
+import os
+import signal
+import threading
+from collections.abc import Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from concurrent.futures.process import BrokenProcessPool
+from dataclasses import dataclass
+from typing import Any, Final
+
+from autograder.instructor.pages.clean_pages import MAX_TAGS, TAG_COUNT_KEY
+from autograder.instructor.pages.feedback_page import About, feedback_page, renew_page
+from autograder.instructor.pages.results import GradebookEntry
+from autograder.judge import Verdict
+from autograder.processes import without_main_module
+
+PAGE_CPU_SECONDS: Final = 20
+"""The processor time for a page; one of this course takes less than a second."""
+
+PAGE_PATIENCE: Final = 10
+"""The time limit of a page by the clock, as a multiple of its processor time."""
+
+MAX_PAGE_BYTES: Final = 2**25
+"""The largest page, unless it is plain; one of this course has less than 2**20 bytes."""
+
+
+class PageError(RuntimeError):
+    """A page cannot be made within its limits, not even of plain text."""
+
+
+@dataclass(frozen=True)
+class PageContents:
+    """Everything that is on a feedback page.
+
+    Attributes:
+        about: facts about the submission.
+        cells: the graded notebook's cells.
+        given: the gradebook's entries, by the names of graded cells.
+        comments: instructors' comments, by the names of cells.
+        verdicts: the kept verdicts, by the ids of exercises.
+    """
+
+    about: About
+    cells: Sequence[Any]
+    given: Mapping[str, GradebookEntry]
+    comments: Mapping[str, str]
+    verdicts: Mapping[str, Verdict]
+
+
+def make_page(contents: PageContents, old: bytes, is_plain: bool = False) -> bytes | None:
+    """Make a feedback page.
+
+    Args:
+        contents: everything that is on it.
+        old: the present page.
+        is_plain: whether to show everything that the student wrote as plain text.
+
+    Returns:
+        The page; None if the present one has the same contents.
+    """
+    room = {TAG_COUNT_KEY: MAX_TAGS} if is_plain else {}
+    page = feedback_page(
+        contents.about, contents.cells, contents.given, contents.comments, contents.verdicts, room
+    )
+    new = renew_page(old, page)
+    if new is not None and len(new) > MAX_PAGE_BYTES and not is_plain:
+        return make_page(contents, old, is_plain=True)
+    return new
+
+
+def make_page_in_process(contents: PageContents, old: bytes) -> bytes | None:
+    """Make a feedback page in another process; of plain text if that takes too long.
+
+    Raises:
+        PageError: even that takes too long.
+    """
+    for is_plain in (False, True):
+        try:
+            with without_main_module():
+                made = _start_process().submit(
+                    _make_page_in_time, PAGE_CPU_SECONDS, contents, old, is_plain
+                )
+            return made.result()
+        except BrokenProcessPool:  # its time was up
+            _start_process.cache_clear()
+    raise PageError(f"the page takes more than {PAGE_CPU_SECONDS} seconds to make.")
+
+
+def _make_page_in_time(
+    cpu_seconds: float, contents: PageContents, old: bytes, is_plain: bool
+) -> bytes | None:
+    """Make a page, and end this process if it takes too long."""
+    _limit_seconds(cpu_seconds, PAGE_PATIENCE * cpu_seconds)
+    made = make_page(contents, old, is_plain)
+    _limit_seconds(0, 0)
+    return made
+
+
+def _limit_seconds(cpu_seconds: float, seconds: float) -> None:
+    """End this process after so much processor time, or time by the clock; 0: never."""
+    if hasattr(signal, "setitimer"):  # not on Windows
+        signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
+        signal.setitimer(signal.ITIMER_REAL, seconds)
+
+
+@functools.cache
+def _start_process() -> ProcessPoolExecutor:
+    """Start a process that makes pages, one after another."""
+    context = multiprocessing.get_context("spawn")
+    executor = ProcessPoolExecutor(1, context, _prepare_process)
+    atexit.register(executor.shutdown, wait=False)
+    return executor
+
+
+def _prepare_process() -> None:
+    """Leave Ctrl-C to the parent, and end with it."""
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+
+
+def _end_with_parent() -> None:
+    if (parent := multiprocessing.parent_process()) is not None:
+        parent.join()
+    os._exit(0)
