@@ -11,6 +11,7 @@ from unittest import mock
 import pytest
 
 from autograder.instructor.classroom import grading, regrading, workers
+from autograder.instructor.course import ProcessExecutor, process_executor
 from autograder.instructor.sandbox import has_bubblewrap, sandbox
 from autograder.processes.workers import PRELOADED
 from tests.instructor.room import begin_test_worker, share_caches
@@ -44,11 +45,11 @@ def _one_pool_for_all_classes() -> Iterator[None]:
     """Let classes share workers, and so warm servers, which take seconds to start."""
     share_caches()
     # started here, so that no command that a test stops ends it; other tests use the same server
-    forkserver.set_forkserver_preload([*PRELOADED, "autograder.instructor.classroom"])
+    forkserver.set_forkserver_preload([*PRELOADED, *process_executor.PRELOADED])
     forkserver.ensure_running()
     number = workers.Workers().count_local_workers()
-    with mock.patch.object(workers, "_begin_worker", begin_test_worker):
-        executor = workers._LocalExecutor(number)
+    with mock.patch.object(process_executor, "prepare_process", begin_test_worker):
+        executor = ProcessExecutor(number)
         pool = nullcontext(workers.Pool(executor, lambda: number))
         with (
             mock.patch.object(grading, "open_local_pool", return_value=pool),

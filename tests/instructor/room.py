@@ -26,8 +26,8 @@ from autograder.devices import environment
 from autograder.exercises import NOTEBOOKS, find
 from autograder.instructor.authoring import bank, fill_in_answers
 from autograder.instructor.calibration import calibrate
-from autograder.instructor.classroom.workers import _begin_worker
 from autograder.instructor.course import Course
+from autograder.instructor.course.process_executor import prepare_process
 from autograder.instructor.pipeline import fingerprint_assignment
 from autograder.instructor.pipeline.facts import DIGEST_CHARACTERS
 from autograder.instructor.sandbox import Sandbox, has_bubblewrap
@@ -47,7 +47,7 @@ COMPILED = CALIBRATED / "compiled"
 
 def begin_test_worker(folder: str) -> None:
     """Prepare a worker of the pool that all classes share."""
-    _begin_worker(folder)
+    prepare_process(folder)
     share_caches()
 
 

@@ -9,12 +9,8 @@ must use TLS. One on this machine may do without, with a warning.
 """
 
 import ipaddress
-import multiprocessing
 import os
-import signal
 import sys
-import tempfile
-import threading
 from collections import deque
 from collections.abc import Callable, Generator, Iterator, Sequence
 from concurrent.futures import (
@@ -23,7 +19,6 @@ from concurrent.futures import (
     CancelledError,
     Executor,
     Future,
-    ProcessPoolExecutor,
     wait,
 )
 from contextlib import contextmanager
@@ -31,6 +26,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
+from autograder.instructor.course import ProcessExecutor
 from autograder.instructor.pipeline import (
     Facts,
     Outcome,
@@ -41,7 +37,6 @@ from autograder.instructor.pipeline import (
     grade,
 )
 from autograder.instructor.sandbox import has_bubblewrap
-from autograder.processes import without_main_module
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -82,59 +77,10 @@ class Pool:
     ahead: int = 2
 
 
-class _LocalExecutor(Executor):
-    """Calls functions in processes of this machine, and replaces the processes when one dies.
-
-    Args:
-        number: the most processes; each starts when there is work for it.
-    """
-
-    def __init__(self, number: int) -> None:
-        self._number = number
-        self._pool = self._open()
-
-    def _open(self) -> ProcessPoolExecutor:
-        context = multiprocessing.get_context("forkserver")
-        context.set_forkserver_preload(["autograder.instructor.classroom"])
-        return ProcessPoolExecutor(self._number, context, _begin_worker, (tempfile.gettempdir(),))
-
-    def submit(  # type: ignore[override]  # nobody here names arguments
-        self, function: Callable[..., Any], /, *arguments: Any
-    ) -> "Future[Any]":
-        """Call a function."""
-        with without_main_module():
-            try:
-                return self._pool.submit(function, *arguments)
-            except BrokenExecutor:
-                self._pool = self._open()
-                return self._pool.submit(function, *arguments)
-
-    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
-        """Let the processes end."""
-        self._pool.shutdown(wait, cancel_futures=cancel_futures)
-
-
-def _begin_worker(folder: str) -> None:
-    """Prepare a worker: its temporary files, and its end."""
-    tempfile.tempdir = folder  # removed by the command, because a worker may be killed
-    # Ctrl-C reaches the worker too, but the command ends it. It is not ignored, since processes
-    # that a worker starts would inherit that.
-    signal.signal(signal.SIGINT, lambda *_: None)
-    command = multiprocessing.parent_process()
-    if command is not None:
-        threading.Thread(target=_end_after, args=(command,), daemon=True).start()
-
-
-def _end_after(command: multiprocessing.process.BaseProcess) -> None:
-    """End this process after the command, which cannot end it if it was killed itself."""
-    command.join()
-    os._exit(1)
-
-
 @contextmanager
 def open_local_pool(number: int) -> Iterator[Pool]:
     """Open a pool of processes on this machine."""
-    executor = _LocalExecutor(number)
+    executor = ProcessExecutor(number)
     try:
         yield Pool(executor, lambda: number)
     finally:  # after Ctrl-C nobody waits for running gradings, whose processes are killed

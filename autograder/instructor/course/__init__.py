@@ -50,6 +50,7 @@ from autograder.instructor.course.notebook_rewriting import (
     MAX_PICTURE_CHARACTERS,
     PICTURE_TYPES,
 )
+from autograder.instructor.course.process_executor import ProcessExecutor
 from autograder.instructor.course.reading_submissions import (
     MAX_NOTEBOOK_BYTES,
     MAX_SUBMISSION_BYTES,
@@ -86,6 +87,7 @@ __all__ = [
     "CollectedTime",
     "Course",
     "GradebookError",
+    "ProcessExecutor",
     "ReaderFailedError",
     "ReleaseError",
     "RewrittenNotebook",

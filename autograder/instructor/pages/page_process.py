@@ -5,23 +5,19 @@ quadratic time for some texts. A page that takes too long is made once more with
 students wrote as plain text. The process that has the gradebook only waits.
 """
 
-import atexit
+import contextlib
 import functools
-import multiprocessing
-import os
 import signal
-import threading
 from collections.abc import Mapping, Sequence
-from concurrent.futures import ProcessPoolExecutor
-from concurrent.futures.process import BrokenProcessPool
+from concurrent.futures import BrokenExecutor, Future
 from dataclasses import dataclass
 from typing import Any, Final
 
+from autograder.instructor.course import ProcessExecutor
 from autograder.instructor.pages.clean_pages import MAX_TAGS, TAG_COUNT_KEY
 from autograder.instructor.pages.feedback_page import About, feedback_page, renew_page
 from autograder.instructor.pages.results import GradebookEntry
 from autograder.judge import Verdict
-from autograder.processes import without_main_module
 
 PAGE_CPU_SECONDS: Final = 20
 """The processor time for a page; one of this course takes less than a second."""
@@ -84,14 +80,11 @@ def make_page_in_process(contents: PageContents, old: bytes) -> bytes | None:
         PageError: even that takes too long.
     """
     for is_plain in (False, True):
-        try:
-            with without_main_module():
-                made = _start_process().submit(
-                    _make_page_in_time, PAGE_CPU_SECONDS, contents, old, is_plain
-                )
+        made: Future[bytes | None] = open_executor().submit(
+            _make_page_in_time, PAGE_CPU_SECONDS, contents, old, is_plain
+        )
+        with contextlib.suppress(BrokenExecutor):  # its time was up
             return made.result()
-        except BrokenProcessPool:  # its time was up
-            _start_process.cache_clear()
     raise PageError(f"the page takes more than {PAGE_CPU_SECONDS} seconds to make.")
 
 
@@ -113,21 +106,6 @@ def _limit_seconds(cpu_seconds: float, seconds: float) -> None:
 
 
 @functools.cache
-def _start_process() -> ProcessPoolExecutor:
-    """Start a process that makes pages, one after another."""
-    context = multiprocessing.get_context("spawn")
-    executor = ProcessPoolExecutor(1, context, _prepare_process)
-    atexit.register(executor.shutdown, wait=False)
-    return executor
-
-
-def _prepare_process() -> None:
-    """Leave Ctrl-C to the parent, and end with it."""
-    signal.signal(signal.SIGINT, signal.SIG_IGN)
-    threading.Thread(target=_end_with_parent, daemon=True).start()
-
-
-def _end_with_parent() -> None:
-    if (parent := multiprocessing.parent_process()) is not None:
-        parent.join()
-    os._exit(0)
+def open_executor() -> ProcessExecutor:
+    """Open the process that makes pages, one after another."""
+    return ProcessExecutor(1)

@@ -197,7 +197,9 @@ def test_a_scheduler_that_is_lost_is_our_failure_for_all_that_are_left():
 
 
 def test_an_error_in_dask_is_one_submissions_failure():
-    found, _ = of(ModuleNotFoundError("No module named 'autograder'"), GOOD, GOOD)
+    missing = ModuleNotFoundError("No module named 'autograder'")
+    found, tried = of(missing, GOOD, GOOD, missing)
+    assert tried == ["ann", "bob", "cyd", "ann"]
     assert (
         "grading failed. ModuleNotFoundError: No module named 'autograder'"
         in found["ann"].record.why

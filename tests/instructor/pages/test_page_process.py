@@ -20,10 +20,10 @@ def contents(cells):
 @pytest.fixture(autouse=True)
 def _own_process():
     """Start with no process, and leave none."""
-    page_process._start_process.cache_clear()
+    page_process.open_executor.cache_clear()
     yield
-    page_process._start_process().shutdown()
-    page_process._start_process.cache_clear()
+    page_process.open_executor().shutdown()
+    page_process.open_executor.cache_clear()
 
 
 def is_highlighted(page):
@@ -34,7 +34,7 @@ def test_a_page_is_made_in_another_process():
     page = make_page_in_process(contents(QUICK), b"") or b""
     assert is_highlighted(page)
     assert make_page_in_process(contents(QUICK), page) is None
-    (process,) = page_process._start_process()._processes
+    (process,) = page_process.open_executor()._pool._processes
     assert process != os.getpid()
 
 

@@ -1,0 +1,67 @@
+"""Processes of this machine that a command has work for: they grade, and make pages.
+
+They are forked from a server that has imported everything.
+"""
+
+import multiprocessing
+import os
+import signal
+import tempfile
+import threading
+from collections.abc import Callable
+from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
+from typing import Any, Final
+
+from autograder.processes import without_main_module
+
+PRELOADED: Final = ["autograder.instructor.classroom"]
+"""The package that imports all others that the processes need."""
+
+
+class ProcessExecutor(Executor):
+    """Calls functions in processes of this machine, and replaces the processes when one dies.
+
+    Args:
+        number: the most processes; each starts when there is work for it.
+    """
+
+    def __init__(self, number: int) -> None:
+        self._number = number
+        self._pool = self._open()
+
+    def _open(self) -> ProcessPoolExecutor:
+        context = multiprocessing.get_context("forkserver")
+        context.set_forkserver_preload(PRELOADED)
+        return ProcessPoolExecutor(self._number, context, prepare_process, (tempfile.gettempdir(),))
+
+    def submit(  # type: ignore[override]  # nobody here names arguments
+        self, function: Callable[..., Any], /, *arguments: Any
+    ) -> "Future[Any]":
+        """Call a function; the future raises `BrokenExecutor` if its process died."""
+        with without_main_module():
+            try:
+                return self._pool.submit(function, *arguments)
+            except BrokenExecutor:
+                self._pool = self._open()
+                return self._pool.submit(function, *arguments)
+
+    def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
+        """Let the processes end."""
+        self._pool.shutdown(wait, cancel_futures=cancel_futures)
+
+
+def prepare_process(folder: str) -> None:
+    """Prepare a process: its temporary files, and its end."""
+    tempfile.tempdir = folder  # removed by the command, because a process may be killed
+    # Ctrl-C reaches the process too, but the command ends it. It is not ignored, since processes
+    # that this one starts would inherit that.
+    signal.signal(signal.SIGINT, lambda *_: None)
+    command = multiprocessing.parent_process()
+    if command is not None:
+        threading.Thread(target=_end_after, args=(command,), daemon=True).start()
+
+
+def _end_after(command: multiprocessing.process.BaseProcess) -> None:
+    """End this process after the command, which cannot end it if it was killed itself."""
+    command.join()
+    os._exit(1)
