@@ -27,6 +27,7 @@ from autograder.judge import (
     requirements_on_given_functions,
 )
 from autograder.layouts import Layout
+from autograder.processes.running_time import RunningTime
 from autograder.processes.workers import IdleTimer
 from autograder.programs import Report
 from autograder.programs.compiled.hlo import Convolution, Instruction
@@ -323,6 +324,7 @@ PLANTINGS = [
     Planting("processes.cases", "write_files", "11.4", gathers),
     Planting("processes.packing", "pack", "11.4", gathers),
     Planting("processes.workers", lambda: IdleTimer.poll, "11.4", gathers),
+    Planting("processes.running_time", lambda: RunningTime.update, "11.4", gathers),
     Planting("processes.workers", "free_port", "11.4", gathers),
     Planting("processes.workers", "run", "11.4", gathers),
     Planting("judge.report", "problems_of", "1.1", strips),

@@ -3,9 +3,11 @@
 They are forked from a server that has imported everything.
 """
 
+import contextlib
 import multiprocessing
 import os
 import signal
+import sys
 import tempfile
 import threading
 from collections.abc import Callable
@@ -38,7 +40,8 @@ class ProcessExecutor(Executor):
         self, function: Callable[..., Any], /, *arguments: Any
     ) -> "Future[Any]":
         """Call a function; the future raises `BrokenExecutor` if its process died."""
-        with without_main_module():
+        # nbgrader works in submissions' folders, and the server would keep one of them in use
+        with without_main_module(), contextlib.chdir(sys.prefix):
             try:
                 return self._pool.submit(function, *arguments)
             except BrokenExecutor:

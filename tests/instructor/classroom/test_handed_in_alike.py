@@ -64,8 +64,7 @@ def test_who_cannot_be_read_any_more_costs_nobody_who_handed_in_the_same(tmp_pat
 
     def read_submission(folder, student, *others):
         read.append(student)
-        if read.count("ann") == 2:  # when it is sent, and not when it is compared
-            read.append("ann")
+        if student == "ann" and read.count("ann") > 1:  # when it is sent, not when compared
             raise PermissionError("closed")
         return pipeline.read_submission(folder, student, *others)
 
