@@ -319,6 +319,7 @@ def test_what_others_ask_is_theirs(room):
         calibrated(room, "others")
 
 
+@pytest.mark.usefixtures("in_this_process")
 def test_a_test_that_passes_untouched_is_named_now_and_when_it_is_remembered(
     tmp_path, monkeypatch, capsys
 ):

@@ -13,6 +13,7 @@ from concurrent.futures import BrokenExecutor, Future
 from contextlib import closing
 from dataclasses import replace
 from datetime import datetime
+from pathlib import Path
 from typing import Any, Final
 
 import msgspec
@@ -284,7 +285,17 @@ class _Refusals:
         self.console.print(
             f"Grading the course's own {assignment} first: does it get what it should?"
         )
-        return self.pool.executor.submit(calibrate, api.config, assignment)
+        return self.pool.executor.submit(
+            _calibrate_in_worker, self.course.root, api.config, assignment
+        )
+
+
+def _calibrate_in_worker(root: Path, config: Any, assignment: str) -> str:
+    """Calibrate an assignment in another process, in which parts of nbgrader are replaced first."""
+    course = Course(root)
+    _ = course.api  # loads the course's nbgrader_config.py, which replaces them
+    with course.within_callers_lock():
+        return calibrate(config, assignment)
 
 
 def _wait_for(calibration: "Future[str]") -> tuple[str, str]:

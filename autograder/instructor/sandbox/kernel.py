@@ -48,15 +48,15 @@ PACKAGES_LOCK: Final = threading.Lock()
 def prepare_kernel_packages() -> Path:
     """Return the folder with the kernels' copy of the package, made on the first call.
 
-    The folder exists until this process ends.
+    The folder exists until the command or this process ends.
     """
     with PACKAGES_LOCK:
-        return _make_kernel_packages()
+        return _make_kernel_packages(tempfile.gettempdir())
 
 
 @functools.cache
-def _make_kernel_packages() -> Path:
-    folder = Path(tempfile.mkdtemp(prefix="shardlings-"))
+def _make_kernel_packages(parent: str) -> Path:
+    folder = Path(tempfile.mkdtemp(prefix="shardlings-", dir=parent))
     Finalize(None, shutil.rmtree, (folder, True), exitpriority=0)  # atexit runs in no worker
     copy_kernel_package(folder)
     for path in (folder, *folder.rglob("*")):  # kernels may run as another user

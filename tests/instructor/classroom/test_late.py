@@ -398,7 +398,7 @@ def test_plain_nbgrader_believes_the_instructor_and_not_the_student(room):
 WRONG = {
     "due = 3": "due should be a line [due], with lines such as",
     "[du]": "there is no setting du. Is it due? There are timezone, due, late, extensions, "
-    "exempt, drop, weights, best, canvas, moodle.",
+    "exempt, drop, weights, best, canvas, moodle, collect.",
     "[due]\n01_sum = 2026-10-12T10:00:00Z": "there is no such assignment. Is it 01_sums?",
     "[due]\n01_sums = 2026-10-12T10:00:00": "and not in which time zone",
     '[due]\n01_sums = "tomorrow"': "without quotation marks, and is 'tomorrow'",
