@@ -98,7 +98,7 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="fault"
         where = "outside of its own modules"
         for frame, line in frames_of(error.__traceback__):
             if frame_owner(frame) == "ours":
-                where = f"{frame.f_globals['__name__']}, line {line}"
+                where = str(frame.f_globals["__name__"]) + (f", line {line}" if line else "")
         return cls(type(error).__name__, first_line(error), where)
 
     def __str__(self) -> str:
@@ -142,9 +142,12 @@ def message_of(error: BaseException) -> str:
         return f"its message cannot be shown, because `__str__` raised {type(another).__name__}"
 
 
-def frames_of(traceback: TracebackType | None) -> list[tuple[FrameType, int]]:
-    """Return the frames that an error passed, outermost first, with the line number in each."""
-    frames = []
+def frames_of(traceback: TracebackType | None) -> list[tuple[FrameType, int | None]]:
+    """Return the frames that an error passed, outermost first, with the line number in each.
+
+    An instruction that belongs to no line has None.
+    """
+    frames: list[tuple[FrameType, int | None]] = []
     while traceback is not None:
         frames.append((traceback.tb_frame, traceback.tb_lineno))
         traceback = traceback.tb_next

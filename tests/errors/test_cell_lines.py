@@ -48,8 +48,8 @@ def where():
         try:
             function(jnp.ones(3))
         except Exception as error:
-            return line_in_cell(error, function)
-        raise AssertionError("it raised nothing")
+            raised = error
+        return line_in_cell(raised, function)
 
     return where
 
@@ -104,6 +104,18 @@ def test_only_the_learners_lines_are_quoted(run, where):
     assert where("f") == "line 2 of the cell: `return x.nothing`"
     run("class F:\n    def __call__(self, x):\n        return x.nothing\n\nf = F()")
     assert where("f") == "line 3 of the cell: `return x.nothing`"
+
+
+def test_an_instruction_without_a_line_is_passed_over(run, where):
+    run(ANSWER)
+    run(
+        "def helper(x):\n    return x.nothing\n\n"
+        "def without_lines(function):\n    code = function.__code__\n"
+        "    function.__code__ = code.replace(co_linetable=b'\\xff' * len(code.co_code))\n\n"
+        "without_lines(helper)"
+    )
+    assert where("helper") == ""
+    assert where("f") == "line 3 of the cell: `return helper(y)`"
 
 
 def test_a_function_that_wraps_itself_has_no_line():
