@@ -48,6 +48,13 @@ def test_notebooks_are_valid_and_stripped(path):
             assert cell.execution_count is None
 
 
+def test_an_exercise_has_the_same_title_in_its_prompt_as_in_verdicts_and_hints():
+    text = "\n".join(cell.source for path in RELEASED for cell in cells(path, "markdown"))
+    headings = dict(re.findall(r"(?m)^### Exercise (\S+): (.+)$", text))
+    plain = {number: re.sub("[`*]", "", heading).lower() for number, heading in headings.items()}
+    assert plain == {exercise.id: exercise.title.lower() for exercise in EXERCISES.values()}
+
+
 @pytest.mark.parametrize("path", SOLUTIONS, ids=name)
 def test_the_text_twin_is_in_step(path):
     def essence(notebook):

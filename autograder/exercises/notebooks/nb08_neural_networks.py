@@ -106,7 +106,7 @@ BLOCKS: Final = ((16, 64), (32, 128))
 
 TENSOR_PARALLEL: Final = Exercise(
     id="8.2",
-    title="Columns, then rows",
+    title="Two matmuls, one all-reduce",
     afterwards="This is the layer of Megatron-LM: columns first, then rows, and one all-reduce "
     "for both. Attention is sharded in the same way, over its heads.",
     requirements=(
