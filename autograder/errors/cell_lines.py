@@ -130,7 +130,7 @@ def _text(file: str, number: int) -> str:
     return text
 
 
-def _unwrapped(function: Any) -> Any:
+def unwrap(function: Any) -> Any:
     """Return the function inside decorators, partial functions and callable objects.
 
     If there is none, the result is an object that has no code.
@@ -149,7 +149,7 @@ def _unwrapped(function: Any) -> Any:
 
 def _notebook_of(function: Callable[..., object]) -> tuple[object, str]:
     """Return the global names of a function's notebook, and Python's file name for its cell."""
-    unwrapped = _unwrapped(function)
+    unwrapped = unwrap(function)
     names = getattr(unwrapped, "__globals__", None)
     cell = str(getattr(getattr(unwrapped, "__code__", None), "co_filename", ""))
     if not isinstance(names, dict) or owner_of_globals(names) == "library":

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 import jax
 
-from autograder.errors.blame import first_line, message_of
-from autograder.errors.cell_lines import describe_error, last_line, line_in_cell
+from autograder.errors.blame import first_line, frames_of, message_of
+from autograder.errors.cell_lines import describe_error, last_line, line_in_cell, unwrap
 
 UNBOUND: Final = (
     "A collective names an axis that the mesh does not have, or it is called outside the body of a "
@@ -276,6 +276,8 @@ def explain_error(
         axes: the names of the mesh axes of its arguments.
     """
     diagnosis, meaning = diagnose_jax_error(error)
+    if diagnosis == "static-argument" and not _has_static_argument(error, function):
+        diagnosis, meaning = "raised", ""
     if not meaning:
         return diagnosis, f"Your function raised {describe_error(error, function)}."
     where = line_in_cell(error, function)
@@ -343,6 +345,23 @@ def is_jax_error_without_message(error: BaseException) -> bool:
     if str(frame.f_globals.get("__name__", "")).startswith("jax."):
         return True
     return frame.f_code.co_code[innermost.tb_lasti] != RAISE
+
+
+def _has_static_argument(error: BaseException, function: Callable[..., object]) -> bool:
+    """Check whether an error is about static arguments of a function, or of one that it calls.
+
+    A static argument of the function itself is given a `ShapeDtypeStruct` by the check. One that
+    the function made, for example by `jax.eval_shape`, says nothing about static arguments.
+    """
+    if "static arguments" in message_of(error):
+        return True
+    code = getattr(unwrap(function), "__code__", None)
+    return any(
+        isinstance(frame.f_locals.get(name), jax.ShapeDtypeStruct)
+        for frame, _ in frames_of(error.__traceback__)
+        if frame.f_code is code
+        for name in frame.f_code.co_varnames[: frame.f_code.co_argcount]
+    )
 
 
 def insert_before_jax_message(explanation: str, sentence: str) -> str:

@@ -1,5 +1,7 @@
 """Explanations of JAX's errors, each of which the installed version of JAX raises."""
 
+from functools import partial
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -109,6 +111,26 @@ def test_an_unknown_axis_is_named_with_the_axes_of_the_mesh():
         "'z'" in explanation or '"z"' in explanation or "z" in explanation.partition("lax.psum")[2]
     )
     assert "no message" not in explanation
+
+
+@jax.jit
+def adds_to_a_shape(x, n):
+    return x + jax.eval_shape(lambda a: a.sum(), x) + n
+
+
+@partial(jax.jit, static_argnums=1)
+def counts_to(x, n):
+    return x + sum(range(n))
+
+
+@pytest.mark.parametrize(
+    ("function", "diagnosis"), [(counts_to, "static-argument"), (adds_to_a_shape, "raised")]
+)
+def test_a_static_argument_is_named_only_if_there_is_one(function, diagnosis):
+    struct = jax.ShapeDtypeStruct((), "int32")
+    with pytest.raises(TypeError, match="ShapeDtypeStruct") as raised:
+        jax.eval_shape(function, struct, struct)
+    assert explain_error(raised.value, function, ["x"])[0] == diagnosis
 
 
 @pytest.mark.parametrize(
