@@ -144,11 +144,13 @@ class Run(Struct, frozen=True):
         results: the result of each process; of the second call, if the first was interrupted.
         files: the files that they wrote.
         interrupted: the result of each process in a call that was interrupted by a kill.
+        saved_bytes: the size of all files that they had written when one was killed.
     """
 
     results: tuple[ProcessResult, ...]
     files: tuple[File, ...] = ()
     interrupted: tuple[ProcessResult, ...] = ()
+    saved_bytes: int = 0
 
 
 class Runs(Struct, frozen=True, tag="observed-runs"):

@@ -114,13 +114,16 @@ def _run_case(function: PackedFunction, case: ProcessCase) -> Run:
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
         interrupted: tuple[ProcessResult, ...] = ()
+        saved_bytes = 0
         write_files(case, folder)
         if case.interruption is not None:
             interrupted = _call_together(function, case, folder)
             if interrupted[case.interruption.process].why != "died":
                 return Run((), interrupted=interrupted)
+            written = [path for path in folder.rglob("*") if not path.is_dir()]
+            saved_bytes = sum(path.lstat().st_size for path in written)
         results = _call_together(function, case.call_after_kill(), folder)
-        return Run(results, _read_files(case, folder), interrupted)
+        return Run(results, _read_files(case, folder), interrupted, saved_bytes)
 
 
 def _call_together(

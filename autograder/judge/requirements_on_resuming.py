@@ -2,9 +2,11 @@
 
 Each interrupted call is followed by one in the same folder. The first is given only the batches
 before the kill, and the second only those after it, so nobody can compute the losses after the kill
-without what the first one saved.
+without what the first one saved. In some cases the batches are larger than all that may be saved,
+so it has to be the state, and the steps before the kill cannot be made again.
 """
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
@@ -46,6 +48,7 @@ class Resumes(Requirement):
         cases: samples the calls from a generator; all requirements on an answer have the same ones.
         losses: computes the losses of all steps in a case, without a kill.
         mistakes: for each diagnosis, the losses of a function with that mistake.
+        max_saved_bytes: the most bytes of all files at a kill.
     """
 
     about: ClassVar[str] = "resuming"
@@ -57,6 +60,7 @@ class Resumes(Requirement):
     cases: Callable[[np.random.Generator], Sequence[ProcessCase]]
     losses: Losses
     mistakes: Mapping[str, Continued | AnyOf] = field(default_factory=dict)
+    max_saved_bytes: float = math.inf
 
     def plan_capture(self, generator: np.random.Generator) -> ProcessesPlan:
         """Plan to call the function in each case, and once more after each kill."""
@@ -65,6 +69,19 @@ class Resumes(Requirement):
     def judge(self, piece: Runs, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Compare the losses of the cases sampled from `seed` with those of training unharmed."""
         cases = list(self.cases(exercise.generator(seed)))
+        not_yet = finding.problem(
+            NOT_COUNTED, "This counts once training continues after a kill between steps."
+        )
+        for case, run in zip(cases, piece.runs, strict=False):
+            if case.interruption is None or run.saved_bytes <= self.max_saved_bytes:
+                continue
+            if self.torn:
+                return not_yet
+            return finding.problem(
+                "checkpoint-too-large",
+                f"{describe_story(case)} The files in the folder had {run.saved_bytes:,} bytes "
+                f"then; expected at most {self.max_saved_bytes:,}.",
+            )
         judged = 0
         for case, run in zip(cases, piece.runs, strict=False):
             try:
@@ -80,9 +97,7 @@ class Resumes(Requirement):
             judged += 1
         if judged < sum(is_torn(case) <= self.torn for case in cases):
             if self.torn:
-                return finding.problem(
-                    NOT_COUNTED, "This counts once training continues after a kill between steps."
-                )
+                return not_yet
             return finding.problem("malformed", "The submission does not have a run for each case.")
         return finding.but(met=True, got="the losses go on as without the kill")
 
@@ -98,8 +113,8 @@ class Resumes(Requirement):
         if failed:
             number, result = next(((i, r) for i, r in failed if r.why != "stopped"), failed[0])
             colon = f"{story} " if story else ""
-            diagnosis = "torn-checkpoint" if is_torn(case) else result.why
-            return finding.problem(diagnosis, f"{colon}In process {number}: {result.sentence}")
+            sentence = f"{colon}In process {number}: {result.sentence}"
+            return finding.problem(*_explain_failure(case, run, result.why, number, sentence))
         arrays = [_read_losses(case, i, result, finding) for i, result in enumerate(run.results)]
         for array in arrays:
             if isinstance(array, Finding):
@@ -200,6 +215,30 @@ def _describe_losses(losses: np.ndarray, right: np.ndarray) -> str:
         f"The loss of step {step} is {losses[-back]:.8g}; without the kill, it is "
         f"{right[-back]:.8g}."
     )
+
+
+def _explain_failure(
+    case: ProcessCase, run: Run, why: str, number: int, sentence: str
+) -> tuple[str, str]:
+    """Return a diagnosis and a sentence about a call in which a process failed.
+
+    Args:
+        case: the call.
+        run: its evidence.
+        why: the process's own diagnosis.
+        number: the process's number.
+        sentence: what the process says.
+    """
+    if is_torn(case):
+        return "torn-checkpoint", sentence
+    if case.interruption is not None and not run.saved_bytes:
+        return "nothing-saved", f"{sentence} No file in the folder had any content at the kill."
+    if case.interruption is not None and number >= case.processes:
+        return "new-processes", (
+            f"{sentence} There was no process {number} before the kill: "
+            f"{case.interruption.resumed_by} processes read what {case.processes} wrote."
+        )
+    return why, sentence
 
 
 def _check_count(case: ProcessCase, results: Sequence[ProcessResult]) -> None:

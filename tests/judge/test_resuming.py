@@ -56,6 +56,29 @@ def test_a_torn_checkpoint_leaves_half_of_the_points():
     )
 
 
+RAISED = ProcessResult(why="raised", sentence="It raised an error.")
+
+
+@pytest.mark.parametrize(
+    ("results", "saved", "diagnosis", "words"),
+    [
+        ((RAISED, STOPPED), 9, "raised", "It raised an error."),
+        ((RAISED, STOPPED), 0, "nothing-saved", "No file in the folder had any content"),
+        ((STOPPED, STOPPED, RAISED, RAISED), 9, "new-processes", "4 processes read what 2 wrote"),
+        (returned(4, 2), 101, "checkpoint-too-large", "101 bytes then; expected at most 100"),
+    ],
+)
+def test_what_was_saved_explains_why_training_does_not_go_on(results, saved, diagnosis, words):
+    kill = Interruption(3, 1, resumed_by=len(results))
+    cases = (CASES[0], ProcessCase(2, (("x", 8),), GIVEN, interruption=kill))
+    asked = ("f", "the losses go on", lambda _: cases, lambda _: RIGHT)
+    exercise = Exercise("11.8", "Resume", (Resumes(*asked, max_saved_bytes=100),), ("Think.",))
+    run = Run(results, interrupted=(STOPPED, DIED), saved_bytes=saved)
+    found = judge(exercise, Evidence("11.8", {"f": Runs((WHOLE, run))}), 1)
+    assert (found.score, found.diagnoses) == (0, (diagnosis,))
+    assert words in " ".join(verdict_as_text(found).split())
+
+
 @pytest.mark.parametrize(
     ("losses", "diagnosis"),
     [

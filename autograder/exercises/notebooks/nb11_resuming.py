@@ -18,6 +18,9 @@ LATE: Final = 14
 not the newest, and a function that saves every third, fourth or fifth step has lost several.
 """
 
+MAX_SAVED_BYTES: Final = 100_000
+"""Enough for a checkpoint of each of 14 steps, and not for three large batches, even as bytes."""
+
 RATE: Final = 0.1
 MEAN_KEPT: Final = 0.9
 SQUARE_KEPT: Final = 0.99
@@ -31,13 +34,15 @@ State = tuple[np.ndarray, np.ndarray, np.ndarray]
 def _interrupted_trainings(generator: np.random.Generator) -> Sequence[ProcessCase]:
     step = int(generator.integers(3, 5))
     other = 7 - step  # who saves every second step misses one of the two
-    batch = 8 * int(generator.integers(2, 4))
+    # Of small batches, the losses show each digit of the state. Large ones cannot be saved.
+    small, large = (8 * int(generator.integers(low, high)) for low, high in ((2, 4), (384, 448)))
     seed = int(generator.integers(1 << 30))
 
     def case(
         processes: int, axes: tuple[tuple[str, int], ...], kill: Interruption | None = None
     ) -> ProcessCase:
         steps = (kill.step if kill else LATE) + 3
+        batch = large if kill and kill.change else small
         given = (
             CaseArgument("shared-folder"),
             CaseArgument("mesh"),
@@ -171,6 +176,7 @@ RESUME: Final = Exercise(
             _interrupted_trainings,
             _losses,
             MISTAKES,
+            MAX_SAVED_BYTES,
         ),
         ResumesAfterTornWrites(
             "train_or_resume",
@@ -178,6 +184,7 @@ RESUME: Final = Exercise(
             _interrupted_trainings,
             _losses,
             MISTAKES,
+            MAX_SAVED_BYTES,
         ),
     ),
     hints=(
@@ -194,6 +201,12 @@ RESUME: Final = Exercise(
         "decide, after all have written.",
     ),
     diagnoses={
+        "checkpoint-too-large": "The state is three arrays of 16 numbers. If the batches are saved "
+        "in its place, their steps have to be made again, and at most one step may be.",
+        "nothing-saved": "A killed process saves nothing any more, so a checkpoint has to be "
+        "complete after each step, and not only at the end.",
+        "new-processes": "Each process has to find all of the state, also one with a number that "
+        "no process had before. Which files does it read, and what if they are not there?",
         "optimizer-forgotten": "These are the losses if the weights are restored and Adam's "
         "moments begin at zero. Which arrays of the state are in the checkpoint?",
         "step-again": "A step is made twice: the state is that after the step, and the number is "
