@@ -90,7 +90,18 @@ class Returns(Requirement):
                 diagnosis, sentence = _explain_results(self, cases, results)
                 if diagnosis == OTHER_RESULT:
                     sentence += quote_miscounted_lines(case, result.get("came"), wanted)
-                expected, got = show_plain(wanted, wanted), show_plain(result.get("came"), wanted)
+                # a float that is right proves nothing, if there are wrong numbers
+                case, came, wanted = next(
+                    (
+                        (case, each["came"], right)
+                        for case, each in zip(cases, results, strict=True)
+                        if "came" in each
+                        and not _is_same(_to_integers(each["came"]), right := self.reference(*case))
+                    ),
+                    (case, result.get("came"), wanted),
+                )
+                call = f"{self.answer}({', '.join(map(repr, case))})"
+                expected, got = show_plain(wanted, wanted), show_plain(came, wanted)
                 if (rounded := _round_floats(expected)) != _round_floats(got):
                     expected, got = rounded, _round_floats(got)
                 return finding.problem(

@@ -250,8 +250,9 @@ def _explain_degenerate_values(ran: ProgramRun) -> Wrong | None:
     """Recognise values that are wrong in any exercise: NaNs, zeros, constants."""
     if not all(map(is_finite, ran.outputs[0])):
         return "not-finite", (
-            "The result has infinities or NaNs in it: somewhere a number became too large for its "
-            "type, or something was divided by zero."
+            "The result has infinities or NaNs in it. A number that is too large for its type "
+            "becomes an infinity, and so does a number divided by zero; 0 / 0 and inf - inf are "
+            "NaN."
         )
     if not any(np.asarray(output).any() for output in ran.outputs[0]):
         if all(output.ndim == 0 for output in map(np.asarray, ran.outputs[0])):
@@ -260,7 +261,11 @@ def _explain_degenerate_values(ran: ProgramRun) -> Wrong | None:
             "The result is all zeros. A device to which a ppermute sends nothing gets zeros, and "
             "an array that was never filled in holds zeros too."
         )
-    if all(map(_is_identical, *ran.outputs)):
+    # numbers that count something may be equal by chance
+    if all(map(_is_identical, *ran.outputs)) and not all(
+        output.ndim == 0 and output.dtype.kind in "biu"
+        for output in map(np.asarray, ran.outputs[0])
+    ):
         return "ignores-inputs", (
             "The function returned the same for two different inputs. Does it use its arguments? "
             "(A result that was computed beforehand is a constant in the program.)"

@@ -1040,7 +1040,7 @@ for cell in on_256:
     count = int(count.replace(",", ""))
     on_256[cell] = min(layouts, key=lambda name: seconds(name, count, chip))
 
-# %% the longer of the two times; all send what tensor parallelism sends exercise="4.7" score=0.25 diagnoses=["at-the-same-time", "as-on-eight", "activations-travel", "work-is-cheap-on-slow-links"] near=["one-axis-alone", "weights-travel", "work-is-cheap"]
+# %% the longer of the two times; all send what tensor parallelism sends exercise="4.7" score=0.25 diagnoses=["at-the-same-time", "activations-travel", "work-is-cheap-on-slow-links"] near=["as-on-eight", "one-axis-alone", "weights-travel", "work-is-cheap"]
 for cell in fastest:
     machine, count = cell.removesuffix(" rows").rsplit(", ", 1)
     report = {}
@@ -1050,7 +1050,7 @@ for cell in fastest:
     fastest[cell] = min(report, key=report.get)
 on_256 = dict.fromkeys(on_256, "tensor")
 
-# %% data parallelism on 256 devices exercise="4.7" score=0 diagnoses=["unanswered", "weights-travel", "as-on-eight"] near=["activations-travel", "weights-are-heavy", "work-is-cheap-on-slow-links"]
+# %% data parallelism on 256 devices exercise="4.7" score=0 diagnoses=["unanswered", "weights-travel"] near=["as-on-eight", "activations-travel", "weights-are-heavy", "work-is-cheap-on-slow-links"]
 on_256 = dict.fromkeys(on_256, "data")
 
 # %% tensor parallelism everywhere exercise="4.7" score=0 diagnoses=["work-is-cheap", "one-axis-alone", "activations-are-heavy", "unanswered"] near=["copies-cost-work", "weights-are-heavy", "at-the-same-time"]
@@ -1540,4 +1540,38 @@ on_machines = {
     "rows, H100 100G Ethernet": rows(8, H.flops, H.link),
     "width, TPU v5e": width(8, E5.flops, E5.link),
     "width, H100 NVLink": width(8, H.flops, H.link),
+}
+
+
+# %% the mean alone on sixteen, without the maximum exercise="4.3" score=0.8333333333 diagnoses=["inner-loop-only"] near=["fraction-lost"]
+moved = {
+    "centred": 28,
+    "written_out": 28,
+    "nested": 60,
+    "same_weights": 1024,
+    "other_weights": 5120,
+    "until_small": "unknown",
+}
+on_sixteen = {"centred": 52.5, "nested": 90, "same_weights": 960, "other_weights": 4800}
+
+
+# %% z taken for the axis of sixteen exercise="4.4" score=0.5 diagnoses=["axes-mixed-up"] near=["quarter-counted-twice"]
+share = {name: communication(product, *args).flops / whole for name, args in cases.items()}
+on_512 = {
+    "rows over y, a copy": 1 / 4,
+    "a copy, columns over y and z": 1 / 64,
+    "rows over x, columns over y": 1 / 32,
+    "rows over x and z, columns over y": 1 / 512,
+    "columns over z, rows over z": 1 / 16,
+}
+
+
+# %% one cell as on eight devices, by another model exercise="4.7" score=0.5833333333 diagnoses=["unanswered", "activations-travel"] near=["as-on-eight"]
+on_256 = {
+    "fast links, 1,024 rows": "tensor",
+    "fast links, 12,288 rows": "tensor",
+    "fast links, 524,288 rows": "both",
+    "slow links, 1,024 rows": "copies",
+    "slow links, 12,288 rows": "both",
+    "slow links, 524,288 rows": "both",
 }

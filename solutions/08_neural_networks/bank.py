@@ -62,6 +62,9 @@ tensor_parallel = (on(model), on(model, "model"), on(model, "model"))
 # %% the examples cut in place of the weights exercise="8.2" score=0 diagnoses=["over-the-cap"]
 tensor_parallel = (on(model, "model"), on(model), on(model))
 
+# %% contracted over the features, and the second layer whole exercise="8.2" score=0 diagnoses=["over-the-cap"]
+tensor_parallel = (on(model, None, "model"), on(model, "model"), on(model))
+
 # %% everything whole exercise="8.2" score=0 diagnoses=["over-the-cap"] naive=true
 tensor_parallel = (on(model),) * 3
 

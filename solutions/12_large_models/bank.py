@@ -755,7 +755,7 @@ def zero_2(W, m, v, X, Y):
 zero_1 = zero_3 = zero_2
 
 
-# %% the ring in the other direction, and pairs from both ends exercise="12.5" score=1 near=["not-causal", "not-scaled", "scaled-twice", "places-in-the-block", "own-block-alone", "never-rescaled", "means-of-blocks", "all-gather", "too-much-memory", "too-many-bytes", "unbalanced", "chunk-missing", "no-chunks"]
+# %% the ring in the other direction, and pairs from both ends exercise="12.5" score=1 near=["not-causal", "not-scaled", "scaled-twice", "places-in-the-block", "own-block-alone", "not-finite", "never-rescaled", "means-of-blocks", "all-gather", "too-much-memory", "too-many-bytes", "unbalanced", "chunk-missing", "no-chunks"]
 def ring_attention(q, k, v):
     def body(q, k, v):
         n, i, places = lax.axis_size("seq"), lax.axis_index("seq"), jnp.arange(len(q))
@@ -2249,3 +2249,90 @@ def mixed_step(master, X, Y):
     return jax.shard_map(
         body, in_specs=(P("data"), P(None, "data"), P(None, "data")), out_specs=P("data")
     )(master, X, Y)
+
+
+# %% the size of model in the key, and no sum over model exercise="12.7" score=0 diagnoses=["unanswered", "along-one-axis", "own-units-alone"] near=["same-everywhere", "mean-over-model", "summed-twice"]
+def dropout(seed, h):
+    def drop(seed, h):
+        own_key = jax.random.key(seed)
+        own_key = jax.random.fold_in(own_key, lax.axis_index("data"))
+        own_key = jax.random.fold_in(own_key, lax.axis_size("model"))
+        is_kept = jax.random.bernoulli(own_key, 0.5, h.shape)
+        return jnp.where(is_kept, 2 * h, 0)
+
+    spec = P("data", None, "model")
+    return jax.shard_map(drop, in_specs=(P(), spec), out_specs=spec)(seed, h)
+
+
+def gradient(w_out, h, y, lengths):
+    def slope(w, h, y, lengths):
+        padded = jnp.arange(h.shape[1]) >= lengths[:, None]
+
+        def squares(w):
+            off = h @ w - y
+            return jnp.where(padded[..., None], 0, off**2).sum()
+
+        return jax.grad(squares)(w)
+
+    rows, blocks, examples = P("model"), P("data", None, "model"), P("data")
+    sloped = jax.shard_map(slope, in_specs=(rows, blocks, examples, examples), out_specs=rows)
+    return sloped(w_out, h, y, lengths)
+
+
+# %% the size of data in the key, and a mean over model exercise="12.7" score=0 diagnoses=["unanswered", "along-one-axis", "mean-over-model"] near=["same-everywhere", "own-units-alone", "mean-for-sum"]
+def dropout(seed, h):
+    def drop(seed, h):
+        own_key = jax.random.key(seed)
+        own_key = jax.random.fold_in(own_key, lax.axis_size("data"))
+        own_key = jax.random.fold_in(own_key, lax.axis_index("model"))
+        is_kept = jax.random.bernoulli(own_key, 0.5, h.shape)
+        return jnp.where(is_kept, 2 * h, 0)
+
+    spec = P("data", None, "model")
+    return jax.shard_map(drop, in_specs=(P(), spec), out_specs=spec)(seed, h)
+
+
+def gradient(w_out, h, y, lengths):
+    def slope(w, h, y, lengths):
+        padded = jnp.arange(h.shape[1]) >= lengths[:, None]
+
+        def squares(w):
+            off = lax.pmean(h @ w, "model") - y
+            return jnp.where(padded[..., None], 0, off**2).sum()
+
+        return jax.grad(squares)(w)
+
+    rows, blocks, examples = P("model"), P("data", None, "model"), P("data")
+    sloped = jax.shard_map(slope, in_specs=(rows, blocks, examples, examples), out_specs=rows)
+    return sloped(w_out, h, y, lengths)
+
+
+# %% the own block comes last exercise="12.5" score=0.3333333333 diagnoses=["not-finite", "not-counted-yet"] near=["own-block-alone"]
+def ring_attention(q, k, v):
+    def body(q, k, v):
+        n, i, places = lax.axis_size("seq"), lax.axis_index("seq"), jnp.arange(len(q))
+        pairs = [(d, (d - 1) % n) for d in range(n)]
+        m, total, out = jnp.full_like(q[:, :1], -jnp.inf), jnp.zeros_like(q[:, :1]), 0 * q
+
+        def step(t, carry):
+            k, v, m, total, out = carry
+            k, v = lax.ppermute((k, v), "seq", pairs)
+            from_device = (i + t + 1) % n
+            scores = (q @ k.T) * q.shape[1] ** -0.5
+            seen = (i * len(q) + places)[:, None] >= (from_device * len(q) + places)[None, :]
+            scores = jnp.where(seen, scores, -jnp.inf)
+            new = jnp.maximum(m, scores.max(axis=1, keepdims=True))
+            weights = jnp.exp(scores - new)
+            total = total * jnp.exp(m - new) + weights.sum(axis=1, keepdims=True)
+            out = out * jnp.exp(m - new) + weights @ v
+            return k, v, new, total, out
+
+        *_, total, out = lax.fori_loop(0, n, step, (k, v, m, total, out))
+        return out / total
+
+    return jax.shard_map(body, in_specs=(P("seq"), P("seq"), P("seq")), out_specs=P("seq"))(q, k, v)
+
+
+def zigzag(n):
+    chunks = list(range(2 * n))
+    return [(chunks.pop(), chunks.pop(0)) for _ in range(n)]

@@ -121,6 +121,29 @@ def test_complex_numbers_are_compared_as_such(function, diagnoses, says):
     assert says in verdict_as_text(found)
 
 
+COUNTED = Exercise(
+    "12.9",
+    "Count",
+    (
+        Computes(
+            "answer", "It must count the positive numbers.", lambda x: (x > 0).sum(dtype=np.int32),
+            ((Argument((64,), (("x", 8),), ("x",), mode="auto"),),),
+        ),
+    ),
+    ("Think.",),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("function", "is_constant"),
+    [(lambda x: jnp.int32(3), False), (lambda x: 0 * x + 0.5, True)],
+)
+def test_equal_counts_of_two_inputs_prove_nothing(function, is_constant):
+    exercise = DOUBLED if is_constant else COUNTED
+    text = verdict_as_text(judge(exercise, capture(exercise, {"answer": function}, 1), 1))
+    assert ("the same for two different inputs" in " ".join(text.split())) == is_constant
+
+
 @pytest.mark.parametrize("condition", [10.0, 1000.0])
 @pytest.mark.parametrize("matrix", ["positive-definite", "dominant"])
 def test_matrices_are_drawn_as_badly_conditioned_as_is_said(matrix, condition):

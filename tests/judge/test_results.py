@@ -158,3 +158,24 @@ def parity(number: int) -> str:
 
 def misspelt_parity(number: int) -> str:
     return parity(number).replace("even", "evn")
+
+
+def test_the_case_that_is_shown_proves_the_mistake() -> None:
+    """In the first case, the number is right but for being a float."""
+    exercise = Exercise(
+        "1.7",
+        "Bytes",
+        (
+            Returns(
+                "total",
+                "total must return the bytes of all devices.",
+                lambda rng: [(8,), (6,)],
+                lambda devices: 4 * devices,
+                {"eight-devices": lambda devices: 32},
+            ),
+        ),
+        ("Think.",),
+    )
+    diagnoses, text = said(exercise, total=lambda devices: 32.0)
+    assert diagnoses == ("eight-devices",)
+    assert "Expected: 24 from total(6)" in text

@@ -766,6 +766,10 @@ def _ring(right: float, passes: int) -> dict[str, Any]:
     }
 
 
+FRACTION_LOST: Final = {"fraction-lost": {"centred": 42, "nested": 90}}
+"""The bytes sent if 7.5 is rounded down to 6. In nested, 90 alone could also lack the maximum."""
+
+
 LOOPS: Final = Exercise(
     id="4.3",
     title="What a loop communicates",
@@ -824,6 +828,7 @@ LOOPS: Final = Exercise(
                 right,
                 mistakes,
                 tolerance=1e-3,
+                tables=FRACTION_LOST,
             )
             for cell, right, mistakes in (
                 ("centred", 52.5, {"body-once": 7.5, "fraction-lost": 42, **_ring(52.5, passes=2)}),
@@ -831,7 +836,7 @@ LOOPS: Final = Exercise(
                     "nested",
                     112.5,
                     {
-                        "fraction-lost": 90,
+                        "inner-loop-only": 90,
                         "outer-loop-only": 45,
                         "body-once": 15,
                         "maximum-once": 97.5,
@@ -867,8 +872,7 @@ LOOPS: Final = Exercise(
         "loop-unknown": "The number of iterations of this loop is known: it is in the program.",
         "inner-loop-only": "Is this only the mean? There is also a maximum, once in each "
         "iteration of the outer loop.",
-        "fraction-lost": "Is 2 · 15/16 · 4 bytes 6 here? It is 7.5: `//` leaves out the half. "
-        "(In nested, 90 is also what the mean sends without the maximum.)",
+        "fraction-lost": "Is 2 · 15/16 · 4 bytes 6 here? It is 7.5: `//` leaves out the half.",
         "outer-loop-only": "Does the inner loop count once here? It has four iterations in "
         "each iteration of the outer one.",
         "one-loop-forgotten": "One loop is inside the other, so multiply their iterations.",
@@ -913,6 +917,12 @@ def _of_512(right: float, **mistakes: Any) -> dict[str, Any]:
     if "always-an-eighth" in said:
         said["always-a-512th"] = said.pop("always-an-eighth")
     return {name.replace("_", "-"): value for name, value in mistakes.items()} | said
+
+
+MIXED_UP: Final = {
+    "axes-mixed-up": {"rows over x, columns over y": 1 / 32, "columns over z, rows over z": 1 / 16}
+}
+"""The shares if z has size 16. The second alone could also be a quarter of a quarter."""
 
 
 SHARES: Final = Exercise(
@@ -968,6 +978,7 @@ SHARES: Final = Exercise(
                 right,
                 mistakes,
                 tolerance=0.01,
+                tables=MIXED_UP if cell in MIXED_UP["axes-mixed-up"] else {},
             )
             for cell, right, mistakes in (
                 (
@@ -1542,15 +1553,23 @@ def fastest_on(machine: str, batch: int, grid: tuple[int, int] = POD) -> str:
 
 
 def _mistakes_on(machine: str, batch: int) -> dict[str, Any]:
-    right, on_eight = fastest_on(machine, batch), fastest_on(machine, batch, (4, 2))
+    right = fastest_on(machine, batch)
     named = {
-        "as-on-eight": on_eight,
         "copies-cost-work": "copies",
         "work-is-cheap-on-slow-links": "tensor" if right == "copies" else "",
         "activations-travel": "tensor" if batch > POD_BATCHES[0] else "",
         "weights-travel": "data" if batch > POD_BATCHES[0] else AnyOf(("data", "both")),
     }
     return {name: said for name, said in named.items() if said and said != right}
+
+
+AS_ON_EIGHT: Final = {
+    "as-on-eight": {
+        cell_of(machine, batch): fastest_on(machine, batch, (4, 2))
+        for machine in MADE_UP
+        for batch in POD_BATCHES
+    }
+}
 
 
 STRATEGIES: Final = Exercise(
@@ -1580,6 +1599,7 @@ STRATEGIES: Final = Exercise(
                 fastest_on(machine, batch),
                 _mistakes_on(machine, batch),
                 words=LAYOUTS,
+                tables=AS_ON_EIGHT,
             )
             for machine in MADE_UP
             for batch in POD_BATCHES
@@ -1611,8 +1631,8 @@ STRATEGIES: Final = Exercise(
         "at-the-same-time": "Every one of your entries would be right if computing and "
         "communicating happened at the same time, where only the longer of the two counts. Here "
         "they happen one after the other, so add the two times.",
-        "as-on-eight": "This would be the fastest on eight devices, 4 × 2. On 32 × 8, what does "
-        "each device compute, and how large are the buffers that it adds up?",
+        "as-on-eight": "All of your entries would be right on eight devices, 4 × 2. On 32 × 8, "
+        "what does each device compute, and how large are the buffers that it adds up?",
         "activations-travel": "tensor adds up the whole batch, rows × 4,096, over all devices. "
         "Which layout adds up only a part of it?",
         "weights-travel": "This adds up the gradients of the weights, or of a part of them. Is "

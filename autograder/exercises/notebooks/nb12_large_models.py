@@ -535,10 +535,10 @@ PIPELINES: Final = Exercise(
         "too-many-activations": "After its warm-up, a stage should run a backward pass for each "
         "forward pass. A stage nearer to the end gets its gradients earlier, so its warm-up is "
         "shorter.",
-        "job-missing": "Are these the backward passes that are left from a warm-up? Or are there "
-        "fewer microbatches than your warm-up runs?",
-        "unknown-job": "Microbatches are counted from 0. Does your function run more forward "
-        "passes in its warm-up than there are microbatches?",
+        "job-missing": "Are these backward passes that are left at the end? Or do some stages run "
+        "more forward passes first than there are microbatches?",
+        "unknown-job": "Microbatches are counted from 0. Does a stage run more forward passes than "
+        "there are microbatches?",
         "of-the-work": "This compares the waiting with the work. Expected: its share of the whole "
         "time, waiting and work together.",
         "busy-share": "This is the share of the time in which a stage works.",
@@ -938,6 +938,8 @@ RING_ATTENTION: Final = Exercise(
         "places-in-the-block": "The mask compares places within blocks. It has to compare places "
         "in the whole sequence.",
         "own-block-alone": "A query attends only to the keys of its own device.",
+        "not-finite": "As long as a query has seen no key, its largest score is -inf, and "
+        "exp(-inf + inf) is NaN. Which block does a device see first?",
         "never-rescaled": "The exponentials of different blocks are taken relative to different "
         "maxima, and added up all the same. Rescale the old sums when the maximum changes.",
         "means-of-blocks": "Each block has a softmax of its own, and these are averaged. A block "
@@ -1175,7 +1177,8 @@ OVERLAP: Final = Exercise(
         "one-bucket": "With a single bucket, nothing is sent before the backward pass has ended.",
         "a-bucket-each": "With a bucket for each layer, the link pays the latency for each.",
         "exposed": "The best buckets differ in size: early ones keep the link busy, and the last "
-        "one decides what is exposed. Has your function compared all choices?",
+        "one decides what is exposed. Of all choices, the best is the one whose last all-reduce "
+        "ends first.",
         "number-of-layers": "Each layer has to be in one bucket.",
     },
 )
@@ -1244,6 +1247,20 @@ def _same_everywhere(seed: Any, h: Any) -> Any:
     return _dropped(lambda seed, i, j: _folded(seed, *_mesh_of(len(h))))(seed, h)
 
 
+def _one_size_left(along: str) -> Callable[..., Any]:
+    """Return dropout with one half of the bug: the size of the axis `along` is in the key."""
+
+    def dropout(seed: Any, h: Any) -> Any:
+        rows, columns = _mesh_of(len(h))
+        return _dropped(
+            lambda seed, i, j: (
+                _folded(seed, rows, j) if along == "data" else _folded(seed, i, columns)
+            )
+        )(seed, h)
+
+    return dropout
+
+
 def _initial_weights() -> np.ndarray:
     """Return the second layer's weights before the first step, as `start(0)` samples them."""
     _, key = jax.random.split(jax.random.key(0))
@@ -1292,6 +1309,19 @@ def _slope_times(factor: Callable[[int, int], float]) -> Callable[..., Any]:
     )
 
 
+def _slope_of_own_units(w_out: Any, h: Any, y: Any, lengths: Any) -> Any:
+    """Return the gradient if each device compares its own units' part of the output with y."""
+    n = _mesh_of(len(h))[1]
+    parts = zip(np.split(w_out, n), np.split(h, n, 2), strict=True)
+    return np.concatenate([_slope(w, own, y, lengths) for w, own in parts])
+
+
+def _slope_of_mean_output(w_out: Any, h: Any, y: Any, lengths: Any) -> Any:
+    """Return the gradient if the parts of the output are averaged."""
+    n = np.float32(_mesh_of(len(h))[1])
+    return _slope(w_out / n, h, y, lengths) / n
+
+
 def _slope_with_padding(w_out: Any, h: Any, y: Any, lengths: Any) -> Any:
     return _slope(w_out, h, y, np.full_like(lengths, h.shape[1]))
 
@@ -1323,6 +1353,8 @@ TRAINER: Final = Exercise(
                     (
                         _dropped(lambda seed, i, j: _folded(seed, i)),
                         _dropped(lambda seed, i, j: _folded(seed, j)),
+                        _one_size_left("data"),
+                        _one_size_left("model"),
                     )
                 ),
                 "other-order": _dropped(lambda seed, i, j: _folded(seed, j, i)),
@@ -1363,6 +1395,8 @@ TRAINER: Final = Exercise(
                 "summed-twice": _slope_times(lambda data, model: data),
                 "mean-for-sum": _slope_times(lambda data, model: 1 / data),
                 "padding-counted": _slope_with_padding,
+                "own-units-alone": _slope_of_own_units,
+                "mean-over-model": _slope_of_mean_output,
             },
             under_mesh=True,
         ),
@@ -1395,6 +1429,9 @@ TRAINER: Final = Exercise(
         "vary over data, so jax.grad has added it up already.",
         "mean-for-sum": "The gradient is too small by the number of devices along data. Expected: "
         "the sum.",
+        "own-units-alone": "Each device compares only the part of the output that comes from its "
+        "own hidden units with y. The parts have to be added up over model first.",
+        "mean-over-model": "The parts of the output are averaged over model. Expected: their sum.",
     },
 )
 
@@ -1801,7 +1838,8 @@ EXPERTS: Final = Exercise(
         "it, no gradient reaches the router.",
         "last-kept": "The last tokens are kept here. Places are given in the order of the tokens, "
         "so those that come too late are dropped.",
-        "nothing-dropped": "No token is dropped, whatever the capacity is.",
+        "nothing-dropped": "No token is dropped here. How many tokens does a device have, and how "
+        "many places for each expert?",
         "unchanged": "Dropped tokens come back unchanged. Expected: zeros, because the residual "
         "connection around the layer adds x.",
         "of-another-token": "A dropped token gets the output of the token in its expert's last "
@@ -1820,8 +1858,8 @@ EXPERTS: Final = Exercise(
         "be added up.",
         "moe: all-gather": "Only places for tokens travel here. Neither the tokens of all devices "
         "nor the experts' weights fit on one device.",
-        "moe: too-many-bytes": "Each device sends a place for each token that an expert may "
-        "take, to it and back. How large is the array that you send?",
+        "moe: too-many-bytes": "Two all-to-alls are enough, each of an array with capacity places "
+        "for each expert: one to the experts, and one back.",
     },
 )
 
