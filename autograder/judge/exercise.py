@@ -114,8 +114,8 @@ class Exercise:
             in practice.
         about: the kinds of requirement that carry three quarters of an answer's points; empty for
             all kinds except `Computes`.
-        together: whether these three quarters are earned only if all requirements of these kinds
-            are met.
+        together: whether the points for these kinds are earned only if all requirements of them are
+            met. If an answer has no other requirements, these are all of its points.
         weights: relative weights of answers, by name; 1 by default.
     """
 

@@ -136,11 +136,13 @@ def _share_of_answer(exercise: Exercise, judged: Sequence[Judged]) -> float:
     if cells:
         return _share_of_table(cells)
     subject, rest = _subject_and_rest(exercise, judged)
-    if not subject or not rest:
-        return _mean(subject or rest)
+    if not subject:
+        return _mean(rest)
     earned_by_subject = (
         float(all(_credit(f) == 1 for f in subject)) if exercise.together else _mean(subject)
     )
+    if not rest:
+        return earned_by_subject
     return (1 - SHARE_OF_THE_REST) * earned_by_subject + SHARE_OF_THE_REST * _mean(rest)
 
 

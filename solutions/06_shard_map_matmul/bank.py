@@ -431,7 +431,7 @@ def block_by_copy(A, B):
     return jax.shard_map(jnp.dot, in_specs=(P("x", "y"), P("y")), out_specs=P("x"))(A, B)
 
 
-# %% all of A brought together exercise="6.3" score=0.625 diagnoses=["all-gather over x"]
+# %% all of A brought together exercise="6.3" score=0.25 diagnoses=["all-gather over x"]
 def block_by_copy(A, B):
     def body(a, b):
         whole = lax.all_gather(lax.all_gather(a, "y", axis=1, tiled=True), "x", tiled=True)
@@ -848,7 +848,7 @@ def cannon(a, b):
     return lax.fori_loop(0, n, move, (a, b, made))[2]
 
 
-# %% whole rows and columns, by permutations exercise="6.6" score=0.75 diagnoses=["too-much-memory"] near=["explicit all-gather"]
+# %% whole rows and columns, by permutations exercise="6.6" score=0.25 diagnoses=["too-much-memory"] near=["explicit all-gather"]
 def cannon(A, B):
     def body(a, b):
         there_a = lax.ppermute(a, "y", [(0, 1), (1, 0)])
@@ -944,7 +944,7 @@ def cannon(A, B):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
 
 
-# %% there and back before the first round exercise="6.6" score=0.75 diagnoses=["too-many-bytes"] near=["explicit all-reduce"]
+# %% there and back before the first round exercise="6.6" score=0.25 diagnoses=["too-many-bytes"] near=["explicit all-reduce"]
 def cannon(A, B):
     def body(a, b):
         around = [(0, 1), (1, 0)]
@@ -1000,7 +1000,7 @@ def overlapped(A, B):
     return jax.shard_map(body, in_specs=(P("x"), P(None, "x")), out_specs=P(None, "x"))(A, B)
 
 
-# %% n steps exercise="6.7" score=0.625 diagnoses=["one-too-many"]
+# %% n steps exercise="6.7" score=0.25 diagnoses=["one-too-many"]
 def overlapped(A, B):
     def body(a, b):
         n, i = lax.axis_size("x"), lax.axis_index("x")
@@ -1013,7 +1013,7 @@ def overlapped(A, B):
     return jax.shard_map(body, in_specs=(P("x"), P(None, "x")), out_specs=P(None, "x"))(A, B)
 
 
-# %% each product fifty times exercise="6.7" score=0.5416666667 diagnoses=["too-much-memory", "too-much-work"]
+# %% each product fifty times exercise="6.7" score=0.1666666667 diagnoses=["too-much-memory", "too-much-work"]
 def overlapped(A, B):
     def body(a, b):
         n, i = lax.axis_size("x"), lax.axis_index("x")
@@ -1088,7 +1088,7 @@ def overlapped(A, B):
     return jax.shard_map(body, in_specs=(P("x"), P(None, "x")), out_specs=P(None, "x"))(A, B)
 
 
-# %% all collected by the ring, and one product exercise="6.7" score=0.625 diagnoses=["too-much-memory"] near=["explicit all-gather", "sends-too-much"]
+# %% all collected by the ring, and one product exercise="6.7" score=0.25 diagnoses=["too-much-memory"] near=["explicit all-gather", "sends-too-much"]
 def overlapped(A, B):
     def body(a, b):
         n, i = lax.axis_size("x"), lax.axis_index("x")
@@ -1990,7 +1990,7 @@ def overlapped(A, B):
     return jax.shard_map(body, in_specs=(P("x"), P(None, "x")), out_specs=P(None, "x"))(A, B)
 
 
-# %% a fori_loop of n turns exercise="6.7" score=0.625 diagnoses=["one-too-many"] near=["products-added", "too-seldom"]
+# %% a fori_loop of n turns exercise="6.7" score=0.25 diagnoses=["one-too-many"] near=["products-added", "too-seldom"]
 def overlapped(A, B):
     def body(a, b):
         n, i = lax.axis_size("x"), lax.axis_index("x")

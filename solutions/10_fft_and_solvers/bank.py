@@ -1343,7 +1343,7 @@ def cg(A, b):
     return x
 
 
-# %% the square made anew each time exercise="10.6" score=0.625 diagnoses=["too-many-bytes"] near=["no all-gather"]
+# %% the square made anew each time exercise="10.6" score=0.25 diagnoses=["too-many-bytes"] near=["no all-gather"]
 def cg(A, b):
     def body(A, b):
         def step(_, state):
@@ -1542,7 +1542,7 @@ def cg(A, b):
     return lax.fori_loop(0, 12, step, (jnp.zeros_like(b), b, b))[0]
 
 
-# %% the matrix gathered in each step exercise="10.6" score=0.625 diagnoses=["too-many-bytes"]
+# %% the matrix gathered in each step exercise="10.6" score=0.25 diagnoses=["too-many-bytes"]
 def cg(A, b):
     def body(A, b):
         def step(_, state):
@@ -2066,7 +2066,7 @@ def substitute(LU, b):
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
 
 
-# %% the whole matrix in each step, and the whole vector exercise="10.7" score=0.625 diagnoses=["too-many-bytes"] near=["no all-reduce"]
+# %% the whole matrix in each step, and the whole vector exercise="10.7" score=0.25 diagnoses=["too-many-bytes"] near=["no all-reduce"]
 def numbers_of(mine):
     return lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
 

@@ -1436,19 +1436,19 @@ def keep_little(x, qkv, out, up, down):
     return x + jax.checkpoint(lambda x, up, down: jax.nn.gelu(x @ up) @ down)(x, up, down)
 
 
-# %% the block as it is exercise="12.8" score=0.25 naive=true diagnoses=["saves-too-much"] near=["recomputes-too-much", "not-scaled"]
+# %% the block as it is exercise="12.8" score=0 naive=true diagnoses=["saves-too-much"] near=["recomputes-too-much", "not-scaled"]
 keep_nothing = keep_products = keep_little = block
 
-# %% everything again everywhere exercise="12.8" score=0.5 diagnoses=["recomputes-too-much"] near=["saves-too-much", "stopped"]
+# %% everything again everywhere exercise="12.8" score=0.3333333333 diagnoses=["recomputes-too-much"] near=["saves-too-much", "stopped"]
 keep_nothing = keep_products = keep_little = jax.checkpoint(block)
 
-# %% all matmuls, and the same policy for both exercise="12.8" score=0.25 diagnoses=["saves-too-much"] near=["recomputes-too-much"]
+# %% all matmuls, and the same policy for both exercise="12.8" score=0 diagnoses=["saves-too-much"] near=["recomputes-too-much"]
 keep_nothing = jax.checkpoint(block, policy=jax.checkpoint_policies.everything_saveable)
 keep_products = jax.checkpoint(block, policy=jax.checkpoint_policies.dots_saveable)
 keep_little = jax.checkpoint(block, policy=jax.checkpoint_policies.dots_with_no_batch_dims_saveable)
 
 
-# %% one name alone, and a name that nothing has exercise="12.8" score=0.5 diagnoses=["recomputes-too-much"] near=["saves-too-much"]
+# %% one name alone, and a name that nothing has exercise="12.8" score=0.3333333333 diagnoses=["recomputes-too-much"] near=["saves-too-much"]
 def with_a_name(x, qkv, out, up, down):
     q, k, v = jnp.einsum("tf,cfhs->chts", x, qkv)
     scores = jnp.einsum("hts,hus->htu", q, k) / jnp.sqrt(q.shape[2])
@@ -1466,7 +1466,7 @@ def keeping(*names):
 keep_nothing, keep_products, keep_little = keeping(), keeping("products"), keeping("mixed")
 
 
-# %% only attention again exercise="12.8" score=0.25 diagnoses=["saves-too-much", "recomputes-too-much"] near=["stopped", "no-shortcut"]
+# %% only attention again exercise="12.8" score=0 diagnoses=["saves-too-much", "recomputes-too-much"] near=["stopped", "no-shortcut"]
 def keep_nothing(x, qkv, out, up, down):
     @jax.checkpoint
     def attend(x, qkv, out):
@@ -1521,7 +1521,7 @@ def keep_nothing(x, qkv, out, up, down):
     return x + jax.nn.gelu(x @ up, approximate=False) @ down
 
 
-# %% attention in chunks, with a checkpoint in the checkpoint exercise="12.8" score=0.75 diagnoses=["recomputes-too-much"] near=["saves-too-much", "keep_little: recomputes-too-much"]
+# %% attention in chunks, with a checkpoint in the checkpoint exercise="12.8" score=0.6666666667 diagnoses=["recomputes-too-much"] near=["saves-too-much", "keep_little: recomputes-too-much"]
 def in_chunks(x, qkv, out, up, down):
     q, k, v = checkpoint_name(jnp.einsum("tf,cfhs->chts", x, qkv), "qkv")
     h, t, s = q.shape

@@ -71,6 +71,16 @@ def answer(name, **met):
     ]
 
 
+@pytest.mark.parametrize(("is_together", "share"), [(False, 0.5), (True, 0)])
+def test_what_is_earned_together_is_not_earned_in_part(is_together, share):
+    judged = answer("f", values=True, layout=False)
+    requirements, findings = zip(*judged, strict=True)
+    exercise = Exercise(
+        "9.9", "", requirements, (), about=(Computes, PlacedLike), together=is_together
+    )
+    assert compute_share(exercise, findings) == share
+
+
 @pytest.mark.parametrize(
     ("judged", "weights", "says"),
     [

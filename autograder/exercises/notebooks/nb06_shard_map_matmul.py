@@ -353,6 +353,7 @@ BY_COPY: Final = Exercise(
         "chooses.",
     },
     about=(Requests, CommunicatesAtMost),
+    together=True,
 )
 
 
@@ -650,6 +651,7 @@ CANNON: Final = Exercise(
         "memory than moving blocks.",
     },
     about=(Requests, CommunicatesAtMost, FitsIn),
+    together=True,
 )  # fmt: skip
 
 LINES: Final = (8, 4)
@@ -804,6 +806,7 @@ OVERLAPPED: Final = Exercise(
         "too-much-work": "Multiply each block of A once on each device.",
     },
     about=(Requests, FitsIn),
+    together=True,
 )
 
 

@@ -1364,6 +1364,7 @@ STATE: Final = Exercise(
         "static-argument": "With a static seed, each new seed would compile the step again.",
     },
     about=(Requests, Donates),
+    together=True,
 )
 
 EXERCISES: Final = (CONVOLVE, NORMALISE, NEST, REGRESSION, TRAP, UNREPLICATE, CLINIC, STATE)

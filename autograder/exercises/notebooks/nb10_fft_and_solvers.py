@@ -1180,6 +1180,7 @@ GRADIENTS: Final = Exercise(
         "for.",
     },
     about=(Requests, CommunicatesAtMost),
+    together=True,
 )
 
 ROWS: Final = ("\n".join(map(str, range(8))), "\n".join(map(str, range(4))))
@@ -1709,6 +1710,7 @@ ELIMINATION: Final = Exercise(
         "devices of which all but one contribute zeros?",
     },
     about=(Requests, CommunicatesAtMost),
+    together=True,
 )
 
 
