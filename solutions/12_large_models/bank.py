@@ -2336,3 +2336,13 @@ def ring_attention(q, k, v):
 def zigzag(n):
     chunks = list(range(2 * n))
     return [(chunks.pop(), chunks.pop(0)) for _ in range(n)]
+
+
+# %% a new table of specs in place of the old one exercise="12.7" score=0.25 diagnoses=["unanswered"] near=["replicated"]
+SPECS = SPECS | {"w_out": P("model", None)}
+w_out = start(0)["w_out"]
+
+
+# %% a new table of specs among the globals of start exercise="12.7" score=0.25 diagnoses=["unanswered"] near=["replicated"]
+start.__globals__["SPECS"] = {**start.__globals__["SPECS"], "w_out": P("model")}
+w_out = start(0)["w_out"]

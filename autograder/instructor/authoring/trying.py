@@ -81,11 +81,12 @@ class NotebookSession:
 
     @contextmanager
     def restored(self) -> Iterator[None]:
-        """Undo changes to the notebook's dicts and lists afterwards, for the next answer.
+        """Undo changes to the notebook's names, dicts and lists afterwards, for the next answer.
 
-        A copy would not do: the notebook's functions read the originals.
+        A copy would not do: the notebook's functions read the originals, as in a class.
         """
-        own = [value for name, value in self.names.items() if name != "__builtins__"]
+        own = [self.names]
+        own += [value for name, value in self.names.items() if name != "__builtins__"]
         before = [(each, each.copy()) for each in own if isinstance(each, dict | list)]
         try:
             yield
@@ -105,7 +106,7 @@ class NotebookSession:
         Raises:
             NoSolutionError: the notebook has no cell for the exercise.
         """
-        exercise, names = find(exercise_id), dict(self.names)
+        exercise = find(exercise_id)
         source = f"{find_cell(self.notebook, exercise_id).source}\n{code}"
         check_cell = next(c for c in self.notebook.cells if get_grade_id(c) == exercise.grade_id)
         captured: list[Evidence] = []
@@ -117,10 +118,10 @@ class NotebookSession:
         raised = None
         with self.restored():
             try:
-                exec(compile(source, f"<{exercise_id}>", "exec"), names)
+                exec(compile(source, f"<{exercise_id}>", "exec"), self.names)
             except Exception as error:  # as in a notebook: the next cell runs all the same
                 raised = error
-            exec(check_cell.source, {**names, "check": check})
+            exec(check_cell.source, {**self.names, "check": check})
         return TriedAnswer(judge(exercise, captured[0], seed), captured[0], raised)
 
 

@@ -210,7 +210,7 @@ def test_an_answer_that_raises_is_tried_all_the_same(tmp_path):
     assert "○ 1.1 Column strips: not answered yet" in said
 
 
-def test_an_answer_does_not_see_what_another_one_changed():
+def session_with(names):
     notebook = nbformat.v4.new_notebook(
         cells=[
             nbformat.v4.new_code_cell("rows = ...", metadata={"nbgrader": {"grade_id": "ex-1-1"}}),
@@ -219,8 +219,20 @@ def test_an_answer_does_not_see_what_another_one_changed():
             ),
         ]
     )
+    return NotebookSession(notebook, names)
+
+
+def test_the_notebooks_functions_read_what_an_answer_assigns_as_in_a_class():
+    names = {"specs": 1}
+    exec("def read(): return specs", names)
+    tried = session_with(names).answer("1.1", "specs = 2\nassert read() == 2", 0)
+    assert tried.raised is None
+    assert names["specs"] == 1
+
+
+def test_an_answer_does_not_see_what_another_one_changed():
     names = {"specs": {"w": None}, "sizes": [1]}
-    session = NotebookSession(notebook, names)
+    session = session_with(names)
     session.answer("1.1", "rows = specs.pop('w')\nspecs['v'] = 1\nsizes.append(2)", 0)
     assert names == {"specs": {"w": None}, "sizes": [1]}
 
