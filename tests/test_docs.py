@@ -61,6 +61,7 @@ ELSEWHERE = [
     ("make demo", "takes a minute", f"{CLASS}/test_grading.py", "def graded"),
     ("make test", "takes ten minutes", ".ci/run", "make test\n"),
     ("make test-all", "takes hours", WORKFLOW, "make test-all"),
+    ("make test-grading", "takes half an hour", "Makefile", "test-grading: .venv/installed"),
     ("make test-orders*", "takes hours", WORKFLOW, "make test-orders ORDERS="),
     ("make test-oldest", "takes minutes", ".ci/run", "make test-oldest"),
     ("make test-newest", "takes minutes", ".ci/run", "make test-newest"),

@@ -49,17 +49,25 @@ def rows():
 
 
 def children() -> list[psutil.Process]:
-    """Return the running workers: children of the fork server, which is a child of this process."""
+    """Return the running workers: children of the fork server, which is a child of this process.
+
+    Those that were there before the test grade for other tests.
+    """
     return [
         worker
         for server in psutil.Process().children()
         for worker in server.children()
-        if "forkserver" in " ".join(server.cmdline())
+        if "forkserver" in " ".join(server.cmdline()) and worker not in EARLIER
     ]
+
+
+EARLIER: list[psutil.Process] = []
 
 
 @pytest.fixture(autouse=True)
 def no_worker_is_left():
+    EARLIER.clear()
+    EARLIER.extend(children())
     yield
     assert children() == []
 

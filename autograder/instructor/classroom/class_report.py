@@ -16,7 +16,7 @@ from typing import Any, Final
 from urllib.parse import quote
 
 from autograder.documents import template_environment
-from autograder.exercises import EXERCISES
+from autograder.exercises import EXERCISES, NOTEBOOKS
 from autograder.instructor.classroom.class_answers import (
     Alike,
     Answer,
@@ -295,7 +295,7 @@ def _assignment(
         [*heat_map_rows(course, rows, submissions, [*exercises], known, here)],
         [_printable(each) for each in alike[:MAX_ALIKE]],
         max(0, len(alike) - MAX_ALIKE),
-        sum(not s.verdicts for s in submissions),
+        sum(not s.verdicts for s in submissions) if NOTEBOOKS.get(name) else 0,
     )
 
 

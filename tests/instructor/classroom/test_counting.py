@@ -97,6 +97,7 @@ def test_an_exemption_and_a_drop_reach_tables_csvs_pages_and_report(room, run):
     }
     assert "This assignment does not count in your total." in page(room, "bo", SECOND)
     report = (room.root / "grading" / "report" / "index.html").read_text()
+    assert "no verdicts are kept" not in report, "a notebook without exercises of ours has none"
     assert "bo (Bo B): dropped" in report
     assert nbgrader_scores(room) == scores, "nbgrader's own scores stay"
     run("report", rules="# nothing")
