@@ -46,7 +46,7 @@ DISK_BYTES = 8 * 2**20
 
 
 class Ran(NamedTuple):
-    """What a command ended with, and said."""
+    """The exit status and the output of a command."""
 
     status: int
     said: str

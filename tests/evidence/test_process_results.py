@@ -1,4 +1,4 @@
-"""What may be the machine's fault is tried once more before it becomes evidence."""
+"""Failures that may be the machine's fault are tried again before they become evidence."""
 
 import pytest
 

@@ -54,7 +54,7 @@ NOTEBOOK_NAME: Final = re.compile(r"(?P<stem>.+)\.ipynb(?:\.txt|\.json)?\s*", re
 
 
 class NamePattern:
-    """How a platform without a grammar of its own here names files, as `class.toml` says.
+    """The file names of a platform without a grammar of its own here, from `class.toml`.
 
     In a pattern, `{student}` is an id, a login or a name in the roster, `{file}` the student's own
     name of a file, `{any}` anything, and `{time:%Y-%m-%d}` a time in a form of `strptime`, by which

@@ -27,7 +27,7 @@ FORMGRADER_LOCK_SECONDS: Final = 10.0
 """The same in Formgrader, whose server does nothing else meanwhile."""
 
 SILENT_LOCK_SECONDS: Final = 2.0
-"""How long a lock is waited for before anything is said."""
+"""The time to wait for a lock before a message is printed."""
 
 CONNECT_SECONDS: Final = 10
 """The time limit for a server to answer."""
