@@ -241,7 +241,27 @@ class Course:
         return [
             *self.find_misnamed_solutions(),
             *find_misplaced_files(self.submitted, self.assignments(), left_out),
+            *self._find_copies(),
         ]
+
+    def _find_copies(self) -> Iterator[str]:
+        """Yield a sentence for each assignment with notebooks beside those that are graded."""
+        copies: dict[str, list[str]] = {}
+        for student, assignment in self.submissions():
+            graded = {path.name for path in (self.solutions / assignment).glob("*.ipynb")}
+            submission = self.submitted / student / assignment
+            if (submission / f"{assignment}.ipynb").exists():
+                others = {path.name for path in submission.glob("[!.]*.ipynb")} - graded
+                copies.setdefault(assignment, []).extend(
+                    f"{n} of {student}" for n in sorted(others)
+                )
+        for assignment, names in copies.items():
+            if names:
+                yield (
+                    f"Beside {assignment}.ipynb there {_list_with_verb(names)}. What is graded is "
+                    f"{assignment}.ipynb, and a copy may be newer: ask which one counts, and leave "
+                    f"only that."
+                )
 
     def find_misnamed_solutions(self) -> Iterator[str]:
         """Yield a sentence for each folder in `solutions/` with notebooks of other names."""

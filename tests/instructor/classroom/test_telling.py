@@ -7,7 +7,7 @@ from rich.console import Console
 from autograder.instructor.__main__ import main
 from autograder.instructor.classroom.grading_progress import show_progress
 from autograder.instructor.classroom.submission_states import Failure, describe_failures
-from autograder.instructor.course import find_first_exception
+from autograder.instructor.course import Course, find_first_exception
 from autograder.instructor.course.course import find_misplaced_files
 from tests.instructor.classroom import plain_course
 
@@ -86,6 +86,26 @@ def test_what_lies_elsewhere_is_a_whole_sentence(tmp_path):
     (tmp_path / "ida.ipynb").touch()
     (said,) = find_misplaced_files(tmp_path, ["01"])
     assert "hal.ipynb, ida.ipynb lie directly in grading/submitted/, and were left alone." in said
+
+
+def test_a_copy_beside_the_notebook_is_asked_about(tmp_path):
+    room = plain_course.plain_course(tmp_path, (plain_course.FIRST,))
+    for student in ("ann", "bo"):
+        plain_course.hand_in(room, student)
+    folder = tmp_path / "grading" / "submitted" / "ann" / plain_course.FIRST
+    for name in (
+        "01_sums-Copy1.ipynb",
+        "01_sums-Copy2.ipynb",
+        ".01_sums-checkpoint.ipynb",
+        "a.csv",
+    ):
+        (folder / name).touch()
+    (said,) = Course(tmp_path).find_misplaced_files()
+    assert said == (
+        "Beside 01_sums.ipynb there are 01_sums-Copy1.ipynb of ann, 01_sums-Copy2.ipynb of ann. "
+        "What is graded is 01_sums.ipynb, and a copy may be newer: ask which one counts, and leave "
+        "only that."
+    )
 
 
 def test_names_of_folders_and_files_that_are_nearly_right_are_said(tmp_path, capsys, monkeypatch):
