@@ -4,7 +4,7 @@ Scores come from the gradebook, verdicts from the records, and code from the gra
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from functools import cached_property
@@ -285,26 +285,29 @@ class SubmissionState:
     Attributes:
         row: its state and scores.
         verdicts: the verdicts in its record, by exercise id.
+        unanswered: the names of its answer cells that are unchanged since the release.
         notebook: the path of the graded notebook.
     """
 
     row: StateRow
     verdicts: Mapping[str, Verdict]
+    unanswered: Collection[str]
     notebook: Path
 
     @cached_property
-    def _sources(self) -> dict[object, str]:
+    def _cells(self) -> dict[object, _Cell]:
         try:
             read = msgspec.json.decode(self.notebook.read_bytes(), type=_Notebook)
         except (FileNotFoundError, msgspec.MsgspecError):
             return {}
-        return {cell.metadata.nbgrader.get("grade_id"): "".join(cell.source) for cell in read.cells}
+        return {cell.metadata.nbgrader.get("grade_id"): cell for cell in read.cells}
 
     def code(self, exercise: str) -> str:
         """Return the code in an exercise's cell; empty if there is no such cell."""
         known = EXERCISES.get(exercise)
         name = known.grade_id.removesuffix("-check") if known else exercise
-        return self._sources.get(name, "")
+        cell = self._cells.get(name)
+        return "".join(cell.source) if cell is not None else ""
 
     def state(self, name: str) -> str:
         """Return the state of an answer, one of `STATES`."""
@@ -313,7 +316,21 @@ class SubmissionState:
             return verdict.state
         if mark.needs_a_look and mark.by_hand is None:
             return "waiting"
+        if not mark.score and mark.by_hand is None and self._is_unanswered(name):
+            return "unanswered"
         return "right" if mark.score >= mark.points else "partly" if mark.score else "wrong"
+
+    def _is_unanswered(self, name: str) -> bool:
+        """Check whether the answer cells between the graded cell above and this are unchanged."""
+        answers: list[object] = []
+        for each, cell in self._cells.items():
+            if cell.metadata.nbgrader.get("solution"):
+                answers.append(each)
+            if each == name:
+                return bool(answers) and all(answer in self.unanswered for answer in answers)
+            if cell.metadata.nbgrader.get("grade"):
+                answers.clear()
+        return False
 
 
 def read_kept_answers(course: Course, rows: Sequence[StateRow]) -> list[SubmissionState]:
@@ -325,7 +342,9 @@ def read_kept_answers(course: Course, rows: Sequence[StateRow]) -> list[Submissi
             graded = record.notebooks.get(row.assignment) if record is not None else None
             verdicts = graded.verdicts_by_exercise() if graded is not None else {}
             folder = course.autograded / row.student / row.assignment
-            found.append(SubmissionState(row, verdicts, folder / f"{row.assignment}.ipynb"))
+            unanswered = graded.unanswered if graded is not None else ()
+            notebook = folder / f"{row.assignment}.ipynb"
+            found.append(SubmissionState(row, verdicts, unanswered, notebook))
     return found
 
 

@@ -12,6 +12,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 from nbgrader.api import Gradebook
 
 from autograder.instructor.__main__ import main
+from autograder.instructor.classroom.submission_states import Mark, StateRow, SubmissionState
+from autograder.instructor.pipeline import State
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
 BELIEVE = """
@@ -228,3 +230,31 @@ def test_a_score_by_hand_that_hides_a_better_new_answer_is_said(room, grade):
     assert ours(room)["bob"] == ("1.5", "10.0", "0.0")
     give(room, "test", "bob", manual_score=None)
     assert "bob, " not in " ".join(grade().split()).partition("Feedback")[0].partition("Formgr")[2]
+
+
+@pytest.mark.parametrize(
+    ("unanswered", "score", "by_hand", "state"),
+    [
+        (("sum", "product"), 0.0, None, "unanswered"),
+        (("sum",), 0.0, None, "wrong"),
+        (("sum", "product"), 0.0, 0.0, "wrong"),
+        (("sum", "product"), 1.0, None, "partly"),
+    ],
+)
+def test_a_test_of_cells_that_nobody_changed_is_unanswered(
+    tmp_path, unanswered, score, by_hand, state
+):
+    answer = {"points": 0, "grade": False, "solution": True}
+    cells = [
+        new_code_cell("assert first", metadata=about("above", 2)),
+        new_code_cell("# YOUR CODE HERE", metadata=about("sum", **answer)),
+        new_code_cell("# YOUR CODE HERE", metadata=about("product", **answer)),
+        new_code_cell("assert total == 3", metadata=about("test", 2)),
+    ]
+    path = tmp_path / "hw.ipynb"
+    nbformat.write(nbformat.v4.new_notebook(cells=cells), path)
+    marks = {"test": Mark(score, 2.0, score, by_hand), "above": Mark(0.0, 2.0, 0.0)}
+    row = StateRow("ann", "hw", State.GRADED, marks)
+    submission = SubmissionState(row, {}, unanswered, path)
+    assert submission.state("test") == state
+    assert submission.state("above") == "wrong"
