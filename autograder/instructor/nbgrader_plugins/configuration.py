@@ -45,7 +45,12 @@ from autograder.instructor.nbgrader_plugins.lateness import (
     install_submission_times,
     install_timestamps,
 )
-from autograder.instructor.nbgrader_plugins.publishing import ClearTraces, ExpandTests, Publish
+from autograder.instructor.nbgrader_plugins.publishing import (
+    ClearTraces,
+    CompleteStubs,
+    ExpandTests,
+    Publish,
+)
 from autograder.instructor.nbgrader_plugins.release import (
     GatherCells,
     RestoreCells,
@@ -155,6 +160,7 @@ def configure(c: Any, root: Path) -> None:
         ExpandTests,  # in place of nbgrader's InstantiateTests
         LockCells,
         ClearSolutions,
+        CompleteStubs,
         ClearOutput,
         CheckCellMetadata,
         ComputeChecksums,

@@ -1,11 +1,14 @@
 """Preprocessors that make a notebook for students from an instructor's."""
 
+import ast
+import re
 import tomllib
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlparse
 
+from IPython.core.inputtransformer2 import TransformerManager
 from jupyter_client.manager import run_kernel
 from nbgrader.preprocessors import InstantiateTests, NbGraderPreprocessor
 from nbgrader.utils import is_grade, is_solution
@@ -34,6 +37,33 @@ class Publish(NbGraderPreprocessor):
                 source = source.replace("{{repository_name}}", urlparse(address).path[1:])
                 cell.source = source.replace("{{release}}", f"v{project['version']}")
         return nb, resources
+
+
+class CompleteStubs(NbGraderPreprocessor):
+    """Has a function of which only a comment is left raise an error, as Python needs a statement.
+
+    In the course's own answer cells, a line above the comment assigns `...`.
+    """
+
+    def preprocess_cell(self, cell: Any, resources: Any, index: int) -> tuple[Any, Any]:
+        """Add the statement below each comment, if that is what makes it Python."""
+        if cell.cell_type == "code" and is_solution(cell) and not _is_python(cell.source):
+            completed = STUB.sub(r"\g<0>\n\g<indent>raise NotImplementedError()", cell.source)
+            if _is_python(completed):
+                cell.source = completed
+        return cell, resources
+
+
+STUB: Final = re.compile(r"^(?P<indent>[ \t]+)# YOUR CODE HERE$", re.MULTILINE)
+
+
+def _is_python(source: str) -> bool:
+    """Check whether a cell's code, with IPython's magics, can be parsed."""
+    try:
+        ast.parse(TransformerManager().transform_cell(source))
+    except (SyntaxError, ValueError):
+        return False
+    return True
 
 
 class ExpandTests(InstantiateTests):

@@ -136,6 +136,28 @@ def test_pictures_and_metadata_of_the_solution_are_not_released(room, capsys):
     assert notebook.metadata.keys() == {"kernelspec"}
 
 
+STUBS = {
+    "def f(x):\n    ### BEGIN SOLUTION\n    return x\n    ### END SOLUTION": (
+        "def f(x):\n    # YOUR CODE HERE\n    raise NotImplementedError()"
+    ),
+    "%time\nfor _ in ():\n\t### BEGIN SOLUTION\n\tpass\n\t### END SOLUTION\nprint()": (
+        "%time\nfor _ in ():\n\t# YOUR CODE HERE\n\traise NotImplementedError()\nprint()"
+    ),
+    "def f(x):\n    y = ...\n    ### BEGIN SOLUTION\n    y = x\n    ### END SOLUTION": (
+        "def f(x):\n    y = ...\n    # YOUR CODE HERE"
+    ),
+    "### BEGIN SOLUTION\nx = 1\n### END SOLUTION": "# YOUR CODE HERE",
+}
+
+
+@pytest.mark.parametrize("source", STUBS)
+def test_a_stub_can_be_run(room, capsys, source):
+    write(room, new_code_cell(source, id="f", metadata=about("f", solution=True)))
+    assert release(room, capsys)[0] == 0
+    released = nbformat.read(room.root / "course" / FIRST / f"{FIRST}.ipynb", 4)
+    assert released.cells[0].source == STUBS[source]
+
+
 def test_a_file_with_the_solution_beside_the_notebook_is_not_released(room, capsys):
     twin = write(room, ANSWER, make_test("assert sq(3) == 9")) / f"{FIRST}.py"
     twin.write_text(f"# %%\n{ANSWER.source}\n")
