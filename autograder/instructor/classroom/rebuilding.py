@@ -165,8 +165,8 @@ def start_rebuilding(course: Course, console: Console) -> bool:
         sentences.append(f"It is kept as {kept.relative_to(course.root)}.")
     if newest is None:
         sentences.append(
-            "It is made again from what was graded. There is no sound copy of it, so scores and "
-            "comments that somebody gave by hand are lost."
+            "It is made again from what was graded. There is no sound copy of it: any scores and "
+            "comments that somebody gave by hand have to be given again."
         )
     else:
         restore_backup(newest, url)
@@ -175,7 +175,8 @@ def start_rebuilding(course: Course, console: Console) -> bool:
         )
         sentences.append(
             f"It is made again from its copy of {when:%A, %d %B %Y, %H:%M %Z} and from what was "
-            f"graded. Scores and comments that somebody gave by hand since then are lost."
+            f"graded. Any scores and comments that somebody gave by hand since then have to be "
+            f"given again."
         )
     console.print(
         printable(" ".join(sentences)), style="bold yellow", markup=False, highlight=False

@@ -228,7 +228,7 @@ def list_remarks(
     if changed := list(find_changed_scores(course, handed_in)):
         moved = [f"{row.total:g} points, {before:g} before" for row, before in changed]
         yield (
-            f"These have another score than the last time, though nothing else was handed in: "
+            f"These have another score than the last time, for the same submission: "
             f"{_listed([row for row, _ in changed], moved)}."
         )
     yield from _resubmitted(course, facts, handed_in)

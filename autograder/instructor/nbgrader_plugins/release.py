@@ -250,7 +250,10 @@ def _describe_restored(
         )
     for name, indices in sorted(doubled.items()):
         numbers = " and ".join(str(index + 1) for index in indices)
-        yield f"The cell {name} is there {len(indices)} times, as cells {numbers}: read them all."
+        yield (
+            f"The cell {name} is there {len(indices)} times, as cells {numbers}. All of them are "
+            f"read when it is graded by hand."
+        )
 
 
 class CarefulGenerateAssignment(GenerateAssignment):

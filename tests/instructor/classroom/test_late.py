@@ -238,7 +238,7 @@ def test_another_due_date_or_rule_counts_at_once_and_reaches_the_page(room, repo
     bobs = others.stat().st_mtime_ns
     write(room, "class.toml", RULES.replace("= 14", "= 2"))
     said = report()
-    assert "though nothing else was handed in: ann (01_sums, 0 points, 7 before). " in said
+    assert "for the same submission: ann (01_sums, 0 points, 7 before). " in said
     assert scores(room)["ann"] == ("0.0", "10.0")
     said = " ".join(page.read_text().split())
     assert ">15 October 2026, 08:00 CEST</time>" in said

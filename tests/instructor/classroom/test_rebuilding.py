@@ -133,7 +133,9 @@ def test_without_a_sound_copy_it_is_said_that_what_was_given_by_hand_is_lost(gra
         copy.write_bytes(b"damaged")
     status, said = make("grade")
     assert status == 0
-    assert "There is no sound copy of it, so scores and comments that somebody gave" in said
+    assert (
+        "There is no sound copy of it: any scores and comments that somebody gave by hand" in said
+    )
     assert "The grades of 3 submissions were entered again from the records." in said
     assert scores(graded) == {"ann": 2, "bob": 0, "cy": 0}
 

@@ -139,7 +139,7 @@ def test_points_that_change_in_the_middle_are_everybodys_and_so_when_they_are_se
         assert "submissions are given the new points, by the verdicts that were kept." in done.said
         assert ("right", "1.1", f"{points}.0", f"{points}.0") in exercises(room)
         others = f"({ASSIGNMENT}, {points + 1} points, {before + 1} before)"  # with the assert's
-        assert f"though nothing else was handed in: right {others}. " in done.said
+        assert f"for the same submission: right {others}. " in done.said
         assert "another score" not in type_in("report").said
         assert scores(room) == {"right": (points, points, False), "wrong": (0, points, False)}
         assert f">{points} / {points}</span>" in page(room, "right")

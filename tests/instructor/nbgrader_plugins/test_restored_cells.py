@@ -109,7 +109,10 @@ def makes_the_essay_raw_with_a_picture(cells):
     cells[2] = nbformat.from_dict({**changed, "attachments": PICTURE})
 
 
-COPIED = "The cell essay is there 2 times, as cells 3 and 4: read them all."
+COPIED = (
+    "The cell essay is there 2 times, as cells 3 and 4. All of them are read when it is graded by "
+    "hand."
+)
 LOST = "It has none of the assignment's cells, so all that are graded were added at its end."
 DELETED = "Missing cells were added at the end: essay. Their answers may be in other cells."
 
