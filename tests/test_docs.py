@@ -232,7 +232,7 @@ def test_make_understands_each_command(subtests):
 @pytest.fixture
 def room(tmp_path, monkeypatch):
     """A class of two, with a zip file, an exchange, and a repository that can be pushed."""
-    assignments = ("01_sharding_basics", "06_shard_map_matmul")
+    assignments = ("01_sharding_basics", "06_shard_map_matmul", "ps1")
     room = plain_course(tmp_path / "class", assignments)
     exchange = tmp_path / "exchange"
     exchange.mkdir()
@@ -270,6 +270,7 @@ def test_commands_and_files_of_a_class_work(room, subtests):
                 path.write_text(block.text)
     students = (room.root / "grading" / "students.csv").read_text("utf-8-sig")
     assert "Ann Lee" in students
+    assert ",4.0," in (room.root / "grading" / "exercises.csv").read_text("utf-8-sig"), "by hand"
 
 
 def run(room, command):
@@ -286,6 +287,8 @@ def run(room, command):
         subprocess.run(filled_in, shell=True, cwd=where, check=True, capture_output=True)
     elif words[0] == "make":
         assert main(["--root", str(room.root), *instructor_arguments(room, words[1:])]) == 0
+    elif words[0] == ".venv/bin/python" and words[1].endswith(".py"):
+        subprocess.run([sys.executable, *words[1:]], cwd=room.root, check=True)
     elif "-m autograder.instructor" in command:
         assert main(["--root", str(room.root), *words[3:]]) == 0
     elif words[0] in ("nbgrader", ".venv/bin/nbgrader"):
