@@ -1,13 +1,16 @@
 """Ctrl-C: it stops, keeps what there was and what was done, says so, and leaves nothing behind."""
 
+import logging
 import os
 import signal
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
+import matplotlib
 import psutil
 import pytest
 from nbgrader.api import Gradebook
@@ -238,3 +241,32 @@ def test_what_those_start_that_ran_before_goes_on(tmp_path):
         assert child.is_running()
         child.kill()
         assert before.wait(10) == 0
+
+
+def settings():
+    """What a whole interpreter shares, and a command could change for whoever called it."""
+    mask = os.umask(0o077)
+    os.umask(mask)
+    return {
+        "environment": dict(os.environ),
+        "umask": mask,
+        "folder": Path.cwd(),
+        "logging": logging.root.manager.disable,
+        "loops' log": logging.getLogger("asyncio").level,
+        "temporary files": tempfile.gettempdir(),
+        "pictures": dict(matplotlib.rcParams),
+    }
+
+
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_a_command_leaves_the_settings_of_its_interpreter_as_they_were(
+    tiny, monkeypatch, is_stopped
+):
+    config = tiny / "nbgrader_config.py"
+    config.write_text(f"{config.read_text()}\nc.CourseDirectory.groupshared = True\n")
+    assert Course(tiny).api, "configured: nbgrader's programs are on the path"
+    before = settings()
+    if is_stopped:
+        entering_is_stopped(monkeypatch, lambda: os.kill(os.getpid(), signal.SIGINT))
+    assert main(["--root", str(tiny), "grade"]) == (130 if is_stopped else 0)
+    assert settings() == before
