@@ -1,16 +1,18 @@
 """Grade one submission: read it, run it, judge it. The result is the same on any machine.
 
 `grade` takes the bytes of the notebooks and of the accepted files beside them, which
-`read_submission` reads. It does not use a class's gradebook or a course's folders, so it can run in
-many threads and on any machine, can be repeated, and can be killed at any time.
+`read_submission` reads. It does not use a class's gradebook or a course's folders, so it can run on
+any machine, can be repeated, and can be killed at any time.
 """
 
 import logging
+import os
 import tempfile
 import threading
 import time
 import traceback
-from collections.abc import Container, Iterable, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from copy import deepcopy
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -164,13 +166,33 @@ def grade(
         if sandboxed and not has_bubblewrap():
             raise NoSandboxError(NO_SANDBOX_ERROR)
         is_final = True
-        with ONE_AT_A_TIME:
+        with ONE_AT_A_TIME, _tell_kernels():
             return _grade(submission, facts, parent)
     except UnreadableError as error:
         return Outcome(Record(State.BROKEN, str(error)))
     except Exception as error:
         return failed_outcome(error, is_final and not is_transient(error))
 
+
+@contextmanager
+def _tell_kernels() -> Iterator[None]:
+    """Set the variable by which a check, and an instructor's own code, knows that it is graded.
+
+    nbgrader's own preprocessors start kernels with this process's variables. Where they take the
+    place of ours, a failed check has to raise an error, or it would get its points.
+    """
+    before = os.environ.get(GRADING_VARIABLE)
+    os.environ[GRADING_VARIABLE] = "autograde"
+    try:
+        yield
+    finally:
+        if before is None:
+            del os.environ[GRADING_VARIABLE]
+        else:
+            os.environ[GRADING_VARIABLE] = before
+
+
+GRADING_VARIABLE: Final = "NBGRADER_EXECUTION"
 
 TRANSIENT_ERRORS: Final = (
     MachineError, NoSandboxError, OSError, MemoryError, SystemError, OperationalError,
@@ -226,7 +248,7 @@ def _grade_notebook(
     parent: LoggingConfigurable | None,
 ) -> tuple[str, GradedNotebook]:
     """Run and judge one notebook; return it as JSON, and what a record keeps of it."""
-    config = deepcopy(facts.config)  # reading one may change it, and other threads share it
+    config = deepcopy(facts.config)  # reading one may change it
     if facts.seconds.get(name) is not None:
         config.merge(Config({"Sandbox": {"seconds": facts.seconds[name]}}))
     path = folder / f"{name}.ipynb"

@@ -149,7 +149,6 @@ def test_the_solutions_validate(room):
         assert "Success! Your notebook passes all the tests." in said
 
 
-@pytest.mark.slow
 def test_plain_nbgrader_still_scores(tmp_path):
     """Without the preprocessors a failed check raises, so a wrong answer scores nothing."""
     room = released(tmp_path)
