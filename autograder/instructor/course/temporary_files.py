@@ -12,6 +12,9 @@ from typing import Final
 
 PREFIX: Final = "shardlings-command-"
 
+MAX_PATH_BYTES: Final = 60
+"""The longest temporary folder for a socket, whose whole path may have 107 bytes."""
+
 
 @contextmanager
 def keep_temporary_files() -> Iterator[None]:
@@ -23,8 +26,8 @@ def keep_temporary_files() -> Iterator[None]:
     if sys.platform == "win32":  # has no such locks, and nothing is graded there
         yield
         return
-    get_temp_dir()  # multiprocessing removes its own folder after this one is gone
     before, parent = tempfile.tempdir, Path(tempfile.gettempdir())
+    _make_multiprocessing_folder()
     for folder in parent.glob(f"{PREFIX}*"):
         with suppress(OSError):
             _remove_if_unlocked(folder)
@@ -41,6 +44,19 @@ def keep_temporary_files() -> Iterator[None]:
         tempfile.tempdir = before
         shutil.rmtree(folder, ignore_errors=True)
         os.close(lock)
+
+
+def _make_multiprocessing_folder() -> None:
+    """Have multiprocessing make its own folder, which it removes after this one is gone.
+
+    It has a socket there, so below a long path it is made in /tmp, as Python 3.14 does by itself.
+    """
+    before, is_long = tempfile.tempdir, len(os.fsencode(tempfile.gettempdir())) > MAX_PATH_BYTES
+    try:
+        tempfile.tempdir = "/tmp" if is_long and os.access("/tmp", os.W_OK) else before
+        get_temp_dir()
+    finally:
+        tempfile.tempdir = before
 
 
 def _remove_if_unlocked(folder: Path) -> None:

@@ -1,5 +1,6 @@
 """A command leaves no temporary files behind, and removes those of commands that were killed."""
 
+import os
 import subprocess
 import sys
 import tempfile
@@ -64,3 +65,27 @@ def test_the_files_of_a_command_at_work_and_of_others_stay(command, tmp_path):
     assert folder.exists()
     assert (tmp_path / "shardlings-of-a-worker").exists()
     assert (tmp_path / "shardlings-command-a-file").exists()
+
+
+def test_a_long_path_of_temporary_files_keeps_no_process_from_starting(tmp_path):
+    folder = tmp_path / ("long" * 30)
+    folder.mkdir()
+    code = """
+import os, tempfile
+from autograder.instructor.course import ProcessExecutor, keep_temporary_files
+with keep_temporary_files():
+    executor = ProcessExecutor(1)
+    assert executor.submit(os.getpid).result() != os.getpid()
+    print(tempfile.gettempdir())
+    executor.shutdown()
+"""
+    done = subprocess.run(
+        [sys.executable, "-c", code],
+        env=os.environ | {"TMPDIR": str(folder)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    assert Path(done.stdout.strip()).parent == folder
+    assert [*folder.iterdir()] == []

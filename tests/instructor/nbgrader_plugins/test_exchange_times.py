@@ -91,7 +91,8 @@ def test_students_whose_names_differ_only_in_case_are_two(exchange):
     exchange.submit("Ann", EARLY)
     exchange.submit("ann", LATE, total="9")
     exchange.collect()
-    assert exchange.room.run("autograder.instructor", "--root", ".", "grade")[0] == 0
+    status, said = exchange.room.run("autograder.instructor", "--root", ".", "grade")
+    assert status == 0, said
     scores = {student: row["score"] for (student, _), row in grades(exchange.room).items()}
     assert {student: float(score) for student, score in scores.items()} == {"Ann": 10, "ann": 0}
 
