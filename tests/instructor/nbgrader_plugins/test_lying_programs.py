@@ -22,13 +22,6 @@ def turned(x):
 """
 
 
-def lie(assignment, exercise, title):
-    """An answer of a bank, by its exercise and a part of its title."""
-    known = bank.load(ROOT / "solutions" / assignment / "bank.py")
-    (entry,) = [e for e in known if e.exercise == exercise and title in e.title]
-    return entry.code
-
-
 class Lie(NamedTuple):
     """An answer whose program is not what it looks like; what it earns, and what is said."""
 
@@ -39,30 +32,31 @@ class Lie(NamedTuple):
     says: str
 
 
+def lie(assignment, exercise, title, points, says):
+    """Return an answer of a bank, found by a part of its title; it earns what the bank says."""
+    known = bank.load(ROOT / "solutions" / assignment / "bank.py")
+    (entry,) = [e for e in known if e.exercise == exercise and title in e.title]
+    return Lie(exercise, entry.code, entry.score * points, points, says)
+
+
 CONSTRAINTS, SHARD_MAP, MATMUL = "03_constraints", "05_shard_map", "06_shard_map_matmul"
 LIES = {
     CONSTRAINTS: {
-        "ends_the_text": Lie(
-            "3.1", lie(CONSTRAINTS, "3.1", "a name that ends the program"), 0, 1,
-            "The program cannot be judged",
+        "ends_the_text": lie(
+            CONSTRAINTS, "3.1", "a name that ends the program", 1, "The program cannot be judged",
         ),
         "tells_lapack_another_size": Lie(
             "3.1", READS_AND_WRITES_ELSEWHERE, 0, 1, "in a way in which JAX would not call it",
         ),
     },
     SHARD_MAP: {
-        "hides_a_sum_in_a_composite": Lie(
-            "5.4", lie(SHARD_MAP, "5.4", "psum in a composite"), 1 / 2, 2,
-            "which the exercise does not need",
+        "hides_a_sum_in_a_composite": lie(
+            SHARD_MAP, "5.4", "psum in a composite", 2, "which the exercise does not need",
         ),
     },
     MATMUL: {
-        "adds_zeros_up": Lie(
-            "6.2", lie(MATMUL, "6.2", "zeros for show"), 0, 2, "done outside the body",
-        ),
-        "multiplies_fifty_times": Lie(
-            "6.7", lie(MATMUL, "6.7", "fifty times"), 13 / 12, 2, "operations; at most",
-        ),
+        "adds_zeros_up": lie(MATMUL, "6.2", "zeros for show", 2, "done outside the body"),
+        "multiplies_fifty_times": lie(MATMUL, "6.7", "fifty times", 2, "operations; at most"),
     },
 }  # fmt: skip
 

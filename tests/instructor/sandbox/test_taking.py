@@ -17,7 +17,7 @@ from tests.instructor.room import ASSIGNMENT, LAST, RIGHT, SHORT, Classroom
 pytestmark = [pytest.mark.bubblewrap, pytest.mark.slow]
 
 LIMITS = """
-c.Execute.timeout = 15
+c.Execute.timeout = 40
 c.Sandbox.seconds = 60
 c.Sandbox.processes = 24
 c.Sandbox.memory = 5 * 2**30
@@ -118,9 +118,9 @@ SURVIVES = {
 ENDED = {
     "hoards_memory_in_many_processes": (
         """
-        hoards = "import time; held = b'x' * 2**29; time.sleep(20)"
-        held = [subprocess.Popen([sys.executable, "-c", hoards]) for _ in range(12)]
-        time.sleep(20)
+        hoards = "import time; held = b'x' * (3 * 2**29); time.sleep(40)"
+        held = [subprocess.Popen([sys.executable, "-IS", "-c", hoards]) for _ in range(4)]
+        time.sleep(40)
         """,
         "it held more than 5 GiB of memory",
     ),
