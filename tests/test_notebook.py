@@ -137,7 +137,7 @@ def test_an_unknown_id_is_reported_with_the_known_ids(exercise):
         (lambda: check("1.6", X), 'check("1.6", first=first, second=second)'),
         (lambda: check("1.6", first=X), 'check("1.6", first=first, second=second)'),
         (lambda: target("1.7"), "asks for no layout, so there is nothing to draw"),
-        (lambda: show(), "nothing came"),
+        (lambda: show(), "was given nothing"),
         (lambda: show(X), "NumPy array: it lives in the host's memory"),
         (lambda: show(sharding("x", x=8)), "A sharding has no shape of its own"),
         (lambda: show(jnp.ones((1,) * 5)), "show draws up to rank 4"),

@@ -79,7 +79,9 @@ def show(
             so many processes cannot share the devices, or values are asked for in a figure.
     """
     if not things and not named:
-        raise UsageError("show draws an array, a mesh, or a sharding and a shape; nothing came.")
+        raise UsageError(
+            "show draws an array, a mesh, or a sharding and a shape, and was given nothing."
+        )
     if values and (figure or processes != 1):
         raise UsageError(
             "show writes values as a table, so values=True goes with neither figure=True nor "

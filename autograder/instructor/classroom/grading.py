@@ -283,7 +283,7 @@ class _Refusals:
             remembered.set_result(calibrate(api.config, assignment))
             return remembered
         self.console.print(
-            f"Grading the course's own {assignment} first: does it get what it should?"
+            f"Grading the solution of {assignment} first, to check that grading works here."
         )
         return self.pool.executor.submit(
             _calibrate_in_worker, self.course.root, api.config, assignment

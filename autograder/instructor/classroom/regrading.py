@@ -64,11 +64,11 @@ def _regrade_all(course: Course, console: Console, choice: Choice, pool: Pool) -
     many = "1 submission was" if len(usable) == 1 else f"{len(usable)} submissions were"
     console.print(f"{many} judged again; {changed} {'has' if changed == 1 else 'have'} changed.")
     if failed:
-        console.print(f"{failed} of them could not be judged, and are as they were.")
+        console.print(f"{failed} of them could not be judged, and keep their grades.")
     if len(found) > len(usable):
         console.print(
-            f"{len(found) - len(usable)} are as they were, because their exercises capture "
-            f"something else now: make grade runs them again."
+            f"{len(found) - len(usable)} were left as they were: their exercises now capture "
+            f"something else, so make grade has to run them again."
         )
     return 1 if failed or not all(failure.theirs for failure in failures) else 0
 

@@ -138,8 +138,8 @@ def _find_errors(people: Sequence[tuple[int, Person]]) -> Iterator[str]:
             yield f"line {line}: {why}"
         elif person.id in seen:
             yield (
-                f"line {line}: the id {printable(person.id)} stands in line {seen[person.id]}, "
-                f"too. Each student has one line."
+                f"line {line}: the id {printable(person.id)} is also in line {seen[person.id]}. "
+                f"Each student has one line."
             )
         elif any(len(text) > MAX_ID_CHARACTERS for text in (person.name, person.email)):
             limit = MAX_ID_CHARACTERS

@@ -179,8 +179,8 @@ def check_address(address: str) -> None:
     parts = urlsplit(address)
     if parts.scheme not in ("tcp", "tls") or not parts.hostname:
         raise SchedulerError(
-            f"{address} is no address of a scheduler. One is tls://host:8786, or, on this machine "
-            f"alone and where nobody else has an account, tcp://127.0.0.1:8786."
+            f"{address} is not the address of a scheduler. Give one such as tls://host:8786, or, "
+            f"on this machine and if nobody else has an account here, tcp://127.0.0.1:8786."
         )
     if parts.scheme == "tcp" and not _is_loopback(parts.hostname):
         raise SchedulerError(

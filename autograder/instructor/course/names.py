@@ -84,8 +84,7 @@ def describe_rejected_files(names: Sequence[Path]) -> str:
     some = ", ".join(printable(str(name)) for name in sorted(names)[:MAX_NAMED_FILES])
     more = f" and {len(names) - MAX_NAMED_FILES:,} more" if len(names) > MAX_NAMED_FILES else ""
     return (
-        f"Not everything beside the notebook was taken: {some}{more} had to stay away. Files are "
-        f"taken whose names end with {', '.join(sorted(ACCEPTED_SUFFIXES))}, and do not begin "
-        f"with a dot, in "
-        f"folders whose names have no dot."
+        f"Not everything beside the notebook was taken: {some}{more} had to be left out. A "
+        f"file is taken if its name ends with {', '.join(sorted(ACCEPTED_SUFFIXES))} and does not "
+        f"begin with a dot, and if its folders have no dot in their names."
     )

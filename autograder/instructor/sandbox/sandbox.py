@@ -262,7 +262,7 @@ class Sandbox(LoggingConfigurable):
     ).tag(config=True)
     seconds = Int(
         600,
-        help="How long a whole notebook may run, in place of twenty times what its solution took.",
+        help="How long a whole notebook may run, if not twenty times as long as its solution.",
     ).tag(config=True)
     scratch = Int(256 * 2**20, help="The most bytes that may be written to files.").tag(config=True)
     processes = Int(64, help="The most processes.").tag(config=True)

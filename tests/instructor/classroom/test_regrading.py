@@ -187,7 +187,7 @@ def test_who_cannot_be_judged_again_keeps_grade_and_page(graded, monkeypatch):
     words = said.file.getvalue()
     assert f"right, {ASSIGNMENT}: the old grade stays. NotGradedError: exercise 1.2 could" in words
     assert "by no fault of the answer: ZeroDivisionError: planted (autograder.layouts" in words
-    assert "2 of them could not be judged, and are as they were." in words
+    assert "2 of them could not be judged, and keep their grades." in words
     after = graded.scores()
     assert {name: after[name] for name in ("right", "wrong")} == {
         name: before[name] for name in ("right", "wrong")

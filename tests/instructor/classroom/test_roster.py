@@ -65,7 +65,7 @@ REFUSED = {
     "`name`, `email`",
     "ada,Ada Lovelace\n": "has no column `id`",
     "id,name,name\nada,A,B\n": "has several columns called `name`",
-    "id,name\nada,A\nbo,B\nada,C\n": "line 4: the id ada stands in line 2, too",
+    "id,name\nada,A\nbo,B\nada,C\n": "line 4: the id ada is also in line 2.",
     "id,name\nada,A\n,Bo\n": "line 3: there is no id",
     "id,name\nada,Lovelace, Ada\n": "line 2: there are 3 cells, and 2 columns",
     'id,name\nada,"Ada\nbo,B\n': "cannot be read from line",

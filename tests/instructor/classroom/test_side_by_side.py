@@ -213,9 +213,9 @@ def test_an_error_in_dask_is_one_submissions_failure():
         ("tcp://10.0.0.1:8786", "is on another machine and without TLS"),
         ("tcp://grader.example:8786", "is on another machine and without TLS"),
         ("tls://10.0.0.1:8786", "No certificates are named here"),
-        ("10.0.0.1:8786", "is no address of a scheduler"),
-        ("ws://127.0.0.1:8786", "is no address of a scheduler"),
-        ("tcp://", "is no address of a scheduler"),
+        ("10.0.0.1:8786", "is not the address of a scheduler"),
+        ("ws://127.0.0.1:8786", "is not the address of a scheduler"),
+        ("tcp://", "is not the address of a scheduler"),
     ],
 )
 def test_who_can_be_listened_to_is_not_spoken_to(address, told):

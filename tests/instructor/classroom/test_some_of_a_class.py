@@ -214,7 +214,7 @@ def test_zero_and_no_mean_no_in_make(target, variable, option, value):
 
 def test_a_scheduler_that_is_none_is_refused_before_anything_is_to_be_graded_anew(room, command):
     status, said = command("grade", "--again", "--scheduler", "foo")
-    assert (status, "foo is no address of a scheduler." in said) == (1, True)
+    assert (status, "foo is not the address of a scheduler." in said) == (1, True)
     assert not Records(Course(room.root).records).is_marked("ann", FIRST)
 
 

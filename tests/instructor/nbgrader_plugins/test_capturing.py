@@ -244,7 +244,7 @@ def test_cells_are_counted_as_whoever_wrote_them_counts(tmp_path):
     path = tmp_path / "a.ipynb"
     dies = "import os, signal\nos.kill(os.getpid(), signal.SIGKILL)"
     cells = [nbformat.v4.new_markdown_cell("first"), nbformat.v4.new_code_cell(dies)]
-    for above in ([], [make_note(["evil.html had to stay away."])]):
+    for above in ([], [make_note(["evil.html had to be left out."])]):
         nbformat.write(nbformat.v4.new_notebook(cells=[*above, *cells]), path)
         notebook = nbformat.read(path, 4)  # as it is written and read again
         _, resources = CaptureEvidence().preprocess(notebook, {"metadata": {"path": str(tmp_path)}})

@@ -49,7 +49,7 @@ def test_a_submission_is_graded_without_its_course(pickled):
     notebook = json.loads(done.notebooks[ASSIGNMENT])
     said = json.dumps(notebook)
     assert "1.1 Column strips: right" in said
-    assert "evil.html had to stay away" in "".join(notebook["cells"][0]["source"]).replace(
+    assert "evil.html had to be left out" in "".join(notebook["cells"][0]["source"]).replace(
         "Not everything beside the notebook was taken: ", ""
     )
     found = done.record.notebooks[ASSIGNMENT]
