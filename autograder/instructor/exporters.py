@@ -63,12 +63,13 @@ class ClassExporter(ExportPlugin):
         ends in a traceback, and in place of a lost one it makes an empty one.
         """
         super().__init__(**settings)
+        course = Course(Path(self.parent.coursedir.root))
         try:
-            trouble = Course(Path(self.parent.coursedir.root)).trouble()
+            trouble = course.explain_trouble()
         except GradebookError as error:
             self.parent.fail(printable(str(error)))
         if trouble:
-            self.parent.fail(printable(f"{trouble} make grade makes it again."))
+            self.parent.fail(printable(trouble))
 
     def export(self, gradebook: Any) -> None:
         """Write the chosen grades, or end nbgrader with the reason why that is impossible."""

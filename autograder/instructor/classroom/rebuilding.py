@@ -30,6 +30,7 @@ from autograder.instructor.gradebook import (
     ON_A_SERVER,
     back_up,
     find_damage,
+    find_newest_backup,
     fingerprint_shown_grades,
     gradebook_file,
     hide_secrets,
@@ -155,9 +156,7 @@ def start_rebuilding(course: Course, console: Console) -> bool:
         return marker.exists()
     url = course.api.coursedir.db_url
     gradebook, sentences = gradebook_file(url), [trouble]
-    newest = next(
-        (backup for backup in list_all_backups(course.backups) if not find_damage(backup)), None
-    )
+    newest = find_newest_backup(course.backups)
     seconds = newest.stat().st_mtime if newest is not None else 0.0
     write_atomically(marker, str(seconds).encode())
     if gradebook.exists():
@@ -284,11 +283,8 @@ def _describe_gradebook(course: Course) -> str:
     url = course.api.coursedir.db_url
     if is_server(url):
         raise GradebookError(ON_A_SERVER)
-    if trouble := course.trouble():
-        return (
-            f"{trouble} make grade makes it again, from what was graded and from its newest sound "
-            f"copy, if there is one."
-        )
+    if trouble := course.explain_trouble():
+        return trouble
     if find_damage(gradebook_file(url)):
         return "There is no gradebook yet, because nothing has been graded."
     return f"The gradebook {hide_secrets(url)} is sound."

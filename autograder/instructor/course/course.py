@@ -20,8 +20,10 @@ from autograder.instructor.course.names import printable
 from autograder.instructor.gradebook import (
     GradebookError,
     back_up,
+    explain_rebuild,
     find_damage,
     gradebook_file,
+    has_grades,
     hide_secrets,
     hold_folder_lock,
     hold_server_lock,
@@ -193,9 +195,9 @@ class Course:
         is_shared = self.api.coursedir.groupshared
         sharing = share_folder(self.grading, gradebook_file(url)) if is_shared else nullcontext()
         with sharing, hold_folder_lock(self.grading / ".lock"), hold_server_lock(url):
-            trouble = self.trouble(url)
+            trouble = self.explain_trouble(url)
             if trouble and not rebuilds:
-                raise GradebookError(f"{trouble} make grade makes it again.")
+                raise GradebookError(trouble)
             if not trouble:
                 back_up(url, self.backups)
             LOCKED_ROOTS.add(self.root)
@@ -233,7 +235,19 @@ class Course:
         is_graded = any(map(list_folder, list_folder(self.records)))
         if not is_graded and not trouble.startswith("is damaged"):
             return ""
+        if not trouble and any(self.autograded.glob("*/*/*.ipynb")) and not has_grades(url):
+            # any command of nbgrader makes an empty gradebook in the place of a lost one
+            trouble = "has no grades, although submissions were graded"
         return f"The gradebook {hide_secrets(url)} {trouble}." if trouble else ""
+
+    def explain_trouble(self, url: str = "") -> str:
+        """Return what is wrong with the gradebook, and what can be made again of it; or nothing.
+
+        Raises:
+            GradebookError: that cannot be known now, because it is locked or cannot be read.
+        """
+        trouble = self.trouble(url)
+        return f"{trouble} {explain_rebuild(self.backups)}" if trouble else ""
 
     def find_misplaced_files(self) -> list[str]:
         """Return sentences about solutions and submissions that grading ignores."""

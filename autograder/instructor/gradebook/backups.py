@@ -116,6 +116,26 @@ def list_all_backups(folder: Path) -> list[Path]:
     return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name), reverse=True)
 
 
+def find_newest_backup(folder: Path) -> Path | None:
+    """Return the newest sound backup in a folder, if there is one."""
+    return next((path for path in list_all_backups(folder) if not find_damage(path)), None)
+
+
+def explain_rebuild(folder: Path) -> str:
+    """Say from what `make grade` makes a lost gradebook again, and what it cannot bring back."""
+    newest = find_newest_backup(folder)
+    if newest is None:
+        return (
+            "make grade makes it again, from what was graded. There is no sound copy of it: any "
+            "scores and comments that somebody gave by hand have to be given again."
+        )
+    return (
+        f"make grade makes it again, from what was graded and from its newest sound copy, "
+        f"{newest.name}. Any scores and comments that somebody gave by hand since then have to be "
+        f"given again."
+    )
+
+
 def has_grades(url: str) -> bool:
     """Check whether a gradebook's file has any submissions.
 

@@ -88,6 +88,13 @@ def is_empty(path):
     path.write_bytes(b"")
 
 
+def is_made_anew(path):
+    """Any command of nbgrader makes an empty gradebook if there is none."""
+    path.unlink()
+    with Gradebook(f"sqlite:///{path}"):
+        pass
+
+
 def is_cut_off(path):
     path.write_bytes(path.read_bytes()[:20_000])
 
@@ -97,7 +104,7 @@ def is_another_file(path):
 
 
 @pytest.mark.parametrize(
-    "spoil", some_of([is_deleted, is_empty, is_cut_off, is_another_file], at_least=2)
+    "spoil", [is_made_anew, *some_of([is_deleted, is_empty, is_cut_off, is_another_file])]
 )
 def test_what_was_graded_and_given_by_hand_is_there_again(graded, make, spoil):
     assert entered(graded) == WAS
@@ -106,7 +113,7 @@ def test_what_was_graded_and_given_by_hand_is_there_again(graded, make, spoil):
     spoil(path)
     status, said = make("report")
     assert status == 1
-    assert "make grade makes it again." in said
+    assert "make grade makes it again, from what was graded and from its newest sound copy" in said
     assert make("report", "--student", "ann")[1] == said
     assert {p: p.read_bytes() for p in tables} == tables, "no table is written over with blanks"
     _, said = make("restore")
@@ -114,7 +121,7 @@ def test_what_was_graded_and_given_by_hand_is_there_again(graded, make, spoil):
     assert re.search(r"backups/gradebook-\S+\.db of", said)
     exporting = ("export", "--exporter=autograder.instructor.exporters.Canvas")
     said = Classroom(graded).nbgrader(*exporting, check=False)
-    assert said.endswith("make grade makes it again.\n")
+    assert said.endswith("since then have to be given again.\n")
     assert "Traceback" not in said
     assert path.exists() == (spoil is not is_deleted), "no empty gradebook hides the loss"
     status, said = make("grade")
