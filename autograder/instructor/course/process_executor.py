@@ -4,6 +4,7 @@ They are forked from a server that has imported everything.
 """
 
 import contextlib
+import functools
 import multiprocessing
 import os
 import signal
@@ -43,14 +44,27 @@ class ProcessExecutor(Executor):
         # nbgrader works in submissions' folders, and the server would keep one of them in use
         with without_main_module(), contextlib.chdir(sys.prefix):
             try:
-                return self._pool.submit(function, *arguments)
+                future = self._pool.submit(function, *arguments)
             except BrokenExecutor:
                 self._pool = self._open()
-                return self._pool.submit(function, *arguments)
+                future = self._pool.submit(function, *arguments)
+        calls: Any = vars(self._pool)["_call_queue"]
+        future.add_done_callback(functools.partial(_let_writer_end, calls))
+        return future
 
     def shutdown(self, wait: bool = True, *, cancel_futures: bool = False) -> None:
         """Let the processes end."""
         self._pool.shutdown(wait, cancel_futures=cancel_futures)
+
+
+def _let_writer_end(calls: Any, future: "Future[Any]") -> None:
+    """Close this process's end of the pipe from which processes that died read their calls.
+
+    Up to Python 3.11.4, a thread that writes to a pipe which nobody empties any more keeps the
+    command from ending (python/cpython#94777). This is called by the thread that would close it.
+    """
+    if not future.cancelled() and isinstance(future.exception(), BrokenExecutor):
+        calls._reader.close()
 
 
 def prepare_process(folder: str) -> None:

@@ -122,6 +122,31 @@ with workers.open_local_pool(1) as pool:
         time.sleep(0.05)
 
 
+@pytest.mark.parametrize("goes_on", [False, True])
+def test_a_command_ends_also_where_calls_were_on_their_way_to_workers_that_died(goes_on):
+    """Up to Python 3.11.4, it would wait for ever for the thread that writes them."""
+    code = f"""
+import os, signal, time
+from concurrent.futures import BrokenExecutor
+from autograder.instructor.classroom import workers
+with workers.open_local_pool(1) as pool:
+    worker = pool.executor.submit(os.getpid).result()
+    long = pool.executor.submit(time.sleep, 600)
+    waiting = [pool.executor.submit(len, bytes(2**22)) for _ in range(3)]
+    time.sleep(0.5)
+    os.kill(worker, signal.SIGKILL)
+    try:
+        long.result()
+    except BrokenExecutor:
+        print(pool.executor.submit(len, "went on").result() if {goes_on} else "stopped")
+"""
+    command = [sys.executable, "-c", code]
+    said = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
+    assert (said.returncode, said.stdout.strip(), said.stderr) == (
+        0, "7" if goes_on else "stopped", "",
+    )  # fmt: skip
+
+
 @pytest.mark.slow
 def test_a_class_is_graded_whole_though_all_are_killed(tmp_path):
     root = tiny_class(tmp_path, STUDENTS)
