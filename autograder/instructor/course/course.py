@@ -7,7 +7,7 @@ from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from difflib import get_close_matches
 from functools import cached_property
-from os.path import isdir  # False, and no error, for a path without permission
+from os.path import exists, isdir  # False, and no error, for a path without permission
 from pathlib import Path
 from typing import Any, Final
 
@@ -264,7 +264,7 @@ class Course:
         for student, assignment in self.submissions():
             graded = {path.name for path in (self.solutions / assignment).glob("*.ipynb")}
             submission = self.submitted / student / assignment
-            if (submission / f"{assignment}.ipynb").exists():
+            if exists(submission / f"{assignment}.ipynb"):
                 others = {path.name for path in submission.glob("[!.]*.ipynb")} - graded
                 copies.setdefault(assignment, []).extend(
                     f"{n} of {student}" for n in sorted(others)

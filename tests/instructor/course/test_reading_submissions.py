@@ -350,12 +350,6 @@ def test_a_reader_without_memory_does_not_blame_the_submission(monkeypatch):
         read_cell("only here")
 
 
-def test_a_reader_that_is_kept_waiting_does_not_blame_the_submission(monkeypatch):
-    monkeypatch.setattr(reading_submissions, "READER_PATIENCE", 0)
-    with pytest.raises(ReaderFailedError, match="Grade it again, when it has less to do"):
-        read_cell("this one alone")
-
-
 DIES = """
 import os, signal, sys
 from pathlib import Path
@@ -378,6 +372,15 @@ def deadly(monkeypatch, tmp_path):
         (tmp_path / "reads.py").write_text(DIES.replace("TIMES", str(times)))
 
     return die
+
+
+def test_a_reader_that_is_kept_waiting_does_not_blame_the_submission(
+    deadly, monkeypatch, tmp_path
+):
+    (tmp_path / "reads.py").write_text("import time\ntime.sleep(600)")
+    monkeypatch.setattr(reading_submissions, "READER_PATIENCE", 0.01)
+    with pytest.raises(ReaderFailedError, match="Grade it again, when it has less to do"):
+        read_cell("this one alone")
 
 
 def test_a_reader_that_is_killed_is_tried_again(deadly):
