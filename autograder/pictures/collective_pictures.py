@@ -75,6 +75,9 @@ MIN_MOTION_WIDTH: Final = 360.0
 STEP_ROW_HEIGHT: Final = 23.0
 STEP_FONT_SIZE: Final = 11.0
 
+MOTION_ROW_HEIGHT: Final = 30.0
+MOTION_FONT_SIZE: Final = 13.0
+
 Groups = Sequence[Sequence[int]]
 """The ids of the devices in each group."""
 
@@ -382,32 +385,36 @@ def motion_as_html(picture: CollectivePicture) -> str:
 
     Pieces move within one grid of devices and slots, or from a grid of what the devices have to
     begin with to one of what they have received. Within a grid, a piece that the last device sends
-    to the first leaves at the bottom and comes in at the top, past no other device.
+    to the first leaves at the bottom and comes in at the top, past no other device. Labels are
+    those of the steps.
     """
     size = len(picture.group)
     motion = motion_of(picture.kind, size, picture.pairs)
     grids = [motion.before, picture.held[1]] if motion.has_two_grids else [motion.before]
-    slots = len(motion.before[0])
-    slot_width = _step_slot_width(picture)
-    row_step, column_step = STEP_ROW_HEIGHT + ROW_GAP, slot_width + SLOT_GAP
+    slots, numbered = len(motion.before[0]), KINDS[picture.kind].reduces
+    slot_width = _motion_slot_width(slots * len(grids))
+    label_width = _label_width(_step_slot_width(picture), STEP_FONT_SIZE)
+    row_step, column_step = MOTION_ROW_HEIGHT + ROW_GAP, slot_width + SLOT_GAP
+    top = HEADING_HEIGHT + (COLUMN_NAME_HEIGHT if numbered else 0)
     grid_width = DEVICE_COLUMN + slots * column_step
     lefts = [number * (grid_width + MOTION_GAP) for number in range(len(grids))]
 
     def place(at: tuple[int, int], on_right: bool = False) -> Point:
         member, slot = at
         left = lefts[-1 if on_right else 0] + DEVICE_COLUMN
-        return left + slot * column_step, HEADING_HEIGHT + member * row_step
+        return left + slot * column_step, top + member * row_step
 
     fixed, parts = Drawing(), []
+    if numbered:
+        _name_columns(fixed, slots, slot_width)
     for left, held in zip(lefts, grids, strict=True):
         for member, row in enumerate(held):
-            y = HEADING_HEIGHT + member * row_step
-            _draw_device(
-                fixed, picture.group[member], left, y + STEP_ROW_HEIGHT / 2, STEP_FONT_SIZE
-            )
+            y = top + member * row_step
+            middle = y + MOTION_ROW_HEIGHT / 2
+            _draw_device(fixed, picture.group[member], left, middle, MOTION_FONT_SIZE)
             for slot in range(len(row)):
                 x = left + DEVICE_COLUMN + slot * column_step
-                fixed.hairline_box(x, y, slot_width, STEP_ROW_HEIGHT)
+                fixed.hairline_box(x, y, slot_width, MOTION_ROW_HEIGHT)
     parts.append(fixed.layers())
     # what is seen at the same time, and moves in the same direction, is one drawing
     drawings: dict[tuple[Moment, Point | None, bool], Drawing] = {}
@@ -421,13 +428,15 @@ def motion_as_html(picture: CollectivePicture) -> str:
         goes_around: bool = False,
     ) -> None:
         drawing = drawings.setdefault((moment, way, goes_around), _drawing())
-        _draw_slot(drawing, piece, picture, (*at, slot_width, STEP_ROW_HEIGHT), STEP_FONT_SIZE)
+        shown = Piece(piece.sources) if numbered else piece
+        box = (*at, slot_width, MOTION_ROW_HEIGHT)
+        _draw_slot(drawing, shown, picture, box, MOTION_FONT_SIZE, label_width)
 
     for lying in motion.resting:
         draw(lying.piece, place(lying.at, lying.on_right), lying.moment)
     for at, moment in motion.outlined:
         outline = drawings.setdefault((moment, (0.0, 0.0), False), Drawing())
-        outline.highlight_box(*place(at, motion.has_two_grids), slot_width, STEP_ROW_HEIGHT)
+        outline.highlight_box(*place(at, motion.has_two_grids), slot_width, MOTION_ROW_HEIGHT)
     for moving in motion.moving:
         (x, y), end = place(moving.start), place(moving.end, motion.has_two_grids)
         if not motion.has_two_grids and moving.start[0] - moving.end[0] > 1:
@@ -440,7 +449,7 @@ def motion_as_html(picture: CollectivePicture) -> str:
         moves = move_during(way, moment, motion.seconds) if way and any(way) else ""
         shown = show_during(drawing.layers(), moment, motion.seconds, moves)
         if goes_around:
-            shown = _clipped(shown, 0, HEADING_HEIGHT, grid_width, grid_height)
+            shown = _clipped(shown, 0, top, grid_width, grid_height)
         parts.append(shown)
     for step in range(motion.steps + 1):
         heading = Drawing()
@@ -451,9 +460,16 @@ def motion_as_html(picture: CollectivePicture) -> str:
     return motion_in_details(
         "".join(parts),
         width,
-        HEADING_HEIGHT + grid_height + ROW_GAP + 1,
+        top + grid_height + ROW_GAP + 1,
         f"{picture.title} in motion: {before_and_after_in_words(picture)}",
     )
+
+
+def _motion_slot_width(slots: int) -> float:
+    """Return the width of a slot where so many are side by side, in one grid or in two."""
+    if slots > MAX_DRAWN_DEVICES:
+        return 25.0
+    return {1: 140.0, 2: 120.0, 3: 112.0, 4: 104.0}.get(slots, 52.0)
 
 
 def _clipped(markup: str, left: float, top: float, width: float, height: float) -> str:
@@ -505,10 +521,8 @@ def held_as_svg(
     left, top = DEVICE_COLUMN, HEADING_HEIGHT + (COLUMN_NAME_HEIGHT if numbered else 0)
     drawing = _drawing()
     drawing.text(heading, (left, 10), bold=True)
-    for k in range(len(held[0])) if numbered else ():
-        name = f"piece {k}" if slot_width >= MIN_NAMED_WIDTH else str(k)
-        middle = left + k * (slot_width + SLOT_GAP) + slot_width / 2
-        drawing.text(name, (middle, HEADING_HEIGHT + 2), 10, centred=True)
+    if numbered:
+        _name_columns(drawing, len(held[0]), slot_width)
     for member, slots in enumerate(held):
         y = top + member * (row_height + ROW_GAP)
         _draw_device(drawing, picture.group[member], 0, y + row_height / 2, font_size)
@@ -525,6 +539,14 @@ def held_as_svg(
     )
     width = max(right + 1, left + text_width(heading) * 1.1)
     return drawing.svg(width, top + len(held) * (row_height + ROW_GAP), description)
+
+
+def _name_columns(drawing: Drawing, columns: int, slot_width: float) -> None:
+    """Write the pieces' numbers above the columns."""
+    for k in range(columns):
+        name = f"piece {k}" if slot_width >= MIN_NAMED_WIDTH else str(k)
+        middle = DEVICE_COLUMN + k * (slot_width + SLOT_GAP) + slot_width / 2
+        drawing.text(name, (middle, HEADING_HEIGHT + 2), 10, centred=True)
 
 
 def _drawing() -> Drawing:
@@ -547,8 +569,12 @@ def _draw_slot(
     picture: CollectivePicture,
     box: tuple[float, float, float, float],
     font_size: float = FONT_SIZE,
+    label_width: float | None = None,
 ) -> None:
-    """Draw a slot in the colour of one device, or with a strip of all the colours in a sum."""
+    """Draw a slot in the colour of one device, or with a strip of all the colours in a sum.
+
+    Its label is shortened to `label_width`, by default to the width of the slot.
+    """
     left, top, width, height = box
     if piece is None:
         drawing.hairline_box(left, top, width, height)
@@ -564,9 +590,8 @@ def _draw_slot(
                 left + i * strip, top + height - 5, strip, 5, device_colour(picture.group[source])
             )
         y -= 2 if piece.sources else 0
-    label = piece_label(
-        piece, len(picture.group), picture.operation, _label_width(width, font_size)
-    )
+    max_width = _label_width(width, font_size) if label_width is None else label_width
+    label = piece_label(piece, len(picture.group), picture.operation, max_width)
     drawing.label(label, (x, y), font_size)
 
 

@@ -6,7 +6,12 @@ import pytest
 
 from autograder.pictures import CollectivePicture, DrawnMesh, collective_as_html
 from autograder.pictures.collective_motion import motion_of
-from autograder.pictures.collective_pictures import HEADING_HEIGHT, ROW_GAP, STEP_ROW_HEIGHT
+from autograder.pictures.collective_pictures import (
+    COLUMN_NAME_HEIGHT,
+    HEADING_HEIGHT,
+    MOTION_ROW_HEIGHT,
+    ROW_GAP,
+)
 from tests.browser import FAULTS, THEMES, browser
 
 pytestmark = pytest.mark.slow
@@ -147,10 +152,29 @@ def test_what_leaves_the_grid_at_the_bottom_is_not_seen_outside_of_it(page, kind
     drawn = picture(kind, "fours")
     motion = motion_of(kind, 4)
     page.show(collective_as_html(drawn), 500)
-    bottom = HEADING_HEIGHT + 4 * (STEP_ROW_HEIGHT + ROW_GAP) - ROW_GAP
+    top = HEADING_HEIGHT + COLUMN_NAME_HEIGHT * ("reduce" in kind)
+    bottom = top + 4 * (MOTION_ROW_HEIGHT + ROW_GAP) - ROW_GAP
     for moving in motion.moving:
         page.page.evaluate(FREEZE, (moving.moment.start + moving.moment.end) / 2)
-        assert page.page.evaluate(AROUND_THE_GRID, [HEADING_HEIGHT, bottom]) == ["svg"]
+        assert page.page.evaluate(AROUND_THE_GRID, [top, bottom]) == ["svg"]
+
+
+LABELS = """(selector) => [...new Set([...document.querySelectorAll(`${selector} text`)]
+    .map((text) => text.textContent))].filter((text) => !text.startsWith("step"))"""
+
+
+@pytest.mark.parametrize("name", MESHES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_an_animation_fills_the_cell_and_has_the_labels_of_the_steps(page, kind, name):
+    page.show(collective_as_html(picture(kind, name)), 900)
+    grid = page.page.evaluate(
+        f"""Math.max(...[...document.querySelectorAll("{MOVES} svg rect, {MOVES} svg path")].map(
+          (e) => e.getBoundingClientRect().right))"""
+    )
+    assert (160 if kind == "collective-broadcast" else 270) < grid < 800  # it has one column
+    moving = page.page.evaluate(LABELS, MOVES)
+    still = page.page.evaluate(LABELS, "#output > div:not(:has(details))")
+    assert set(moving) - {"before"} <= {*still, *(f"piece {number}" for number in range(8))}
 
 
 @pytest.mark.parametrize("media", [{"reduced_motion": "reduce"}, {"media": "print"}])

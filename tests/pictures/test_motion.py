@@ -6,7 +6,7 @@ import pytest
 
 from autograder.pictures import CollectivePicture, collective_as_html, collective_as_text
 from autograder.pictures.collective_motion import MOVE_SECONDS, motion_of, name_step
-from autograder.pictures.collective_pictures import ROW_GAP, STEP_ROW_HEIGHT
+from autograder.pictures.collective_pictures import MOTION_ROW_HEIGHT, ROW_GAP
 from autograder.pictures.collective_pieces import before_and_after, ring_steps
 
 KINDS = (
@@ -111,7 +111,7 @@ def test_only_a_picture_with_steps_moves(kind):
 def test_in_a_ring_each_piece_moves_down_past_no_other_device(kind, size):
     ways = re.findall(r'values="0 0;0 0;([^;]*);', collective_as_html(drawn(kind, size)))
     assert ways
-    assert set(ways) == {f"0 {STEP_ROW_HEIGHT + ROW_GAP:g}"}
+    assert set(ways) == {f"0 {MOTION_ROW_HEIGHT + ROW_GAP:g}"}
 
 
 def test_there_is_no_script():
