@@ -270,9 +270,33 @@ def test_the_page_says_where_xla_may_do_better(page):
     go(page, "#v1/reshard?shape=8,16&mesh=x:2,y:4&from=x,y&to=y,x")
     assert shown(page, ".sentence").startswith("3 all-to-alls: each device sends 120 bytes.")
     assert "some device has to receive at least 64 bytes" in shown(page, ".sentence")
+    assert "With y (4) taken as 2 × 2, 96 bytes are enough" in shown(page, ".sentence")
+    go(page, "#v1/reshard?shape=4,8,8&mesh=x:2,y:2,z:2&from=x,-,z.y&to=z,y,-")
     assert "XLA may take other steps" in shown(page, ".sentence")
     go(page, STATES["all-to-all"])
     assert "XLA may" not in shown(page, ".sentence")
+
+
+@pytest.mark.parametrize(
+    ("fragment", "colours"),
+    [("from=y,-&to=-,y", 4), ("from=-,-&to=x,y", 1), ("from=x,unreduced=y&to=x.y,-", 8)],
+)
+def test_copies_have_one_colour(page, fragment, colours):
+    go(page, f"#v1/reshard?shape=8,16&mesh=x:2,y:4&{fragment}")
+    fills = page.locator(".pieces rect").evaluate_all(
+        "(all) => all.map((e) => e.style.fill || e.getAttribute('fill'))"
+    )
+    assert len(fills) == 8
+    assert len(set(fills)) == colours
+    assert "copies have the colour of the first device" in shown(page, ".legend")
+
+
+@pytest.mark.parametrize(
+    "fragment", ["#v1/layout", "#v1/layout?mesh=x:8&spec=x", "#v1/reshard", "#v1/matmul"]
+)
+def test_code_states_the_mode_of_its_mesh(page, fragment):
+    go(page, fragment)
+    assert "axis_types=(jax.sharding.AxisType." in shown(page, ".code-block code")
 
 
 def test_a_larger_matmul_becomes_bound_by_arithmetic(page):
@@ -438,6 +462,7 @@ def test_the_front_page_moves_until_it_is_paused(opened, playground_file):
     front.write_text(render_playground(STATIC.as_uri(), "hero"))
     opened.emulate_media(reduced_motion="no-preference")
     opened.goto(front.as_uri())
+    assert "arrows show what device 0 receives" in shown(opened, ".legend")
     first = shown(opened, ".sentence")
     changed = "(text) => document.querySelector('.sentence').innerText !== text"
     opened.wait_for_function(changed, arg=first)

@@ -13,6 +13,7 @@ const hero = (() => {
     const stops = TOUR.map((text) => layouts.layoutOf(SHAPE, MESH, layouts.parseSpec(text)));
     const steps = stops.slice(1).flatMap((to, i) => reshards.planSteps(stops[i], to));
     const screen = html("figure");
+    const legend = html("p", {class: "legend"}, "Each box is a device, drawn as the whole array with its part filled in. The arrows show what device 0 receives; the others receive their parts at the same time.");
     const said = html("p", {class: "sentence"});
     const button = html("button", {type: "button", onclick: () => (timer ? stop() : play())});
     const actions = html("p", {}, button);
@@ -40,7 +41,7 @@ const hero = (() => {
     };
 
     actions.append(" ", link);
-    root.replaceChildren(screen, said, actions);
+    root.replaceChildren(screen, said, legend, actions);
     show();
     if (matchMedia("(prefers-reduced-motion: reduce)").matches) stop();
     else play();

@@ -336,7 +336,7 @@ const layouts = (() => {
       "# With fewer devices, first let the CPU act as enough of them:",
       `# jax.config.update("jax_num_cpu_devices", ${Math.max(...layout.mesh.devices) + 1})`,
       ...(dtype === "float64" ? ['jax.config.update("jax_enable_x64", True)  # without it, JAX makes float32 of float64'] : []),
-      meshAsCode(layout.mesh, layout.spec.unreduced.length ? "Explicit" : ""),
+      meshAsCode(layout.mesh, "Explicit"),
       `x = jnp.zeros(${words.tuple(layout.shape)}, dtype="${dtype}")`,
       `x = jax.device_put(x, NamedSharding(mesh, ${specAsCode(layout.spec)}))`,
     ].join("\n");
@@ -344,11 +344,11 @@ const layouts = (() => {
 
   const isInOrder = (mesh) => mesh.devices.every((id, i) => id === i);
 
-  /** Return Python code that makes a mesh; its axes may all be of a type, such as `Auto`. */
-  function meshAsCode(mesh, type = "") {
+  /** Return Python code that makes a mesh whose axes are all in one mode, such as `Auto`. */
+  function meshAsCode(mesh, mode) {
     const sizes = words.tuple(mesh.axes.map((axis) => axis.size));
     const names = words.tuple(mesh.axes.map((axis) => `"${axis.name}"`));
-    const types = type ? `, axis_types=(jax.sharding.AxisType.${type},) * ${mesh.axes.length}` : "";
+    const types = `, axis_types=(jax.sharding.AxisType.${mode},) * ${mesh.axes.length}`;
     if (isInOrder(mesh)) return `mesh = jax.make_mesh(${sizes}, ${names}${types})`;
     return `devices = np.array(jax.devices())[[${mesh.devices.join(", ")}]]\n` +
       `mesh = jax.sharding.Mesh(devices.reshape(${sizes}), ${names}${types})`;

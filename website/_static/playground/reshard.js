@@ -22,6 +22,7 @@
  */
 const reshards = (() => {
   const {product, sizeOf, Refusal} = layouts;
+  const MAX_SPLIT_AXES = 4;
 
   /** Return the elements of a device's new block that its old one has not: the least it receives. */
   function elementsToReceive(from, to) {
@@ -56,6 +57,26 @@ const reshards = (() => {
         if (!known || isLess(cost, known.cost)) best.set(keyOf(move.state), {state: move.state, cost, move, before: node, done: false});
       }
     }
+  }
+
+  /** Return a layout on the mesh whose axes are split into axes of prime sizes, or null if these are too many to search. */
+  function splitAxes({shape, mesh, spec}) {
+    const parts = new Map(mesh.axes.map(({name, size}) => [name, primesOf(size).map((prime, i) => ({name: `${name} ${i}`, size: prime}))]));
+    const axes = mesh.axes.flatMap(({name}) => parts.get(name));
+    if (axes.length > MAX_SPLIT_AXES) return null;
+    const namesOf = (names) => names.flatMap((name) => parts.get(name).map((axis) => axis.name));
+    return layouts.layoutOf(shape, {axes, devices: mesh.devices}, {entries: spec.entries.map(namesOf), unreduced: namesOf(spec.unreduced)});
+  }
+
+  function primesOf(size) {
+    for (let prime = 2; prime * prime <= size; prime += 1) if (size % prime === 0) return [prime, ...primesOf(size / prime)];
+    return size > 1 ? [size] : [];
+  }
+
+  /** Return the elements that a device sends if parts of a mesh axis may move by themselves, or null if that was not searched. */
+  function elementsIfSplit(from, to) {
+    const [before, after] = [from, to].map(splitAxes);
+    return before && planSteps(before, after).reduce((sum, step) => sum + step.sent, 0);
   }
 
   const isLess = (a, b) => a[0] < b[0] - 1e-9 || (a[0] < b[0] + 1e-9 && a[1] < b[1] - 1e-9);
@@ -215,5 +236,5 @@ const reshards = (() => {
     return to.placements.map((target, i) => (stays[i] ? [] : [free.get(at(target.block)).shift()]));
   }
 
-  return {elementsToReceive, planSteps, sourcesOf};
+  return {elementsToReceive, elementsIfSplit, primesOf, planSteps, sourcesOf};
 })();

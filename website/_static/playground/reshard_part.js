@@ -106,7 +106,7 @@ const reshardPart = (() => {
         const [step, state] = [steps[k - 1] ?? null, states[k]];
         const chosen = Number(slider.input.value);
         screen.replaceChildren(html("figcaption", {class: "legend"}, "Each box is a device, drawn as the whole array, with what it holds filled in. " +
-          `A colour is the device that a piece came from${state.spec.unreduced.length ? "; Σ is a partial sum" : step && /reduce/.test(step.kind) ? "; a sum has stripes, one for each partial sum in it" : ""}.`), stepDrawing.drawDevices(state, step, {width: player.clientWidth || 600, chosen, planes}));
+          `A colour is the device that a piece came from; copies have the colour of the first device that holds them${state.spec.unreduced.length ? "; Σ is a partial sum" : step && /reduce/.test(step.kind) ? "; a sum has stripes, one for each partial sum in it" : ""}.`), stepDrawing.drawDevices(state, step, {width: player.clientWidth || 600, chosen, planes}));
         const {device, block} = state.placements[chosen];
         const sources = step ? reshards.sourcesOf(step)[chosen].map((j) => places[j].device).sort((a, b) => a - b) : [];
         said.replaceChildren(step ? `${SENTENCES[step.kind](step)} ` : "Before the first step: ", html("strong", {}, `Device ${device}`), " holds ",
@@ -154,10 +154,19 @@ const reshardPart = (() => {
     if (steps.length === 0) return "Nothing moves: each device already holds its new block.";
     if (kinds.length === 0) return "Nothing is sent: each device already has its new block, and keeps only that.";
     const way = `${capitalised(words.list(counted(kinds)))}: each device sends ${words.bytes(sent)}.`;
-    const others = steps.length > 1 ? " XLA may take other steps, and send less or more." : "";
+    const others = steps.length > 1 ? ` ${otherWays(from, to, sent, itemBytes)}` : "";
     if (from.spec.unreduced.length) return way + others;
     const least = Math.max(...reshards.elementsToReceive(from, to)) * itemBytes;
     return `${way} By any way, some device has to receive at least ${words.bytes(least)}, because that much of its new block is elsewhere.${others}`;
+  }
+
+  /** Return what XLA may do instead of several steps; a search says what it can save by splitting an axis. */
+  function otherWays(from, to, sent, itemBytes) {
+    const split = reshards.elementsIfSplit(from, to);
+    if (split === null || split * itemBytes > sent - 1) return "XLA may take other steps, and send less or more.";
+    const parts = from.mesh.axes.map(({name, size}) => ({name, size, primes: reshards.primesOf(size)}))
+      .filter(({primes}) => primes.length > 1).map(({name, size, primes}) => `${name} (${size}) taken as ${primes.join(" × ")}`);
+    return `These steps move whole axes. With ${words.list(parts)}, ${words.bytes(split * itemBytes)} are enough, and XLA may find that way, or yet another.`;
   }
 
   /** Return kinds of collectives in words: `an all-gather` or `3 all-to-alls`, in the order of their first steps. */

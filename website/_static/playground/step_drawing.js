@@ -12,8 +12,8 @@ const stepDrawing = (() => {
   /**
    * Draw all devices after a step.
    *
-   * A piece has the colour of the device that it came from, and a sum is striped. Each device is a small picture of the
-   * whole array, in which what it holds is filled.
+   * A piece has the colour of the device that it came from, or of the first one that holds a copy of it, and a sum is
+   * striped. Each device is a small picture of the whole array, in which what it holds is filled.
    *
    * @param {layouts.Layout} layout  After the step.
    * @param {?reshards.Step} step  Null before the first one.
@@ -35,11 +35,12 @@ const stepDrawing = (() => {
     });
     const [right, bottom] = places.at(-1);
     const pieces = piecesOf(layout, step, chosen);
+    const colours = coloursOf(step ? step.from : layout);
     const devices = layout.placements.map(({device}, i) => {
       const [x, y] = places[i];
       return svg("g", {class: i === chosen ? "device chosen" : "device", "data-devices": device, transform: `translate(${x} ${y})`},
         svg("rect", {class: "whole", width: cell.width, height: cell.height}),
-        small ? "" : svg("text", {class: "muted", x: cell.width / 2, y: cell.height + 12}, `${device}${layout.spec.unreduced.length ? " Σ" : ""}`));
+        small ? "" : svg("text", {class: "muted", x: cell.width / 2, y: cell.height + 14}, `${device}${layout.spec.unreduced.length ? " Σ" : ""}`));
     });
     const filled = pieces.map(({target, source, block, stripe}) => {
       const dx = places[source][0] - places[target][0];
@@ -48,13 +49,24 @@ const stepDrawing = (() => {
       return svg("g", {transform: `translate(${places[target].join(" ")})`},
         svg("g", {class: moves ? "piece moving" : "piece", style: moves ? `--from:translate(${dx}px, ${dy}px)` : undefined},
           rectanglesOf(block, layout.shape, cell, planes).map((box) =>
-            svg("rect", {...visible(striped(box, stripe), cell), fill: deviceColour(layout.placements[source].device)}))));
+            svg("rect", {...visible(striped(box, stripe), cell), fill: colours[source]}))));
     });
     const arrows = step && chosen !== null ? arrowsTo(chosen, step, places, cell) : "";
     const size = [right + cell.width + 8, bottom + cell.height + LABEL + 4];
     return picture(...size, describe(layout, step), axesOf(mesh, places, cell, columns, left), devices,
       svg("g", {class: `pieces${pieces.length > MAX_MOVING ? " still" : ""}${small ? " small" : ""}`}, filled),
       svg("rect", {class: "chosen-frame", x: places[chosen][0] - 2, y: places[chosen][1] - 2, width: cell.width + 4, height: cell.height + 4}), arrows);
+  }
+
+  /** Return the colour of what each device holds: that of the first device with the same data. */
+  function coloursOf({mesh, spec, placements}) {
+    const summed = mesh.axes.flatMap(({name}, d) => (spec.unreduced.includes(name) ? [d] : []));
+    const first = new Map();
+    return placements.map(({device, index, place}) => {
+      const key = `${index.join()} ${summed.map((d) => place[d]).join()}`;
+      if (!first.has(key)) first.set(key, deviceColour(device));
+      return first.get(key);
+    });
   }
 
   function describe(layout, step) {
