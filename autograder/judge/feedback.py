@@ -91,9 +91,24 @@ def headline(verdict: Verdict) -> str:
     return f"{MARKS[verdict.state]} {_exercise_and_state(verdict)}"
 
 
-def _exercise_and_state(verdict: Verdict) -> str:
-    share = f" ({in_percent(verdict.score)})" if verdict.state == "partly" else ""
-    return f"{verdict.exercise} {verdict.title}: {HEADLINES[verdict.state]}{share}"
+def _exercise_and_state(verdict: Verdict, in_class: bool = True) -> str:
+    if in_class or any(finding.credit for finding in verdict.findings):
+        share = in_percent(verdict.score) if verdict.state == "partly" else ""
+    else:
+        share = _count_right(verdict)
+    return f"{verdict.exercise} {verdict.title}: {HEADLINES[verdict.state]}" + f" ({share})" * (
+        share != ""
+    )
+
+
+def _count_right(verdict: Verdict) -> str:
+    """Return how many entries and requirements are right, such as `2 of 10`; empty if none is."""
+    parts: dict[tuple[str, str], bool] = {}
+    for finding in verdict.findings:
+        part = finding.answer, finding.cell or finding.about
+        parts[part] = parts.get(part, True) and finding.met
+    right = sum(parts.values())
+    return f"{right} of {len(parts)}" if 0 < right < len(parts) else ""
 
 
 def list_sentences(verdict: Verdict) -> list[str]:
@@ -104,7 +119,10 @@ def list_sentences(verdict: Verdict) -> list[str]:
 
 
 def verdict_document(
-    verdict: Verdict, earlier: Attempts | None = None, whole: bool = False
+    verdict: Verdict,
+    earlier: Attempts | None = None,
+    whole: bool = False,
+    in_class: bool = True,
 ) -> Document:
     """Return the verdict as a document.
 
@@ -113,17 +131,19 @@ def verdict_document(
         earlier: for each answer that trades one thing for another, the attempts before this one.
         whole: for a page that is read later, or printed: details are unfolded, and everything is
             drawn; see `pictures_of`.
+        in_class: whether to say which score the answer earns, and why. Without a class, there are
+            no points, and the headline counts what is right.
     """
     report = report_on(verdict, unfolded=whole)
     return Document(
         (
-            Heading((badge(verdict.state), f" {_exercise_and_state(verdict)}")),
+            Heading((badge(verdict.state), f" {_exercise_and_state(verdict, in_class)}")),
             *report.first,
             *_earlier_times(verdict, earlier or {}),
             *report.rest,
             *_trade_figures(verdict, earlier or {}),
             *_figures(pictures_of(verdict, whole)),
-            *report.notes,
+            *(report.notes if in_class else ()),
             *report.way_on,
         ),
         edge=COLOURS[verdict.state],
@@ -157,9 +177,9 @@ def show_document(document: Document) -> None:
 
 
 def show_verdict(verdict: Verdict) -> None:
-    """Show a verdict, in a notebook or in a terminal."""
+    """Show a verdict to a learner, in a notebook or in a terminal."""
     earlier = _attempts.setdefault(verdict.exercise, {})
-    show_document(verdict_document(verdict, earlier))
+    show_document(verdict_document(verdict, earlier, in_class=False))
     for finding in verdict.findings:
         if finding.trade is not None:
             earlier.setdefault(finding.answer, []).append(finding.trade)

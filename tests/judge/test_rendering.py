@@ -4,10 +4,16 @@ import html
 
 import pytest
 
-from autograder.documents import Document, Paragraph, as_html, plain_text
+from autograder.documents import Document, Paragraph, as_html, as_text, plain_text
 from autograder.errors import insert_before_jax_message
 from autograder.judge import Verdict
-from autograder.judge.feedback import headline, list_sentences, verdict_as_html
+from autograder.judge.feedback import (
+    headline,
+    list_sentences,
+    show_verdict,
+    verdict_as_html,
+    verdict_document,
+)
 from autograder.judge.prose import mark_up
 from autograder.judge.requirements_on_results import shorten_call
 from autograder.judge.verdict import Finding
@@ -70,6 +76,37 @@ def test_short_code_stands_on_one_line_in_a_sentence_and_breaks_at_spaces_alone_
 def test_a_part_of_the_points_is_neither_all_nor_nothing(score, share):
     findings = (Finding("a", True, "", ""), Finding("b", False, "", ""))
     assert headline(Verdict("1.1", "A title", findings, earned=score)).endswith(share)
+
+
+@pytest.mark.parametrize(
+    ("met", "earned", "ends"),
+    [(2, 0.06, "partly right (2 of 10)"), (1, 0, "not yet (1 of 10)"), (0, 0, "not yet")],
+)
+def test_a_learner_reads_how_much_is_right_and_nothing_about_points(met, earned, ends, capsys):
+    cells = (wrong("t", "Not so.", cell=str(number)) for number in range(10))
+    found = tuple(cell.but(met=number < met) for number, cell in enumerate(cells))
+    notes = ("t earns 6%: 2 of 10 entries are right.", "One group is deducted.")
+    judged = Verdict("1.1", "A title", found, earned=earned, notes=notes)
+    show_verdict(judged)
+    said = capsys.readouterr().out
+    assert said.splitlines()[0].endswith(ends)
+    assert "%" not in said
+    assert "deducted" not in said
+    in_a_class = html.unescape(verdict_as_html(judged, whole=True))
+    assert all(note in in_a_class for note in notes)
+
+
+def test_what_an_answer_requires_is_counted_once_for_each_answer():
+    met = Finding("f", True, "", "", about="values")
+    found = (met, met, wrong("f", "Too much.", about="collectives"), met.but(answer="g"))
+    document = verdict_document(Verdict("1.1", "A title", found, earned=0.5), in_class=False)
+    assert as_text(document).splitlines()[0].endswith("partly right (2 of 3)")
+
+
+def test_credit_for_a_design_is_a_share_in_a_notebook_too():
+    found = (Finding("f", False, "", "", "slow", "It is slow.", credit=0.31),)
+    document = verdict_document(Verdict("1.1", "A title", found, earned=0.31), in_class=False)
+    assert as_text(document).splitlines()[0].endswith("partly right (31%)")
 
 
 def test_what_is_expected_is_not_said_to_be_so_twice():
