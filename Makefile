@@ -108,7 +108,7 @@ test-hub: .venv-hub/installed ## A class on a real JupyterHub, from fetching a n
 	.venv-hub/bin/python -m pytest tests/instructor/test_jupyterhub.py
 
 lab: .venv/installed ## Open the course in JupyterLab
-	$(BIN)/jupyter lab course
+	JUPYTER_CONFIG_PATH="$(CURDIR)/requirements/lab" $(BIN)/jupyter lab course
 
 site: .venv/installed ## Build the course on the web, into site/
 	$(BIN)/python -m website

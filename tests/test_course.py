@@ -89,6 +89,9 @@ def test_each_notebook_keeps_the_pattern(path):
     assert re.search(r"\b(Explicit|Auto)\b", prose), "says which mode its meshes are in"
     first, second = cells(path)[:2]
     assert "%pip install" in first.source
+    assert first.source.startswith("# @title "), "what Colab and JupyterLab show of a folded cell"
+    folded = {"jupyter": {"source_hidden": True}, "cellView": "form", "_kg_hide-input": True}
+    assert first.metadata == folded, "in JupyterLab, Colab and Kaggle"
     assert "emulate_devices(8)" in second.source
     code = "\n".join(c.source for c in cells(path))
     assert "%timeit" not in code, "emulated devices know nothing about time"

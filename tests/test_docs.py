@@ -393,10 +393,14 @@ def test_the_course_opens_in_jupyterlab(tmp_path):
             entry["name"]
             for entry in json.loads(ask(f"http://127.0.0.1:{port}/api/contents?token=a"))["content"]
         }
+        page = ask(f"http://127.0.0.1:{port}/lab?token=a").decode()
     finally:
         os.killpg(server.pid, signal.SIGTERM)
         server.wait()
     assert "00_setup" in names
+    (settings,) = re.findall(r"jupyter-config-data[^>]*>(.*?)</script>", page, re.DOTALL)
+    off = json.loads(settings)["disabledExtensions"]
+    assert "@jupyter/nbgrader" in off, "a learner neither validates nor creates assignments"
 
 
 def ask(address):

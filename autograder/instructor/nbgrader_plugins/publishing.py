@@ -165,7 +165,16 @@ RELEASED_METADATA: Final = frozenset({"accelerator", "kernelspec", "language_inf
 """The metadata of a notebook that is released; a widget's state, for example, is output."""
 
 RELEASED_CELL_METADATA: Final = frozenset(
-    {"cellView", "deletable", "editable", "jupyter", "nbgrader", "slideshow", "tags"}
+    {
+        "_kg_hide-input",
+        "cellView",
+        "deletable",
+        "editable",
+        "jupyter",
+        "nbgrader",
+        "slideshow",
+        "tags",
+    }
 )
 
 
