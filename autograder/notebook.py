@@ -166,14 +166,14 @@ def target(exercise: str) -> None:
 
     Raises:
         UnknownExercise: there is no exercise with that id.
-        UsageError: the exercise asks for no layout.
+        UsageError: the exercise has no target to draw.
     """
     if known_plans() is not None:
         return
     found = _find(exercise)
     targets = found.targets()
     if not targets:
-        raise UsageError(f"Exercise {found.id} asks for no layout, so there is nothing to draw.")
+        raise UsageError(f"Exercise {found.id} has no target to draw.")
     display_blocks([layout.picture(title) for title, layout in targets])
 
 

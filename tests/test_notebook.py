@@ -136,7 +136,8 @@ def test_an_unknown_id_is_reported_with_the_known_ids(exercise):
         (lambda: check("1.1", X, X), 'check("1.1", columns)'),
         (lambda: check("1.6", X), 'check("1.6", first=first, second=second)'),
         (lambda: check("1.6", first=X), 'check("1.6", first=first, second=second)'),
-        (lambda: target("1.7"), "asks for no layout, so there is nothing to draw"),
+        (lambda: target("1.7"), "Exercise 1.7 has no target to draw."),
+        (lambda: target("12.7"), "Exercise 12.7 has no target to draw."),  # it is a bug to be found
         (lambda: show(), "was given nothing"),
         (lambda: show(X), "NumPy array: it lives in the host's memory"),
         (lambda: show(sharding("x", x=8)), "A sharding has no shape of its own"),

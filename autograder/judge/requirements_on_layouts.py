@@ -42,6 +42,7 @@ class PlacedLike(Requirement):
         elsewhere: if the further lists of arguments are on other meshes, the picture for each.
         mistakes: for each diagnosis, the picture of a layout that it explains, of the first shape.
         stays: whether a function's result has to be on the mesh of its argument.
+        drawn: whether the notebook draws the layout as the target, before there is an answer.
     """
 
     about: ClassVar = "layout"
@@ -55,6 +56,7 @@ class PlacedLike(Requirement):
     elsewhere: tuple[str, ...] = ()
     mistakes: Mapping[str, str] = field(default_factory=dict)
     stays: bool = False
+    drawn: bool = True
 
     def of_program(self, number: int) -> "PlacedLike":
         """Return the requirement on the function's result for one list of arguments."""
@@ -76,9 +78,9 @@ class PlacedLike(Requirement):
         """Plan to capture an array, or a sharding for the first shape."""
         return PlacementPlan(self.shapes[0], self.values is not None)
 
-    def pictured(self) -> Layout:
-        """Return the required layout."""
-        return self.target()
+    def pictured(self) -> Layout | None:
+        """Return the required layout, unless it would give the answer away."""
+        return self.target() if self.drawn else None
 
     def judge(
         self, piece: Placement | Program, finding: Finding, exercise: Exercise, seed: int

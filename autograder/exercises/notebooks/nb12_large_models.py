@@ -1332,7 +1332,9 @@ TRAINER: Final = Exercise(
     afterwards="None of the four raised an error, and the loss fell. Tests that find such bugs "
     "compare with one device, compare two devices, and count bytes.",
     requirements=(
-        PlacedLike("w_out", "0,2,4,6\n1,3,5,7", ((64, OUTPUTS),), values=_initial_weights),
+        PlacedLike(
+            "w_out", "0,2,4,6\n1,3,5,7", ((64, OUTPUTS),), values=_initial_weights, drawn=False
+        ),
         Computes(
             "dropout",
             "dropout(seed, h) must draw with the key of the seed, into which a device folds its "
