@@ -45,6 +45,17 @@ FAULTS: Final = r"""
       if (a.left < b.right && b.left < a.right && a.top < b.bottom && b.top < a.bottom)
         faults.push(`overlapping: ${named(words[i])} and ${named(words[j])}`);
     }
+  for (const e of words) {
+    if (e.closest("svg, pre, code")) continue;
+    for (const n of [...e.childNodes].filter((n) => n.nodeType === 3))
+      for (const word of n.data.matchAll(/(?<!\S)[^\s-]{2,24}(?!\S)/g)) { // a longer one may break
+        const range = document.createRange();
+        range.setStart(n, word.index);
+        range.setEnd(n, word.index + word[0].length);
+        if (new Set([...range.getClientRects()].map((b) => Math.round(b.top))).size > 1)
+          faults.push(`broken: ${word[0]} in ${named(e)}`);
+      }
+  }
   const parsed = (colour, opacity = 1) => {
     const c = (colour.match(/[\d.]+/g) || []).map(Number), alpha = (c[3] ?? 1) * opacity;
     return c.length < 3 || alpha === 0 ? null : [c[0], c[1], c[2], alpha]; };

@@ -5,6 +5,7 @@ colours of their own, so they can be read in light and dark themes.
 """
 
 import functools
+import re
 import textwrap
 from collections.abc import Iterator
 from itertools import chain, zip_longest
@@ -54,12 +55,17 @@ def template_environment(folder: Path) -> "jinja2.Environment":
 @functools.cache
 def _template() -> "jinja2.Template":
     environment = template_environment(Path(__file__).parent)
-    environment.filters |= {"kind": _class_name, "parts": inline_parts}
+    environment.filters |= {"kind": _class_name, "parts": inline_parts, "words": _split_words}
     return environment.get_template("document.html.jinja")
 
 
 def _class_name(part: object) -> str:
     return type(part).__name__
+
+
+def _split_words(text: str) -> list[str]:
+    """Split a text into its words and the white space between them."""
+    return re.split(r"(\s+)", text)
 
 
 def as_text(document: Document) -> str:

@@ -53,6 +53,9 @@ COLOURS: Final = {
 
 NUMBER: Final = re.compile(r"[-+\d.e]+")
 
+MAX_COLUMNS_BESIDE_NAMES: Final = 3
+"""With more columns, names stand above their rows, so that the table fits into a narrow window."""
+
 MUST_BE: Final = re.compile(r"^(\w+(?:\([^()]*\))?) must be ")
 """The beginning of a requirement's sentence, which repeats the label `Expected`."""
 
@@ -255,7 +258,8 @@ def _tables(answers: dict[str, list[Finding]], problems: Sequence[Finding]) -> I
         shown = [p for findings in plain.values() for p in problems_of(findings)[:1]]
         explained = {_explanation_of(p): p.answer for p in reversed(shown)}
         rows = [_row(name, fs, columns, first, explained) for name, fs in plain.items()]
-        yield Table(("", *columns, ""), tuple(rows))
+        has_names_above = len(columns) > MAX_COLUMNS_BESIDE_NAMES
+        yield Table(columns if has_names_above else ("", *columns), tuple(rows))
     cells_explained: dict[tuple[str, str], Finding] = {}
     for name, findings in answers.items():
         has_wrong_cells = name not in plain and not all(f.met for f in findings)
@@ -303,7 +307,12 @@ def _row(
             why = f"as for {same}"
     elif not all(f.met for f in findings):
         why = "not filled in yet"
-    return TableRow((Code(name), *(marks.get(column, "") for column in columns), mark_up(why)))
+    cells = tuple(marks.get(column, "") for column in columns)
+    # beside the other columns, there is too little room for sentences
+    below = (mark_up(why),) if why else ()
+    if len(columns) > MAX_COLUMNS_BESIDE_NAMES:
+        return TableRow(cells, below, above=(Code(name),))
+    return TableRow((Code(name), *cells), below)
 
 
 def _cell_rows(
@@ -353,8 +362,9 @@ def _details(problems: Sequence[Finding], unfolded: bool) -> Iterator[Fold]:
         return
     listed = [part for name in names for part in (", ", Code(name))][1:]
     blocks: list[Block] = []
-    for name, block in compared:
-        blocks += [Paragraph(Code(name)), block] if len(names) > 1 else [block]
+    for name in names:
+        heading = [Paragraph(Code(name))] if len(names) > 1 else []
+        blocks += [*heading, *(block for of, block in compared if of == name)]
     yield Fold(("Expected and got, for ", *listed), tuple(blocks), unfolded)
 
 

@@ -134,7 +134,9 @@ LONGEST = 30
 def test_every_verdict_names_one_cause_first_and_says_nothing_twice(verdicts):
     for entry, here, _ in verdicts:
         lines = [headline(here), *list_sentences(here)]
-        twice = {line for line in lines if lines.count(line) > 1}
+        # two functions may have the same marks, and the same mistake with other results
+        said = [line for line in lines if line.endswith((".", "?")) and not line.startswith("  ")]
+        twice = {line for line in said if said.count(line) > 1}
         assert not twice, (entry.title, twice)
         assert len(lines) <= LONGEST, entry.title
         causes = [

@@ -70,6 +70,27 @@ def test_a_verdict_is_drawn_well(theme):
                 assert page.faults(drawn, width, theme) == []
 
 
+def all_that_is_asked(exercise, why):
+    """A verdict on all functions of an exercise, every second of whose requirements is not met."""
+    asked = [r for r in exercise.requirements if not isinstance(r, Predicts)]
+    found = [Finding(r.answer, True, "", "", about=r.about) for r in asked]
+    found[::2] = [
+        f.but(met=False).problem("wrong", f"{i}: {why}") for i, f in enumerate(found[::2])
+    ]
+    return verdict(*found)
+
+
+def test_each_exercises_table_fits_into_a_narrow_window_and_breaks_no_words():
+    why = (
+        "The result does not depend on a constrained intermediate value. Either the function has "
+        "no jax.lax.with_sharding_constraint, or nothing is computed from what it returns."
+    )
+    with browser() as page:
+        for exercise in EXERCISES.values():
+            drawn = verdict_as_html(all_that_is_asked(exercise, why))
+            assert page.faults(drawn, 500) == [], exercise.id
+
+
 def half_right(exercise):
     """A verdict on a table in which two of three cells are right."""
     asked = EXERCISES[exercise]
