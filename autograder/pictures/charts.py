@@ -182,9 +182,9 @@ def _mark_programs(
         else:
             position *= step
             marked.append((str(number), position, point.together))
-    _mark_places(axes, marked, "computing and sending at once", left_until=ridge)
+    _mark_places(axes, marked, "computes and sends at the same time", left_until=ridge)
     axes.plot(
-        [], [], "_", color=YOURS, markersize=14, label="one waits for the other, on the line below"
+        [], [], "_", color=YOURS, markersize=14, label="the same program, one after the other"
     )
 
 

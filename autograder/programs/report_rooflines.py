@@ -69,9 +69,9 @@ def roofline_of(programs: Sequence[Measured], machine: Machine) -> Roofline:
         f"and sends at most {link} a second. The ridge is at {ridge}: with fewer, the links are "
         f"the limit.",
         (
-            f"left of the ridge, the links are the limit: {link} a second",
-            f"right of it, arithmetic is: {peak} a second",
-            f"the ridge is at {ridge}",
+            f"on the slope, sending is the limit: {link} a second",
+            f"on the flat part, computing: {peak} a second",
+            f"they meet at {ridge}",
         ),
         tuple(_point(program, machine) for program in drawn),
         tuple(remarks),

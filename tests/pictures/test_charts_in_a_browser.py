@@ -39,9 +39,9 @@ def roofline(*points):
         for top in [min(197e12, 1e11 * x)]
     )
     limits = (
-        "left of the ridge, the links are the limit: 100 GB a second",
-        "right of it, arithmetic is: 197 trillion operations a second",
-        "the ridge is at 1,970 operations for each byte",
+        "on the slope, sending is the limit: 100 GB a second",
+        "on the flat part, computing: 197 trillion operations a second",
+        "they meet at 1,970 operations for each byte",
     )
     return Roofline("TPU v5e", 197e12, 1e11, "The roof.", limits, drawn)
 
