@@ -369,6 +369,9 @@ def test_the_readme_is_short():
     assert words <= 900, f"README.md has {words} words; what is longer belongs on a page of docs/."
 
 
+NEWS = "@jupyterlab/apputils-extension:notification"
+
+
 @pytest.mark.slow
 def test_the_course_opens_in_jupyterlab(tmp_path):
     """`make lab` starts a server with the course in it."""
@@ -394,6 +397,7 @@ def test_the_course_opens_in_jupyterlab(tmp_path):
             for entry in json.loads(ask(f"http://127.0.0.1:{port}/api/contents?token=a"))["content"]
         }
         page = ask(f"http://127.0.0.1:{port}/lab?token=a").decode()
+        news = json.loads(ask(f"http://127.0.0.1:{port}/lab/api/settings/{NEWS}?token=a"))
     finally:
         os.killpg(server.pid, signal.SIGTERM)
         server.wait()
@@ -401,6 +405,9 @@ def test_the_course_opens_in_jupyterlab(tmp_path):
     (settings,) = re.findall(r"jupyter-config-data[^>]*>(.*?)</script>", page, re.DOTALL)
     off = json.loads(settings)["disabledExtensions"]
     assert "@jupyter/nbgrader" in off, "a learner neither validates nor creates assignments"
+    assert news["schema"]["properties"]["fetchNews"]["default"] == "false", (
+        "no question comes first"
+    )
 
 
 def ask(address):
