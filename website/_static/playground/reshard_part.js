@@ -157,7 +157,7 @@ const reshardPart = (() => {
     const others = steps.length > 1 ? ` ${otherWays(from, to, sent, itemBytes)}` : "";
     if (from.spec.unreduced.length) return way + others;
     const least = Math.max(...reshards.elementsToReceive(from, to)) * itemBytes;
-    return `${way} By any way, some device has to receive at least ${words.bytes(least)}, because that much of its new block is elsewhere.${others}`;
+    return `${way} Whatever the steps, some device has to receive at least ${words.bytes(least)}, because that much of its new block is elsewhere.${others}`;
   }
 
   /** Return what XLA may do instead of several steps; a search says what it can save by splitting an axis. */
