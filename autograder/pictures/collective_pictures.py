@@ -431,6 +431,8 @@ def motion_as_html(picture: CollectivePicture) -> str:
         shown = Piece(piece.sources) if numbered else piece
         box = (*at, slot_width, MOTION_ROW_HEIGHT)
         _draw_slot(drawing, shown, picture, box, MOTION_FONT_SIZE, label_width)
+        if way is not None:  # its colour may be that of what it moves over
+            drawing.highlight_box(*box)
 
     for lying in motion.resting:
         draw(lying.piece, place(lying.at, lying.on_right), lying.moment)

@@ -138,6 +138,19 @@ def test_an_animation_moves(page, kind):
     assert page.page.evaluate(MOVED) != once
 
 
+@pytest.mark.parametrize("kind", KINDS)
+def test_what_moves_is_outlined_because_it_moves_over_its_own_colour(page, kind):
+    drawn = picture(kind, "fours")
+    first = motion_of(kind, 4, drawn.pairs).moving[0].moment
+    page.show(collective_as_html(drawn))
+    page.page.evaluate(FREEZE, (first.start + first.end) / 2)
+    outlined = page.page.evaluate(
+        f"""[...document.querySelectorAll("{MOVES} svg path[stroke-width='2']")]
+          .filter((path) => path.getBoundingClientRect().width > 0).length"""
+    )
+    assert outlined >= 1  # one path outlines all that moves in one direction
+
+
 AROUND_THE_GRID = """([top, bottom]) => {
   const svg = document.querySelector(".shardlings-motion svg"), box = svg.getBoundingClientRect();
   const seen = new Set();
