@@ -96,9 +96,9 @@ def _exercise_and_state(verdict: Verdict, in_class: bool = True) -> str:
         share = in_percent(verdict.score) if verdict.state == "partly" else ""
     else:
         share = _count_right(verdict)
-    return f"{verdict.exercise} {verdict.title}: {HEADLINES[verdict.state]}" + f" ({share})" * (
-        share != ""
-    )
+    after = " –" if verdict.title.endswith("?") else ":"
+    state = f"{HEADLINES[verdict.state]} ({share})" if share else HEADLINES[verdict.state]
+    return f"{verdict.exercise} {verdict.title}{after} {state}"
 
 
 def _count_right(verdict: Verdict) -> str:

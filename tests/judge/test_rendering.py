@@ -96,6 +96,11 @@ def test_a_learner_reads_how_much_is_right_and_nothing_about_points(met, earned,
     assert all(note in in_a_class for note in notes)
 
 
+def test_no_colon_follows_a_title_that_is_a_question():
+    assert headline(Verdict("4.6", "Weights?", ())) == "✗ 4.6 Weights? – not yet"
+    assert headline(Verdict("1.1", "Weights", ())) == "✗ 1.1 Weights: not yet"
+
+
 def test_what_an_answer_requires_is_counted_once_for_each_answer():
     met = Finding("f", True, "", "", about="values")
     found = (met, met, wrong("f", "Too much.", about="collectives"), met.but(answer="g"))
