@@ -400,7 +400,7 @@ def _describe_passing_tests(assignment: str, released: GradedExample) -> str:
         return ""
     return (
         f"{assignment} as it is released, with nothing filled in, gets {_list_scores(scored)}. If "
-        f"that is not meant so, let these tests fail there."
+        f"you do not want that, write these tests so that they fail without an answer."
     )
 
 

@@ -422,6 +422,7 @@ def make_student_columns(rows: Sequence[StateRow], rules: ClassRules) -> CsvColu
         "email": lambda student: student.person.email,
         "section": lambda student: student.person.section,
         OUT_OF_DATE: lambda s: _yes(any(row.out_of_date for row in s.counted)),
+        NEEDS_A_LOOK: lambda s: _yes(any(row.needs_a_look for row in s.counted)),
         "score": lambda s: round(sum(row.total for row in s.counted), 4) if s.counted else "",
         "points": lambda s: sum(row.points for row in s.counted) if s.counted else "",
         "percent": partial(_percentage, rules),

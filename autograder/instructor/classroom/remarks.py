@@ -212,6 +212,23 @@ def list_remarks(
             f"When these were handed in is not known, so they do not count as late: "
             f"{_listed(untimed)}. grading/{TIMES_FILE} is where to say it."
         )
+    now = datetime.now(UTC)
+    if future := [row for row in handed_in if row.handed_in is not None and row.handed_in > now]:
+        yield (
+            f"The times of these are in the future: {_listed(future)}. Is the year right, and the "
+            f"timezone in grading/class.toml?"
+        )
+    too_many = [
+        (row, f"{name}: {mark.score:g} of {mark.points:g}")
+        for row in handed_in
+        for name, mark in row.marks.items()
+        if mark.score - mark.extra > mark.points
+    ]
+    if too_many:
+        yield (
+            f"These have more points than there are, and no extra credit: "
+            f"{_listed([row for row, _ in too_many], [said for _, said in too_many])}."
+        )
     if late := [row for row in handed_in if row.seconds_late > 0]:
         yield f"Late: {_listed(late, [_describe_lateness(facts, row) for row in late])}."
     marked = [

@@ -321,15 +321,19 @@ class SubmissionState:
         return "right" if mark.score >= mark.points else "partly" if mark.score else "wrong"
 
     def _is_unanswered(self, name: str) -> bool:
-        """Check whether the answer cells between the graded cell above and this are unchanged."""
+        """Check whether the answer cells that a graded cell is about are unchanged.
+
+        These are the nearest ones above it, up to another graded cell; several tests may follow.
+        """
         answers: list[object] = []
+        is_below_test = False
         for each, cell in self._cells.items():
             if cell.metadata.nbgrader.get("solution"):
-                answers.append(each)
+                answers = [each] if is_below_test else [*answers, each]
+                is_below_test = False
             if each == name:
                 return bool(answers) and all(answer in self.unanswered for answer in answers)
-            if cell.metadata.nbgrader.get("grade"):
-                answers.clear()
+            is_below_test |= bool(cell.metadata.nbgrader.get("grade"))
         return False
 
 

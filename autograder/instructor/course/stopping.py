@@ -28,9 +28,8 @@ STOPPED_STATUSES: Final = frozenset(128 + number for number in SIGNALS)
 """Exit statuses of a command that was stopped, as in a shell."""
 
 STOPPED: Final = (
-    "Stopped. What was graded is kept, and what was at work has its files of before, and is graded "
-    "the next time. To go on from there, run the same command again, without AGAIN=1, --again or "
-    "--force, with which it would begin anew."
+    "Stopped. Everything that was finished is kept. To go on from there, run the same command "
+    "again, without AGAIN=1, --again or --force, which would start from the beginning."
 )
 
 

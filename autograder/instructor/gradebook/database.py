@@ -128,8 +128,7 @@ def _lock_file(descriptor: int) -> None:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
     except OSError:
         raise BusyError(
-            "Another grading is at work in this folder. Wait for its end; if it was "
-            "killed, its lock went with it."
+            "Another command is at work in this folder. Wait until it has ended."
         ) from None
 
 
@@ -154,7 +153,7 @@ def hold_server_lock(url: str) -> Iterator[None]:
         if not is_locked:
             raise BusyError(
                 f"Somebody else is grading into {hide_secrets(url)}, perhaps on another machine. "
-                f"Wait for its end; if it was killed, its lock went with it."
+                f"Wait until that has ended."
             )
         try:
             yield

@@ -46,6 +46,7 @@ class SeenCell(NamedTuple):
     source: str
     attachments: Any
     outputs: Any
+    is_test: bool = False
 
 
 def index_cells(notebook: Any) -> dict[str, SeenCell]:
@@ -58,6 +59,7 @@ def index_cells(notebook: Any) -> dict[str, SeenCell]:
             cell.source,
             cell.get("attachments"),
             cell.get("outputs"),
+            bool(metadata.get("grade") and not metadata.get("solution")),
         )
         for metadata, cell in named
         if metadata.get("grade_id")
@@ -65,8 +67,11 @@ def index_cells(notebook: Any) -> dict[str, SeenCell]:
 
 
 def has_same_sources(before: Mapping[str, SeenCell], now: Mapping[str, SeenCell]) -> bool:
-    """Check whether no cell's source changed: a question may be in another cell than its answer."""
-    common = before.keys() & now.keys()
+    """Check whether no cell's source changed: a question may be in another cell than its answer.
+
+    Tests do not count, because nobody reads them in order to grade an essay.
+    """
+    common = [name for name in before.keys() & now.keys() if not now[name].is_test]
     return bool(before) and all(now[name].source == before[name].source for name in common)
 
 

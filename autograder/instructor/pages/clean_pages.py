@@ -176,8 +176,8 @@ def render_printed_text(context: Mapping[str, Any], text: str) -> str:
     return show_invisible_characters(str(made))
 
 
-LONG_HTML: Final = 2**18
-"""The most characters of HTML that are parsed; a verdict with its pictures has 2**16."""
+LONG_HTML: Final = 2**19
+"""The most characters of HTML that are parsed; a collective in motion has a little over 2**18."""
 
 LONG_MARKDOWN: Final = 2**13
 """The most characters of markdown that are rendered: nbconvert takes quadratic time."""

@@ -249,6 +249,7 @@ def test_a_test_of_cells_that_nobody_changed_is_unanswered(
         new_code_cell("assert first", metadata=about("above", 2)),
         new_code_cell("# YOUR CODE HERE", metadata=about("sum", **answer)),
         new_code_cell("# YOUR CODE HERE", metadata=about("product", **answer)),
+        new_code_cell("assert product == 2", metadata=about("other", 2)),
         new_code_cell("assert total == 3", metadata=about("test", 2)),
     ]
     path = tmp_path / "hw.ipynb"

@@ -204,7 +204,7 @@ def test_two_gradings_at_once_are_one(graded, capsys):
         fcntl.flock(lock, fcntl.LOCK_EX)
         for command in ("grade", "regrade"):
             assert main(["--root", str(graded.root), command]) == 1
-            assert "Another grading is at work in this folder." in capsys.readouterr().out
+            assert "Another command is at work in this folder." in capsys.readouterr().out
         with pytest.raises(BusyError), Course(graded.root).alone():
             pass
     with Course(graded.root).alone(), Course(graded.root).alone():

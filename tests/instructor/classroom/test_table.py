@@ -248,13 +248,13 @@ def test_a_row_for_a_student_has_the_roster_and_blanks_where_there_is_no_grade(t
     csvs.write_csvs(tmp_path, rows, people)
     with (tmp_path / "students.csv").open(newline="", encoding="utf-8-sig") as file:
         assert [*csv.reader(file)] == [
-            ["student", "name", "email", "section", "out_of_date", "score", "points",
-             "percent", "does_not_count", "06", "06 6.1", "06 6.2"],
-            ["zoe", "Zoe Zed", "zoe@example.edu", "B", "", "1.5", "2.0", "75.0", "",
+            ["student", "name", "email", "section", "out_of_date", "needs_a_look", "score",
+             "points", "percent", "does_not_count", "06", "06 6.1", "06 6.2"],
+            ["zoe", "Zoe Zed", "zoe@example.edu", "B", "", "", "1.5", "2.0", "75.0", "",
              "1.5", "0.5", "1"],
-            ["nora", "Nora", "", "", "", "", "", "", "", "", "", ""],
-            ["amy", "", "", "", "", "1.25", "2.0", "62.5", "", "1.25", "1", "0.25"],
-            ["bob", "", "", "", "", "", "", "", "", "", "", ""],
+            ["nora", "Nora", "", "", "", "", "", "", "", "", "", "", ""],
+            ["amy", "", "", "", "", "", "1.25", "2.0", "62.5", "", "1.25", "1", "0.25"],
+            ["bob", "", "", "", "", "", "", "", "", "", "", "", ""],
         ]  # fmt: skip
 
 

@@ -374,9 +374,7 @@ def deadly(monkeypatch, tmp_path):
     return die
 
 
-def test_a_reader_that_is_kept_waiting_does_not_blame_the_submission(
-    deadly, monkeypatch, tmp_path
-):
+def test_a_reader_that_is_kept_waiting_does_not_blame_the_submission(deadly, monkeypatch, tmp_path):
     (tmp_path / "reads.py").write_text("import time\ntime.sleep(600)")
     monkeypatch.setattr(reading_submissions, "READER_PATIENCE", 0.01)
     with pytest.raises(ReaderFailedError, match="Grade it again, when it has less to do"):

@@ -127,5 +127,5 @@ def test_two_gradings_at_once_are_one(room, said):
     with (room.root / "grading" / ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         busy = room.nbgrader("autograde", ASSIGNMENT, "--force", check=False)
-    assert "Another grading is at work in this folder." in busy
+    assert "Another command is at work in this folder." in busy
     assert scores(room.root)["zz_next"] == 2

@@ -205,7 +205,7 @@ def test_what_browsers_open_is_not_copied_and_that_is_said(graded, room):
     notebook = room.graded("files_with_pages")
     assert notebook.cells[3].outputs[0].text == "1,2\n"
     for said in (graded.said, notebook.cells[0].source, record.notebooks[ASSIGNMENT].notes[0]):
-        assert "evil.HTM, evil.html, evil.js, evil.svg, evil.xml and 1 more had to stay" in said
+        assert "evil.HTM, evil.html, evil.js, evil.svg, evil.xml and 1 more had to be left" in said
 
 
 def test_a_picture_that_is_shown_too_often_is_left_out_and_that_is_said(room):

@@ -133,7 +133,7 @@ def test_results_come_first_and_the_notebook_is_folded_below(page):
     results, _, lesson = page.partition('<details class="lesson">')
     said = words(results)
     order = ["Ada Lovelace (ada)", "22 November 2026, 22:04 CET",
-             "2.5 of 24 points, and 4 of them are not graded yet", "Results",
+             "2.5 of 24 points so far; 4 more are still to be graded", "Results",
              "✓ 1.1 Column strips: right 1 / 1", "✗ 1.2 Blocks on a grid: not yet 0 / 1",
              "Written answer essay 2.5 / 3"]  # fmt: skip
     assert sorted(map(said.index, order)) == [said.index(each) for each in order]
