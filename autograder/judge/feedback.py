@@ -26,6 +26,8 @@ from autograder.pictures import (
     blocks_as_html,
     blocks_for_terminal,
     display,
+    gantt_as_html,
+    gantt_as_text,
     pictures_as_text,
 )
 
@@ -143,6 +145,7 @@ def verdict_document(
             *report.rest,
             *_trade_figures(verdict, earlier or {}),
             *_figures(pictures_of(verdict, whole)),
+            *_chart_figures(verdict),
             *(report.notes if in_class else ()),
             *report.way_on,
         ),
@@ -213,7 +216,7 @@ def verdict_in_parts(verdict: Verdict, way_on: bool = True, title: str = YOURS) 
     if not first and verdict.state == "right":
         first = (ALL_RIGHT,)
     layouts = pictures_of(verdict, whole=True, title=title)
-    pictures = (*_figures(layouts), *_trade_figures(verdict, {}))
+    pictures = (*_figures(layouts), *_chart_figures(verdict), *_trade_figures(verdict, {}))
     rest = (*report.rest, *report.notes, *(report.way_on if way_on else ()))
     return Parts(*(as_html(Document(blocks)) for blocks in (first, pictures, rest)))
 
@@ -263,3 +266,15 @@ def _trade_figures(verdict: Verdict, earlier: Attempts) -> Iterator[Figure]:
         if last is not None:
             attempts = [trade.point for trade in (*earlier.get(finding.answer, ()), last)]
             yield Figure(partial(attempts_as_html, finding.answer, attempts, last.limits))
+
+
+def _chart_figures(verdict: Verdict) -> Iterator[Figure]:
+    """Yield the charts of each finding, on one scale."""
+    several = len({finding.answer for finding in verdict.findings}) > 1
+    for finding in verdict.findings:
+        if finding.charts:
+            charts = [
+                replace(chart, title=f"{finding.answer}: {chart.title}") if several else chart
+                for chart in finding.charts
+            ]
+            yield Figure(partial(gantt_as_html, charts), partial(gantt_as_text, charts))

@@ -10,6 +10,7 @@ from autograder.evidence import ResultsPlan, Value
 from autograder.judge.exercise import MALFORMED, Exercise, Requirement
 from autograder.judge.requirements_on_results import read_results, shorten_call, show_plain
 from autograder.judge.verdict import Finding
+from autograder.pictures import GanttChart
 
 Problem = tuple[str, str]
 """A diagnosis, and a sentence for the learner."""
@@ -33,6 +34,8 @@ class Satisfies(Requirement):
         cases: samples argument lists, of plain data, from a generator.
         explain: finds what is wrong with a result, given the arguments that it is for. The result
             is plain data of any form, because it may be forged.
+        draw: draws a result and a right one, for the same arguments; None if there is nothing to
+            draw.
     """
 
     about: ClassVar = "result"
@@ -43,6 +46,7 @@ class Satisfies(Requirement):
     asks: str
     cases: Callable[[np.random.Generator], Sequence[tuple[Any, ...]]]
     explain: Callable[..., Problem | None]
+    draw: Callable[..., tuple[GanttChart, ...]] | None = None
 
     def plan_capture(self, generator: np.random.Generator) -> ResultsPlan:
         """Plan to call the function in each case."""
@@ -63,6 +67,8 @@ class Satisfies(Requirement):
             problem = self.explain(returned, *case)
             if problem is not None:
                 diagnosis, sentence = problem
-                got = f"{show_plain(returned)} from {call}, one of {len(cases)} cases"
-                return finding.problem(diagnosis, sentence, got=got)
+                charts = self.draw(returned, *case) if self.draw else ()
+                shown = "what is drawn" if charts else show_plain(returned)
+                got = f"{shown} from {call}, one of {len(cases)} cases"
+                return finding.problem(diagnosis, sentence, got=got, charts=charts)
         return finding.but(met=True, got=f"a right result in all of {len(cases)} cases")

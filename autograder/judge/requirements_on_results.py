@@ -24,6 +24,7 @@ from autograder.evidence import (
 from autograder.judge.diagnoses import OTHER_FORM, OTHER_RESULT, UNANSWERED
 from autograder.judge.exercise import MALFORMED, Exercise, Requirement
 from autograder.judge.verdict import Finding
+from autograder.pictures import GanttChart
 
 MAX_RESULT_CHARACTERS: Final = 160
 MAX_CALL_CHARACTERS: Final = 120
@@ -56,6 +57,8 @@ class Returns(Requirement):
         reference: returns the right result.
         mistakes: for each diagnosis, a function with that mistake and no other, or `AnyOf`
             several. If the mistake leaves the order of a list open, it returns `AnyOrder`.
+        draw: draws a result and the right one, for the same arguments; None if there is nothing to
+            draw.
     """
 
     about: ClassVar = "result"
@@ -67,6 +70,7 @@ class Returns(Requirement):
     cases: Callable[[np.random.Generator], Sequence[tuple[Any, ...]]]
     reference: Callable[..., Any]
     mistakes: Mapping[str, Any] = field(default_factory=dict)
+    draw: Callable[..., tuple[GanttChart, ...]] | None = None
 
     def plan_capture(self, generator: np.random.Generator) -> ResultsPlan:
         """Plan to call the function in each case."""
@@ -109,6 +113,7 @@ class Returns(Requirement):
                     sentence,
                     expected=f"{expected} from {shorten_call(call)}, one of {len(cases)} cases",
                     got=got,
+                    charts=self.draw(came, *case) if self.draw else (),
                 )
         return finding.but(met=True, got=f"the right result in all of {len(cases)} cases")
 

@@ -4,7 +4,7 @@ Whatever judges a program raises `programs.ProgramError` if the program cannot b
 """
 
 import inspect
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, ClassVar, Protocol
@@ -43,6 +43,7 @@ from autograder.judge.recognising_mistakes import (
 from autograder.judge.running_programs import Run, argument_lists_of, run_all
 from autograder.judge.verdict import Finding
 from autograder.judge.wording import with_arguments
+from autograder.pictures import GanttChart
 from autograder.programs import Argument, ProgramRun, describe_arguments
 
 
@@ -80,6 +81,8 @@ class Computes(Requirement):
         blocks: for a matmul of blocks: for each list of arguments, the numbers of blocks along A's
             rows, the contracted dimension and B's columns. A verdict can then say which products
             of blocks were added up.
+        draw: draws a wrong result beside the right one, from the inputs and the outputs; None if
+            there is nothing to draw.
     """
 
     about: ClassVar = "values"
@@ -92,6 +95,7 @@ class Computes(Requirement):
     mistakes: Mapping[str, Any] = field(default_factory=dict)
     under_mesh: bool = False
     blocks: tuple[tuple[int, int, int], ...] = ()
+    draw: Callable[[Sequence[np.ndarray], Sequence[Any]], tuple[GanttChart, ...]] | None = None
 
     @property
     def exported_for(self) -> tuple[tuple[Argument, ...], ...]:
@@ -107,9 +111,18 @@ class Computes(Requirement):
         runs = run_all(exercise, self.answer, piece, seed)
         arguments = [describe_arguments(each) for each in self.arguments]
         names = argument_names_of(exercise, self.answer)
-        return judge_runs(
+        found = judge_runs(
             self, runs, arguments, finding, argument_lists=self.arguments, argument_names=names
         )
+        if found.met or self.draw is None:
+            return found
+        drawn = (
+            self.draw(inputs, outputs)
+            for draws, ran in runs
+            for inputs, outputs in zip(draws, ran.outputs, strict=True)
+            if compare(self.reference, inputs, outputs)
+        )
+        return found.but(charts=next(drawn, ()))
 
 
 def judge_runs(

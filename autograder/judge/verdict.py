@@ -8,7 +8,7 @@ from autograder.errors import Fault
 from autograder.evidence import Struct
 from autograder.judge.diagnoses import UNANSWERED
 from autograder.layouts import Layout
-from autograder.pictures import Limits, TradePoint
+from autograder.pictures import GanttChart, Limits, TradePoint
 
 MAX_SENTENCE_CHARACTERS, MAX_NAME_CHARACTERS = 2**13, 200
 """The most characters that a finding keeps of a sentence and of a name, which may be forged."""
@@ -73,6 +73,7 @@ class Finding(Struct, frozen=True):
         cell: the key of the cell, if the answer is a table.
         credit: the part of the requirement that is met, from 0 to 1; None if it is met or not.
         trade: the numbers behind `credit`, to draw.
+        charts: when things run in one case, as the answer has it and as expected, to draw.
     """
 
     answer: str
@@ -87,6 +88,7 @@ class Finding(Struct, frozen=True):
     cell: str = ""
     credit: float | None = None
     trade: Trade | None = None
+    charts: tuple[GanttChart, ...] = ()
 
     def __post_init__(self) -> None:
         """Shorten what is too long to be read."""

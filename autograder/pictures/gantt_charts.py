@@ -45,11 +45,13 @@ class GanttChart:
         title: the line above the chart.
         lanes: the bars of each lane in order, by the lane's name.
         remarks: lines below the title.
+        is_timed: whether bars start and end at times, which text then names.
     """
 
     title: str
     lanes: Mapping[str, Sequence[JobBar]]
     remarks: Sequence[str] = ()
+    is_timed: bool = True
 
     @property
     def end(self) -> float:
@@ -68,12 +70,14 @@ def gantt_as_text(charts: Sequence[GanttChart]) -> str:
     lines = []
     for chart in charts:
         lines += [chart.title, *(f"  {remark}" for remark in chart.remarks)]
-        lines += [f"  {name}: {_in_words(bars)}" for name, bars in chart.lanes.items()]
+        lines += [f"  {name}: {_in_words(chart, bars)}" for name, bars in chart.lanes.items()]
     return "\n".join(lines)
 
 
-def _in_words(bars: Sequence[JobBar]) -> str:
-    return ", ".join(f"{bar.name} {bar.start:.4g}–{bar.end:.4g}" for bar in bars) or "nothing"
+def _in_words(chart: GanttChart, bars: Sequence[JobBar]) -> str:
+    times = (f" {bar.start:.4g}–{bar.end:.4g}" * chart.is_timed for bar in bars)
+    named = [f"{bar.name}{time}" for bar, time in zip(bars, times, strict=True)]
+    return ", ".join(named) or "nothing"
 
 
 def _chart_as_html(chart: GanttChart, end: float) -> str:
@@ -96,7 +100,7 @@ def _draw(chart: GanttChart, end: float) -> str:
             if text_width(bar.label, LABEL_SIZE) <= width:
                 centre = start + width / 2, top + LANE_HEIGHT / 2 - 1
                 drawing.label(bar.label, centre, LABEL_SIZE)
-    words = "; ".join(f"{name}: {_in_words(bars)}" for name, bars in chart.lanes.items())
+    words = "; ".join(f"{name}: {_in_words(chart, bars)}" for name, bars in chart.lanes.items())
     width, height = math.ceil(left + CHART_WIDTH + 1), LANE_HEIGHT * len(chart.lanes) + 2
     return svg_image(
         drawing.layers(),

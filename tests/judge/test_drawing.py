@@ -7,6 +7,7 @@ from autograder.exercises import EXERCISES, Predicts
 from autograder.judge import Finding, Verdict, judge, verdict_as_html, verdict_as_text
 from autograder.judge.feedback import pictures_of
 from autograder.layouts import Layout
+from autograder.pictures import GanttChart, JobBar
 from tests.browser import THEMES, browser
 
 COLUMNS, ROWS = Layout.parse("0 1 2 3"), Layout.parse("0\n1\n2\n3", (4, 4))
@@ -55,11 +56,33 @@ def test_a_verdict_in_text_has_them_side_by_side():
     assert titles.endswith("Expected")
 
 
+def chart(title):
+    return GanttChart(title, {"stage 0": [JobBar("F0", "0", "#9ad2f2", 0, 1)]})
+
+
+def charted(*answers):
+    """A verdict whose findings have charts, of this and of what is expected."""
+    charts = chart("yours"), chart("expected")
+    return verdict(
+        *(Finding(a, False, "asked", "came", "too-long", charts=charts) for a in answers)
+    )
+
+
+def test_what_an_answer_does_is_charted_beside_what_is_expected():
+    assert "yours\n  stage 0: F0 0–1\nexpected\n" in verdict_as_text(charted("f"))
+    assert verdict_as_html(charted("f")).count("<svg") == 2
+
+
+def test_charts_name_their_answer_if_there_are_several():
+    assert "f: yours\n" in verdict_as_text(charted("f", "g"))
+
+
 @pytest.mark.parametrize("theme", THEMES)
 def test_a_verdict_is_drawn_well(theme):
     pages = [
         verdict_as_html(found)
         for found in (
+            charted("f", "g"),
             verdict(finding("a", COLUMNS)),
             verdict(finding("a", COLUMNS), finding("b", ROWS)),
         )

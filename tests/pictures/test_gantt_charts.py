@@ -43,6 +43,11 @@ def test_text_and_alternative_text_say_when_jobs_run():
     assert "a &lt;title&gt;. lane: job 2 0–2, job 3 2–3; idle: nothing." in page
 
 
+def test_bars_that_are_no_times_have_no_times_in_words():
+    places = GanttChart("places", chart("", 1).lanes, is_timed=False)
+    assert "lane: job 1\n" in gantt_as_text([places])
+
+
 def test_a_chart_without_jobs_is_its_title():
     assert "<svg" not in gantt_as_html([GanttChart("nothing yet", {})])
 
