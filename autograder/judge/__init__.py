@@ -45,6 +45,7 @@ from autograder.judge.requirements_on_results import (
     AnyOrder,
     Predicts,
     Returns,
+    Terms,
     alternatives_of,
 )
 from autograder.judge.requirements_on_resuming import (
@@ -94,6 +95,7 @@ __all__ = [
     "RunsWithinBudgets",
     "Satisfies",
     "SavesAtMost",
+    "Terms",
     "Timed",
     "Trade",
     "TrainsFast",

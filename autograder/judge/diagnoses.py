@@ -25,6 +25,9 @@ OTHER_FORM: Final = "other-form"
 OTHER_RESULT: Final = "other-result"
 """A Python function's results are wrong, for no reason that was recognised."""
 
+OTHER_FACTORS: Final = "other-factors"
+"""A Python function's result is a sum of the right terms, with wrong factors."""
+
 _NO: Final = "no "
 _EXPLICIT: Final = "explicit "
 _OVER: Final = " over "
@@ -84,5 +87,7 @@ def list_generalisations(diagnosis: str) -> tuple[str, ...]:
     """Return a diagnosis and the more general ones: `all-reduce over x`, then `all-reduce`."""
     if diagnosis == "reshaped":  # the right numbers in another shape
         return diagnosis, "shape"
+    if diagnosis == "constraint-moves-nothing":
+        return diagnosis, "nothing-moved"
     kind, over, _ = diagnosis.partition(_OVER)
     return (diagnosis, kind) if over else (diagnosis,)

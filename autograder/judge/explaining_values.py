@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import jax
 import numpy as np
+from humanize import natural_list
 
 from autograder.judge.comparing_values import (
     LENIENT,
@@ -385,6 +386,104 @@ def _sizes(arguments: Sequence[Argument], names: Sequence[str]) -> dict[str, int
         if len(argument.shape) > 1:
             sizes[f"the number of elements of {name}"] = math.prod(argument.shape)
     return {name: size for name, size in sizes.items() if size > 1}
+
+
+def explain_varying_factors(reference: ArrayFunction, runs: Sequence[Run]) -> Wrong | None:
+    """Say that all values are off by one factor, which is another one for other inputs."""
+    for draws, ran in runs:
+        for inputs, outputs in zip(draws, ran.outputs, strict=True):
+            wanted = jax.tree.leaves(reference(*inputs))
+            if sum(each.size for each in wanted) == 1 or find_factor(outputs, wanted) is None:
+                return None
+    return "off-by-varying-factors", (
+        "All values are off by one factor, which differs from input to input. Is the result "
+        "multiplied or divided by something that follows from the inputs, such as a sum?"
+    )
+
+
+CHANGE_TOLERANCE: Final = 0.02
+"""The tolerance for a change that is a multiple of the right one: parts may be in bfloat16."""
+
+
+def explain_change(
+    reference: ArrayFunction, runs: Sequence[Run], names: Sequence[str]
+) -> Wrong | None:
+    """Say how many times too large or too small the change of an argument is, in every case."""
+    for number, name in enumerate(names):
+        factors: set[str] = set()
+        for draws, ran in runs:
+            for inputs, outputs in zip(draws, ran.outputs, strict=True):
+                wanted = jax.tree.leaves(reference(*inputs))
+                given = inputs[number]
+                if len(wanted) != 1 or not outputs[0].shape == wanted[0].shape == given.shape:
+                    return None
+                right, made = (widen(each) - widen(given) for each in (wanted[0], outputs[0]))
+                factors.add(_describe_multiple(right, made))
+        if len(factors) == 1 and (factor := factors.pop()):
+            return "other-change", (
+                f"The change of {name} is {factor} what it should be. Is something left out that "
+                f"multiplies or divides it?"
+            )
+    return None
+
+
+def _describe_multiple(right: np.ndarray, made: np.ndarray) -> str:
+    """Describe a whole number, or 1 by one, with which one array is about a multiple of another."""
+    if not right.any() or not np.isfinite(made).all():
+        return ""
+    factor = float(np.vdot(right, made).real / np.vdot(right, right).real)
+    near = CHANGE_TOLERANCE * abs(factor) * np.max(np.abs(right))
+    if not factor or np.max(np.abs(made - factor * right)) > near:
+        return ""
+    is_large = abs(factor) > 1
+    size = float(f"{abs(factor) if is_large else 1 / abs(factor):.2g}")  # the rest is rounding
+    if size == 1 or size != round(size):
+        return ""
+    return f"about {describe_factor(math.copysign(size if is_large else 1 / size, factor))}"
+
+
+MAX_ORDERED_RESULTS: Final = 4
+
+
+def explain_several_results(
+    reference: ArrayFunction, runs: Sequence[Run], names: Sequence[str] = ()
+) -> Wrong | None:
+    """Say in which order several results come, or which of them alone are wrong, in every case.
+
+    Args:
+        reference: computes the right results.
+        runs: the inputs and results of each program.
+        names: the names of the results, if they have names.
+    """
+    cases = [
+        (outputs, jax.tree.leaves(reference(*inputs)))
+        for draws, ran in runs
+        for inputs, outputs in zip(draws, ran.outputs, strict=True)
+    ]
+    count = len(cases[0][1])
+    if count == 1 or any(len(outputs) != count for outputs, _ in cases):
+        return None
+    for order in permutations(range(count)) if count <= MAX_ORDERED_RESULTS else ():
+        if order != tuple(range(count)) and all(
+            compare_outputs(outputs, [wanted[i] for i in order]) is None
+            for outputs, wanted in cases
+        ):
+            numbers = ", ".join(str(i + 1) for i in order)
+            return "other-order-of-results", (
+                f"All results are right, but they come in another order: {numbers}."
+            )
+    wrong = [
+        any(compare_outputs([outputs[i]], [wanted[i]]) for outputs, wanted in cases)
+        for i in range(count)
+    ]
+    if all(wrong):
+        return None
+    which = natural_list(
+        [names[i] if names else f"result {i + 1}" for i in range(count) if wrong[i]]
+    )
+    are = "is" if sum(wrong) == 1 else "are"
+    others = "the other is" if count - sum(wrong) == 1 else "the others are"
+    return "values", f"Of {count} results, {which} {are} wrong, and {others} right."
 
 
 def explain_constant(

@@ -20,6 +20,7 @@ from autograder.evidence import GradientPlan, Program
 from autograder.judge.comparing_values import ArrayFunction, describe_type
 from autograder.judge.exercise import Exercise, Order, Requirement
 from autograder.judge.requirements_on_costs import compare_with_limits
+from autograder.judge.requirements_on_results import AnyOf, alternatives_of
 from autograder.judge.requirements_on_values import judge_runs
 from autograder.judge.running_programs import SAMPLES, argument_lists_of
 from autograder.judge.verdict import Finding
@@ -38,7 +39,8 @@ class Differentiates(Requirement):
         asks: what the function must compute, in a sentence.
         function: computes the right value, one array, from `jax.Array`s.
         arguments: the lists of arguments, each on a mesh of one device.
-        mistakes: for each diagnosis, a function with that mistake and no other.
+        mistakes: for each diagnosis, a function with that mistake and no other, or `AnyOf`
+            several.
     """
 
     about: ClassVar = "values"
@@ -48,7 +50,7 @@ class Differentiates(Requirement):
     asks: str
     function: ArrayFunction
     arguments: tuple[tuple[Argument, ...], ...]
-    mistakes: Mapping[str, ArrayFunction] = field(default_factory=dict)
+    mistakes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def exported_for(self) -> tuple[tuple[Argument, ...], ...]:
@@ -66,7 +68,10 @@ class Differentiates(Requirement):
         return judge_runs(
             _Differentiated(
                 differentiate(self.function),
-                {name: differentiate(wrong) for name, wrong in self.mistakes.items()},
+                {
+                    name: AnyOf(map(differentiate, alternatives_of(wrong)))
+                    for name, wrong in self.mistakes.items()
+                },
             ),
             runs,
             [describe_arguments(each) for each in self.arguments],

@@ -276,9 +276,12 @@ def _judge_output_layout(
         found = judge_layout(wanted, layout, finding, number)
         argument_layouts = [Layout.of(programs.sharding_of(a), a.shape) for a in arguments]
         if not found.met and layout in argument_layouts and not ran.report.collectives:
-            return found.problem(
-                "nothing-moved", "The result has the layout of the argument: nothing was moved."
-            )
+            sentence = "The result has the layout of the argument: nothing was moved."
+            # on Explicit axes, every operation has one
+            if ran.constrained and arguments[0].mode == "auto":
+                sentence += " There is a sharding constraint, and it changes no layout."
+                return found.problem("constraint-moves-nothing", sentence)
+            return found.problem("nothing-moved", sentence)
         if not found.met and first is not None and requirement.elsewhere:
             return found.problem(
                 "only-the-first",

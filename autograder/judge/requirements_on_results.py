@@ -14,6 +14,7 @@ from typing import Any, ClassVar, Final
 
 import jax
 import numpy as np
+from humanize import natural_list
 
 from autograder.evidence import (
     ResultsPlan,
@@ -21,7 +22,7 @@ from autograder.evidence import (
     Value,
     plain,
 )
-from autograder.judge.diagnoses import OTHER_FORM, OTHER_RESULT, UNANSWERED
+from autograder.judge.diagnoses import OTHER_FACTORS, OTHER_FORM, OTHER_RESULT, UNANSWERED
 from autograder.judge.exercise import MALFORMED, Exercise, Requirement
 from autograder.judge.verdict import Finding
 from autograder.pictures import GanttChart
@@ -29,6 +30,11 @@ from autograder.pictures import GanttChart
 MAX_RESULT_CHARACTERS: Final = 160
 MAX_CALL_CHARACTERS: Final = 120
 """The middle of a longer call is left out."""
+
+FACTOR_TOLERANCE: Final = 1e-5
+"""The tolerance for the factors of a sum, relative to the factor, and for those that are 0."""
+
+MAX_LISTED_CASES: Final = 6
 
 MAX_WORDS: Final = 4
 """If the right results are no more different words than this, any other word is a slip."""
@@ -41,6 +47,23 @@ LONG_FLOAT: Final = re.compile(r"\b\d+\.\d{5,}(?:e[+-]?\d+)?|\b\d{8,}\.\d+")
 
 NOT_FINITE: Final = ("nan", "inf", "-inf")
 """The strings that stand for these numbers in plain data."""
+
+
+@dataclass(frozen=True)
+class Terms:
+    """The terms of a sum that a function has to return, each with a factor.
+
+    For example, the time of n messages, `n * (latency + size / bandwidth)`. A verdict can then say
+    how often a learner's result counts each term.
+
+    Attributes:
+        given: describes the arguments that the factors depend on, such as `with 8 devices`. Some
+            of the cases, one more than there are terms, have to agree in these.
+        values: the terms by name, as functions of all arguments.
+    """
+
+    given: Callable[..., str]
+    values: Mapping[str, Callable[..., float]]
 
 
 @dataclass(frozen=True)
@@ -59,6 +82,7 @@ class Returns(Requirement):
             several. If the mistake leaves the order of a list open, it returns `AnyOrder`.
         draw: draws a result and the right one, for the same arguments; None if there is nothing to
             draw.
+        terms: what the result is the sum of; None if it is no such sum.
     """
 
     about: ClassVar = "result"
@@ -71,6 +95,7 @@ class Returns(Requirement):
     reference: Callable[..., Any]
     mistakes: Mapping[str, Any] = field(default_factory=dict)
     draw: Callable[..., tuple[GanttChart, ...]] | None = None
+    terms: Terms | None = None
 
     def plan_capture(self, generator: np.random.Generator) -> ResultsPlan:
         """Plan to call the function in each case."""
@@ -315,17 +340,78 @@ def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[st
     if not any(_is_of_one_kind(c, r) for c, r in zip(actual, right, strict=True)):
         got, expected = _kind(actual[0]), _kind(right[0])
         return "other-kind", f"The function returns {got}; expected {expected}. "
-    if len(actual) > 1 and all(_is_same(c, actual[0]) for c in actual):
+    if len(actual) > 1 and all(c == actual[0] for c in actual):  # tiny numbers may be close
         return "ignores-inputs", (
             f"The function returns the same result in all {len(cases)} cases. Does it use what it "
             f"is given? "
         )
     wrong = [(c, r) for c, r in zip(actual, right, strict=True) if not _is_same(c, r)]
+    factors = _explain_factors(requirement.terms, cases, actual, right)
+    if factors:
+        return OTHER_FACTORS, factors
     sentence = f"The result is wrong in {len(wrong)} of {len(cases)} cases"
     counted = describe_wrong_counts(*wrong[0])
     how = "" if counted else explain_differing_results([(c, plain(r)) for c, r in wrong])
     how = how or ("" if counted else _how_some_differ(cases, actual, right))
+    if which := _list_wrong_cases(cases, actual, right):
+        how = f"{how}, for {which}" if how else f"those for {which}"
     return OTHER_RESULT, f"{sentence}{f': {how}' * bool(how)}.{counted}"
+
+
+def _explain_factors(
+    terms: Terms | None, cases: Any, actual: Sequence[Any], right: Sequence[Any]
+) -> str:
+    """Say which terms of a sum have wrong factors; empty if the results are no such sums."""
+    if terms is None or not all(isinstance(c, int | float) for c in actual):
+        return ""
+    groups: dict[str, list[int]] = {}
+    for number, case in enumerate(cases):
+        groups.setdefault(terms.given(*case), []).append(number)
+    for given, numbers in groups.items():
+        if len(numbers) <= len(terms.values):
+            continue
+        values = np.array([[f(*cases[i]) for f in terms.values.values()] for i in numbers])
+        found, wanted = (_find_factors(values, [of[i] for i in numbers]) for of in (actual, right))
+        given = f"{given[:1].upper()}{given[1:]}"
+        if found is None:
+            listed = natural_list([f"so many times {name}" for name in terms.values])
+            a_sum = "a sum of " * (len(terms.values) > 1)
+            return f"{given}, the result is not {a_sum}{listed}. "
+        differ = [
+            f"{name} counts {_format_times(one)} (expected: {_format_times(other)})"
+            for name, one, other in zip(terms.values, found, wanted or found, strict=True)
+            if not math.isclose(one, other, rel_tol=FACTOR_TOLERANCE, abs_tol=FACTOR_TOLERANCE)
+        ]
+        if differ:
+            return f"{given}, {', and '.join(differ)}. "
+    return ""
+
+
+def _find_factors(values: np.ndarray, results: Sequence[float]) -> list[float] | None:
+    """Return the factors with which terms add up to results; None if there are none."""
+    sums = np.array(results, float)
+    if not np.isfinite(sums).all() or not sums.all():
+        return None
+    # as parts of the results, so that each case counts equally
+    factors = np.linalg.lstsq(values / sums[:, None], np.ones(len(sums)), rcond=None)[0]
+    is_sum = np.allclose(values @ factors, sums, rtol=FACTOR_TOLERANCE, atol=0)
+    return [float(factor) for factor in factors] if is_sum else None
+
+
+def _format_times(factor: float) -> str:
+    if abs(factor) < FACTOR_TOLERANCE:
+        return "not at all"
+    return "once" if math.isclose(factor, 1) else f"{factor:.5g} times"
+
+
+def _list_wrong_cases(cases: Any, actual: Sequence[Any], right: Sequence[Any]) -> str:
+    """List the arguments of wrong results that are bools, of which a single one says little."""
+    if not all(isinstance(each, bool) for each in (*actual, *right)):
+        return ""
+    wrong = [case for case, c, r in zip(cases, actual, right, strict=True) if c is not r]
+    shown = [", ".join(map(repr, case)) for case in sorted(wrong)]
+    listed = natural_list([f"({each})" for each in shown])
+    return listed if len(wrong) <= MAX_LISTED_CASES else ""
 
 
 def _shown_word(value: Any) -> str:

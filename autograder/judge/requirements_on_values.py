@@ -30,9 +30,12 @@ from autograder.judge.comparing_values import (
 from autograder.judge.exercise import Exercise, Requirement
 from autograder.judge.explaining_values import (
     explain_added_products,
+    explain_change,
     explain_constant,
     explain_factor,
     explain_misplaced,
+    explain_several_results,
+    explain_varying_factors,
     explain_wrong_places,
 )
 from autograder.judge.recognising_mistakes import (
@@ -180,8 +183,11 @@ def judge_runs(
                 requirement.reference, inputs_in_words, runs, argument_lists, argument_names
             )
             or explain_constant(requirement.reference, inputs_in_words, runs)
+            or explain_change(requirement.reference, runs, argument_names)
             or wrong
         )
+    if wrong[0] == "values":
+        wrong = explain_several_results(requirement.reference, runs, result_names) or wrong
     if wrong[0] == "values" and argument_lists:
         wrong = _explain_places(requirement, draws, ran, argument_lists[number]) or wrong
     if wrong[0] == "values" and not number and isinstance(requirement, Computes):
@@ -191,6 +197,8 @@ def judge_runs(
             recognise_general_mistake(requirement.reference, argument_lists, argument_names, runs)
             or wrong
         )
+    if wrong[0] == "values":
+        wrong = explain_varying_factors(requirement.reference, runs) or wrong
     if number and wrong[0] in ("values", "misplaced", "shape"):
         if wrong[0] == "values":
             wrong = explain_factor(

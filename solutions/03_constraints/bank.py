@@ -7,14 +7,14 @@ def turned(x):
     return jnp.sin(with_sharding_constraint(x, on(grid, ("y",), ("x",))))
 
 
-# %% the constraint's result thrown away exercise="3.1" score=0.25 diagnoses=["nothing-moved", "not-counted-yet"] near=["nothing-returned"]
+# %% the constraint's result thrown away exercise="3.1" score=0.25 diagnoses=["nothing-moved", "not-counted-yet"] near=["nothing-returned", "constraint-moves-nothing"]
 def turned(x):
     result = jnp.sin(x)
     with_sharding_constraint(result, on(grid, "y", "x"))
     return result
 
 
-# %% the layout that it has already exercise="3.1" score=0.25 diagnoses=["nothing-moved", "not-counted-yet"]
+# %% the layout that it has already exercise="3.1" score=0.25 diagnoses=["constraint-moves-nothing", "not-counted-yet"] near=["nothing-moved"]
 def turned(x):
     return with_sharding_constraint(jnp.sin(x), on(grid, "x", "y"))
 

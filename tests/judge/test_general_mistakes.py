@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from autograder.exercises import AnyOf, Computes, Exercise, Returns
+from autograder.exercises import AnyOf, Computes, Exercise, PlacedLike, Returns
 from autograder.judge import judge, verdict_as_text
 from autograder.judge.requirements_on_results import explain_differing_results
 from autograder.programs import Argument
@@ -261,3 +261,45 @@ def test_a_single_zero_is_no_array_that_was_never_filled_in():
     found = verdict_on(COUNT, lambda x: (0 * x).sum().astype(jnp.int32))
     assert found.diagnoses[0] == "nothing-but-zeros"
     assert "never filled in" not in verdict_as_text(found)
+
+
+STEP = asking(lambda w, g: w - np.float32(0.5) * g, (3,), (3,))
+SUMS = asking(lambda x: (x + 1, x * 2, -x), (3,))
+CENTRED = asking(lambda x: x - x.mean(), (3,))
+
+
+@pytest.mark.parametrize(("rate", "says"), [(2, "4 times"), (0.125, "1/4 of"), (-0.5, "")])
+def test_a_change_of_an_argument_by_too_much_or_too_little_is_named(rate, says):
+    found = verdict_on(STEP, lambda w, g: w - rate * g)
+    is_named = f"The change of w is about {says} what it should be." in verdict_as_text(found)
+    assert is_named is bool(says)
+    assert (found.diagnoses[0] == "other-change") is bool(says)
+
+
+def test_a_factor_that_differs_from_input_to_input_is_named():
+    found = verdict_on(CENTRED, lambda x: (x - x.mean()) / x.sum())
+    assert found.diagnoses[0] == "off-by-varying-factors"
+    assert verdict_on(CENTRED, lambda x: 2 * x - x.mean()).diagnoses[0] != found.diagnoses[0]
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        (lambda x: (x * 2, -x, x + 1), "All results are right, but they come in another order"),
+        (lambda x: (x + 1, x * 2, x * x), "Of 3 results, result 3 is wrong, and the others are"),
+        (lambda x: (x + 1, x, x * x), "result 2 and result 3 are wrong, and the other is right"),
+        (lambda x: (x, x, x), "The values are wrong"),
+    ],
+)
+def test_which_of_several_results_are_wrong_is_said(made, says):
+    assert says in verdict_as_text(verdict_on(SUMS, made))
+
+
+def test_a_constraint_that_moves_nothing_is_told_from_none():
+    asked = Exercise(
+        "9.9", "", (*SAME.requirements, PlacedLike("answer", "0,1,2,3,4,5,6,7", ((24,),))), ("",)
+    )  # fmt: skip
+    spec = jax.P("x")
+    constrained = lambda x: lax.with_sharding_constraint(1 * x, spec)  # noqa: E731
+    assert "constraint-moves-nothing" in verdict_on(asked, constrained).diagnoses
+    assert "nothing-moved" in verdict_on(asked, lambda x: 1 * x).diagnoses

@@ -4,7 +4,7 @@ from typing import Any
 
 import pytest
 
-from autograder.exercises import AnyOf, AnyOrder, Exercise, Predicts, Returns
+from autograder.exercises import AnyOf, AnyOrder, Exercise, Predicts, Returns, Terms
 from autograder.judge import judge, verdict_as_text
 from tests.helpers import capture
 
@@ -179,3 +179,59 @@ def test_the_case_that_is_shown_proves_the_mistake() -> None:
     diagnoses, text = said(exercise, total=lambda devices: 32.0)
     assert diagnoses == ("eight-devices",)
     assert "Expected: 24 from total(6)" in text
+
+
+def steps(n: int, latency: float, size: float) -> float:
+    return 2 * (n - 1) * latency + (n - 1) / n * size
+
+
+MACHINES = [(8, 1.0, 20.0), (8, 3.0, 1.0), (8, 0.5, 7.0), (4, 1.0, 1.0)]
+
+TIMES = Exercise(
+    "12.1",
+    "Times",
+    (
+        Returns(
+            "time",
+            "time must return the time.",
+            lambda rng: MACHINES,
+            steps,
+            terms=Terms(
+                lambda n, latency, size: f"with {n} devices",
+                {"latency": lambda n, latency, size: latency, "size": lambda n, _, size: size},
+            ),
+        ),
+    ),
+    ("Think.",),
+)
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        (lambda n, latency, size: steps(n, latency / 2, size),
+         "With 8 devices, latency counts 7 times (expected: 14 times)."),
+        (lambda n, latency, size: size,
+         "latency counts not at all (expected: 14 times), and size counts once (expected: 0.875"),
+        (lambda n, latency, size: latency * size,
+         "With 8 devices, the result is not a sum of so many times latency and so many times size"),
+        (lambda n, latency, size: steps(n, latency, size) + (n == 4), "wrong in 1 of 4 cases"),
+        (lambda n, latency, size: "long", "The function returns a string; expected a number"),
+        (lambda n, latency, size: float("inf"), "The function returns inf; expected a number"),
+    ],
+)  # fmt: skip
+def test_how_often_each_term_of_a_sum_counts_is_named(made: Any, says: str) -> None:
+    assert says in said(TIMES, time=made)[1]
+
+
+def test_tiny_results_that_differ_are_not_called_the_same() -> None:
+    asks = Returns("tiny", "tiny must return it.", lambda rng: [(1,), (2,)], float)
+    diagnoses, _ = said(Exercise("4.1", "Tiny", (asks,), ("Think.",)), tiny=lambda n: n * 1e-14)
+    assert diagnoses == ("other-result",)
+
+
+def test_wrong_bools_are_listed_with_their_arguments() -> None:
+    cases = [(number,) for number in range(5)]
+    asks = Returns("odd", "odd must say it.", lambda rng: cases, lambda n: n % 2 == 1)
+    _, text = said(Exercise("4.1", "Odd", (asks,), ("Think.",)), odd=lambda n: n > 2)
+    assert "The result is wrong in 2 of 5 cases: those for (1) and (4)." in text

@@ -73,14 +73,15 @@ TURN: Final = Exercise(
         "Compute the sine, apply the constraint with on(grid, …), and return its result.",
     ),
     diagnoses={
-        "nothing-moved": "Is there a jax.device_put? Inside of jit, on Auto axes, it does nothing "
-        "and raises no error. Or is there a constraint whose result the function does not return, "
-        "or one that requests the layout that x has already?",
+        "nothing-moved": "Does the function return what with_sharding_constraint returns? (Inside "
+        "of jit, on Auto axes, jax.device_put does nothing.)",
+        "constraint-moves-nothing": "It requests the layout that x has already. Which axis shards "
+        "dimension 0 in the picture?",
         "data-turned": "These are the values of jnp.sin(x).T, which is another array. Changing a "
         "layout changes no values.",
         "sine-forgotten": "These are the values of x itself.",
         "cosine": "These are the values of jnp.cos(x).",
-        "replicated": "Is the constraint P(), or is it on another mesh than grid, where x is?",
+        "replicated": "Does the constraint's spec name both axes of grid?",
         "all-gather": "Blocks are gathered on the way, though each block can go directly to the "
         "device that must have it.",
         "other-modes-verb": "In this exercise x is on grid.",
