@@ -115,7 +115,8 @@ class Exercise:
         about: the kinds of requirement that carry three quarters of an answer's points; empty for
             all kinds except `Computes`.
         together: whether the points for these kinds are earned only if all requirements of them are
-            met. If an answer has no other requirements, these are all of its points.
+            met. One that is missed by little, such as by a collective too many, costs only its own
+            part. If an answer has no other requirements, these are all of its points.
         weights: relative weights of answers, by name; 1 by default.
     """
 

@@ -7,7 +7,7 @@
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import ClassVar
+from typing import ClassVar, Final
 
 from autograder import programs
 from autograder.evidence import Program
@@ -24,6 +24,9 @@ from autograder.judge.wording import (
 )
 from autograder.layouts import Layout
 from autograder.programs import Argument, Collective, ProgramRun, Report, describe_arguments
+
+SLIGHTLY_MORE: Final = 2
+"""A program that sends up to so many times the allowed bytes does what it should, if not well."""
 
 KindAndAxes = tuple[str, tuple[str, ...]]
 """A kind of collective, and the mesh axes that it runs over."""
@@ -218,7 +221,7 @@ def compare_with_budgets(
     spent = _bytes_by_kind(report)
     left_over = _join_all_reduces(report, spent, budgets)
     joined = "" if left_over == spent else " (a reduce-scatter and an all-gather count as one)"
-    too_much = None
+    too_much, is_slight = None, True
     for budget in budgets:
         matching = [
             pair for pair in left_over if pair[0] == budget.kind and budget.axes in (None, pair[1])
@@ -229,6 +232,8 @@ def compare_with_budgets(
         total = sum(left_over.pop(pair) for pair in matching)
         if budget.bytes is not None and unknown:
             return finding.problem("unknown-times", explain_unknown_length(budget.kind))
+        if budget.bytes is not None and total > SLIGHTLY_MORE * budget.bytes:
+            is_slight = False
         if budget.bytes is not None and total > budget.bytes and too_much is None:
             name = _describe_kind(report, matching[0]) if len(matching) == 1 else budget.kind
             too_much = finding.problem(
@@ -258,7 +263,7 @@ def compare_with_budgets(
             sentence + _describe_argument(worst, names, layouts, count > 1),
         )
     if too_much is not None:
-        return too_much
+        return too_much.but(is_slight=is_slight)
     return finding.but(met=True)
 
 

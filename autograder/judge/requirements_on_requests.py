@@ -424,7 +424,11 @@ def compare_requests(
                 if times > ask.times
                 else TOO_SELDOM
             )
-            return finding.problem(diagnosis, f"Expected {_times(ask)}; the program has {times}.")
+            return finding.problem(
+                diagnosis,
+                f"Expected {_times(ask)}; the program has {times}.",
+                is_slight=diagnosis == "one-too-many",
+            )
         largest = max(c.bytes for c in alike)
         if ask.bytes is not None and largest > ask.bytes:
             return finding.problem(

@@ -97,6 +97,7 @@ class Donates(Requirement):
                     "not-donated",
                     f"{natural_list(kept)} {verb} not donated, so the old state and the new one "
                     f"are in memory at the same time.",
+                    is_slight=len(kept) < self.count,
                 )
             extra = [name for name in donated if name not in names[: self.count]]
             if extra:
@@ -104,5 +105,6 @@ class Donates(Requirement):
                     "donates-too-much",
                     f"Nobody can use {natural_list(extra)} again after a step, because the step "
                     f"donates more than its state.",
+                    is_slight=True,
                 )
         return finding.but(met=True)

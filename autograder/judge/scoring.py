@@ -138,9 +138,8 @@ def _share_of_answer(exercise: Exercise, judged: Sequence[Judged]) -> float:
     subject, rest = _subject_and_rest(exercise, judged)
     if not subject:
         return _mean(rest)
-    earned_by_subject = (
-        float(all(_credit(f) == 1 for f in subject)) if exercise.together else _mean(subject)
-    )
+    misses_the_point = any(_credit(f) < 1 and not f.is_slight for f in subject)
+    earned_by_subject = 0.0 if exercise.together and misses_the_point else _mean(subject)
     if not rest:
         return earned_by_subject
     return (1 - SHARE_OF_THE_REST) * earned_by_subject + SHARE_OF_THE_REST * _mean(rest)

@@ -73,6 +73,8 @@ class Finding(Struct, frozen=True):
         cell: the key of the cell, if the answer is a table.
         credit: the part of the requirement that is met, from 0 to 1; None if it is met or not.
         trade: the numbers behind `credit`, to draw.
+        is_slight: whether the requirement is missed by so little that others still count, where
+            requirements count together.
         charts: when things run in one case, as the answer has it and as expected, to draw.
     """
 
@@ -88,6 +90,7 @@ class Finding(Struct, frozen=True):
     cell: str = ""
     credit: float | None = None
     trade: Trade | None = None
+    is_slight: bool = False
     charts: tuple[GanttChart, ...] = ()
 
     def __post_init__(self) -> None:

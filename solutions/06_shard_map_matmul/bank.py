@@ -944,7 +944,7 @@ def cannon(A, B):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(A, B)
 
 
-# %% there and back before the first round exercise="6.6" score=0.25 diagnoses=["too-many-bytes"] near=["explicit all-reduce"]
+# %% there and back before the first round exercise="6.6" score=0.75 diagnoses=["too-many-bytes"] near=["explicit all-reduce"]
 def cannon(A, B):
     def body(a, b):
         around = [(0, 1), (1, 0)]
@@ -1000,7 +1000,7 @@ def overlapped(A, B):
     return jax.shard_map(body, in_specs=(P("x"), P(None, "x")), out_specs=P(None, "x"))(A, B)
 
 
-# %% n steps exercise="6.7" score=0.25 diagnoses=["one-too-many"]
+# %% n steps exercise="6.7" score=0.625 diagnoses=["one-too-many"]
 def overlapped(A, B):
     def body(a, b):
         n, i = lax.axis_size("x"), lax.axis_index("x")
@@ -1990,7 +1990,7 @@ def overlapped(A, B):
     return jax.shard_map(body, in_specs=(P("x"), P(None, "x")), out_specs=P(None, "x"))(A, B)
 
 
-# %% a fori_loop of n turns exercise="6.7" score=0.25 diagnoses=["one-too-many"] near=["products-added", "too-seldom"]
+# %% a fori_loop of n turns exercise="6.7" score=0.625 diagnoses=["one-too-many"] near=["products-added", "too-seldom"]
 def overlapped(A, B):
     def body(a, b):
         n, i = lax.axis_size("x"), lax.axis_index("x")

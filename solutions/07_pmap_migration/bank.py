@@ -2073,7 +2073,7 @@ def train_step(w, mean, X, y, seed):
     return jax.shard_map(body, in_specs=specs, out_specs=(P(), P()))(w, mean, X, y, seed)
 
 
-# %% a pmean too many exercise="7.8" score=0.25 diagnoses=["one-too-many"] near=["as-many-times"]
+# %% a pmean too many exercise="7.8" score=0.625 diagnoses=["one-too-many"] near=["as-many-times"]
 @partial(jax.jit, donate_argnums=(0, 1))
 def train_step(w, mean, X, y, seed):
     def body(w, mean, X, y, seed):
@@ -2101,7 +2101,7 @@ def train_step(w, mean, X, y, seed):
     return jax.shard_map(body, in_specs=specs, out_specs=(P(), P()))(w, mean, X, y, seed)
 
 
-# %% the parameters alone donated exercise="7.8" score=0.25 diagnoses=["not-donated"]
+# %% the parameters alone donated exercise="7.8" score=0.625 diagnoses=["not-donated"]
 @partial(jax.jit, donate_argnums=0)
 def train_step(w, mean, X, y, seed):
     def body(w, mean, X, y, seed):
@@ -2133,7 +2133,7 @@ def train_step(w, mean, X, y, seed):
     return inner(w, mean, X, y, seed)
 
 
-# %% the examples donated, too exercise="7.8" score=0.25 diagnoses=["donates-too-much"] near=["not-donated"]
+# %% the examples donated, too exercise="7.8" score=0.625 diagnoses=["donates-too-much"] near=["not-donated"]
 @partial(jax.jit, donate_argnums=(0, 1, 2, 3))
 def train_step(w, mean, X, y, seed):
     def body(w, mean, X, y, seed):

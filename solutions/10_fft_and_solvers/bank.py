@@ -1343,7 +1343,7 @@ def cg(A, b):
     return x
 
 
-# %% the square made anew each time exercise="10.6" score=0.25 diagnoses=["too-many-bytes"] near=["no all-gather"]
+# %% the square made anew each time exercise="10.6" score=0.625 diagnoses=["too-many-bytes"] near=["no all-gather"]
 def cg(A, b):
     def body(A, b):
         def step(_, state):

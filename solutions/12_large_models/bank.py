@@ -1010,7 +1010,7 @@ def zigzag(n):
     return [[device, 2 * n - 1 - device] for device in range(n)]
 
 
-# %% the queries go round, too exercise="12.5" score=0.5 diagnoses=["too-many-bytes"] near=["too-much-memory"]
+# %% the queries go round, too exercise="12.5" score=0.75 diagnoses=["too-many-bytes"] near=["too-much-memory"]
 def ring_attention(q, k, v):
     def body(q, k, v):
         n, i, places = lax.axis_size("seq"), lax.axis_index("seq"), jnp.arange(len(q))

@@ -71,6 +71,14 @@ def answer(name, **met):
     ]
 
 
+@pytest.mark.parametrize(("is_slight", "share"), [(True, 0.5), (False, 0)])
+def test_what_is_missed_by_little_costs_its_own_part(is_slight, share):
+    judged = answer("f", values=True, layout=False)
+    requirements, (values, layout) = zip(*judged, strict=True)
+    exercise = Exercise("9.9", "", requirements, (), about=(Computes, PlacedLike), together=True)
+    assert compute_share(exercise, (values, layout.but(is_slight=is_slight))) == share
+
+
 @pytest.mark.parametrize(("is_together", "share"), [(False, 0.5), (True, 0)])
 def test_what_is_earned_together_is_not_earned_in_part(is_together, share):
     judged = answer("f", values=True, layout=False)
