@@ -273,6 +273,7 @@ def _read(written, computation, line, number, places, partitions):
         is_unsigned=attributes.get("type") == "UNSIGNED",
         contracting=_numbers(attributes.get("lhs_contracting_dims", "")),
         window=_window_sizes(attributes) if line.opcode == "reduce-window" else (),
+        sorted_along=_numbers(attributes.get("dimensions", "")) if line.opcode == "sort" else (),
         custom_call_target=attributes.get("custom_call_target", "").strip('"'),
         fft_lengths=_numbers(attributes.get("fft_length", "")),
         other_fields=repr(

@@ -146,6 +146,18 @@ def test_a_matmul_that_is_written_as_a_reduction_over_windows_counts_as_one():
     assert count_flops(read_executable(compiled.runtime_executable())) == by_text
 
 
+@pytest.mark.parametrize(
+    ("ordered", "along"),
+    [(lambda a: jnp.sort(a, 1), 16), (lambda a: jnp.sort(a, 0), 8), (lambda a: jnp.argsort(a), 16)],
+)
+def test_a_sort_counts_a_comparison_for_each_number_and_factor_of_two(ordered, along):
+    a = jnp.ones((8, 16))
+    compiled = jax.jit(ordered).lower(a).compile()
+    counted = count_flops(read_executable(compiled.runtime_executable()))
+    assert counted == count_flops(program_of_text(str(compiled.as_text())))
+    assert counted == 8 * 16 * math.log2(along)
+
+
 def test_the_branch_with_more_work_counts():
     def either(a):
         return lax.cond(a[0, 0] > 0, lambda: a @ a @ a, lambda: a @ a)

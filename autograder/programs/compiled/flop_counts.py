@@ -2,9 +2,10 @@
 
 An instruction does two operations for each pair of numbers that a matmul or a convolution
 multiplies and adds (eight for complex numbers), and one for each number that arithmetic returns or
-a reduction takes, once for each of its windows. A Fourier transform, a triangular solve and a
-factorisation count as in textbooks (for the latter two: G. H. Golub and C. F. Van Loan, *Matrix
-Computations*, sections 3.1 and 3.2).
+a reduction takes, once for each of its windows. Sorting n numbers takes n comparisons for each
+factor of two in n. A Fourier transform, a triangular solve and a factorisation count as in
+textbooks (for the latter two: G. H. Golub and C. F. Van Loan, *Matrix Computations*, sections 3.1
+and 3.2).
 
 XLA's own count (`cost_analysis`) counts a loop's body once, and LAPACK's routines as nothing. It
 also counts duplicates: compilers duplicate cheap work, and XLA's CPU compiler puts a copy of a
@@ -129,7 +130,7 @@ def _routine_flops(computation: Computation, instruction: Instruction) -> float:
 
 
 def _array_flops(computation: Computation, instruction: Instruction) -> float:
-    """Count the operations of an arithmetic instruction, a reduction, a matmul or a convolution."""
+    """Count the operations of arithmetic, a reduction, a sort, a matmul or a convolution."""
     output_size = sum(_size(shape) for _, shape in instruction.arrays)
     if instruction.opcode in ARITHMETIC:
         return output_size
@@ -138,6 +139,10 @@ def _array_flops(computation: Computation, instruction: Instruction) -> float:
         return sum(_size(shape) for operand in operands for _, shape in operand.arrays)
     if instruction.opcode == "reduce-window":
         return output_size * math.prod(instruction.window)
+    if instruction.opcode == "sort":
+        ((_, shape), *_) = operands[0].arrays
+        lengths = (shape[d] for d in instruction.sorted_along)
+        return _size(shape) * sum(math.ceil(math.log2(max(length, 1))) for length in lengths)
     if instruction.opcode == "dot":
         ((_, shape),) = operands[0].arrays
         products = output_size * math.prod(shape[d] for d in instruction.contracting)

@@ -147,6 +147,7 @@ class Instruction:
         contracting: the contracting dimensions of the first operand of a `dot`.
         convolution: the dimensions and the window of a convolution.
         window: the sizes of the window of a `reduce-window`.
+        sorted_along: the dimension along which a `sort` sorts.
         custom_call_target: the routine that a custom call runs.
         fft_lengths: the lengths of a Fourier transform.
         other_fields: everything else that decides what it computes, such as where a slice begins.
@@ -170,6 +171,7 @@ class Instruction:
     contracting: tuple[int, ...] = ()
     convolution: Convolution | None = None
     window: Shape = ()
+    sorted_along: tuple[int, ...] = ()
     custom_call_target: str = ""
     fft_lengths: tuple[int, ...] = ()
     other_fields: bytes = b""

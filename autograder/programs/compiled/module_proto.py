@@ -38,6 +38,7 @@ MESSAGES: Final[dict[str, dict[str, tuple[int, str]]]] = {
         "literal": (8, "LiteralProto"),
         "parameter_number": (9, "int64"),
         "tuple_index": (13, "int64"),
+        "dimensions": (14, "int64*"),
         "dot_dimension_numbers": (30, "DotDimensionNumbers"),
         "window": (15, "Window"),
         "convolution_dimension_numbers": (16, "ConvolutionDimensionNumbers"),

@@ -168,6 +168,7 @@ def _read_instruction(proto: Any, partitions: int, find_stack: _StackFinder) -> 
         contracting=tuple(proto.dot_dimension_numbers.lhs_contracting_dimensions),
         convolution=_read_convolution(proto) if opcode == "convolution" else None,
         window=_read_window_sizes(proto) if opcode == "reduce-window" else (),
+        sorted_along=tuple(proto.dimensions) if opcode == "sort" else (),
         custom_call_target=_decode_name(proto.custom_call_target),
         fft_lengths=tuple(proto.fft_length),
         other_fields=serialise_other_fields(proto),
