@@ -263,6 +263,17 @@ def test_a_single_zero_is_no_array_that_was_never_filled_in():
     assert "never filled in" not in verdict_as_text(found)
 
 
+COMPLEX = asking(lambda x: np.complex64(1j) * x, (3,))
+
+
+@pytest.mark.filterwarnings("error")
+@pytest.mark.parametrize(
+    "made", [lambda x: jnp.stack([x, x]), lambda x: x[::-1], lambda x: x.sum(), lambda x: x[1:]]
+)
+def test_real_numbers_for_complex_ones_warn_nobody(made):
+    assert verdict_on(COMPLEX, made).diagnoses[0] in ("shape", "dtype", "reshaped")
+
+
 STEP = asking(lambda w, g: w - np.float32(0.5) * g, (3,), (3,))
 SUMS = asking(lambda x: (x + 1, x * 2, -x), (3,))
 CENTRED = asking(lambda x: x - x.mean(), (3,))
