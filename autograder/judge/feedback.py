@@ -239,9 +239,14 @@ def _earlier_times(verdict: Verdict, earlier: Attempts) -> Iterator[Paragraph]:
         before = attempts[-1]
         earlier_items = dict(before.items)
         items = finding.trade.items
-        if not (earlier_items and items) or earlier_items == dict(items):
+        if not (earlier_items and items) or _times_by_kind(before) == _times_by_kind(finding.trade):
             continue  # there are none, or this is the same attempt again
         (name, took), *_ = items
+        kind = _kind_of(name)
+        if name not in earlier_items and kind in _times_by_kind(before):
+            # the axes may only be called otherwise
+            name, took = f"the {kind}s together", _times_by_kind(finding.trade)[kind]
+            earlier_items[name] = _times_by_kind(before)[kind]
         in_all = f"and everything {_cost_in_ms(before.costs)}"
         if name not in earlier_items:
             largest, largest_took = before.items[0]
@@ -252,6 +257,19 @@ def _earlier_times(verdict: Verdict, earlier: Attempts) -> Iterator[Paragraph]:
         else:
             then = _cost_in_ms(earlier_items[name])
             yield Paragraph(f"In your last attempt, {name} took {then}, {in_all}.")
+
+
+def _kind_of(item: str) -> str:
+    """Return the kind of collective of an item such as `all-gather of x over data`."""
+    return item.partition(" ")[0]
+
+
+def _times_by_kind(trade: Trade) -> dict[str, int]:
+    """Add up the times of items of one kind: their names contain those of mesh axes."""
+    times: dict[str, int] = {}
+    for name, took in trade.items:
+        times[_kind_of(name)] = times.get(_kind_of(name), 0) + took
+    return times
 
 
 def _cost_in_ms(microseconds: int) -> str:

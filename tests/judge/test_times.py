@@ -180,6 +180,21 @@ def test_the_largest_item_is_named_and_what_the_attempt_before_had_there():
     )
 
 
+def test_attempts_are_compared_whatever_the_axes_are_called():
+    found = verdict(("x", "y"), ("x", "y"), asked(**SLOW))
+    trade = found.findings[0].trade
+    (name, took), *others = trade.items
+    kind = name.split()[0]
+
+    def said_after(*items):
+        return verdict_as_html(found, {"layout": [replace(trade, items=items)]})
+
+    assert "In your last attempt" not in said_after((f"{kind} over rows", took), *others)
+    assert f"In your last attempt, the {kind}s together took 9.04 ms" in said_after(
+        (f"{kind} over rows", 9_000), *others
+    )
+
+
 def test_a_first_attempt_is_compared_with_none():
     assert "In your last attempt" not in verdict_as_text(
         verdict(("x",), (None, "x"), asked(**SLOW))
