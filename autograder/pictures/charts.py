@@ -28,6 +28,9 @@ MAX_HEIGHT: Final = 2.5
 WIDTH: Final = 4.1
 """The width of a chart in inches: if a page is narrow, its text must not shrink much."""
 
+COMPUTES_ALIKE: Final = 1.05
+"""If no attempt computes longer than another by this factor, only the other time is drawn."""
+
 LABEL_SIZE: Final = (24, 11)
 """The width and height, in points, that the name of a marker needs."""
 
@@ -233,7 +236,8 @@ def attempts_as_html(title: str, attempts: Sequence[TradePoint], limits: Limits)
     """Return a chart of a learner's attempts, numbered in order, as HTML.
 
     Where sending has a budget, computing and communicating are the axes, and lines connect equal
-    sums of the two. Elsewhere the axes are what is held and what it costs.
+    sums of the two; if all compute equally long, the whole times are drawn in order. Elsewhere the
+    axes are what is held and what it costs.
 
     Args:
         title: the text above it.
@@ -282,7 +286,11 @@ def _charts_as_html(
     description: str,
 ) -> str:
     """Return one chart or two, which are side by side where the page is wide enough."""
-    draw = _design_figure if limits.sent else _tradeoff_figure
+    draw = _tradeoff_figure
+    if limits.sent:
+        computing = [each.computing for each in (*(chosen for _, chosen in places), *others)]
+        alike = max(computing) <= COMPUTES_ALIKE * min(computing)
+        draw = _times_figure if alike else _design_figure
     figure = draw(places, limits, others, whose, latest)
     _add_legend(figure)
     chart = figure_as_html(figure, description)
@@ -389,6 +397,39 @@ def _design_figure(
     marked = [(name, *place(each)) for name, each in places]
     _mark_places(axes, marked, whose, latest, crossed=over)
     _mark_others(axes, map(place, others), "over a budget, without a rank")
+    return figure
+
+
+def _times_figure(
+    places: Sequence[tuple[str, TradePoint]],
+    limits: Limits,
+    others: Sequence[TradePoint],
+    whose: str,
+    latest: str,
+) -> "MatplotlibFigure":
+    """Draw whole times in order, for attempts that compute equally long."""
+    figure, axes = _new_figure(WIDTH, 3.8)
+    scale, unit, _ = COST_SCALES[limits.unit]
+    drawn = [*(chosen for _, chosen in places), *others]
+    computing, best = drawn[0].computing / scale, limits.best / scale
+    budget = computing + limits.communicating / scale
+    top = 1.15 * max(budget, best, *(each.costs / scale for each in drawn))
+    right = len(drawn) + 0.6
+    axes.set(xlim=(0.4, right), ylim=(0, top))
+    axes.set(xlabel=whose, ylabel=f"{unit} in all")
+    axes.set_title(f"shaded: over {limits.sent / MIB:,.0f} MiB sent", **SMALL)
+    axes.set_xticks(range(1, len(drawn) + 1, math.ceil(len(drawn) / 8)))
+    axes.axhspan(0, computing, color=(0, 0, 0, 0.08), linewidth=0)
+    axes.annotate(f"{computing:.2f} {unit} of computing", (0.4, computing), xytext=(4, -4),
+                  textcoords="offset points", va="top", **SMALL)  # fmt: skip
+    axes.axhspan(budget, top, **OVER_BUDGET)
+    axes.axhline(budget, **BUDGET)
+    axes.axhline(best, color=BEST, linewidth=1.8,
+                 label=f"{best:.2f} {unit} in all, the best known within both budgets")  # fmt: skip
+    times = list(enumerate((each.costs / scale for each in drawn), 1))
+    marked = [(name, *at) for (name, _), at in zip(places, times, strict=False)]
+    _mark_places(axes, marked, whose, latest, crossed=_over_budget(places, limits))
+    _mark_others(axes, times[len(places) :], "over a budget, without a rank")
     return figure
 
 

@@ -99,6 +99,15 @@ def test_a_slow_attempt_is_at_the_top_edge_and_does_not_stretch_the_chart():
     assert max(float(text) for text in texts if text.isdecimal()) < 200
 
 
+COMPUTED_TWICE = TradePoint(66 * MIB, 3_690, 1_928)
+
+
 def test_each_line_of_equal_time_has_its_name():
-    named = {text for text in said(KEPT) if re.fullmatch(r"\d+ ms", text)}
+    named = {text for text in said(KEPT, COMPUTED_TWICE) if re.fullmatch(r"\d+ ms", text)}
     assert named == {"3 ms", "4 ms", "5 ms"}
+
+
+def test_attempts_that_compute_equally_long_are_drawn_in_order_and_not_on_one_vertical():
+    assert "ms in all" in said(KEPT, SENT_TOO_MUCH)
+    assert "1.43 ms of computing" in said(KEPT, SENT_TOO_MUCH)
+    assert "ms of computing" in said(KEPT, COMPUTED_TWICE)
