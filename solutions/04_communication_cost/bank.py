@@ -142,7 +142,7 @@ def kinds(text):
     return [o for o in opcodes if o.removesuffix("-start") in KINDS]
 
 
-# %% by the names of the instructions exercise="4.1" score=0 diagnoses=["by-name", "unanswered"] near=["by-name-once", "substring", "both-halves"]
+# %% by the names of the instructions exercise="4.1" score=0 diagnoses=["by-name", "unanswered"] near=["by-name-once", "substring", "both-halves", "names-too"]
 def kinds(text):
     names = re.findall(r"^ *(?:ROOT )?%([a-z-]+?)(?:-start|-done)?(?:\.\d+)? =", text, re.MULTILINE)
     return [name for name in names if name in KINDS]
@@ -1575,3 +1575,31 @@ on_256 = {
     "slow links, 12,288 rows": "both",
     "slow links, 524,288 rows": "both",
 }
+
+
+# %% names or opcodes, whichever is a collective exercise="4.1" score=0 diagnoses=["names-too", "unanswered"] near=["by-name", "substring"]
+def kinds(text):
+    found = []
+    for line in text.splitlines():
+        if " = " not in line:
+            continue
+        name = line.split("%")[1].split(".")[0]
+        opcode = line.split(" = ")[1].split("(%")[0].split()[-1]
+        for word in (name, opcode):
+            word = word.removesuffix("-start")
+            if word in KINDS:
+                found.append(word)
+                break
+    return found
+
+
+# %% names and opcodes, both exercise="4.1" score=0 diagnoses=["names-too", "unanswered"] near=["after-percent", "by-name-once"]
+def kinds(text):
+    found = []
+    for line in text.splitlines():
+        if " = " not in line or "-done" in line:
+            continue
+        for kind in KINDS:
+            found += [kind] * len(re.findall(rf"^ *(?:ROOT )?%{kind}(?:-start)?\.", line))
+            found += [kind] * len(re.findall(rf"= (?:\(.*?\)|\S+) {kind}(?:-start)?\(", line))
+    return found

@@ -5533,3 +5533,285 @@ def pcg(f):
 
     z = block_jacobi(f)
     return lax.fori_loop(0, 8, step, (0 * f, f, z, jnp.vdot(f, z)))[0]
+
+
+# %% the next direction from the residual exercise="10.10" score=0 diagnoses=["along-the-residual", "not-counted-yet", "unanswered"] near=["first-along-the-residual", "four-exchanges"]
+def neighbours(block, axis):
+    """Add up each point's two neighbours along dimension 0, which this axis of the mesh shards."""
+    down = [(i, i + 1) for i in range(lax.axis_size(axis) - 1)]
+    up = [(j, i) for i, j in down]
+    above, below = lax.ppermute(block[-1:], axis, down), lax.ppermute(block[:1], axis, up)
+    wide = jnp.concatenate([above, block, below])
+    return wide[:-2] + wide[2:]
+
+
+def multiply(block):
+    return 4 * block - neighbours(block, "x") - neighbours(block.T, "y").T
+
+
+def pcg(f):
+    def body(f):
+        def dot(u, v):
+            return lax.psum(jnp.vdot(u, v), ("x", "y"))
+
+        def step(_, state):
+            u, residual, direction, square = state
+            product = multiply(direction)
+            length = square / dot(direction, product)
+            u, residual = u + length * direction, residual - length * product
+            z = solve_rectangle(residual)
+            new = dot(residual, z)
+            return u, residual, residual + new / square * direction, new
+
+        z = solve_rectangle(f)
+        return lax.fori_loop(0, 8, step, (jnp.zeros_like(f), f, z, dot(f, z)))[0]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+# %% z alone exercise="10.10" score=0 diagnoses=["direction-before-missing", "not-counted-yet", "unanswered"] near=["along-the-residual", "share-upside-down"]
+def neighbours(block, axis):
+    """Add up each point's two neighbours along dimension 0, which this axis of the mesh shards."""
+    down = [(i, i + 1) for i in range(lax.axis_size(axis) - 1)]
+    up = [(j, i) for i, j in down]
+    above, below = lax.ppermute(block[-1:], axis, down), lax.ppermute(block[:1], axis, up)
+    wide = jnp.concatenate([above, block, below])
+    return wide[:-2] + wide[2:]
+
+
+def multiply(block):
+    return 4 * block - neighbours(block, "x") - neighbours(block.T, "y").T
+
+
+def pcg(f):
+    def body(f):
+        def dot(u, v):
+            return lax.psum(jnp.vdot(u, v), ("x", "y"))
+
+        def step(_, state):
+            u, residual, direction, square = state
+            product = multiply(direction)
+            length = square / dot(direction, product)
+            u, residual = u + length * direction, residual - length * product
+            z = solve_rectangle(residual)
+            new = dot(residual, z)
+            return u, residual, z, new
+
+        z = solve_rectangle(f)
+        return lax.fori_loop(0, 8, step, (jnp.zeros_like(f), f, z, dot(f, z)))[0]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+# %% old by new exercise="10.10" score=0 diagnoses=["share-upside-down", "not-counted-yet", "unanswered"] near=["share-subtracted"]
+def neighbours(block, axis):
+    """Add up each point's two neighbours along dimension 0, which this axis of the mesh shards."""
+    down = [(i, i + 1) for i in range(lax.axis_size(axis) - 1)]
+    up = [(j, i) for i, j in down]
+    above, below = lax.ppermute(block[-1:], axis, down), lax.ppermute(block[:1], axis, up)
+    wide = jnp.concatenate([above, block, below])
+    return wide[:-2] + wide[2:]
+
+
+def multiply(block):
+    return 4 * block - neighbours(block, "x") - neighbours(block.T, "y").T
+
+
+def pcg(f):
+    def body(f):
+        def dot(u, v):
+            return lax.psum(jnp.vdot(u, v), ("x", "y"))
+
+        def step(_, state):
+            u, residual, direction, square = state
+            product = multiply(direction)
+            length = square / dot(direction, product)
+            u, residual = u + length * direction, residual - length * product
+            z = solve_rectangle(residual)
+            new = dot(residual, z)
+            return u, residual, z + square / new * direction, new
+
+        z = solve_rectangle(f)
+        return lax.fori_loop(0, 8, step, (jnp.zeros_like(f), f, z, dot(f, z)))[0]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+# %% minus the direction before exercise="10.10" score=0 diagnoses=["share-subtracted", "not-counted-yet", "unanswered"] near=["direction-before-missing"]
+def neighbours(block, axis):
+    """Add up each point's two neighbours along dimension 0, which this axis of the mesh shards."""
+    down = [(i, i + 1) for i in range(lax.axis_size(axis) - 1)]
+    up = [(j, i) for i, j in down]
+    above, below = lax.ppermute(block[-1:], axis, down), lax.ppermute(block[:1], axis, up)
+    wide = jnp.concatenate([above, block, below])
+    return wide[:-2] + wide[2:]
+
+
+def multiply(block):
+    return 4 * block - neighbours(block, "x") - neighbours(block.T, "y").T
+
+
+def pcg(f):
+    def body(f):
+        def dot(u, v):
+            return lax.psum(jnp.vdot(u, v), ("x", "y"))
+
+        def step(_, state):
+            u, residual, direction, square = state
+            product = multiply(direction)
+            length = square / dot(direction, product)
+            u, residual = u + length * direction, residual - length * product
+            z = solve_rectangle(residual)
+            new = dot(residual, z)
+            return u, residual, z - new / square * direction, new
+
+        z = solve_rectangle(f)
+        return lax.fori_loop(0, 8, step, (jnp.zeros_like(f), f, z, dot(f, z)))[0]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+# %% the first product in all steps exercise="10.10" score=0 diagnoses=["first-product-kept", "not-counted-yet", "unanswered"] near=["square-of-the-residual"]
+def neighbours(block, axis):
+    """Add up each point's two neighbours along dimension 0, which this axis of the mesh shards."""
+    down = [(i, i + 1) for i in range(lax.axis_size(axis) - 1)]
+    up = [(j, i) for i, j in down]
+    above, below = lax.ppermute(block[-1:], axis, down), lax.ppermute(block[:1], axis, up)
+    wide = jnp.concatenate([above, block, below])
+    return wide[:-2] + wide[2:]
+
+
+def multiply(block):
+    return 4 * block - neighbours(block, "x") - neighbours(block.T, "y").T
+
+
+def pcg(f):
+    def body(f):
+        def dot(u, v):
+            return lax.psum(jnp.vdot(u, v), ("x", "y"))
+
+        def step(_, state):
+            u, residual, direction, square = state
+            product = multiply(direction)
+            length = square / dot(direction, product)
+            u, residual = u + length * direction, residual - length * product
+            z = solve_rectangle(residual)
+            new = dot(residual, z)
+            return u, residual, z + new / square * direction, square
+
+        z = solve_rectangle(f)
+        return lax.fori_loop(0, 8, step, (jnp.zeros_like(f), f, z, dot(f, z)))[0]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+# %% the residual grows exercise="10.10" score=0 diagnoses=["residual-grows", "not-counted-yet", "unanswered"] near=["away-from-the-solution", "residual-by-the-direction"]
+def neighbours(block, axis):
+    """Add up each point's two neighbours along dimension 0, which this axis of the mesh shards."""
+    down = [(i, i + 1) for i in range(lax.axis_size(axis) - 1)]
+    up = [(j, i) for i, j in down]
+    above, below = lax.ppermute(block[-1:], axis, down), lax.ppermute(block[:1], axis, up)
+    wide = jnp.concatenate([above, block, below])
+    return wide[:-2] + wide[2:]
+
+
+def multiply(block):
+    return 4 * block - neighbours(block, "x") - neighbours(block.T, "y").T
+
+
+def pcg(f):
+    def body(f):
+        def dot(u, v):
+            return lax.psum(jnp.vdot(u, v), ("x", "y"))
+
+        def step(_, state):
+            u, residual, direction, square = state
+            product = multiply(direction)
+            length = square / dot(direction, product)
+            u, residual = u + length * direction, residual + length * product
+            z = solve_rectangle(residual)
+            new = dot(residual, z)
+            return u, residual, z + new / square * direction, new
+
+        z = solve_rectangle(f)
+        return lax.fori_loop(0, 8, step, (jnp.zeros_like(f), f, z, dot(f, z)))[0]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+# %% the residual changes by the direction exercise="10.10" score=0 diagnoses=["residual-by-the-direction", "not-counted-yet", "unanswered"] near=["residual-grows", "first-product-kept"]
+def neighbours(block, axis):
+    """Add up each point's two neighbours along dimension 0, which this axis of the mesh shards."""
+    down = [(i, i + 1) for i in range(lax.axis_size(axis) - 1)]
+    up = [(j, i) for i, j in down]
+    above, below = lax.ppermute(block[-1:], axis, down), lax.ppermute(block[:1], axis, up)
+    wide = jnp.concatenate([above, block, below])
+    return wide[:-2] + wide[2:]
+
+
+def multiply(block):
+    return 4 * block - neighbours(block, "x") - neighbours(block.T, "y").T
+
+
+def pcg(f):
+    def body(f):
+        def dot(u, v):
+            return lax.psum(jnp.vdot(u, v), ("x", "y"))
+
+        def step(_, state):
+            u, residual, direction, square = state
+            product = multiply(direction)
+            length = square / dot(direction, product)
+            u, residual = u + length * direction, residual - length * direction
+            z = solve_rectangle(residual)
+            new = dot(residual, z)
+            return u, residual, z + new / square * direction, new
+
+        z = solve_rectangle(f)
+        return lax.fori_loop(0, 8, step, (jnp.zeros_like(f), f, z, dot(f, z)))[0]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+# %% against the direction, and four halos exercise="10.10" score=0 diagnoses=["away-from-the-solution", "not-counted-yet", "four-exchanges"] near=["residual-grows", "four-times-the-bytes"]
+# as in 10.9
+def neighbours(block, axis):
+    """Add up each point's two neighbours along dimension 0, which this axis of the mesh shards."""
+    down = [(i, i + 1) for i in range(lax.axis_size(axis) - 1)]
+    up = [(j, i) for i, j in down]
+    above, below = lax.ppermute(block[-1:], axis, down), lax.ppermute(block[:1], axis, up)
+    wide = jnp.concatenate([above, block, below])
+    return wide[:-2] + wide[2:]
+
+
+def multiply(block):
+    return 4 * block - neighbours(block, "x") - neighbours(block.T, "y").T
+
+
+def pcg(f):
+    def body(f):
+        def dot(u, v):
+            return lax.psum(jnp.vdot(u, v), ("x", "y"))
+
+        def step(_, state):
+            u, residual, direction, square = state
+            product = multiply(direction)
+            length = square / dot(direction, product)
+            u, residual = u - length * direction, residual - length * product
+            z = solve_rectangle(residual)
+            new = dot(residual, z)
+            return u, residual, z + new / square * direction, new
+
+        z = solve_rectangle(f)
+        return lax.fori_loop(0, 8, step, (jnp.zeros_like(f), f, z, dot(f, z)))[0]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+def winner(counts, devices, halo, latency, bandwidth):
+    def seconds(method):
+        steps, exchanges = counts[method]
+        sums = 2 * np.log2(devices) * latency
+        return steps * (4 * exchanges * (latency + halo / bandwidth) + sums)
+
+    return min(counts, key=seconds)

@@ -97,9 +97,8 @@ BLOCKS_TURNED: Final = Exercise(
         "do they follow each other?",
     ),
     diagnoses={
-        "transposed": "The order of the names in the spec decides which mesh axis shards which "
-        "dimension. Do you still use the mesh of 1.2? If its axes are swapped as well, the layout "
-        "does not change.",
+        "transposed": "This is still the layout of 1.2. The first name in the spec is that of the "
+        "mesh axis that shards dimension 0.",
         "device-order": "Four rows and two columns are right. Keep the mesh of 1.2, with its "
         "devices in their usual order, and change only the spec.",
         "grid": "Both dimensions are sharded, each over one axis of the mesh of 1.2.",

@@ -217,6 +217,28 @@ def _by_name(text: str) -> list[str]:
     return [name for name in names if name in COLLECTIVES]
 
 
+def _names_too(text: str, choose: Callable[[list[str]], list[str]]) -> list[str]:
+    """List the kinds in the names and in the opcodes of instructions.
+
+    Args:
+        text: the program.
+        choose: which kinds of a line count: that of its name comes first, then that of its opcode.
+    """
+    listed = []
+    for name, opcode in INSTRUCTION.findall(text):
+        kinds = [re.split(r"\.|-start|-done", name)[0], _kind(opcode)]
+        listed += choose([kind for kind in kinds if kind in COLLECTIVES])
+    return listed
+
+
+def _first_kind(kinds: list[str]) -> list[str]:
+    return kinds[:1]
+
+
+def _last_kind(kinds: list[str]) -> list[str]:
+    return kinds[-1:]
+
+
 def _sizes(text: str) -> list[tuple[str, list[int]]]:
     """Return the element type and the sizes of each array in a type."""
     return [
@@ -367,6 +389,11 @@ READER: Final = Exercise(
                     for opcode in _opcodes(text)
                     if _kind(opcode) in COLLECTIVES and not opcode.endswith("-done")
                 ],
+                "names-too": AnyOf(
+                    partial(_read_without, partial(_names_too, choose=choose), left_out=some)
+                    for choose in (list, _first_kind, _last_kind)
+                    for some in _left_out("ROOT", "-done")
+                ),
                 "by-name": AnyOf((_by_name, *_missing(_by_name, "ROOT"))),
                 "by-name-once": AnyOf(
                     partial(_read_without, _by_name, left_out=(*some, half))
@@ -467,6 +494,8 @@ READER: Final = Exercise(
         "asynchronous-missed": "Collectives in two halves, -start and -done, are missing. They "
         "run, too, once each.",
         "with-the-suffix": "All of them are there. The kind of an all-gather-start is all-gather.",
+        "names-too": "The names of instructions count here, too, such as that of the copy in "
+        "SAMPLE, %all-to-all.5. What runs is the opcode.",
         "by-name": "This goes by the names of instructions, to the left of the equals sign, and "
         "counts each half. The compiler chooses names as it likes.",
         "by-name-once": "This goes by the names of instructions, to the left of the equals sign. "
@@ -689,7 +718,7 @@ SENT: Final = Exercise(
         "one-formula": "All five kinds have the same formula here. Which of them goes round the "
         "ring twice, and in which does a device send its whole buffer?",
         "whole-buffer-once": "This is the size of the buffer, whatever the kind. How much of it "
-        "does a device send in each step of a ring, and how many steps are there?",
+        "does a device send round a ring?",
         "whole-buffer": "A device does not send its own piece to itself: of n pieces, n - 1 "
         "travel.",
         "all-devices": "This is what all n devices send together. Expected: what one of them "
@@ -724,8 +753,8 @@ SENT: Final = Exercise(
         "one device have after a gather along x and y?",
         "permuted-in-a-ring": "In a permutation each device sends its whole buffer once, to one "
         "other device.",
-        "twice": "This is twice as much. Does it count the whole array, where the buffer is what "
-        "one device has of it, or four bytes for each number?",
+        "twice": "This would be right for a buffer of twice the size. The buffer is what one "
+        "device has of the array.",
         "whole-array": "This counts the whole array. The buffer is what one device has of it.",
         "buffer": "This is the size of the buffer, which communication(…) reports as .bytes. How "
         "much of it does a device send?",

@@ -129,16 +129,14 @@ TENSOR_PARALLEL: Final = Exercise(
         "W1 sharded over its columns, W2 over its rows, and X replicated.",
     ),
     diagnoses={
-        "all-gather": "Three questions: does every device have all of X? Does its shard of W1 "
-        "give complete sums, which relu needs? And does its shard of W2 need only the hidden "
-        "units that the device computed?",
-        "all-to-all": "An array changes its layout on the way. relu needs complete sums: does a "
-        "device's shard of W1 give these, or partial sums?",
-        "reduce-scatter": "Partial sums are added up, and the sums are sharded. Is X sharded, or "
-        "does a device's shard of W1 give only partial sums, while relu needs complete ones?",
+        "all-gather": "A device lacks something for its part of the work. Its shard of W1 has to "
+        "give complete sums of some hidden units, and its shard of W2 has to need only these.",
+        "all-to-all": "An array changes its layout on the way. Does a device's shard of W1 give "
+        "complete sums, which relu needs?",
+        "reduce-scatter": "Partial sums are added up, and the sums are sharded. Does a device's "
+        "shard of W1 give complete sums, which relu needs?",
         "collective-permute": "Shards move from device to device. A device needs the rows of W2 "
-        "that belong to its own columns of W1: are both sharded over the same axes, in the same "
-        "order?",
+        "that belong to its own columns of W1.",
         "over-the-cap": "Each device has memory for all of X, and for an eighth of W1 and of W2.",
         "fails": "On an Explicit mesh a program must say where its sums go, and pair does not. Is "
         "your mesh Auto?",

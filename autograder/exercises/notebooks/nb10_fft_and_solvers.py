@@ -2211,6 +2211,10 @@ def _pcg(
     first_along_z: bool = True,
     of_new_residual: bool = True,
     summed: tuple[int, ...] = (0, 2),
+    share: Callable[[Any, Any], Any] = lambda new, last: new / last,
+    signs: tuple[int, int] = (1, -1),
+    keeps_last: bool = False,
+    by_product: bool = True,
 ) -> Any:
     """Do steps of conjugate gradients with block Jacobi; each option makes a mistake.
 
@@ -2223,6 +2227,10 @@ def _pcg(
         first_along_z: whether the first direction is z, or the residual.
         of_new_residual: whether z is of the residual after the step, or before it.
         summed: the axes of the mesh, 0 and 2, over which inner products are added up.
+        share: the factor of the direction before in the next one, from the two last products.
+        signs: the signs of the changes of u and of the residual.
+        keeps_last: whether residual @ z of the first step is used in all steps.
+        by_product: whether the residual changes by the product, or by the direction.
     """
     r = f.astype(np.float64)
     rows, columns = _places(f.shape)
@@ -2234,16 +2242,17 @@ def _pcg(
 
     apply = precondition or partial(_on_blocks, function=_solve_rectangle)
     u, z = np.zeros_like(r), apply(r)
-    p, last = z if along_z and first_along_z else r, dot(r, r if of_residual else z)
+    p, last = z if first_along_z else r, dot(r, r if of_residual else z)
     with np.errstate(all="ignore"):
         for _ in range(steps):
             q = _five_points(p)
             length = last / dot(p, q)
             z = z if of_new_residual else apply(r)
-            u, r = u + length * p, r - length * q
+            u, r = u + signs[0] * length * p, r + signs[1] * length * (q if by_product else p)
             z = apply(r) if of_new_residual else z
             new = dot(r, r if of_residual else z)
-            p, last = (z if along_z else r) + new / last * p, new
+            p = (z if along_z else r) + share(new, last) * p
+            last = last if keeps_last else new
     return u.astype(np.float32)
 
 
@@ -2321,9 +2330,18 @@ PRECONDITIONER: Final = Exercise(
                 "solved-outright": lambda f: _solve_rectangle(f).astype(np.float32),
                 "blocks-solved-once": lambda f: _on_blocks(f, _solve_rectangle).astype(np.float32),
                 "square-of-the-residual": partial(_pcg, of_residual=True),
-                "along-the-residual": partial(_pcg, along_z=False),
+                "along-the-residual": AnyOf(
+                    partial(_pcg, along_z=False, first_along_z=first) for first in (True, False)
+                ),
                 "first-along-the-residual": partial(_pcg, first_along_z=False),
                 "of-the-old-residual": partial(_pcg, of_new_residual=False),
+                "direction-before-missing": partial(_pcg, share=lambda new, last: 0 * new),
+                "share-upside-down": partial(_pcg, share=lambda new, last: last / new),
+                "share-subtracted": partial(_pcg, share=lambda new, last: -new / last),
+                "first-product-kept": partial(_pcg, keeps_last=True),
+                "residual-grows": partial(_pcg, signs=(1, 1)),
+                "away-from-the-solution": partial(_pcg, signs=(-1, -1)),
+                "residual-by-the-direction": partial(_pcg, by_product=False),
                 "own-sums": partial(_pcg, summed=()),
                 "sums-over-one-axis": AnyOf(
                     (partial(_pcg, summed=(0,)), partial(_pcg, summed=(2,)))
@@ -2382,6 +2400,7 @@ PRECONDITIONER: Final = Exercise(
                 "natural-logarithm": partial(_fastest, messages=np.log),
                 "one-step-alone": partial(_fastest, per_step=True),
                 "four-times-the-bytes": partial(_fastest, sends=4),
+                "four-exchanges": partial(_fastest, exchanges=lambda number: 4 * number),
                 "slowest": lambda counts, *machine: next(
                     name for name in counts if name != _fastest(counts, *machine)
                 ),
@@ -2411,6 +2430,17 @@ PRECONDITIONER: Final = Exercise(
         "square-of-the-residual": "The steps use residual @ residual. With a preconditioner, it "
         "is residual @ z.",
         "along-the-residual": "The next direction begins with the residual. Expected: with z.",
+        "direction-before-missing": "The next direction is z alone. Expected: z plus a part of the "
+        "direction before.",
+        "share-upside-down": "The direction before is multiplied by old / new. Expected: new / "
+        "old, for the two values of residual @ z.",
+        "share-subtracted": "The part of the direction before is subtracted. Expected: added.",
+        "first-product-kept": "All steps use residual @ z of the first one. Carry the new value.",
+        "residual-grows": "The product is added to the residual. Expected: subtracted, because u "
+        "has come nearer to the solution.",
+        "away-from-the-solution": "u moves against the direction. Expected: along it.",
+        "residual-by-the-direction": "The residual changes by a multiple of the direction. "
+        "Expected: of the stencil's product with it.",
         "first-along-the-residual": "The first direction is the residual. Expected: z, as in all "
         "later steps.",
         "of-the-old-residual": "z is computed from the residual before the step. Expected: from "
@@ -2446,6 +2476,8 @@ PRECONDITIONER: Final = Exercise(
         "Expected: log2(n) messages for a sum.",
         "one-step-alone": "This is always the method whose single step costs less. A solve "
         "has many steps.",
+        "four-exchanges": "Each exchange counts four times. The four messages of an exchange leave "
+        "at the same time.",
         "four-times-the-bytes": "The halo counts four times. halo is already in bytes, and the "
         "four messages of an exchange leave at the same time.",
         "slowest": "This is the method that takes the most time.",
