@@ -50,7 +50,7 @@ class GanttChart:
 
     title: str
     lanes: Mapping[str, Sequence[JobBar]]
-    remarks: Sequence[str] = ()
+    remarks: tuple[str, ...] = ()
     is_timed: bool = True
 
     @property

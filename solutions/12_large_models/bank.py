@@ -1,7 +1,7 @@
 # %% [markdown]
 # Known answers to the exercises of notebook 12.
 
-# %% by hand, and the crossing of two straight lines exercise="12.1" score=1 near=["one-copy", "waits-each-time", "to-itself", "pieces-alone", "up-and-down", "grows", "every-other", "one-latency", "halves", "once-round", "whole-buffer", "n-steps", "against-the-exchange", "others-against-each-other", "product-alone", "size-of-a-piece", "in-seconds"]
+# %% by hand, and the crossing of two straight lines exercise="12.1" score=1 near=["one-copy", "waits-each-time", "to-itself", "pieces-alone", "up-and-down", "grows", "every-other", "one-latency", "halves", "once-round", "whole-buffer", "n-steps", "against-the-exchange", "others-against-each-other", "product-alone", "size-of-a-piece", "in-seconds", "other-factors"]
 def exchange(n, size, latency, bandwidth):
     return latency + sum(size / bandwidth for other in range(1, n))
 
@@ -1985,7 +1985,7 @@ def dropped(scores):
 moe = run_all_experts
 
 
-# %% by playing it, and gradients written out exercise="12.10" score=1 near=["whole-spacing", "two-spacings", "of-float16", "of-float32", "rounded-down", "not-a-power", "added-up-in-bfloat16", "rounded-weights", "sum-for-mean", "averaged-twice", "other-direction", "sends-too-much", "in-pieces", "too-often"]
+# %% by playing it, and gradients written out exercise="12.10" score=1 near=["whole-spacing", "two-spacings", "of-float16", "of-float32", "rounded-down", "not-a-power", "added-up-in-bfloat16", "rounded-weights", "sum-for-mean", "averaged-twice", "other-direction", "sends-too-much", "in-pieces", "too-often", "other-change"]
 def stalls_at(increment):
     increment = jnp.bfloat16(increment)
     total = jnp.bfloat16(0)
@@ -2307,7 +2307,7 @@ def gradient(w_out, h, y, lengths):
     return sloped(w_out, h, y, lengths)
 
 
-# %% the own block comes last exercise="12.5" score=0.3333333333 diagnoses=["not-finite", "not-counted-yet"] near=["own-block-alone"]
+# %% the own block comes last exercise="12.5" score=0.3333333333 diagnoses=["one-move-ahead-of-the-mask", "not-counted-yet"] near=["own-block-alone", "not-finite"]
 def ring_attention(q, k, v):
     def body(q, k, v):
         n, i, places = lax.axis_size("seq"), lax.axis_index("seq"), jnp.arange(len(q))
@@ -2346,3 +2346,1739 @@ w_out = start(0)["w_out"]
 # %% a new table of specs among the globals of start exercise="12.7" score=0.25 diagnoses=["unanswered"] near=["replicated"]
 start.__globals__["SPECS"] = {**start.__globals__["SPECS"], "w_out": P("model")}
 w_out = start(0)["w_out"]
+
+
+# %% the natural logarithm, and half of the latencies exercise="12.1" score=0.25 diagnoses=["natural-logarithm", "other-factors"] near=["halves", "one-latency"]
+def exchange(n, size, latency, bandwidth):
+    return latency + (n - 1) * size / bandwidth
+
+
+def doubling(n, size, latency, bandwidth):
+    return np.log(n) * (latency + size / bandwidth)
+
+
+def ring(n, size, latency, bandwidth):
+    return (n - 1) * (latency + 2 * size / n / bandwidth)
+
+
+def ring_from(n, latency, bandwidth):
+    more_steps = 2 * (n - 1) - np.log(n)
+    fewer_buffers = np.log(n) - 2 * (n - 1) / n
+    return more_steps * latency * bandwidth / fewer_buffers
+
+
+# %% half as many devices for steps, and a latency that is not subtracted exercise="12.1" score=0.25 diagnoses=["other-factors"] near=["natural-logarithm", "every-other", "one-copy"]
+def exchange(n, size, latency, bandwidth):
+    return latency + (n - 1) / 2 * size / bandwidth
+
+
+def doubling(n, size, latency, bandwidth):
+    return n / 2 * (latency + size / bandwidth)
+
+
+def ring(n, size, latency, bandwidth):
+    return 2 * (n - 1) * (latency + size / n / bandwidth)
+
+
+def ring_from(n, latency, bandwidth):
+    more_steps = 2 * (n - 1)
+    fewer_buffers = np.log2(n) - 2 * (n - 1) / n
+    return more_steps * latency * bandwidth / fewer_buffers
+
+
+# %% bytes times bandwidth exercise="12.1" score=0.5 diagnoses=["other-factors"] near=["in-seconds", "product-alone"]
+def exchange(n, size, latency, bandwidth):
+    return latency + (n - 1) * size * bandwidth
+
+
+def doubling(n, size, latency, bandwidth):
+    return np.log2(n) * (latency + size / bandwidth)
+
+
+def ring(n, size, latency, bandwidth):
+    return 2 * (n - 1) * (latency + size / n / bandwidth)
+
+
+def ring_from(n, latency, bandwidth):
+    more_steps = 2 * (n - 1) - np.log2(n)
+    fewer_buffers = np.log2(n) - 2 * (n - 1) / n
+    return more_steps * latency / bandwidth / fewer_buffers
+
+
+# %% one chip forgotten, and a whole piece from one side exercise="12.2" score=0 diagnoses=["other-result", "every-other-piece", "other-factors", "hosts-for-chips"] near=["all-chips-across", "as-on-v5p", "one-direction"]
+def wraps(chip, length):
+    if chip == "v5e":
+        return length == 16
+    return length % 4 == 0
+
+
+def gather(n, size, link, wraps):
+    steps = n // 2 if wraps else n - 1
+    return steps * size / n / link
+
+
+def flat(hosts, chips, size, fast, slow):
+    devices = hosts * chips
+    return 2 * (devices - 1) / devices * size * (1 / fast + 1 / slow)
+
+
+def two_levels(hosts, chips, size, fast, slow):
+    scatter = gather_again = (chips - 1) / chips * size / fast
+    across = 2 * (hosts - 1) / hosts * (size / hosts) / slow
+    return scatter + across + gather_again
+
+
+# %% another chip forgotten, and all chips between hosts exercise="12.2" score=0 diagnoses=["other-result", "other-factors", "all-chips-across"] near=["every-other-piece", "hosts-for-chips", "as-on-v5e"]
+def wraps(chip, length):
+    if chip == "v5p":
+        return length % 4 == 0
+    return length == 16
+
+
+def gather(n, size, link, wraps):
+    return (n // 2 if wraps else n - 1) * size / n / (2 * link)
+
+
+def flat(hosts, chips, size, fast, slow):
+    devices = hosts * chips
+    return 2 * size / devices * (hosts * (chips - 1) / fast + (hosts - 1) / slow)
+
+
+def two_levels(hosts, chips, size, fast, slow):
+    scatter = gather_again = (chips - 1) / chips * size / fast
+    across = 2 * (hosts * chips - 1) / (hosts * chips) * (size / chips) / slow
+    return scatter + across + gather_again
+
+
+# %% the warm-up the wrong way round, and a percentage exercise="12.3" score=0.25 diagnoses=["never-ends", "in-percent"] near=["too-many-activations", "one_f_one_b: too-long", "exchanged"]
+def gpipe(stages, microbatches):
+    forward = [f"F{m}" for m in range(microbatches)]
+    backward = [f"B{m}" for m in range(microbatches)]
+    return [forward + backward for _ in range(stages)]
+
+
+def one_f_one_b(stages, microbatches):
+    schedule = []
+    for s in range(stages):
+        warm_up = min(s, microbatches)
+        jobs = [f"F{m}" for m in range(warm_up)]
+        for m in range(microbatches):
+            if warm_up + m < microbatches:
+                jobs.append(f"F{warm_up + m}")
+            jobs.append(f"B{m}")
+        schedule.append(jobs)
+    return schedule
+
+
+def bubble(stages, microbatches):
+    return 100 * (stages - 1) / (stages - 1 + microbatches)
+
+
+# %% backward passes first, and one stage more exercise="12.3" score=0.25 diagnoses=["never-ends", "one-stage-more"] near=["one-step-more", "stages-for-waiting"]
+def gpipe(stages, microbatches):
+    forward = [f"F{m}" for m in range(microbatches)]
+    backward = [f"B{m}" for m in range(microbatches)]
+    return [forward + backward for _ in range(stages)]
+
+
+def one_f_one_b(stages, microbatches):
+    schedule = []
+    for s in range(stages):
+        warm_up = min(stages - 1 - s, microbatches)
+        jobs = [f"F{m}" for m in range(warm_up)]
+        for m in range(microbatches):
+            jobs.append(f"B{m}")
+            if warm_up + m < microbatches:
+                jobs.append(f"F{warm_up + m}")
+        schedule.append(jobs)
+    return schedule
+
+
+def bubble(stages, microbatches):
+    return stages / (stages + microbatches)
+
+
+# %% a warm-up of one more, and a stage that waits for itself exercise="12.3" score=0.25 diagnoses=["too-many-activations", "stages-for-waiting"] near=["one-stage-more"]
+def gpipe(stages, microbatches):
+    forward = [f"F{m}" for m in range(microbatches)]
+    backward = [f"B{m}" for m in range(microbatches)]
+    return [forward + backward for _ in range(stages)]
+
+
+def one_f_one_b(stages, microbatches):
+    schedule = []
+    for s in range(stages):
+        warm_up = min(stages - s, microbatches)
+        jobs = [f"F{m}" for m in range(warm_up)]
+        for m in range(microbatches):
+            if warm_up + m < microbatches:
+                jobs.append(f"F{warm_up + m}")
+            jobs.append(f"B{m}")
+        schedule.append(jobs)
+    return schedule
+
+
+def bubble(stages, microbatches):
+    return stages / (stages + microbatches - 1)
+
+
+# %% counted from 1, and the waiting of one beside the work of all exercise="12.3" score=0.5 diagnoses=["unknown-job", "of-all-jobs"] near=["of-the-work", "in-percent"]
+def gpipe(stages, microbatches):
+    forward = [f"F{m + 1}" for m in range(microbatches)]
+    backward = [f"B{m + 1}" for m in range(microbatches)]
+    return [forward + backward for _ in range(stages)]
+
+
+def one_f_one_b(stages, microbatches):
+    schedule = []
+    for s in range(stages):
+        warm_up = min(stages - 1 - s, microbatches)
+        jobs = [f"F{m}" for m in range(warm_up)]
+        for m in range(microbatches):
+            if warm_up + m < microbatches:
+                jobs.append(f"F{warm_up + m}")
+            jobs.append(f"B{m}")
+        schedule.append(jobs)
+    return schedule
+
+
+def bubble(stages, microbatches):
+    return (stages - 1) / (stages * microbatches)
+
+
+# %% GPipe that is 1F1B, and a rounded share exercise="12.3" score=0.5 diagnoses=["backward-early", "rounded"] near=["of-all-jobs"]
+def gpipe(stages, microbatches):
+    forward = [f"F{m}" for m in range(microbatches)]
+    backward = [f"B{m}" for m in range(microbatches)]
+    return one_f_one_b(stages, microbatches)
+
+
+def one_f_one_b(stages, microbatches):
+    schedule = []
+    for s in range(stages):
+        warm_up = min(stages - 1 - s, microbatches)
+        jobs = [f"F{m}" for m in range(warm_up)]
+        for m in range(microbatches):
+            if warm_up + m < microbatches:
+                jobs.append(f"F{warm_up + m}")
+            jobs.append(f"B{m}")
+        schedule.append(jobs)
+    return schedule
+
+
+def bubble(stages, microbatches):
+    return round((stages - 1) / (stages - 1 + microbatches), 2)
+
+
+# %% GPipe without its last backward pass, and numbers exchanged exercise="12.3" score=0.5 diagnoses=["job-missing", "exchanged"] near=["rounded"]
+def gpipe(stages, microbatches):
+    forward = [f"F{m}" for m in range(microbatches)]
+    backward = [f"B{m}" for m in range(microbatches - 1)]
+    return [forward + backward for _ in range(stages)]
+
+
+def one_f_one_b(stages, microbatches):
+    schedule = []
+    for s in range(stages):
+        warm_up = min(stages - 1 - s, microbatches)
+        jobs = [f"F{m}" for m in range(warm_up)]
+        for m in range(microbatches):
+            if warm_up + m < microbatches:
+                jobs.append(f"F{warm_up + m}")
+            jobs.append(f"B{m}")
+        schedule.append(jobs)
+    return schedule
+
+
+def bubble(stages, microbatches):
+    return (microbatches - 1) / (stages - 1 + microbatches)
+
+
+# %% rows from its own number, and a copy that is not sharded exercise="12.4" score=0 diagnoses=["copy-not-sharded", "row-of-its-number", "not-counted-yet", "unanswered"] near=["first-rows", "no-copy"]
+ROWS, SHARES = P("data"), P(None, "data")
+
+
+def held(level, parameters, n):
+    sharded = {0: 0, 1: 8, 2: 10, 3: 12}[level]
+    return parameters * (16 - sharded + sharded / n)
+
+
+def update_own_rows(w, m, v, total, x):
+    """Update a device's own rows, with the sum of their gradients over all devices."""
+    first = lax.axis_index("data")
+    examples = x.shape[0] * x.shape[1] * lax.axis_size("data")
+    return adam(lax.dynamic_slice_in_dim(w, first, len(m)), m, v, total / examples)
+
+
+def with_replicated_weights(one_step, arrays):
+    in_specs = (P(), ROWS, ROWS, SHARES, SHARES)
+    W, m, v = jax.shard_map(one_step, in_specs=in_specs, out_specs=ROWS)(*arrays)
+    return lax.with_sharding_constraint(W, P()), m, v
+
+
+def zero_1(*arrays):
+    def one_step(w, m, v, x, y):
+        w = lax.pcast(w, "data", to="varying")
+
+        def accumulate(total, microbatch):
+            return total + jax.grad(error)(w, *microbatch), None
+
+        total, _ = lax.scan(accumulate, jnp.zeros_like(w), (x, y))
+        return update_own_rows(w, m, v, lax.psum_scatter(total, "data", tiled=True), x)
+
+    return with_replicated_weights(one_step, arrays)
+
+
+# %% gradients on level 1, and old weights exercise="12.4" score=0 diagnoses=["gradients-first", "weights-unchanged", "not-counted-yet", "too-much-memory", "unanswered"] near=["copy-not-sharded", "row-of-its-number"]
+ROWS, SHARES = P("data"), P(None, "data")
+
+
+def held(level, parameters, n):
+    sharded = {0: 0, 1: 2, 2: 14, 3: 16}[level]
+    return parameters * (16 - sharded + sharded / n)
+
+
+def update_own_rows(w, m, v, total, x):
+    """Update a device's own rows, with the sum of their gradients over all devices."""
+    first = lax.axis_index("data") * len(m)
+    examples = x.shape[0] * x.shape[1] * lax.axis_size("data")
+    return adam(lax.dynamic_slice_in_dim(w, first, len(m)), m, v, total / examples)
+
+
+def with_replicated_weights(one_step, arrays):
+    in_specs = (P(), ROWS, ROWS, SHARES, SHARES)
+    W, m, v = jax.shard_map(one_step, in_specs=in_specs, out_specs=ROWS)(*arrays)
+    return arrays[0], m, v
+
+
+def zero_1(*arrays):
+    def one_step(w, m, v, x, y):
+        w = lax.pcast(w, "data", to="varying")
+
+        def accumulate(total, microbatch):
+            return total + jax.grad(error)(w, *microbatch), None
+
+        total, _ = lax.scan(accumulate, jnp.zeros_like(w), (x, y))
+        return update_own_rows(w, m, v, lax.psum_scatter(total, "data", tiled=True), x)
+
+    return with_replicated_weights(one_step, arrays)
+
+
+# %% level 2 as level 1, and the states exchanged exercise="12.4" score=0 diagnoses=["other-factors", "unanswered", "states-exchanged", "not-counted-yet"] near=["gradients-first", "weights-unchanged", "other-order-of-results"]
+ROWS, SHARES = P("data"), P(None, "data")
+
+
+def held(level, parameters, n):
+    sharded = {0: 0, 1: 12, 2: 12, 3: 16}[level]
+    return parameters * (16 - sharded + sharded / n)
+
+
+def update_own_rows(w, m, v, total, x):
+    """Update a device's own rows, with the sum of their gradients over all devices."""
+    first = lax.axis_index("data") * len(m)
+    examples = x.shape[0] * x.shape[1] * lax.axis_size("data")
+    return adam(lax.dynamic_slice_in_dim(w, first, len(m)), v, m, total / examples)
+
+
+def with_replicated_weights(one_step, arrays):
+    in_specs = (P(), ROWS, ROWS, SHARES, SHARES)
+    W, m, v = jax.shard_map(one_step, in_specs=in_specs, out_specs=ROWS)(*arrays)
+    return lax.with_sharding_constraint(W, P()), m, v
+
+
+def zero_2(*arrays):
+    def one_step(w, m, v, x, y):
+        w = lax.pcast(w, "data", to="varying")
+
+        def accumulate(total, microbatch):
+            gradient = jax.grad(error)(w, *microbatch)
+            return total + lax.psum_scatter(gradient, "data", tiled=True), None
+
+        total, _ = lax.scan(accumulate, jnp.zeros_like(m), (x, y))
+        return update_own_rows(w, m, v, total, x)
+
+    return with_replicated_weights(one_step, arrays)
+
+
+# %% all of it on level 1, and summed again exercise="12.4" score=0 diagnoses=["everything-at-once", "unanswered", "added-up-again", "not-counted-yet", "all-reduce over data"] near=["gradients-first", "as-many-times", "on-all-devices"]
+ROWS, SHARES = P("data"), P(None, "data")
+
+
+def held(level, parameters, n):
+    sharded = {0: 0, 1: 16, 2: 16, 3: 16}[level]
+    return parameters * (16 - sharded + sharded / n)
+
+
+def zero_3(*arrays):
+    def one_step(w, m, v, x, y):
+        @jax.checkpoint
+        def gathered_error(w, x, y):
+            return error(lax.all_gather(w, "data", tiled=True), x, y)
+
+        def accumulate(total, microbatch):
+            return total + jax.grad(gathered_error)(w, *microbatch), None
+
+        total, _ = lax.scan(accumulate, jnp.zeros_like(w), (x, y))
+        n = lax.axis_size("data")
+        return adam(w, m, v, lax.psum(total, "data") / (x.shape[0] * x.shape[1] * n))
+
+    in_specs = (ROWS, ROWS, ROWS, SHARES, SHARES)
+    return jax.shard_map(one_step, in_specs=in_specs, out_specs=ROWS)(*arrays)
+
+
+# %% on all devices, and results in another order exercise="12.4" score=0 diagnoses=["on-all-devices", "other-order-of-results", "split-dimension", "not-counted-yet", "unanswered"] near=["everything-at-once", "states-exchanged", "added-up-again"]
+ROWS, SHARES = P("data"), P(None, "data")
+
+
+def held(level, parameters, n):
+    sharded = {0: 0, 1: 12, 2: 14, 3: 16}[level]
+    return n * parameters * (16 - sharded + sharded / n)
+
+
+def update_own_rows(w, m, v, total, x):
+    """Update a device's own rows, with the sum of their gradients over all devices."""
+    first = lax.axis_index("data") * len(m)
+    examples = x.shape[0] * x.shape[1] * lax.axis_size("data")
+    return adam(lax.dynamic_slice_in_dim(w, first, len(m)), m, v, total / examples)
+
+
+def with_replicated_weights(one_step, arrays):
+    in_specs = (P(), ROWS, ROWS, SHARES, SHARES)
+    W, m, v = jax.shard_map(one_step, in_specs=in_specs, out_specs=ROWS)(*arrays)
+    return m, v, lax.with_sharding_constraint(W, P())
+
+
+def zero_1(*arrays):
+    def one_step(w, m, v, x, y):
+        w = lax.pcast(w, "data", to="varying")
+
+        def accumulate(total, microbatch):
+            return total + jax.grad(error)(w, *microbatch), None
+
+        total, _ = lax.scan(accumulate, jnp.zeros_like(w), (x, y))
+        return update_own_rows(w, m, v, lax.psum_scatter(total, "data", tiled=True), x)
+
+    return with_replicated_weights(one_step, arrays)
+
+
+# %% neither sum is rescaled exercise="12.5" score=0 diagnoses=["sums-not-rescaled", "not-counted-yet", "unanswered"] near=["never-rescaled", "exponentials-not-rescaled"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t) % n * length + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            larger = jnp.maximum(largest, scores.max(axis=1))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(largest - larger)
+            total = total + weights.sum(axis=1)
+            weighted = weighted + weights @ v
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, larger, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% the sum of exponentials is not rescaled exercise="12.5" score=0 diagnoses=["exponentials-not-rescaled", "not-counted-yet", "unanswered"] near=["sums-not-rescaled", "values-not-rescaled"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t) % n * length + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            larger = jnp.maximum(largest, scores.max(axis=1))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(largest - larger)
+            total = total + weights.sum(axis=1)
+            weighted = rescale[:, None] * weighted + weights @ v
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, larger, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% the sum of values is not rescaled exercise="12.5" score=0 diagnoses=["values-not-rescaled", "not-counted-yet", "unanswered"] near=["exponentials-not-rescaled", "not-divided"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t) % n * length + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            larger = jnp.maximum(largest, scores.max(axis=1))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(largest - larger)
+            total = rescale * total + weights.sum(axis=1)
+            weighted = weighted + weights @ v
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, larger, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% rescaled upside down exercise="12.5" score=0 diagnoses=["rescaled-upside-down", "not-counted-yet", "unanswered"] near=["not-finite", "sums-not-rescaled"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t) % n * length + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            larger = jnp.maximum(largest, scores.max(axis=1))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(larger - largest)
+            total = rescale * total + weights.sum(axis=1)
+            weighted = rescale[:, None] * weighted + weights @ v
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, larger, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% i + t for i - t exercise="12.5" score=0 diagnoses=["other-way-round", "not-counted-yet", "unanswered"] near=["one-move-ahead", "negative-places"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i + t) % n * length + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            larger = jnp.maximum(largest, scores.max(axis=1))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(largest - larger)
+            total = rescale * total + weights.sum(axis=1)
+            weighted = rescale[:, None] * weighted + weights @ v
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, larger, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% one turn too few exercise="12.5" score=0 diagnoses=["one-turn-too-few", "not-counted-yet", "unanswered"] near=["one-turn-too-many", "own-block-alone"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t) % n * length + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            larger = jnp.maximum(largest, scores.max(axis=1))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(largest - larger)
+            total = rescale * total + weights.sum(axis=1)
+            weighted = rescale[:, None] * weighted + weights @ v
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, larger, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n - 1))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% one turn too many exercise="12.5" score=0 diagnoses=["one-turn-too-many", "not-counted-yet", "too-many-bytes", "unanswered"] near=["one-turn-too-few"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t) % n * length + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            larger = jnp.maximum(largest, scores.max(axis=1))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(largest - larger)
+            total = rescale * total + weights.sum(axis=1)
+            weighted = rescale[:, None] * weighted + weights @ v
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, larger, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n + 1))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% the mask reversed exercise="12.5" score=0 diagnoses=["looks-ahead-alone", "not-counted-yet", "unanswered"] near=["not-causal", "not-itself", "masked-are-zero"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t) % n * length + own_places
+            is_seen = key_places[None, :] >= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            larger = jnp.maximum(largest, scores.max(axis=1))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(largest - larger)
+            total = rescale * total + weights.sum(axis=1)
+            weighted = rescale[:, None] * weighted + weights @ v
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, larger, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% a strict mask exercise="12.5" score=0 diagnoses=["not-itself", "not-counted-yet", "unanswered"] near=["looks-ahead-alone", "not-finite"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t) % n * length + own_places
+            is_seen = key_places[None, :] < (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            larger = jnp.maximum(largest, scores.max(axis=1))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(largest - larger)
+            total = rescale * total + weights.sum(axis=1)
+            weighted = rescale[:, None] * weighted + weights @ v
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, larger, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% sent before it is used exercise="12.5" score=0 diagnoses=["one-move-ahead", "not-counted-yet", "unanswered"] near=["other-way-round"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            key_places = (i - t) % n * length + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            larger = jnp.maximum(largest, scores.max(axis=1))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(largest - larger)
+            total = rescale * total + weights.sum(axis=1)
+            weighted = rescale[:, None] * weighted + weights @ v
+            return (k, v, larger, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% sent before it is used, with the right mask exercise="12.5" score=0 diagnoses=["one-move-ahead-of-the-mask", "not-counted-yet", "unanswered"] near=["one-move-ahead", "largest-not-carried"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            key_places = (i - t - 1) % n * length + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            larger = jnp.maximum(largest, scores.max(axis=1))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(largest - larger)
+            total = rescale * total + weights.sum(axis=1)
+            weighted = rescale[:, None] * weighted + weights @ v
+            return (k, v, larger, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% the largest score is not carried exercise="12.5" score=0 diagnoses=["largest-not-carried", "not-counted-yet", "unanswered"] near=["rescaled-upside-down", "one-move-ahead-of-the-mask"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t) % n * length + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            larger = jnp.maximum(largest, scores.max(axis=1))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(largest - larger)
+            total = rescale * total + weights.sum(axis=1)
+            weighted = rescale[:, None] * weighted + weights @ v
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, largest, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% the sums are not divided exercise="12.5" score=0 diagnoses=["not-divided", "not-counted-yet", "unanswered"] near=["sums-not-rescaled"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t) % n * length + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            larger = jnp.maximum(largest, scores.max(axis=1))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(largest - larger)
+            total = rescale * total + weights.sum(axis=1)
+            weighted = rescale[:, None] * weighted + weights @ v
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, larger, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% masked scores are zero exercise="12.5" score=0 diagnoses=["masked-are-zero", "not-counted-yet", "unanswered"] near=["not-causal"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t) % n * length + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), 0)
+            larger = jnp.maximum(largest, scores.max(axis=1))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(largest - larger)
+            total = rescale * total + weights.sum(axis=1)
+            weighted = rescale[:, None] * weighted + weights @ v
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, larger, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% the values stay exercise="12.5" score=0 diagnoses=["values-stay", "not-counted-yet", "unanswered"] near=["keys-stay"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t) % n * length + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            larger = jnp.maximum(largest, scores.max(axis=1))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(largest - larger)
+            total = rescale * total + weights.sum(axis=1)
+            weighted = rescale[:, None] * weighted + weights @ v
+            k = lax.ppermute(k, "seq", to_the_next_device)
+            return (k, v, larger, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% the keys stay exercise="12.5" score=0 diagnoses=["keys-stay", "not-counted-yet", "unanswered"] near=["values-stay"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t) % n * length + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            larger = jnp.maximum(largest, scores.max(axis=1))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(largest - larger)
+            total = rescale * total + weights.sum(axis=1)
+            weighted = rescale[:, None] * weighted + weights @ v
+            v = lax.ppermute(v, "seq", to_the_next_device)
+            return (k, v, larger, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% numbers of blocks below zero exercise="12.5" score=0 diagnoses=["negative-places", "not-counted-yet", "unanswered"] near=["other-way-round", "not-causal"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t) * length + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            larger = jnp.maximum(largest, scores.max(axis=1))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(largest - larger)
+            total = rescale * total + weights.sum(axis=1)
+            weighted = rescale[:, None] * weighted + weights @ v
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, larger, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% a block's number for its first place exercise="12.5" score=0 diagnoses=["number-for-place", "not-counted-yet", "unanswered"] near=["places-in-the-block", "queries-in-the-block"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t) % n + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            larger = jnp.maximum(largest, scores.max(axis=1))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(largest - larger)
+            total = rescale * total + weights.sum(axis=1)
+            weighted = rescale[:, None] * weighted + weights @ v
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, larger, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% places of queries in the block exercise="12.5" score=0 diagnoses=["queries-in-the-block", "not-counted-yet", "unanswered"] near=["places-in-the-block", "number-for-place", "not-finite"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t) % n * length + own_places
+            is_seen = key_places[None, :] <= own_places[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            larger = jnp.maximum(largest, scores.max(axis=1))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(largest - larger)
+            total = rescale * total + weights.sum(axis=1)
+            weighted = rescale[:, None] * weighted + weights @ v
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, larger, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% one latency for all, and sent when the link is free exercise="12.6" score=0 diagnoses=["one-latency", "as-soon-as-free"] near=["no-latency", "exposed", "one-bucket-early"]
+def exposed(backward, sizes, buckets, latency, bandwidth):
+    computed, link_free, layer = 0, 0, 0
+    for count in buckets:
+        computed += sum(backward[layer : layer + count])
+        size = sum(sizes[layer : layer + count])
+        link_free = max(computed, link_free) + size / bandwidth
+        layer += count
+    return link_free + latency - computed
+
+
+def bucketed(backward, sizes, latency, bandwidth):
+    best = [(0, [])]  # for the first k layers: when the last all-reduce ends, and the buckets
+    for k in range(1, len(backward) + 1):
+        computed = sum(backward[:k])
+        choices = []
+        for j in range(k):
+            ends, buckets = best[j]
+            duration = latency + sum(sizes[j:k]) / bandwidth
+            choices.append((max(ends, computed) + duration, [*buckets, k - j]))
+        best.append(min(choices))
+    return best[-1][1]
+
+
+def bucketed(backward, sizes, latency, bandwidth):
+    buckets, count, computed, free, size = [], 0, 0, 0, 0
+    for b, s in zip(backward, sizes):
+        computed += b
+        count += 1
+        size += s
+        if computed >= free:
+            free = computed + latency + size / bandwidth
+            buckets.append(count)
+            count = size = 0
+    if count:
+        buckets.append(count)
+    return buckets
+
+
+# %% ready one bucket too early exercise="12.6" score=0.6666666667 diagnoses=["one-bucket-early"] near=["from-first-layer", "as-soon-as-free", "longer-than-computing"]
+def exposed(backward, sizes, buckets, latency, bandwidth):
+    computed, link_free, layer = 0, 0, 0
+    for count in buckets:
+        size = sum(sizes[layer : layer + count])
+        link_free = max(computed, link_free) + latency + size / bandwidth
+        computed += sum(backward[layer : layer + count])
+        layer += count
+    return link_free - computed
+
+
+def bucketed(backward, sizes, latency, bandwidth):
+    best = [(0, [])]  # for the first k layers: when the last all-reduce ends, and the buckets
+    for k in range(1, len(backward) + 1):
+        computed = sum(backward[:k])
+        choices = []
+        for j in range(k):
+            ends, buckets = best[j]
+            duration = latency + sum(sizes[j:k]) / bandwidth
+            choices.append((max(ends, computed) + duration, [*buckets, k - j]))
+        best.append(min(choices))
+    return best[-1][1]
+
+
+# %% only the first all-reduce waits exercise="12.6" score=0.6666666667 diagnoses=["never-waiting"] near=["no-queue", "exposed"]
+def exposed(backward, sizes, buckets, latency, bandwidth):
+    computed, link_free, layer = 0, 0, 0
+    for count in buckets:
+        computed += sum(backward[layer : layer + count])
+        size = sum(sizes[layer : layer + count])
+        link_free = (link_free or computed) + latency + size / bandwidth
+        layer += count
+    return link_free - computed
+
+
+def bucketed(backward, sizes, latency, bandwidth):
+    best = [(0, [])]  # for the first k layers: when the last all-reduce ends, and the buckets
+    for k in range(1, len(backward) + 1):
+        computed = sum(backward[:k])
+        choices = []
+        for j in range(k):
+            ends, buckets = best[j]
+            duration = latency + sum(sizes[j:k]) / bandwidth
+            choices.append((max(ends, computed) + duration, [*buckets, k - j]))
+        best.append(min(choices))
+    return best[-1][1]
+
+
+# %% all of it less the backward pass exercise="12.6" score=0.6666666667 diagnoses=["longer-than-computing"] near=["after-all", "never-waiting", "opposite-order", "times-bandwidth"]
+def exposed(backward, sizes, buckets, latency, bandwidth):
+    computed, link_free, layer = 0, 0, 0
+    for count in buckets:
+        computed += sum(backward[layer : layer + count])
+        size = sum(sizes[layer : layer + count])
+        link_free = max(computed, link_free) + latency + size / bandwidth
+        layer += count
+    return max(0, sum(latency + 0 * b for b in buckets) + sum(sizes) / bandwidth - computed)
+
+
+def bucketed(backward, sizes, latency, bandwidth):
+    best = [(0, [])]  # for the first k layers: when the last all-reduce ends, and the buckets
+    for k in range(1, len(backward) + 1):
+        computed = sum(backward[:k])
+        choices = []
+        for j in range(k):
+            ends, buckets = best[j]
+            duration = latency + sum(sizes[j:k]) / bandwidth
+            choices.append((max(ends, computed) + duration, [*buckets, k - j]))
+        best.append(min(choices))
+    return best[-1][1]
+
+
+# %% bytes times bandwidth, and buckets in the opposite order exercise="12.6" score=0 diagnoses=["times-bandwidth", "opposite-order"] near=["one-latency", "exposed", "as-soon-as-free"]
+def exposed(backward, sizes, buckets, latency, bandwidth):
+    computed, link_free, layer = 0, 0, 0
+    for count in buckets:
+        computed += sum(backward[layer : layer + count])
+        size = sum(sizes[layer : layer + count])
+        link_free = max(computed, link_free) + latency + size * bandwidth
+        layer += count
+    return link_free - computed
+
+
+def bucketed(backward, sizes, latency, bandwidth):
+    best = [(0, [])]  # for the first k layers: when the last all-reduce ends, and the buckets
+    for k in range(1, len(backward) + 1):
+        computed = sum(backward[:k])
+        choices = []
+        for j in range(k):
+            ends, buckets = best[j]
+            duration = latency + sum(sizes[j:k]) / bandwidth
+            choices.append((max(ends, computed) + duration, [*buckets, k - j]))
+        best.append(min(choices))
+    return best[-1][1][::-1]
+
+
+# %% one number in the key, and a gradient that is divided exercise="12.7" score=0 diagnoses=["unanswered", "one-number", "divided"] near=["other-order", "mean-for-sum"]
+def dropout(seed, h):
+    def drop(seed, h):
+        own_key = jax.random.key(seed)
+        own_key = jax.random.fold_in(own_key, 2 * lax.axis_index("data") + lax.axis_index("model"))
+        is_kept = jax.random.bernoulli(own_key, 0.5, h.shape)
+        return jnp.where(is_kept, 2 * h, 0)
+
+    spec = P("data", None, "model")
+    return jax.shard_map(drop, in_specs=(P(), spec), out_specs=spec)(seed, h)
+
+
+def gradient(w_out, h, y, lengths):
+    def slope(w, h, y, lengths):
+        padded = jnp.arange(h.shape[1]) >= lengths[:, None]
+
+        def squares(w):
+            off = lax.psum(h @ w, "model") - y
+            return jnp.where(padded[..., None], 0, off**2).sum()
+
+        return jax.grad(squares)(w)  # w does not vary over data, so this is a sum already
+
+    rows, blocks, examples = P("model"), P("data", None, "model"), P("data")
+    sloped = jax.shard_map(slope, in_specs=(rows, blocks, examples, examples), out_specs=rows)
+    return sloped(w_out, h, y, lengths) / lengths.sum()
+
+
+# %% one number of two sizes, and a sum over model, too exercise="12.7" score=0 diagnoses=["unanswered", "one-number", "not-divided", "rows-added-up"] near=["along-one-axis", "summed-twice", "mean-of-means", "one-token-more"]
+def dropout(seed, h):
+    def drop(seed, h):
+        own_key = jax.random.key(seed)
+        own_key = jax.random.fold_in(own_key, lax.axis_index(("data", "model")))
+        is_kept = jax.random.bernoulli(own_key, 0.5, h.shape)
+        return jnp.where(is_kept, 2 * h, 0)
+
+    spec = P("data", None, "model")
+    return jax.shard_map(drop, in_specs=(P(), spec), out_specs=spec)(seed, h)
+
+
+def mean_error(errors, lengths):
+    def add_up(errors, lengths):
+        padded = jnp.arange(errors.shape[1]) >= lengths[:, None]
+        total = lax.psum(jnp.where(padded, 0, errors).sum(), "data")
+        return total  # not a mean of the devices' means
+
+    return jax.shard_map(add_up, in_specs=P("data"), out_specs=P())(errors, lengths)
+
+
+def gradient(w_out, h, y, lengths):
+    def slope(w, h, y, lengths):
+        padded = jnp.arange(h.shape[1]) >= lengths[:, None]
+
+        def squares(w):
+            off = lax.psum(h @ w, "model") - y
+            return jnp.where(padded[..., None], 0, off**2).sum()
+
+        return lax.psum(
+            jax.grad(squares)(w), "model"
+        )  # w does not vary over data, so this is a sum already
+
+    rows, blocks, examples = P("model"), P("data", None, "model"), P("data")
+    sloped = jax.shard_map(slope, in_specs=(rows, blocks, examples, examples), out_specs=rows)
+    return sloped(w_out, h, y, lengths)
+
+
+# %% dropped for kept, and a token of the padding exercise="12.7" score=0 diagnoses=["unanswered", "dropped-for-kept", "one-token-more", "of-other-inputs"] near=["not-doubled", "padding-counted", "one-number", "rows-added-up", "not-divided"]
+def dropout(seed, h):
+    def drop(seed, h):
+        own_key = jax.random.key(seed)
+        for axis in ("data", "model"):
+            index = lax.axis_index(axis)  # and not the size
+            own_key = jax.random.fold_in(own_key, index)
+        is_kept = jax.random.bernoulli(own_key, 0.5, h.shape)
+        return jnp.where(is_kept, 0, 2 * h)
+
+    spec = P("data", None, "model")
+    return jax.shard_map(drop, in_specs=(P(), spec), out_specs=spec)(seed, h)
+
+
+def mean_error(errors, lengths):
+    def add_up(errors, lengths):
+        padded = jnp.arange(errors.shape[1]) > lengths[:, None]
+        total = lax.psum(jnp.where(padded, 0, errors).sum(), "data")
+        return total / lax.psum(lengths.sum(), "data")  # not a mean of the devices' means
+
+    return jax.shard_map(add_up, in_specs=P("data"), out_specs=P())(errors, lengths)
+
+
+def gradient(w_out, h, y, lengths):
+    def slope(w, h, y, lengths):
+        padded = jnp.arange(h.shape[1]) > lengths[:, None]
+
+        def squares(w):
+            off = lax.psum(h @ w, "model") - y
+            return jnp.where(padded[..., None], 0, off**2).sum()
+
+        return jax.grad(squares)(w)  # w does not vary over data, so this is a sum already
+
+    rows, blocks, examples = P("model"), P("data", None, "model"), P("data")
+    sloped = jax.shard_map(slope, in_specs=(rows, blocks, examples, examples), out_specs=rows)
+    return sloped(w_out, h, y, lengths)
+
+
+# %% keys of other seeds, and minus the gradient exercise="12.7" score=0 diagnoses=["unanswered", "values", "off-by-a-factor"] near=["one-number", "dropped-for-kept", "divided"]
+def dropout(seed, h):
+    def drop(seed, h):
+        own_key = jax.random.key(seed)
+        own_key = jax.random.fold_in(
+            jax.random.key(seed + lax.axis_index("data").astype("uint32")), lax.axis_index("model")
+        )
+        is_kept = jax.random.bernoulli(own_key, 0.5, h.shape)
+        return jnp.where(is_kept, 2 * h, 0)
+
+    spec = P("data", None, "model")
+    return jax.shard_map(drop, in_specs=(P(), spec), out_specs=spec)(seed, h)
+
+
+def gradient(w_out, h, y, lengths):
+    def slope(w, h, y, lengths):
+        padded = jnp.arange(h.shape[1]) >= lengths[:, None]
+
+        def squares(w):
+            off = lax.psum(h @ w, "model") - y
+            return jnp.where(padded[..., None], 0, off**2).sum()
+
+        return -jax.grad(squares)(w)  # w does not vary over data, so this is a sum already
+
+    rows, blocks, examples = P("model"), P("data", None, "model"), P("data")
+    sloped = jax.shard_map(slope, in_specs=(rows, blocks, examples, examples), out_specs=rows)
+    return sloped(w_out, h, y, lengths)
+
+
+# %% the last residual forgotten exercise="12.8" score=0 diagnoses=["unanswered", "last-shortcut-missing", "not-counted-yet"] near=["no-shortcut", "shortcut-around-both"]
+policies = jax.checkpoint_policies
+
+
+def named_block(x, qkv, out, up, down):
+    q, k, v = checkpoint_name(jnp.einsum("tf,cfhs->chts", x, qkv), "qkv")
+    weights = jax.nn.softmax(jnp.einsum("hts,hus->htu", q, k) / jnp.sqrt(q.shape[2]))
+    mixed = checkpoint_name(jnp.einsum("htu,hus->hts", weights, v), "mixed")
+    attended = x + jnp.einsum("hts,hsf->tf", mixed, out)
+    return jax.nn.gelu(attended @ up) @ down
+
+
+keep_little = jax.checkpoint(named_block, policy=policies.save_only_these_names("qkv", "mixed"))
+
+
+# %% the first residual forgotten exercise="12.8" score=0 diagnoses=["unanswered", "first-shortcut-missing", "not-counted-yet"] near=["no-shortcut", "last-shortcut-missing"]
+policies = jax.checkpoint_policies
+
+
+def named_block(x, qkv, out, up, down):
+    q, k, v = checkpoint_name(jnp.einsum("tf,cfhs->chts", x, qkv), "qkv")
+    weights = jax.nn.softmax(jnp.einsum("hts,hus->htu", q, k) / jnp.sqrt(q.shape[2]))
+    mixed = checkpoint_name(jnp.einsum("htu,hus->hts", weights, v), "mixed")
+    attended = jnp.einsum("hts,hsf->tf", mixed, out)
+    return attended + jax.nn.gelu(attended @ up) @ down
+
+
+keep_little = jax.checkpoint(named_block, policy=policies.save_only_these_names("qkv", "mixed"))
+
+
+# %% x before attention in the last sum exercise="12.8" score=0 diagnoses=["unanswered", "shortcut-around-both", "not-counted-yet"] near=["last-shortcut-missing", "layers-before-attention"]
+policies = jax.checkpoint_policies
+
+
+def named_block(x, qkv, out, up, down):
+    q, k, v = checkpoint_name(jnp.einsum("tf,cfhs->chts", x, qkv), "qkv")
+    weights = jax.nn.softmax(jnp.einsum("hts,hus->htu", q, k) / jnp.sqrt(q.shape[2]))
+    mixed = checkpoint_name(jnp.einsum("htu,hus->hts", weights, v), "mixed")
+    attended = x + jnp.einsum("hts,hsf->tf", mixed, out)
+    return x + jax.nn.gelu(attended @ up) @ down
+
+
+keep_little = jax.checkpoint(named_block, policy=policies.save_only_these_names("qkv", "mixed"))
+
+
+# %% x before attention in the last layers exercise="12.8" score=0 diagnoses=["unanswered", "layers-before-attention", "not-counted-yet"] near=["shortcut-around-both", "first-shortcut-missing"]
+policies = jax.checkpoint_policies
+
+
+def named_block(x, qkv, out, up, down):
+    q, k, v = checkpoint_name(jnp.einsum("tf,cfhs->chts", x, qkv), "qkv")
+    weights = jax.nn.softmax(jnp.einsum("hts,hus->htu", q, k) / jnp.sqrt(q.shape[2]))
+    mixed = checkpoint_name(jnp.einsum("htu,hus->hts", weights, v), "mixed")
+    attended = x + jnp.einsum("hts,hsf->tf", mixed, out)
+    return attended + jax.nn.gelu(x @ up) @ down
+
+
+keep_little = jax.checkpoint(named_block, policy=policies.save_only_these_names("qkv", "mixed"))
+
+
+# %% relu for gelu exercise="12.8" score=0 diagnoses=["unanswered", "other-activation", "not-counted-yet"] near=["exact-gelu"]
+policies = jax.checkpoint_policies
+
+
+def named_block(x, qkv, out, up, down):
+    q, k, v = checkpoint_name(jnp.einsum("tf,cfhs->chts", x, qkv), "qkv")
+    weights = jax.nn.softmax(jnp.einsum("hts,hus->htu", q, k) / jnp.sqrt(q.shape[2]))
+    mixed = checkpoint_name(jnp.einsum("htu,hus->hts", weights, v), "mixed")
+    attended = x + jnp.einsum("hts,hsf->tf", mixed, out)
+    return attended + jax.nn.relu(attended @ up) @ down
+
+
+keep_little = jax.checkpoint(named_block, policy=policies.save_only_these_names("qkv", "mixed"))
+
+
+# %% softmax over queries exercise="12.8" score=0 diagnoses=["unanswered", "other-axis", "not-counted-yet"] near=["not-scaled", "other-activation", "scaled-otherwise"]
+policies = jax.checkpoint_policies
+
+
+def named_block(x, qkv, out, up, down):
+    q, k, v = checkpoint_name(jnp.einsum("tf,cfhs->chts", x, qkv), "qkv")
+    weights = jax.nn.softmax(jnp.einsum("hts,hus->htu", q, k) / jnp.sqrt(q.shape[2]), axis=1)
+    mixed = checkpoint_name(jnp.einsum("htu,hus->hts", weights, v), "mixed")
+    attended = x + jnp.einsum("hts,hsf->tf", mixed, out)
+    return attended + jax.nn.gelu(attended @ up) @ down
+
+
+keep_little = jax.checkpoint(named_block, policy=policies.save_only_these_names("qkv", "mixed"))
+
+
+# %% divided by the size of a head exercise="12.8" score=0 diagnoses=["unanswered", "scaled-otherwise", "not-counted-yet"] near=["not-scaled", "other-axis"]
+policies = jax.checkpoint_policies
+
+
+def named_block(x, qkv, out, up, down):
+    q, k, v = checkpoint_name(jnp.einsum("tf,cfhs->chts", x, qkv), "qkv")
+    weights = jax.nn.softmax(jnp.einsum("hts,hus->htu", q, k) / q.shape[2])
+    mixed = checkpoint_name(jnp.einsum("htu,hus->hts", weights, v), "mixed")
+    attended = x + jnp.einsum("hts,hsf->tf", mixed, out)
+    return attended + jax.nn.gelu(attended @ up) @ down
+
+
+keep_little = jax.checkpoint(named_block, policy=policies.save_only_these_names("qkv", "mixed"))
+
+
+# %% full experts for tokens, and the smallest score exercise="12.9" score=0 diagnoses=["full-experts", "not-counted-yet", "unanswered"] near=["kept-for-dropped", "all-of-full-experts", "empty-places"]
+def dropped(scores):
+    def count(scores):
+        counts = jnp.bincount(scores.argmax(axis=1), length=scores.shape[1])
+        return lax.psum(jnp.sum(counts > scores.shape[0] // scores.shape[1]), "expert")
+
+    return jax.shard_map(count, in_specs=P("expert"), out_specs=P())(scores)
+
+
+# %% all tokens of full experts exercise="12.9" score=0 diagnoses=["all-of-full-experts", "not-counted-yet", "unanswered"] near=["full-experts"]
+def dropped(scores):
+    def count(scores):
+        counts = jnp.bincount(scores.argmax(axis=1), length=scores.shape[1])
+        return lax.psum(
+            jnp.sum(jnp.where(counts > scores.shape[0] // scores.shape[1], counts, 0)), "expert"
+        )
+
+    return jax.shard_map(count, in_specs=P("expert"), out_specs=P())(scores)
+
+
+# %% empty places for dropped tokens exercise="12.9" score=0 diagnoses=["empty-places", "not-counted-yet", "unanswered"] near=["not-clipped", "of-one-device"]
+def dropped(scores):
+    def count(scores):
+        counts = jnp.bincount(scores.argmax(axis=1), length=scores.shape[1])
+        return lax.psum(jnp.maximum(scores.shape[0] // scores.shape[1] - counts, 0).sum(), "expert")
+
+    return jax.shard_map(count, in_specs=P("expert"), out_specs=P())(scores)
+
+
+# %% places that make up for others exercise="12.9" score=0 diagnoses=["not-clipped", "not-counted-yet", "unanswered"] near=["empty-places", "dropped: nothing-but-zeros"]
+def dropped(scores):
+    def count(scores):
+        counts = jnp.bincount(scores.argmax(axis=1), length=scores.shape[1])
+        return lax.psum(jnp.sum(counts - scores.shape[0] // scores.shape[1]), "expert")
+
+    return jax.shard_map(count, in_specs=P("expert"), out_specs=P())(scores)
+
+
+# %% the largest number of a device exercise="12.9" score=0 diagnoses=["of-one-device", "not-counted-yet", "unanswered"] near=["full-experts", "not-clipped", "dropped: dtype"]
+def find_places(scores):
+    """Return each token's expert, and how many tokens before it have chosen the same one."""
+    chosen = scores.argmax(axis=1)
+    is_chosen = jax.nn.one_hot(chosen, scores.shape[1], dtype=jnp.int32)
+    before = jnp.cumsum(is_chosen, axis=0) - 1
+    return chosen, jnp.take_along_axis(before, chosen[:, None], axis=1)[:, 0]
+
+
+def dropped(scores):
+    def count(scores):
+        _, place = find_places(scores)
+        return lax.pmax(jnp.sum(place >= scores.shape[0] // scores.shape[1]), "expert")
+
+    return jax.shard_map(count, in_specs=P("expert"), out_specs=P())(scores)
+
+
+# %% the smallest scores exercise="12.9" score=0 diagnoses=["smallest-scores", "not-counted-yet"] near=["last-kept", "other-factor"]
+def find_places(scores):
+    """Return each token's expert, and how many tokens before it have chosen the same one."""
+    chosen = scores.argmin(axis=1)
+    is_chosen = jax.nn.one_hot(chosen, scores.shape[1], dtype=jnp.int32)
+    before = jnp.cumsum(is_chosen, axis=0) - 1
+    return chosen, jnp.take_along_axis(before, chosen[:, None], axis=1)[:, 0]
+
+
+def dropped(scores):
+    def count(scores):
+        _, place = find_places(scores)
+        return lax.psum(jnp.sum(place >= scores.shape[0] // scores.shape[1]), "expert")
+
+    return jax.shard_map(count, in_specs=P("expert"), out_specs=P())(scores)
+
+
+def moe(x, scores, up, down):
+    def layer(x, scores, up, down):
+        tokens, experts = scores.shape
+        chosen, place = find_places(scores)
+        places = jnp.zeros((experts, tokens // experts, x.shape[1]))
+        sent = places.at[chosen, place].set(x, mode="drop")
+        # from (experts, capacity) to (own experts, devices * capacity), and back
+        received = lax.all_to_all(sent, "expert", split_axis=0, concat_axis=1, tiled=True)
+        hidden = jax.nn.relu(jnp.einsum("epf,efh->eph", received, up))
+        outputs = jnp.einsum("eph,ehf->epf", hidden, down)
+        returned = lax.all_to_all(outputs, "expert", split_axis=1, concat_axis=0, tiled=True)
+        own = returned.at[chosen, place].get(mode="fill", fill_value=0)
+        return jax.nn.softmax(scores).max(axis=1, keepdims=True) * own
+
+    return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% the same place for all tokens of an expert exercise="12.9" score=0 diagnoses=["nothing-but-zeros", "not-counted-yet", "first-place-for-all"] near=["overwritten", "smallest-scores", "never-returned"]
+def find_places(scores):
+    """Return each token's expert, and how many tokens before it have chosen the same one."""
+    chosen = scores.argmax(axis=1)
+    is_chosen = jax.nn.one_hot(chosen, scores.shape[1], dtype=jnp.int32)
+    before = jnp.cumsum(is_chosen, axis=1) - 1
+    return chosen, jnp.take_along_axis(before, chosen[:, None], axis=1)[:, 0]
+
+
+def dropped(scores):
+    def count(scores):
+        _, place = find_places(scores)
+        return lax.psum(jnp.sum(place >= scores.shape[0] // scores.shape[1]), "expert")
+
+    return jax.shard_map(count, in_specs=P("expert"), out_specs=P())(scores)
+
+
+def moe(x, scores, up, down):
+    def layer(x, scores, up, down):
+        tokens, experts = scores.shape
+        chosen, place = find_places(scores)
+        places = jnp.zeros((experts, tokens // experts, x.shape[1]))
+        sent = places.at[chosen, place].set(x, mode="drop")
+        # from (experts, capacity) to (own experts, devices * capacity), and back
+        received = lax.all_to_all(sent, "expert", split_axis=0, concat_axis=1, tiled=True)
+        hidden = jax.nn.relu(jnp.einsum("epf,efh->eph", received, up))
+        outputs = jnp.einsum("eph,ehf->epf", hidden, down)
+        returned = lax.all_to_all(outputs, "expert", split_axis=1, concat_axis=0, tiled=True)
+        own = returned.at[chosen, place].get(mode="fill", fill_value=0)
+        return jax.nn.softmax(scores).max(axis=1, keepdims=True) * own
+
+    return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% results that are not sent back exercise="12.9" score=0 diagnoses=["unanswered", "never-returned", "not-counted-yet"] near=["of-other-experts", "in-order-of-experts", "first-place-for-all", "moe: split-does-not-divide"]
+def find_places(scores):
+    """Return each token's expert, and how many tokens before it have chosen the same one."""
+    chosen = scores.argmax(axis=1)
+    is_chosen = jax.nn.one_hot(chosen, scores.shape[1], dtype=jnp.int32)
+    before = jnp.cumsum(is_chosen, axis=0) - 1
+    return chosen, jnp.take_along_axis(before, chosen[:, None], axis=1)[:, 0]
+
+
+def moe(x, scores, up, down):
+    def layer(x, scores, up, down):
+        tokens, experts = scores.shape
+        chosen, place = find_places(scores)
+        places = jnp.zeros((experts, tokens // experts, x.shape[1]))
+        sent = places.at[chosen, place].set(x, mode="drop")
+        # from (experts, capacity) to (own experts, devices * capacity), and back
+        received = lax.all_to_all(sent, "expert", split_axis=0, concat_axis=1, tiled=True)
+        hidden = jax.nn.relu(jnp.einsum("epf,efh->eph", received, up))
+        outputs = jnp.einsum("eph,ehf->epf", hidden, down)
+        returned = outputs.reshape(sent.shape)
+        own = returned.at[chosen, place].get(mode="fill", fill_value=0)
+        return jax.nn.softmax(scores).max(axis=1, keepdims=True) * own
+
+    return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% the probability twice, and a mean of counts exercise="12.9" score=0 diagnoses=["dtype", "not-counted-yet", "other-factor"] near=["not-scaled"]
+def find_places(scores):
+    """Return each token's expert, and how many tokens before it have chosen the same one."""
+    chosen = scores.argmax(axis=1)
+    is_chosen = jax.nn.one_hot(chosen, scores.shape[1], dtype=jnp.int32)
+    before = jnp.cumsum(is_chosen, axis=0) - 1
+    return chosen, jnp.take_along_axis(before, chosen[:, None], axis=1)[:, 0]
+
+
+def dropped(scores):
+    def count(scores):
+        _, place = find_places(scores)
+        return lax.pmean(jnp.sum(place >= scores.shape[0] // scores.shape[1]), "expert")
+
+    return jax.shard_map(count, in_specs=P("expert"), out_specs=P())(scores)
+
+
+def moe(x, scores, up, down):
+    def layer(x, scores, up, down):
+        tokens, experts = scores.shape
+        chosen, place = find_places(scores)
+        places = jnp.zeros((experts, tokens // experts, x.shape[1]))
+        sent = places.at[chosen, place].set(x, mode="drop")
+        # from (experts, capacity) to (own experts, devices * capacity), and back
+        received = lax.all_to_all(sent, "expert", split_axis=0, concat_axis=1, tiled=True)
+        hidden = jax.nn.relu(jnp.einsum("epf,efh->eph", received, up))
+        outputs = jnp.einsum("eph,ehf->epf", hidden, down)
+        returned = lax.all_to_all(outputs, "expert", split_axis=1, concat_axis=0, tiled=True)
+        own = returned.at[chosen, place].get(mode="fill", fill_value=0)
+        return jax.nn.softmax(scores).max(axis=1, keepdims=True) ** 2 * own
+
+    return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% the way back split like the way there exercise="12.9" score=0 diagnoses=["unanswered", "split-does-not-divide"] near=["never-returned"]
+def find_places(scores):
+    """Return each token's expert, and how many tokens before it have chosen the same one."""
+    chosen = scores.argmax(axis=1)
+    is_chosen = jax.nn.one_hot(chosen, scores.shape[1], dtype=jnp.int32)
+    before = jnp.cumsum(is_chosen, axis=0) - 1
+    return chosen, jnp.take_along_axis(before, chosen[:, None], axis=1)[:, 0]
+
+
+def moe(x, scores, up, down):
+    def layer(x, scores, up, down):
+        tokens, experts = scores.shape
+        chosen, place = find_places(scores)
+        places = jnp.zeros((experts, tokens // experts, x.shape[1]))
+        sent = places.at[chosen, place].set(x, mode="drop")
+        # from (experts, capacity) to (own experts, devices * capacity), and back
+        received = lax.all_to_all(sent, "expert", split_axis=0, concat_axis=1, tiled=True)
+        hidden = jax.nn.relu(jnp.einsum("epf,efh->eph", received, up))
+        outputs = jnp.einsum("eph,ehf->epf", hidden, down)
+        returned = lax.all_to_all(outputs, "expert", split_axis=0, concat_axis=1, tiled=True)
+        own = returned.at[chosen, place].get(mode="fill", fill_value=0)
+        return jax.nn.softmax(scores).max(axis=1, keepdims=True) * own
+
+    return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% the nearest power, and no rate exercise="12.10" score=0 diagnoses=["to-the-nearest-power", "other-change", "not-counted-yet"] near=["rounded-down", "one-power-more", "other-direction"]
+def stalls_at(increment):
+    power = np.round(np.log2(increment))  # from 2**(power + 8) on, half of the distance is 2**power
+    return 2.0 ** (power + 8)
+
+
+def mixed_step(master, X, Y):
+    def body(own, x, y):
+        w = lax.all_gather(own.astype(jnp.bfloat16), "data", tiled=True)
+
+        def accumulate(total, microbatch):
+            gradient = jax.grad(squared_error)(w, *microbatch)
+            return total + gradient.astype(jnp.float32), None
+
+        def squared_error(w, x, y):
+            return jnp.sum((x @ w - y) ** 2)
+
+        nothing = lax.pcast(jnp.zeros(w.shape), "data", to="varying")
+        total, _ = lax.scan(accumulate, nothing, (x, y))
+        total = lax.psum_scatter(total.astype(jnp.bfloat16), "data", tiled=True)
+        examples = x.shape[0] * x.shape[1] * lax.axis_size("data")
+        return own - total.astype(jnp.float32) / examples
+
+    shares = P(None, "data")
+    in_specs = P("data"), shares, shares
+    return jax.shard_map(body, in_specs=in_specs, out_specs=P("data"))(master, X, Y)
+
+
+# %% one power more, and one microbatch exercise="12.10" score=0 diagnoses=["one-power-more", "last-microbatch", "not-counted-yet"] near=["two-spacings", "to-the-nearest-power", "sum-for-mean"]
+def stalls_at(increment):
+    power = (
+        np.floor(np.log2(increment)) + 1
+    )  # from 2**(power + 8) on, half of the distance is 2**power
+    return 2.0 ** (power + 8)
+
+
+def mixed_step(master, X, Y):
+    def body(own, x, y):
+        w = lax.all_gather(own.astype(jnp.bfloat16), "data", tiled=True)
+
+        def accumulate(total, microbatch):
+            gradient = jax.grad(squared_error)(w, *microbatch)
+            return 0 * total + gradient.astype(jnp.float32), None
+
+        def squared_error(w, x, y):
+            return jnp.sum((x @ w - y) ** 2)
+
+        nothing = lax.pcast(jnp.zeros(w.shape), "data", to="varying")
+        total, _ = lax.scan(accumulate, nothing, (x, y))
+        total = lax.psum_scatter(total.astype(jnp.bfloat16), "data", tiled=True)
+        examples = x.shape[0] * x.shape[1] * lax.axis_size("data")
+        return own - 0.001 * total.astype(jnp.float32) / examples
+
+    shares = P(None, "data")
+    in_specs = P("data"), shares, shares
+    return jax.shard_map(body, in_specs=in_specs, out_specs=P("data"))(master, X, Y)
+
+
+# %% how often it is added exercise="12.10" score=0.75 diagnoses=["how-many"] near=["not-a-power", "the-sum-before"]
+def stalls_at(increment):
+    power = np.ceil(np.log2(increment))  # from 2**(power + 8) on, half of the distance is 2**power
+    return 2.0 ** (power + 8) / increment
+
+
+def mixed_step(master, X, Y):
+    def body(own, x, y):
+        w = lax.all_gather(own.astype(jnp.bfloat16), "data", tiled=True)
+
+        def accumulate(total, microbatch):
+            gradient = jax.grad(squared_error)(w, *microbatch)
+            return total + gradient.astype(jnp.float32), None
+
+        def squared_error(w, x, y):
+            return jnp.sum((x @ w - y) ** 2)
+
+        nothing = lax.pcast(jnp.zeros(w.shape), "data", to="varying")
+        total, _ = lax.scan(accumulate, nothing, (x, y))
+        total = lax.psum_scatter(total.astype(jnp.bfloat16), "data", tiled=True)
+        examples = x.shape[0] * x.shape[1] * lax.axis_size("data")
+        return own - 0.001 * total.astype(jnp.float32) / examples
+
+    shares = P(None, "data")
+    in_specs = P("data"), shares, shares
+    return jax.shard_map(body, in_specs=in_specs, out_specs=P("data"))(master, X, Y)
+
+
+# %% 256 divided by the increment exercise="12.10" score=0.75 diagnoses=["upside-down"] near=["how-many"]
+def stalls_at(increment):
+    power = np.ceil(np.log2(increment))  # from 2**(power + 8) on, half of the distance is 2**power
+    return 256 / increment
+
+
+def mixed_step(master, X, Y):
+    def body(own, x, y):
+        w = lax.all_gather(own.astype(jnp.bfloat16), "data", tiled=True)
+
+        def accumulate(total, microbatch):
+            gradient = jax.grad(squared_error)(w, *microbatch)
+            return total + gradient.astype(jnp.float32), None
+
+        def squared_error(w, x, y):
+            return jnp.sum((x @ w - y) ** 2)
+
+        nothing = lax.pcast(jnp.zeros(w.shape), "data", to="varying")
+        total, _ = lax.scan(accumulate, nothing, (x, y))
+        total = lax.psum_scatter(total.astype(jnp.bfloat16), "data", tiled=True)
+        examples = x.shape[0] * x.shape[1] * lax.axis_size("data")
+        return own - 0.001 * total.astype(jnp.float32) / examples
+
+    shares = P(None, "data")
+    in_specs = P("data"), shares, shares
+    return jax.shard_map(body, in_specs=in_specs, out_specs=P("data"))(master, X, Y)
+
+
+# %% the sum before the last exercise="12.10" score=0.75 diagnoses=["the-sum-before"] near=["whole-spacing", "upside-down"]
+def stalls_at(increment):
+    power = np.ceil(np.log2(increment))  # from 2**(power + 8) on, half of the distance is 2**power
+    return 2.0 ** (power + 8) - increment
+
+
+def mixed_step(master, X, Y):
+    def body(own, x, y):
+        w = lax.all_gather(own.astype(jnp.bfloat16), "data", tiled=True)
+
+        def accumulate(total, microbatch):
+            gradient = jax.grad(squared_error)(w, *microbatch)
+            return total + gradient.astype(jnp.float32), None
+
+        def squared_error(w, x, y):
+            return jnp.sum((x @ w - y) ** 2)
+
+        nothing = lax.pcast(jnp.zeros(w.shape), "data", to="varying")
+        total, _ = lax.scan(accumulate, nothing, (x, y))
+        total = lax.psum_scatter(total.astype(jnp.bfloat16), "data", tiled=True)
+        examples = x.shape[0] * x.shape[1] * lax.axis_size("data")
+        return own - 0.001 * total.astype(jnp.float32) / examples
+
+    shares = P(None, "data")
+    in_specs = P("data"), shares, shares
+    return jax.shard_map(body, in_specs=in_specs, out_specs=P("data"))(master, X, Y)
+
+
+# %% the natural logarithm, and a mean over outputs exercise="12.10" score=0 diagnoses=["natural-logarithm", "other-change", "not-counted-yet"] near=["rounded-down", "last-microbatch"]
+def stalls_at(increment):
+    power = np.ceil(np.log(increment))  # from 2**(power + 8) on, half of the distance is 2**power
+    return 2.0 ** (power + 8)
+
+
+def mixed_step(master, X, Y):
+    def body(own, x, y):
+        w = lax.all_gather(own.astype(jnp.bfloat16), "data", tiled=True)
+
+        def accumulate(total, microbatch):
+            gradient = jax.grad(squared_error)(w, *microbatch)
+            return total + gradient.astype(jnp.float32), None
+
+        def squared_error(w, x, y):
+            return jnp.mean((x @ w - y) ** 2)
+
+        nothing = lax.pcast(jnp.zeros(w.shape), "data", to="varying")
+        total, _ = lax.scan(accumulate, nothing, (x, y))
+        total = lax.psum_scatter(total.astype(jnp.bfloat16), "data", tiled=True)
+        examples = x.shape[0] * x.shape[1] * lax.axis_size("data")
+        return own - 0.001 * total.astype(jnp.float32) / examples
+
+    shares = P(None, "data")
+    in_specs = P("data"), shares, shares
+    return jax.shard_map(body, in_specs=in_specs, out_specs=P("data"))(master, X, Y)
+
+
+# %% half of the increments exercise="12.10" score=0 diagnoses=["not-a-power", "values", "not-counted-yet"] near=["stalls_at: natural-logarithm"]
+def stalls_at(increment):
+    power = np.ceil(np.log2(increment))  # from 2**(power + 8) on, half of the distance is 2**power
+    return 128 * increment
+
+
+def mixed_step(master, X, Y):
+    def body(own, x, y):
+        w = lax.all_gather(own.astype(jnp.bfloat16), "data", tiled=True)
+
+        def accumulate(total, microbatch):
+            gradient = jax.grad(squared_error)(w, *microbatch)
+            return total + gradient.astype(jnp.float32), None
+
+        def squared_error(w, x, y):
+            return jnp.sum((x @ w - y) ** 2)
+
+        nothing = lax.pcast(jnp.zeros(w.shape), "data", to="varying")
+        total, _ = lax.scan(accumulate, nothing, (x, y))
+        total = lax.psum_scatter(total.astype(jnp.bfloat16), "data", tiled=True)
+        examples = x.shape[0] * x.shape[2] * lax.axis_size("data")
+        return own - 0.001 * total.astype(jnp.float32) / examples
+
+    shares = P(None, "data")
+    in_specs = P("data"), shares, shares
+    return jax.shard_map(body, in_specs=in_specs, out_specs=P("data"))(master, X, Y)
+
+
+# %% the own block comes last, and scores that are not scaled exercise="12.5" score=0.3333333333 diagnoses=["not-finite", "not-counted-yet"] near=["one-move-ahead-of-the-mask", "not-scaled"]
+def ring_attention(q, k, v):
+    def body(q, k, v):
+        n, i, places = lax.axis_size("seq"), lax.axis_index("seq"), jnp.arange(len(q))
+        pairs = [(d, (d - 1) % n) for d in range(n)]
+        m, total, out = jnp.full_like(q[:, :1], -jnp.inf), jnp.zeros_like(q[:, :1]), 0 * q
+
+        def step(t, carry):
+            k, v, m, total, out = carry
+            k, v = lax.ppermute((k, v), "seq", pairs)
+            from_device = (i + t + 1) % n
+            scores = q @ k.T
+            seen = (i * len(q) + places)[:, None] >= (from_device * len(q) + places)[None, :]
+            scores = jnp.where(seen, scores, -jnp.inf)
+            new = jnp.maximum(m, scores.max(axis=1, keepdims=True))
+            weights = jnp.exp(scores - new)
+            total = total * jnp.exp(m - new) + weights.sum(axis=1, keepdims=True)
+            out = out * jnp.exp(m - new) + weights @ v
+            return k, v, new, total, out
+
+        *_, total, out = lax.fori_loop(0, n, step, (k, v, m, total, out))
+        return out / total
+
+    return jax.shard_map(body, in_specs=(P("seq"), P("seq"), P("seq")), out_specs=P("seq"))(q, k, v)
+
+
+def zigzag(n):
+    chunks = list(range(2 * n))
+    return [(chunks.pop(), chunks.pop(0)) for _ in range(n)]

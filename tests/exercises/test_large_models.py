@@ -11,7 +11,7 @@ from autograder import communication
 from autograder.evidence import capture
 from autograder.exercises import EXERCISES, FitsIn, RecomputesAtMost, SavesAtMost
 from autograder.exercises.notebooks import nb12_large_models as nb12
-from autograder.judge import judge
+from autograder.judge import judge, lesson_on
 from autograder.judge.comparing_values import compare
 from autograder.programs import measure_backward, run_pipeline
 from tests.exercises.solutions import sitting_for, solution_of
@@ -280,6 +280,108 @@ def test_a_sum_in_bfloat16_is_further_off_than_sending_the_sum_in_bfloat16(seed)
         assert compare(nb12._moved(), inputs, [stalled]) is not None
 
 
+# what verdicts draw
+
+
+def drawn(exercise, answer, *case):
+    draws = (
+        getattr(r, "draw", None) for r in EXERCISES[exercise].requirements if r.answer == answer
+    )
+    (draw,) = filter(None, draws)
+    return draw(*case)
+
+
+def test_a_schedule_is_drawn_beside_the_right_one():
+    one_by_one = [["F0", "B0", "F1", "B1"]] * 2
+    yours, expected = drawn("12.3", "one_f_one_b", one_by_one, 2, 2)
+    assert yours.end > expected.end == nb12._shortest(2, 2)
+    assert [yours.title, expected.title] == ["yours", "expected"]
+    assert drawn("12.3", "gpipe", [["F0"]], 2, 2) == ()
+
+
+@pytest.mark.parametrize("order", [nb12.order_gpipe, nb12.order_one_f_one_b])
+def test_the_schedules_that_are_drawn_are_right(order):
+    explain = nb12.explain_gpipe if order is nb12.order_gpipe else nb12.explain_one_f_one_b
+    sizes = [(p, m) for p in range(1, 6) for m in range(1, 8)]
+    assert not [size for size in sizes if explain(order(*size), *size)]
+
+
+MODEL = [1.5, 1.0, 2.0, 1.0, 1.5, 1.0], [60, 20, 40, 20, 30, 10], 1.0, 30.0
+
+
+def test_an_overlap_is_drawn_beside_the_best():
+    yours, best = drawn("12.6", "bucketed", [6], *MODEL)
+    assert yours.end > best.end == pytest.approx(nb12.shortest_overlap(*MODEL))
+    (chart,) = drawn("12.6", "exposed", 5.0, MODEL[0], MODEL[1], [2, 2, 2], *MODEL[2:])
+    (right,), (own,) = chart.lanes["exposed"], chart.lanes["yours"]
+    assert (right.start, right.end, own.end) == pytest.approx((8, 11.5, 13))
+
+
+@pytest.mark.parametrize("wraps", [True, False])
+def test_pieces_arrive_at_a_chip_for_as_long_as_gather_says(wraps):
+    (chart,) = drawn("12.2", "gather", 0.001, 8, 8e6, 1e9, wraps)
+    sides = [chart.lanes[f"from {which}"] for which in ("one side", "the other")]
+    assert max(bar.end for bars in sides for bar in bars) == pytest.approx(
+        1e3 * nb12._gather(8, 8e6, 1e9, wraps)
+    )
+    assert {int(bar.label) for bars in sides for bar in bars} == set(range(7))
+
+
+@pytest.mark.parametrize("answer", ["flat", "two_levels"])
+def test_the_steps_of_an_all_reduce_end_when_it_does(answer):
+    case = 2, 8, 1e9, 450e9, 12.5e9
+    right = {"flat": nb12.FLAT, "two_levels": nb12.TWO_LEVELS}[answer](*case)
+    (chart,) = drawn("12.2", answer, 2 * right, *case)
+    steps = [bar for name, bars in chart.lanes.items() if name != "yours" for bar in bars]
+    assert max(bar.end for bar in steps) == pytest.approx(1e3 * right)
+    assert chart.lanes["yours"][0].end == pytest.approx(2e3 * right)
+
+
+def routed(change):
+    """Draw the routing of a layer whose result is changed."""
+    generator = np.random.default_rng(0)
+    inputs = [each.draw(generator) for each in nb12._expert_arguments(*nb12.LAYERS_OF_EXPERTS[0])]
+    return inputs, drawn("12.9", "moe", inputs, [change(nb12.MOE(*inputs), *inputs)])
+
+
+def test_a_routing_is_drawn_for_a_device_with_a_wrong_token():
+    def keep_all(right, x, scores, up, down):
+        return nb12._moe(nb12._all_kept)(x, scores, up, down)
+
+    inputs, (yours, expected) = routed(keep_all)
+    kept = nb12._is_kept(inputs[1])[:64]
+    bars = [bar for bars in expected.lanes.values() for bar in bars]
+    assert {bar.name for bar in bars} <= {
+        f"token {t} {'kept' if kept[t] else 'dropped'}" for t in range(64)
+    }
+    wrong = {bar.name for bars in yours.lanes.values() for bar in bars if "wrong" in bar.name}
+    assert wrong == {bar.name.replace("dropped", "wrong") for bar in bars if "dropped" in bar.name}
+    assert routed(lambda right, *_: right[:, :3])[1] == ()
+
+
+def test_the_counts_that_are_drawn_are_all_tokens():
+    generator = np.random.default_rng(0)
+    scores = nb12._expert_arguments(*nb12.LAYERS_OF_EXPERTS[1])[1].draw(generator)
+    (chart,) = drawn("12.9", "dropped", [scores], [np.int32(0)])
+    assert [bars[-1].end for bars in chart.lanes.values()] == [102] * 4
+    dropped = nb12._count_dropped(nb12._is_kept)(scores)
+    assert sum(bars[1].end - bars[1].start for bars in chart.lanes.values()) == dropped
+
+
+# what the verdict on a schedule says
+
+
+def test_a_verdict_on_gpipe_speaks_of_no_warm_up():
+    for diagnosis in ("job-missing", "unknown-job", "never-ends", "job-twice"):
+        assert "warm-up" not in lesson_on(EXERCISES["12.3"], "gpipe", diagnosis)
+
+
+def test_a_schedule_that_waits_says_how_many_forward_passes_come_first():
+    problem = nb12.explain_one_f_one_b([["F0", "B0", "F1", "B1"]] * 2, 2, 2)
+    assert problem is not None
+    assert problem[1].endswith("each stage runs so many forward passes: 1, 1.")
+
+
 # forged results
 
 
@@ -295,6 +397,17 @@ FORGED: list[Any] = [
 @pytest.mark.parametrize("forged", FORGED, ids=range(len(FORGED)))
 def test_forged_results_are_explained_and_earn_nothing(forged):
     model = [1.0, 1.0, 2.0], [4, 4, 4], 1.0, 4.0
+    for answer, case in (
+        ("gpipe", (2, 2)), ("one_f_one_b", (2, 2)), ("bucketed", model),
+        ("exposed", (*model[:2], [2, 1], *model[2:])), ("gather", (4, 1024, 1e9, True)),
+        ("flat", (2, 4, 1024, 1e9, 1e8)), ("two_levels", (2, 4, 1024, 1e9, 1e8)),
+    ):  # fmt: skip
+        exercise = (
+            "12.3"
+            if answer in ("gpipe", "one_f_one_b")
+            else ("12.6" if answer in ("bucketed", "exposed") else "12.2")
+        )
+        assert len(drawn(exercise, answer, forged, *case)) <= 2
     problems = (
         nb12.explain_gpipe(forged, 2, 2),
         nb12.explain_one_f_one_b(forged, 2, 2),

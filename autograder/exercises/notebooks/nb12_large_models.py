@@ -4,7 +4,8 @@ Times are modelled, so every right number follows from formulas that the prompts
 is judged as data: the judge computes when each job runs, so made-up times earn nothing.
 """
 
-from collections.abc import Callable, Iterator, Sequence
+import math
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -29,12 +30,16 @@ from autograder.judge import (
     Returns,
     Satisfies,
     SavesAtMost,
+    Terms,
 )
+from autograder.pictures import GanttChart, JobBar
 from autograder.programs import (
     BACKWARD,
     FORWARD,
     Argument,
     PipelineRun,
+    draw_overlap,
+    draw_pipelines,
     explain_buckets,
     explain_orders,
     explain_waiting,
@@ -44,6 +49,32 @@ from autograder.programs import (
 
 Problem = tuple[str, str]
 """A diagnosis, and a sentence for the learner."""
+
+Charts = tuple[GanttChart, ...]
+
+GREY, BLUE, ORANGE, PINK = "#c2c2c2", "#9ad2f2", "#e69e66", "#e0afca"
+"""Light colours, which colour-blind readers can distinguish."""
+
+MAX_DRAWN: Final = 3
+"""A time that is more times as long as the right one is not drawn."""
+
+
+def _draw_beside(
+    title: str, lanes: dict[str, list[JobBar]], result: Any, right: float, start: float = 0
+) -> Charts:
+    """Draw the right time of something, in lanes, and a learner's time below it.
+
+    Args:
+        title: the title of the chart.
+        lanes: what takes the time, in the unit of `right`.
+        result: the learner's number, which may be anything.
+        right: the right number.
+        start: when the time begins.
+    """
+    is_drawn = isinstance(result, int | float) and 0 < result <= MAX_DRAWN * (start + right)
+    bars = [JobBar("your time", "yours", PINK, start, start + float(result))] if is_drawn else []
+    return (GanttChart(f"expected, {title}", lanes | {"yours": bars}),)
+
 
 # 12.1: latency and bandwidth
 
@@ -107,7 +138,10 @@ RING_FROM: Final = _equal_from(RING, DOUBLING)
 
 
 def _draw_buffers(rng: np.random.Generator) -> list[tuple[Any, ...]]:
-    """Sample numbers of devices, buffers and machines, small and large ones of each."""
+    """Sample numbers of devices, buffers and machines, small and large ones of each.
+
+    Eight devices come three times, so that it follows how often each term counts.
+    """
     return [
         (
             int(2**k),
@@ -115,7 +149,7 @@ def _draw_buffers(rng: np.random.Generator) -> list[tuple[Any, ...]]:
             float(f"{10 ** rng.uniform(-6, -4):.2g}"),
             float(f"{10 ** rng.uniform(9, 12):.2g}"),
         )
-        for k in (3, *rng.permutation([1, 2, 4, 5, 7]))
+        for k in (3, 3, 3, *rng.permutation([1, 2, 4, 5, 7]))
     ]
 
 
@@ -127,6 +161,18 @@ def _scaled(by: Callable[[int], float], function: Callable[..., float]) -> Calla
     """Return a function whose results are multiplied by a factor that depends on n."""
     return lambda n, *rest: by(n) * function(n, *rest)
 
+
+def _with_devices(n: int, *rest: Any) -> str:
+    return f"with {n} devices"
+
+
+LATENCIES_AND_BUFFERS: Final = Terms(
+    _with_devices,
+    {
+        "latency": lambda n, size, latency, bandwidth: latency,
+        "size / bandwidth": lambda n, size, latency, bandwidth: size / bandwidth,
+    },
+)
 
 LATENCY: Final = Exercise(
     id="12.1",
@@ -146,6 +192,7 @@ LATENCY: Final = Exercise(
                 "to-itself": _steps(lambda n: n, lambda n: 1, _whole),
                 "pieces-alone": _steps(_others, lambda n: 1, _piece),
             },
+            terms=LATENCIES_AND_BUFFERS,
         ),
         Returns(
             "doubling",
@@ -164,7 +211,11 @@ LATENCY: Final = Exercise(
                         _steps(_log2, _log2, _piece),
                     )
                 ),
+                "natural-logarithm": AnyOf(
+                    _steps(steps, steps, _whole) for steps in (math.log, math.log10)
+                ),
             },
+            terms=LATENCIES_AND_BUFFERS,
         ),
         Returns(
             "ring",
@@ -182,6 +233,7 @@ LATENCY: Final = Exercise(
                 "whole-buffer": _steps(_ring_steps, _ring_steps, _whole),
                 "n-steps": _steps(lambda n: 2 * n, lambda n: 2 * n, _piece),
             },
+            terms=LATENCIES_AND_BUFFERS,
         ),
         Returns(
             "ring_from",
@@ -198,7 +250,12 @@ LATENCY: Final = Exercise(
                     RING_FROM(n, latency, bandwidth) / bandwidth
                 ),
                 "once-round": _equal_from(_steps(_others, _others, _piece), DOUBLING),
+                "natural-logarithm": _equal_from(RING, _steps(math.log, math.log, _whole)),
             },
+            terms=Terms(
+                _with_devices,
+                {"latency * bandwidth": lambda n, latency, bandwidth: latency * bandwidth},
+            ),
         ),
     ),
     hints=(
@@ -227,6 +284,7 @@ LATENCY: Final = Exercise(
         "after two steps 4: how many steps are needed for n?",
         "one-latency": "The latency hardly counts here. Each step begins when the one before has "
         "ended, so it waits for the latency again.",
+        "natural-logarithm": "Which logarithm is this? With 8 devices there are 3 steps.",
         "halves": "The buffers are smaller than size here. In each step of doubling, a device "
         "sends the whole buffer.",
         "once-round": "This is one round of the ring. An all-reduce is a reduce-scatter and an "
@@ -267,7 +325,7 @@ def _gather(n: int, size: float, link: float, wraps: bool) -> float:
 def _draw_rows(rng: np.random.Generator) -> list[tuple[Any, ...]]:
     return [
         (int(n), int(2 ** rng.uniform(20, 32)), float(link), wraps)
-        for n in rng.choice([4, 8, 12, 16], 3, replace=False)
+        for n in (8, 8, *rng.choice([4, 12, 16], 2, replace=False))
         for link in (rng.choice([45e9, 50e9, 100e9]),)
         for wraps in (True, False)
     ]
@@ -301,14 +359,80 @@ TWO_LEVELS: Final = _levels(lambda h, c: _rounds(c), lambda h, c: _rounds(h) / c
 def _draw_clusters(rng: np.random.Generator) -> list[tuple[Any, ...]]:
     return [
         (
-            int(rng.integers(2, 9)),
-            int(rng.choice([4, 8, 16])),
+            hosts or int(rng.integers(2, 9)),
+            chips or int(rng.choice([4, 8, 16])),
             int(2 ** rng.uniform(24, 32)),
             float(rng.choice([100e9, 200e9, 450e9])),
             float(rng.choice([3e9, 6e9, 12.5e9])),
         )
-        for _ in range(6)
+        for hosts, chips in (*3 * ((4, 8),), *4 * ((0, 0),))
     ]
+
+
+def _draw_gather(result: Any, n: int, size: float, link: float, wraps: bool) -> Charts:
+    """Draw when pieces arrive at the last chip, in milliseconds."""
+    piece = 1e3 * size / n / link
+
+    def arriving(order: Iterable[int], until: float) -> list[JobBar]:
+        return [
+            JobBar(f"piece of chip {chip}", str(chip), BLUE, i * piece, min(i + 1, until) * piece)
+            for i, chip in enumerate(order)
+            if i < until
+        ]
+
+    others = range(n - 2, -1, -1)
+    from_each = (n - 1) / (2 if wraps else 1)
+    lanes = {
+        "from one side": arriving(others, from_each),
+        "from the other": arriving(reversed(others), from_each if wraps else 0),
+    }
+    where = "a chip of a ring" if wraps else "the last chip of an open row"
+    right = 1e3 * _gather(n, size, link, wraps)
+    title = f"{right:.4g} ms until the pieces of {n} chips are at {where}"
+    return _draw_beside(title, lanes, _in_ms(result), right)
+
+
+def _draw_flat(
+    result: Any, hosts: int, chips: int, size: float, fast: float, slow: float
+) -> Charts:
+    """Draw the two rounds of a ring through all chips, in milliseconds."""
+    right = 1e3 * FLAT(hosts, chips, size, fast, slow)
+    bars = [
+        JobBar("reduce-scatter", "reduce-scatter", ORANGE, 0, right / 2),
+        JobBar("all-gather", "all-gather", BLUE, right / 2, right),
+    ]
+    title = f"{right:.4g} ms in one ring through {hosts} hosts of {chips} chips"
+    return _draw_beside(title, {"all links": bars}, _in_ms(result), right)
+
+
+def _draw_two_levels(
+    result: Any, hosts: int, chips: int, size: float, fast: float, slow: float
+) -> Charts:
+    """Draw the three steps on two levels, in milliseconds."""
+    right = 1e3 * TWO_LEVELS(hosts, chips, size, fast, slow)
+    within = 1e3 * _rounds(chips) / 2 * size / fast
+    lanes = {
+        "within hosts": [
+            JobBar("reduce-scatter", "reduce-scatter", ORANGE, 0, within),
+            JobBar("all-gather", "all-gather", BLUE, right - within, right),
+        ],
+        "between hosts": [JobBar("all-reduce", "all-reduce", GREY, within, right - within)],
+    }
+    title = f"{right:.4g} ms on two levels, with {hosts} hosts of {chips} chips"
+    return _draw_beside(title, lanes, _in_ms(result), right)
+
+
+FAST_AND_SLOW: Final = Terms(
+    lambda hosts, chips, size, fast, slow: f"with {hosts} hosts of {chips} chips",
+    {
+        "size / fast": lambda hosts, chips, size, fast, slow: size / fast,
+        "size / slow": lambda hosts, chips, size, fast, slow: size / slow,
+    },
+)
+
+
+def _in_ms(result: Any) -> Any:
+    return 1e3 * result if isinstance(result, int | float) else result
 
 
 TOPOLOGY: Final = Exercise(
@@ -345,7 +469,17 @@ TOPOLOGY: Final = Exercise(
                     _gather(n, size, link, wraps) * n / (n - 1)
                 ),
                 "whole-buffers": lambda n, size, link, wraps: _gather(n, size, link, wraps) * n,
+                "every-other-piece": lambda n, size, link, wraps: (
+                    (n // 2 if wraps else n - 1) * size / n / link
+                ),
             },
+            _draw_gather,
+            Terms(
+                lambda n, size, link, wraps: (
+                    f"in {'a ring' if wraps else 'an open row'} of {n} chips"
+                ),
+                {"size / link": lambda n, size, link, wraps: size / link},
+            ),
         ),
         Returns(
             "flat",
@@ -359,6 +493,8 @@ TOPOLOGY: Final = Exercise(
                 "ring-of-hosts": _levels(lambda h, c: 0, lambda h, c: _rounds(h)),
                 "ring-of-chips": _levels(lambda h, c: 0, lambda h, c: _rounds(c)),
             },
+            _draw_flat,
+            FAST_AND_SLOW,
         ),
         Returns(
             "two_levels",
@@ -372,7 +508,13 @@ TOPOLOGY: Final = Exercise(
                 "not-gathered": _levels(lambda h, c: _rounds(c) / 2, lambda h, c: _rounds(h) / c),
                 "once-across": _levels(lambda h, c: _rounds(c), lambda h, c: _rounds(h) / c / 2),
                 "reduced-twice": _levels(lambda h, c: 2 * _rounds(c), lambda h, c: _rounds(h) / c),
+                "all-chips-across": _levels(
+                    lambda h, c: _rounds(c), lambda h, c: _rounds(h * c) / c
+                ),
+                "hosts-for-chips": _levels(lambda h, c: _rounds(c), lambda h, c: _rounds(h) / h),
             },
+            _draw_two_levels,
+            FAST_AND_SLOW,
         ),
     ),
     hints=(
@@ -396,6 +538,11 @@ TOPOLOGY: Final = Exercise(
         "so everything arrives through one link.",
         "gather: upside-down": "A ring takes half as long as a row, not twice as long.",
         "n-left-out": "A chip has its own piece already, so n - 1 pieces arrive.",
+        "every-other-piece": "In a ring, half of the piece of the chip on the opposite side comes "
+        "from each direction. Here all of it comes from one.",
+        "all-chips-across": "Between hosts, the ring has one chip of each host.",
+        "hosts-for-chips": "The piece that crosses to the other hosts is what a reduce-scatter "
+        "within a host leaves to a chip. How many chips share the sum there?",
         "whole-buffers": "Each chip has one piece, size / n. size is the whole buffer afterwards.",
         "fast-ring": "Some links of this ring are slow, and all others wait for them.",
         "once-round": "This is one round. An all-reduce takes two.",
@@ -453,17 +600,24 @@ def explain_gpipe(orders: Any, stages: int, microbatches: int) -> Problem | None
 def explain_one_f_one_b(orders: Any, stages: int, microbatches: int) -> Problem | None:
     """Find what is wrong with a 1F1B schedule: how long it takes, and how much it keeps."""
     ran = _run(orders, stages, microbatches)
-    if not isinstance(ran, PipelineRun):
-        return ran
-    for stage, alive in enumerate(ran.alive):
-        fewest = min(stages - stage, microbatches)
-        if alive > fewest:
-            return "too-many-activations", (
-                f"With {stages} stages and {microbatches} microbatches, stage {stage} keeps the "
-                f"activations of {alive} microbatches at once; {fewest} "
-                f"{'is' if fewest == 1 else 'are'} enough."
-            )
-    return _explain_time(ran, stages, microbatches)
+    problem = None if isinstance(ran, PipelineRun) else ran
+    if isinstance(ran, PipelineRun):
+        for stage, alive in enumerate(ran.alive):
+            fewest = min(stages - stage, microbatches)
+            if alive > fewest:
+                return "too-many-activations", (
+                    f"With {stages} stages and {microbatches} microbatches, stage {stage} keeps "
+                    f"the activations of {alive} microbatches at once; {fewest} "
+                    f"{'is' if fewest == 1 else 'are'} enough."
+                )
+        problem = _explain_time(ran, stages, microbatches)
+    if problem is None or problem[0] not in ("too-long", "never-ends"):
+        return problem
+    first = [next(i for i, job in enumerate(order) if job[0] == "B") for order in orders]
+    return problem[0], (
+        f"{problem[1]} Before its first backward pass, each stage runs so many forward passes: "
+        f"{', '.join(map(str, first))}."
+    )
 
 
 def _draw_sizes(rng: np.random.Generator) -> list[tuple[int, int]]:
@@ -475,6 +629,38 @@ def _draw_sizes(rng: np.random.Generator) -> list[tuple[int, int]]:
 
 def _bubble(stages: int, microbatches: int) -> float:
     return (stages - 1) / (microbatches + stages - 1)
+
+
+def _rounded_bubble(stages: int, microbatches: int, digits: int) -> float:
+    return round(_bubble(stages, microbatches), digits)
+
+
+def order_gpipe(stages: int, microbatches: int) -> list[list[str]]:
+    """Return GPipe's schedule."""
+    return stages * [[f"{kind}{m}" for kind in "FB" for m in range(microbatches)]]
+
+
+def order_one_f_one_b(stages: int, microbatches: int) -> list[list[str]]:
+    """Return the schedule 1F1B."""
+    schedule = []
+    for stage in range(stages):
+        first = min(stages - 1 - stage, microbatches)
+        jobs = [f"F{m}" for m in range(first)]
+        for m in range(microbatches):
+            jobs += [*([f"F{first + m}"] * (first + m < microbatches)), f"B{m}"]
+        schedule.append(jobs)
+    return schedule
+
+
+def _draw_schedules(order: Callable[[int, int], list[list[str]]]) -> Callable[..., Charts]:
+    """Return the function that draws a schedule beside the one that `order` returns."""
+
+    def draw(orders: Any, stages: int, microbatches: int) -> Charts:
+        if explain_orders(orders, stages, microbatches) is not None:
+            return ()
+        return draw_pipelines(yours=orders, expected=order(stages, microbatches)).charts
+
+    return draw
 
 
 PIPELINES: Final = Exercise(
@@ -489,6 +675,7 @@ PIPELINES: Final = Exercise(
             "passes, then all backward passes, in the shortest time.",
             _draw_sizes,
             explain_gpipe,
+            _draw_schedules(order_gpipe),
         ),
         Satisfies(
             "one_f_one_b",
@@ -496,6 +683,7 @@ PIPELINES: Final = Exercise(
             "with the activations of at most stages - s microbatches alive on stage s.",
             _draw_sizes,
             explain_one_f_one_b,
+            _draw_schedules(order_one_f_one_b),
         ),
         Returns(
             "bubble",
@@ -509,6 +697,14 @@ PIPELINES: Final = Exercise(
                 "one-step-more": lambda p, m: (p - 1) / (m + p),
                 "both-ends": lambda p, m: 2 * (p - 1) / (m + 2 * (p - 1)),
                 "in-units": lambda p, m: (FORWARD + BACKWARD) * (p - 1),
+                "in-percent": lambda p, m: 100 * _bubble(p, m),
+                "one-stage-more": lambda p, m: p / (p + m),
+                "stages-for-waiting": lambda p, m: p / (p + m - 1),
+                "of-all-jobs": lambda p, m: (p - 1) / (p * m),
+                "exchanged": lambda p, m: _bubble(m, p),
+                "rounded": AnyOf(
+                    partial(_rounded_bubble, digits=digits) for digits in (1, 2, 3, 4)
+                ),
             },
         ),
     ),
@@ -547,6 +743,15 @@ PIPELINES: Final = Exercise(
         "both-ends": "The waiting counts twice here. A stage waits for (stages - 1) forward passes "
         "and as many backward passes, and a microbatch's work is a forward and a backward pass, "
         "too.",
+        "in-percent": "This is a percentage. Expected: a share, from 0 to 1.",
+        "one-stage-more": "This is right for one stage more. The first microbatch waits for no "
+        "stage, so how many units does a stage wait?",
+        "stages-for-waiting": "A stage that waits for stages steps would wait for itself. With a "
+        "single stage, nobody waits.",
+        "of-all-jobs": "This compares the waiting of one stage with the work of all. Expected: its "
+        "share of the time of one stage.",
+        "exchanged": "This would be right with stages and microbatches exchanged.",
+        "rounded": "The share is rounded here.",
         "in-units": "This is the time in which a stage waits. Expected: its share of the whole "
         "time.",
     },
@@ -586,10 +791,11 @@ HELD: Final = _held()
 
 
 def _draw_models(rng: np.random.Generator) -> list[tuple[int, int, int]]:
-    sizes = [int(1e9 * rng.uniform(0.5, 80)) for _ in range(4)]
+    """Sample models, three for each level, so that it follows how many bytes are sharded there."""
     return [
-        (level, sizes[level], int(2 ** rng.integers(1, 10)))
+        (level, int(1e9 * rng.uniform(0.5, 80)), int(n))
         for level in rng.permutation(4).tolist()
+        for n in 2 ** rng.choice(np.arange(1, 10), 3, replace=False)
     ]
 
 
@@ -627,6 +833,10 @@ def _gradient(W: Any, X: Any, Y: Any) -> Any:  # noqa: N803
     return X.T @ (2 * (out - Y) * (1 - out**2))
 
 
+def _one(X: Any) -> np.float32:  # noqa: N803
+    return np.float32(1)
+
+
 def _examples(X: Any) -> np.float32:  # noqa: N803
     return np.float32(X.shape[0] * X.shape[1])
 
@@ -655,12 +865,27 @@ def _last_microbatch(W: Any, m: Any, v: Any, X: Any, Y: Any) -> Any:  # noqa: N8
     return _adam(W, m, v, _gradient(W, X[-1:], Y[-1:]) / _examples(X))
 
 
-def _other_rows(W: Any, m: Any, v: Any, X: Any, Y: Any) -> Any:  # noqa: N803
-    """Return a step in which each device updates the first rows of W in place of its own."""
+def _other_rows(first: Callable[[int], int]) -> Callable[..., Any]:
+    """Return a step in which each device updates other rows of W than its own.
+
+    Args:
+        first: the first of these rows, for the number of a device.
+    """
+
+    def step(W: Any, m: Any, v: Any, X: Any, Y: Any) -> Any:  # noqa: N803
+        n = int(_devices(X))
+        own = np.concatenate([W[first(i) : first(i) + len(W) // n] for i in range(n)])
+        new, m, v = _adam(W, m, v, _gradient(W, X, Y) / _examples(X))
+        return new - W + own, m, v
+
+    return step
+
+
+def _rows_added_up(W: Any, m: Any, v: Any, X: Any, Y: Any) -> Any:  # noqa: N803
+    """Return a step in which the gradients of all devices' rows are added up."""
     n = int(_devices(X))
-    own = np.concatenate([np.split(W, n)[0]] * n)
-    new, m, v = _adam(W, m, v, _gradient(W, X, Y) / _examples(X))
-    return new - W + own, m, v
+    gradient = sum(np.split(_gradient(W, X, Y), n))
+    return _adam(W, m, v, np.concatenate([gradient] * n) / _examples(X))
 
 
 WRONG_STEPS: Final[dict[str, Any]] = {
@@ -669,7 +894,11 @@ WRONG_STEPS: Final[dict[str, Any]] = {
     "averaged-twice": _step(lambda X: 1 / _devices(X)),  # noqa: N803
     "mean-of-a-microbatch": _step(lambda X: np.float32(len(X))),  # noqa: N803
     "last-microbatch": _last_microbatch,
-    "first-rows": _other_rows,
+    "first-rows": _other_rows(lambda i: 0),
+    "row-of-its-number": _other_rows(lambda i: i),
+    "added-up-again": _rows_added_up,
+    "states-exchanged": lambda W, m, v, X, Y: _step(_one)(W, v, m, X, Y),  # noqa: N803
+    "weights-unchanged": lambda W, m, v, X, Y: (W, *_step(_one)(W, m, v, X, Y)[1:]),  # noqa: N803
 }
 
 
@@ -694,7 +923,7 @@ def _level(name: str, weights: str | None, memory: tuple[int, ...]) -> tuple[Req
             name,
             f"{name}(W, m, v, X, Y) must return W, m and v after a step of Adam with the gradient "
             f"of the mean over all examples.",
-            _step(lambda X: np.float32(1)),  # noqa: N803
+            _step(_one),
             tuple(_step_arguments(weights, *sizes) for sizes in STEPS),
             WRONG_STEPS,
             under_mesh=True,
@@ -722,7 +951,24 @@ ZERO: Final = Exercise(
                 "all-in-float32": _held(weights=4, gradients=4, optimizer=8),
                 "one-level-late": _held(lambda level, part: level > SHARDED_ON_LEVEL[part]),
                 "one-part-each": _held(lambda level, part: level == SHARDED_ON_LEVEL[part]),
+                "copy-not-sharded": lambda level, parameters, n: (
+                    _held(optimizer=8)(level, parameters, n) + 4 * parameters
+                ),
+                "gradients-first": _held(
+                    lambda level, part: (
+                        level >= {"gradients": 1, "optimizer": 2, "weights": 3}[part]
+                    )
+                ),
+                "everything-at-once": _held(lambda level, part: level >= 1),
+                "on-all-devices": lambda level, parameters, n: n * HELD(level, parameters, n),
             },
+            terms=Terms(
+                lambda level, parameters, n: f"on level {level}",
+                {
+                    "parameters": lambda level, parameters, n: parameters,
+                    "parameters / n": lambda level, parameters, n: parameters / n,
+                },
+            ),
         ),
         # a device holds the weights twice, old and new, and the gradient of all microbatches and of
         # one: 4 times the weights. Level 2 accumulates an nth of it, and level 3 holds an nth of
@@ -752,6 +998,18 @@ ZERO: Final = Exercise(
         "optimizer's state.",
         "one-level-late": "Each level is one too late here. Level 1 shards the optimizer's state.",
         "one-part-each": "Each level shards one part more, and keeps the others sharded.",
+        "copy-not-sharded": "Of the optimizer's 12 bytes, 8 are sharded here. The copy of the "
+        "weights in float32 belongs to its state, too.",
+        "gradients-first": "Level 1 shards the optimizer's state, and level 2 the gradients, too.",
+        "everything-at-once": "Level 1 shards only the optimizer's state.",
+        "on-all-devices": "This is what all devices hold together.",
+        "added-up-again": "The gradients of different rows are added up: a device has those of its "
+        "own rows, already summed over the devices. The backward pass of an all_gather is a "
+        "psum_scatter.",
+        "row-of-its-number": "The rows of W that a device updates begin at its own number. How "
+        "many rows do the devices before it have?",
+        "states-exchanged": "m and v are exchanged.",
+        "weights-unchanged": "The new m and v are right, and W is returned as it was.",
         "as-many-times": "The gradient is too large by the number of devices. Is it added up "
         "twice, because W was not varying, or divided by a device's own examples?",
         "sum-for-mean": "This uses the sum over the examples. Expected: their mean.",
@@ -842,6 +1100,73 @@ def _never_rescaled(q: Any, k: Any, v: Any) -> Any:
     return total / count
 
 
+def _pass_round(
+    q: Any,
+    k: Any,
+    v: Any,
+    *,
+    way: int = -1,
+    taken_for: Callable[[Any, int, int], Any] | None = None,
+    turns: Callable[[int], int] = lambda n: n,
+    held: Callable[[int], int] = lambda turn: turn,
+    is_seen: Callable[[Any, Any, int], Any] = lambda query, key, block: query >= key,
+    masked: float = -np.inf,
+    rescaled: Callable[[Any], tuple[Any, Any]] = lambda factor: (factor, factor),
+    moving: str = "kv",
+    carries_largest: bool = True,
+    is_divided: bool = True,
+) -> Any:
+    """Return ring attention as devices compute it, step by step; each option makes a mistake.
+
+    Args:
+        q: the queries.
+        k: the keys.
+        v: the values.
+        way: where a device's next block comes from: the device before (-1) or after it (1).
+        taken_for: the number of the block for which the mask takes the one of a turn, for the
+            devices, a turn and the number of devices; by default its own.
+        turns: the number of turns, for a number of devices.
+        held: after how many moves a block is used in a turn.
+        is_seen: whether a query sees a key, for their places and the tokens on a device.
+        masked: a score that does not count.
+        rescaled: the factors of the sum of exponentials and of that of values, for the right one.
+        moving: what is sent on: keys, values or both.
+        carries_largest: whether the largest scores are carried from turn to turn.
+        is_divided: whether the sum of values is divided by that of exponentials.
+    """
+    block, devices = _block_of(q), np.arange(len(q) // _block_of(q))
+    n, places, scale = len(devices), np.arange(block), np.float32(q.shape[1] ** -0.5)
+    q, k, v = (a.reshape(n, block, -1) for a in (q, k, v))
+    largest = np.full((n, block, 1), -np.inf, np.float32)
+    total, weighted = np.zeros_like(largest), np.zeros_like(q)
+    with np.errstate(all="ignore"):
+        for turn in range(turns(n)):
+            own = (devices + way * held(turn)) % n
+            taken = taken_for(devices, turn, n) if taken_for else (devices + way * turn) % n
+            keys = k[own] if "k" in moving else k
+            values = v[own] if "v" in moving else v
+            at_queries = (devices[:, None] * block + places)[:, :, None]
+            seen = is_seen(at_queries, (taken[:, None] * block + places)[:, None, :], block)
+            scores = np.where(seen, scale * (q @ keys.swapaxes(1, 2)), np.float32(masked))
+            larger = np.maximum(largest, scores.max(2, keepdims=True))
+            weights = np.exp(scores - larger)
+            factors = rescaled(np.exp(largest - larger))
+            total = factors[0] * total + weights.sum(2, keepdims=True)
+            weighted = factors[1] * weighted + weights @ values
+            largest = larger if carries_largest else largest
+        made = weighted / total if is_divided else weighted
+    return np.asarray(made.reshape(n * block, -1), np.float32)
+
+
+def _count_from_the_next(way: int) -> Callable[[Any, int, int], Any]:
+    return lambda devices, turn, n: (devices + way * (turn + 1)) % n
+
+
+def _passed_round(**mistake: Any) -> AnyOf:
+    """Return ring attention with a mistake, for both directions of the ring."""
+    return AnyOf(partial(_pass_round, way=way, **mistake) for way in (-1, 1))
+
+
 def explain_zigzag(chunks: Any, n: int) -> Problem | None:
     """Find what is wrong with an assignment of 2 n chunks of a sequence to n devices."""
     if not isinstance(chunks, list | tuple) or len(chunks) != n:
@@ -853,8 +1178,12 @@ def explain_zigzag(chunks: Any, n: int) -> Problem | None:
             return "no-chunks", (
                 f"The chunks of {n} devices are the whole numbers from 0 to {2 * n - 1}."
             )
-    if len({c for own in chunks for c in own}) < 2 * n:
-        return "chunk-missing", "Each chunk must be on one device, and only on one."
+    missing = set(range(2 * n)) - {c for own in chunks for c in own}
+    if missing:
+        return "chunk-missing", (
+            f"With {n} devices, chunk {min(missing)} is on no device. Each must be on one, and "
+            f"only on one."
+        )
     work = [sum(c + 0.5 for c in own) for own in chunks]
     if max(work) > min(work):
         most, least = work.index(max(work)), work.index(min(work))
@@ -888,6 +1217,49 @@ RING_ATTENTION: Final = Exercise(
                 ),
                 "own-block-alone": _attention(
                     lambda query, key, block: (query >= key) & (query // block == key // block)
+                ),
+                "sums-not-rescaled": _passed_round(rescaled=lambda factor: (1, 1)),
+                "exponentials-not-rescaled": _passed_round(rescaled=lambda factor: (1, factor)),
+                "values-not-rescaled": _passed_round(rescaled=lambda factor: (factor, 1)),
+                "rescaled-upside-down": _passed_round(
+                    rescaled=lambda factor: (1 / factor, 1 / factor)
+                ),
+                "other-way-round": AnyOf(
+                    (
+                        partial(_pass_round, taken_for=lambda i, turn, n: (i + turn) % n),
+                        partial(_pass_round, way=1, taken_for=lambda i, turn, n: (i - turn) % n),
+                    )
+                ),
+                "one-turn-too-few": _passed_round(turns=lambda n: n - 1),
+                "one-turn-too-many": _passed_round(turns=lambda n: n + 1),
+                "looks-ahead-alone": _passed_round(is_seen=lambda query, key, block: query <= key),
+                "not-itself": _passed_round(is_seen=lambda query, key, block: query > key),
+                "number-for-place": _passed_round(
+                    is_seen=lambda query, key, block: query >= key // block + key % block
+                ),
+                "queries-in-the-block": _passed_round(
+                    is_seen=lambda query, key, block: query % block >= key
+                ),
+                "largest-not-carried": _passed_round(carries_largest=False),
+                "masked-are-zero": _passed_round(masked=0.0),
+                "not-divided": _passed_round(is_divided=False),
+                "values-stay": _passed_round(moving="k"),
+                "keys-stay": _passed_round(moving="v"),
+                "one-move-ahead": _passed_round(held=lambda turn: turn + 1),
+                "one-move-ahead-of-the-mask": AnyOf(
+                    partial(
+                        _pass_round,
+                        way=way,
+                        held=lambda turn: turn + 1,
+                        taken_for=_count_from_the_next(way),
+                    )
+                    for way in (-1, 1)
+                ),
+                "negative-places": AnyOf(
+                    (
+                        partial(_pass_round, taken_for=lambda i, turn, n: i - turn),
+                        partial(_pass_round, way=1, taken_for=lambda i, turn, n: i + turn - n),
+                    )
                 ),
                 "never-rescaled": _never_rescaled,
                 "means-of-blocks": _means_of_blocks,
@@ -940,6 +1312,40 @@ RING_ATTENTION: Final = Exercise(
         "own-block-alone": "A query attends only to the keys of its own device.",
         "not-finite": "As long as a query has seen no key, its largest score is -inf, and "
         "exp(-inf + inf) is NaN. Which block does a device see first?",
+        "sums-not-rescaled": "When a query's largest score grows, the two sums are not rescaled. "
+        "Multiply both by exp(old m - new m).",
+        "exponentials-not-rescaled": "When a query's largest score grows, the sum of the values is "
+        "rescaled, and that of the exponentials is not.",
+        "values-not-rescaled": "When a query's largest score grows, the sum of the exponentials is "
+        "rescaled, and that of the values is not.",
+        "rescaled-upside-down": "The sums are multiplied by exp(new m - old m). If m grows, they "
+        "have to become smaller.",
+        "other-way-round": "The mask counts the blocks the wrong way round the ring. If a device "
+        "sends its block to the next one, does it hold the block of device i + t or of i - t in "
+        "step t?",
+        "one-turn-too-few": "The last block that comes round the ring is not used. With the own "
+        "block there are n.",
+        "one-turn-too-many": "There are n + 1 steps here, so a device's own block counts twice.",
+        "looks-ahead-alone": "The mask is the wrong way round: a query sees the keys after its own "
+        "place, and not those before it.",
+        "not-itself": "No query sees the key of its own token, so the first one sees none at all.",
+        "masked-are-zero": "Scores that must not count are 0, and exp(0 - m) is not 0.",
+        "not-divided": "The sums of the values are not divided by those of the exponentials.",
+        "values-stay": "The keys go round the ring, and the values do not.",
+        "keys-stay": "The values go round the ring, and the keys do not.",
+        "one-move-ahead": "The blocks are sent on before they are used, so in step t a device has "
+        "the block that the mask expects in step t + 1.",
+        "number-for-place": "The mask takes the number of a block for the place of its first key. "
+        "How many tokens come before block d?",
+        "queries-in-the-block": "The mask has the places of keys in the whole sequence, and those "
+        "of queries in their block.",
+        "largest-not-carried": "The largest score of the steps so far is not carried to the next.",
+        "one-move-ahead-of-the-mask": "Some results are NaN. Is a device's own block the last that "
+        "it sees, because blocks are sent on before they are used? As long as a query has seen no "
+        "key, its largest score is -inf, and exp(-inf + inf) is NaN.",
+        "negative-places": "The mask counts on below the first block: for device i, the block of "
+        "step t has the number i - t, also where this is negative. All of its keys are seen then, "
+        "and they come after the queries.",
         "never-rescaled": "The exponentials of different blocks are taken relative to different "
         "maxima, and added up all the same. Rescale the old sums when the maximum changes.",
         "means-of-blocks": "Each block has a softmax of its own, and these are averaged. A block "
@@ -967,23 +1373,31 @@ WORSE_IF_FILLED: Final = 1.02
 """By this factor or more, buckets of one size take longer, whichever size that is."""
 
 
-def shortest_overlap(
+def choose_buckets(
     backward: Sequence[float], sizes: Sequence[float], latency: float, bandwidth: float
-) -> float:
-    """Return the time at which the last all-reduce ends, for the best choice of buckets.
+) -> tuple[float, list[int]]:
+    """Return when the last all-reduce ends, for the best choice of buckets, and this choice.
 
     What matters of the buckets before a given layer is only when the last of them ends.
     """
-    ready, ends = 0.0, [0.0]
+    ready, best = 0.0, [(0.0, list[int]())]
     for last, duration in enumerate(backward):
         ready += duration
-        ends.append(
+        best.append(
             min(
-                max(ends[first], ready) + latency + sum(sizes[first : last + 1]) / bandwidth
+                (
+                    max(best[first][0], ready) + latency + sum(sizes[first : last + 1]) / bandwidth,
+                    [*best[first][1], last + 1 - first],
+                )
                 for first in range(last + 1)
             )
         )
-    return ends[-1]
+    return best[-1]
+
+
+def shortest_overlap(*model: Any) -> float:
+    """Return the time at which the last all-reduce ends, for the best choice of buckets."""
+    return choose_buckets(*model)[0]
 
 
 def _end(*case: Any, buckets: Sequence[int]) -> float:
@@ -1040,8 +1454,9 @@ def _draw_choices(rng: np.random.Generator) -> list[tuple[Any, ...]]:
     cases = []
     for backward, sizes, latency, bandwidth in _draw_backward_passes(rng):
         filled = fill_buckets(sizes, float(rng.uniform(0.15, 0.5)) * sum(sizes))
-        # of a large bucket and a small one, the large one ends last if nobody waits
-        for buckets in (filled, [len(sizes) - 1, 1]):
+        # of a large bucket and a small one, the large one ends last if nobody waits; of a small one
+        # and a large one, the link waits for the large one's gradients
+        for buckets in (filled, [len(sizes) - 1, 1], [1, len(sizes) - 1]):
             cases.append((backward, sizes, buckets, latency, bandwidth))
     return cases
 
@@ -1096,6 +1511,46 @@ def _last_bucket(
     return last
 
 
+def _one_latency(
+    backward: Any, sizes: Any, buckets: Any, latency: float, bandwidth: float
+) -> float:
+    return _without_latency(backward, sizes, buckets, latency, bandwidth) + latency
+
+
+def _one_bucket_early(
+    backward: Any, sizes: Any, buckets: Any, latency: float, bandwidth: float
+) -> float:
+    """Return the exposed time if a bucket were complete with the last layer of the one before."""
+    ready, end = 0.0, 0.0
+    layers = iter(backward)
+    for count, duration in zip(
+        buckets, _durations(sizes, buckets, latency, bandwidth), strict=True
+    ):
+        end = max(ready, end) + duration
+        ready += sum(next(layers) for _ in range(count))
+    return end - ready
+
+
+def _never_waiting(
+    backward: Any, sizes: Any, buckets: Any, latency: float, bandwidth: float
+) -> float:
+    """Return the exposed time if only the first bucket waited for its gradients."""
+    ready = sum(backward[: buckets[0]])
+    return float(ready + sum(_durations(sizes, buckets, latency, bandwidth)) - sum(backward))
+
+
+def _longer_than_computing(
+    backward: Any, sizes: Any, buckets: Any, latency: float, bandwidth: float
+) -> float:
+    return float(sum(_durations(sizes, buckets, latency, bandwidth)) - sum(backward))
+
+
+def _times_bandwidth(
+    backward: Any, sizes: Any, buckets: Any, latency: float, bandwidth: float
+) -> float:
+    return _exposed(backward, sizes, buckets, latency, 1 / bandwidth)
+
+
 def _first_layer_first(
     backward: Any, sizes: Any, buckets: Any, latency: float, bandwidth: float
 ) -> float:
@@ -1113,11 +1568,57 @@ def explain_buckets_chosen(
     ran = run_overlap(backward, sizes, buckets, latency, bandwidth)
     if ran.sending[-1][1] <= CLOSE_ENOUGH * shortest:
         return None
-    diagnosis = {1: "one-bucket", len(backward): "a-bucket-each"}.get(len(buckets), "exposed")
+    diagnosis, why = _describe_buckets([*buckets], backward, sizes, latency, bandwidth)
     return diagnosis, (
         f"With the buckets {list(buckets)}, {ran.exposed:.2f} units of time are exposed; "
-        f"{shortest - sum(backward):.2f} are possible."
+        f"{shortest - sum(backward):.2f} are possible.{why}"
     )
+
+
+def _send_when_free(
+    backward: Sequence[float], sizes: Sequence[float], latency: float, bandwidth: float
+) -> list[int]:
+    """Return the buckets that are sent whenever the link is free and there is a gradient."""
+    buckets, waiting, size, ready, free = list[int](), 0, 0.0, 0.0, 0.0
+    for duration, own in zip(backward, sizes, strict=True):
+        ready, waiting, size = ready + duration, waiting + 1, size + own
+        if ready >= free:
+            free = ready + latency + size / bandwidth
+            buckets.append(waiting)
+            waiting, size = 0, 0.0
+    return buckets + [waiting] * (waiting > 0)
+
+
+def _describe_buckets(buckets: list[int], *model: Any) -> Problem:
+    """Return a diagnosis of a choice of buckets that is not the best, and what is true of it."""
+    backward, *_ = model
+    if buckets == _send_when_free(*model):
+        return "as-soon-as-free", (
+            " They are sent as soon as the link is free, with the gradients that are there."
+        )
+    if _end(*model, buckets=buckets[::-1]) <= CLOSE_ENOUGH * shortest_overlap(*model):
+        return "opposite-order", " In the opposite order, these buckets are right."
+    return {1: "one-bucket", len(backward): "a-bucket-each"}.get(len(buckets), "exposed"), ""
+
+
+def _draw_exposed(
+    result: Any, backward: Any, sizes: Any, buckets: Any, latency: float, bandwidth: float
+) -> Charts:
+    """Draw an overlap, the exposed time, and a learner's."""
+    (drawn,) = draw_overlap(backward, sizes, latency, bandwidth, expected=buckets).charts
+    start, right = sum(backward), _exposed(backward, sizes, buckets, latency, bandwidth)
+    lanes = {name: [*bars] for name, bars in drawn.lanes.items()}
+    lanes["exposed"] = [JobBar("exposed", "exposed", ORANGE, start, start + right)]
+    title = f"{right:.3g} of {start + right:.3g} units of time are exposed"
+    return _draw_beside(title, lanes, result, right, start)
+
+
+def _draw_buckets(buckets: Any, backward: Any, *model: Any) -> Charts:
+    """Draw an overlap with a learner's buckets, and with the best."""
+    if explain_buckets(buckets, len(backward)) is not None:
+        return ()
+    _, best = choose_buckets(backward, *model)
+    return draw_overlap(backward, *model, yours=buckets, the_best=best).charts
 
 
 OVERLAP: Final = Exercise(
@@ -1140,7 +1641,18 @@ OVERLAP: Final = Exercise(
                 "no-latency": _without_latency,
                 "last-bucket": _last_bucket,
                 "first-layer-first": _first_layer_first,
+                "one-latency": _one_latency,
+                "one-bucket-early": _one_bucket_early,
+                "never-waiting": _never_waiting,
+                "longer-than-computing": AnyOf(
+                    (
+                        _longer_than_computing,
+                        lambda *case: max(0.0, _longer_than_computing(*case)),
+                    )
+                ),
+                "times-bandwidth": _times_bandwidth,
             },
+            _draw_exposed,
         ),
         Satisfies(
             "bucketed",
@@ -1148,6 +1660,7 @@ OVERLAP: Final = Exercise(
             "buckets for which the least time is exposed.",
             _draw_backward_passes,
             explain_buckets_chosen,
+            _draw_buckets,
         ),
     ),
     weights={"bucketed": 2},
@@ -1174,8 +1687,18 @@ OVERLAP: Final = Exercise(
         "the link has ended the one before.",
         "first-layer-first": "The lists are in the order of the backward pass already: their first "
         "entry is for the model's last layer.",
+        "one-latency": "The latency counts once here. Each all-reduce has its own.",
+        "one-bucket-early": "A bucket is sent here as soon as the layers of the bucket before it "
+        "are computed. It has to wait for its own.",
+        "never-waiting": "Only the first all-reduce waits for its gradients here. Each of them has "
+        "to.",
+        "longer-than-computing": "This is how much longer all of the all-reduces take than the "
+        "backward pass. The first of them starts later, and the link may have to wait.",
+        "times-bandwidth": "The sizes are multiplied by the bandwidth here.",
         "one-bucket": "With a single bucket, nothing is sent before the backward pass has ended.",
         "a-bucket-each": "With a bucket for each layer, the link pays the latency for each.",
+        "as-soon-as-free": "It can be better to let the link wait for another gradient, because "
+        "each all-reduce costs a latency.",
         "exposed": "The best buckets differ in size: early ones keep the link busy, and the last "
         "one decides what is exposed. Of all choices, the best is the one whose last all-reduce "
         "ends first.",
@@ -1261,6 +1784,16 @@ def _one_size_left(along: str) -> Callable[..., Any]:
     return dropout
 
 
+def _numbered(number: Callable[[int, int, int, int], int]) -> Callable[..., Any]:
+    """Return dropout with one number in the key, which follows from a place and the mesh."""
+
+    def dropout(seed: Any, h: Any) -> Any:
+        mesh = _mesh_of(len(h))
+        return _dropped(lambda seed, i, j: _folded(seed, number(i, j, *mesh)))(seed, h)
+
+    return dropout
+
+
 def _initial_weights() -> np.ndarray:
     """Return the second layer's weights before the first step, as `start(0)` samples them."""
     _, key = jax.random.split(jax.random.key(0))
@@ -1322,6 +1855,12 @@ def _slope_of_mean_output(w_out: Any, h: Any, y: Any, lengths: Any) -> Any:
     return _slope(w_out / n, h, y, lengths) / n
 
 
+def _slope_added_up(w_out: Any, h: Any, y: Any, lengths: Any) -> Any:
+    """Return the gradient if the rows of the devices along model are added up."""
+    n = _mesh_of(len(h))[1]
+    return np.concatenate([sum(np.split(_slope(w_out, h, y, lengths), n))] * n)
+
+
 def _slope_with_padding(w_out: Any, h: Any, y: Any, lengths: Any) -> Any:
     return _slope(w_out, h, y, np.full_like(lengths, h.shape[1]))
 
@@ -1360,7 +1899,16 @@ TRAINER: Final = Exercise(
                     )
                 ),
                 "other-order": _dropped(lambda seed, i, j: _folded(seed, j, i)),
+                "one-number": AnyOf(
+                    (
+                        _dropped(lambda seed, i, j: _folded(seed, 2 * i + j)),
+                        _numbered(lambda i, j, rows, columns: columns * i + j),
+                        _numbered(lambda i, j, rows, columns: i + rows * j),
+                        _dropped(lambda seed, i, j: _folded(seed, i + j)),
+                    )
+                ),
                 "not-doubled": lambda seed, h: DROPPED(seed, h) / 2,
+                "dropped-for-kept": lambda seed, h: 2 * h - DROPPED(seed, h),
             },
             under_mesh=True,
         ),
@@ -1376,6 +1924,12 @@ TRAINER: Final = Exercise(
                 "mean-of-means": _mean_of_means,
                 "mean-of-examples": _mean_of_examples,
                 "padding-counted": AnyOf((_with_padding, _over_all_places)),
+                "one-token-more": lambda errors, lengths: np.float32(
+                    np.where(_is_token(errors, lengths + 1), errors, 0).sum() / lengths.sum()
+                ),
+                "not-divided": lambda errors, lengths: (
+                    _mean_error(errors, lengths) * lengths.sum(dtype=np.float32)
+                ),
             },
             under_mesh=True,
         ),
@@ -1397,6 +1951,10 @@ TRAINER: Final = Exercise(
                 "summed-twice": _slope_times(lambda data, model: data),
                 "mean-for-sum": _slope_times(lambda data, model: 1 / data),
                 "padding-counted": _slope_with_padding,
+                "divided": lambda w_out, h, y, lengths: (
+                    _slope(w_out, h, y, lengths) / lengths.sum(dtype=np.float32)
+                ),
+                "rows-added-up": _slope_added_up,
                 "own-units-alone": _slope_of_own_units,
                 "mean-over-model": _slope_of_mean_output,
             },
@@ -1421,6 +1979,17 @@ TRAINER: Final = Exercise(
         "along-one-axis": "Only one of the two indices is folded into the key, so devices along "
         "the other axis have equal masks.",
         "other-order": "The index along data is folded in first, then that along model.",
+        "one-number": "One number is folded into the key here. Expected: first the index along "
+        "data, then, into the new key, that along model.",
+        "dropped-for-kept": "The elements that should be kept are dropped, and the others are "
+        "kept.",
+        "one-token-more": "The first token of the padding counts, too. A token counts if its "
+        "number, from 0, is less than the length.",
+        "not-divided": "This is the sum of the errors. Expected: their mean.",
+        "divided": "The gradient is divided by the number of tokens. Expected: that of the sum. "
+        "train_step divides it.",
+        "rows-added-up": "The gradients of all rows of w_out are added up over model. Each device "
+        "has rows of its own.",
         "not-doubled": "The elements that are kept have to be doubled, so that the mean stays the "
         "same.",
         "mean-of-means": "A device with few tokens counts as much as one with many. Add up the "
@@ -1463,26 +2032,31 @@ def _block_arguments(tokens: int, features: int, heads: int) -> tuple[Argument, 
 
 
 def _block(
-    scale: Callable[[int], float] = lambda size: size**-0.5,
-    shortcut: float = 1.0,
+    scale: Callable[[int, int], float] = lambda size, heads: size**-0.5,
+    shortcuts: tuple[float, float] = (1.0, 1.0),
     attended: Callable[[Any], Any] = lambda mixed: mixed,
     activate: Callable[[Any], Any] = jax.nn.gelu,
+    axis: int = -1,
+    without_attention: str = "",
 ) -> Callable[..., Any]:
     """Return a transformer block.
 
     Args:
-        scale: the factor of the scores, for the size of a head.
-        shortcut: the factor of the input of each of the two parts, which is added to its output.
+        scale: the factor of the scores, for the size of a head and the number of heads.
+        shortcuts: the factors of the inputs of the two parts, which are added to their outputs.
         attended: what is done with the result of attention.
         activate: the function between the two layers.
+        axis: the dimension of the softmax.
+        without_attention: what takes x where it should take it after attention: `layers` or `sum`.
     """
 
     def block(x: Any, qkv: Any, out: Any, up: Any, down: Any) -> Any:
         q, k, v = jnp.einsum("tf,cfhs->chts", x, qkv)
-        scores = jnp.einsum("hts,hus->htu", q, k) * scale(q.shape[2])
-        mixed = attended(jnp.einsum("htu,hus->hts", jax.nn.softmax(scores), v))
-        x = shortcut * x + jnp.einsum("hts,hsf->tf", mixed, out)
-        return shortcut * x + activate(x @ up) @ down
+        scores = jnp.einsum("hts,hus->htu", q, k) * scale(q.shape[2], len(q))
+        mixed = attended(jnp.einsum("htu,hus->hts", jax.nn.softmax(scores, axis=axis), v))
+        after = shortcuts[0] * x + jnp.einsum("hts,hsf->tf", mixed, out)
+        in_layers, in_sum = (x if without_attention == use else after for use in ("layers", "sum"))
+        return shortcuts[1] * in_sum + activate(in_layers @ up) @ down
 
     return block
 
@@ -1503,8 +2077,22 @@ def _keeps(name: str, copies: int, millions: tuple[float, ...] = ()) -> tuple[Re
             _block(),
             tuple(_block_arguments(*sizes) for sizes in BLOCKS),
             {
-                "not-scaled": _block(scale=lambda size: 1.0),
-                "no-shortcut": _block(shortcut=0.0),
+                "not-scaled": _block(scale=lambda size, heads: 1.0),
+                "scaled-otherwise": AnyOf(
+                    (
+                        _block(scale=lambda size, heads: 1 / size),
+                        _block(scale=lambda size, heads: (size * heads) ** -0.5),
+                    )
+                ),
+                "no-shortcut": _block(shortcuts=(0.0, 0.0)),
+                "first-shortcut-missing": _block(shortcuts=(0.0, 1.0)),
+                "last-shortcut-missing": _block(shortcuts=(1.0, 0.0)),
+                "shortcut-around-both": _block(without_attention="sum"),
+                "layers-before-attention": _block(without_attention="layers"),
+                "other-axis": _block(axis=1),
+                "other-activation": AnyOf(
+                    _block(activate=activate) for activate in (jax.nn.relu, lambda hidden: hidden)
+                ),
                 "stopped": _block(attended=jax.lax.stop_gradient),
                 "exact-gelu": _block(activate=partial(jax.nn.gelu, approximate=False)),
             },
@@ -1556,6 +2144,16 @@ ACTIVATIONS: Final = Exercise(
         "and does the backward pass have q, k, v and the result of attention?",
         "not-scaled": "The scores are not divided by the root of the size of a head.",
         "no-shortcut": "The input of each part is added to its output, as in block.",
+        "scaled-otherwise": "The scores are divided by another number than the root of the size of "
+        "a head.",
+        "first-shortcut-missing": "The input of attention is not added to its output.",
+        "last-shortcut-missing": "The input of the last two layers is not added to their output.",
+        "shortcut-around-both": "The last sum adds x as it was before attention. Expected: after "
+        "it.",
+        "layers-before-attention": "The last two layers get x as it was before attention. "
+        "Expected: after it.",
+        "other-axis": "The softmax is taken over the queries. Expected: over the keys.",
+        "other-activation": "Between the last two layers there is no gelu.",
         "exact-gelu": "This is the exact gelu. In block, jax.nn.gelu approximates it by a tanh, as "
         "it does by default.",
         "stopped": "No gradient passes through attention. Something that is not kept still has to "
@@ -1647,6 +2245,12 @@ def _shares_of_tokens(scores: Any) -> Any:
     weights = np.exp(scores.reshape(_devices_for(scores), -1, scores.shape[1]))
     shares = (weights / weights.sum(1, keepdims=True)).reshape(scores.shape)
     return np.take_along_axis(shares, scores.argmax(1)[:, None], 1)
+
+
+def _largest_shares(scores: Any) -> Any:
+    """Return the largest of each token's shares, after a softmax over each device's tokens."""
+    weights = np.exp(scores.reshape(_devices_for(scores), -1, scores.shape[1]))
+    return (weights / weights.sum(1, keepdims=True)).reshape(scores.shape).max(1, keepdims=True)
 
 
 def _largest(scores: Any) -> Any:
@@ -1744,6 +2348,132 @@ def _count_dropped(is_kept: Callable[[Any], Any]) -> Callable[..., Any]:
     return _count(lambda scores: ~is_kept(scores))
 
 
+def _counts(scores: Any) -> Any:
+    """Return how many tokens of each device choose each expert."""
+    n, experts = _devices_for(scores), scores.shape[1]
+    return np.eye(experts, dtype=np.int32)[scores.argmax(1)].reshape(n, -1, experts).sum(1)
+
+
+def _add_up(number: Callable[[Any, int], Any]) -> Callable[..., Any]:
+    """Return the sum, over devices and experts, of a number that follows from the tokens there."""
+
+    def added_up(scores: Any) -> Any:
+        places = len(scores) // _devices_for(scores) // scores.shape[1]
+        return np.sum(number(_counts(scores), places), dtype=np.int32)
+
+    return added_up
+
+
+def _count_experts(is_full: Callable[[Any, int], Any]) -> Callable[..., Any]:
+    return _add_up(lambda n, places: is_full(n, places).astype(np.int32))
+
+
+def _first(numbers: Any) -> Any:
+    return numbers[0]
+
+
+def _count_on_device(choose: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Return the number of dropped tokens on one device."""
+    return lambda scores: np.int32(
+        choose((~_is_kept(scores)).reshape(_devices_for(scores), -1).sum(1))
+    )
+
+
+def _never_returned(x: Any, scores: Any, up: Any, down: Any) -> Any:
+    """Return the layer whose tokens read, at their own place, what their device's experts made."""
+    n, (tokens, experts) = _devices_for(scores), scores.shape
+    own, each = experts // n, tokens // n
+    places, chosen, kept = _places(scores, n), scores.argmax(1), _is_kept(scores)
+    sent = np.zeros((n, experts, each // experts, x.shape[1]), np.float32)
+    devices = np.arange(tokens) // each
+    sent[devices[kept], chosen[kept], places[kept]] = x[kept]
+    arrived = sent.reshape(n, n, own, each // experts, -1).transpose(1, 2, 0, 3, 4)
+    hidden = _rectify(np.einsum("dkscf,dkfh->dksch", arrived, up.reshape(n, own, *up.shape[1:])))
+    made = np.einsum("dksch,dkhf->dkscf", hidden, down.reshape(n, own, *down.shape[1:]))
+    read = np.zeros_like(x)
+    read[kept] = made.reshape(sent.shape)[devices[kept], chosen[kept], places[kept]]
+    return _gates(scores) * read
+
+
+def _place_of_all(x: Any, scores: Any, up: Any, down: Any) -> Any:
+    """Return the layer in which all tokens with one expert have its first place on a device."""
+    n, tokens = _devices_for(scores), len(scores)
+    chosen, devices = scores.argmax(1), np.arange(tokens) * n // tokens
+    last = {(int(d), int(c)): t for t, (d, c) in enumerate(zip(devices, chosen, strict=True))}
+    source = [last[int(d), int(c)] for d, c in zip(devices, chosen, strict=True)]
+    return _gates(scores) * _chosen_outputs(x, scores, up, down)[source]
+
+
+def _smallest(scores: Any) -> Any:
+    return scores.argmin(1)
+
+
+def _choosing_the_smallest(x: Any, scores: Any, up: Any, down: Any) -> Any:
+    """Return the layer in which tokens go to the experts with the smallest scores."""
+    outputs = _chosen_outputs(x, scores, up, down, choose=_smallest)
+    return np.where(_is_kept(-scores)[:, None], _gates(scores) * outputs, np.float32(0))
+
+
+def _draw_counts(inputs: Any, outputs: Any) -> Charts:
+    """Draw how many tokens of each device are kept and dropped."""
+    (scores,) = inputs
+    kept = _is_kept(scores).reshape(_devices_for(scores), -1)
+    lanes = {}
+    for device, own in enumerate(kept):
+        places, tokens = int(own.sum()), len(own)
+        lanes[f"device {device}"] = [
+            JobBar(f"{places} kept", str(places), BLUE, 0, places),
+            JobBar(f"{tokens - places} dropped", str(tokens - places), GREY, places, tokens),
+        ]
+    title = f"expected, {(~kept).sum()} dropped tokens (grey) on all devices"
+    return (GanttChart(title, lanes, is_timed=False),)
+
+
+MAX_DRAWN_EXPERTS: Final = 4
+
+
+def _draw_routing(inputs: Any, outputs: Any) -> Charts:
+    """Draw the tokens of a device that choose some experts, as they are routed and as expected."""
+    _, scores, *_ = inputs
+    right, actual = MOE(*inputs), np.asarray(outputs[0])
+    if actual.shape != right.shape:
+        return ()
+    n, experts = _devices_for(scores), scores.shape[1]
+    own = len(scores) // n
+    is_wrong = ~np.isclose(actual, right, rtol=1e-3, atol=1e-3).all(axis=1)
+    device = int(is_wrong.reshape(n, own).any(axis=1).argmax())
+    tokens = range(device * own, (device + 1) * own)
+    chosen, places, kept = scores.argmax(1), _places(scores, n), _is_kept(scores)
+    shown = dict.fromkeys(int(chosen[token]) for token in tokens if is_wrong[token])
+
+    def look(token: int, is_expected: bool) -> tuple[str, str]:
+        if is_expected or not is_wrong[token]:
+            return ("kept", BLUE) if kept[token] else ("dropped", GREY)
+        return ("wrong", ORANGE) if actual[token].any() else ("zeros", PINK)
+
+    def drawn(title: str, is_expected: bool) -> GanttChart:
+        lanes: dict[str, list[JobBar]] = {}
+        for expert in sorted([*shown][:MAX_DRAWN_EXPERTS]):
+            bars = lanes.setdefault(f"expert {expert}", [])
+            for token in tokens:
+                if chosen[token] == expert:
+                    word, colour = look(token, is_expected)
+                    place, number = int(places[token]), token - device * own
+                    bars.append(
+                        JobBar(f"token {number} {word}", str(number), colour, place, place + 1)
+                    )
+        return GanttChart(title, lanes, is_timed=False)
+
+    return (
+        drawn(
+            f"yours, tokens of device {device} by their experts; wrong rows are orange, and "
+            f"rows of zeros that should have numbers are pink",
+            is_expected=False,
+        ),
+        drawn(f"expected, {own // experts} places for each; dropped tokens are grey", True),
+    )
+
+
 EXPERTS: Final = Exercise(
     id="12.9",
     title="Experts",
@@ -1761,8 +2491,17 @@ EXPERTS: Final = Exercise(
                 "kept-for-dropped": _count(_is_kept),
                 "one-too-few": _count_dropped(_one_too_few),
                 "one-too-many": _count_dropped(_one_too_many),
+                "full-experts": AnyOf(
+                    (_count_experts(np.greater), _count_experts(np.greater_equal))
+                ),
+                "all-of-full-experts": _add_up(lambda n, places: np.where(n > places, n, 0)),
+                "empty-places": _add_up(lambda n, places: np.maximum(places - n, 0)),
+                "not-clipped": _add_up(np.subtract),
+                "of-one-device": AnyOf((_count_on_device(np.max), _count_on_device(_first))),
+                "smallest-scores": lambda scores: _count_dropped(_is_kept)(-scores),
             },
             under_mesh=True,
+            draw=_draw_counts,
         ),
         CommunicatesAtMost("dropped", ((Budget("all-reduce", ("expert",), 4),),) * 2),
         Computes(
@@ -1779,6 +2518,7 @@ EXPERTS: Final = Exercise(
                 "one-too-few": _moe(_one_too_few),
                 "one-too-many": _moe(_one_too_many),
                 "unchanged": _unchanged,
+                "smallest-scores": _choosing_the_smallest,
                 "of-another-token": _of_the_last_place,
                 "overwritten": AnyOf(
                     (
@@ -1788,8 +2528,17 @@ EXPERTS: Final = Exercise(
                     )
                 ),
                 "other-factor": AnyOf(
-                    _moe(gates=gates) for gates in (_largest_scores, _logistic, _shares_of_tokens)
+                    _moe(gates=gates)
+                    for gates in (
+                        _largest_scores,
+                        _logistic,
+                        _shares_of_tokens,
+                        lambda scores: _gates(scores) ** 2,
+                        _largest_shares,
+                    )
                 ),
+                "never-returned": _never_returned,
+                "first-place-for-all": _place_of_all,
                 "no-relu": _moe(
                     outputs_of=partial(_chosen_outputs, activate=lambda hidden: hidden)
                 ),
@@ -1797,6 +2546,7 @@ EXPERTS: Final = Exercise(
                 "in-order-of-experts": _in_order_of_experts,
             },
             under_mesh=True,
+            draw=_draw_routing,
         ),
         PlacedLike(
             "moe",
@@ -1836,6 +2586,21 @@ EXPERTS: Final = Exercise(
         "kept-for-dropped": "This is the number of tokens that are kept.",
         "one-too-few": "One place of each expert stays empty. The first token's place is 0.",
         "one-too-many": "One token more than the capacity is kept. Places are counted from 0.",
+        "full-experts": "This counts experts that are full. Expected: tokens that find no place.",
+        "all-of-full-experts": "These are all tokens of the experts with too many. Only those "
+        "beyond the capacity are dropped.",
+        "empty-places": "This is the number of places that stay empty.",
+        "not-clipped": "Places that stay empty with one expert make up for tokens that are dropped "
+        "with another here. They do not.",
+        "of-one-device": "This is the number on a single device. Expected: the sum over all.",
+        "smallest-scores": "A token chooses the expert with the largest score, not the smallest.",
+        "moe: split-does-not-divide": "On the way to the experts, dimension 0 is split, and on the "
+        "way back dimension 1.",
+        "dropped: dtype": "A sum of integers is an integer, and a mean of them is not.",
+        "never-returned": "The results are not sent back: a token reads what the experts of its "
+        "own device made, and its expert may be on another one.",
+        "first-place-for-all": "All tokens with the same expert have the same place here. Along "
+        "which dimension are the tokens before each one counted?",
         "not-scaled": "The outputs are not multiplied by the probability of the expert. Without "
         "it, no gradient reaches the router.",
         "last-kept": "The last tokens are kept here. Places are given in the order of the tokens, "
@@ -1928,6 +2693,27 @@ def _moved(
     return moved
 
 
+def _step_of_some(
+    master: Any,
+    X: Any,  # noqa: N803
+    Y: Any,  # noqa: N803
+    some: slice,
+    factor: Callable[[int], float],
+) -> Any:
+    """Return a step with the gradient of some microbatches, divided by a number of them.
+
+    Args:
+        master: the weights.
+        X: the examples.
+        Y: the answers.
+        some: which microbatches.
+        factor: the number by which their sum is divided, for the number of all microbatches.
+    """
+    total, count = _slopes(master, X[some], Y[some])
+    change = LEARNING_RATE * total / (count * factor(len(X)))
+    return np.asarray(master - change, np.float32)
+
+
 def _added_up_in_bfloat16(master: Any, X: Any, Y: Any) -> Any:  # noqa: N803
     """Return a step in which each device adds up its gradients in bfloat16."""
     n = next(n for n, *_, count, _ in SHORT_STEPS if count == len(X))
@@ -1978,7 +2764,22 @@ MIXED_PRECISION: Final = Exercise(
                 "of-float16": _stalls_at(11),
                 "of-float32": _stalls_at(24),
                 "rounded-down": lambda increment: float(2.0 ** (8 + np.floor(np.log2(increment)))),
-                "not-a-power": lambda increment: 256.0 * increment,
+                "not-a-power": AnyOf(
+                    partial(lambda times, increment: times * increment, times)
+                    for times in (128.0, 256.0, 512.0)
+                ),
+                "to-the-nearest-power": lambda increment: float(
+                    2.0 ** (8 + np.round(np.log2(increment)))
+                ),
+                "one-power-more": lambda increment: float(
+                    2.0 ** (9 + np.floor(np.log2(increment)))
+                ),
+                "how-many": lambda increment: _stalls_at(8)(increment) / increment,
+                "upside-down": lambda increment: 256.0 / increment,
+                "the-sum-before": lambda increment: _stalls_at(8)(increment) - increment,
+                "natural-logarithm": lambda increment: float(
+                    2.0 ** (8 + np.ceil(np.log(increment)))
+                ),
             },
         ),
         Computes(
@@ -2002,6 +2803,11 @@ MIXED_PRECISION: Final = Exercise(
                 ),
                 "averaged-twice": _moved(lambda n, microbatches, own: 1 / n),
                 "other-direction": _moved(lambda n, microbatches, own: -1.0),
+                "last-microbatch": AnyOf(
+                    partial(_step_of_some, some=some, factor=factor)
+                    for some in (slice(-1, None), slice(1))
+                    for factor in (float, lambda count: 1.0)
+                ),
             },
             under_mesh=True,
         ),
@@ -2030,6 +2836,18 @@ MIXED_PRECISION: Final = Exercise(
         "increment is more than half of the distance to the next number.",
         "not-a-power": "The distance between numbers doubles at powers of two, so the sum stops at "
         "one of them.",
+        "to-the-nearest-power": "Here the increment is rounded to the nearest power of two. If it "
+        "is more than half of the distance to the next number, the sum still grows.",
+        "one-power-more": "If the increment is a power of two, the sum stops one power earlier: an "
+        "increment of exactly half of the distance is rounded to the even number.",
+        "how-many": "This is how often the increment is added. Expected: the sum at which it "
+        "stops.",
+        "upside-down": "A sum of larger increments stops later, and not earlier.",
+        "the-sum-before": "This is the last sum but one.",
+        "stalls_at: natural-logarithm": "Which logarithm is this? The distance doubles at powers "
+        "of two.",
+        "last-microbatch": "Only one of the microbatches counts. The gradients of all of them have "
+        "to be added up.",
         "added-up-in-bfloat16": "The gradients are added up in bfloat16, and the sum stops growing "
         "long before the last microbatch. Which dtype has the carry of the loop?",
         "rounded-weights": "The weights are rounded to bfloat16 before or after the update. Most "
