@@ -70,8 +70,22 @@ class Reply(msgspec.Struct, frozen=True):
     spent: float
 
 
+MAX_EVIDENCE_DEPTH: Final = 64
+"""The deepest nesting in evidence. Python 3.14 writes JSON that is too deep for it to read."""
+
+
 def encode_case(case: Case) -> bytes | None:
     """Return a case as JSON, to be sent and kept; None if JSON cannot express its evidence."""
+    level = [case.evidence]
+    for _ in range(MAX_EVIDENCE_DEPTH):
+        level = [
+            inner
+            for each in level
+            if isinstance(each, list | dict)
+            for inner in (each.values() if isinstance(each, dict) else each)
+        ]
+    if level:
+        return None
     try:
         return msgspec.json.encode(case)
     except (UnicodeError, RecursionError, msgspec.MsgspecError):

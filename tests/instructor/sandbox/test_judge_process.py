@@ -21,6 +21,7 @@ from autograder.instructor.sandbox import (
     judge_in_sandbox,
     judging_in_sandbox,
 )
+from autograder.instructor.sandbox.judge_process import encode_case
 from tests.conftest import ROOT, some_of
 from tests.helpers import capture, copy_folder, crowd
 
@@ -262,6 +263,12 @@ def test_what_cannot_be_written_down_costs_itself_alone(strange):
     found, right = judge_in_sandbox([bad, RIGHT])
     assert found.diagnoses == ("malformed",)
     assert right.score == 1
+
+
+@pytest.mark.parametrize(("depth", "is_written"), [(20, True), (200, False)])
+def test_evidence_is_written_only_if_it_can_be_read(depth, is_written):
+    case = Case("2.6", {"exercise": "2.6", "answers": {"diagnosis": nested(depth)}}, 1)
+    assert (encode_case(case) is not None) is is_written
 
 
 @pytest.mark.parametrize("name", ["\\", "é", 'a\x00"\\\n'])
