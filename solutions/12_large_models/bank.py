@@ -4082,3 +4082,23 @@ def ring_attention(q, k, v):
 def zigzag(n):
     chunks = list(range(2 * n))
     return [(chunks.pop(), chunks.pop(0)) for _ in range(n)]
+
+
+# %% a mask of the places that are taken travels, too exercise="12.9" score=0.225 diagnoses=["unanswered", "too-many-bytes"] near=["moe: all-gather", "nothing-dropped"]
+def moe(x, scores, up, down):
+    def layer(x, scores, up, down):
+        tokens, experts = scores.shape
+        chosen = scores.argmax(axis=1)
+        is_chosen = jax.nn.one_hot(chosen, experts, dtype=jnp.int32)
+        place = (jnp.cumsum(is_chosen, axis=0) * is_chosen).sum(axis=1) - 1
+        places = jnp.zeros((experts, tokens // experts, x.shape[1]))
+        sent = places.at[chosen, place].set(x, mode="drop")
+        taken = jnp.zeros(sent.shape[:2]).at[chosen, place].set(1, mode="drop")
+        received, used = (lax.all_to_all(a, "expert", 0, 1, tiled=True) for a in (sent, taken))
+        hidden = jax.nn.relu(jnp.einsum("epf,efh->eph", received, up)) * used[:, :, None]
+        outputs = jnp.einsum("eph,ehf->epf", hidden, down)
+        returned = lax.all_to_all(outputs, "expert", 1, 0, tiled=True)
+        own = returned.at[chosen, place].get(mode="fill", fill_value=0)
+        return jax.nn.softmax(scores).max(axis=1, keepdims=True) * own
+
+    return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)

@@ -257,6 +257,12 @@ def test_a_count_whose_exponential_is_too_large_warns_nobody():
     assert verdict_on(COUNT, own_counts).diagnoses[0] == "shape"
 
 
+def test_a_count_that_is_the_same_for_two_inputs_proves_nothing():
+    seven = verdict_on(COUNT, lambda x: (0 * (x > 9).sum() + 7).astype(jnp.int32))
+    assert seven.diagnoses[0] == "values"
+    assert verdict_on(LARGEST, lambda x: 0 * x.max() + 3).diagnoses[0] == "ignores-inputs"
+
+
 def test_a_single_zero_is_no_array_that_was_never_filled_in():
     found = verdict_on(COUNT, lambda x: (0 * x).sum().astype(jnp.int32))
     assert found.diagnoses[0] == "nothing-but-zeros"
