@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from typing import ClassVar
 
 import numpy as np
+from humanize import natural_list
 
 from autograder.evidence import Program
 from autograder.judge.comparing_values import compare
@@ -70,6 +71,7 @@ class RequestedCollective:
         bytes: the most bytes in one buffer on each device; None for any number.
         neighbours: for a permutation: whether each device must send to one of its two neighbours
             in the ring along the mesh axes over which the permutation runs.
+        dtype: the type of the numbers that it sends, as HLO names it; empty for any.
     """
 
     kind: str
@@ -77,6 +79,7 @@ class RequestedCollective:
     axes: tuple[str, ...] | None = None
     bytes: int | None = None
     neighbours: bool = False
+    dtype: str = ""
 
     def __str__(self) -> str:
         """Return `7 collective-permutes over x of at most 64 bytes`, for example."""
@@ -434,6 +437,13 @@ def compare_requests(
             return finding.problem(
                 "sends-too-much",
                 f"The {ask.kind} carries {largest:,} bytes; {ask.bytes:,} are enough.",
+            )
+        types = {dtype for c in alike for dtype in c.dtypes}
+        if ask.dtype and types != {ask.dtype}:
+            return finding.problem(
+                "other-type",
+                f"The {ask.kind} carries numbers of the type {natural_list(sorted(types))}, as XLA "
+                f"calls it; expected {ask.dtype}.",
             )
     if left_over:
         extra = left_over[0]

@@ -2741,7 +2741,7 @@ def _draw_increments(rng: np.random.Generator) -> list[tuple[float]]:
 def _short_budgets(rows: int, columns: int) -> tuple[RequestedCollective, ...]:
     """Return the two collectives of a step, each with numbers of two bytes."""
     return tuple(
-        RequestedCollective(kind, 1, ("data",), 2 * rows * columns)
+        RequestedCollective(kind, 1, ("data",), 2 * rows * columns, dtype="bf16")
         for kind in ("all-gather", "reduce-scatter")
     )
 
@@ -2858,6 +2858,7 @@ MIXED_PRECISION: Final = Exercise(
         "other-direction": "The gradient is added. A step goes against it.",
         "sends-too-much": "A bfloat16 has two bytes. Convert the weights before they are gathered, "
         "and the sum of the gradients before it is scattered.",
+        "other-type": "float16 has as many bytes, and a smaller range.",
         "too-often": "Gather the weights once, before the loop, and scatter the sum once after it.",
     },
 )

@@ -63,7 +63,14 @@ def _read_collective(live: LiveOperation, kind: CollectiveKind, symbols: Any) ->
         sum(_bytes(result.type) for result in live.operation.results),
         live.times,
         live.sometimes,
+        dtypes=tuple(_element_type(operand.type) for operand in operands),
     )
+
+
+def _element_type(tensor_type: Any) -> str:
+    from jax.extend.mlir import ir
+
+    return str(ir.RankedTensorType(tensor_type).element_type)
 
 
 def _bytes(tensor_type: Any) -> int:
