@@ -21,6 +21,7 @@ from autograder.judge.comparing_values import (
     Wrong,
     compare_outputs,
     is_alike_where_finite,
+    widen,
 )
 from autograder.judge.explaining_values import explain_joined_blocks, explain_reshape
 from autograder.judge.requirements_on_results import alternatives_of
@@ -32,6 +33,13 @@ TOLERANCE: Final = 10 * ROUNDING
 
 REFUSALS: Final = (ArithmeticError, LookupError, StopIteration, TypeError, ValueError)
 """Errors that a reference may raise for inputs that it was not written for."""
+
+MAX_ROUGH_DISTANCE: Final = 0.2
+"""How far a known mistake may be from a result that it explains roughly, as a part of how far the
+right result is."""
+
+MIN_DIFFERENCE: Final = 1e-4
+"""How far a general mistake must be from the right result, relative to the largest value."""
 
 Made: TypeAlias = list[np.ndarray] | None
 """The results of a mistake; None if it cannot be made with these inputs."""
@@ -95,8 +103,32 @@ def recognise_general_mistake(
         or explain_own_results(reference, argument_lists, runs)
     )
     return explained or next(
-        ((m.diagnosis, m.sentence) for m in candidates if _explains(m, argument_lists, runs)), None
+        (
+            (m.diagnosis, m.sentence)
+            for m in candidates
+            if _explains(m, argument_lists, runs) and _differs(m, reference, argument_lists, runs)
+        ),
+        None,
     )
+
+
+def _differs(
+    mistake: Mistake,
+    reference: ArrayFunction,
+    argument_lists: Sequence[Sequence[Argument]],
+    runs: Sequence[Run],
+) -> bool:
+    """Check whether a mistake gives other results than the right ones in some case."""
+    for (draws, _), arguments in zip(runs, argument_lists, strict=True):
+        for inputs in draws:
+            made = try_out(mistake.make, arguments, inputs)
+            right = jax.tree.leaves(reference(*inputs))
+            if made is None or [m.shape for m in made] != [np.shape(r) for r in right]:
+                return True
+            largest = max(float(np.max(np.abs(r), initial=0)) for r in right)
+            if _distance(made, right) > MIN_DIFFERENCE * largest:
+                return True
+    return False
 
 
 def _explains(
@@ -326,8 +358,15 @@ def _likeness(
         right = jax.tree.leaves(reference(*inputs))
         if compare_outputs(outputs, made, LENIENT) or is_alike_where_finite(made, right, LENIENT):
             return 0
+        if _distance(outputs, made) > MAX_ROUGH_DISTANCE * _distance(outputs, right):
+            return 0  # another mistake, whose results are about as far from these
         likeness = ROUGH
     return likeness
+
+
+def _distance(some: Sequence[Any], others: Sequence[Any]) -> float:
+    pairs = zip(some, others, strict=True)
+    return max(float(np.max(np.abs(widen(a) - widen(b)), initial=0)) for a, b in pairs)
 
 
 def is_finite(output: Any) -> bool:

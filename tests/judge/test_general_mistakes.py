@@ -280,6 +280,15 @@ def test_real_numbers_for_complex_ones_warn_nobody(made):
     assert verdict_on(COMPLEX, made).diagnoses[0] in ("shape", "dtype", "reshaped")
 
 
+EVEN = asking(lambda x: np.abs(x) + 1, (3,))
+
+
+def test_a_mistake_whose_results_are_right_is_none():
+    """The values are right for -x as well, and a little off."""
+    found = verdict_on(EVEN, lambda x: (jnp.abs(x) + 1) * 1.0001)
+    assert found.diagnoses[0] != "of-other-inputs"
+
+
 STEP = asking(lambda w, g: w - np.float32(0.5) * g, (3,), (3,))
 SUMS = asking(lambda x: (x + 1, x * 2, -x), (3,))
 CENTRED = asking(lambda x: x - x.mean(), (3,))

@@ -40,3 +40,10 @@ def test_what_could_as_well_be_right_explains_nothing():
     mistakes = {"as-it-came": lambda x: x}
     assert named(came, mistakes, lambda x: DIAGONAL + 7 * SMALL, DIAGONAL + 200 * SMALL) is None
     assert named(came, mistakes, lambda x: 2 * x, DIAGONAL + 200 * SMALL) == "as-it-came"
+
+
+def test_a_mistake_that_is_about_as_far_away_as_the_right_result_explains_nothing():
+    ones = np.ones((2, 2), np.float32)
+    mistakes = {"less": lambda x: x * np.float32(1.999)}
+    assert named(1.9991 * ones, mistakes) == "less"
+    assert named(1.9995 * ones, mistakes) is None
