@@ -345,6 +345,8 @@ def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[st
             f"The function returns the same result in all {len(cases)} cases. Does it use what it "
             f"is given? "
         )
+    if all(_is_rounded(c, r) for c, r in zip(actual, right, strict=True)):
+        return "rounded", "The result is rounded to a whole number; expected the exact one. "
     wrong = [(c, r) for c, r in zip(actual, right, strict=True) if not _is_same(c, r)]
     factors = _explain_factors(requirement.terms, cases, actual, right)
     if factors:
@@ -356,6 +358,12 @@ def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[st
     if which := _list_wrong_cases(cases, actual, right):
         how = f"{how}, for {which}" if how else f"those for {which}"
     return OTHER_RESULT, f"{sentence}{f': {how}' * bool(how)}.{counted}"
+
+
+def _is_rounded(actual: Any, right: Any) -> bool:
+    """Check whether a number is whole, and the right one is near it and larger than 10."""
+    is_whole = _is_number(actual) and isinstance(_to_integers(actual), int)
+    return is_whole and isinstance(right, float) and abs(actual - right) < 1 < abs(right) / 10
 
 
 def _explain_factors(
@@ -650,12 +658,15 @@ def _explain_numbers(pairs: Pairs) -> str:
     if not others:
         by_much = _round_floats(repr(abs(step)))
         return f"every number is {by_much} too {'large' if step > 0 else 'small'}"
-    factors = {Fraction(a) / Fraction(b) for a, b in numbers if b}
-    if len(factors) == 1 and all(a == 0 for a, b in numbers if not b):
-        by = factors.pop()
-        if by.denominator == 1:
+    factors = [a / b for a, b in numbers if b]
+    same = all(math.isclose(each, factors[0], rel_tol=1e-9) for each in factors)
+    same = same and not math.isclose(factors[0] if factors else 1, 1, rel_tol=1e-9)
+    if same and all(a == 0 for a, b in numbers if not b):
+        by = Fraction(factors[0]).limit_denominator(10**6)
+        is_close = math.isclose(by, factors[0], rel_tol=1e-9)
+        if is_close and by.denominator == 1:
             return f"every number is {by.numerator} times what it should be"
-        if by.numerator == 1:
+        if is_close and by.numerator == 1:
             return f"every number is 1/{by.denominator} of what it should be"
     if all(a <= b for a, b in numbers):
         return "numbers are too small, and none is too large"

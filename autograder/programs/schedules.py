@@ -5,6 +5,7 @@ job starts as soon as its lane has finished the job before it and the jobs that 
 So an answer cannot make up times: they follow from its orders.
 """
 
+import re
 from collections import Counter
 from collections.abc import Hashable, Iterable, Sequence
 from dataclasses import dataclass
@@ -21,6 +22,9 @@ BACKWARD: Final = 2
 
 COLOURS: Final = {"F": "#9ad2f2", "B": "#f0c566", "computing": "#c2c2c2", "sending": "#e69e66"}
 """Light colours, which colour-blind readers can distinguish."""
+
+
+JOB: Final = re.compile(r"[FB]\d+")
 
 
 @dataclass(frozen=True)
@@ -144,10 +148,18 @@ def explain_orders(orders: Any, stages: int, microbatches: int) -> tuple[str, st
     for stage, order in enumerate(orders):
         unknown = [job for job in order if not isinstance(job, str) or job not in wanted]
         if unknown:
-            last = microbatches - 1
+            last, job = microbatches - 1, unknown[0]
+            if not isinstance(job, str) or not JOB.fullmatch(job):
+                return "no-job", (
+                    f"Stage {stage} runs {str(job)[:20]}. A job is a string: 'F0' is the forward "
+                    f"pass of microbatch 0, and 'B0' its backward pass."
+                )
+            jobs = f"the jobs are 'F0' to 'F{last}' and 'B0' to 'B{last}'"
             return "unknown-job", (
-                f"Stage {stage} runs {str(unknown[0])[:20]!r}. With {microbatches} microbatches, "
-                f"the jobs are 'F0' to 'F{last}' and 'B0' to 'B{last}'."
+                f"Stage {stage} runs {job[:20]!r}. With {microbatches} microbatches, {jobs}."
+                if last
+                else f"Stage {stage} runs {job[:20]!r}. With one microbatch, the jobs are 'F0' and "
+                f"'B0'."
             )
         counts = Counter(order)
         for job in wanted:

@@ -1,5 +1,6 @@
 """Results of plain functions, and tables: a cause is named only where it explains all of them."""
 
+import math
 from typing import Any
 
 import pytest
@@ -228,6 +229,14 @@ def test_tiny_results_that_differ_are_not_called_the_same() -> None:
     asks = Returns("tiny", "tiny must return it.", lambda rng: [(1,), (2,)], float)
     diagnoses, _ = said(Exercise("4.1", "Tiny", (asks,), ("Think.",)), tiny=lambda n: n * 1e-14)
     assert diagnoses == ("other-result",)
+
+
+@pytest.mark.parametrize("rounded", [int, round, math.floor, lambda size: float(math.ceil(size))])
+def test_a_result_that_is_rounded_is_named(rounded: Any) -> None:
+    asks = Returns("size", "size must return it.", lambda rng: [(3,), (7,)], lambda n: n * 12.3)
+    exercise = Exercise("4.1", "A size", (asks,), ("Think.",))
+    assert said(exercise, size=lambda n: rounded(n * 12.3))[0] == ("rounded",)
+    assert said(exercise, size=lambda n: n * 12)[0] != ("rounded",)
 
 
 def test_wrong_bools_are_listed_with_their_arguments() -> None:

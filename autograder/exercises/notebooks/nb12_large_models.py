@@ -861,8 +861,11 @@ def _step(factor: Callable[[Any], Any]) -> Callable[..., Any]:
     return step
 
 
-def _last_microbatch(W: Any, m: Any, v: Any, X: Any, Y: Any) -> Any:  # noqa: N803
-    return _adam(W, m, v, _gradient(W, X[-1:], Y[-1:]) / _examples(X))
+def _one_microbatch(some: slice, count: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Return a step with the gradient of one microbatch, divided by a number of examples."""
+    return lambda W, m, v, X, Y: _adam(  # noqa: N803
+        W, m, v, _gradient(W, X[some], Y[some]) / count(X)
+    )
 
 
 def _other_rows(first: Callable[[int], int]) -> Callable[..., Any]:
@@ -881,6 +884,22 @@ def _other_rows(first: Callable[[int], int]) -> Callable[..., Any]:
     return step
 
 
+def _rows_of_another(other: Callable[[int, int], int]) -> Callable[..., Any]:
+    """Return a step in which each device updates the rows of W that another one should."""
+
+    def step(W: Any, m: Any, v: Any, X: Any, Y: Any) -> Any:  # noqa: N803
+        parts = np.split(W, n := int(_devices(X)))
+        own = np.concatenate([parts[other(i, n) % n] for i in range(n)])
+        new, m, v = _adam(W, m, v, _gradient(W, X, Y) / _examples(X))
+        return new - W + own, m, v
+
+    return step
+
+
+def _without_adam(W: Any, m: Any, v: Any, X: Any, Y: Any) -> Any:  # noqa: N803
+    return W - np.float32(0.01) * _gradient(W, X, Y) / _examples(X), m, v
+
+
 def _rows_added_up(W: Any, m: Any, v: Any, X: Any, Y: Any) -> Any:  # noqa: N803
     """Return a step in which the gradients of all devices' rows are added up."""
     n = int(_devices(X))
@@ -893,9 +912,15 @@ WRONG_STEPS: Final[dict[str, Any]] = {
     "sum-for-mean": AnyOf((_step(_examples), _step(lambda X: _examples(X) / _devices(X)))),  # noqa: N803
     "averaged-twice": _step(lambda X: 1 / _devices(X)),  # noqa: N803
     "mean-of-a-microbatch": _step(lambda X: np.float32(len(X))),  # noqa: N803
-    "last-microbatch": _last_microbatch,
+    "last-microbatch": AnyOf(
+        _one_microbatch(some, count)
+        for some in (slice(-1, None), slice(1))
+        for count in (_examples, lambda X: _examples(X[:1]))  # noqa: N803
+    ),
     "first-rows": _other_rows(lambda i: 0),
     "row-of-its-number": _other_rows(lambda i: i),
+    "no-adam": _without_adam,
+    "rows-of-another": AnyOf(map(_rows_of_another, (lambda i, n: n - 1 - i, lambda i, n: i + 1))),
     "added-up-again": _rows_added_up,
     "states-exchanged": lambda W, m, v, X, Y: _step(_one)(W, v, m, X, Y),  # noqa: N803
     "weights-unchanged": lambda W, m, v, X, Y: (W, *_step(_one)(W, m, v, X, Y)[1:]),  # noqa: N803
@@ -1008,6 +1033,8 @@ ZERO: Final = Exercise(
         "psum_scatter.",
         "row-of-its-number": "The rows of W that a device updates begin at its own number. How "
         "many rows do the devices before it have?",
+        "rows-of-another": "Each device updates the rows of W of another device.",
+        "no-adam": "This is a step of gradient descent, without m and v. Expected: one of Adam.",
         "states-exchanged": "m and v are exchanged.",
         "weights-unchanged": "The new m and v are right, and W is returned as it was.",
         "as-many-times": "The gradient is too large by the number of devices. Is it added up "
@@ -1017,8 +1044,8 @@ ZERO: Final = Exercise(
         "the number of all examples, and averaged over the devices, too.",
         "mean-of-a-microbatch": "The gradient is too large by the number of microbatches. Divide "
         "by the examples of all of them.",
-        "last-microbatch": "Only the last microbatch counts here. The gradients of all of them "
-        "have to be added up.",
+        "last-microbatch": "Only one microbatch counts here. The gradients of all of them have to "
+        "be added up.",
         "first-rows": "Every device updates the first rows of W. It has the gradient of the rows "
         "that begin at its own number times the rows on a device.",
         "all-reduce": "An all-reduce gives every device the complete gradient. It needs only that "
@@ -1113,6 +1140,7 @@ def _pass_round(
     masked: float = -np.inf,
     rescaled: Callable[[Any], tuple[Any, Any]] = lambda factor: (factor, factor),
     moving: str = "kv",
+    values_way: int = 1,
     carries_largest: bool = True,
     is_divided: bool = True,
 ) -> Any:
@@ -1131,6 +1159,7 @@ def _pass_round(
         masked: a score that does not count.
         rescaled: the factors of the sum of exponentials and of that of values, for the right one.
         moving: what is sent on: keys, values or both.
+        values_way: 1 if values are sent the same way as keys, and -1 if the other way.
         carries_largest: whether the largest scores are carried from turn to turn.
         is_divided: whether the sum of values is divided by that of exponentials.
     """
@@ -1144,7 +1173,7 @@ def _pass_round(
             own = (devices + way * held(turn)) % n
             taken = taken_for(devices, turn, n) if taken_for else (devices + way * turn) % n
             keys = k[own] if "k" in moving else k
-            values = v[own] if "v" in moving else v
+            values = v[(devices + values_way * way * held(turn)) % n] if "v" in moving else v
             at_queries = (devices[:, None] * block + places)[:, :, None]
             seen = is_seen(at_queries, (taken[:, None] * block + places)[:, None, :], block)
             scores = np.where(seen, scale * (q @ keys.swapaxes(1, 2)), np.float32(masked))
@@ -1156,6 +1185,17 @@ def _pass_round(
             largest = larger if carries_largest else largest
         made = weighted / total if is_divided else weighted
     return np.asarray(made.reshape(n * block, -1), np.float32)
+
+
+def _upside_down(factor: Any) -> tuple[Any, Any]:
+    """Return the factors of sums that are rescaled upside down, except for those of no scores."""
+    inverse = np.where(factor == 0, np.float32(0), 1 / factor)
+    return inverse, inverse
+
+
+def _tokens_of(features: int) -> tuple[int, int]:
+    """Return the number of all tokens, and of those on a device, for a number of features."""
+    return next((t, t // n) for n, t, own in SEQUENCES if own == features)
 
 
 def _count_from_the_next(way: int) -> Callable[[Any, int, int], Any]:
@@ -1221,9 +1261,15 @@ RING_ATTENTION: Final = Exercise(
                 "sums-not-rescaled": _passed_round(rescaled=lambda factor: (1, 1)),
                 "exponentials-not-rescaled": _passed_round(rescaled=lambda factor: (1, factor)),
                 "values-not-rescaled": _passed_round(rescaled=lambda factor: (factor, 1)),
-                "rescaled-upside-down": _passed_round(
-                    rescaled=lambda factor: (1 / factor, 1 / factor)
+                "rescaled-upside-down": _passed_round(rescaled=_upside_down),
+                "scaled-otherwise": AnyOf(
+                    (
+                        _attention(scale=lambda features: features**0.5),
+                        _attention(scale=lambda features: _tokens_of(features)[0] ** -0.5),
+                        _attention(scale=lambda features: _tokens_of(features)[1] ** -0.5),
+                    )
                 ),
+                "ways-differ": _passed_round(values_way=-1),
                 "other-way-round": AnyOf(
                     (
                         partial(_pass_round, taken_for=lambda i, turn, n: (i + turn) % n),
@@ -1310,8 +1356,11 @@ RING_ATTENTION: Final = Exercise(
         "places-in-the-block": "The mask compares places within blocks. It has to compare places "
         "in the whole sequence.",
         "own-block-alone": "A query attends only to the keys of its own device.",
-        "not-finite": "As long as a query has seen no key, its largest score is -inf, and "
-        "exp(-inf + inf) is NaN. Which block does a device see first?",
+        "not-finite": "The largest score of a query that has seen no key is -inf. exp(-inf + inf) "
+        "is NaN, and so is 0 * exp(inf). In which step does one of them occur?",
+        "scaled-otherwise": "The scores are not divided by the root of the number of features, but "
+        "multiplied by it, or divided by that of the number of tokens.",
+        "ways-differ": "Keys and values are sent round the ring in opposite directions.",
         "sums-not-rescaled": "When a query's largest score grows, the two sums are not rescaled. "
         "Multiply both by exp(old m - new m).",
         "exponentials-not-rescaled": "When a query's largest score grows, the sum of the values is "
@@ -1531,6 +1580,33 @@ def _one_bucket_early(
     return end - ready
 
 
+def _one_layer_of_each(
+    backward: Any, sizes: Any, buckets: Any, latency: float, bandwidth: float
+) -> float:
+    """Return the exposed time if only the last layer of each bucket were sent."""
+    lasts = set((np.cumsum(buckets) - 1).tolist())
+    sent = [size if layer in lasts else 0 for layer, size in enumerate(sizes)]
+    return _exposed(backward, sent, buckets, latency, bandwidth)
+
+
+def _latency_of_each_layer(
+    backward: Any, sizes: Any, buckets: Any, latency: float, bandwidth: float
+) -> float:
+    more = [size + latency * bandwidth for size in sizes]
+    return _exposed(backward, more, buckets, 0.0, bandwidth)
+
+
+def _sooner_of_both(
+    backward: Any, sizes: Any, buckets: Any, latency: float, bandwidth: float
+) -> float:
+    """Return the exposed time if a bucket waited for the sooner of its gradients and the link."""
+    ready, end = np.cumsum(backward)[np.cumsum(buckets) - 1], 0.0
+    durations = _durations(sizes, buckets, latency, bandwidth)
+    for complete, duration in zip(ready.tolist(), durations, strict=True):
+        end = min(complete, end) + duration
+    return float(end - sum(backward))
+
+
 def _never_waiting(
     backward: Any, sizes: Any, buckets: Any, latency: float, bandwidth: float
 ) -> float:
@@ -1644,6 +1720,9 @@ OVERLAP: Final = Exercise(
                 "one-latency": _one_latency,
                 "one-bucket-early": _one_bucket_early,
                 "never-waiting": _never_waiting,
+                "one-layer-of-each": _one_layer_of_each,
+                "latency-of-each-layer": _latency_of_each_layer,
+                "sooner-of-both": _sooner_of_both,
                 "longer-than-computing": AnyOf(
                     (
                         _longer_than_computing,
@@ -1692,6 +1771,10 @@ OVERLAP: Final = Exercise(
         "are computed. It has to wait for its own.",
         "never-waiting": "Only the first all-reduce waits for its gradients here. Each of them has "
         "to.",
+        "one-layer-of-each": "Only the last layer of each bucket is sent here. Add up all of them.",
+        "latency-of-each-layer": "Each layer takes a latency here. A bucket is one all-reduce.",
+        "sooner-of-both": "An all-reduce starts here when its gradients are there or the link is "
+        "free, whichever comes first. It needs both.",
         "longer-than-computing": "This is how much longer all of the all-reduces take than the "
         "backward pass. The first of them starts later, and the link may have to wait.",
         "times-bandwidth": "The sizes are multiplied by the bandwidth here.",
@@ -1907,6 +1990,7 @@ TRAINER: Final = Exercise(
                         _dropped(lambda seed, i, j: _folded(seed, i + j)),
                     )
                 ),
+                "one-mask-for-all": lambda seed, h: _draw_kept(_folded(seed), h),
                 "not-doubled": lambda seed, h: DROPPED(seed, h) / 2,
                 "dropped-for-kept": lambda seed, h: 2 * h - DROPPED(seed, h),
             },
@@ -1924,6 +2008,12 @@ TRAINER: Final = Exercise(
                 "mean-of-means": _mean_of_means,
                 "mean-of-examples": _mean_of_examples,
                 "padding-counted": AnyOf((_with_padding, _over_all_places)),
+                "padding-added-up": lambda errors, lengths: (
+                    errors.sum(dtype=np.float32) / lengths.sum(dtype=np.float32)
+                ),
+                "per-example": lambda errors, lengths: (
+                    _mean_error(errors, lengths) * lengths.mean(dtype=np.float32)
+                ),
                 "one-token-more": lambda errors, lengths: np.float32(
                     np.where(_is_token(errors, lengths + 1), errors, 0).sum() / lengths.sum()
                 ),
@@ -1983,6 +2073,11 @@ TRAINER: Final = Exercise(
         "data, then, into the new key, that along model.",
         "dropped-for-kept": "The elements that should be kept are dropped, and the others are "
         "kept.",
+        "one-mask-for-all": "One mask is drawn for the whole array, from the key of the seed. Each "
+        "device has to draw its own, with its own key.",
+        "padding-added-up": "The errors of padding are added up, and only tokens are counted.",
+        "per-example": "The sum of the errors is divided by the number of examples. Expected: by "
+        "that of tokens.",
         "one-token-more": "The first token of the padding counts, too. A token counts if its "
         "number, from 0, is less than the length.",
         "not-divided": "This is the sum of the errors. Expected: their mean.",
@@ -2037,6 +2132,7 @@ def _block(
     attended: Callable[[Any], Any] = lambda mixed: mixed,
     activate: Callable[[Any], Any] = jax.nn.gelu,
     axis: int = -1,
+    roles: tuple[int, int, int] = (0, 1, 2),
     without_attention: str = "",
 ) -> Callable[..., Any]:
     """Return a transformer block.
@@ -2047,11 +2143,12 @@ def _block(
         attended: what is done with the result of attention.
         activate: the function between the two layers.
         axis: the dimension of the softmax.
+        roles: which of queries, keys and values (0, 1, 2) are taken for each of them.
         without_attention: what takes x where it should take it after attention: `layers` or `sum`.
     """
 
     def block(x: Any, qkv: Any, out: Any, up: Any, down: Any) -> Any:
-        q, k, v = jnp.einsum("tf,cfhs->chts", x, qkv)
+        q, k, v = jnp.einsum("tf,cfhs->chts", x, qkv)[jnp.array(roles)]
         scores = jnp.einsum("hts,hus->htu", q, k) * scale(q.shape[2], len(q))
         mixed = attended(jnp.einsum("htu,hus->hts", jax.nn.softmax(scores, axis=axis), v))
         after = shortcuts[0] * x + jnp.einsum("hts,hsf->tf", mixed, out)
@@ -2091,7 +2188,12 @@ def _keeps(name: str, copies: int, millions: tuple[float, ...] = ()) -> tuple[Re
                 "layers-before-attention": _block(without_attention="layers"),
                 "other-axis": _block(axis=1),
                 "other-activation": AnyOf(
-                    _block(activate=activate) for activate in (jax.nn.relu, lambda hidden: hidden)
+                    _block(activate=activate)
+                    for activate in (jax.nn.relu, jax.nn.silu, jnp.tanh, lambda hidden: hidden)
+                ),
+                "mixed-up": AnyOf(
+                    _block(roles=roles)
+                    for roles in ((1, 0, 2), (0, 0, 2), (1, 1, 2), (0, 1, 1), (0, 2, 1), (2, 1, 0))
                 ),
                 "stopped": _block(attended=jax.lax.stop_gradient),
                 "exact-gelu": _block(activate=partial(jax.nn.gelu, approximate=False)),
@@ -2153,6 +2255,8 @@ ACTIVATIONS: Final = Exercise(
         "layers-before-attention": "The last two layers get x as it was before attention. "
         "Expected: after it.",
         "other-axis": "The softmax is taken over the queries. Expected: over the keys.",
+        "mixed-up": "q, k and v are mixed up. The scores are products of queries and keys, and "
+        "weight the values.",
         "other-activation": "Between the last two layers there is no gelu.",
         "exact-gelu": "This is the exact gelu. In block, jax.nn.gelu approximates it by a tanh, as "
         "it does by default.",
@@ -2379,6 +2483,16 @@ def _count_on_device(choose: Callable[[Any], Any]) -> Callable[..., Any]:
     )
 
 
+_count_all_dropped: Final = _count_dropped(_is_kept)
+
+
+def _relu_at_the_end(x: Any, scores: Any, up: Any, down: Any) -> Any:
+    """Return the layer whose experts apply relu after their second layer."""
+    linear = _chosen_outputs(x, scores, up, down, activate=lambda hidden: hidden)
+    outputs = _gates(scores) * _rectify(linear)
+    return np.where(_is_kept(scores)[:, None], outputs, np.float32(0))
+
+
 def _never_returned(x: Any, scores: Any, up: Any, down: Any) -> Any:
     """Return the layer whose tokens read, at their own place, what their device's experts made."""
     n, (tokens, experts) = _devices_for(scores), scores.shape
@@ -2497,8 +2611,16 @@ EXPERTS: Final = Exercise(
                 "all-of-full-experts": _add_up(lambda n, places: np.where(n > places, n, 0)),
                 "empty-places": _add_up(lambda n, places: np.maximum(places - n, 0)),
                 "not-clipped": _add_up(np.subtract),
+                "averaged": AnyOf(
+                    (
+                        lambda scores: _count_all_dropped(scores) // _devices_for(scores),
+                        lambda scores: np.int32(
+                            round(_count_all_dropped(scores) / _devices_for(scores))
+                        ),
+                    )
+                ),
                 "of-one-device": AnyOf((_count_on_device(np.max), _count_on_device(_first))),
-                "smallest-scores": lambda scores: _count_dropped(_is_kept)(-scores),
+                "smallest-scores": lambda scores: _count_all_dropped(-scores),
             },
             under_mesh=True,
             draw=_draw_counts,
@@ -2539,6 +2661,7 @@ EXPERTS: Final = Exercise(
                 ),
                 "never-returned": _never_returned,
                 "first-place-for-all": _place_of_all,
+                "relu-at-the-end": _relu_at_the_end,
                 "no-relu": _moe(
                     outputs_of=partial(_chosen_outputs, activate=lambda hidden: hidden)
                 ),
@@ -2592,6 +2715,8 @@ EXPERTS: Final = Exercise(
         "empty-places": "This is the number of places that stay empty.",
         "not-clipped": "Places that stay empty with one expert make up for tokens that are dropped "
         "with another here. They do not.",
+        "averaged": "This is the mean over the devices. Expected: the sum.",
+        "relu-at-the-end": "relu comes after an expert's second layer. Expected: between the two.",
         "of-one-device": "This is the number on a single device. Expected: the sum over all.",
         "smallest-scores": "A token chooses the expert with the largest score, not the smallest.",
         "moe: split-does-not-divide": "On the way to the experts, dimension 0 is split, and on the "
