@@ -334,6 +334,6 @@ def test_a_test_that_passes_untouched_is_named_now_and_when_it_is_remembered(
     for _ in range(2):
         assert main(["--root", str(root), "grade", "--again"]) == 0
         assert (
-            "tiny as it is released, with nothing filled in, gets 2 of 2 for test. If that is not "
-            "meant so, let these tests fail there."
+            "tiny as it is released, with nothing filled in, gets 2 of 2 for test. If you do not "
+            "want that, write these tests so that they fail without an answer."
         ) in " ".join(capsys.readouterr().out.split())

@@ -111,10 +111,7 @@ class Bases:
         return recorded is not None and self.is_current(student, assignment, recorded.submission)
 
     def was_graded(self, student: str, assignment: str) -> bool:
-        """Check whether the current submission was graded for the same cells and points.
-
-        Unlike `is_graded`, this holds also if the submission has to be regraded.
-        """
+        """Check whether the current submission was graded, even if it has to be regraded."""
         record = self.records.get(student, assignment)
         graded = self.course.autograded / student / assignment / f"{assignment}.ipynb"
         if record is None or record.basis is None or not graded.exists():
@@ -123,7 +120,7 @@ class Bases:
             current = self.current(student, assignment)
         except OSError:
             return False
-        return not record.basis.changed(current) & {"submission", "cells", "points"}
+        return "submission" not in record.basis.changed(current)
 
     def is_current(self, student: str, assignment: str, submission: str) -> bool:
         """Check whether a fingerprint is that of the current submission."""

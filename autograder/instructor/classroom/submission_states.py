@@ -27,8 +27,8 @@ class Failure:
     Attributes:
         why: the reason, in a sentence.
         theirs: whether the submission is broken, and not the grader.
-        was_graded: whether the same submission already has a grade for the same points. That
-            grade is kept.
+        was_graded: whether the same submission already has a grade. That grade is kept, marked as
+            stale if it is.
     """
 
     student: str
