@@ -15,7 +15,7 @@ from autograder.exercises import EXERCISES, NOTEBOOKS, Computes
 from autograder.instructor.authoring import NotebookSession, bank
 from autograder.instructor.sandbox import Case, Sandbox, judge_in_sandbox
 from autograder.instructor.sandbox.judge_process import JUDGE_CPU_SECONDS
-from autograder.judge import headline, list_sentences, verdict_as_text
+from autograder.judge import Verdict, headline, list_sentences, verdict_as_text
 from autograder.programs import compile_and_report
 from autograder.programs.compiled import count_flops as work
 from autograder.programs.compiled import read_collectives, read_executable
@@ -100,7 +100,8 @@ NUMBER = re.compile(r"\d+\.\d+(?:e[+-]\d+)?")
 
 def _read(verdict):
     """Return a verdict's words and its numbers, which vary because XLA adds in no fixed order."""
-    said = json.dumps(msgspec.to_builtins(verdict))
+    sent = msgspec.json.decode(msgspec.json.encode(verdict), type=Verdict)  # 1 becomes 1.0
+    said = json.dumps(msgspec.to_builtins(sent))
     return NUMBER.sub("#", said), [float(each) for each in NUMBER.findall(said)]
 
 

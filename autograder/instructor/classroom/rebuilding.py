@@ -263,7 +263,7 @@ def list_backups(course: Course, console: Console) -> int:
         zone = read_time_zone(course.grading, course.assignments())
     except ClassError:  # a mistake in the class's file must not prevent a restore
         zone = UTC
-    console.print("Its copies, each made before grades changed, the newest first:")
+    console.print("Its copies, each of the gradebook as it was at that time, the newest first:")
     for copy in copies:
         when = datetime.fromtimestamp(copy.stat().st_mtime, UTC).astimezone(zone)
         where = printable(str(copy.relative_to(course.root)))
@@ -324,6 +324,7 @@ def restore(course: Course, console: Console, file: Path) -> int:
         # before the gradebook is replaced: if this is interrupted, the grades are still regraded
         regraded = _mark_missing(copy, course)
         restore_backup(path, url)
+        back_up(url, course.backups)  # a rebuild begins from the newest, and not from what was here
     console.print(
         printable(f"The gradebook {hide_secrets(url)} is now as it is in {file}."),
         markup=False, soft_wrap=not sys.stdout.isatty(),

@@ -20,6 +20,12 @@ import psutil
 CLEANUP_SECONDS: Final = 10
 """The time after the first signal in which further signals are ignored."""
 
+RETRY_SECONDS: Final = 0.05
+"""The time after which a signal is sent again that came at a bad moment."""
+
+IGNORED_CALLBACKS: Final = frozenset({"__del__", "_xla_gc_callback"})
+"""The functions that Python calls by itself; it would ignore an interrupt in one of them."""
+
 LOOPS_LOG: Final = logging.getLogger("asyncio")
 
 SIGNALS: Final = (signal.SIGINT, signal.SIGTERM)
@@ -40,13 +46,15 @@ class _StopHandler:
         self.status, self.since = 0, 0.0
         self.earlier_children = frozenset(psutil.Process().children())
 
-    def __call__(self, number: int, _: FrameType | None) -> None:
-        if not self.status:
+    def __call__(self, number: int, frame: FrameType | None) -> None:
+        if not self.status and _is_in_callback(frame):
+            threading.Timer(RETRY_SECONDS, signal.raise_signal, (number,)).start()
+        elif not self.status:
             self.status, self.since = 128 + number, time.monotonic()
             # an interrupted event loop would log an error for each of its tasks
             LOOPS_LOG.setLevel(logging.CRITICAL + 1)
             raise KeyboardInterrupt
-        if time.monotonic() > self.since + CLEANUP_SECONDS:
+        elif time.monotonic() > self.since + CLEANUP_SECONDS:
             self.end_children()
             os._exit(self.status)
 
@@ -87,6 +95,13 @@ def stop_on_signal() -> Iterator[None]:
         if not stop.status:  # otherwise it is exiting, which must not be interrupted
             for number, handler in before.items():
                 signal.signal(number, handler)
+
+
+def _is_in_callback(frame: FrameType | None) -> bool:
+    """Check whether a frame is within a function whose errors Python prints and ignores."""
+    while frame is not None and frame.f_code.co_name not in IGNORED_CALLBACKS:
+        frame = frame.f_back
+    return frame is not None
 
 
 def _is_tracker(process: psutil.Process) -> bool:

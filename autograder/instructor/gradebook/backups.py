@@ -33,9 +33,6 @@ MAX_BACKUPS: Final = 30
 
 BACKUP_NAME: Final = re.compile(r"gradebook-(\d{4}-\d\d-\d\d)T\d{6}(-\d+)?\.db")
 
-COMPARED_BACKUPS: Final = 5
-"""The number of latest backups that a new one is compared with."""
-
 GRADE_TABLES: Final = (
     "submitted_assignment", "submitted_notebook", "grade", "comment", "base_cell", "grade_cells",
     "task_cells",
@@ -54,7 +51,7 @@ ON_A_SERVER: Final = (
 def back_up(url: str, folder: Path) -> Path | None:
     """Back up a gradebook.
 
-    If one of the latest backups has the same grades, no new one is made.
+    If the latest backup has the same grades, no new one is made.
 
     Returns:
         The backup's path; None if the gradebook is on a server or has no grades.
@@ -82,7 +79,8 @@ def _back_up_file(gradebook: Path, folder: Path) -> Path:
     part.unlink(missing_ok=True)
     _copy_database(gradebook, part)
     trouble = find_damage(part)
-    latest = list_all_backups(folder)[:COMPARED_BACKUPS]
+    # an older backup with the same grades is no reason: a rebuild begins from the newest
+    latest = list_all_backups(folder)[:1]
     same = next((backup for backup in latest if _have_same_grades(backup, part)), None)
     if trouble or same:
         part.unlink()

@@ -270,3 +270,23 @@ def test_a_command_leaves_the_settings_of_its_interpreter_as_they_were(
         entering_is_stopped(monkeypatch, lambda: os.kill(os.getpid(), signal.SIGINT))
     assert main(["--root", str(tiny), "grade"]) == (130 if is_stopped else 0)
     assert settings() == before
+
+
+class _StopsWhenDeleted:
+    """Is interrupted where Python ignores errors."""
+
+    def __del__(self):
+        os.kill(os.getpid(), signal.SIGINT)
+        time.sleep(0.01)  # the handler runs here
+
+
+def test_ctrl_c_stops_also_where_python_would_ignore_it():
+    @stop_on_signal()
+    def delete():
+        _StopsWhenDeleted()
+        time.sleep(20)
+        pytest.fail("it went on")
+
+    with pytest.raises(SystemExit) as stopped:
+        delete()
+    assert stopped.value.code == 130

@@ -100,7 +100,6 @@ CHANGES = {
     "file beside it": lambda room: room.beside.write_text("2"),
     "what is asked": lambda room: room.cell(room.source, "prompt", source="Why not three?"),
     "a file of the course's own": lambda room: room.source.with_name("table.txt").write_text("9"),
-    "the test": lambda room: room.cell(room.source, "test", source="assert double > 1"),
 }
 
 
@@ -109,6 +108,12 @@ def test_where_anything_is_handed_in_or_asked_otherwise_all_are_to_be_looked_at(
     CHANGES[name](room)
     room.grade()
     assert room.asked() == {*BY_HAND}
+
+
+def test_another_test_asks_for_no_other_look_at_an_essay(room):
+    room.cell(room.source, "test", source="assert double > 1")
+    room.grade()
+    assert room.asked() == {"test"}
 
 
 def test_other_points_are_looked_at(room):
