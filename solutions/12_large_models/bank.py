@@ -4520,3 +4520,33 @@ def named_block(x, qkv, out, up, down):
 
 
 keep_little = jax.checkpoint(named_block, policy=policies.save_only_these_names("qkv", "mixed"))
+
+
+# %% no largest score is subtracted exercise="12.5" score=0.3333333333333333 diagnoses=["not-finite", "not-counted-yet"] near=["never-rescaled", "sums-not-rescaled"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, total, weighted = carry
+            key_places = (i - t) % n * length + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            weights = jnp.exp(scores)
+            total = total + weights.sum(axis=1)
+            weighted = weighted + weights @ v
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, nothing[:, 0], nothing
+        (_, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+def zigzag(n):
+    return [(i, 2 * n - 1 - i) for i in range(n)]

@@ -1064,8 +1064,8 @@ ZERO: Final = Exercise(
 
 # 12.5: ring attention
 
-SEQUENCES: Final = ((8, 512, 16), (4, 192, 8))
-"""Tuples of (devices, tokens, features of a token)."""
+SEQUENCES: Final = ((8, 512, 16), (4, 192, 8), (4, 192, 8))
+"""Tuples of (devices, tokens, features of a token). The scores of the last one are large."""
 
 
 def _attention(
@@ -1087,6 +1087,12 @@ def _attention(
         return weights @ v / weights.sum(1, keepdims=True)
 
     return attention
+
+
+def _large_scores(n: int, tokens: int, features: int) -> tuple[Argument, ...]:
+    """Return queries, keys and values whose scores are too large for the exponential function."""
+    values = Argument((tokens, features), (("seq", n),), ("seq",), mode="auto")
+    return (values.but(shift=6.0), values.but(shift=6.0), values)
 
 
 def _block_of(q: Any) -> int:
@@ -1138,7 +1144,7 @@ def _pass_round(
     held: Callable[[int], int] = lambda turn: turn,
     is_seen: Callable[[Any, Any, int], Any] = lambda query, key, block: query >= key,
     masked: float = -np.inf,
-    rescaled: Callable[[Any], tuple[Any, Any]] = lambda factor: (factor, factor),
+    rescaled: Callable[[Any], tuple[Any, Any]] = lambda growth: (np.exp(-growth),) * 2,
     moving: str = "kv",
     values_way: int = 1,
     carries_largest: bool = True,
@@ -1157,7 +1163,8 @@ def _pass_round(
         held: after how many moves a block is used in a turn.
         is_seen: whether a query sees a key, for their places and the tokens on a device.
         masked: a score that does not count.
-        rescaled: the factors of the sum of exponentials and of that of values, for the right one.
+        rescaled: the factors of the sum of exponentials and of that of values, for what the
+            largest scores grow by.
         moving: what is sent on: keys, values or both.
         values_way: 1 if values are sent the same way as keys, and -1 if the other way.
         carries_largest: whether the largest scores are carried from turn to turn.
@@ -1179,7 +1186,7 @@ def _pass_round(
             scores = np.where(seen, scale * (q @ keys.swapaxes(1, 2)), np.float32(masked))
             larger = np.maximum(largest, scores.max(2, keepdims=True))
             weights = np.exp(scores - larger)
-            factors = rescaled(np.exp(largest - larger))
+            factors = rescaled(larger - largest)
             total = factors[0] * total + weights.sum(2, keepdims=True)
             weighted = factors[1] * weighted + weights @ values
             largest = larger if carries_largest else largest
@@ -1187,10 +1194,9 @@ def _pass_round(
     return np.asarray(made.reshape(n * block, -1), np.float32)
 
 
-def _upside_down(factor: Any) -> tuple[Any, Any]:
+def _upside_down(growth: Any) -> tuple[Any, Any]:
     """Return the factors of sums that are rescaled upside down, except for those of no scores."""
-    inverse = np.where(factor == 0, np.float32(0), 1 / factor)
-    return inverse, inverse
+    return (np.where(np.isinf(growth), np.float32(0), np.exp(growth)),) * 2
 
 
 def _tokens_of(features: int) -> tuple[int, int]:
@@ -1244,9 +1250,12 @@ RING_ATTENTION: Final = Exercise(
             "ring_attention",
             "ring_attention(q, k, v) must be causal attention over the whole sequence.",
             _attention(),
-            tuple(
-                (Argument((tokens, features), (("seq", n),), ("seq",), mode="auto"),) * 3
-                for n, tokens, features in SEQUENCES
+            (
+                *(
+                    (Argument((tokens, features), (("seq", n),), ("seq",), mode="auto"),) * 3
+                    for n, tokens, features in SEQUENCES[:-1]
+                ),
+                _large_scores(*SEQUENCES[-1]),
             ),
             {
                 "not-causal": _attention(lambda query, key, block: query >= 0 * key),
@@ -1258,9 +1267,11 @@ RING_ATTENTION: Final = Exercise(
                 "own-block-alone": _attention(
                     lambda query, key, block: (query >= key) & (query // block == key // block)
                 ),
-                "sums-not-rescaled": _passed_round(rescaled=lambda factor: (1, 1)),
-                "exponentials-not-rescaled": _passed_round(rescaled=lambda factor: (1, factor)),
-                "values-not-rescaled": _passed_round(rescaled=lambda factor: (factor, 1)),
+                "sums-not-rescaled": _passed_round(rescaled=lambda growth: (1, 1)),
+                "exponentials-not-rescaled": _passed_round(
+                    rescaled=lambda growth: (1, np.exp(-growth))
+                ),
+                "values-not-rescaled": _passed_round(rescaled=lambda growth: (np.exp(-growth), 1)),
                 "rescaled-upside-down": _passed_round(rescaled=_upside_down),
                 "scaled-otherwise": AnyOf(
                     (
@@ -1316,7 +1327,7 @@ RING_ATTENTION: Final = Exercise(
             "ring_attention",
             "\n".join(map(str, range(8))),
             tuple((tokens, features) for _, tokens, features in SEQUENCES),
-            elsewhere=("\n".join(map(str, range(4))),),
+            elsewhere=("\n".join(map(str, range(4))),) * 2,
         ),
         CommunicatesAtMost(
             "ring_attention",
@@ -1327,7 +1338,7 @@ RING_ATTENTION: Final = Exercise(
         ),
         # the scores of one block by one block, a few times over; all scores of a device's queries
         # would be larger than the first limit alone
-        FitsIn("ring_attention", (163_840, 57_344)),
+        FitsIn("ring_attention", (163_840, 57_344, 57_344)),
         Satisfies(
             "zigzag",
             "zigzag(n) must return two chunks for each device, with equal work for all.",
@@ -1357,7 +1368,8 @@ RING_ATTENTION: Final = Exercise(
         "in the whole sequence.",
         "own-block-alone": "A query attends only to the keys of its own device.",
         "not-finite": "The largest score of a query that has seen no key is -inf. exp(-inf + inf) "
-        "is NaN, and so is 0 * exp(inf). In which step does one of them occur?",
+        "is NaN, and so is 0 * exp(inf). And exp(s) is an infinity for a score above 88, if the "
+        "largest one is not subtracted. In which step does one of them occur?",
         "scaled-otherwise": "The scores are not divided by the root of the number of features, but "
         "multiplied by it, or divided by that of the number of tokens.",
         "ways-differ": "Keys and values are sent round the ring in opposite directions.",
