@@ -61,7 +61,12 @@ ELSEWHERE = [
     ("make demo", "takes a minute", f"{CLASS}/test_grading.py", "def graded"),
     ("make test", "takes ten minutes", ".ci/run", "make test\n"),
     ("make test-all", "takes hours", WORKFLOW, "make test-all"),
-    ("make test-grading", "takes a quarter of an hour", ".ci/run", "make test-grading"),
+    (
+        "make test-grading",
+        "takes a quarter of an hour",
+        "Makefile",
+        "test-grading: .venv/installed",
+    ),
     ("make test-orders*", "takes hours", WORKFLOW, "make test-orders ORDERS="),
     ("make test-oldest", "takes minutes", ".ci/run", "make test-oldest"),
     ("make test-newest", "takes minutes", ".ci/run", "make test-newest"),

@@ -120,6 +120,13 @@ class Resumes(Requirement):
             if isinstance(array, Finding):
                 return array
         losses = [array for array in arrays if isinstance(array, np.ndarray)]
+        for number, own in enumerate(losses):
+            if not np.isfinite(own).all():
+                place = int(np.argmin(np.isfinite(own)))
+                where = f"loss {place + 1} of {len(own)}"
+                return finding.problem(
+                    "values", f"{story} In process {number}, {where} is {own[place]}.".strip()
+                )
         for number, other in enumerate(losses[1:], 1):
             if not is_close(other, losses[0]):
                 return finding.problem(

@@ -131,6 +131,13 @@ def test_processes_that_disagree_are_told_so():
     assert found.diagnoses[0] == "differs-between-processes"
 
 
+def test_losses_that_are_not_finite_are_said_and_not_compared():
+    results = returned(4, float("nan"))
+    found = verdict(WHOLE, Run(results, interrupted=(STOPPED, DIED)), TORN)
+    assert found.diagnoses[0] == "values"
+    assert "In process 0, loss 2 of 2 is nan." in " ".join(verdict_as_text(found).split())
+
+
 def test_what_is_no_list_of_numbers_is_described():
     for part, words in ((Value(None), "returned None"), (Value(["a"]), "expected a list")):
         run = Run((ProcessResult((part,)),) * 2)

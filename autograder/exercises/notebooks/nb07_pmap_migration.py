@@ -1343,8 +1343,9 @@ STATE: Final = Exercise(
         "batch's. Expected: the other way round.",
         "one-mean-alone": "The new mean is the batch's mean alone, or the old mean as it was. "
         "Expected: 0.9 times the old one, and 0.1 times the batch's.",
-        "as-many-times": "The gradient is too large by the number of devices. The gradient with "
-        "respect to a shared w is already summed, and a pmean after grad does not change it (7.5).",
+        "as-many-times": "The gradient is too large by the number of devices. Is a sum taken where "
+        "a mean is needed? Or is the mean taken after grad, of the gradient with respect to a "
+        "shared w, which is already summed (7.5)?",
         "divided-twice": "The gradient is too small by the number of devices. Is it averaged and "
         "also divided by their number?",
         "not-donated": "Is train_step itself the result of jax.jit, with donate_argnums? "

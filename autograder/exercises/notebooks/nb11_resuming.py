@@ -224,8 +224,8 @@ RESUME: Final = Exercise(
         "alphabetical order, step-10 comes before step-9), is the number of steps in it, and does "
         "the loop begin there? Is each batch read when its step begins, and not earlier?",
         "torn-checkpoint": "The process was to be killed while it changed the folder. At that "
-        "moment, what was in the checkpoint that the next call reads? A complete checkpoint has to "
-        "be there at every moment, until the next one is complete.",
+        "moment, what was in the checkpoint that the next call reads? Is one saved after each "
+        "step, and is a complete one there at every moment, until the next one is complete?",
         "values": "Is all of the state saved, and each number with all of its digits? A float16 "
         "has three.",
         "not-addressable": "A process can read only its own shards: collect the array first, as "
@@ -233,7 +233,7 @@ RESUME: Final = Exercise(
         "file-not-found": "Does this file exist at that moment, whatever the number of processes "
         "is? If all of them rename or remove a file of the same name, only the first one finds it.",
         "other-number-of-losses": "Return the losses of this call's own steps, without those "
-        "before the kill.",
+        "before a kill. Is the last step made?",
         "not-a-list": "float(value) turns a loss into a number. It is on all devices, so every "
         "process can do this.",
         "waits": "All processes run every computation with an array, also one that only collects "

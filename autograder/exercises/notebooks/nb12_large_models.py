@@ -282,7 +282,7 @@ LATENCY: Final = Exercise(
         "is as large as one buffer.",
         "every-other": "There are n - 1 steps here. After one step 2 devices have the same sum, "
         "after two steps 4: how many steps are needed for n?",
-        "one-latency": "The latency hardly counts here. Each step begins when the one before has "
+        "one-latency": "The latency counts once here. Each step begins when the one before has "
         "ended, so it waits for the latency again.",
         "natural-logarithm": "Which logarithm is this? With 8 devices there are 3 steps.",
         "halves": "The buffers are smaller than size here. In each step of doubling, a device "
@@ -2721,7 +2721,8 @@ EXPERTS: Final = Exercise(
         "kept-for-dropped": "This is the number of tokens that are kept.",
         "one-too-few": "One place of each expert stays empty. The first token's place is 0.",
         "one-too-many": "One token more than the capacity is kept. Places are counted from 0.",
-        "full-experts": "This counts experts that are full. Expected: tokens that find no place.",
+        "full-experts": "This counts experts with too many tokens. Expected: tokens that find "
+        "no place.",
         "all-of-full-experts": "These are all tokens of the experts with too many. Only those "
         "beyond the capacity are dropped.",
         "empty-places": "This is the number of places that stay empty.",
