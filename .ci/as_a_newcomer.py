@@ -27,7 +27,7 @@ USER: Final = "shardlings-newcomer"
 SCORES: Final = {
     "01_sharding_basics": {"ada": "13.0", "ben": "2.0", "cleo": "2.0", "dana": "0.0", "emil": ""},
     "06_shard_map_matmul": {
-        "ada": "20.0", "ben": "4.4166", "cleo": "0.5", "dana": "0.0", "emil": "",
+        "ada": "20.0", "ben": "4.4166", "cleo": "1.25", "dana": "0.0", "emil": "",
     },
 }  # fmt: skip
 """The scores of the made-up students: everything, some known mistakes, nothing, and a broken file.
