@@ -113,7 +113,9 @@ def test_restore_lists_backups_and_restores_one(room, type_in):
     status, said = type_in("restore", named)
     assert status == 0
     assert score_in(url) == 1
-    (other,) = set(list_all_backups(course.backups)) - {room.root / named}
+    newest, *older = list_all_backups(course.backups)
+    assert score_in(f"sqlite:///{newest}") == 1, "a rebuild begins from what was restored"
+    (other,) = set(older) - {room.root / named}
     assert other.name in said
     assert score_in(f"sqlite:///{other}") == 4
 
@@ -144,11 +146,9 @@ def test_commands_that_change_no_grade_make_no_backup(room, type_in):
     for _ in range(3):
         status, said = type_in("restore", str(copies[-1]))
         assert status == 0
-    assert len(list_all_backups(course.backups)) == len(copies) + 1, "of before the first restore"
-    assert (
-        str(list_all_backups(course.backups)[-1].relative_to(room.root))
-        in said.split("before is in")[1]
-    )
+    newest, *_ = found = list_all_backups(course.backups)
+    assert len(found) == len(copies) + 2, "of before the first restore, and of after it"
+    assert str(newest.relative_to(room.root)) in said.split("before is in")[1]
 
 
 DAMAGES = {
