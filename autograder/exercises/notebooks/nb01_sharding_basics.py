@@ -378,7 +378,7 @@ def _draw(generator: np.random.Generator) -> list[tuple[Shape, Spec, Axes]]:
     ]
 
 
-def _draw_sized(generator: np.random.Generator) -> list[tuple[Any, ...]]:
+def _sample_sized(generator: np.random.Generator) -> list[tuple[Any, ...]]:
     return [
         (shape, int(generator.choice([2, 4, 8])), spec, axes)
         for shape, spec, axes in _draw(generator)
@@ -392,7 +392,7 @@ def _cut(shape: Shape, spec: Spec, axes: Axes) -> Shape:
     return tuple(size // count for size, count in zip(shape, counts, strict=True))
 
 
-def _draw_indexed(generator: np.random.Generator) -> list[tuple[Any, ...]]:
+def _sample_indexed(generator: np.random.Generator) -> list[tuple[Any, ...]]:
     """Sample two elements for each case: the first of the second block, and any other.
 
     If the order of a tuple is reversed, another device holds its second block. So the first element
@@ -468,7 +468,7 @@ COUNTING: Final = Exercise(
         Returns(
             "bytes_total",
             "bytes_total must return the bytes on all devices together, replicas included.",
-            cases=_draw_sized,
+            cases=_sample_sized,
             reference=bytes_total,
             mistakes={
                 "forgot-copies": lambda shape, itemsize, spec, axes: math.prod(shape) * itemsize,
@@ -540,7 +540,7 @@ COUNTING: Final = Exercise(
             "holders",
             "holders must return the devices that hold the element at index, in increasing order. "
             "A device's number is its position in the mesh, counted row by row.",
-            cases=_draw_indexed,
+            cases=_sample_indexed,
             reference=holders,
             mistakes={
                 "first-holder-only": lambda *case: holders(*case)[:1],

@@ -583,7 +583,7 @@ def _sent_but_for(
     return instead(n, size) if kind == wrong else _sent(kind, n, size)
 
 
-def _draw_sent(rng: np.random.Generator) -> list[tuple[str, int, int]]:
+def _sample_sent(rng: np.random.Generator) -> list[tuple[str, int, int]]:
     # Not 2, for which n - 1 is 1 and different mistakes give the same result.
     counts = rng.permutation([4, 8, 16, 32, 64])
     return [
@@ -603,7 +603,7 @@ SENT: Final = Exercise(
         Returns(
             "sent",
             "sent(kind, n, size) must return the bytes that one device sends.",
-            _draw_sent,
+            _sample_sent,
             _sent,
             {
                 "reduced-once": partial(_sent, reduced=1),
@@ -1129,7 +1129,7 @@ def _table_mistakes(what: str, flops: float, link: float) -> dict[str, float]:
     }
 
 
-def _draw_machines(rng: np.random.Generator) -> list[tuple[int, float, float]]:
+def _sample_machines(rng: np.random.Generator) -> list[tuple[int, float, float]]:
     """Sample machines that do not exist, with round numbers."""
     counts = rng.permutation([2, 4, 8, 16])
     return [
@@ -1148,7 +1148,7 @@ BOUNDS: Final = Exercise(
             "rows",
             "rows(n, flops, link) must return the rows on each device at which computing takes as "
             "long as communicating.",
-            _draw_machines,
+            _sample_machines,
             _rows,
             {
                 "all-rows": lambda n, flops, link: n * _rows(n, flops, link),
@@ -1168,7 +1168,7 @@ BOUNDS: Final = Exercise(
             "width",
             "width(n, flops, link) must return the hidden width at which computing takes as long "
             "as communicating.",
-            _draw_machines,
+            _sample_machines,
             _width,
             {
                 "width-of-a-device": lambda n, flops, link: _width(n, flops, link) / n,
@@ -1358,7 +1358,7 @@ ANY_CASES: Final = 24
 """The number of further cases, so that an unrelated rule does not match a mistake by chance."""
 
 
-def _draw_choices(rng: np.random.Generator) -> list[tuple[Any, ...]]:
+def _sample_choices(rng: np.random.Generator) -> list[tuple[Any, ...]]:
     """Sample cases that distinguish every mistake from the right answer and from the others."""
     judges = [_faster, *CHOICES.values()]
     alike = dict.fromkeys(combinations(range(len(judges)), 2), TOLD_APART)
@@ -1419,7 +1419,7 @@ CROSSOVER: Final = Exercise(
             "faster",
             "faster(rows, d, f, n, flops, link) must return 'gather' or 'add up', whichever is "
             "faster.",
-            _draw_choices,
+            _sample_choices,
             _faster,
             CHOICES,
         ),

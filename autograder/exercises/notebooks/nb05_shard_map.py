@@ -558,7 +558,7 @@ def _draw(generator: np.random.Generator) -> list[tuple[Any, ...]]:
     ]  # fmt: skip
 
 
-def _draw_tiled(generator: np.random.Generator) -> list[tuple[Any, ...]]:
+def _sample_tiled(generator: np.random.Generator) -> list[tuple[Any, ...]]:
     return [(*case, tiled) for case in _draw(generator) for tiled in (True, False)]
 
 
@@ -571,7 +571,7 @@ MODELS: Final = Exercise(
         Returns(
             "all_gather_ref",
             "all_gather_ref must return what each device holds after lax.all_gather.",
-            cases=_draw_tiled,
+            cases=_sample_tiled,
             reference=_gathered,
             mistakes={
                 "always-tiled": lambda blocks, tiled: _gathered(blocks, True),

@@ -137,7 +137,7 @@ def _equal_from(one: Callable[..., float], other: Callable[..., float]) -> Calla
 RING_FROM: Final = _equal_from(RING, DOUBLING)
 
 
-def _draw_buffers(rng: np.random.Generator) -> list[tuple[Any, ...]]:
+def _sample_buffers(rng: np.random.Generator) -> list[tuple[Any, ...]]:
     """Sample numbers of devices, buffers and machines, small and large ones of each.
 
     Eight devices come three times, so that it follows how often each term counts.
@@ -153,8 +153,8 @@ def _draw_buffers(rng: np.random.Generator) -> list[tuple[Any, ...]]:
     ]
 
 
-def _draw_machines(rng: np.random.Generator) -> list[tuple[Any, ...]]:
-    return [(n, latency, bandwidth) for n, _, latency, bandwidth in _draw_buffers(rng) if n > 2]
+def _sample_machines(rng: np.random.Generator) -> list[tuple[Any, ...]]:
+    return [(n, latency, bandwidth) for n, _, latency, bandwidth in _sample_buffers(rng) if n > 2]
 
 
 def _scaled(by: Callable[[int], float], function: Callable[..., float]) -> Callable[..., float]:
@@ -184,7 +184,7 @@ LATENCY: Final = Exercise(
             "exchange",
             "exchange(n, size, latency, bandwidth) must return the seconds of an all-reduce in one "
             "exchange.",
-            _draw_buffers,
+            _sample_buffers,
             EXCHANGE,
             {
                 "one-copy": _steps(lambda n: 1, lambda n: 1, _whole),
@@ -198,7 +198,7 @@ LATENCY: Final = Exercise(
             "doubling",
             "doubling(n, size, latency, bandwidth) must return the seconds of an all-reduce by "
             "recursive doubling.",
-            _draw_buffers,
+            _sample_buffers,
             DOUBLING,
             {
                 "up-and-down": _steps(lambda n: 2 * _log2(n), lambda n: 2 * _log2(n), _whole),
@@ -220,7 +220,7 @@ LATENCY: Final = Exercise(
         Returns(
             "ring",
             "ring(n, size, latency, bandwidth) must return the seconds of an all-reduce in a ring.",
-            _draw_buffers,
+            _sample_buffers,
             RING,
             {
                 "once-round": _steps(_others, _others, _piece),
@@ -239,7 +239,7 @@ LATENCY: Final = Exercise(
             "ring_from",
             "ring_from(n, latency, bandwidth) must return the size from which on a ring is the "
             "fastest of the three.",
-            _draw_machines,
+            _sample_machines,
             RING_FROM,
             {
                 "against-the-exchange": _equal_from(RING, EXCHANGE),
@@ -311,7 +311,7 @@ def _wraps(chip: str, length: int) -> bool:
     return length % 4 == 0 if chip in ("v4", "v5p") else length == 16
 
 
-def _draw_axes(rng: np.random.Generator) -> list[tuple[str, int]]:
+def _sample_axes(rng: np.random.Generator) -> list[tuple[str, int]]:
     chips, lengths = ("v4", "v5p", "v5e", "v6e"), (2, 4, 6, 8, 12, 16)
     axes = [(chip, length) for chip in chips for length in lengths]
     return [axes[i] for i in rng.permutation(len(axes)).tolist()]
@@ -322,7 +322,7 @@ def _gather(n: int, size: float, link: float, wraps: bool) -> float:
     return (n - 1) * size / n / link / (2 if wraps else 1)
 
 
-def _draw_rows(rng: np.random.Generator) -> list[tuple[Any, ...]]:
+def _sample_rows(rng: np.random.Generator) -> list[tuple[Any, ...]]:
     return [
         (int(n), int(2 ** rng.uniform(20, 32)), float(link), wraps)
         for n in (8, 8, *rng.choice([4, 12, 16], 2, replace=False))
@@ -356,7 +356,7 @@ FLAT: Final = _levels(lambda h, c: 0, lambda h, c: _rounds(h * c))
 TWO_LEVELS: Final = _levels(lambda h, c: _rounds(c), lambda h, c: _rounds(h) / c)
 
 
-def _draw_clusters(rng: np.random.Generator) -> list[tuple[Any, ...]]:
+def _sample_clusters(rng: np.random.Generator) -> list[tuple[Any, ...]]:
     return [
         (
             hosts or int(rng.integers(2, 9)),
@@ -444,7 +444,7 @@ TOPOLOGY: Final = Exercise(
         Returns(
             "wraps",
             "wraps(chip, length) must say whether an axis of this length has wraparound links.",
-            _draw_axes,
+            _sample_axes,
             _wraps,
             {
                 "as-on-v5e": lambda chip, length: length == 16,
@@ -459,7 +459,7 @@ TOPOLOGY: Final = Exercise(
             "gather",
             "gather(n, size, link, wraps) must return the seconds of an all-gather along a row of "
             "n chips.",
-            _draw_rows,
+            _sample_rows,
             _gather,
             {
                 "one-direction": lambda n, size, link, wraps: _gather(n, size, link, False),
@@ -485,7 +485,7 @@ TOPOLOGY: Final = Exercise(
             "flat",
             "flat(hosts, chips, size, fast, slow) must return the seconds of an all-reduce in one "
             "ring through all chips.",
-            _draw_clusters,
+            _sample_clusters,
             FLAT,
             {
                 "fast-ring": _levels(lambda h, c: _rounds(h * c), lambda h, c: 0),
@@ -501,7 +501,7 @@ TOPOLOGY: Final = Exercise(
             "two_levels(hosts, chips, size, fast, slow) must return the seconds of a "
             "reduce-scatter within each host, an all-reduce between hosts, and an all-gather "
             "within each host.",
-            _draw_clusters,
+            _sample_clusters,
             TWO_LEVELS,
             {
                 "all-of-it-across": _levels(lambda h, c: _rounds(c), lambda h, c: _rounds(h)),
@@ -620,7 +620,7 @@ def explain_one_f_one_b(orders: Any, stages: int, microbatches: int) -> Problem 
     )
 
 
-def _draw_sizes(rng: np.random.Generator) -> list[tuple[int, int]]:
+def _sample_sizes(rng: np.random.Generator) -> list[tuple[int, int]]:
     """Sample numbers of stages and microbatches: first the notebook's, then fewer and more."""
     few = [(int(p), int(rng.integers(1, p))) for p in rng.choice([3, 5, 6, 7], 2, replace=False)]
     many = [(int(p), int(rng.integers(p, 3 * p))) for p in rng.choice([2, 3, 5, 8], 2)]
@@ -673,7 +673,7 @@ PIPELINES: Final = Exercise(
             "gpipe",
             "gpipe(stages, microbatches) must return orders in which each stage runs all forward "
             "passes, then all backward passes, in the shortest time.",
-            _draw_sizes,
+            _sample_sizes,
             explain_gpipe,
             _draw_schedules(order_gpipe),
         ),
@@ -681,7 +681,7 @@ PIPELINES: Final = Exercise(
             "one_f_one_b",
             "one_f_one_b(stages, microbatches) must return orders that take as long as GPipe's, "
             "with the activations of at most stages - s microbatches alive on stage s.",
-            _draw_sizes,
+            _sample_sizes,
             explain_one_f_one_b,
             _draw_schedules(order_one_f_one_b),
         ),
@@ -689,7 +689,7 @@ PIPELINES: Final = Exercise(
             "bubble",
             "bubble(stages, microbatches) must return the share of the time in which a stage "
             "waits.",
-            _draw_sizes,
+            _sample_sizes,
             _bubble,
             {
                 "of-the-work": lambda p, m: (p - 1) / m,
@@ -790,7 +790,7 @@ def _held(
 HELD: Final = _held()
 
 
-def _draw_models(rng: np.random.Generator) -> list[tuple[int, int, int]]:
+def _sample_models(rng: np.random.Generator) -> list[tuple[int, int, int]]:
     """Sample models, three for each level, so that it follows how many bytes are sharded there."""
     return [
         (level, int(1e9 * rng.uniform(0.5, 80)), int(n))
@@ -969,7 +969,7 @@ ZERO: Final = Exercise(
             "held",
             "held(level, parameters, n) must return the bytes of weights, gradients and optimizer "
             "on each device.",
-            _draw_models,
+            _sample_models,
             HELD,
             {
                 "no-copy": _held(optimizer=8),
@@ -1480,7 +1480,7 @@ def fill_buckets(sizes: Sequence[float], most: float) -> list[int]:
     return [count for count in buckets if count]
 
 
-def _draw_model(rng: np.random.Generator, layers: int) -> tuple[Any, ...]:
+def _sample_model(rng: np.random.Generator, layers: int) -> tuple[Any, ...]:
     backward = [round(float(rng.uniform(0.5, 3)), 1) for _ in range(layers)]
     sizes = [int(rng.integers(4, 60)) for _ in range(layers)]
     bandwidth = round(float(sum(sizes) / sum(backward) * rng.uniform(0.9, 1.6)), 1)
@@ -1499,21 +1499,21 @@ def _is_telling(case: tuple[Any, ...]) -> bool:
     )
 
 
-def _draw_backward_passes(rng: np.random.Generator) -> list[tuple[Any, ...]]:
+def _sample_backward_passes(rng: np.random.Generator) -> list[tuple[Any, ...]]:
     """Sample models for which simple choices of buckets are clearly worse than the best."""
     cases: list[tuple[Any, ...]] = []
     for layers in (6, 12, 9, 11, 7):
-        case = _draw_model(rng, layers)
+        case = _sample_model(rng, layers)
         while not _is_telling(case):
-            case = _draw_model(rng, layers)
+            case = _sample_model(rng, layers)
         cases.append(case)
     return cases
 
 
-def _draw_choices(rng: np.random.Generator) -> list[tuple[Any, ...]]:
+def _sample_choices(rng: np.random.Generator) -> list[tuple[Any, ...]]:
     """Sample models with a choice of buckets for each."""
     cases = []
-    for backward, sizes, latency, bandwidth in _draw_backward_passes(rng):
+    for backward, sizes, latency, bandwidth in _sample_backward_passes(rng):
         filled = fill_buckets(sizes, float(rng.uniform(0.15, 0.5)) * sum(sizes))
         # of a large bucket and a small one, the large one ends last if nobody waits; of a small one
         # and a large one, the link waits for the large one's gradients
@@ -1719,7 +1719,7 @@ OVERLAP: Final = Exercise(
             "exposed",
             "exposed(backward, sizes, buckets, latency, bandwidth) must return the time from the "
             "end of the backward pass to the end of the last all-reduce.",
-            _draw_choices,
+            _sample_choices,
             _exposed,
             {
                 "no-queue": _no_queue,
@@ -1749,7 +1749,7 @@ OVERLAP: Final = Exercise(
             "bucketed",
             "bucketed(backward, sizes, latency, bandwidth) must return the numbers of layers in "
             "buckets for which the least time is exposed.",
-            _draw_backward_passes,
+            _sample_backward_passes,
             explain_buckets_chosen,
             _draw_buckets,
         ),
@@ -2870,7 +2870,7 @@ def _stalls_at(bits: int) -> Callable[[float], float]:
     return lambda increment: float(2.0 ** (bits + np.ceil(np.log2(increment))))
 
 
-def _draw_increments(rng: np.random.Generator) -> list[tuple[float]]:
+def _sample_increments(rng: np.random.Generator) -> list[tuple[float]]:
     """Sample bfloat16 numbers, and powers of two."""
     drawn = [float(_round(10 ** rng.uniform(-4, 2))) for _ in range(6)]
     return [(1.0,), *((each,) for each in drawn), (float(2.0 ** rng.integers(-8, 5)),)]
@@ -2894,7 +2894,7 @@ MIXED_PRECISION: Final = Exercise(
             "stalls_at",
             "stalls_at(increment) must return the sum at which adding the increment in bfloat16 "
             "changes nothing any more.",
-            _draw_increments,
+            _sample_increments,
             _stalls_at(8),
             {
                 "whole-spacing": _stalls_at(7),
