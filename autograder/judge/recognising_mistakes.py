@@ -35,11 +35,11 @@ REFUSALS: Final = (ArithmeticError, LookupError, StopIteration, TypeError, Value
 """Errors that a reference may raise for inputs that it was not written for."""
 
 MAX_ROUGH_DISTANCE: Final = 0.2
-"""How far a known mistake may be from a result that it explains roughly, as a part of how far the
-right result is."""
+"""The largest distance of a known mistake from a result that it explains roughly, relative to the
+distance of the right result."""
 
 MIN_DIFFERENCE: Final = 1e-4
-"""How far a general mistake must be from the right result, relative to the largest value."""
+"""The least distance of a general mistake from the right result, relative to the largest value."""
 
 Made: TypeAlias = list[np.ndarray] | None
 """The results of a mistake; None if it cannot be made with these inputs."""

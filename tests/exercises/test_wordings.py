@@ -1,4 +1,4 @@
-"""What verdicts on known answers say, word for word, where a sentence was once false or vague."""
+"""Sentences of verdicts on known answers, word for word, that were once false or vague."""
 
 import pytest
 

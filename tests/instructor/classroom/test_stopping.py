@@ -244,7 +244,7 @@ def test_what_those_start_that_ran_before_goes_on(tmp_path):
 
 
 def settings():
-    """What a whole interpreter shares, and a command could change for whoever called it."""
+    """Return the settings of the interpreter, which a command could change for its caller."""
     mask = os.umask(0o077)
     os.umask(mask)
     return {
