@@ -7,7 +7,7 @@ dimension that is sharded over all n devices and the size of a block is not a mu
 size of a dimension that is sharded over a line is a multiple of n².
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from functools import partial
 from itertools import combinations, product
 from typing import Any, Final
@@ -2207,7 +2207,7 @@ def _pcg(
     f: Any,
     steps: int = PRECONDITIONED_STEPS,
     precondition: Callable[[Any], Any] | None = None,
-    of_residual: bool = False,
+    of_residual: Collection[str] = (),
     along_z: bool = True,
     first_along_z: bool = True,
     of_new_residual: bool = True,
@@ -2223,7 +2223,8 @@ def _pcg(
         f: the right side.
         steps: the number of steps.
         precondition: What is applied to a residual, in place of block Jacobi.
-        of_residual: whether the steps use residual @ residual in place of residual @ z.
+        of_residual: Where residual @ residual is used in place of residual @ z: as the "first" one,
+            for the "length" of a step, and for the "share" of the direction before.
         along_z: whether the next direction begins with z, or with the residual.
         first_along_z: whether the first direction is z, or the residual.
         of_new_residual: whether z is of the residual after the step, or before it.
@@ -2243,15 +2244,15 @@ def _pcg(
 
     apply = precondition or partial(_on_blocks, function=_solve_rectangle)
     u, z = np.zeros_like(r), apply(r)
-    p, last = z if first_along_z else r, dot(r, r if of_residual else z)
+    p, last = z if first_along_z else r, dot(r, r if "first" in of_residual else z)
     with np.errstate(all="ignore"):
         for _ in range(steps):
             q = _five_points(p)
-            length = last / dot(p, q)
+            length = (dot(r, r) if "length" in of_residual else last) / dot(p, q)
             z = z if of_new_residual else apply(r)
             u, r = u + signs[0] * length * p, r + signs[1] * length * (q if by_product else p)
             z = apply(r) if of_new_residual else z
-            new = dot(r, r if of_residual else z)
+            new = dot(r, r if "share" in of_residual else z)
             p = (z if along_z else r) + share(new, last) * p
             last = last if keeps_last else new
     return u.astype(np.float32)
@@ -2268,7 +2269,7 @@ def _solver_cases(rng: np.random.Generator) -> list[tuple[Any, ...]]:
     methods have other names than in the notebook, so that names cannot be written in.
     """
     cases: list[tuple[Any, ...]] = []
-    while len(cases) < 90:
+    while len(cases) < 360:
         devices = 2 ** int(rng.integers(2, 11))
         halo = 4 * int(rng.integers(16, 100_000))
         local, exchanges = int(rng.integers(30, 200)), int(rng.integers(3, 13))
@@ -2330,11 +2331,17 @@ PRECONDITIONER: Final = Exercise(
                 "not-preconditioned": partial(_pcg, precondition=lambda r: r),
                 "solved-outright": lambda f: _solve_rectangle(f).astype(np.float32),
                 "blocks-solved-once": lambda f: _on_blocks(f, _solve_rectangle).astype(np.float32),
-                "square-of-the-residual": partial(_pcg, of_residual=True),
+                "square-of-the-residual": AnyOf(
+                    partial(_pcg, of_residual=places)
+                    for places in (("first", "share"), ("first",), ("length",), ("share",))
+                ),
                 "along-the-residual": AnyOf(
                     partial(_pcg, along_z=False, first_along_z=first) for first in (True, False)
                 ),
-                "first-along-the-residual": partial(_pcg, first_along_z=False),
+                "first-along-the-residual": AnyOf(
+                    partial(_pcg, first_along_z=False, of_residual=places)
+                    for places in ((), ("first",))
+                ),
                 "of-the-old-residual": partial(_pcg, of_new_residual=False),
                 "direction-before-missing": partial(_pcg, share=lambda new, last: 0 * new),
                 "share-upside-down": partial(_pcg, share=lambda new, last: last / new),
@@ -2398,6 +2405,7 @@ PRECONDITIONER: Final = Exercise(
                     partial(_fastest, latencies=latencies)
                     for latencies in (lambda number: 1, lambda number: 0)
                 ),
+                "sums-of-one-message": partial(_fastest, messages=lambda n: 1),
                 "natural-logarithm": partial(_fastest, messages=np.log),
                 "one-step-alone": partial(_fastest, per_step=True),
                 "four-times-the-bytes": partial(_fastest, sends=4),
@@ -2428,8 +2436,9 @@ PRECONDITIONER: Final = Exercise(
         f"{PRECONDITIONED_STEPS} steps from zeros.",
         "blocks-solved-once": "Each device solved the system of its own block, once. That is the "
         "first z, and only a direction for the first step.",
-        "square-of-the-residual": "The steps use residual @ residual. With a preconditioner, it "
-        "is residual @ z.",
+        "square-of-the-residual": "residual @ residual is used. With a preconditioner, it is "
+        "residual @ z everywhere: before the first step, for a step's length, and for the share of "
+        "the direction before.",
         "along-the-residual": "The next direction begins with the residual. Expected: with z.",
         "direction-before-missing": "The next direction is z alone. Expected: z plus a part of the "
         "direction before.",
@@ -2464,15 +2473,19 @@ PRECONDITIONER: Final = Exercise(
         "for.",
         "fewest-steps": "This is always the method with the fewest steps, on every machine. What "
         "does one of its steps cost, with all of its exchanges?",
-        "bytes-ignored": "This is the answer without the bytes of the halos.",
+        "bytes-ignored": "This is always the method with fewer messages one after the other, "
+        "however large the halo is. Each exchange sends a halo's bytes, and a sum sends almost none.",
         "one-exchange-too-few": "Each step lacks one exchange. The number in counts includes the "
         "multiplication of the method itself.",
-        "only-exchanges": "This is always the method with fewer exchanges in its whole solve. How "
-        "many latencies do the two sums of a step take, and those of all steps?",
+        "only-exchanges": "This is always the method with fewer exchanges in its whole solve. The "
+        "two sums of each step take latencies, too, in all steps. Is the time of a halo's bytes so "
+        "long that nothing else counts? It is halo / bandwidth.",
         "one-sum": "A step has two sums over all devices.",
         "as-in-a-ring": "A sum takes about as many messages as there are devices, as in a ring. "
         "Expected: log2(n).",
         "too-few-latencies": "Each exchange takes a latency, too, besides the time of its bytes.",
+        "sums-of-one-message": "A sum counts as one message. Expected: log2(n), one after the "
+        "other.",
         "natural-logarithm": "The natural logarithm is smaller than log2, by a factor of 0.7. "
         "Expected: log2(n) messages for a sum.",
         "one-step-alone": "This is always the method whose single step costs less. A solve "
