@@ -4898,6 +4898,76 @@ def stencil(u):
     return 4 * u - wide[:-2, 1:-1] - wide[2:, 1:-1] - wide[1:-1, :-2] - wide[1:-1, 2:]
 
 
+# %% wraps along y alone exercise="10.9" score=0 diagnoses=["wraps-around", "not-counted-yet"]
+def stencil(u):
+    def body(u):
+        n, m = lax.axis_size("x"), lax.axis_size("y")
+        above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+        below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+        left = lax.ppermute(u[:, -1:], "y", [(i, (i + 1) % m) for i in range(m)])
+        right = lax.ppermute(u[:, :1], "y", [((i + 1) % m, i) for i in range(m)])
+        rows, columns = jnp.concatenate([above, u, below]), jnp.concatenate([left, u, right], 1)
+        return 4 * u - rows[:-2] - rows[2:] - columns[:, :-2] - columns[:, 2:]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(u)
+
+
+# %% the first row, up and down exercise="10.9" score=0 diagnoses=["far-edge", "not-counted-yet"]
+def stencil(u):
+    def body(u):
+        n, m = lax.axis_size("x"), lax.axis_size("y")
+        above = lax.ppermute(u[:1], "x", [(i, i + 1) for i in range(n - 1)])
+        below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+        left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+        right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+        rows, columns = jnp.concatenate([above, u, below]), jnp.concatenate([left, u, right], 1)
+        return 4 * u - rows[:-2] - rows[2:] - columns[:, :-2] - columns[:, 2:]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(u)
+
+
+# %% the columns exchanged exercise="10.9" score=0 diagnoses=["halos-exchanged", "not-counted-yet"]
+def stencil(u):
+    def body(u):
+        n, m = lax.axis_size("x"), lax.axis_size("y")
+        above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+        below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+        left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+        right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+        rows, columns = jnp.concatenate([above, u, below]), jnp.concatenate([right, u, left], 1)
+        return 4 * u - rows[:-2] - rows[2:] - columns[:, :-2] - columns[:, 2:]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(u)
+
+
+# %% one neighbour added exercise="10.9" score=0 diagnoses=["other-factors", "not-counted-yet"]
+def stencil(u):
+    def body(u):
+        n, m = lax.axis_size("x"), lax.axis_size("y")
+        above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+        below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+        left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+        right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+        rows, columns = jnp.concatenate([above, u, below]), jnp.concatenate([left, u, right], 1)
+        return 4 * u - rows[:-2] - rows[2:] - columns[:, :-2] + columns[:, 2:]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(u)
+
+
+# %% without the point itself exercise="10.9" score=0 diagnoses=["other-factors", "not-counted-yet"]
+def stencil(u):
+    def body(u):
+        n, m = lax.axis_size("x"), lax.axis_size("y")
+        above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+        below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+        left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+        right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+        rows, columns = jnp.concatenate([above, u, below]), jnp.concatenate([left, u, right], 1)
+        return u - rows[:-2] - rows[2:] - columns[:, :-2] - columns[:, 2:]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(u)
+
+
 # %% by a Python loop, whose last inner product is left out; a loop over the methods exercise="10.10" score=1 near=["not-preconditioned", "once-too-often", "once-too-seldom", "along-the-residual", "square-of-the-residual", "too-many-bytes", "explicit all-gather", "unknown-times", "only-exchanges", "slowest", "bytes-ignored", "no-shard-map", "not-finite", "as-in-a-ring", "four-times-the-bytes", "no collective-permute", "first-along-the-residual", "of-the-old-residual", "too-few-latencies", "natural-logarithm", "raised"]
 def apply(u):
     n, m = lax.axis_size("x"), lax.axis_size("y")

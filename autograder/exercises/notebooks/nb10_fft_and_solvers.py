@@ -2021,10 +2021,20 @@ def _five_points(u: Any, own: float = 4, others: float = -1) -> Any:
     return np.asarray(own * u + others * around)
 
 
+def _weighted(u: Any, **factors: float) -> Any:
+    """Multiply by the stencil, with other factors than -1 for the neighbours on some sides."""
+    wide, (rows, columns) = np.pad(u, 1), u.shape
+    result = 4 * u
+    for side, (down, right) in SIDES.items():
+        near = wide[1 + down : 1 + down + rows, 1 + right : 1 + right + columns]
+        result = result + factors.get(side, -1) * near
+    return result
+
+
 def _by_halos(
     u: Any,
     halo: Callable[[str, dict[str, Any]], Any],
-    closed: bool = False,
+    closed: str = "",
 ) -> Any:
     """Multiply by the stencil block by block, with a mistake in the halos.
 
@@ -2032,8 +2042,8 @@ def _by_halos(
         u: the plane.
         halo: returns the halo of a side (in both dimensions, so that it can be put there), from the
             side and the neighbouring blocks by their sides.
-        closed: whether the first and the last block along a dimension are neighbours. Otherwise
-            there are zeros around the plane.
+        closed: The sides on which the first and the last block along a dimension are neighbours. On
+            others there are zeros beyond the plane.
     """
     rows, columns = _places(u.shape)
     blocks = [np.split(strip, columns, axis=1) for strip in np.split(u, rows)]
@@ -2043,7 +2053,7 @@ def _by_halos(
         for side, (down, right) in SIDES.items():
             inside = 0 <= i + down < rows and 0 <= j + right < columns
             neighbour = blocks[(i + down) % rows][(j + right) % columns]
-            around[side] = neighbour if inside or closed else np.zeros_like(block)
+            around[side] = neighbour if inside or side in closed else np.zeros_like(block)
         wide = np.pad(block, 1)
         wide[:1, 1:-1] = halo("above", around)
         wide[-1:, 1:-1] = halo("below", around)
@@ -2083,6 +2093,20 @@ def _reversed(sides: str) -> Callable[[Any], Any]:
     return lambda u: _by_halos(u, halo)
 
 
+def _closed(sides: str) -> Callable[[Any], Any]:
+    """Make the mistake of joining the plane's edges on these sides."""
+    return lambda u: _by_halos(u, lambda side, near: _edge(near[side], OPPOSITE[side]), sides)
+
+
+def _far(sides: str) -> Callable[[Any], Any]:
+    """Make the mistake of taking the wrong one of the edges of the neighbours on these sides."""
+
+    def halo(side: str, around: dict[str, Any]) -> Any:
+        return _edge(around[side], side if side in sides else OPPOSITE[side])
+
+    return lambda u: _by_halos(u, halo)
+
+
 def _only_from(*sides: str) -> Callable[[Any], Any]:
     """Make the mistake of leaving zeros in the halos of the other sides."""
 
@@ -2105,8 +2129,8 @@ STENCIL: Final = Exercise(
             lambda u: _five_points(u),
             _planes(),
             {
-                "wraps-around": lambda u: _by_halos(
-                    u, lambda side, around: _edge(around[side], OPPOSITE[side]), closed=True
+                "wraps-around": AnyOf(
+                    map(_closed, ("above below left right", "above below", "left right"))
                 ),
                 "blocks-alone": _only_from(),
                 "one-axis-missing": AnyOf(
@@ -2125,8 +2149,18 @@ STENCIL: Final = Exercise(
                 "pairs-reversed": AnyOf(
                     map(_reversed, ("above below", "left right", "above below left right"))
                 ),
-                "far-edge": lambda u: _by_halos(u, lambda side, around: _edge(around[side], side)),
+                "far-edge": AnyOf(
+                    map(_far, ("above below left right", "above below", "left right", *SIDES))
+                ),
                 "other-sign": lambda u: _five_points(u, -4, 1),
+                "other-factors": AnyOf(
+                    (
+                        *(partial(_five_points, own=own) for own in (1, 2, 0, -4)),
+                        *(partial(_weighted, **{side: each}) for side in SIDES for each in (1, 0)),
+                        partial(_weighted, above=0, below=0),
+                        partial(_weighted, left=0, right=0),
+                    )
+                ),
             },
             under_mesh=True,
         ),
@@ -2157,22 +2191,24 @@ STENCIL: Final = Exercise(
         "rows[:-2], rows[2:], columns[:, :-2] and columns[:, 2:].",
     ),
     diagnoses={
-        "wraps-around": "The plane wraps around: its first row uses the last one as its "
-        "neighbour. Here there are zeros beyond the edge. Is there a pair that closes the ring?",
+        "wraps-around": "The plane wraps around: an edge uses the opposite one as its neighbour. "
+        "Here there are zeros beyond the edges. Is there a pair that closes a ring?",
         "blocks-alone": "Each block is treated as if there were zeros around it. The edges of "
         "neighbouring blocks are missing.",
         "one-axis-missing": "Only the neighbours along one axis of the mesh are used. Along the "
         "other one, too, the edges of neighbouring blocks are needed.",
         "one-side-missing": "On one of the four sides there are zeros in place of the "
         "neighbour's edge.",
-        "halos-exchanged": "What came from one side is placed at the opposite one: the row from "
-        "the block above belongs above, for example.",
+        "halos-exchanged": "What came from one side is placed at the opposite one. The row from "
+        "the block above belongs above, and the column from the block on the left, on the left.",
         "pairs-reversed": "The right edges are sent, but the wrong way: a block's last row belongs "
         "above the block below, and its last column on the left of the block on the right. In "
         "which order does a pair have source and destination?",
-        "far-edge": "The wrong edge of the neighbour was sent. The block below needs your last "
-        "row, and the block on the right your last column.",
+        "far-edge": "To a neighbour, the edge on the far side was sent. The block below needs your "
+        "last row, the block above your first one, and those beside you your last and first column.",
         "other-sign": "The sign is reversed.",
+        "other-factors": "The factors of the stencil are others. Expected: 4 for the point itself, "
+        "and -1 for each of its four neighbours.",
         "sends-too-much": "A row or a column of the block is enough for each neighbour.",
         "in-pieces": "One message from each of the four neighbours is enough.",
         "no collective-permute": "A device needs one row or column of each neighbour. A "
