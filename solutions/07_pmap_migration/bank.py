@@ -1909,6 +1909,20 @@ def train_step(w, mean, X, y, seed):
     return jax.shard_map(body, in_specs=specs, out_specs=(P(), P()))(w, mean, X, y, seed)
 
 
+# %% the number of devices for a device's index exercise="7.8" score=0 diagnoses=["same-mask", "not-counted-yet"] near=["one-mask-for-all", "another-key"]
+@partial(jax.jit, donate_argnums=(0, 1))
+def train_step(w, mean, X, y, seed):
+    def body(w, mean, X, y, seed):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_size("x"))
+        now = lax.pmean(X.mean(0), "x")
+        inputs = dropout(key, X - now)
+        gradient = jax.grad(lambda w: lax.pmean(loss(w, inputs, y), "x"))(w)
+        return w - 0.1 * gradient, 0.9 * mean + 0.1 * now
+
+    specs = (P(), P(), P("x"), P("x"), P())
+    return jax.shard_map(body, in_specs=specs, out_specs=(P(), P()))(w, mean, X, y, seed)
+
+
 # %% the place added to the seed exercise="7.8" score=0 diagnoses=["another-key", "not-counted-yet"] near=["same-mask"]
 @partial(jax.jit, donate_argnums=(0, 1))
 def train_step(w, mean, X, y, seed):

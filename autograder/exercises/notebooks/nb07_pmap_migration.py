@@ -1174,15 +1174,15 @@ KEPT: Final = 0.75
 """The probability with which dropout keeps a number."""
 
 
-def _own_key(seed: Any, i: int) -> Any:
+def _own_key(seed: Any, i: int, n: int = 0) -> Any:
     return jax.random.fold_in(jax.random.key(seed), i)
 
 
-def _masks(X: Any, seed: Any, key: Callable[[Any, int], Any] = _own_key) -> Any:  # noqa: N803
-    """Draw what each device keeps of its examples."""
+def _masks(X: Any, seed: Any, key: Callable[[Any, int, int], Any] = _own_key) -> Any:  # noqa: N803
+    """Draw what each device keeps of its examples, with a key of the seed, its index and n."""
     n = SHARES[len(X)]
     shape = (len(X) // n, X.shape[1])
-    drawn = [jax.random.bernoulli(key(seed, i), KEPT, shape) for i in range(n)]
+    drawn = [jax.random.bernoulli(key(seed, i, n), KEPT, shape) for i in range(n)]
     return np.concatenate([np.asarray(each) for each in drawn])
 
 
@@ -1271,15 +1271,20 @@ STATE: Final = Exercise(
             _stateful,
             tuple(_arguments_with_state(*each) for each in STATEFUL),
             {
-                "same-mask": partial(
-                    _stateful, masks=partial(_masks, key=lambda seed, i: jax.random.key(seed))
+                "same-mask": AnyOf(
+                    partial(_stateful, masks=partial(_masks, key=key))
+                    for key in (
+                        lambda seed, i, n: jax.random.key(seed),
+                        lambda seed, i, n: _own_key(seed, n),
+                        lambda seed, i, n: _own_key(seed, 0),
+                    )
                 ),
                 "another-key": AnyOf(
                     partial(_stateful, masks=partial(_masks, key=key))
                     for key in (
-                        lambda seed, i: jax.random.key(seed + np.uint32(i)),
-                        lambda seed, i: _own_key(seed, i + 1),
-                        lambda seed, i: _own_key(i, seed),
+                        lambda seed, i, n: jax.random.key(seed + np.uint32(i)),
+                        lambda seed, i, n: _own_key(seed, i + 1),
+                        lambda seed, i, n: _own_key(i, seed),
                     )
                 ),
                 "one-mask-for-all": partial(_stateful, masks=_whole_mask),
@@ -1323,7 +1328,7 @@ STATE: Final = Exercise(
     ),
     diagnoses={
         "same-mask": "All devices drop the same numbers of their blocks, because they use the "
-        "same key. Which function makes a key of a key and a number?",
+        "same key. Expected on device i: jax.random.fold_in(jax.random.key(seed), i).",
         "another-key": "The devices have different masks, but from other keys. Expected on "
         "device i: jax.random.fold_in(jax.random.key(seed), i).",
         "one-mask-for-all": "This is one mask for the whole batch. Each device should draw the "
