@@ -1484,6 +1484,54 @@ mib = {
 }
 
 
+# %% one step of the ring, and a permutation once exercise="4.2" score=0.5 diagnoses=["one-piece"]
+def sent(kind, n, size):
+    if kind == "collective-permute":
+        return size
+    rounds = 2 if kind == "all-reduce" else 1
+    return rounds * size / n
+
+
+mib = {
+    "gather along x": 48,
+    "gather along x and y": 112,
+    "add up along x": 96,
+    "exchange along x": 24,
+}
+
+
+# %% one of n - 1 pieces exercise="4.2" score=0.5 diagnoses=["n-minus-one-pieces"]
+def sent(kind, n, size):
+    if kind == "collective-permute":
+        return size
+    rounds = 2 if kind == "all-reduce" else 1
+    return rounds * size / (n - 1)
+
+
+mib = {
+    "gather along x": 48,
+    "gather along x and y": 112,
+    "add up along x": 96,
+    "exchange along x": 24,
+}
+
+
+# %% a permutation sends one piece exercise="4.2" score=0.5 diagnoses=["permuted-piece"]
+def sent(kind, n, size):
+    if kind == "collective-permute":
+        return size / n
+    rounds = 2 if kind == "all-reduce" else 1
+    return rounds * (n - 1) / n * size
+
+
+mib = {
+    "gather along x": 48,
+    "gather along x and y": 112,
+    "add up along x": 96,
+    "exchange along x": 24,
+}
+
+
 # %% no communication, no work exercise="4.4" score=0.6666666667 diagnoses=["no-work", "always-an-eighth"] near=["copies-share-nothing"]
 share = {
     "rows over x and y, a copy": 0.125,
@@ -1543,6 +1591,22 @@ on_machines = {
 }
 
 
+# %% the width for a backward pass, too exercise="4.5" score=0.46666666666666673 diagnoses=["backward-too"]
+def rows(n, flops, link):
+    return 2 * (n - 1) / n * 2 / link * flops / 6
+
+
+def width(n, flops, link):
+    return 2 * (n - 1) / n * 2 / link * flops / 4 * n / 3
+
+
+on_machines = {}
+for cell in ("rows, TPU v5e", "rows, H100 100G Ethernet", "width, TPU v5e", "width, H100 NVLink"):
+    what, machine = cell.split(", ")
+    formula = rows if what == "rows" else width
+    on_machines[cell] = formula(8, MACHINES[machine].flops, MACHINES[machine].link)
+
+
 # %% the mean alone on sixteen, without the maximum exercise="4.3" score=0.8333333333 diagnoses=["inner-loop-only"] near=["fraction-lost"]
 moved = {
     "centred": 28,
@@ -1566,6 +1630,25 @@ on_512 = {
 }
 
 
+# %% columns over x exercise="4.4" score=0.8333333333333333 diagnoses=["other-axis"]
+share = {
+    "rows over x and y, a copy": 1 / 8,
+    "rows over x, a copy": 1 / 4,
+    "a copy, a copy": 1,
+    "a copy, columns over y": 1 / 4,
+    "columns over x, rows over x": 1 / 4,
+    "blocks, blocks": 1 / 8,
+    "rows over four devices, a copy": 1 / 4,
+}
+on_512 = {
+    "rows over y, a copy": 1 / 8,
+    "a copy, columns over y and z": 1 / 32,
+    "rows over x, columns over y": 1 / 128,
+    "rows over x and z, columns over y": 1 / 512,
+    "columns over z, rows over z": 1 / 4,
+}
+
+
 # %% one cell as on eight devices, by another model exercise="4.7" score=0.5833333333 diagnoses=["unanswered", "activations-travel"] near=["as-on-eight"]
 on_256 = {
     "fast links, 1,024 rows": "tensor",
@@ -1575,6 +1658,37 @@ on_256 = {
     "slow links, 12,288 rows": "both",
     "slow links, 524,288 rows": "both",
 }
+
+
+# %% the mesh turned exercise="4.7" score=0.8333333333333334 diagnoses=["as-on-8-by-32"]
+fastest = {}
+for machine in MACHINES:
+    for count in (1_024, 65_536, 524_288):
+        fastest[f"{machine}, {count:,} rows"] = min(
+            layouts, key=lambda name: seconds(name, count, machine)
+        )
+
+
+def added_up(devices, size):  # by an all-reduce
+    return 2 * (devices - 1) / devices * size
+
+
+on_256 = {}
+for l in ("fast links", "slow links"):
+    for count in (1024, 12288, 524288):
+        flops, link = (200e12, 100e9) if l == "fast links" else (800e12, 10e9)
+        work, weights, batch = 5 * 2 * count * 4096 * 16384, 2 * 2 * 4096 * 16384, 2 * count * 4096
+        sends = {
+            "copies": 0,
+            "data": added_up(256, weights),
+            "tensor": added_up(256, batch),
+            "both": added_up(8, weights / 32) + added_up(32, batch / 8),
+        }
+        times = {
+            name: work / (1 if name == "copies" else 256) / flops + sends[name] / link
+            for name in sends
+        }
+        on_256[f"{l}, {count:,} rows"] = min(times, key=times.get)
 
 
 # %% names or opcodes, whichever is a collective exercise="4.1" score=0 diagnoses=["names-too", "unanswered"] near=["by-name", "substring"]

@@ -576,6 +576,20 @@ def _times_n(kind: str, n: int, size: int, reduced: int = 2, permuted: str = "on
     return n * _sent(kind, n, size, reduced, in_a_ring=permuted == "in a ring")
 
 
+def _one_piece(
+    kind: str,
+    n: int,
+    size: int,
+    passes: dict[str, int],
+    permuted: Callable[[int, int], float],
+    parts: Callable[[int], int] = lambda n: n,
+) -> float:
+    """Return the bytes sent if a ring had one step each time round, or its pieces another size."""
+    if kind == "collective-permute":
+        return float(permuted(n, size))
+    return passes.get(kind, 1) * size / parts(n)
+
+
 def _sent_but_for(
     wrong: str, instead: Callable[[int, int], float], kind: str, n: int, size: int
 ) -> float:
@@ -611,7 +625,19 @@ SENT: Final = Exercise(
                 "whole-buffer-once": lambda kind, n, size: float(size),
                 "whole-buffer": lambda kind, n, size: float(PASSES.get(kind, 1) * size),
                 "all-devices": lambda kind, n, size: n * _sent(kind, n, size),
-                "one-piece": lambda kind, n, size: float(PASSES.get(kind, 1) * size) / n,
+                "one-piece": AnyOf(
+                    partial(_one_piece, passes=passes, permuted=permuted)
+                    for passes in (PASSES, {})
+                    for permuted in (lambda n, size: size / n, lambda n, size: size)
+                ),
+                "n-minus-one-pieces": AnyOf(
+                    partial(_one_piece, passes=passes, parts=lambda n: n - 1, permuted=permuted)
+                    for passes in (PASSES, {})
+                    for permuted in (lambda n, size: size / (n - 1), lambda n, size: size)
+                ),
+                "permuted-piece": partial(
+                    _sent_but_for, "collective-permute", lambda n, size: size / n
+                ),
                 "block-for-buffer": AnyOf(
                     partial(_times_n, permuted=permuted) for permuted in ("once", "in a ring")
                 ),
@@ -655,6 +681,7 @@ SENT: Final = Exercise(
                     48,
                     {
                         "twice": 96,
+                        "half": 24,
                         "buffer": 64,
                         "my-block": AnyOf((16, 12)),
                         "all": 384,
@@ -731,6 +758,9 @@ SENT: Final = Exercise(
         "buffer, and a block is one n-th of it.",
         "one-axis-alone": "This is what the second gather adds, along y alone. Expected: both "
         "together.",
+        "n-minus-one-pieces": "A ring of n devices cuts the buffer into n pieces, of which a device "
+        "sends n - 1. This is one of n - 1 pieces.",
+        "permuted-piece": "In a permutation each device sends its whole buffer, and not one n-th.",
         "one-piece": "This is one step of the ring. There are n - 1 of them.",
         "block-for-buffer": "This would be right if size were a device's block before the gather. "
         "It is the whole buffer, and a block is one n-th of it.",
@@ -745,6 +775,8 @@ SENT: Final = Exercise(
         "x and y together?",
         "pieces": "This is the number of pieces that a device sends. How many bytes does each "
         "have?",
+        "half": "This would be right for a buffer of half the size. After the gather, how much of the "
+        "array does one device have?",
         "bytes": "These are bytes. Expected: MiB, of 1,048,576 bytes each.",
         "megabytes": "These are MB, of 1,000,000 bytes each. Expected: MiB, of 1,048,576.",
         "quarter-of-the-buffer": "This would be right for a buffer of 8 MiB. The buffer is "
@@ -971,13 +1003,13 @@ SHARES: Final = Exercise(
             )
             for cell, right, mistakes in (
                 ("rows over x and y, a copy", 1 / 8, {}),
-                ("rows over x, a copy", 1 / 4, {}),
+                ("rows over x, a copy", 1 / 4, {"other-axis": 1 / 2}),
                 (
                     "a copy, a copy",
                     1,
                     {"copies-share-nothing": AnyOf((1 / 2, 1 / 4)), "no-work": 0},
                 ),
-                ("a copy, columns over y", 1 / 2, {}),
+                ("a copy, columns over y", 1 / 2, {"other-axis": 1 / 4}),
                 (
                     "columns over x, rows over x",
                     1 / 4,
@@ -1092,6 +1124,7 @@ SHARES: Final = Exercise(
         "A, and its columns like those of B. Do both count here?",
         "half-of-the-rows": "This would be half of the rows for each device. In how many blocks "
         "are they, if four devices take part?",
+        "other-axis": "This would be right for the other axis. Here axis x has size 4, and y has 2.",
         "axes-mixed-up": "Are the axes mixed up? Here axis x has size 16, y has 8 and z has 4.",
         "axes-added": "Are the sizes of the axes added? The number of blocks over several axes is "
         "the product of their sizes.",
@@ -1118,7 +1151,8 @@ def _width(n: int, flops: float, link: float, passes: float = 2, work: float = 4
 def _table_mistakes(what: str, flops: float, link: float) -> dict[str, float]:
     """Return mistakes about one of the two numbers, on eight devices of a machine."""
     if what == "width":
-        return {"machine-upside-down": _width(8, link, flops)}
+        right = _width(8, flops, link)
+        return {"machine-upside-down": _width(8, link, flops), "backward-too": right / 3}
     right = _rows(8, flops, link)
     return {
         "machine-upside-down": _rows(8, link, flops),
@@ -1172,6 +1206,7 @@ BOUNDS: Final = Exercise(
             _width,
             {
                 "width-of-a-device": lambda n, flops, link: _width(n, flops, link) / n,
+                "backward-too": AnyOf(partial(_width, work=work) for work in (12, 6)),
                 "reduced-once": partial(_width, passes=1),
                 "twice-as-much": partial(_width, passes=4),
                 "n-left-out": lambda n, flops, link: _width(n, flops, link) * n / (n - 1),
@@ -1238,6 +1273,8 @@ BOUNDS: Final = Exercise(
         "of the weights, and the gradient of the input.",
         "four-products": "This counts four matmuls. There are three: the forward pass, the "
         "gradient of the weights, and the gradient of the input.",
+        "backward-too": "This counts more matmuls. Expected: the forward pass alone, with one matmul "
+        "for each of the two layers.",
         "n-left-out": "A ring of n devices sends (n - 1)/n of the buffer each time round.",
         "upside-down": "This is upside down: one divided by the right number.",
         "machine-upside-down": "Are flops and link exchanged here? The faster a device computes, "
@@ -1592,12 +1629,13 @@ def _mistakes_on(machine: str, batch: int) -> dict[str, Any]:
     return {name: said for name, said in named.items() if said and said != right}
 
 
-AS_ON_EIGHT: Final = {
-    "as-on-eight": {
-        cell_of(machine, batch): fastest_on(machine, batch, (4, 2))
+ON_OTHER_MESHES: Final = {
+    name: {
+        cell_of(machine, batch): fastest_on(machine, batch, grid)
         for machine in MADE_UP
         for batch in POD_BATCHES
     }
+    for name, grid in (("as-on-eight", (4, 2)), ("as-on-8-by-32", POD[::-1]))
 }
 
 
@@ -1628,7 +1666,7 @@ STRATEGIES: Final = Exercise(
                 fastest_on(machine, batch),
                 _mistakes_on(machine, batch),
                 words=LAYOUTS,
-                tables=AS_ON_EIGHT,
+                tables=ON_OTHER_MESHES,
             )
             for machine in MADE_UP
             for batch in POD_BATCHES
@@ -1662,6 +1700,8 @@ STRATEGIES: Final = Exercise(
         "they happen one after the other, so add the two times.",
         "as-on-eight": "All of your entries would be right on eight devices, 4 × 2. On 32 × 8, "
         "what does each device compute, and how large are the buffers that it adds up?",
+        "as-on-8-by-32": "All of your entries would be right on a mesh of 8 × 32. Here x has size 32 "
+        "and y has 8. Which of them shards the weights, and which the rows?",
         "activations-travel": "tensor adds up the whole batch, rows × 4,096, over all devices. "
         "Which layout adds up only a part of it?",
         "weights-travel": "This adds up the gradients of the weights, or of a part of them. Is "
