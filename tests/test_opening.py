@@ -6,6 +6,7 @@ own repo2docker reads it (https://repo2docker.readthedocs.io/en/latest/configura
 """
 
 import json
+import os
 import re
 import shutil
 import subprocess
@@ -23,6 +24,29 @@ IMAGES = sorted((ROOT / "containers").glob("*.Containerfile"))
 def targets():
     """The targets in the Makefile."""
     return set(re.findall(r"(?m)^([\w./-]+):", (ROOT / "Makefile").read_text()))
+
+
+def is_hidden(config_path):
+    """Whether a JupyterLab with this folder of settings hides nbgrader's extension."""
+    command = [sys.executable, "-m", "jupyter", "labextension", "list"]
+    environment = {**os.environ, "JUPYTER_CONFIG_PATH": str(config_path)}
+    listed = subprocess.run(command, env=environment, capture_output=True, text=True, check=True)
+    (line,) = [each for each in listed.stderr.splitlines() if "@jupyter/nbgrader v" in each]
+    return "disabled" in line
+
+
+def test_binder_opens_what_make_lab_opens(tmp_path):
+    environment = {**os.environ, "NB_PYTHON_PREFIX": str(tmp_path)}
+    subprocess.run([ROOT / "postBuild"], cwd=ROOT, env=environment, check=True)
+    assert is_hidden(tmp_path / "etc" / "jupyter")
+    assert not is_hidden(tmp_path / "nothing")
+
+
+def test_the_container_opens_what_make_lab_opens():
+    text = (ROOT / "containers" / "learner.Containerfile").read_text()
+    (home,) = re.findall(r"^WORKDIR (\S+)$", text, re.MULTILINE)
+    (folder,) = re.findall(r"^ENV JUPYTER_CONFIG_PATH=(\S+)$", text, re.MULTILINE)
+    assert is_hidden(ROOT / Path(folder).relative_to(home))
 
 
 def test_codespaces_runs_what_make_has():
@@ -48,7 +72,7 @@ def test_an_image_is_made_of_what_is_there(image):
     for target in re.findall(r"^RUN make (\S+)", text, re.MULTILINE):
         assert target in targets()
     for path in re.findall(r"\b(?:requirements|containers)/[\w.]+\w", text):
-        assert (ROOT / path).is_file(), path
+        assert (ROOT / path).exists(), path
     for word in re.findall(r"^(?:CMD|ENTRYPOINT) (\[.*\])$", text, re.MULTILINE):
         assert json.loads(word)
     # grading needs both in each image that grades, which grader.Containerfile does
