@@ -22,6 +22,9 @@ LENIENT: Final = 100 * ROUNDING
 MAX_TOLERANCE: Final = 1e-3
 """The largest tolerance for rounding, relative to the largest value."""
 
+MAX_MISTAKEN: Final = 0.02
+"""The same for a mistake that makes rounding errors grow, such as a matrix that is nearly singular."""
+
 CLEARLY_FURTHER: Final = 1.001
 """A later value is reported as the worst only if it is by this factor further off."""
 
@@ -100,6 +103,29 @@ def compare_outputs(
             devices = f"{right.count(False)} of {len(right)} devices"
             return "values", f"The values are wrong on {devices}."
     return None
+
+
+def is_like_mistake(
+    mistaken: ArrayFunction,
+    inputs: Sequence[np.ndarray],
+    outputs: Sequence[jax.Array],
+    made: Sequence[Any],
+) -> bool:
+    """Check whether outputs are a mistake's results, up to rounding errors that it makes grow.
+
+    Args:
+        mistaken: the function with the mistake.
+        inputs: the inputs.
+        outputs: the program's outputs.
+        made: what `mistaken` returned for these inputs.
+    """
+    if compare_outputs(outputs, made, LENIENT) is None:
+        return True
+    largest = [MAX_MISTAKEN / ROUNDING * float(np.max(np.abs(a), initial=0)) for a in made]
+    if compare_outputs(outputs, made, spread=largest) is not None:
+        return False
+    spread = _spread(mistaken, inputs, made, MAX_MISTAKEN)
+    return compare_outputs(outputs, made, spread=spread) is None
 
 
 def is_alike_where_finite(
@@ -227,7 +253,10 @@ def describe_type(array: Any) -> str:
 
 
 def _spread(
-    reference: ArrayFunction, inputs: Sequence[np.ndarray], wanted: Sequence[Any]
+    reference: ArrayFunction,
+    inputs: Sequence[np.ndarray],
+    wanted: Sequence[Any],
+    most_of_largest: float = MAX_TOLERANCE,
 ) -> list[float]:
     """Compute how much each result changes when the inputs change in their last places."""
     generator = np.random.default_rng(0)
@@ -239,7 +268,7 @@ def _spread(
             most[number] = max(most[number], far)
     largest = [float(np.max(np.abs(value), initial=1)) for value in wanted]
     return [
-        min(far, MAX_TOLERANCE / ROUNDING * size) for far, size in zip(most, largest, strict=True)
+        min(far, most_of_largest / ROUNDING * size) for far, size in zip(most, largest, strict=True)
     ]
 
 

@@ -86,18 +86,14 @@ def _sources(shard: Any, wanted: np.ndarray, d: int, size: int) -> tuple[int, li
     first = (index[d].start or 0) // size
     index[d] = slice(None)
     strip = wanted[tuple(index)]
-    pieces = np.split(strip, strip.shape[d] // size, axis=d)
+    pieces = np.stack(np.split(strip, strip.shape[d] // size, axis=d))
     near = PIECE_TOLERANCE * float(np.max(np.abs(wanted), initial=0))
     sources = []
     for number, piece in enumerate(np.split(data, data.shape[d] // size, axis=d)):
-        place = first + number
-        if not np.max(np.abs(pieces[place] - piece), initial=0) > near:
-            sources.append(place)  # even if an equal piece comes before it
-            continue
-        same = (
-            i for i, right in enumerate(pieces) if np.max(np.abs(right - piece), initial=0) <= near
-        )
-        sources.append(next(same, NOT_FOUND if piece.any() else ZEROS))
+        far = np.abs(pieces - piece).reshape(len(pieces), -1).max(1, initial=0)
+        # the nearest, because two numbers may be near by chance; of equal ones, that of its place
+        source = min(range(len(far)), key=lambda i: (far[i], i != first + number))
+        sources.append(source if far[source] <= near else NOT_FOUND if piece.any() else ZEROS)
     return first, sources
 
 

@@ -21,6 +21,7 @@ from autograder.judge.comparing_values import (
     Wrong,
     compare_outputs,
     is_alike_where_finite,
+    is_like_mistake,
     widen,
 )
 from autograder.judge.explaining_values import explain_joined_blocks, explain_reshape
@@ -356,7 +357,9 @@ def _likeness(
         if compare_outputs(outputs, made) is None:
             continue
         right = jax.tree.leaves(reference(*inputs))
-        if compare_outputs(outputs, made, LENIENT) or is_alike_where_finite(made, right, LENIENT):
+        if is_alike_where_finite(made, right, LENIENT) or not is_like_mistake(
+            mistaken, inputs, outputs, made
+        ):
             return 0
         if _distance(outputs, made) > MAX_ROUGH_DISTANCE * _distance(outputs, right):
             return 0  # another mistake, whose results are about as far from these

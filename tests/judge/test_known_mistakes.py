@@ -3,10 +3,15 @@
 from types import SimpleNamespace
 from typing import Any
 
+import jax
 import jax.numpy as jnp
 import numpy as np
+from jax.sharding import AxisType, NamedSharding
+from jax.sharding import PartitionSpec as P
 
+from autograder.judge.explaining_values import explain_misplaced
 from autograder.judge.recognising_mistakes import recognise_known_mistake
+from autograder.programs import Argument
 
 DIAGONAL = np.diag(np.full(4, 1e6, np.float32))
 SMALL = np.triu(np.full((4, 4), 0.5, np.float32), 1)
@@ -47,3 +52,29 @@ def test_a_mistake_that_is_about_as_far_away_as_the_right_result_explains_nothin
     mistakes = {"less": lambda x: x * np.float32(1.999)}
     assert named(1.9991 * ones, mistakes) == "less"
     assert named(1.9995 * ones, mistakes) is None
+
+
+def test_a_mistake_that_makes_rounding_errors_grow_is_recognised():
+    def inverted(x):
+        return np.linalg.inv(x.astype(np.float64)).astype(np.float32)
+
+    given = np.array([[1, 1], [1, 1 + 3e-4]], np.float32)
+    came = jnp.linalg.inv(given * np.float32(1 + 2e-7) + np.float32(2e-7) * np.eye(2))
+    assert not np.allclose(came, inverted(given), rtol=3e-4)
+    assert named(came, {"inverted": inverted}, given=given) == "inverted"
+    # where errors do not grow, as much is something else
+    kept = inverted(given)
+    assert named(came, {"kept": lambda x: kept}, given=given) is None
+
+
+def test_places_are_found_although_two_numbers_are_nearly_equal():
+    line = np.arange(1, 9, dtype=np.float32)
+    line[3] = line[5] * np.float32(1 + 1e-6)
+    mesh = jax.make_mesh((8,), ("x",), axis_types=(AxisType.Auto,))
+    output = jax.device_put(line[::-1].copy(), NamedSharding(mesh, P("x")))
+    argument = Argument((8,), (("x", 8),), ("x",), mode="auto")
+    said = explain_misplaced(output, line, [argument])
+    assert "in the opposite order" in said
+    line[5] = 20
+    output = jax.device_put(line[::-1].copy(), NamedSharding(mesh, P("x")))
+    assert explain_misplaced(output, line, [argument]) == said
