@@ -37,6 +37,9 @@ from tests.helpers import copy_folder
 ASSIGNMENT = "01_sharding_basics"
 
 SHARED = ROOT if os.access(ROOT, os.W_OK) else Path(tempfile.gettempdir()) / "shardlings"
+SECRET = bytes(32)
+"""The secret of each class, so that answers are tried with the same inputs in each run."""
+
 CALIBRATED = SHARED / ".pytest_cache" / "calibration"
 """Calibrations shared by all tests, also those that run in parallel."""
 
@@ -110,6 +113,8 @@ class Classroom:
             copy_folder(ROOT / folder, root / folder)
         shutil.copy(ROOT / "pyproject.toml", root)
         (root / "nbgrader_config.py").write_text(configuration())
+        (root / "grading").mkdir()
+        (root / "grading" / "secret").write_bytes(SECRET)
         classroom = cls(root, assignment)
         if until:
             classroom.shorten(until, without)
