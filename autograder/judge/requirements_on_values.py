@@ -224,7 +224,7 @@ def _after_right_cases(
     """Return the finding for program `number`, if the programs before it are right."""
     sentence = with_arguments(inputs_in_words[number], wrong[1])
     if not all(
-        is_close_throughout(outputs, jax.tree.leaves(requirement.reference(*inputs)))
+        is_close_throughout(requirement.reference, inputs, outputs)
         for inputs, outputs in zip(runs[0][0], runs[0][1].outputs, strict=True)
     ):
         return finding.problem(

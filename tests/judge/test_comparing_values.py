@@ -175,4 +175,11 @@ def test_small_values_are_compared_with_the_largest_of_them(off, is_close):
     small = np.linspace(0, 1e-5, 16, dtype=np.float32)
     outputs = [jnp.asarray(small * (1 + off))]
     assert compare(lambda: small, (), outputs) is None  # as close as values near 1 have to be
-    assert is_close_throughout(outputs, [small]) == is_close
+    assert is_close_throughout(lambda: small, (), outputs) == is_close
+
+
+def test_a_small_sum_of_larger_numbers_is_as_exact_as_these():
+    numbers = np.array([1000.25, -1000.125, 3.5, -3.5], np.float32)
+    outputs = [jnp.asarray(np.float32(0.125 + 2e-5))]
+    assert is_close_throughout(lambda x: x.sum(), [numbers], outputs)
+    assert not is_close_throughout(lambda x: x.max() / 8000, [numbers], outputs)
