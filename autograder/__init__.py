@@ -19,6 +19,7 @@ these words:
   evidence again. A *calibration* grades the course's own notebooks.
 """
 
+from autograder import command_start as command_start  # isort: skip  # before what takes seconds
 from autograder.devices import emulate_devices
 from autograder.evidence import watch_cells
 from autograder.layouts import playground, show

@@ -3,6 +3,7 @@
 import argparse
 import errno
 import re
+import signal
 import sys
 import warnings
 from pathlib import Path
@@ -86,7 +87,7 @@ def main(arguments: list[str] | None = None) -> int:
     chosen = _parse(arguments)
     course, console = Course(chosen.root), Console()
     try:
-        with keep_temporary_files(), stop_on_signal():
+        with stop_on_signal(keep_temporary_files()):
             return _run(chosen, course, console)
     except EXPECTED_ERRORS as error:
         console.print(show_invisible_characters(str(error)), markup=False, highlight=False)
@@ -286,4 +287,7 @@ def _release(course: Course, console: Console, choice: Choice) -> int:
 
 
 if __name__ == "__main__":
-    sys.exit(main())
+    status = main()
+    if status not in STOPPED_STATUSES:  # whose handler stays; Python still removes its own folders
+        signal.signal(signal.SIGINT, signal.SIG_IGN)
+    sys.exit(status)

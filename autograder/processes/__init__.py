@@ -27,6 +27,7 @@ from autograder.processes.workers import (
     ResultEncoding,
     on_processes,
     run,
+    start_fork_server,
     without_main_module,
 )
 
@@ -50,6 +51,7 @@ __all__ = [
     "pack",
     "pack_arguments",
     "run",
+    "start_fork_server",
     "table_files",
     "without_main_module",
     "write_files",

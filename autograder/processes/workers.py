@@ -21,7 +21,7 @@ import types
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from multiprocessing import connection
+from multiprocessing import connection, forkserver, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
 from pathlib import Path
@@ -335,6 +335,7 @@ def _started(
             messages, to_parent = context.Pipe(duplex=False)
             process = context.Process(target=target, args=(place, job, to_parent), daemon=True)
             with without_main_module():
+                start_fork_server()
                 process.start()
             to_parent.close()
             workers.append(Worker(process, messages, place))
@@ -348,6 +349,19 @@ def _started(
             worker.process.join()
             worker.messages.close()
             worker.process.close()
+
+
+def start_fork_server() -> None:
+    """Start the server that forks processes, unless it runs, with Ctrl-C blocked.
+
+    The server cannot handle it while it imports, nor the processes before they run our code.
+    """
+    resource_tracker.ensure_running()  # or the server would start it, which unblocks signals
+    before = signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGINT})
+    try:
+        forkserver.ensure_running()
+    finally:
+        signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
 @contextlib.contextmanager

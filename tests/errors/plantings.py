@@ -444,6 +444,7 @@ PLANTINGS = [
     Planting("programs.program_checks", "refuse_unknown_operations", "3.1", turned),
 ]
 ELSEWHERE = {
+    "command_start": "it is for an instructor's commands, and asked in their tests",
     "collective_kinds": "it holds data, and does nothing",
     "evidence.__main__": "it is a process of its own, and asked in its tests",
     "processes.forkserver": "it is a process of its own",

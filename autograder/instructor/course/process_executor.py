@@ -15,7 +15,7 @@ from collections.abc import Callable
 from concurrent.futures import BrokenExecutor, Executor, Future, ProcessPoolExecutor
 from typing import Any, Final
 
-from autograder.processes import without_main_module
+from autograder.processes import start_fork_server, without_main_module
 
 PRELOADED: Final = ["autograder.instructor.classroom"]
 """The package that imports all others that the processes need."""
@@ -43,6 +43,7 @@ class ProcessExecutor(Executor):
         """Call a function; the future raises `BrokenExecutor` if its process died."""
         # nbgrader works in submissions' folders, and the server would keep one of them in use
         with without_main_module(), contextlib.chdir(sys.prefix):
+            start_fork_server()
             try:
                 future = self._pool.submit(function, *arguments)
             except BrokenExecutor:
@@ -73,6 +74,7 @@ def prepare_process(folder: str) -> None:
     # Ctrl-C reaches the process too, but the command ends it. It is not ignored, since processes
     # that this one starts would inherit that.
     signal.signal(signal.SIGINT, lambda *_: None)
+    signal.pthread_sigmask(signal.SIG_UNBLOCK, {signal.SIGINT})  # blocked by `start_fork_server`
     command = multiprocessing.parent_process()
     if command is not None:
         threading.Thread(target=_end_after, args=(command,), daemon=True).start()

@@ -1,7 +1,9 @@
 """Stop a command on Ctrl-C or SIGTERM, and leave no process running.
 
-The first signal raises `KeyboardInterrupt`. Further signals are ignored for ten seconds, so that
-cleaning up can finish. A signal after that kills all child processes and exits.
+The first signal raises `KeyboardInterrupt`, and again where it was dropped, or made another error:
+Python does that in `__del__` and in callbacks of weak references, and libraries in C where they are
+imported. Further signals are ignored for ten seconds, so that cleaning up can finish. A signal
+after that kills all child processes and exits.
 """
 
 import logging
@@ -11,7 +13,7 @@ import sys
 import threading
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager, nullcontext, suppress
 from types import FrameType
 from typing import Final
 
@@ -20,11 +22,8 @@ import psutil
 CLEANUP_SECONDS: Final = 10
 """The time after the first signal in which further signals are ignored."""
 
-RETRY_SECONDS: Final = 0.05
-"""The time after which a signal is sent again that came at a bad moment."""
-
-IGNORED_CALLBACKS: Final = frozenset({"__del__", "_xla_gc_callback"})
-"""The functions that Python calls by itself; it would ignore an interrupt in one of them."""
+REPEAT_SECONDS: Final = 0.1
+"""The time after which to look whether an interrupt was dropped."""
 
 LOOPS_LOG: Final = logging.getLogger("asyncio")
 
@@ -44,19 +43,49 @@ class _StopHandler:
 
     def __init__(self) -> None:
         self.status, self.since = 0, 0.0
+        self.ended, self.is_repeated = threading.Event(), False
+        self.print_ignored = sys.unraisablehook
         self.earlier_children = frozenset(psutil.Process().children())
 
     def __call__(self, number: int, frame: FrameType | None) -> None:
-        if not self.status and _is_in_callback(frame):
-            threading.Timer(RETRY_SECONDS, signal.raise_signal, (number,)).start()
-        elif not self.status:
+        if not self.status:
             self.status, self.since = 128 + number, time.monotonic()
             # an interrupted event loop would log an error for each of its tasks
             LOOPS_LOG.setLevel(logging.CRITICAL + 1)
+            threading.Thread(target=self._repeat, args=(number,), daemon=True).start()
             raise KeyboardInterrupt
+        elif self.is_repeated:
+            self.is_repeated = False
+            if not self.ended.is_set() and not _is_unwinding():
+                raise KeyboardInterrupt
         elif time.monotonic() > self.since + CLEANUP_SECONDS:
             self.end_children()
             os._exit(self.status)
+
+    def _repeat(self, number: int) -> None:
+        """Send the first signal again until the block has ended."""
+        while not self.ended.wait(REPEAT_SECONDS):
+            self.is_repeated = True
+            signal.pthread_kill(threading.main_thread().ident or 0, number)
+
+    def report_ignored(self, ignored: "sys.UnraisableHookArgs") -> None:
+        """Print an error that Python ignores, unless it is our interrupt, which is repeated."""
+        if not (self.status and issubclass(ignored.exc_type, KeyboardInterrupt)):
+            self.print_ignored(ignored)
+
+    def has_stopped(self, error: BaseException) -> bool:
+        """Check whether an error is an interrupt, or what was made of one."""
+        return bool(self.status) or isinstance(error, KeyboardInterrupt)
+
+    @contextmanager
+    def ending_children(self) -> Iterator[None]:
+        """End all processes that a `with` block has started, if it is interrupted."""
+        try:
+            yield
+        except BaseException as error:
+            if self.has_stopped(error):
+                self.end_children()
+            raise
 
     def end_children(self) -> None:
         """Kill the processes that were started since this was created, and their descendants.
@@ -73,35 +102,48 @@ class _StopHandler:
 
 
 @contextmanager
-def stop_on_signal() -> Iterator[None]:
+def stop_on_signal(around: AbstractContextManager[None] | None = None) -> Iterator[None]:
     """Let Ctrl-C or SIGTERM stop a `with` block and all processes that it has started.
+
+    Args:
+        around: a context that is entered first, and left when these processes have ended.
 
     Raises:
         SystemExit: the block was stopped. The status is as in a shell, 130 for Ctrl-C. The caller
             reports what was kept, and reraises it.
     """
+    around = around or nullcontext()
     if threading.current_thread() is not threading.main_thread():  # only that one gets signals
-        yield
+        with around:
+            yield
         return
     stop, level = _StopHandler(), LOOPS_LOG.level
-    before = {number: signal.signal(number, stop) for number in SIGNALS}
+    before = {number: signal.getsignal(number) for number in SIGNALS}
     try:
-        yield
-    except KeyboardInterrupt:
-        stop.end_children()
+        sys.unraisablehook = stop.report_ignored
+        for number in SIGNALS:
+            signal.signal(number, stop)
+        with around, stop.ending_children():
+            yield
+    except BaseException as error:
+        if not stop.has_stopped(error):
+            raise
         sys.exit(stop.status or 128 + signal.SIGINT)
     finally:
+        stop.ended.set()
         LOOPS_LOG.setLevel(level)
+        sys.unraisablehook = stop.print_ignored
         if not stop.status:  # otherwise it is exiting, which must not be interrupted
             for number, handler in before.items():
                 signal.signal(number, handler)
 
 
-def _is_in_callback(frame: FrameType | None) -> bool:
-    """Check whether a frame is within a function whose errors Python prints and ignores."""
-    while frame is not None and frame.f_code.co_name not in IGNORED_CALLBACKS:
-        frame = frame.f_back
-    return frame is not None
+def _is_unwinding() -> bool:
+    """Check whether an interrupt is being handled, and with it what has to be cleaned up."""
+    error = sys.exception()
+    while error is not None and not isinstance(error, KeyboardInterrupt):
+        error = error.__context__
+    return error is not None
 
 
 def _is_tracker(process: psutil.Process) -> bool:

@@ -34,16 +34,19 @@ def keep_temporary_files() -> Iterator[None]:
     # another command looks for PREFIX, so the folder gets this name once it is locked
     unnamed = Path(tempfile.mkdtemp(prefix=f".{PREFIX}"))
     folder = unnamed.with_name(unnamed.name.removeprefix("."))
-    lock = _lock(unnamed)
+    lock = -1
     try:
+        lock = _lock(unnamed)
         unnamed.chmod(0o711)  # submissions may run as another user, who reads files in it
         unnamed.rename(folder)
         tempfile.tempdir = str(folder)
         yield
     finally:
         tempfile.tempdir = before
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(lock)
+        for each in (folder, unnamed):
+            shutil.rmtree(each, ignore_errors=True)
+        if lock >= 0:
+            os.close(lock)
 
 
 def _make_multiprocessing_folder() -> None:

@@ -105,7 +105,7 @@ def _make_stoppable(start: Any) -> Any:
 
     def start_stoppable(self: Any) -> None:
         try:
-            with keep_temporary_files(), stop_on_signal():
+            with stop_on_signal(keep_temporary_files()):
                 start(self)
         except SystemExit as end:
             if end.code in STOPPED_STATUSES:

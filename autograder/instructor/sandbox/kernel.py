@@ -37,7 +37,7 @@ from autograder.instructor.sandbox.warm_process import SERVERS, START_SECONDS, F
 from autograder.sandboxed import Begin, Interrupt, Message, Ready, Request, RunCell
 
 KERNEL_PARTS: Final = (
-    "__init__.py", "collective_kinds.py", "devices.py", "notebook.py",
+    "__init__.py", "collective_kinds.py", "command_start.py", "devices.py", "notebook.py",
     "documents", "errors", "evidence", "layouts", "pictures", "processes", "programs", "sandboxed",
 )  # fmt: skip
 """The parts of this package that a kernel gets: to run cells, capture answers, and draw arrays."""

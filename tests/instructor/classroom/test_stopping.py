@@ -1,5 +1,6 @@
 """Ctrl-C: it stops, keeps what there was and what was done, says so, and leaves nothing behind."""
 
+import gc
 import logging
 import os
 import signal
@@ -7,7 +8,9 @@ import subprocess
 import sys
 import tempfile
 import time
+import weakref
 from collections.abc import Callable, Sequence
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 import matplotlib
@@ -18,6 +21,7 @@ from nbgrader.api import Gradebook
 from autograder.devices import environment
 from autograder.instructor.__main__ import main
 from autograder.instructor.course import Course, stop_on_signal
+from autograder.instructor.course.stopping import REPEAT_SECONDS
 from autograder.instructor.nbgrader_plugins import entering
 from tests.conftest import ROOT
 from tests.instructor.classroom.plain_course import FIRST, hand_in, plain_course
@@ -272,21 +276,154 @@ def test_a_command_leaves_the_settings_of_its_interpreter_as_they_were(
     assert settings() == before
 
 
-class _StopsWhenDeleted:
-    """Is interrupted where Python ignores errors."""
+class _Deleted:
+    """Has a method that Python calls where it ignores errors."""
 
     def __del__(self):
-        os.kill(os.getpid(), signal.SIGINT)
-        time.sleep(0.01)  # the handler runs here
+        interrupt_here()
 
 
-def test_ctrl_c_stops_also_where_python_would_ignore_it():
+def swallow_interrupt():
+    """Interrupt this process, and make another error of it, as an import in C does."""
+    with suppress(ImportError):
+        try:
+            interrupt_here()
+        except KeyboardInterrupt as error:
+            raise ImportError from error
+
+
+class _Referent:
+    """Can be referred to weakly."""
+
+
+def interrupt_here(*_: object) -> None:
+    """Interrupt this process while this function runs."""
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(0.01)  # the handler runs here
+
+
+def delete_referent():
+    """Interrupt this process in the callback of a weak reference."""
+    referent = _Referent()
+    reference = weakref.ref(referent, interrupt_here)
+    del referent
+    assert reference() is None
+
+
+def collect_garbage():
+    """Interrupt this process in a callback of the garbage collector."""
+    gc.callbacks.append(interrupt_here)
+    try:
+        gc.collect()
+    finally:
+        gc.callbacks.remove(interrupt_here)
+
+
+@pytest.mark.parametrize(
+    "ignore",
+    [_Deleted, delete_referent, collect_garbage, swallow_interrupt],
+    ids=["del", "weak reference", "garbage collector", "library"],
+)
+def test_ctrl_c_stops_also_where_an_interrupt_is_dropped(ignore, capsys):
     @stop_on_signal()
     def delete():
-        _StopsWhenDeleted()
+        ignore()
         time.sleep(20)
         pytest.fail("it went on")
 
     with pytest.raises(SystemExit) as stopped:
         delete()
     assert stopped.value.code == 130
+    assert not capsys.readouterr().err
+
+
+def test_an_error_that_was_made_of_an_interrupt_is_no_error_of_the_command():
+    @stop_on_signal()
+    def fail():
+        try:
+            interrupt_here()
+        except KeyboardInterrupt as error:
+            raise ImportError from error
+
+    with pytest.raises(SystemExit) as stopped:
+        fail()
+    assert stopped.value.code == 130
+
+
+def test_cleaning_up_after_ctrl_c_is_not_interrupted():
+    @stop_on_signal()
+    def clean_up():
+        try:
+            interrupt_here()
+        finally:
+            time.sleep(5 * REPEAT_SECONDS)
+            cleaned.append(True)
+
+    cleaned: list[bool] = []
+    with pytest.raises(SystemExit):
+        clean_up()
+    assert cleaned
+
+
+STOPS = "import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep({seconds})"
+"""A module that is interrupted while it is imported."""
+
+
+def test_ctrl_c_stops_with_a_sentence_while_a_command_is_imported(tmp_path):
+    (tmp_path / "jax.py").write_text(STOPS.format(seconds=25))
+    done = subprocess.run(
+        [sys.executable, "-m", "autograder.instructor", "report"],
+        cwd=ROOT,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (130, "")
+    assert done.stdout == "\nStopped before anything was begun.\n"
+
+
+PRELOADS = """
+import os, signal
+from autograder.instructor.course import ProcessExecutor, process_executor
+process_executor.PRELOADED[:] = ["interrupted"]
+executor = ProcessExecutor(1)
+assert executor.submit(os.getpid).result() != os.getpid()
+assert executor.submit(signal.pthread_sigmask, signal.SIG_BLOCK, ()).result() == set()
+assert signal.pthread_sigmask(signal.SIG_BLOCK, ()) == set()
+executor.shutdown()
+"""
+
+
+def test_ctrl_c_does_not_reach_processes_before_they_are_ready(tmp_path):
+    (tmp_path / "interrupted.py").write_text(STOPS.format(seconds=0))
+    done = subprocess.run(
+        [sys.executable, "-c", PRELOADS],
+        env={**os.environ, "PYTHONPATH": f"{ROOT}:{tmp_path}"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_what_was_started_has_ended_before_temporary_files_are_removed():
+    started: list[subprocess.Popen[bytes]] = []
+    runs: list[bool] = []
+
+    @contextmanager
+    def around():
+        try:
+            yield
+        finally:
+            runs.append(psutil.pid_exists(started[0].pid))
+            started[0].wait()  # it has been waited for already, of which only this tells it
+
+    def start_and_stop():
+        with stop_on_signal(around()):
+            started.append(subprocess.Popen((sys.executable, "-c", ENDLESS)))
+            raise KeyboardInterrupt
+
+    with pytest.raises(SystemExit):
+        start_and_stop()
+    assert runs == [False]
