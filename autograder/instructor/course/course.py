@@ -6,7 +6,7 @@ import re
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from difflib import get_close_matches
-from functools import cached_property
+from functools import cached_property, partial
 from os.path import exists, isdir  # False, and no error, for a path without permission
 from pathlib import Path
 from typing import Any, Final
@@ -28,6 +28,7 @@ from autograder.instructor.gradebook import (
     hold_folder_lock,
     hold_server_lock,
     is_server,
+    watch_file,
 )
 
 SUBMISSION_PATH: Final = "grading/submitted/<student>/<assignment>/<assignment>.ipynb"
@@ -185,7 +186,8 @@ class Course:
 
         Raises:
             BusyError: another process holds the lock.
-            GradebookError: the gradebook cannot be reached or backed up, or is lost or damaged.
+            GradebookError: the gradebook cannot be reached or backed up, or is lost or damaged,
+                also while the block is at work.
         """
         if self.root in LOCKED_ROOTS:
             yield
@@ -200,11 +202,9 @@ class Course:
                 raise GradebookError(trouble)
             if not trouble:
                 back_up(url, self.backups)
-            LOCKED_ROOTS.add(self.root)
-            try:
+            file, explain = gradebook_file(url), partial(explain_rebuild, self.backups)
+            with self.within_callers_lock(), watch_file(file, explain):
                 yield
-            finally:
-                LOCKED_ROOTS.remove(self.root)
 
     @contextmanager
     def within_callers_lock(self) -> Iterator[None]:

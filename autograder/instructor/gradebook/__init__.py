@@ -14,6 +14,7 @@ from autograder.instructor.gradebook.backups import (
     gradebook_file,
     has_grades,
     list_all_backups,
+    open_gradebook,
     rename_damaged,
     restore_backup,
     temporary_copy,
@@ -23,6 +24,7 @@ from autograder.instructor.gradebook.connections import (
     hide_secrets,
     install_engine,
     is_server,
+    watch_file,
 )
 from autograder.instructor.gradebook.database import (
     ADDRESS_VARIABLE,
@@ -56,9 +58,11 @@ __all__ = [
     "install_engine",
     "is_server",
     "list_all_backups",
+    "open_gradebook",
     "parse_address",
     "read_auto_scores",
     "rename_damaged",
     "restore_backup",
     "temporary_copy",
+    "watch_file",
 ]

@@ -16,13 +16,15 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from nbgrader.api import Base
+from nbgrader.api import Base, Gradebook
 
 from autograder.instructor.gradebook.connections import (
     DamagedError,
     GradebookError,
     connect,
     explain_errors,
+    forget_file,
+    install_engine,
     is_server,
 )
 
@@ -177,6 +179,27 @@ def find_damage(path: Path) -> str:
 
 
 @contextmanager
+def open_gradebook(path: str | Path) -> Iterator[Gradebook]:
+    """Open a class's gradebook, for programs that read or enter grades.
+
+    Args:
+        path: its file, such as `grading/gradebook.db`.
+
+    Raises:
+        GradebookError: it is lost or damaged, and nbgrader would make an empty one in its place.
+    """
+    url = f"sqlite:///{Path(path).absolute()}"
+    trouble = find_damage(Path(path)) or ("" if has_grades(url) else "has no grades")
+    if trouble:
+        raise GradebookError(
+            f"The gradebook {path} {trouble}. Give its path, or let make grade make it again."
+        )
+    install_engine()
+    with Gradebook(url) as gradebook:
+        yield gradebook
+
+
+@contextmanager
 def temporary_copy(path: Path) -> Iterator[str]:
     """Yield the address of a temporary copy of a backup, because nbgrader writes when it reads.
 
@@ -215,6 +238,7 @@ def rename_damaged(gradebook: Path) -> Path:
     for suffix in SQLITE_SUFFIXES:  # left here, they would be applied to the next gradebook
         with suppress(FileNotFoundError):
             os.rename(f"{gradebook}{suffix}", f"{renamed}{suffix}")
+    forget_file(gradebook)
     gradebook.rename(renamed)
     return renamed
 

@@ -55,6 +55,61 @@ class DamagedError(GradebookError):
     """A gradebook's file is damaged."""
 
 
+class _WatchedFile:
+    """A gradebook's file that must not be made anew after it was there.
+
+    Args:
+        path: the file.
+        explain: returns what is to be done if it is lost.
+    """
+
+    def __init__(self, path: Path, explain: Callable[[], str]) -> None:
+        self.path, self.explain, self.was_there = path, explain, path.exists()
+
+    def check(self) -> None:
+        """Check that the file is there, if it was there before.
+
+        Raises:
+            GradebookError: it was deleted, or moved away.
+        """
+        if self.was_there and not self.path.exists():
+            raise GradebookError(
+                f"The gradebook {self.path} was deleted, or moved away, while this command was at "
+                f"work. {self.explain()}"
+            )
+
+
+WATCHED_FILES: Final[dict[str, _WatchedFile]] = {}
+"""The gradebooks' files that `watch_file` watches, by path."""
+
+
+@contextmanager
+def watch_file(path: Path, explain: Callable[[], str]) -> Iterator[None]:
+    """Let nobody in a `with` block make a new gradebook in the place of one that was lost.
+
+    nbgrader would make an empty one, and the grades that it had would be missing.
+
+    Args:
+        path: the gradebook's file.
+        explain: returns what is to be done if it is lost.
+
+    Raises:
+        GradebookError: it was lost.
+    """
+    watched = WATCHED_FILES[str(path)] = _WatchedFile(path, explain)
+    try:
+        yield
+        watched.check()
+    finally:
+        del WATCHED_FILES[str(path)]
+
+
+def forget_file(path: Path) -> None:
+    """Permit a watched file to be made anew."""
+    if watched := WATCHED_FILES.get(str(path)):
+        watched.was_there = False
+
+
 class PatientCursor(sqlite3.Cursor):
     """A cursor that waits while another program holds the file locked."""
 
@@ -75,10 +130,18 @@ class PatientConnection(sqlite3.Connection):
     Args:
         database: the file's path.
         options: those of `sqlite3.connect`.
+
+    Raises:
+        GradebookError: the file is watched, and was lost.
     """
 
     def __init__(self, database: str, **options: Any) -> None:
+        watched = WATCHED_FILES.get(database)
+        if watched is not None:
+            watched.check()
         super().__init__(database, **options)
+        if watched is not None:
+            watched.was_there = True
         self.file = Path(database).name
 
     def cursor(self, factory: Any = PatientCursor) -> Any:

@@ -8,8 +8,10 @@ from nbgrader.api import Gradebook
 
 from autograder.instructor import gradebook
 from autograder.instructor.__main__ import main
-from autograder.instructor.classroom import rebuilding
+from autograder.instructor.classroom import grading, rebuilding
 from autograder.instructor.course import Course
+from autograder.instructor.gradebook import GradebookError, open_gradebook
+from autograder.instructor.nbgrader_plugins import entering
 from tests.conftest import some_of
 from tests.instructor.room import Classroom
 from tests.instructor.tiny_class import ASSIGNMENT, hand_in, scores, tiny_class
@@ -209,3 +211,56 @@ def test_what_failed_is_not_tried_again_unasked_and_keeps_no_old_score(graded, m
     path.write_text(path.read_text().replace("double = 4", "double = 2"))
     assert make("grade")[0] == 0
     assert scores(graded)["ann"] == 2
+
+
+@pytest.mark.parametrize(
+    ("module", "name"),
+    some_of(
+        [
+            (entering, "move_into_place"),
+            (grading, "load_times"),
+            (grading, "enter_people"),
+            (grading, "report"),
+        ],
+        at_least=2,
+    ),
+)
+def test_a_gradebook_that_is_deleted_while_grading_is_missed_and_made_again(
+    graded, make, monkeypatch, module, name
+):
+    was, file = getattr(module, name), graded / "grading" / "gradebook.db"
+
+    def delete(*arguments):
+        done = was(*arguments)
+        file.unlink(missing_ok=True)
+        return done
+
+    with monkeypatch.context() as patch:
+        patch.setattr(module, name, delete)
+        status, said = make("grade", "--again")
+    assert status == 1
+    assert "gradebook.db was deleted, or moved away, while this command was at work." in said
+    assert "make grade makes it again, from what was graded and from its newest sound copy" in said
+    assert not file.exists(), "nothing takes its place, until it is made again"
+    assert "gradebook.db is not there. It is made again" in make("grade")[1]
+    assert [grades[:2] + grades[3:] for grades in entered(graded).values()] == [
+        grades[:2] + grades[3:] for grades in WAS.values()
+    ]
+
+
+@pytest.mark.parametrize("state", ["is not there", "is empty", "has no grades"])
+def test_scores_are_entered_by_a_program_into_no_empty_gradebook(tmp_path, state):
+    path = tmp_path / "gradebook.db"
+    if state == "is empty":
+        path.touch()
+    if state == "has no grades":
+        Gradebook(f"sqlite:///{path}").close()
+    with pytest.raises(GradebookError, match=f"{state}. Give its path"), open_gradebook(path):
+        pass
+
+
+def test_a_program_enters_scores(graded):
+    with open_gradebook(graded / "grading" / "gradebook.db") as book:
+        book.find_grade("test", ASSIGNMENT, ASSIGNMENT, "cy").manual_score = 1
+        book.db.commit()
+    assert entered(graded)["cy"][1] == 1
