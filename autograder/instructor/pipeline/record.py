@@ -173,6 +173,11 @@ class Records:
         record = self.get(student, assignment)
         return record is not None and record.again
 
+    def is_forgotten(self, student: str, assignment: str) -> bool:
+        """Check whether a graded submission's results were dropped, and are not there again."""
+        record = self.get(student, assignment)
+        return record is not None and record == Record(State.GRADED, again=True)
+
     def all(self) -> Iterator[tuple[str, str]]:
         """Yield the student and the assignment of each record, in order."""
         for student in list_folder(self.folder):

@@ -1,8 +1,11 @@
 """A failure or a stop loses nothing, and no old grade counts as new."""
 
 import errno
+import math
 import shutil
+from datetime import datetime
 from pathlib import Path
+from zoneinfo import ZoneInfo
 
 import msgspec
 import nbformat
@@ -16,6 +19,7 @@ from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import rebuilding
 from autograder.instructor.classroom.stale_grades import Bases
 from autograder.instructor.course import Course
+from autograder.instructor.gradebook import GradebookError, list_all_backups, open_gradebook
 from autograder.instructor.nbgrader_plugins import CaptureEvidence, CarefulAutograde, entering
 from autograder.instructor.pipeline import Records
 from tests.conftest import some_of
@@ -350,7 +354,7 @@ def test_a_score_by_hand_of_a_notebook_that_is_left_out_is_asked_about(of_two, m
         book.db.commit()
     (of_two / "grading" / "submitted" / "ann" / ASSIGNMENT / "second.ipynb").unlink()
     _, said = make(of_two, "grade")
-    assert "second/test2 has 1.5 of 2 by hand, from before it was last graded." in said
+    assert "second/test2 has 1.5 points by hand, from before it was last graded." in said
 
 
 def test_a_submission_is_not_taken_for_judged_again_where_some_of_it_could_not_be(of_two, make):
@@ -407,3 +411,17 @@ def test_a_restore_has_nothing_run_again_for_other_times_alone(graded, make):
     status, said = make(graded, "restore", str(copy))
     assert (status, "One submission is to be graded again: make grade" in said) == (0, True), said
     assert not Records(Course(graded).records).is_marked("ann", ASSIGNMENT)
+
+
+def test_a_restored_gradebook_is_named_as_the_reason_why_grades_are_out_of_date(graded, make):
+    by_hand(graded, "bob", manual_score=1.5)
+    make(graded, "report")
+    copy = list_all_backups(graded / "grading" / "backups")[-1]
+    change(graded, "ann", "double = 3")
+    assert make(graded, "grade")[0] == 0
+    assert make(graded, "restore", str(copy))[0] == 0
+    _, said = make(graded, "report")
+    assert "because a gradebook was restored that has other scores of them: ann (tiny)" in said
+    assert "stopped, or failed" not in said
+    assert make(graded, "grade")[0] == 0
+    assert "was restored" not in make(graded, "report")[1]
