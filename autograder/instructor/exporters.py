@@ -39,6 +39,7 @@ from autograder.instructor.course import (
     printable,
     read_class_file,
     suggest_names,
+    with_noun,
 )
 from autograder.judge import headline, list_sentences
 
@@ -283,7 +284,8 @@ def _results(submission: SubmissionState) -> dict[str, Any]:
         "tests": [*_tests(submission)],
     }
     if row.late:
-        results["output"] = f"{row.late:g} points were taken off for being late."
+        were = "was" if row.late == 1 else "were"
+        results["output"] = f"{with_noun(row.late, 'point')} {were} taken off for being late."
     if row.left_out in (EXEMPT, DROPPED):
         results["output"] = f"This score does not count: {row.left_out}."
     return results

@@ -15,7 +15,7 @@ from typing import Any, Final, Literal, get_args
 from nbgrader.utils import find_all_files
 
 from autograder.exercises import BY_GRADE_ID
-from autograder.instructor.course import Course, printable
+from autograder.instructor.course import Course, printable, with_noun
 from autograder.instructor.pipeline import Record, State, write_atomically
 from autograder.judge import verdict_as_html
 
@@ -144,8 +144,8 @@ def compare_points(metadata: Path, points: Mapping[str, float]) -> str:
         return ""
     here = sum(points.values())
     return (
-        f"On Gradescope this assignment is worth {there:g} points, and its notebook {here:g}. "
-        f"Change the points there, or scores will not be shares of the whole."
+        f"On Gradescope this assignment is worth {with_noun(there, 'point')}, and its notebook "
+        f"{here:g}. Change the points there, or scores will not be shares of the whole."
         if there != here
         else ""
     )

@@ -354,10 +354,11 @@ def _lateness(row: StateRow) -> str:
 def _summary(totals: Sequence[float], points: float) -> str:
     if not totals:
         return "Nothing of it is graded yet."
+    all_points = f"{number(points)} point{'s' * (points != 1)}"
     if len(totals) == 1:
-        return f"One submission is graded: {number(totals[0])} of {number(points)} points."
+        return f"One submission is graded: {number(totals[0])} of {all_points}."
     return (
-        f"{len(totals)} submissions are graded. Of {number(points)} points, they have "
+        f"{len(totals)} submissions are graded. Of {all_points}, they have "
         f"{number(fmean(totals))} on average; half of them have {number(median(totals))} or more, "
         f"the least is {number(min(totals))}, and the most {number(max(totals))}."
     )

@@ -30,6 +30,7 @@ from autograder.instructor.course import (
     printable,
     read_class_file,
     suggest_names,
+    with_noun,
 )
 from autograder.instructor.gradebook import fingerprint_shown_grades
 from autograder.instructor.pages import read_shown_grades
@@ -243,7 +244,7 @@ def list_remarks(
             f"when they came."
         )
     if changed := list(find_changed_scores(course, handed_in)):
-        moved = [f"{row.total:g} points, {before:g} before" for row, before in changed]
+        moved = [f"{with_noun(row.total, 'point')}, {before:g} before" for row, before in changed]
         yield (
             f"These have another score than the last time, for the same submission: "
             f"{_listed([row for row, _ in changed], moved)}."
@@ -301,7 +302,7 @@ def _resubmitted(course: Course, facts: ClassFacts, handed_in: Sequence[StateRow
         before = graded[:-1] if has_last else graded
         if max(len(graded), len(times)) > 1:
             several.append(row)
-            earned = f", {before[-1].score:g} points before" if before else ""
+            earned = f", {with_noun(before[-1].score, 'point')} before" if before else ""
             remarks.append(f"{max(len(graded), len(times))} times{earned}")
         collected = facts.times.by_platform(*pair)
         is_known = bool(times) or collected.time is not None
@@ -330,7 +331,7 @@ def _scores_before(course: Course, broken: Sequence[StateRow]) -> Iterator[str]:
     """Say what the earlier attempts of students earned whose last submission is broken."""
     attempts = keep_attempts(course, ())
     graded = [(row, attempts.get(row.student, {}).get(row.assignment, [])) for row in broken]
-    scores = [(row, f"{of_row[-1].score:g} points") for row, of_row in graded if of_row]
+    scores = [(row, with_noun(of_row[-1].score, "point")) for row, of_row in graded if of_row]
     if scores:
         rows, points = zip(*scores, strict=True)
         yield (

@@ -39,7 +39,7 @@ from autograder.instructor.classroom.submission_states import (
     read_kept_answers,
     read_states,
 )
-from autograder.instructor.course import Course, printable
+from autograder.instructor.course import Course, printable, with_noun
 from autograder.instructor.nbgrader_plugins import load_times
 from autograder.instructor.pipeline import Records
 from autograder.instructor.sandbox import NO_SANDBOX_WARNING, has_bubblewrap
@@ -151,8 +151,8 @@ def _describe_kept_mark(mark: Mark) -> str:
             f"somebody looks at it."
         )
     given = (
-        f"has {mark.by_hand:g} of {mark.points:g} by hand, from before it was last graded. That "
-        f"counts until somebody looks at it"
+        f"has {with_noun(mark.by_hand, 'point')} by hand, from before it was last graded. "
+        f"That counts, of now {mark.points:g}, until somebody looks at it"
     )
     if mark.found is None:
         return f"{given}."

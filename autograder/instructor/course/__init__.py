@@ -44,6 +44,7 @@ from autograder.instructor.course.names import (
     printable,
     show_control_characters,
     show_invisible_characters,
+    with_noun,
 )
 from autograder.instructor.course.notebook_rewriting import (
     BASE64,
@@ -119,4 +120,5 @@ __all__ = [
     "show_invisible_characters",
     "stop_on_signal",
     "suggest_names",
+    "with_noun",
 ]

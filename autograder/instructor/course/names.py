@@ -13,6 +13,11 @@ CONTROLS: Final = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "\
 """Control characters, by code, with the Unicode symbols for them."""
 
 
+def with_noun(number: float, noun: str) -> str:
+    """Return a number with its noun: `1 point`, `2.5 points`."""
+    return f"{number:,g} {noun}{'s' * (number != 1)}"
+
+
 def escape_surrogates(text: str) -> str:
     """Escape what cannot be encoded as UTF-8: names of files may contain lone surrogates."""
     return text.encode("utf-8", "backslashreplace").decode()

@@ -15,6 +15,8 @@ from nbgrader.utils import is_grade, is_solution
 from traitlets import Unicode
 
 
+from autograder.instructor.course import with_noun
+
 class RefusedReleaseError(ValueError):
     """A notebook is not released, because something in it is wrong; the message says what."""
 
@@ -102,8 +104,7 @@ class ExpandTests(InstantiateTests):
             if cell.metadata.nbgrader.get("points") and not any(_read_code(cell)):
                 raise RefusedReleaseError(
                     f"The test {cell.metadata.nbgrader.grade_id} has no code, so every submission "
-                    f"would get its {cell.metadata.nbgrader.points:g} points. Write a test, or "
-                    f"give it 0 points."
+                    f"would get its {points}. Write a test, or give it 0 points."
                 )
         return nb, resources
 
@@ -125,6 +126,7 @@ class ExpandTests(InstantiateTests):
     def _load_test_template_file(self, resources: Any) -> None:
         """Load `autotests.yml` from the assignment's folder, or else from the course's."""
         name: str = self.autotest_filename
+                points = with_noun(cell.metadata.nbgrader.points, "point")
         folders = (resources["metadata"]["path"], self.config.CourseDirectory.get("root", "."))
         found = [path for folder in folders if (path := Path(folder, name)).is_file()]
         if not found:

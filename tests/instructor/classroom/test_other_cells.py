@@ -222,10 +222,11 @@ def test_a_score_by_hand_that_hides_a_better_new_answer_is_said(room, grade):
     hand_in(room, "ann", {}, essay="Because of that.")
     said = " ".join(grade().split())
     assert (
-        f"bob, {ASSIGNMENT}: test has 0.5 of 2 by hand, from before it was last graded. That "
-        "counts until somebody looks at it; without it, there would be 2 now, which is more."
+        f"bob, {ASSIGNMENT}: test has 0.5 points by hand, from before it was last graded. That "
+        "counts, of now 2, until somebody looks at it; without it, there would be 2 now, which is "
+        "more."
     ) in said
-    assert f"ann, {ASSIGNMENT}: essay has 1 of 3 by hand, from before it was last graded." in said
+    assert f"ann, {ASSIGNMENT}: essay has 1 point by hand, from before it was last graded." in said
     assert said.count("from before") == 2
     assert ours(room)["bob"] == ("1.5", "10.0", "0.0")
     give(room, "test", "bob", manual_score=None)

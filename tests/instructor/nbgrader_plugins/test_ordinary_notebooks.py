@@ -92,7 +92,7 @@ REFUSED = {
     ),
     "a test of nothing": (
         [checks("# to be written")],
-        "The test test has no code, so every submission would get its 1 points.",
+        "The test test has no code, so every submission would get its 1 point.",
     ),
     "nbgrader of 2015": ([code(SOLUTION, "a", solution=True)], OUTDATED.format(0)),
     "nbgrader 0.4": ([code(SOLUTION, "a", solution=True, schema_version=1)], OUTDATED.format(1)),
