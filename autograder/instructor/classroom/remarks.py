@@ -270,7 +270,7 @@ def list_remarks(
                 f"grading/class.toml has [weights] and none of {assignment}, so it does not count. "
                 f"A line {assignment} = 0 says that this is meant."
             )
-    yield from _unknown_times(course, facts, rows)
+    yield from _unknown_times(course, facts, rows, choice)
 
 
 def describe_other_stale_grades(rows: Iterable[StateRow]) -> str:
@@ -386,7 +386,9 @@ def _not_in_roster(facts: ClassFacts, handed_in: Sequence[StateRow]) -> Iterator
         )
 
 
-def _unknown_times(course: Course, facts: ClassFacts, rows: Sequence[StateRow]) -> Iterator[str]:
+def _unknown_times(
+    course: Course, facts: ClassFacts, rows: Sequence[StateRow], choice: Choice
+) -> Iterator[str]:
     """Point out recorded times whose student or assignment does not exist."""
     named = {person.id for person in facts.people} | {row.student for row in rows}
     known = sorted(named.union(student for student, _ in course.submissions()))
@@ -419,6 +421,8 @@ def _listed(rows: Sequence[StateRow], details: Sequence[str] = ()) -> str:
     return _shorten_list(names)
 
 
+        if choice.student not in ("", student):
+            continue
 def _shorten_list(names: Sequence[str]) -> str:
     """Join the first names, and say how many more there are."""
     more = len(names) - MAX_LISTED_SUBMISSIONS

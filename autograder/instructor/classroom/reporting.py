@@ -133,7 +133,7 @@ def report(
             if mark.has_older_manual_score:
                 sentence = f"{row.student}, {row.assignment}: {name} {_describe_kept_mark(mark)}"
                 console.print(Text(printable(sentence)))
-    for sentence in course.find_misplaced_files():
+    for sentence in course.find_misplaced_files(choice.student):
         console.print(sentence, markup=False)
     console.print(
         f"Feedback pages: {_path_to_type(course, course.feedback)}/<student>/<assignment>/"

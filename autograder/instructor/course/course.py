@@ -249,19 +249,27 @@ class Course:
         trouble = self.trouble(url)
         return f"{trouble} {explain_rebuild(self.backups)}" if trouble else ""
 
-    def find_misplaced_files(self) -> list[str]:
-        """Return sentences about solutions and submissions that grading ignores."""
-        left_out = read_withdrawn(self.grading)
+    def find_misplaced_files(self, student: str = "") -> list[str]:
+        """Return sentences about solutions and submissions that grading ignores.
+
+        Args:
+            student: the only student whose files they may name; empty for all.
+        """
+        left_out: Collection[str] = read_withdrawn(self.grading)
+        if student:
+            left_out = {path.name for path in self.submitted.glob("*")} - {student}
         return [
             *self.find_misnamed_solutions(),
             *find_misplaced_files(self.submitted, self.assignments(), left_out),
-            *self._find_copies(),
+            *self._find_copies(student),
         ]
 
-    def _find_copies(self) -> Iterator[str]:
+    def _find_copies(self, only: str) -> Iterator[str]:
         """Yield a sentence for each assignment with notebooks beside those that are graded."""
         copies: dict[str, list[str]] = {}
         for student, assignment in self.submissions():
+            if only not in ("", student):
+                continue
             graded = {path.name for path in (self.solutions / assignment).glob("*.ipynb")}
             submission = self.submitted / student / assignment
             if exists(submission / f"{assignment}.ipynb"):

@@ -425,3 +425,15 @@ def test_a_restored_gradebook_is_named_as_the_reason_why_grades_are_out_of_date(
     assert "stopped, or failed" not in said
     assert make(graded, "grade")[0] == 0
     assert "was restored" not in make(graded, "report")[1]
+
+
+def test_a_command_for_one_student_names_nobody_elses_files(graded, make):
+    for student in ("ann", "bob"):
+        folder = graded / "grading" / "submitted" / student
+        shutil.copy(folder / ASSIGNMENT / f"{ASSIGNMENT}.ipynb", folder / ASSIGNMENT / "copy.ipynb")
+        (folder / "Tiny").mkdir()
+    _, said = make(graded, "report", "--student", "ann")
+    assert "Beside tiny.ipynb there is copy.ipynb of ann." in said
+    assert "submitted/ann/Tiny was left alone" in said
+    assert "bob" not in said
+    assert "submitted/bob/Tiny was left alone" in make(graded, "report")[1]
