@@ -230,6 +230,29 @@ def list_remarks(
             f"These have more points than there are, and no extra credit: "
             f"{_listed([row for row, _ in too_many], [said for _, said in too_many])}."
         )
+    negative = [
+        (row, f"{name}: {mark.score:g}")
+        for row in handed_in
+        for name, mark in row.marks.items()
+        if mark.score < 0
+    ]
+    if negative:
+        yield (
+            f"These have less than 0 points: "
+            f"{_listed([row for row, _ in negative], [said for _, said in negative])}."
+        )
+    unscored = [
+        (row, name)
+        for row in handed_in
+        for name, mark in row.marks.items()
+        if mark.has_no_score and not mark.needs_a_look
+    ]
+    if unscored:
+        yield (
+            f"These have no score, count as 0, and are marked as looked at. A program may have "
+            f"entered what is no number (NaN): "
+            f"{_listed([row for row, _ in unscored], [name for _, name in unscored])}."
+        )
     if late := [row for row in handed_in if row.seconds_late > 0]:
         yield f"Late: {_listed(late, [_describe_lateness(facts, row) for row in late])}."
     marked = [
@@ -261,7 +284,7 @@ def list_remarks(
     if broken := [row for row in handed_in if row.state == "broken"]:
         yield from _scores_before(course, broken)
     yield from _removed(course, facts, rows, choice)
-    yield from _not_in_roster(facts, handed_in)
+    yield from _not_in_roster(course, facts, handed_in, choice)
     yield from _misspelt_columns(facts)
     if rules.weights is not None:
         graded = dict.fromkeys(row.assignment for row in rows if row.graded)
@@ -367,23 +390,27 @@ def _misspelt_columns(facts: ClassFacts) -> Iterator[str]:
             yield f"grading/{ROSTER_FILE} has a column {column}, which is not known.{meant}"
 
 
-def _not_in_roster(facts: ClassFacts, handed_in: Sequence[StateRow]) -> Iterator[str]:
-    """Point out students who are not in the roster, if there is one."""
-    known = [person.id for person in facts.people]
-    if not known:
-        return
-    for student in sorted({row.student for row in handed_in}.difference(known)):
+def _not_in_roster(
+    course: Course, facts: ClassFacts, handed_in: Sequence[StateRow], choice: Choice
+) -> Iterator[str]:
+    """Point out students who are not in the roster; without one, who have handed in nothing."""
+    known, lack = [person.id for person in facts.people], f"is not in grading/{ROSTER_FILE}"
+    for student in sorted({row.student for row in handed_in}.difference(known)) if known else ():
         meant = suggest_names(student, known)
-        yield f"{student} has handed in, and is not in grading/{ROSTER_FILE}.{meant}"
+        yield f"{student} has handed in, and {lack}.{meant}"
+    if not known:
+        known = sorted({student for student, _ in course.submissions()})
+        lack = "has handed in nothing"
     known += facts.withdrawn
     rules = facts.times.rules
     for student in sorted(
         {*(rules.extensions or {}), *rules.exempt, *rules.drop}.difference(known)
     ):
-        yield (
-            f"grading/class.toml has a rule for {student}, who is not in grading/{ROSTER_FILE}."
-            f"{suggest_names(student, known)}"
-        )
+        if choice.student in ("", student):
+            yield (
+                f"grading/class.toml has a rule for {student}, who {lack}."
+                f"{suggest_names(student, known)}"
+            )
 
 
 def _unknown_times(
@@ -394,6 +421,8 @@ def _unknown_times(
     known = sorted(named.union(student for student, _ in course.submissions()))
     assignments, sentences = course.assignments(), set[str]()
     for student, assignment in facts.times.written:
+        if choice.student not in ("", student):
+            continue
         if student not in known and student not in facts.withdrawn:
             sentences.add(
                 f"grading/{TIMES_FILE} has a time of {student}, who has handed in nothing"
@@ -421,8 +450,6 @@ def _listed(rows: Sequence[StateRow], details: Sequence[str] = ()) -> str:
     return _shorten_list(names)
 
 
-        if choice.student not in ("", student):
-            continue
 def _shorten_list(names: Sequence[str]) -> str:
     """Join the first names, and say how many more there are."""
     more = len(names) - MAX_LISTED_SUBMISSIONS

@@ -104,6 +104,11 @@ class Mark:
     needs_a_look: bool = False
 
     @property
+    def has_no_score(self) -> bool:
+        """True if there is neither an automatic nor a manual score."""
+        return self.found is None and self.by_hand is None
+
+    @property
     def has_older_manual_score(self) -> bool:
         """True if a manual score or extra credit may be for an earlier submission."""
         return self.needs_a_look and (self.by_hand is not None or self.extra != 0)

@@ -5,6 +5,7 @@ made and before it is restored. A gradebook on a server is not backed up here; d
 own tools for that.
 """
 
+import math
 import os
 import re
 import shutil
@@ -16,7 +17,8 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Final
 
-from nbgrader.api import Base, Gradebook
+from nbgrader.api import Base, Grade, Gradebook
+from sqlalchemy import event
 
 from autograder.instructor.gradebook.connections import (
     DamagedError,
@@ -186,7 +188,8 @@ def open_gradebook(path: str | Path) -> Iterator[Gradebook]:
         path: its file, such as `grading/gradebook.db`.
 
     Raises:
-        GradebookError: it is lost or damaged, and nbgrader would make an empty one in its place.
+        GradebookError: it is lost or damaged, and nbgrader would make an empty one in its place;
+            or a score is no number, which nbgrader would store as no score.
     """
     url = f"sqlite:///{Path(path).absolute()}"
     trouble = find_damage(Path(path)) or ("" if has_grades(url) else "has no grades")
@@ -203,10 +206,18 @@ def open_gradebook(path: str | Path) -> Iterator[Gradebook]:
 def temporary_copy(path: Path) -> Iterator[str]:
     """Yield the address of a temporary copy of a backup, because nbgrader writes when it reads.
 
+    for column in (Grade.manual_score, Grade.extra_credit):
+        if not event.contains(column, "set", _refuse_strange_score):
+            event.listen(column, "set", _refuse_strange_score)
     Raises:
         GradebookError: the file is no gradebook.
     """
     _refuse_damaged(path)
+def _refuse_strange_score(grade: Grade, score: float | None, *_: object) -> None:
+    if score is not None and not math.isfinite(score):
+        raise GradebookError(f"The score {score} of {grade.name} is not a number.")
+
+
     with tempfile.TemporaryDirectory(prefix="shardlings-") as folder:
         shutil.copyfile(path, Path(folder, "gradebook.db"))
         yield f"sqlite:///{folder}/gradebook.db"

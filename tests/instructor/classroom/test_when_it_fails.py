@@ -427,6 +427,32 @@ def test_a_restored_gradebook_is_named_as_the_reason_why_grades_are_out_of_date(
     assert "was restored" not in make(graded, "report")[1]
 
 
+def test_a_rule_for_somebody_unknown_is_pointed_out_without_a_roster_too(graded, make):
+    rules = "[extensions.annn]\nall = 3\n\n[extensions.ann]\nall = 3\n"
+    (graded / "grading" / "class.toml").write_text(rules)
+    said = "grading/class.toml has a rule for annn, who has handed in nothing."
+    assert said in make(graded, "report")[1]
+    assert "annn" not in make(graded, "report", "--student", "ann")[1], "ann may look on"
+
+
+def test_scores_below_0_and_scores_that_are_none_are_pointed_out(graded, make):
+    by_hand(graded, "ann", manual_score=-1)
+    by_hand(graded, "bob", auto_score=None, manual_score=math.nan)
+    _, said = make(graded, "report")
+    assert "These have less than 0 points: ann (tiny, test: -1)." in said
+    assert "These have no score, count as 0, and are marked as looked at." in said
+    assert "no number (NaN): bob (tiny, test)." in said
+
+
+@pytest.mark.parametrize("score", [math.nan, math.inf])
+def test_a_program_cannot_enter_a_score_that_is_no_number(graded, score):
+    with open_gradebook(graded / "grading" / "gradebook.db") as book:
+        grade = book.find_grade("test", ASSIGNMENT, ASSIGNMENT, "ann")
+        with pytest.raises(GradebookError, match=f"The score {score} of test is not a number."):
+            grade.manual_score = score
+        grade.manual_score = None
+
+
 def test_a_command_for_one_student_names_nobody_elses_files(graded, make):
     for student in ("ann", "bob"):
         folder = graded / "grading" / "submitted" / student
