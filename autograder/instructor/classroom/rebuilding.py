@@ -29,6 +29,7 @@ from autograder.instructor.course import (
 from autograder.instructor.gradebook import (
     ON_A_SERVER,
     back_up,
+    count_manual_scores,
     find_damage,
     find_newest_backup,
     fingerprint_shown_grades,
@@ -263,14 +264,21 @@ def list_backups(course: Course, console: Console) -> int:
         zone = read_time_zone(course.grading, course.assignments())
     except ClassError:  # a mistake in the class's file must not prevent a restore
         zone = UTC
-    console.print("Its copies, each of the gradebook as it was at that time, the newest first:")
+    folder = printable(str(course.backups.relative_to(course.root)))
+    console.print(
+        f"Its copies in {folder}/, the newest first, when they were made (in {zone}; the names are "
+        f"in UTC), and how many scores by hand each has:",
+        markup=False, highlight=False,
+    )  # fmt: skip
     for copy in copies:
         when = datetime.fromtimestamp(copy.stat().st_mtime, UTC).astimezone(zone)
-        where = printable(str(copy.relative_to(course.root)))
         trouble = find_damage(copy)
-        note = f"  (it {trouble}, and cannot be put back)" if trouble else ""
-        console.print(f"  {where}  of {when:%A, %d %B %Y, %H:%M:%S %Z}{note}", highlight=False)
-    console.print("To put one back: make restore FROM=<file>", highlight=False)
+        has = f"it {trouble}" if trouble else f"{count_manual_scores(copy)} by hand"
+        console.print(
+            f"  {copy.name}  {when:%d %b %Y, %H:%M:%S}  {has}",
+            markup=False, highlight=False, soft_wrap=True,
+        )  # fmt: skip
+    console.print(f"To put one back: make restore FROM={copies[0].name}", highlight=False)
     return 0
 
 

@@ -8,6 +8,7 @@ grades, as feedback pages show them.
 from autograder.instructor.gradebook.backups import (
     ON_A_SERVER,
     back_up,
+    count_manual_scores,
     explain_rebuild,
     find_damage,
     find_newest_backup,
@@ -46,6 +47,7 @@ __all__ = [
     "GradebookError",
     "ShownGrades",
     "back_up",
+    "count_manual_scores",
     "explain_rebuild",
     "find_damage",
     "find_newest_backup",

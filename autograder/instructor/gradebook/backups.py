@@ -156,6 +156,14 @@ def has_grades(url: str) -> bool:
         return True
 
 
+def count_manual_scores(path: Path) -> int:
+    """Count the scores that somebody gave by hand, in a sound gradebook's file."""
+    query = "SELECT count(*) FROM grade WHERE manual_score IS NOT NULL OR extra_credit != 0"
+    with explain_errors(path), closing(connect(path)) as book:
+        (number,) = book.execute(query).fetchone()
+    return int(number)
+
+
 def find_damage(path: Path) -> str:
     """Return what is wrong with a gradebook's file, as the end of a sentence; empty if sound.
 
@@ -198,26 +206,26 @@ def open_gradebook(path: str | Path) -> Iterator[Gradebook]:
             f"The gradebook {path} {trouble}. Give its path, or let make grade make it again."
         )
     install_engine()
+    for column in (Grade.manual_score, Grade.extra_credit):
+        if not event.contains(column, "set", _refuse_strange_score):
+            event.listen(column, "set", _refuse_strange_score)
     with Gradebook(url) as gradebook:
         yield gradebook
+
+
+def _refuse_strange_score(grade: Grade, score: float | None, *_: object) -> None:
+    if score is not None and not math.isfinite(score):
+        raise GradebookError(f"The score {score} of {grade.name} is not a number.")
 
 
 @contextmanager
 def temporary_copy(path: Path) -> Iterator[str]:
     """Yield the address of a temporary copy of a backup, because nbgrader writes when it reads.
 
-    for column in (Grade.manual_score, Grade.extra_credit):
-        if not event.contains(column, "set", _refuse_strange_score):
-            event.listen(column, "set", _refuse_strange_score)
     Raises:
         GradebookError: the file is no gradebook.
     """
     _refuse_damaged(path)
-def _refuse_strange_score(grade: Grade, score: float | None, *_: object) -> None:
-    if score is not None and not math.isfinite(score):
-        raise GradebookError(f"The score {score} of {grade.name} is not a number.")
-
-
     with tempfile.TemporaryDirectory(prefix="shardlings-") as folder:
         shutil.copyfile(path, Path(folder, "gradebook.db"))
         yield f"sqlite:///{folder}/gradebook.db"

@@ -463,3 +463,17 @@ def test_a_command_for_one_student_names_nobody_elses_files(graded, make):
     assert "submitted/ann/Tiny was left alone" in said
     assert "bob" not in said
     assert "submitted/bob/Tiny was left alone" in make(graded, "report")[1]
+
+
+def test_backups_are_listed_with_their_scores_by_hand_on_lines_that_fit(graded, make, capsys):
+    (graded / "grading" / "class.toml").write_text('timezone = "Asia/Tokyo"\n')
+    by_hand(graded, "bob", manual_score=1.5)
+    make(graded, "report")
+    copy = list_all_backups(graded / "grading" / "backups")[0]
+    when = datetime.fromtimestamp(copy.stat().st_mtime, ZoneInfo("Asia/Tokyo"))
+    assert main(["--root", str(graded), "restore"]) == 0
+    said = capsys.readouterr().out
+    line = f"  {copy.name}  {when:%d %b %Y, %H:%M:%S}  1 by hand"
+    assert line in said.splitlines()
+    assert len(line) < 80
+    assert "(in Asia/Tokyo; the names are in UTC)" in " ".join(said.split())

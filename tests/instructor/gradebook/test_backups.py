@@ -109,13 +109,13 @@ def test_restore_lists_backups_and_restores_one(room, type_in):
     with course.alone():
         set_score(url, 4)
     _, said = type_in("restore")
-    (named,) = re.findall(r"grading/backups/\S+", said)
+    (named,) = re.findall(r"^  (\S+)", said, re.MULTILINE)
     status, said = type_in("restore", named)
     assert status == 0
     assert score_in(url) == 1
     newest, *older = list_all_backups(course.backups)
     assert score_in(f"sqlite:///{newest}") == 1, "a rebuild begins from what was restored"
-    (other,) = set(older) - {room.root / named}
+    (other,) = set(older) - {course.backups / named}
     assert other.name in said
     assert score_in(f"sqlite:///{other}") == 4
 
@@ -173,7 +173,7 @@ def test_a_damaged_backup_is_marked_and_not_restored(room, type_in, trouble):
     else:
         copy.write_bytes(damage)
     _, said = type_in("restore")
-    assert f"(it {trouble}, and cannot be put back)" in " ".join(said.split())
+    assert f"it {trouble}" in " ".join(said.split())
     status, said = type_in("restore", copy.name)
     assert status == 1
     assert f"that could be put back: it {trouble}." in " ".join(said.split())
