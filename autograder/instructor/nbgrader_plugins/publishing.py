@@ -4,6 +4,7 @@ import ast
 import re
 import tomllib
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 from typing import Any, Final
 from urllib.parse import quote, urlparse
@@ -14,8 +15,8 @@ from nbgrader.preprocessors import InstantiateTests, NbGraderPreprocessor
 from nbgrader.utils import is_grade, is_solution
 from traitlets import Unicode
 
-
 from autograder.instructor.course import with_noun
+
 
 class RefusedReleaseError(ValueError):
     """A notebook is not released, because something in it is wrong; the message says what."""
@@ -42,18 +43,42 @@ class Publish(NbGraderPreprocessor):
 
 
 class CompleteStubs(NbGraderPreprocessor):
-    """Has a function of which only a comment is left raise an error, as Python needs a statement.
+    """Has a function raise an error of which only a comment is left, or a docstring above it.
 
+    Python needs a statement, and a function with a docstring alone would return None.
     In the course's own answer cells, a line above the comment assigns `...`.
     """
 
     def preprocess_cell(self, cell: Any, resources: Any, index: int) -> tuple[Any, Any]:
-        """Add the statement below each comment, if that is what makes it Python."""
-        if cell.cell_type == "code" and is_solution(cell) and not _is_python(cell.source):
-            completed = STUB.sub(r"\g<0>\n\g<indent>raise NotImplementedError()", cell.source)
+        """Add the statement below each comment in such a function."""
+        if cell.cell_type == "code" and is_solution(cell):
+            completed = STUB.sub(partial(_complete, cell.source), cell.source)
             if _is_python(completed):
                 cell.source = completed
         return cell, resources
+
+
+def _complete(source: str, comment: re.Match[str]) -> str:
+    """Return a comment in an answer's source, with a statement below it if nothing is above it."""
+    above = source[: comment.start()].rstrip()
+    if _is_python(source) and above.count("\n") + 1 not in _docstring_ends(source):
+        return comment[0]
+    return f"{comment[0]}\n{comment['indent']}raise NotImplementedError()"
+
+
+def _docstring_ends(source: str) -> set[int]:
+    """Return the last lines of functions that have nothing but a docstring."""
+    start = len(source) - len(source.lstrip("\n"))  # IPython removes empty lines there
+    functions = (
+        node
+        for node in ast.walk(ast.parse(TransformerManager().transform_cell(source)))
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)
+    )
+    return {
+        start + (function.end_lineno or 0)
+        for function in functions
+        if len(function.body) == 1 and ast.get_docstring(function) is not None
+    }
 
 
 STUB: Final = re.compile(r"^(?P<indent>[ \t]+)# YOUR CODE HERE$", re.MULTILINE)
@@ -102,6 +127,7 @@ class ExpandTests(InstantiateTests):
                 ) from error
         for cell in filter(_is_test, nb.cells):
             if cell.metadata.nbgrader.get("points") and not any(_read_code(cell)):
+                points = with_noun(cell.metadata.nbgrader.points, "point")
                 raise RefusedReleaseError(
                     f"The test {cell.metadata.nbgrader.grade_id} has no code, so every submission "
                     f"would get its {points}. Write a test, or give it 0 points."
@@ -126,7 +152,6 @@ class ExpandTests(InstantiateTests):
     def _load_test_template_file(self, resources: Any) -> None:
         """Load `autotests.yml` from the assignment's folder, or else from the course's."""
         name: str = self.autotest_filename
-                points = with_noun(cell.metadata.nbgrader.points, "point")
         folders = (resources["metadata"]["path"], self.config.CourseDirectory.get("root", "."))
         found = [path for folder in folders if (path := Path(folder, name)).is_file()]
         if not found:

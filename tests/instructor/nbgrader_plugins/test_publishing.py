@@ -136,6 +136,8 @@ def test_pictures_and_metadata_of_the_solution_are_not_released(room, capsys):
     assert notebook.metadata.keys() == {"kernelspec"}
 
 
+DOCUMENTED = '\n%time\ndef f(x):\n    """Say x.\n\n    Twice."""\n'
+
 STUBS = {
     "def f(x):\n    ### BEGIN SOLUTION\n    return x\n    ### END SOLUTION": (
         "def f(x):\n    # YOUR CODE HERE\n    raise NotImplementedError()"
@@ -147,6 +149,12 @@ STUBS = {
         "def f(x):\n    y = ...\n    # YOUR CODE HERE"
     ),
     "### BEGIN SOLUTION\nx = 1\n### END SOLUTION": "# YOUR CODE HERE",
+    f"{DOCUMENTED}\n    ### BEGIN SOLUTION\n    return x\n    ### END SOLUTION": (
+        f"{DOCUMENTED}\n    # YOUR CODE HERE\n    raise NotImplementedError()"
+    ),
+    f"{DOCUMENTED}\n    ### BEGIN SOLUTION\n    y = x\n    ### END SOLUTION\n    return y": (
+        f"{DOCUMENTED}\n    # YOUR CODE HERE\n    return y"
+    ),
 }
 
 
