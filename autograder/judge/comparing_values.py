@@ -23,7 +23,7 @@ MAX_TOLERANCE: Final = 1e-3
 """The largest tolerance for rounding, relative to the largest value."""
 
 MAX_MISTAKEN: Final = 0.02
-"""The same for a mistake that makes rounding errors grow, such as a matrix that is nearly singular."""
+"""The same for a mistake that makes rounding errors grow, as a nearly singular matrix does."""
 
 CLEARLY_FURTHER: Final = 1.001
 """A later value is reported as the worst only if it is by this factor further off."""

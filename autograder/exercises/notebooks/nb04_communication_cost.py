@@ -758,8 +758,8 @@ SENT: Final = Exercise(
         "buffer, and a block is one n-th of it.",
         "one-axis-alone": "This is what the second gather adds, along y alone. Expected: both "
         "together.",
-        "n-minus-one-pieces": "A ring of n devices cuts the buffer into n pieces, of which a device "
-        "sends n - 1. This is one of n - 1 pieces.",
+        "n-minus-one-pieces": "A ring of n devices cuts the buffer into n pieces, of which a "
+        "device sends n - 1. This is one of n - 1 pieces.",
         "permuted-piece": "In a permutation each device sends its whole buffer, and not one n-th.",
         "one-piece": "This is one step of the ring. There are n - 1 of them.",
         "block-for-buffer": "This would be right if size were a device's block before the gather. "
@@ -775,8 +775,8 @@ SENT: Final = Exercise(
         "x and y together?",
         "pieces": "This is the number of pieces that a device sends. How many bytes does each "
         "have?",
-        "half": "This would be right for a buffer of half the size. After the gather, how much of the "
-        "array does one device have?",
+        "half": "This would be right for a buffer of half the size. After the gather, how much of "
+        "the array does one device have?",
         "bytes": "These are bytes. Expected: MiB, of 1,048,576 bytes each.",
         "megabytes": "These are MB, of 1,000,000 bytes each. Expected: MiB, of 1,048,576.",
         "quarter-of-the-buffer": "This would be right for a buffer of 8 MiB. The buffer is "
@@ -1124,7 +1124,8 @@ SHARES: Final = Exercise(
         "A, and its columns like those of B. Do both count here?",
         "half-of-the-rows": "This would be half of the rows for each device. In how many blocks "
         "are they, if four devices take part?",
-        "other-axis": "This would be right for the other axis. Here axis x has size 4, and y has 2.",
+        "other-axis": "This would be right for the other axis. Here axis x has size 4, and y has "
+        "2.",
         "axes-mixed-up": "Are the axes mixed up? Here axis x has size 16, y has 8 and z has 4.",
         "axes-added": "Are the sizes of the axes added? The number of blocks over several axes is "
         "the product of their sizes.",
@@ -1273,8 +1274,8 @@ BOUNDS: Final = Exercise(
         "of the weights, and the gradient of the input.",
         "four-products": "This counts four matmuls. There are three: the forward pass, the "
         "gradient of the weights, and the gradient of the input.",
-        "backward-too": "This counts more matmuls. Expected: the forward pass alone, with one matmul "
-        "for each of the two layers.",
+        "backward-too": "This counts more matmuls. Expected: the forward pass alone, with one "
+        "matmul for each of the two layers.",
         "n-left-out": "A ring of n devices sends (n - 1)/n of the buffer each time round.",
         "upside-down": "This is upside down: one divided by the right number.",
         "machine-upside-down": "Are flops and link exchanged here? The faster a device computes, "
@@ -1700,8 +1701,8 @@ STRATEGIES: Final = Exercise(
         "they happen one after the other, so add the two times.",
         "as-on-eight": "All of your entries would be right on eight devices, 4 × 2. On 32 × 8, "
         "what does each device compute, and how large are the buffers that it adds up?",
-        "as-on-8-by-32": "All of your entries would be right on a mesh of 8 × 32. Here x has size 32 "
-        "and y has 8. Which of them shards the weights, and which the rows?",
+        "as-on-8-by-32": "All of your entries would be right on a mesh of 8 × 32. Here x has size "
+        "32 and y has 8. Which of them shards the weights, and which the rows?",
         "activations-travel": "tensor adds up the whole batch, rows × 4,096, over all devices. "
         "Which layout adds up only a part of it?",
         "weights-travel": "This adds up the gradients of the weights, or of a part of them. Is "

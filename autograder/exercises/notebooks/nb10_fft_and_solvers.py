@@ -2204,8 +2204,9 @@ STENCIL: Final = Exercise(
         "pairs-reversed": "The right edges are sent, but the wrong way: a block's last row belongs "
         "above the block below, and its last column on the left of the block on the right. In "
         "which order does a pair have source and destination?",
-        "far-edge": "To a neighbour, the edge on the far side was sent. The block below needs your "
-        "last row, the block above your first one, and those beside you your last and first column.",
+        "far-edge": "To a neighbour, the edge on the far side was sent. The block below needs "
+        "your last row, the block above your first one, and those beside you your last and first "
+        "column.",
         "other-sign": "The sign is reversed.",
         "other-factors": "The factors of the stencil are others. Expected: 4 for the point itself, "
         "and -1 for each of its four neighbours.",
@@ -2220,7 +2221,7 @@ STENCIL: Final = Exercise(
 )
 
 PRECONDITIONED_STEPS: Final = 4
-"""With more steps, rounding errors grow so far where sums are wrong that no mistake is recognised."""
+"""With more steps, rounding errors of wrong sums grow until no mistake is recognised."""
 
 
 def _second_difference(n: int) -> Any:
@@ -2510,7 +2511,8 @@ PRECONDITIONER: Final = Exercise(
         "fewest-steps": "This is always the method with the fewest steps, on every machine. What "
         "does one of its steps cost, with all of its exchanges?",
         "bytes-ignored": "This is always the method with fewer messages one after the other, "
-        "however large the halo is. Each exchange sends a halo's bytes, and a sum sends almost none.",
+        "however large the halo is. Each exchange sends a halo's bytes, and a sum sends almost "
+        "none.",
         "one-exchange-too-few": "Each step lacks one exchange. The number in counts includes the "
         "multiplication of the method itself.",
         "only-exchanges": "This is always the method with fewer exchanges in its whole solve. The "
