@@ -7,13 +7,15 @@ again can be hidden in the forward pass.
 
 import inspect
 import math
-from collections.abc import Mapping
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Final
 
 import jax
 import numpy as np
+from humanize import natural_list
 
 from autograder import programs
 from autograder.evidence import GradientPlan, Program
@@ -25,6 +27,9 @@ from autograder.judge.requirements_on_values import judge_runs
 from autograder.judge.running_programs import SAMPLES, argument_lists_of
 from autograder.judge.verdict import Finding
 from autograder.programs import Argument, GradientRun, ProgramError, describe_arguments
+
+MAX_LISTED_TYPES: Final = 4
+"""The most types of arrays that a verdict lists."""
 
 
 @dataclass(frozen=True)
@@ -163,7 +168,7 @@ class RecomputesAtMost(Requirement):
                 "library's routine, so its work cannot be computed.",
                 got="an unknown number of operations",
             )
-        return compare_with_limits(
+        found = compare_with_limits(
             [most / 1e6 for most in self.flops],
             millions,
             argument_lists_of(exercise, self.answer),
@@ -175,6 +180,23 @@ class RecomputesAtMost(Requirement):
                 "allowed.",
             ),
         )
+        if found.met:
+            return found
+        over = next(
+            run.costs for run, most in zip(runs, self.flops, strict=True) if run.costs.flops > most
+        )
+        diagnosis = found.diagnosis if over.saved else "keeps-nothing"
+        sentence = f"{found.difference} The forward pass keeps {_describe_arrays(over.saved)}."
+        return found.but(diagnosis=diagnosis, difference=sentence)
+
+
+def _describe_arrays(arrays: Sequence[jax.ShapeDtypeStruct]) -> str:
+    """Describe the types of arrays: `3 of float32[2,8] and float32[8,8]`, or `nothing`."""
+    counted = Counter(map(describe_type, arrays)).most_common()
+    described = [name if count == 1 else f"{count} of {name}" for name, count in counted]
+    if len(described) > MAX_LISTED_TYPES:
+        described[MAX_LISTED_TYPES:] = ["others"]
+    return natural_list(described) or "nothing"
 
 
 @dataclass(frozen=True)

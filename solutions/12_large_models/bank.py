@@ -1439,7 +1439,7 @@ def keep_little(x, qkv, out, up, down):
 # %% the block as it is exercise="12.8" score=0 naive=true diagnoses=["saves-too-much"] near=["recomputes-too-much", "not-scaled"]
 keep_nothing = keep_products = keep_little = block
 
-# %% everything again everywhere exercise="12.8" score=0.3333333333 diagnoses=["recomputes-too-much"] near=["saves-too-much", "stopped"]
+# %% everything again everywhere exercise="12.8" score=0.3333333333 diagnoses=["keeps-nothing"] near=["saves-too-much", "stopped", "recomputes-too-much"]
 keep_nothing = keep_products = keep_little = jax.checkpoint(block)
 
 # %% all matmuls, and the same policy for both exercise="12.8" score=0 diagnoses=["saves-too-much"] near=["recomputes-too-much"]
@@ -1448,7 +1448,7 @@ keep_products = jax.checkpoint(block, policy=jax.checkpoint_policies.dots_saveab
 keep_little = jax.checkpoint(block, policy=jax.checkpoint_policies.dots_with_no_batch_dims_saveable)
 
 
-# %% one name alone, and a name that nothing has exercise="12.8" score=0.3333333333 diagnoses=["recomputes-too-much"] near=["saves-too-much"]
+# %% one name alone, and a name that nothing has exercise="12.8" score=0.3333333333 diagnoses=["keeps-nothing", "recomputes-too-much"] near=["saves-too-much"]
 def with_a_name(x, qkv, out, up, down):
     q, k, v = jnp.einsum("tf,cfhs->chts", x, qkv)
     scores = jnp.einsum("hts,hus->htu", q, k) / jnp.sqrt(q.shape[2])
@@ -1566,6 +1566,21 @@ def named(x, qkv, out, up, down):
 keep_products = keep_little = jax.checkpoint(
     named, policy=jax.checkpoint_policies.save_only_these_names("a", "b", "c")
 )
+
+
+# %% both matmuls of attention again exercise="12.8" score=0.6666666667 diagnoses=["recomputes-too-much"] near=["saves-too-much", "keeps-nothing", "keep_products: recomputes-too-much"]
+def named(x, qkv, out, up, down):
+    q, k, v = jnp.einsum("tf,cfhs->chts", x, qkv)
+    scores = jnp.einsum("hts,hus->htu", q, k) / jnp.sqrt(q.shape[2])
+    mixed = jnp.einsum("htu,hus->hts", jax.nn.softmax(scores), v)
+    x = x + checkpoint_name(jnp.einsum("hts,hsf->tf", mixed, out), "out")
+    return x + jax.nn.gelu(checkpoint_name(x @ up, "up")) @ down
+
+
+policies = jax.checkpoint_policies
+keep_nothing = jax.checkpoint(block)
+keep_products = jax.checkpoint(block, policy=policies.dots_with_no_batch_dims_saveable)
+keep_little = jax.checkpoint(named, policy=policies.save_only_these_names("out", "up"))
 
 
 # %% sorted by expert, and ends that are searched exercise="12.9" score=1 near=["over-the-batch", "kept-for-dropped", "one-too-few", "one-too-many", "not-scaled", "last-kept", "nothing-dropped", "unchanged", "of-another-token", "in-order-of-experts", "dropped: all-gather", "moe: all-gather", "moe: too-many-bytes", "too-many-bytes", "only-the-first", "overwritten", "other-factor", "no-relu", "of-other-experts"]
