@@ -402,12 +402,21 @@ CHANGE_TOLERANCE: Final = 0.02
 
 
 def explain_change(
-    reference: ArrayFunction, runs: Sequence[Run], names: Sequence[str]
+    reference: ArrayFunction, arguments: Sequence[str], runs: Sequence[Run], names: Sequence[str]
 ) -> Wrong | None:
-    """Say how many times too large or too small the change of an argument is, in every case."""
+    """Say how many times too large or too small the change of an argument is, in each case.
+
+    Args:
+        reference: computes the right results.
+        arguments: the arguments of each program, in words.
+        runs: the inputs and results of each program.
+        names: the names of the arguments.
+    """
     for number, name in enumerate(names):
-        factors: set[str] = set()
-        for draws, ran in runs:
+        arguments_by_factor: dict[str, str] = {}
+        is_change = True
+        for (draws, ran), in_words in zip(runs, arguments, strict=True):
+            factors: set[str] = set()
             for inputs, outputs in zip(draws, ran.outputs, strict=True):
                 wanted = jax.tree.leaves(reference(*inputs))
                 given = inputs[number]
@@ -415,12 +424,26 @@ def explain_change(
                     return None
                 right, made = (widen(each) - widen(given) for each in (wanted[0], outputs[0]))
                 factors.add(_describe_multiple(right, made))
-        if len(factors) == 1 and (factor := factors.pop()):
+                is_change = is_change and _is_change(right, widen(outputs[0]))
+            arguments_by_factor.setdefault(factors.pop() if len(factors) == 1 else "", in_words)
+        if is_change:
+            return "change-alone", f"The result is the change of {name}, and not the new {name}."
+        if "" not in arguments_by_factor:
+            first, *others = arguments_by_factor
+            sentence = f"The change of {name} is {first} what it should be" + "".join(
+                f"; for {arguments_by_factor[other]}, it is {other} what it should be"
+                for other in others
+            )
             return "other-change", (
-                f"The change of {name} is {factor} what it should be. Is something left out that "
-                f"multiplies or divides it?"
+                f"{sentence}. Is something left out that multiplies or divides it?"
             )
     return None
+
+
+def _is_change(right: np.ndarray, made: np.ndarray) -> bool:
+    """Check whether an array is about the right change of an argument, or minus this."""
+    near = CHANGE_TOLERANCE * np.max(np.abs(right), initial=0)
+    return bool(right.any()) and min(np.max(np.abs(made - s * right)) for s in (1, -1)) <= near
 
 
 def _describe_multiple(right: np.ndarray, made: np.ndarray) -> str:

@@ -183,7 +183,7 @@ def judge_runs(
                 requirement.reference, inputs_in_words, runs, argument_lists, argument_names
             )
             or explain_constant(requirement.reference, inputs_in_words, runs)
-            or explain_change(requirement.reference, runs, argument_names)
+            or explain_change(requirement.reference, inputs_in_words, runs, argument_names)
             or wrong
         )
     if wrong[0] == "values":
@@ -201,10 +201,14 @@ def judge_runs(
         wrong = explain_varying_factors(requirement.reference, runs) or wrong
     if number and wrong[0] in ("values", "misplaced", "shape"):
         if wrong[0] == "values":
-            wrong = explain_factor(
-                requirement.reference, inputs_in_words[number:][:1], runs[number:][:1],
-                argument_lists[number:][:1], argument_names,
-            ) or wrong  # fmt: skip
+            words, rest = inputs_in_words[number : number + 1], runs[number : number + 1]
+            wrong = (
+                explain_factor(
+                    requirement.reference, words, rest, argument_lists[number:][:1], argument_names
+                )
+                or explain_change(requirement.reference, words, rest, argument_names)
+                or wrong
+            )
         return _after_right_cases(requirement, runs, inputs_in_words, number, wrong, finding)
     if wrong[0] == "values":
         wrong = (
