@@ -4565,3 +4565,24 @@ def ring_attention(q, k, v):
 
 def zigzag(n):
     return [(i, 2 * n - 1 - i) for i in range(n)]
+# %% multiples of 16 on v5e exercise="12.2" score=0.75 diagnoses=["longer-than-16"] near=["as-on-v5p", "as-on-v5e", "always"]
+def wraps(chip, length):
+    if chip in ("v5e", "v6e"):
+        return length % 16 == 0
+    return length % 4 == 0
+
+
+def gather(n, size, link, wraps):
+    links_into_the_last_chip = 2 if wraps else 1
+    return (n - 1) * (size / n) / (links_into_the_last_chip * link)
+
+
+def flat(hosts, chips, size, fast, slow):
+    devices = hosts * chips
+    return 2 * (devices - 1) / devices * size / min(fast, slow)
+
+
+def two_levels(hosts, chips, size, fast, slow):
+    scatter = gather_again = (chips - 1) / chips * size / fast
+    across = 2 * (hosts - 1) / hosts * (size / chips) / slow
+    return scatter + across + gather_again

@@ -314,6 +314,7 @@ def _wraps(chip: str, length: int) -> bool:
 def _sample_axes(rng: np.random.Generator) -> list[tuple[str, int]]:
     chips, lengths = ("v4", "v5p", "v5e", "v6e"), (2, 4, 6, 8, 12, 16)
     axes = [(chip, length) for chip in chips for length in lengths]
+    axes += [("v5e", 32), ("v6e", 32)]
     return [axes[i] for i in rng.permutation(len(axes)).tolist()]
 
 
@@ -450,6 +451,16 @@ TOPOLOGY: Final = Exercise(
                 "as-on-v5e": lambda chip, length: length == 16,
                 "as-on-v5p": lambda chip, length: length % 4 == 0,
                 "always": lambda chip, length: True,
+                "longer-than-16": AnyOf(
+                    (
+                        lambda chip, length: (
+                            length % 4 == 0 if chip in ("v4", "v5p") else length % 16 == 0
+                        ),
+                        lambda chip, length: (
+                            length % 4 == 0 if chip in ("v4", "v5p") else length >= 16
+                        ),
+                    )
+                ),
                 "exchanged": lambda chip, length: (
                     length == 16 if chip in ("v4", "v5p") else length % 4 == 0
                 ),
@@ -532,6 +543,8 @@ TOPOLOGY: Final = Exercise(
         "as-on-v5p": "This is the rule for v4 and v5p. v5e and v6e wrap around only along a full "
         "axis of 16.",
         "always": "Short axes have no wraparound links.",
+        "longer-than-16": "On v5e and v6e, this is also True for a length of 32. There is no such "
+        "axis: the full one has 16 chips.",
         "exchanged": "The two rules are exchanged: v5e and v6e need a full axis.",
         "one-direction": "In a ring, pieces arrive from both sides, so it takes half as long.",
         "always-a-ring": "Without a wraparound link, the last chip of the row has one neighbour, "
