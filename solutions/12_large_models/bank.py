@@ -4565,6 +4565,8 @@ def ring_attention(q, k, v):
 
 def zigzag(n):
     return [(i, 2 * n - 1 - i) for i in range(n)]
+
+
 # %% multiples of 16 on v5e exercise="12.2" score=0.75 diagnoses=["longer-than-16"] near=["as-on-v5p", "as-on-v5e", "always"]
 def wraps(chip, length):
     if chip in ("v5e", "v6e"):
@@ -4586,3 +4588,136 @@ def two_levels(hosts, chips, size, fast, slow):
     scatter = gather_again = (chips - 1) / chips * size / fast
     across = 2 * (hosts - 1) / hosts * (size / chips) / slow
     return scatter + across + gather_again
+# %% the largest score of a key exercise="12.5" score=0 diagnoses=["not-finite", "not-counted-yet", "unanswered"] near=["one-move-ahead-of-the-mask", "largest-not-carried", "begins-with-zero"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t) % n * length + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            larger = jnp.maximum(largest, scores.max(axis=0))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(largest - larger)
+            total = rescale * total + weights.sum(axis=1)
+            weighted = rescale[:, None] * weighted + weights @ v
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, larger, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% the largest score begins with 0 exercise="12.5" score=0 diagnoses=["begins-with-zero", "not-counted-yet", "unanswered"] near=["not-finite", "largest-not-carried"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t) % n * length + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            larger = jnp.maximum(largest, scores.max(axis=1))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(largest - larger)
+            total = rescale * total + weights.sum(axis=1)
+            weighted = rescale[:, None] * weighted + weights @ v
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, larger, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.zeros_like(q[:, 0]), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% a large negative number for minus infinity exercise="12.5" score=0.6666666666666666 diagnoses=["unanswered"] near=["begins-with-zero", "masked-are-zero", "not-finite"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t) % n * length + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -1e30)
+            larger = jnp.maximum(largest, scores.max(axis=1))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(largest - larger)
+            total = rescale * total + weights.sum(axis=1)
+            weighted = rescale[:, None] * weighted + weights @ v
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, larger, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -1e30), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% a mask of keys by queries exercise="12.5" score=0 diagnoses=["mask-transposed", "not-counted-yet", "unanswered"] near=["looks-ahead-alone", "blocks-exchanged", "places-in-the-block"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t) % n * length + own_places
+            is_seen = key_places[:, None] <= (i * length + own_places)[None, :]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            larger = jnp.maximum(largest, scores.max(axis=1))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(largest - larger)
+            total = rescale * total + weights.sum(axis=1)
+            weighted = rescale[:, None] * weighted + weights @ v
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, larger, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% the blocks of queries and keys exchanged exercise="12.5" score=0 diagnoses=["blocks-exchanged", "not-counted-yet", "unanswered"] near=["looks-ahead-alone", "mask-transposed", "other-way-round"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = i * length + own_places
+            is_seen = key_places[None, :] <= ((i - t) % n * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            larger = jnp.maximum(largest, scores.max(axis=1))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(largest - larger)
+            total = rescale * total + weights.sum(axis=1)
+            weighted = rescale[:, None] * weighted + weights @ v
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, larger, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)

@@ -1078,7 +1078,7 @@ ZERO: Final = Exercise(
 # 12.5: ring attention
 
 SEQUENCES: Final = ((8, 512, 16), (4, 192, 8), (4, 192, 8))
-"""Tuples of (devices, tokens, features of a token). The scores of the last one are large."""
+"""Tuples of (devices, tokens, features of a token). The scores of the last one are far below 0."""
 
 
 def _attention(
@@ -1102,10 +1102,13 @@ def _attention(
     return attention
 
 
-def _large_scores(n: int, tokens: int, features: int) -> tuple[Argument, ...]:
-    """Return queries, keys and values whose scores are too large for the exponential function."""
+def _negative_scores(n: int, tokens: int, features: int) -> tuple[Argument, ...]:
+    """Return queries, keys and values whose scores have exponentials of 0, and differ by as much.
+
+    So a query's own largest score has to be subtracted, and no other.
+    """
     values = Argument((tokens, features), (("seq", n),), ("seq",), mode="auto")
-    return (values.but(shift=6.0), values.but(shift=6.0), values)
+    return (values.but(scale=4.0, shift=12.0), values.but(scale=4.0, shift=-12.0), values)
 
 
 def _block_of(q: Any) -> int:
@@ -1162,6 +1165,7 @@ def _pass_round(
     values_way: int = 1,
     carries_largest: bool = True,
     is_divided: bool = True,
+    first_largest: float = -np.inf,
 ) -> Any:
     """Return ring attention as devices compute it, step by step; each option makes a mistake.
 
@@ -1182,11 +1186,12 @@ def _pass_round(
         values_way: 1 if values are sent the same way as keys, and -1 if the other way.
         carries_largest: whether the largest scores are carried from turn to turn.
         is_divided: whether the sum of values is divided by that of exponentials.
+        first_largest: the largest score before the first turn.
     """
     block, devices = _block_of(q), np.arange(len(q) // _block_of(q))
     n, places, scale = len(devices), np.arange(block), np.float32(q.shape[1] ** -0.5)
     q, k, v = (a.reshape(n, block, -1) for a in (q, k, v))
-    largest = np.full((n, block, 1), -np.inf, np.float32)
+    largest = np.full((n, block, 1), first_largest, np.float32)
     total, weighted = np.zeros_like(largest), np.zeros_like(q)
     with np.errstate(all="ignore"):
         for turn in range(turns(n)):
@@ -1215,6 +1220,11 @@ def _upside_down(growth: Any) -> tuple[Any, Any]:
 def _tokens_of(features: int) -> tuple[int, int]:
     """Return the number of all tokens, and of those on a device, for a number of features."""
     return next((t, t // n) for n, t, own in SEQUENCES if own == features)
+
+
+def _put_into(block_of: Any, token: Any, block: int) -> Any:
+    """Return the place of a token in its block, counted in another token's block."""
+    return block_of - block_of % block + token % block
 
 
 def _count_from_the_next(way: int) -> Callable[[Any, int, int], Any]:
@@ -1268,7 +1278,7 @@ RING_ATTENTION: Final = Exercise(
                     (Argument((tokens, features), (("seq", n),), ("seq",), mode="auto"),) * 3
                     for n, tokens, features in SEQUENCES[:-1]
                 ),
-                _large_scores(*SEQUENCES[-1]),
+                _negative_scores(*SEQUENCES[-1]),
             ),
             {
                 "not-causal": _attention(lambda query, key, block: query >= 0 * key),
@@ -1312,6 +1322,17 @@ RING_ATTENTION: Final = Exercise(
                 ),
                 "largest-not-carried": _passed_round(carries_largest=False),
                 "masked-are-zero": _passed_round(masked=0.0),
+                "begins-with-zero": _passed_round(first_largest=0.0),
+                "mask-transposed": _passed_round(
+                    is_seen=lambda query, key, block: (
+                        _put_into(key, query, block) <= _put_into(query, key, block)
+                    )
+                ),
+                "blocks-exchanged": _passed_round(
+                    is_seen=lambda query, key, block: (
+                        _put_into(key, query, block) >= _put_into(query, key, block)
+                    )
+                ),
                 "not-divided": _passed_round(is_divided=False),
                 "values-stay": _passed_round(moving="k"),
                 "keys-stay": _passed_round(moving="v"),
@@ -1381,8 +1402,9 @@ RING_ATTENTION: Final = Exercise(
         "in the whole sequence.",
         "own-block-alone": "A query attends only to the keys of its own device.",
         "not-finite": "The largest score of a query that has seen no key is -inf. exp(-inf + inf) "
-        "is NaN, and so is 0 * exp(inf). And exp(s) is an infinity for a score above 88, if the "
-        "largest one is not subtracted. In which step does one of them occur?",
+        "is NaN, and so is 0 * exp(inf). And if another number than a query's own largest score is "
+        "subtracted, all of its exponentials can be 0, or one an infinity. Is the maximum over the "
+        "keys? In which step does one of these occur?",
         "scaled-otherwise": "The scores are not divided by the root of the number of features, but "
         "multiplied by it, or divided by that of the number of tokens.",
         "ways-differ": "Keys and values are sent round the ring in opposite directions.",
@@ -1404,6 +1426,12 @@ RING_ATTENTION: Final = Exercise(
         "place, and not those before it.",
         "not-itself": "No query sees the key of its own token, so the first one sees none at all.",
         "masked-are-zero": "Scores that must not count are 0, and exp(0 - m) is not 0.",
+        "begins-with-zero": "The largest score is 0 before the first step. If all scores are far "
+        "below 0, it stays 0, and all exponentials are 0. Begin with -jnp.inf.",
+        "mask-transposed": "The mask is transposed within each block: its rows belong to keys and "
+        "its columns to queries. In q @ k.T, rows belong to queries.",
+        "blocks-exchanged": "The mask takes the block of the keys for that of the queries, and the "
+        "other way round.",
         "not-divided": "The sums of the values are not divided by those of the exponentials.",
         "values-stay": "The keys go round the ring, and the values do not.",
         "keys-stay": "The values go round the ring, and the keys do not.",
