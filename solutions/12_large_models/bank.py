@@ -4721,3 +4721,50 @@ def ring_attention(q, k, v):
         return weighted / total[:, None]
 
     return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+# %% the last backward passes in another order, and as long a forward pass exercise="12.3" score=0.25 diagnoses=["orders-differ", "other-units"] near=["one_f_one_b: too-long", "both-ends", "never-ends"]
+def gpipe(stages, microbatches):
+    forward = [f"F{m}" for m in range(microbatches)]
+    backward = [f"B{m}" for m in range(microbatches)]
+    return [forward + backward for _ in range(stages)]
+
+
+def one_f_one_b(stages, microbatches):
+    schedule = []
+    for s in range(stages):
+        warm_up = min(stages - 1 - s, microbatches)
+        jobs = [f"F{m}" for m in range(warm_up)]
+        for m in range(microbatches - warm_up):
+            jobs += [f"F{warm_up + m}", f"B{m}"]
+        jobs += [f"B{m}" for m in reversed(range(microbatches - warm_up, microbatches))]
+        schedule.append(jobs)
+    return schedule
+
+
+def bubble(stages, microbatches):
+    waiting = 4 * (stages - 1)
+    return waiting / (waiting + 3 * microbatches)
+
+
+# %% forward passes wait twice exercise="12.3" score=0.75 diagnoses=["other-units"] near=["both-ends", "of-the-work"]
+def gpipe(stages, microbatches):
+    forward = [f"F{m}" for m in range(microbatches)]
+    backward = [f"B{m}" for m in range(microbatches)]
+    return [forward + backward for _ in range(stages)]
+
+
+def one_f_one_b(stages, microbatches):
+    schedule = []
+    for s in range(stages):
+        warm_up = min(stages - 1 - s, microbatches)
+        jobs = [f"F{m}" for m in range(warm_up)]
+        for m in range(microbatches):
+            if warm_up + m < microbatches:
+                jobs.append(f"F{warm_up + m}")
+            jobs.append(f"B{m}")
+        schedule.append(jobs)
+    return schedule
+
+
+def bubble(stages, microbatches):
+    waiting = 2 * (stages - 1)
+    return waiting / (3 * (stages - 1 + microbatches))

@@ -610,6 +610,18 @@ def explain_gpipe(orders: Any, stages: int, microbatches: int) -> Problem | None
     return _explain_time(ran, stages, microbatches)
 
 
+def _compare_backward_orders(ran: PipelineRun) -> str:
+    """Say in which orders two stages run their backward passes; empty if all orders are equal."""
+    orders = [", ".join(job for job in order if job[0] == "B") for order in ran.orders]
+    other = next((stage for stage, order in enumerate(orders) if order != orders[-1]), None)
+    if other is None:
+        return ""
+    return (
+        f"Stage {other} runs its backward passes in the order {orders[other]}, and the last stage "
+        f"in the order {orders[-1]}."
+    )
+
+
 def explain_one_f_one_b(orders: Any, stages: int, microbatches: int) -> Problem | None:
     """Find what is wrong with a 1F1B schedule: how long it takes, and how much it keeps."""
     ran = _run(orders, stages, microbatches)
@@ -624,6 +636,8 @@ def explain_one_f_one_b(orders: Any, stages: int, microbatches: int) -> Problem 
                     f"{'is' if fewest == 1 else 'are'} enough."
                 )
         problem = _explain_time(ran, stages, microbatches)
+        if problem is not None and (differs := _compare_backward_orders(ran)):
+            return "orders-differ", f"{problem[1]} {differs}"
     if problem is None or problem[0] not in ("too-long", "never-ends"):
         return problem
     first = [next(i for i, job in enumerate(order) if job[0] == "B") for order in orders]
@@ -642,6 +656,19 @@ def _sample_sizes(rng: np.random.Generator) -> list[tuple[int, int]]:
 
 def _bubble(stages: int, microbatches: int) -> float:
     return (stages - 1) / (microbatches + stages - 1)
+
+
+def _bubble_in_units(waiting: int, own: int, work: int, stages: int, microbatches: int) -> float:
+    """Return the share if the parts are counted in different units of time.
+
+    Args:
+        waiting: the units that a stage waits for each other stage.
+        own: the units of each other stage in the whole time.
+        work: the units of each microbatch in the whole time.
+        stages: the number of stages.
+        microbatches: the number of microbatches.
+    """
+    return waiting * (stages - 1) / (own * (stages - 1) + work * microbatches)
 
 
 def _rounded_bubble(stages: int, microbatches: int, digits: int) -> float:
@@ -715,6 +742,19 @@ PIPELINES: Final = Exercise(
                 "stages-for-waiting": lambda p, m: p / (p + m - 1),
                 "of-all-jobs": lambda p, m: (p - 1) / (p * m),
                 "exchanged": lambda p, m: _bubble(m, p),
+                "other-units": AnyOf(
+                    partial(_bubble_in_units, waiting, own, work)
+                    for waiting, own, work in (
+                        (4, 4, 3),
+                        (4, 3, 3),
+                        (2, 2, 3),
+                        (2, 3, 3),
+                        (1, 1, 3),
+                        (1, 3, 3),
+                        (3, 3, 4),
+                        (3, 3, 2),
+                    )
+                ),
                 "rounded": AnyOf(
                     partial(_rounded_bubble, digits=digits) for digits in (1, 2, 3, 4)
                 ),
@@ -764,6 +804,10 @@ PIPELINES: Final = Exercise(
         "of-all-jobs": "This compares the waiting of one stage with the work of all. Expected: its "
         "share of the time of one stage.",
         "exchanged": "This would be right with stages and microbatches exchanged.",
+        "other-units": "The waiting and the whole time are counted in different units. A forward "
+        "pass takes one unit and a backward pass two, in both.",
+        "orders-differ": "A stage waits for the gradient of each microbatch from the stage after "
+        "it, so run the backward passes in the same order everywhere.",
         "rounded": "The share is rounded here.",
         "in-units": "This is the time in which a stage waits. Expected: its share of the whole "
         "time.",
