@@ -964,7 +964,24 @@ def _rows_added_up(W: Any, m: Any, v: Any, X: Any, Y: Any) -> Any:  # noqa: N803
     return _adam(W, m, v, np.concatenate([gradient] * n) / _examples(X))
 
 
+def _own_examples(factor: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Return a step in which each device's rows have the gradient of its own examples.
+
+    Args:
+        factor: a factor of this gradient, which depends on X.
+    """
+
+    def step(W: Any, m: Any, v: Any, X: Any, Y: Any) -> Any:  # noqa: N803
+        n = int(_devices(X))
+        parts = zip(np.split(X, n, 1), np.split(Y, n, 1), strict=True)
+        own = [np.split(_gradient(W, *part), n)[i] for i, part in enumerate(parts)]
+        return _adam(W, m, v, factor(X) * np.concatenate(own) / _examples(X))
+
+    return step
+
+
 WRONG_STEPS: Final[dict[str, Any]] = {
+    "own-examples": AnyOf(map(_own_examples, (_one, _devices))),
     "as-many-times": _step(_devices),
     "sum-for-mean": AnyOf((_step(_examples), _step(lambda X: _examples(X) / _devices(X)))),  # noqa: N803
     "averaged-twice": _step(lambda X: 1 / _devices(X)),  # noqa: N803
@@ -1111,11 +1128,15 @@ ZERO: Final = Exercise(
         "gathers it?",
         "zero_1: too-many-bytes": "One reduce-scatter is enough, after the loop over the "
         "microbatches.",
-        "zero_2: too-much-memory": "Level 2 never holds the complete sum of the gradients. Is the "
-        "reduce-scatter in the loop?",
-        "zero_3: too-much-memory": "The gathered W, or the sum of its complete gradients, is held "
-        "during the whole step. Is the gather in the function that is differentiated, with "
-        "jax.checkpoint around it? Otherwise the compiler gathers once, before the loop.",
+        "zero_1: too-much-memory": "Is the loop over the microbatches one of lax.scan or "
+        "lax.fori_loop? In a loop of Python, gradients of several microbatches are held at once.",
+        "zero_2: too-much-memory": "Is the reduce-scatter in the loop, so that the complete sum of "
+        "the gradients is never held? And is it a loop of lax.scan or lax.fori_loop?",
+        "zero_3: too-much-memory": "Is the gather in the function that is differentiated, with "
+        "jax.checkpoint around it? Otherwise the compiler gathers once, before the loop, and holds "
+        "all of W. And is it a loop of lax.scan or lax.fori_loop?",
+        "own-examples": "The gradient of a device's rows is that of its own examples. Add up the "
+        "gradients of all devices: a psum_scatter does this, and keeps a device's own rows.",
     },
 )
 
