@@ -3527,7 +3527,7 @@ def gradient(w_out, h, y, lengths):
     return sloped(w_out, h, y, lengths)
 
 
-# %% keys of other seeds, and minus the gradient exercise="12.7" score=0 diagnoses=["unanswered", "values", "off-by-a-factor"] near=["one-number", "dropped-for-kept", "divided"]
+# %% keys of other seeds, and minus the gradient exercise="12.7" score=0 diagnoses=["unanswered", "other-seeds", "off-by-a-factor"] near=["one-number", "dropped-for-kept", "divided"]
 def dropout(seed, h):
     def drop(seed, h):
         own_key = jax.random.key(seed)
@@ -4906,3 +4906,48 @@ def zero_3(*arrays):
 
     in_specs = (ROWS, ROWS, ROWS, SHARES, SHARES)
     return jax.shard_map(one_step, in_specs=in_specs, out_specs=ROWS)(*arrays)
+# %% an index added to the seed, and sums divided by 4 exercise="12.7" score=0 diagnoses=["unanswered", "other-seeds", "mean-of-means", "divided-by-four"] near=["one-number", "only-the-first", "mean-for-sum", "summed-twice"]
+def dropout(seed, h):
+    def drop(seed, h):
+        index = lax.axis_index("data") * lax.axis_size("model") + lax.axis_index("model")
+        is_kept = jax.random.bernoulli(jax.random.key(seed + index), 0.5, h.shape)
+        return jnp.where(is_kept, 2 * h, 0)
+
+    spec = P("data", None, "model")
+    return jax.shard_map(drop, in_specs=(P(), spec), out_specs=spec)(seed, h)
+
+
+def mean_error(errors, lengths):
+    def add_up(errors, lengths):
+        padded = jnp.arange(errors.shape[1]) >= lengths[:, None]
+        mean = jnp.where(padded, 0, errors).sum() / lengths.sum()
+        return lax.psum(mean, "data") / 4
+
+    return jax.shard_map(add_up, in_specs=P("data"), out_specs=P())(errors, lengths)
+
+
+def gradient(w_out, h, y, lengths):
+    def slope(w, h, y, lengths):
+        padded = jnp.arange(h.shape[1]) >= lengths[:, None]
+
+        def squares(w):
+            off = lax.psum(h @ w, "model") - y
+            return jnp.where(padded[..., None], 0, off**2).sum()
+
+        return lax.psum(jax.grad(squares)(w), "data") / 4
+
+    rows, blocks, examples = P("model"), P("data", None, "model"), P("data")
+    sloped = jax.shard_map(slope, in_specs=(rows, blocks, examples, examples), out_specs=rows)
+    return sloped(w_out, h, y, lengths)
+
+
+# %% an index added to the seed, and the other folded in exercise="12.7" score=0 diagnoses=["unanswered", "other-seeds"] near=["along-one-axis", "other-order"]
+def dropout(seed, h):
+    def drop(seed, h):
+        key = jax.random.key(seed + lax.axis_index("data"))
+        key = jax.random.fold_in(key, lax.axis_index("model"))
+        is_kept = jax.random.bernoulli(key, 0.5, h.shape)
+        return jnp.where(is_kept, 2 * h, 0)
+
+    spec = P("data", None, "model")
+    return jax.shard_map(drop, in_specs=(P(), spec), out_specs=spec)(seed, h)

@@ -1995,6 +1995,31 @@ def _numbered(number: Callable[[int, int, int, int], int]) -> Callable[..., Any]
     return dropout
 
 
+SEED_CHANGES: Final[tuple[Callable[..., tuple[int, ...]], ...]] = (
+    lambda i, j, rows, columns: (i,),
+    lambda i, j, rows, columns: (j,),
+    lambda i, j, rows, columns: (i + j,),
+    lambda i, j, rows, columns: (columns * i + j,),
+    lambda i, j, rows, columns: (i + rows * j,),
+    lambda i, j, rows, columns: (i, j),
+    lambda i, j, rows, columns: (j, i),
+)
+"""What is added to the seed, and the numbers that are folded in: from a place and the mesh."""
+
+
+def _seeded(change: Callable[..., tuple[int, ...]]) -> Callable[..., Any]:
+    """Return dropout in which a device adds a number to the seed, and may fold in others."""
+
+    def dropout(seed: Any, h: Any) -> Any:
+        def key(seed: Any, i: int, j: int) -> Any:
+            added, *folded = change(i, j, *_mesh_of(len(h)))
+            return _folded(seed + np.uint32(added), *folded)
+
+        return _dropped(key)(seed, h)
+
+    return dropout
+
+
 def _initial_weights() -> np.ndarray:
     """Return the second layer's weights before the first step, as `start(0)` samples them."""
     _, key = jax.random.split(jax.random.key(0))
@@ -2016,6 +2041,11 @@ def _mean_of_means(errors: Any, lengths: Any) -> Any:
     n = _mesh_of(len(errors))[0]
     parts = zip(np.split(errors, n), np.split(lengths, n), strict=True)
     return np.mean([_mean_error(*part) for part in parts], dtype=np.float32)
+
+
+def _quarter_of_means(errors: Any, lengths: Any) -> Any:
+    """Return a quarter of the sum of the devices' means, however many there are."""
+    return _mean_of_means(errors, lengths) * np.float32(_mesh_of(len(errors))[0] / 4)
 
 
 def _with_padding(errors: Any, lengths: Any) -> Any:
@@ -2108,6 +2138,7 @@ TRAINER: Final = Exercise(
                         _dropped(lambda seed, i, j: _folded(seed, i + j)),
                     )
                 ),
+                "other-seeds": AnyOf(map(_seeded, SEED_CHANGES)),
                 "one-mask-for-all": lambda seed, h: _draw_kept(_folded(seed), h),
                 "not-doubled": lambda seed, h: DROPPED(seed, h) / 2,
                 "dropped-for-kept": lambda seed, h: 2 * h - DROPPED(seed, h),
@@ -2123,7 +2154,7 @@ TRAINER: Final = Exercise(
                 for mesh, examples, tokens, _ in TRAINERS
             ),
             {
-                "mean-of-means": _mean_of_means,
+                "mean-of-means": AnyOf((_mean_of_means, _quarter_of_means)),
                 "mean-of-examples": _mean_of_examples,
                 "padding-counted": AnyOf((_with_padding, _over_all_places)),
                 "padding-added-up": lambda errors, lengths: (
@@ -2157,6 +2188,7 @@ TRAINER: Final = Exercise(
             ),
             {
                 "summed-twice": _slope_times(lambda data, model: data),
+                "divided-by-four": _slope_times(lambda data, model: data / 4),
                 "mean-for-sum": _slope_times(lambda data, model: 1 / data),
                 "padding-counted": _slope_with_padding,
                 "divided": lambda w_out, h, y, lengths: (
@@ -2211,6 +2243,10 @@ TRAINER: Final = Exercise(
         "padding-counted": "Padding counts here, too.",
         "summed-twice": "The gradient is too large by the number of devices along data. w does not "
         "vary over data, so jax.grad has added it up already.",
+        "divided-by-four": "The gradient is added up twice over data and divided by 4, which is "
+        "right on a mesh of 4 × 2 only. w does not vary over data, so jax.grad has added it up.",
+        "other-seeds": "A device's index is added to the seed. Expected: the key of the seed, into "
+        "which the index along data is folded, and then that along model.",
         "mean-for-sum": "The gradient is too small by the number of devices along data. Expected: "
         "the sum.",
         "own-units-alone": "Each device compares only the part of the output that comes from its "
