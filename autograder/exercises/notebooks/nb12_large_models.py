@@ -1714,6 +1714,25 @@ def _latency_of_each_layer(
     return _exposed(backward, more, buckets, 0.0, bandwidth)
 
 
+def _one_layer_on(
+    backward: Any,
+    sizes: Any,
+    buckets: Any,
+    latency: float,
+    bandwidth: float,
+    is_ready_late: bool = False,
+) -> float:
+    """Return the exposed time if each bucket began one layer after the beginning of the last one.
+
+    With `is_ready_late`, only the sizes are those of the wrong layers.
+    """
+    ready, computed, end = np.cumsum(backward)[np.cumsum(buckets) - 1].tolist(), 0.0, 0.0
+    for first, count in enumerate(buckets):
+        computed = ready[first] if is_ready_late else computed + sum(backward[first:][:count])
+        end = max(computed, end) + latency + sum(sizes[first:][:count]) / bandwidth
+    return float(end - computed)
+
+
 def _sooner_of_both(
     backward: Any, sizes: Any, buckets: Any, latency: float, bandwidth: float
 ) -> float:
@@ -1840,6 +1859,7 @@ OVERLAP: Final = Exercise(
                 "never-waiting": _never_waiting,
                 "one-layer-of-each": _one_layer_of_each,
                 "latency-of-each-layer": _latency_of_each_layer,
+                "one-layer-on": AnyOf((_one_layer_on, partial(_one_layer_on, is_ready_late=True))),
                 "sooner-of-both": _sooner_of_both,
                 "longer-than-computing": AnyOf(
                     (
@@ -1890,6 +1910,8 @@ OVERLAP: Final = Exercise(
         "never-waiting": "Only the first all-reduce waits for its gradients here. Each of them has "
         "to.",
         "one-layer-of-each": "Only the last layer of each bucket is sent here. Add up all of them.",
+        "one-layer-on": "Each bucket begins here one layer after the one before it begins, so some "
+        "layers are in several buckets. How many layers does each bucket have?",
         "latency-of-each-layer": "Each layer takes a latency here. A bucket is one all-reduce.",
         "sooner-of-both": "An all-reduce starts here when its gradients are there or the link is "
         "free, whichever comes first. It needs both.",
@@ -1900,9 +1922,8 @@ OVERLAP: Final = Exercise(
         "a-bucket-each": "With a bucket for each layer, the link pays the latency for each.",
         "as-soon-as-free": "It can be better to let the link wait for another gradient, because "
         "each all-reduce costs a latency.",
-        "exposed": "The best buckets differ in size: early ones keep the link busy, and the last "
-        "one decides what is exposed. Of all choices, the best is the one whose last all-reduce "
-        "ends first.",
+        "exposed": "Of all choices, the best is the one whose last all-reduce ends first. Which "
+        "choices are tried here, and does the comparison take the queue into account?",
         "number-of-layers": "Each layer has to be in one bucket.",
     },
 )
