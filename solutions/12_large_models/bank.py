@@ -4962,3 +4962,199 @@ def dropout(seed, h):
 
     spec = P("data", None, "model")
     return jax.shard_map(drop, in_specs=(P(), spec), out_specs=spec)(seed, h)
+# %% nothing is exchanged exercise="12.9" score=0 diagnoses=["unanswered", "never-sent", "not-counted-yet"] near=["never-returned", "of-other-experts"]
+def find_places(scores):
+    """Return each token's expert, and how many tokens before it have chosen the same one."""
+    chosen = scores.argmax(axis=1)
+    is_chosen = jax.nn.one_hot(chosen, scores.shape[1], dtype=jnp.int32)
+    before = jnp.cumsum(is_chosen, axis=0) - 1
+    return chosen, jnp.take_along_axis(before, chosen[:, None], axis=1)[:, 0]
+
+
+def moe(x, scores, up, down):
+    def layer(x, scores, up, down):
+        tokens, experts = scores.shape
+        chosen, place = find_places(scores)
+        places = jnp.zeros((experts, tokens // experts, x.shape[1]))
+        sent = places.at[chosen, place].set(x, mode="drop")
+        # from (experts, capacity) to (own experts, devices * capacity), and back
+        received = sent.reshape(len(up), -1, x.shape[1])
+        hidden = jax.nn.relu(jnp.einsum("epf,efh->eph", received, up))
+        outputs = jnp.einsum("eph,ehf->epf", hidden, down)
+        returned = outputs.reshape(sent.shape)
+        own = returned.at[chosen, place].get(mode="fill", fill_value=0)
+        return jax.nn.softmax(scores).max(axis=1, keepdims=True) * own
+
+    return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% results come back from tokens that stayed exercise="12.9" score=0 diagnoses=["unanswered", "never-sent", "not-counted-yet"] near=["never-returned", "in-order-of-experts"]
+def find_places(scores):
+    """Return each token's expert, and how many tokens before it have chosen the same one."""
+    chosen = scores.argmax(axis=1)
+    is_chosen = jax.nn.one_hot(chosen, scores.shape[1], dtype=jnp.int32)
+    before = jnp.cumsum(is_chosen, axis=0) - 1
+    return chosen, jnp.take_along_axis(before, chosen[:, None], axis=1)[:, 0]
+
+
+def moe(x, scores, up, down):
+    def layer(x, scores, up, down):
+        tokens, experts = scores.shape
+        chosen, place = find_places(scores)
+        places = jnp.zeros((experts, tokens // experts, x.shape[1]))
+        sent = places.at[chosen, place].set(x, mode="drop")
+        # from (experts, capacity) to (own experts, devices * capacity), and back
+        received = sent.reshape(len(up), -1, x.shape[1])
+        hidden = jax.nn.relu(jnp.einsum("epf,efh->eph", received, up))
+        outputs = jnp.einsum("eph,ehf->epf", hidden, down)
+        returned = lax.all_to_all(outputs, "expert", split_axis=1, concat_axis=0, tiled=True)
+        own = returned.at[chosen, place].get(mode="fill", fill_value=0)
+        return jax.nn.softmax(scores).max(axis=1, keepdims=True) * own
+
+    return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% places for devices exercise="12.9" score=0 diagnoses=["places-by-devices", "not-counted-yet", "too-many-bytes"] near=["over-the-batch", "nothing-dropped", "all-of-full-experts"]
+def find_places(scores):
+    """Return each token's expert, and how many tokens before it have chosen the same one."""
+    chosen = scores.argmax(axis=1)
+    is_chosen = jax.nn.one_hot(chosen, scores.shape[1], dtype=jnp.int32)
+    before = jnp.cumsum(is_chosen, axis=0) - 1
+    return chosen, jnp.take_along_axis(before, chosen[:, None], axis=1)[:, 0]
+
+
+def dropped(scores):
+    def count(scores):
+        _, place = find_places(scores)
+        return lax.psum(jnp.sum(place >= scores.shape[0] // lax.axis_size("expert")), "expert")
+
+    return jax.shard_map(count, in_specs=P("expert"), out_specs=P())(scores)
+
+
+def moe(x, scores, up, down):
+    def layer(x, scores, up, down):
+        tokens, experts = scores.shape
+        chosen, place = find_places(scores)
+        places = jnp.zeros((experts, tokens // lax.axis_size("expert"), x.shape[1]))
+        sent = places.at[chosen, place].set(x, mode="drop")
+        # from (experts, capacity) to (own experts, devices * capacity), and back
+        received = lax.all_to_all(sent, "expert", split_axis=0, concat_axis=1, tiled=True)
+        hidden = jax.nn.relu(jnp.einsum("epf,efh->eph", received, up))
+        outputs = jnp.einsum("eph,ehf->epf", hidden, down)
+        returned = lax.all_to_all(outputs, "expert", split_axis=1, concat_axis=0, tiled=True)
+        own = returned.at[chosen, place].get(mode="fill", fill_value=0)
+        return jax.nn.softmax(scores).max(axis=1, keepdims=True) * own
+
+    return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% two experts for each token exercise="12.9" score=0 diagnoses=["unanswered", "two-experts", "not-counted-yet", "too-many-bytes"] near=["other-factor", "not-scaled"]
+def find_places(scores):
+    """Return each token's expert, and how many tokens before it have chosen the same one."""
+    chosen = scores.argmax(axis=1)
+    is_chosen = jax.nn.one_hot(chosen, scores.shape[1], dtype=jnp.int32)
+    before = jnp.cumsum(is_chosen, axis=0) - 1
+    return chosen, jnp.take_along_axis(before, chosen[:, None], axis=1)[:, 0]
+
+
+def moe(x, scores, up, down):
+    def layer(x, scores, up, down):
+        shares, experts = lax.top_k(jax.nn.softmax(scores), 2)
+        outputs = 0
+        for share, expert in zip(shares.T, experts.T):
+            chosen = jax.nn.one_hot(expert, scores.shape[1])
+            outputs += share[:, None] * run_one(x, chosen, up, down)
+        return outputs
+
+    def run_one(x, scores, up, down):
+        tokens, experts = scores.shape
+        chosen, place = find_places(scores)
+        places = jnp.zeros((experts, tokens // experts, x.shape[1]))
+        sent = places.at[chosen, place].set(x, mode="drop")
+        # from (experts, capacity) to (own experts, devices * capacity), and back
+        received = lax.all_to_all(sent, "expert", split_axis=0, concat_axis=1, tiled=True)
+        hidden = jax.nn.relu(jnp.einsum("epf,efh->eph", received, up))
+        outputs = jnp.einsum("eph,ehf->epf", hidden, down)
+        returned = lax.all_to_all(outputs, "expert", split_axis=1, concat_axis=0, tiled=True)
+        own = returned.at[chosen, place].get(mode="fill", fill_value=0)
+        return own
+
+    return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% the probability of expert 0 exercise="12.9" score=0 diagnoses=["unanswered", "other-factor", "not-counted-yet"] near=["not-scaled", "two-experts"]
+def find_places(scores):
+    """Return each token's expert, and how many tokens before it have chosen the same one."""
+    chosen = scores.argmax(axis=1)
+    is_chosen = jax.nn.one_hot(chosen, scores.shape[1], dtype=jnp.int32)
+    before = jnp.cumsum(is_chosen, axis=0) - 1
+    return chosen, jnp.take_along_axis(before, chosen[:, None], axis=1)[:, 0]
+
+
+def moe(x, scores, up, down):
+    def layer(x, scores, up, down):
+        tokens, experts = scores.shape
+        chosen, place = find_places(scores)
+        places = jnp.zeros((experts, tokens // experts, x.shape[1]))
+        sent = places.at[chosen, place].set(x, mode="drop")
+        # from (experts, capacity) to (own experts, devices * capacity), and back
+        received = lax.all_to_all(sent, "expert", split_axis=0, concat_axis=1, tiled=True)
+        hidden = jax.nn.relu(jnp.einsum("epf,efh->eph", received, up))
+        outputs = jnp.einsum("eph,ehf->epf", hidden, down)
+        returned = lax.all_to_all(outputs, "expert", split_axis=1, concat_axis=0, tiled=True)
+        own = returned.at[chosen, place].get(mode="fill", fill_value=0)
+        return jax.nn.softmax(scores)[:, :1] * own
+
+    return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% added up in the last place exercise="12.9" score=0 diagnoses=["unanswered", "added-up", "not-counted-yet"] near=["overwritten", "of-another-token", "first-place-for-all"]
+def find_places(scores):
+    """Return each token's expert, and how many tokens before it have chosen the same one."""
+    chosen = scores.argmax(axis=1)
+    is_chosen = jax.nn.one_hot(chosen, scores.shape[1], dtype=jnp.int32)
+    before = jnp.cumsum(is_chosen, axis=0) - 1
+    return chosen, jnp.take_along_axis(before, chosen[:, None], axis=1)[:, 0]
+
+
+def moe(x, scores, up, down):
+    def layer(x, scores, up, down):
+        tokens, experts = scores.shape
+        chosen, place = find_places(scores)
+        places = jnp.zeros((experts, tokens // experts, x.shape[1]))
+        sent = places.at[chosen, jnp.minimum(place, tokens // experts - 1)].add(x)
+        # from (experts, capacity) to (own experts, devices * capacity), and back
+        received = lax.all_to_all(sent, "expert", split_axis=0, concat_axis=1, tiled=True)
+        hidden = jax.nn.relu(jnp.einsum("epf,efh->eph", received, up))
+        outputs = jnp.einsum("eph,ehf->epf", hidden, down)
+        returned = lax.all_to_all(outputs, "expert", split_axis=1, concat_axis=0, tiled=True)
+        own = returned.at[chosen, place].get(mode="fill", fill_value=0)
+        return jax.nn.softmax(scores).max(axis=1, keepdims=True) * own
+
+    return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% the smallest scores and probabilities exercise="12.9" score=0 diagnoses=["unanswered", "smallest-scores", "not-counted-yet"] near=["other-factor", "last-kept"]
+def find_places(scores):
+    """Return each token's expert, and how many tokens before it have chosen the same one."""
+    chosen = scores.argmin(axis=1)
+    is_chosen = jax.nn.one_hot(chosen, scores.shape[1], dtype=jnp.int32)
+    before = jnp.cumsum(is_chosen, axis=0) - 1
+    return chosen, jnp.take_along_axis(before, chosen[:, None], axis=1)[:, 0]
+
+
+def moe(x, scores, up, down):
+    def layer(x, scores, up, down):
+        tokens, experts = scores.shape
+        chosen, place = find_places(scores)
+        places = jnp.zeros((experts, tokens // experts, x.shape[1]))
+        sent = places.at[chosen, place].set(x, mode="drop")
+        # from (experts, capacity) to (own experts, devices * capacity), and back
+        received = lax.all_to_all(sent, "expert", split_axis=0, concat_axis=1, tiled=True)
+        hidden = jax.nn.relu(jnp.einsum("epf,efh->eph", received, up))
+        outputs = jnp.einsum("eph,ehf->epf", hidden, down)
+        returned = lax.all_to_all(outputs, "expert", split_axis=1, concat_axis=0, tiled=True)
+        own = returned.at[chosen, place].get(mode="fill", fill_value=0)
+        return jax.nn.softmax(scores).min(axis=1, keepdims=True) * own
+
+    return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)

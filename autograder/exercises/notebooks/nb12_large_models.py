@@ -2510,9 +2510,13 @@ def _all_kept(scores: Any) -> Any:
     return np.full(len(scores), True)
 
 
-def _gates(scores: Any) -> Any:
+def _softmax(scores: Any) -> Any:
     weights = np.exp(scores - scores.max(1, keepdims=True))
-    return weights.max(1, keepdims=True) / weights.sum(1, keepdims=True)
+    return weights / weights.sum(1, keepdims=True)
+
+
+def _gates(scores: Any) -> Any:
+    return _softmax(scores).max(1, keepdims=True)
 
 
 def _ungated(scores: Any) -> Any:
@@ -2676,17 +2680,32 @@ def _relu_at_the_end(x: Any, scores: Any, up: Any, down: Any) -> Any:
     return np.where(_is_kept(scores)[:, None], outputs, np.float32(0))
 
 
-def _never_returned(x: Any, scores: Any, up: Any, down: Any) -> Any:
-    """Return the layer whose tokens read, at their own place, what their device's experts made."""
+def _exchange_once(
+    x: Any,
+    scores: Any,
+    up: Any,
+    down: Any,
+    is_sent: bool = False,
+    is_returned: bool = False,
+) -> Any:
+    """Return the layer in which an array is taken as if it had been exchanged, there or back.
+
+    If tokens are not sent, a device's own experts work on them. If results are not returned, tokens
+    read, at their own place, what their device's experts made.
+    """
     n, (tokens, experts) = _devices_for(scores), scores.shape
     own, each = experts // n, tokens // n
     places, chosen, kept = _places(scores, n), scores.argmax(1), _is_kept(scores)
     sent = np.zeros((n, experts, each // experts, x.shape[1]), np.float32)
     devices = np.arange(tokens) // each
     sent[devices[kept], chosen[kept], places[kept]] = x[kept]
-    arrived = sent.reshape(n, n, own, each // experts, -1).transpose(1, 2, 0, 3, 4)
+    if is_sent:
+        arrived = sent.reshape(n, n, own, each // experts, -1).transpose(1, 2, 0, 3, 4)
+    else:
+        arrived = sent.reshape(n, own, n, each // experts, -1)
     hidden = _rectify(np.einsum("dkscf,dkfh->dksch", arrived, up.reshape(n, own, *up.shape[1:])))
     made = np.einsum("dksch,dkhf->dkscf", hidden, down.reshape(n, own, *down.shape[1:]))
+    made = made.transpose(2, 0, 1, 3, 4) if is_returned else made
     read = np.zeros_like(x)
     read[kept] = made.reshape(sent.shape)[devices[kept], chosen[kept], places[kept]]
     return _gates(scores) * read
@@ -2705,10 +2724,45 @@ def _smallest(scores: Any) -> Any:
     return scores.argmin(1)
 
 
-def _choosing_the_smallest(x: Any, scores: Any, up: Any, down: Any) -> Any:
+def _choosing_the_smallest(
+    x: Any, scores: Any, up: Any, down: Any, gates: Callable[[Any], Any] = _gates
+) -> Any:
     """Return the layer in which tokens go to the experts with the smallest scores."""
     outputs = _chosen_outputs(x, scores, up, down, choose=_smallest)
-    return np.where(_is_kept(-scores)[:, None], _gates(scores) * outputs, np.float32(0))
+    return np.where(_is_kept(-scores)[:, None], gates(scores) * outputs, np.float32(0))
+
+
+def _kept_by_devices(scores: Any) -> Any:
+    """Return which tokens are kept, if a device's tokens are divided by the number of devices."""
+    n = _devices_for(scores)
+    return _places(scores, n) < len(scores) // n // n
+
+
+def _add_second_experts(x: Any, scores: Any, up: Any, down: Any, own: bool = False) -> Any:
+    """Return the layer in which each token goes to two experts.
+
+    With `own`, their two probabilities add up to 1.
+    """
+    rest = np.where(scores == scores.max(1, keepdims=True), np.float32(-np.inf), scores)
+    shares = _softmax(scores)
+    first, second = (np.take_along_axis(shares, s.argmax(1)[:, None], 1) for s in (scores, rest))
+    both = first + second if own else np.float32(1)
+    layers = (_moe(gates=_ungated)(x, s, up, down) for s in (scores, rest))
+    return sum(gate / both * layer for gate, layer in zip((first, second), layers, strict=True))
+
+
+def _add_in_the_last_place(x: Any, scores: Any, up: Any, down: Any, reads: bool = False) -> Any:
+    """Return the layer in which a dropped token is added to the token in its expert's last place.
+
+    With `reads`, a dropped token gets the result from there, too.
+    """
+    n, (tokens, experts) = _devices_for(scores), scores.shape
+    places = np.minimum(_places(scores, n), tokens // n // experts - 1)
+    slot = np.stack([np.arange(tokens) * n // tokens, scores.argmax(1), places], 1)
+    _, same = np.unique(slot, axis=0, return_inverse=True)
+    added = np.zeros_like(x)
+    np.add.at(added, same.ravel(), x)
+    return _moe(_all_kept if reads else _is_kept)(added[same.ravel()], scores, up, down)
 
 
 def _draw_counts(inputs: Any, outputs: Any) -> Charts:
@@ -2786,6 +2840,7 @@ EXPERTS: Final = Exercise(
             {
                 "over-the-batch": _count_dropped(_kept_over_the_batch),
                 "kept-for-dropped": _count(_is_kept),
+                "places-by-devices": _count_dropped(_kept_by_devices),
                 "one-too-few": _count_dropped(_one_too_few),
                 "one-too-many": _count_dropped(_one_too_many),
                 "full-experts": AnyOf(
@@ -2823,7 +2878,10 @@ EXPERTS: Final = Exercise(
                 "one-too-few": _moe(_one_too_few),
                 "one-too-many": _moe(_one_too_many),
                 "unchanged": _unchanged,
-                "smallest-scores": _choosing_the_smallest,
+                "smallest-scores": AnyOf(
+                    partial(_choosing_the_smallest, gates=gates)
+                    for gates in (_gates, lambda scores: _softmax(scores).min(1, keepdims=True))
+                ),
                 "of-another-token": _of_the_last_place,
                 "overwritten": AnyOf(
                     (
@@ -2840,9 +2898,17 @@ EXPERTS: Final = Exercise(
                         _shares_of_tokens,
                         lambda scores: _gates(scores) ** 2,
                         _largest_shares,
+                        lambda scores: _softmax(scores)[:, :1],
+                        lambda scores: np.log(_gates(scores)),
                     )
                 ),
-                "never-returned": _never_returned,
+                "never-returned": partial(_exchange_once, is_sent=True),
+                "never-sent": AnyOf((_exchange_once, partial(_exchange_once, is_returned=True))),
+                "places-by-devices": _moe(_kept_by_devices),
+                "two-experts": AnyOf((_add_second_experts, partial(_add_second_experts, own=True))),
+                "added-up": AnyOf(
+                    (_add_in_the_last_place, partial(_add_in_the_last_place, reads=True))
+                ),
                 "first-place-for-all": _place_of_all,
                 "relu-at-the-end": _relu_at_the_end,
                 "no-relu": _moe(
@@ -2906,6 +2972,14 @@ EXPERTS: Final = Exercise(
         "moe: split-does-not-divide": "On the way to the experts, dimension 0 is split, and on the "
         "way back dimension 1.",
         "dropped: dtype": "A sum of integers is an integer, and a mean of them is not.",
+        "never-sent": "The tokens are not sent to their experts: experts of a token's own device "
+        "work on it.",
+        "places-by-devices": "The tokens of a device are divided by the number of devices here. "
+        "Expected: by that of experts.",
+        "two-experts": "Each token goes to two experts here, and their outputs are added up. "
+        "Expected: only the one with the largest score.",
+        "added-up": "Dropped tokens are added to the token in their expert's last place. Write "
+        "nothing for a token that is dropped.",
         "never-returned": "The results are not sent back: a token reads what the experts of its "
         "own device made, and its expert may be on another one.",
         "first-place-for-all": "All tokens with the same expert have the same place here. Along "
