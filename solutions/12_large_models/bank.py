@@ -4040,7 +4040,7 @@ def mixed_step(master, X, Y):
     return jax.shard_map(body, in_specs=in_specs, out_specs=P("data"))(master, X, Y)
 
 
-# %% half of the increments exercise="12.10" score=0 diagnoses=["not-a-power", "values", "not-counted-yet"] near=["stalls_at: natural-logarithm"]
+# %% half of the increments exercise="12.10" score=0 diagnoses=["other-multiple", "values", "not-counted-yet"] near=["stalls_at: natural-logarithm", "not-a-power"]
 def stalls_at(increment):
     power = np.ceil(np.log2(increment))  # from 2**(power + 8) on, half of the distance is 2**power
     return 128 * increment
@@ -5158,3 +5158,116 @@ def moe(x, scores, up, down):
         return jax.nn.softmax(scores).min(axis=1, keepdims=True) * own
 
     return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+# %% twice where it stops, and a mean over microbatches and devices exercise="12.10" score=0 diagnoses=["other-multiple", "sum-for-mean", "not-counted-yet"] near=["not-a-power", "only-the-first", "two-spacings"]
+def stalls_at(increment):
+    power = np.ceil(np.log2(increment))  # from 2**(power + 8) on, half of the distance is 2**power
+    return 512 * increment
+
+
+def mixed_step(master, X, Y):
+    def body(own, x, y):
+        w = lax.all_gather(own.astype(jnp.bfloat16), "data", tiled=True)
+
+        def accumulate(total, microbatch):
+            gradient = jax.grad(squared_error)(w, *microbatch)
+            return total + gradient.astype(jnp.float32), None
+
+        def squared_error(w, x, y):
+            return jnp.sum((x @ w - y) ** 2)
+
+        nothing = lax.pcast(jnp.zeros(w.shape), "data", to="varying")
+        total, _ = lax.scan(accumulate, nothing, (x, y))
+        total = lax.psum_scatter(total.astype(jnp.bfloat16), "data", tiled=True)
+        examples = x.shape[0] * lax.axis_size("data")
+        return own - 0.001 * total.astype(jnp.float32) / examples
+
+    shares = P(None, "data")
+    in_specs = P("data"), shares, shares
+    return jax.shard_map(body, in_specs=in_specs, out_specs=P("data"))(master, X, Y)
+
+
+# %% a sum that is not divided exercise="12.10" score=0 diagnoses=["unanswered", "other-change", "not-counted-yet"] near=["sum-for-mean", "change-alone"]
+def mixed_step(master, X, Y):
+    def body(own, x, y):
+        w = lax.all_gather(own.astype(jnp.bfloat16), "data", tiled=True)
+
+        def accumulate(total, microbatch):
+            gradient = jax.grad(squared_error)(w, *microbatch)
+            return total + gradient.astype(jnp.float32), None
+
+        def squared_error(w, x, y):
+            return jnp.sum((x @ w - y) ** 2)
+
+        nothing = lax.pcast(jnp.zeros(w.shape), "data", to="varying")
+        total, _ = lax.scan(accumulate, nothing, (x, y))
+        total = lax.psum_scatter(total.astype(jnp.bfloat16), "data", tiled=True)
+        return own - 0.001 * total.astype(jnp.float32)
+
+    shares = P(None, "data")
+    in_specs = P("data"), shares, shares
+    return jax.shard_map(body, in_specs=in_specs, out_specs=P("data"))(master, X, Y)
+
+
+# %% a mean over the devices alone exercise="12.10" score=0 diagnoses=["unanswered", "other-change", "not-counted-yet"] near=["averaged-twice"]
+def mixed_step(master, X, Y):
+    def body(own, x, y):
+        w = lax.all_gather(own.astype(jnp.bfloat16), "data", tiled=True)
+
+        def accumulate(total, microbatch):
+            gradient = jax.grad(squared_error)(w, *microbatch)
+            return total + gradient.astype(jnp.float32), None
+
+        def squared_error(w, x, y):
+            return jnp.sum((x @ w - y) ** 2)
+
+        nothing = lax.pcast(jnp.zeros(w.shape), "data", to="varying")
+        total, _ = lax.scan(accumulate, nothing, (x, y))
+        total = lax.psum_scatter(total.astype(jnp.bfloat16), "data", tiled=True)
+        examples = lax.axis_size("data")
+        return own - 0.001 * total.astype(jnp.float32) / examples
+
+    shares = P(None, "data")
+    in_specs = P("data"), shares, shares
+    return jax.shard_map(body, in_specs=in_specs, out_specs=P("data"))(master, X, Y)
+
+
+# %% the update without the weights exercise="12.10" score=0 diagnoses=["unanswered", "change-alone", "not-counted-yet"] near=["other-change", "other-direction"]
+def mixed_step(master, X, Y):
+    def body(own, x, y):
+        w = lax.all_gather(own.astype(jnp.bfloat16), "data", tiled=True)
+
+        def accumulate(total, microbatch):
+            gradient = jax.grad(squared_error)(w, *microbatch)
+            return total + gradient.astype(jnp.float32), None
+
+        def squared_error(w, x, y):
+            return jnp.sum((x @ w - y) ** 2)
+
+        nothing = lax.pcast(jnp.zeros(w.shape), "data", to="varying")
+        total, _ = lax.scan(accumulate, nothing, (x, y))
+        total = lax.psum_scatter(total.astype(jnp.bfloat16), "data", tiled=True)
+        examples = x.shape[0] * x.shape[1] * lax.axis_size("data")
+        return -0.001 * total.astype(jnp.float32) / examples
+
+    shares = P(None, "data")
+    in_specs = P("data"), shares, shares
+    return jax.shard_map(body, in_specs=in_specs, out_specs=P("data"))(master, X, Y)
+
+
+# %% all gradients at once, in float32 exercise="12.10" score=0.75 diagnoses=["unanswered"] near=["added-up-in-bfloat16", "sends-too-much", "other-type"]
+def mixed_step(master, X, Y):
+    def body(own, x, y):
+        w = lax.all_gather(own.astype(jnp.bfloat16), "data", tiled=True)
+
+        def gradient(x, y):
+            slope = jax.grad(lambda w: jnp.sum((x.astype(jnp.float32) @ w - y) ** 2))
+            return slope(w.astype(jnp.float32))
+
+        total = jax.vmap(gradient)(x, y).sum(axis=0)
+        total = lax.psum_scatter(total.astype(jnp.bfloat16), "data", tiled=True)
+        examples = x.shape[0] * x.shape[1] * lax.axis_size("data")
+        return own - 0.001 * total.astype(jnp.float32) / examples
+
+    shares = P(None, "data")
+    in_specs = P("data"), shares, shares
+    return jax.shard_map(body, in_specs=in_specs, out_specs=P("data"))(master, X, Y)

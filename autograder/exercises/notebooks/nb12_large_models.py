@@ -3147,9 +3147,10 @@ MIXED_PRECISION: Final = Exercise(
                 "of-float16": _stalls_at(11),
                 "of-float32": _stalls_at(24),
                 "rounded-down": lambda increment: float(2.0 ** (8 + np.floor(np.log2(increment)))),
-                "not-a-power": AnyOf(
+                "not-a-power": lambda increment: 256.0 * increment,
+                "other-multiple": AnyOf(
                     partial(lambda times, increment: times * increment, times)
-                    for times in (128.0, 256.0, 512.0)
+                    for times in (128.0, 512.0)
                 ),
                 "to-the-nearest-power": lambda increment: float(
                     2.0 ** (8 + np.round(np.log2(increment)))
@@ -3182,6 +3183,8 @@ MIXED_PRECISION: Final = Exercise(
                         _moved(lambda n, microbatches, own: n),
                         _moved(lambda n, microbatches, own: microbatches),
                         _moved(lambda n, microbatches, own: microbatches * own),
+                        _moved(lambda n, microbatches, own: n * own),
+                        _moved(lambda n, microbatches, own: own),
                     )
                 ),
                 "averaged-twice": _moved(lambda n, microbatches, own: 1 / n),
@@ -3219,6 +3222,11 @@ MIXED_PRECISION: Final = Exercise(
         "increment is more than half of the distance to the next number.",
         "not-a-power": "The distance between numbers doubles at powers of two, so the sum stops at "
         "one of them.",
+        "other-multiple": "The sum of 1.0 stops at 256, because from there to 512 the distance "
+        "between numbers is 2. For any increment, the sum stops at a power of two.",
+        "change-alone": "An update begins with the old weights.",
+        "other-change": "Expected: the sum of the gradients, divided by the number of examples in "
+        "all microbatches and on all devices, times the rate.",
         "to-the-nearest-power": "Here the increment is rounded to the nearest power of two. If it "
         "is more than half of the distance to the next number, the sum still grows.",
         "one-power-more": "If the increment is a power of two, the sum stops one power earlier: an "
