@@ -2401,7 +2401,7 @@ def ring_from(n, latency, bandwidth):
     return more_steps * latency * bandwidth / fewer_buffers
 
 
-# %% bytes times bandwidth exercise="12.1" score=0.5 diagnoses=["other-factors"] near=["in-seconds", "product-alone"]
+# %% bytes times bandwidth exercise="12.1" score=0.5 diagnoses=["times-bandwidth", "other-factors"] near=["in-seconds", "product-alone"]
 def exchange(n, size, latency, bandwidth):
     return latency + (n - 1) * size * bandwidth
 
@@ -4721,6 +4721,25 @@ def ring_attention(q, k, v):
         return weighted / total[:, None]
 
     return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+# %% a divisor that is a factor in Python exercise="12.1" score=0.75 diagnoses=["times-bandwidth"] near=["whole-buffer", "in-seconds", "other-factors"]
+def exchange(n, size, latency, bandwidth):
+    return latency + (n - 1) * size / bandwidth
+
+
+def doubling(n, size, latency, bandwidth):
+    return np.log2(n) * (latency + size / bandwidth)
+
+
+def ring(n, size, latency, bandwidth):
+    return 2 * (n - 1) * (latency + size / n * bandwidth)
+
+
+def ring_from(n, latency, bandwidth):
+    more_steps = 2 * (n - 1) - np.log2(n)
+    fewer_buffers = np.log2(n) - 2 * (n - 1) / n
+    return more_steps * latency * bandwidth / fewer_buffers
+
+
 # %% the last backward passes in another order, and as long a forward pass exercise="12.3" score=0.25 diagnoses=["orders-differ", "other-units"] near=["one_f_one_b: too-long", "both-ends", "never-ends"]
 def gpipe(stages, microbatches):
     forward = [f"F{m}" for m in range(microbatches)]

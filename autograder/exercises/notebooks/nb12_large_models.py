@@ -162,6 +162,11 @@ def _scaled(by: Callable[[int], float], function: Callable[..., float]) -> Calla
     return lambda n, *rest: by(n) * function(n, *rest)
 
 
+def _with_bandwidth_multiplied(function: Callable[..., float]) -> Callable[..., float]:
+    """Return a time in which bytes are multiplied by the bandwidth."""
+    return lambda n, size, latency, bandwidth: function(n, size, latency, 1 / bandwidth)
+
+
 def _with_devices(n: int, *rest: Any) -> str:
     return f"with {n} devices"
 
@@ -190,6 +195,7 @@ LATENCY: Final = Exercise(
                 "one-copy": _steps(lambda n: 1, lambda n: 1, _whole),
                 "waits-each-time": _steps(_others, _others, _whole),
                 "to-itself": _steps(lambda n: n, lambda n: 1, _whole),
+                "times-bandwidth": _with_bandwidth_multiplied(EXCHANGE),
                 "pieces-alone": _steps(_others, lambda n: 1, _piece),
             },
             terms=LATENCIES_AND_BUFFERS,
@@ -203,6 +209,7 @@ LATENCY: Final = Exercise(
             {
                 "up-and-down": _steps(lambda n: 2 * _log2(n), lambda n: 2 * _log2(n), _whole),
                 "grows": _steps(_others, _log2, _whole),
+                "times-bandwidth": _with_bandwidth_multiplied(DOUBLING),
                 "every-other": _steps(_others, _others, _whole),
                 "one-latency": _steps(_log2, lambda n: 1, _whole),
                 "halves": AnyOf(
@@ -232,6 +239,7 @@ LATENCY: Final = Exercise(
                 ),
                 "whole-buffer": _steps(_ring_steps, _ring_steps, _whole),
                 "n-steps": _steps(lambda n: 2 * n, lambda n: 2 * n, _piece),
+                "times-bandwidth": _with_bandwidth_multiplied(RING),
             },
             terms=LATENCIES_AND_BUFFERS,
         ),
@@ -291,6 +299,8 @@ LATENCY: Final = Exercise(
         "all-gather, so it takes two.",
         "whole-buffer": "The whole buffer is sent in each step here. In a ring, a step sends one "
         "of n pieces.",
+        "times-bandwidth": "The bytes are multiplied by the bandwidth here. In Python, "
+        "size / n * bandwidth divides by n alone.",
         "n-steps": "There are 2 n steps here. A piece has to reach the n - 1 other devices.",
         "against-the-exchange": "From this size on the ring is faster than a single exchange. "
         "Where it overtakes the exchange, doubling is faster than both.",
