@@ -402,7 +402,11 @@ CHANGE_TOLERANCE: Final = 0.02
 
 
 def explain_change(
-    reference: ArrayFunction, arguments: Sequence[str], runs: Sequence[Run], names: Sequence[str]
+    reference: ArrayFunction,
+    arguments: Sequence[str],
+    runs: Sequence[Run],
+    names: Sequence[str],
+    may_differ: bool = False,
 ) -> Wrong | None:
     """Say how many times too large or too small the change of an argument is, in each case.
 
@@ -411,6 +415,7 @@ def explain_change(
         arguments: the arguments of each program, in words.
         runs: the inputs and results of each program.
         names: the names of the arguments.
+        may_differ: whether the number may differ by case, and the result be the change alone.
     """
     for number, name in enumerate(names):
         arguments_by_factor: dict[str, str] = {}
@@ -426,9 +431,9 @@ def explain_change(
                 factors.add(_describe_multiple(right, made))
                 is_change = is_change and _is_change(right, widen(outputs[0]))
             arguments_by_factor.setdefault(factors.pop() if len(factors) == 1 else "", in_words)
-        if is_change:
+        if may_differ and is_change:
             return "change-alone", f"The result is the change of {name}, and not the new {name}."
-        if "" not in arguments_by_factor:
+        if "" not in arguments_by_factor and (may_differ or len(arguments_by_factor) == 1):
             first, *others = arguments_by_factor
             sentence = f"The change of {name} is {first} what it should be" + "".join(
                 f"; for {arguments_by_factor[other]}, it is {other} what it should be"

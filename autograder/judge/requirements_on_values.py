@@ -198,7 +198,13 @@ def judge_runs(
             or wrong
         )
     if wrong[0] == "values":
-        wrong = explain_varying_factors(requirement.reference, runs) or wrong
+        wrong = (
+            explain_varying_factors(requirement.reference, runs)
+            or explain_change(
+                requirement.reference, inputs_in_words, runs, argument_names, may_differ=True
+            )
+            or wrong
+        )
     if number and wrong[0] in ("values", "misplaced", "shape"):
         if wrong[0] == "values":
             words, rest = inputs_in_words[number : number + 1], runs[number : number + 1]
