@@ -4040,7 +4040,7 @@ def mixed_step(master, X, Y):
     return jax.shard_map(body, in_specs=in_specs, out_specs=P("data"))(master, X, Y)
 
 
-# %% half of the increments exercise="12.10" score=0 diagnoses=["other-multiple", "values", "not-counted-yet"] near=["stalls_at: natural-logarithm", "not-a-power"]
+# %% half of the increments exercise="12.10" score=0 diagnoses=["other-multiple", "other-change", "not-counted-yet"] near=["stalls_at: natural-logarithm", "not-a-power"]
 def stalls_at(increment):
     power = np.ceil(np.log2(increment))  # from 2**(power + 8) on, half of the distance is 2**power
     return 128 * increment
@@ -4588,6 +4588,8 @@ def two_levels(hosts, chips, size, fast, slow):
     scatter = gather_again = (chips - 1) / chips * size / fast
     across = 2 * (hosts - 1) / hosts * (size / chips) / slow
     return scatter + across + gather_again
+
+
 # %% the largest score of a key exercise="12.5" score=0 diagnoses=["not-finite", "not-counted-yet", "unanswered"] near=["one-move-ahead-of-the-mask", "largest-not-carried", "begins-with-zero"]
 def ring_attention(q, k, v):
     def attend(q, k, v):
@@ -4721,6 +4723,8 @@ def ring_attention(q, k, v):
         return weighted / total[:, None]
 
     return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
 # %% a divisor that is a factor in Python exercise="12.1" score=0.75 diagnoses=["times-bandwidth"] near=["whole-buffer", "in-seconds", "other-factors"]
 def exchange(n, size, latency, bandwidth):
     return latency + (n - 1) * size / bandwidth
@@ -4787,6 +4791,8 @@ def one_f_one_b(stages, microbatches):
 def bubble(stages, microbatches):
     waiting = 2 * (stages - 1)
     return waiting / (3 * (stages - 1 + microbatches))
+
+
 # %% loops of Python exercise="12.4" score=0.4375 diagnoses=["too-much-memory"] near=["too-many-bytes", "all-reduce"]
 ROWS, SHARES = P("data"), P(None, "data")
 
@@ -4925,6 +4931,8 @@ def zero_3(*arrays):
 
     in_specs = (ROWS, ROWS, ROWS, SHARES, SHARES)
     return jax.shard_map(one_step, in_specs=in_specs, out_specs=ROWS)(*arrays)
+
+
 # %% the next layer for the next bucket exercise="12.6" score=0 diagnoses=["one-layer-on", "unanswered"] near=["first-layer-first", "one-layer-of-each", "latency-of-each-layer"]
 def exposed(backward, sizes, buckets, latency, bandwidth):
     computed, link_free, layer = 0, 0, 0
@@ -4981,6 +4989,8 @@ def dropout(seed, h):
 
     spec = P("data", None, "model")
     return jax.shard_map(drop, in_specs=(P(), spec), out_specs=spec)(seed, h)
+
+
 # %% nothing is exchanged exercise="12.9" score=0 diagnoses=["unanswered", "never-sent", "not-counted-yet"] near=["never-returned", "of-other-experts"]
 def find_places(scores):
     """Return each token's expert, and how many tokens before it have chosen the same one."""
@@ -5177,6 +5187,8 @@ def moe(x, scores, up, down):
         return jax.nn.softmax(scores).min(axis=1, keepdims=True) * own
 
     return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
 # %% twice where it stops, and a mean over microbatches and devices exercise="12.10" score=0 diagnoses=["other-multiple", "sum-for-mean", "not-counted-yet"] near=["not-a-power", "only-the-first", "two-spacings"]
 def stalls_at(increment):
     power = np.ceil(np.log2(increment))  # from 2**(power + 8) on, half of the distance is 2**power
