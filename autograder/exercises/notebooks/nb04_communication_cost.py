@@ -1177,7 +1177,7 @@ BOUNDS: Final = Exercise(
     id="4.5",
     title="Where communication takes over",
     afterwards="These two numbers are why large models are trained with batches of millions of "
-    "tokens, and why tensor parallelism stays inside one machine.",
+    "rows, and why tensor parallelism stays inside one machine.",
     requirements=(
         Returns(
             "rows",
@@ -1431,8 +1431,9 @@ def _choices(rng: np.random.Generator, count: int) -> Iterator[tuple[Any, ...]]:
 CROSSOVER: Final = Exercise(
     id="4.6",
     title="Move the weights, or the results?",
-    afterwards="FSDP is the first way, tensor parallelism the second. With large batches, as in "
-    "training, it pays to move weights; with small ones, as in serving, to move results.",
+    afterwards="Gathering sends less from d/2 rows on, but every device then does all of the "
+    "work. Notebook 08 gathers weights, too, and shards the batch as well, so that no work is "
+    "repeated.",
     requirements=(
         Returns(
             "same_bytes",
