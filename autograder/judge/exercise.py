@@ -11,6 +11,7 @@ from enum import IntEnum
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
+from humanize import natural_list
 
 from autograder.evidence import AnswerPlan, Plan
 from autograder.judge.verdict import Finding
@@ -141,11 +142,14 @@ class Exercise:
         return f"ex-{self.id.replace('.', '-')}-check"
 
     def targets(self) -> list[tuple[str, Layout]]:
-        """Return the layouts that the notebook draws as targets, each with a title."""
-        layouts = [(r.answer, layout) for r in self.requirements if (layout := r.pictured())]
+        """Return the layouts that the notebook draws as targets, each once, with a title."""
+        answers: dict[Layout, list[str]] = {}
+        for requirement in self.requirements:
+            if layout := requirement.pictured():
+                answers.setdefault(layout, []).append(requirement.answer)
         return [
-            (self.id if len(layouts) == 1 else f"{self.id} {answer}", layout)
-            for answer, layout in layouts
+            (self.id if len(answers) == 1 else f"{self.id} {natural_list(named)}", layout)
+            for layout, named in answers.items()
         ]
 
     def generator(self, seed: int) -> np.random.Generator:
