@@ -50,6 +50,13 @@ def test_on_a_page_that_is_handed_back_targets_are_drawn():
     assert pictures_of(verdict(finding("a", None))) == []
 
 
+def test_a_target_that_answers_share_is_drawn_once():
+    drawn = {e: [title for title, _ in EXERCISES[e].targets()] for e in ("1.1", "3.3", "8.3")}
+    assert drawn["1.1"] == ["1.1"]
+    assert drawn["3.3"] == ["3.3 whole and together", "3.3 rows", "3.3 columns"]
+    assert drawn["8.3"] == ["8.3"]
+
+
 def test_a_verdict_in_text_has_them_side_by_side():
     lines = verdict_as_text(verdict(finding("a", ROWS))).splitlines()
     (titles,) = [line for line in lines if line.startswith("Yours")]
