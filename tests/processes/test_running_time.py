@@ -1,5 +1,7 @@
 """A process that waits for a CPU is not taken for one that waits for ever."""
 
+import io
+import os
 import signal
 import subprocess
 import sys
@@ -82,3 +84,12 @@ def test_the_states_of_all_threads_are_read():
     assert not is_asleep(SPINS, 100)
     assert not is_asleep(SPINS_IN_A_THREAD, 100)
     assert not is_asleep(SPINS, 100, signal.SIGSTOP)
+
+
+def test_the_waits_of_all_threads_are_read(monkeypatch):
+    files = {"/proc/7/task/7/schedstat": "11 22 33\n", "/proc/7/task/8/schedstat": "44 55 66\n"}
+    with monkeypatch.context() as patch:
+        patch.setattr(os, "listdir", {"/proc/7/task": ["7", "8"]}.__getitem__)
+        patch.setattr(running_time, "open", lambda path: io.StringIO(files[path]), raising=False)
+        waits = dict(running_time._read_waits(SimpleNamespace(pid=7)))
+    assert waits == {"7/7": 22, "7/8": 55}
