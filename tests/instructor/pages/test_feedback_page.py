@@ -4,6 +4,7 @@ import io
 import os
 import re
 import sys
+import unicodedata
 from datetime import UTC, datetime, timedelta
 from functools import partial
 from html.parser import HTMLParser
@@ -17,7 +18,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_output, new_raw_ce
 
 from autograder.exercises import find
 from autograder.instructor.authoring import NotebookSession, bank, fill_in_answers
-from autograder.instructor.course.names import INVISIBLE
+from autograder.instructor.course.names import INVISIBLE, show_invisible_characters
 from autograder.instructor.pages import (
     About,
     GradebookEntry,
@@ -327,12 +328,25 @@ def test_no_invisible_characters_of_strangers_are_on_a_page(verdicts):
     assert "\u241b[2J" in page, "a symbol takes their place"
 
 
+DIRECTIONS = ("LRE", "LRO", "RLE", "RLO", "PDF", "LRI", "RLI", "FSI", "PDI")
+"""The bidirectional classes of Unicode for characters that set the direction of text."""
+
+
+def test_every_character_that_changes_the_direction_of_text_is_replaced():
+    marks = [c for c in map(chr, range(2**16)) if unicodedata.bidirectional(c) in DIRECTIONS]
+    marks += "\u061c\u200e\u200f"
+    assert len(marks) == 12
+    assert show_invisible_characters("".join(marks)) == "\ufffd" * 12
+
+
 def test_only_so_much_code_is_highlighted():
     many = [new_code_cell(f"# {'x' * 400}\n" * 30) for _ in range(8)]
     about = About("a", "a", "a")
     assert feedback_page(about, many, {}, {}, {})(NOW).count('class="c1"') == 5 * 30
     long_line = new_code_cell(f"x = 1\n{'a.' * 2**13}")
-    assert 'class="n"' not in feedback_page(about, [long_line], {}, {}, {})(NOW)
+    long_cell = new_code_cell("x = 1\n" * 6000)
+    for cell in (long_line, long_cell):
+        assert 'class="n"' not in feedback_page(about, [cell], {}, {}, {})(NOW)
 
 
 def test_a_page_is_written_only_where_it_is_another_one(tmp_path):
