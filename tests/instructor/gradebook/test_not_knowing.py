@@ -256,6 +256,19 @@ def fail_at(monkeypatch: pytest.MonkeyPatch, statement: str, name: str) -> None:
     monkeypatch.setattr(connections.PatientCursor, "execute", refuse)
 
 
+def test_of_all_errors_of_sqlite_two_say_that_a_file_is_damaged():
+    damaged = set()
+    for code in range(sqlite3.SQLITE_ERROR, sqlite3.SQLITE_NOTADB + 1):
+        error = sqlite3.DatabaseError("what?")
+        error.sqlite_errorcode = code | 1 << 8  # with a detail, as SQLite gives it
+        explained = connections.explain_errors(Path("gradebook.db"))
+        with pytest.raises((GradebookError, sqlite3.Error)) as caught, explained:
+            raise error
+        if caught.errisinstance(connections.DamagedError):
+            damaged.add(code)
+    assert damaged == {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+
+
 PLACES = ("PRAGMA integrity_check", "SELECT 1 FROM submitted_assignment", "UPDATE grade SET")
 """Statements of the check at a command's start, of the backup, and of entering a score."""
 
