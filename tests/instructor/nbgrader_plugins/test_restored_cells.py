@@ -13,7 +13,7 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_
 from nbgrader.preprocessors import OverwriteCells
 
 from autograder.instructor.__main__ import main
-from autograder.instructor.nbgrader_plugins import RestoreCells
+from autograder.instructor.nbgrader_plugins import RestoreCells, release
 from tests.instructor.classroom import plain_course
 from tests.instructor.classroom.plain_course import FIRST
 from tests.instructor.tiny_class import about
@@ -189,6 +189,16 @@ def test_each_cell_of_the_release_is_there_once_and_of_its_type(room, change):
     assert bool(found["notes"]) == bool(note)
 
 
+def test_code_that_is_graded_by_hand_is_looked_at_as_essays_are(monkeypatch):
+    plot = about("plot", grade=True, solution=True, points=5)
+    cell = new_code_cell("plot()", id="plot", metadata=plot)
+    known = {"plot": {**plot["nbgrader"], "cell_type": "code"}}
+    monkeypatch.setattr(release, "_read_known_cells", lambda _: (known, {"plot": ""}))
+    for cells in ([cell, copy_of(cell)], []):
+        _, resources = RestoreCells().preprocess(new_notebook(cells=cells), {"nbgrader": {}})
+        assert resources["shardlings"]["needs_a_look"] == {"plot"}
+
+
 def test_a_picture_stays_where_the_type_has_pictures_and_goes_where_it_has_none(room):
     for change, is_kept in (
         (makes_the_answer_markdown, False),
@@ -224,6 +234,7 @@ def test_both_texts_and_the_note_are_shown(graded, capsys):
         text = html.unescape(page.read_text())
         assert "Because." in text
         assert UNANSWERED in text
+        assert "No response." not in text, "the answer may be in the other cell"
         assert note in " ".join(text.split())
         assert note in graded.graded(student).cells[0].source
         assert f"{student}, {FIRST}: {note}" in said
