@@ -4,7 +4,10 @@ from pathlib import PurePosixPath
 
 import pytest
 
-from autograder.instructor.collecting.archives import Assigned, find_assignment
+from autograder.instructor.classroom import Person
+from autograder.instructor.collecting.archives import Assigned, OwnedFile, find_assignment
+from autograder.instructor.collecting.sorting import Owners
+from autograder.instructor.course import ClassRules
 from tests.instructor.collecting.test_collecting import FIRST, NOTEBOOK, SECOND, Class, packed
 
 MOODLE = "{}_{}_assignsubmission_file/{}"
@@ -83,11 +86,38 @@ def test_the_columns_that_class_toml_names_have_the_numbers(room):
     assert students(room) == {"ann": "2"}
 
 
+FILE = PurePosixPath("data.csv")
+
+
+@pytest.mark.parametrize(
+    "owned",
+    [
+        OwnedFile("Moodle", "Participant", "", FILE, participant="7"),
+        OwnedFile("Canvas", "somebody", "7", FILE),
+    ],
+)
+def test_a_column_may_have_the_numbers_of_any_platform(owned):
+    people = [Person("ann", "Ann Lee", others={"lms_user_id": "7"}), Person("bo", "Bo Yun")]
+    assert Owners(people, ClassRules()).id_of(owned, FIRST) == "ann"
+
+
+def test_where_the_assignment_is_not_known_its_numbers_and_the_name_decide():
+    rows = {"ann": ("Ann Lee", "1", "2"), "ana": ("Ann Lee", "3", "4"), "bo": ("Bo Yun", "2", "1")}
+    columns = (f"moodle_id_{FIRST}", f"moodle_id_{SECOND}")
+    people = [
+        Person(id, name, others=dict(zip(columns, numbers, strict=True)))
+        for id, (name, *numbers) in rows.items()
+    ]
+    owners = Owners(people, ClassRules())
+    for name, number, student in (("Participant", "3", "ana"), ("Ann Lee", "1", "ann")):
+        assert owners.id_of(OwnedFile("Moodle", name, "", FILE, participant=number)) == student
+
+
 @pytest.mark.parametrize("has_roster", [False, True])
 def test_canvas_gives_anonymous_names(room, has_roster):
     if has_roster:
         room.roster("id,name,canvas_id", "ann,Ann Lee,12345")
-    room.collect(
+    _, said = room.collect(
         room.zipped({
             f"anon_Ab3Xz_500_{FIRST}.ipynb": "1",
             "anon_Ab3Xz_501_data.csv": "2",
@@ -101,6 +131,7 @@ def test_canvas_gives_anonymous_names(room, has_roster):
         f"anon_9zzzz/{FIRST}/{FIRST}.ipynb": "3",
         f"anon_12345/{FIRST}/{FIRST}.ipynb": "4",
     }
+    assert "late, as the platform says (1): anon_9zzzz" in said
 
 
 KNOWN = ("hw", "hw-2", "Lab", "lab", "01_sums")

@@ -79,6 +79,13 @@ def test_semicolons_and_those_who_have_not_submitted(room):
     assert taken(room) == {"ann": "2026-06-10T12:14:00Z"}
 
 
+def test_the_numbers_of_the_assignment_itself_are_moodles(room):
+    room.roster(f"id,name,moodle_id,moodle_id_{FIRST}", "ann,Ann Lee,11,21", "bo,Bo Yun,21,11")
+    path = write(room, [HEADING, line(21, "Participant", "", "2026-06-10 14:14")])
+    assert room.collect(path, "--assignment", FIRST)[0] == 0
+    assert taken(room) == {"ann": "2026-06-10T12:14:00Z"}
+
+
 FUTURE = "2999-06-10 14:14"
 
 
