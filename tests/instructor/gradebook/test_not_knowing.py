@@ -256,6 +256,22 @@ def fail_at(monkeypatch: pytest.MonkeyPatch, statement: str, name: str) -> None:
     monkeypatch.setattr(connections.PatientCursor, "execute", refuse)
 
 
+def test_a_commit_waits_until_another_program_has_read(tmp_path, monkeypatch):
+    monkeypatch.setattr(connections, "SILENT_LOCK_SECONDS", 0)
+    path = tmp_path / "gradebook.db"
+    with (
+        closing(sqlite3.connect(path, isolation_level=None)) as reader,
+        closing(connections.connect(path)) as writer,
+    ):
+        reader.execute("CREATE TABLE grade (score)")
+        writer.execute("INSERT INTO grade VALUES (1)")
+        reader.execute("BEGIN")
+        assert reader.execute("SELECT * FROM grade").fetchall() == []
+        monkeypatch.setattr(connections, "sleep", lambda _: reader.execute("ROLLBACK"))
+        writer.commit()
+        assert reader.execute("SELECT * FROM grade").fetchall() == [(1,)]
+
+
 def test_of_all_errors_of_sqlite_two_say_that_a_file_is_damaged():
     damaged = set()
     for code in range(sqlite3.SQLITE_ERROR, sqlite3.SQLITE_NOTADB + 1):
