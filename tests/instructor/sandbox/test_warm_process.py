@@ -418,6 +418,7 @@ def test_a_server_that_hangs_is_killed_and_a_new_process_judges(monkeypatch):
     case = Case("1.1", {}, 0)
     (before,) = judge_in_sandbox([case])
     (server,) = signal_servers(signal.SIGSTOP)
+    assert server._task_start_seconds == 1, "only the first task may take longer"
     (after,) = judge_in_sandbox([case], seconds=10)
     assert after == before
     assert server.process.wait(timeout=30) == -signal.SIGKILL
