@@ -331,9 +331,12 @@ def test_a_test_that_passes_untouched_is_named_now_and_when_it_is_remembered(
     graded = GradedExample({"test": (2.0, 2.0)}, "", 1.0, {"tiny.ipynb": [1.0]}, [])
     trials = iter([(graded, graded)])
     monkeypatch.setattr(Trial, "run", lambda self: next(trials))
+    sentence = (
+        "tiny as it is released, with nothing filled in, gets 2 of 2 for test. If you do not want "
+        "that, write these tests so that they fail without an answer."
+    )
     for _ in range(2):
         assert main(["--root", str(root), "grade", "--again"]) == 0
-        assert (
-            "tiny as it is released, with nothing filled in, gets 2 of 2 for test. If you do not "
-            "want that, write these tests so that they fail without an answer."
-        ) in " ".join(capsys.readouterr().out.split())
+        assert sentence in " ".join(capsys.readouterr().out.split())
+    monkeypatch.setattr(Trial, "run", lambda self: (graded, graded))
+    assert sentence in Course(root).api.autograde("tiny", "ann")["log"]
