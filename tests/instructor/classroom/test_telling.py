@@ -114,12 +114,12 @@ def test_names_of_folders_and_files_that_are_nearly_right_are_said(tmp_path, cap
     submitted = tmp_path / "grading" / "submitted"
     for student in ("ann", "bo", "cy", "dan ", "eve\n"):
         plain_course.hand_in(room, student)
-    for student, name in (("ann", "01_Sums.ipynb"), ("bo", f"{FILE}.txt"), ("cy", f"{FILE}\n")):
+    for student, name in (("ann", "01_Sums.IPYNB"), ("bo", f"{FILE}.txt"), ("cy", f"{FILE}\n")):
         folder = submitted / student / plain_course.FIRST
         (folder / FILE).rename(folder / name)
     assert main(["--root", str(tmp_path), "grade"]) == 0
     said = " ".join(capsys.readouterr().out.split())
-    for student, name in (("ann", "01_Sums.ipynb"), ("bo", f"{FILE}.txt"), ("cy", f"{FILE}␊")):
+    for student, name in (("ann", "01_Sums.IPYNB"), ("bo", f"{FILE}.txt"), ("cy", f"{FILE}␊")):
         assert (
             f"{student}, 01_sums: there is no {FILE} in the folder that was handed in, but {name}. "
             f"If that is it, rename it to {FILE}."
