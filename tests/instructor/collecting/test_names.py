@@ -5,7 +5,12 @@ from pathlib import PurePosixPath
 import pytest
 
 from autograder.instructor.classroom import Person
-from autograder.instructor.collecting.archives import Assigned, OwnedFile, find_assignment
+from autograder.instructor.collecting.archives import (
+    NOTEBOOK_NAME,
+    Assigned,
+    OwnedFile,
+    find_assignment,
+)
 from autograder.instructor.collecting.sorting import Owners
 from autograder.instructor.course import ClassRules
 from tests.instructor.collecting.test_collecting import FIRST, NOTEBOOK, SECOND, Class, packed
@@ -165,6 +170,7 @@ KNOWN = ("hw", "hw-2", "Lab", "lab", "01_sums")
     ],
 )
 def test_the_assignment_is_in_the_name(name, found):
+    assert NOTEBOOK_NAME.fullmatch(name)
     assert find_assignment(PurePosixPath(name), KNOWN) == found
 
 
