@@ -13,6 +13,7 @@ import jax
 
 from autograder.errors.blame import first_line, frames_of, message_of
 from autograder.errors.cell_lines import describe_error, last_line, line_in_cell, unwrap
+from autograder.errors.operands import NOT_GATHERED, describe_ungathered_operand
 
 UNBOUND: Final = (
     "A collective names an axis that the mesh does not have, or it is called outside the body of a "
@@ -115,6 +116,15 @@ MEANINGS: Final = (
         "or out_specs should name the axis. (After an "
         "all_gather all devices hold the same, but the type does not say so.) Leave check_vma on: "
         "nothing else notices this mistake.",
+    ),
+    (
+        r"tiled reduce_scatter operand scatter dimension size (?P<size>\d+) must be divisible by "
+        r"shard_count (?P<count>\d+)",
+        "scatter-does-not-divide",
+        "psum_scatter splits a dimension of a device's block into {count} pieces, one for each "
+        "device, and here its length is {size}, which is not a multiple of {count}. Does the block "
+        "have everything that is to be split, or did something have to be gathered before this "
+        "line? The dimension is 0, unless scatter_dimension says otherwise.",
     ),
     (
         r"scatter dimension size",
@@ -260,7 +270,13 @@ MEANINGS: Final = (
 """The usual meanings of JAX's errors. The first pattern that matches counts."""
 
 DIAGNOSES: Final = frozenset(
-    {"raised", "asks-for-numbers", "only-the-first", *(name for _, name, _ in MEANINGS)}
+    {
+        "raised",
+        "asks-for-numbers",
+        "only-the-first",
+        NOT_GATHERED,
+        *(name for _, name, _ in MEANINGS),
+    }
 )
 """The diagnoses of answers that raise an error."""
 
@@ -276,6 +292,8 @@ def explain_error(
         axes: the names of the mesh axes of its arguments.
     """
     diagnosis, meaning = diagnose_jax_error(error)
+    if diagnosis == "blocks-do-not-fit" and (ungathered := describe_ungathered_operand(error)):
+        diagnosis, meaning = NOT_GATHERED, ungathered
     if diagnosis == "static-argument" and not _has_static_argument(error, function):
         diagnosis, meaning = "raised", ""
     if not meaning:

@@ -87,6 +87,8 @@ def list_generalisations(diagnosis: str) -> tuple[str, ...]:
     """Return a diagnosis and the more general ones: `all-reduce over x`, then `all-reduce`."""
     if diagnosis == "reshaped":  # the right numbers in another shape
         return diagnosis, "shape"
+    if diagnosis == "not-gathered":
+        return diagnosis, "blocks-do-not-fit"
     if diagnosis == "constraint-moves-nothing":
         return diagnosis, "nothing-moved"
     kind, over, _ = diagnosis.partition(_OVER)

@@ -572,7 +572,7 @@ def sum_by_parts(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% the dimension of size one cut exercise="5.4" score=0 diagnoses=["untiled"]
+# %% the dimension of size one cut exercise="5.4" score=0 diagnoses=["scatter-does-not-divide"]
 def sum_by_parts(x):
     def body(mine):
         return lax.all_gather(lax.psum_scatter(mine, "x", tiled=True), "x", tiled=True)
@@ -590,7 +590,7 @@ def sum_by_parts(row):
     return lax.all_gather(piece, "x", tiled=True)[None, :]
 
 
-# %% untiled along dimension one exercise="5.4" score=0 diagnoses=["untiled"]
+# %% untiled along dimension one exercise="5.4" score=0 diagnoses=["untiled"] near=["scatter-does-not-divide"]
 def sum_by_parts(x):
     def body(mine):
         piece = lax.psum_scatter(mine, "x", scatter_dimension=1)

@@ -418,7 +418,7 @@ def block_by_copy(A, B):
     return jax.shard_map(body, in_specs=(P("x", "y"), P()), out_specs=P("x"))(A, B)
 
 
-# %% not sliced exercise="6.3" score=0 diagnoses=["blocks-do-not-fit"]
+# %% not sliced exercise="6.3" score=0 diagnoses=["not-gathered"]
 def block_by_copy(A, B):
     def body(a, b):
         return lax.psum(a @ b, "y")
@@ -669,7 +669,7 @@ def block_by_block(A, B):
     return lax.with_sharding_constraint(A @ B, P("x", "y"))
 
 
-# %% along the wrong axes exercise="6.5" score=0 diagnoses=["blocks-do-not-fit"]
+# %% along the wrong axes exercise="6.5" score=0 diagnoses=["not-gathered"]
 def block_by_block(A, B):
     def body(a, b):
         rows = lax.all_gather(a, "x", axis=1, tiled=True)
@@ -1774,7 +1774,7 @@ def iterate(A, V):
     return jax.shard_map(body, in_specs=(P(), P(None, "x")), out_specs=P())(A, V)
 
 
-# %% A cut along its columns exercise="6.9" score=0 diagnoses=["blocks-do-not-fit"] near=["shapes-do-not-fit", "varying-mismatch"]
+# %% A cut along its columns exercise="6.9" score=0 diagnoses=["not-gathered"] near=["shapes-do-not-fit", "varying-mismatch"]
 def iterate(A, V):
     def body(a, v):
         for _ in range(5):
@@ -2140,7 +2140,7 @@ def iterate(A, V):
     return jax.shard_map(body, in_specs=(P(), P(None, "x")), out_specs=P())(A, V)
 
 
-# %% A in columns and V in rows exercise="6.9" score=0 diagnoses=["blocks-do-not-fit"] near=["multiplied-by-4", "values"]
+# %% A in columns and V in rows exercise="6.9" score=0 diagnoses=["not-gathered"] near=["multiplied-by-4", "values"]
 def iterate(A, V):
     def body(a, v):
         for _ in range(5):

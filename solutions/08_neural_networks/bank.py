@@ -528,7 +528,7 @@ def sequence_parallel(X, W1, W2):
     return jax.shard_map(body, in_specs=(rows, P(None, "model"), rows), out_specs=P())(X, W1, W2)
 
 
-# %% untiled exercise="8.5" score=0 diagnoses=["untiled"]
+# %% untiled exercise="8.5" score=0 diagnoses=["untiled"] near=["scatter-does-not-divide"]
 def sequence_parallel(X, W1, W2):
     def body(x, w1, w2):
         tokens = lax.all_gather(x, "model", tiled=True)
@@ -2261,7 +2261,7 @@ def fsdp_gradient(W, X, Y):
     return jax.shard_map(body, in_specs=(s, P("data"), P("data")), out_specs=s)(W, X, Y)
 
 
-# %% untiled exercise="8.4" score=0 diagnoses=["blocks-do-not-fit"] near=["no-last-tanh"]
+# %% untiled exercise="8.4" score=0 diagnoses=["blocks-do-not-fit"] near=["no-last-tanh", "not-gathered"]
 def fsdp_gradient(W, X, Y):
     def body(W, X, Y):
         @jax.checkpoint
@@ -2495,3 +2495,29 @@ def pipeline(W, X):
         return lax.psum(out, "stage")
 
     return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% layers not gathered exercise="8.4" score=0 diagnoses=["not-gathered"] near=["blocks-do-not-fit"]
+def fsdp_gradient(W, X, Y):
+    def body(W, X, Y):
+        def loss(W):
+            def layer(h, w):
+                return jnp.tanh(h @ w), None
+
+            h, _ = lax.scan(layer, X, W)
+            return jnp.sum((h - Y) ** 2) / (len(X) * lax.axis_size("data"))
+
+        return jax.grad(loss)(W)
+
+    rows = P(None, "data")
+    return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
+
+
+# %% tokens not gathered exercise="8.5" score=0 diagnoses=["scatter-does-not-divide"] near=["untiled"]
+def sequence_parallel(X, W1, W2):
+    def body(x, w1, w2):
+        partial_sums = jax.nn.relu(x @ w1) @ w2
+        return lax.psum_scatter(partial_sums, "model", scatter_dimension=0, tiled=True)
+
+    rows, columns = P("model", None), P(None, "model")
+    return jax.shard_map(body, in_specs=(rows, columns, rows), out_specs=rows)(X, W1, W2)

@@ -1768,7 +1768,7 @@ def cg(A, b):
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
 
 
-# %% nothing gathered exercise="10.6" score=0 diagnoses=["blocks-do-not-fit"] near=["own-block-of-A", "no all-gather"]
+# %% nothing gathered exercise="10.6" score=0 diagnoses=["not-gathered"] near=["own-block-of-A", "no all-gather"]
 def cg(A, b):
     def body(A, b):
         def step(_, state):

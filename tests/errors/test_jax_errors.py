@@ -55,6 +55,8 @@ def typed(function):
         (mapped(lambda a: lax.axis_index("y") + a), "unbound-axis"),
         (lambda x: lax.psum(x, "x"), "unbound-axis"),
         (mapped(lambda a: lax.all_to_all(a, "x", 1, 0)), "untiled"),
+        (mapped(lambda a: lax.psum_scatter(a, "x")), "untiled"),
+        (mapped(lambda a: lax.psum_scatter(a, "x", tiled=True)), "scatter-does-not-divide"),
         (jax.jit(lambda x: x[: x.sum().astype(int)]), "slice-at-run-time"),
         (lambda x: jax.jit(jax.jit(lambda a: a, static_argnums=0))(x), "static-argument"),
         (lambda x: jax.eval_shape(
@@ -154,3 +156,27 @@ def test_a_dimension_that_cannot_be_sharded_is_named(spec, where):
     diagnosis, explanation = explain_error(raised.value, function, ["x", "y"])
     assert diagnosis == "does-not-divide"
     assert f"Here in_specs shards {where}" in explanation
+
+
+ONES = {shape: jnp.ones(shape) for shape in ((2, 24), (2, 16), (3, 16), (128, 3))}
+"""Operands that are local variables of the lambdas below."""
+
+
+@pytest.mark.parametrize(
+    ("multiply", "named"),
+    [
+        (lambda a: np.ones((2, 64)) @ a, ""),  # one operand has no name
+        (lambda a, left=ONES[2, 24]: left @ a, ""),  # 24 is not a multiple of 16 / 8
+        (lambda a, left=ONES[2, 16]: jnp.dot(jnp.tanh(left), a), ""),
+        (lambda a, left=ONES[3, 16]: left @ a, "`a` has 2 of 16 rows"),
+        (lambda a, left=ONES[3, 16]: jnp.dot(left, a), "`left` has all 16 columns"),
+        (lambda a, right=ONES[128, 3]: a @ right, "`a` has 16 of 128 columns"),
+    ],
+)
+def test_an_operand_that_was_not_gathered_is_named(multiply, named):
+    function = mapped(multiply)
+    with pytest.raises(TypeError, match="contracting") as raised:
+        function(jnp.ones((16, 16)))
+    diagnosis, explanation = explain_error(raised.value, function, ["x"])
+    assert diagnosis == ("not-gathered" if named else "blocks-do-not-fit")
+    assert named in explanation

@@ -926,6 +926,8 @@ PARTS: Final = Exercise(
         "devices have the same, but JAX cannot prove it.)",
         "untiled": "In the body there is one row with all columns, and the columns have to be "
         "split. Which dimension do you scatter, and is tiled=True set?",
+        "scatter-does-not-divide": "In the body there is one row with all columns, and the columns "
+        "have to be split.",
     },
 )
 

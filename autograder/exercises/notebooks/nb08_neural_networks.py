@@ -456,6 +456,7 @@ FSDP: Final = Exercise(
         "tanh-forgotten": "This is the gradient of the matmuls alone. Each layer ends with tanh.",
         "no-last-tanh": "tanh is missing after the last layer.",
         "new-weights": "This is W minus its gradient. Expected: the gradient.",
+        "not-gathered": "A device has only some rows of each layer, and a matmul needs all of them.",
         "blocks-do-not-fit": "With tiled=True, all_gather concatenates a layer's rows. Without "
         "it, it adds a dimension.",
         "own-examples-alone": "Each device's rows of the gradient come from its own examples "
@@ -573,6 +574,8 @@ SEQUENCE: Final = Exercise(
         "no all-gather": "A device's hidden units need all tokens. It should enter the body with "
         "its own tokens only, and a collective in the body should bring the others.",
         "untiled": "The tokens are scattered: dimension 0, tiled.",
+        "scatter-does-not-divide": "To scatter the sums of all tokens, a device must have applied "
+        "its hidden units to all of them.",
         "one-too-many": "One all-gather, of the tokens, and one reduce-scatter are enough. Are "
         "weights gathered, too? They can stay where they are.",
         "not-replicated": "The result is sharded as X is: a device returns its own tokens.",
