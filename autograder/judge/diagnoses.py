@@ -17,6 +17,7 @@ NO_SHARD_MAP: Final = "no-shard-map"
 OUTSIDE_THE_BODY: Final = "outside-the-body"
 MAKES_NO_DIFFERENCE: Final = "makes-no-difference"
 ADDED_BY_COMPILER: Final = "added-by-the-compiler"
+GATHERED_BEFORE_BODY: Final = "gathered-before-the-body"
 TOO_SELDOM: Final = "too-seldom"
 
 OTHER_FORM: Final = "other-form"
@@ -50,7 +51,7 @@ def name_compiled_collective(kind: str, axes: Sequence[str]) -> str:
 
 def is_missing_collective(diagnosis: str) -> bool:
     """Check whether the program requests no collective of a kind, or too few."""
-    return diagnosis.startswith(_NO) or diagnosis == TOO_SELDOM
+    return diagnosis.startswith(_NO) or diagnosis in (TOO_SELDOM, GATHERED_BEFORE_BODY)
 
 
 def is_explicit_collective(diagnosis: str) -> bool:
@@ -89,6 +90,8 @@ def list_generalisations(diagnosis: str) -> tuple[str, ...]:
         return diagnosis, "shape"
     if diagnosis == "not-gathered":
         return diagnosis, "blocks-do-not-fit"
+    if diagnosis == GATHERED_BEFORE_BODY:
+        return diagnosis, name_missing_collective("all-gather")
     if diagnosis == "constraint-moves-nothing":
         return diagnosis, "nothing-moved"
     kind, over, _ = diagnosis.partition(_OVER)

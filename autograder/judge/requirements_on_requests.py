@@ -17,6 +17,7 @@ from autograder.evidence import Program
 from autograder.judge.comparing_values import compare
 from autograder.judge.diagnoses import (
     ADDED_BY_COMPILER,
+    GATHERED_BEFORE_BODY,
     MAKES_NO_DIFFERENCE,
     NO_SHARD_MAP,
     OUTSIDE_THE_BODY,
@@ -198,6 +199,8 @@ class Requests(Requirement):
                 if found.met:
                     found = check_neighbours(ran.requested, self.wanted[i], arguments, found)
             if not found.met:
+                names = argument_names_of(exercise, self.answer)
+                found = _name_gathered_arguments(found, ran, names)
                 return _add_arguments(i, arguments, found)
             judged.append((ran, found))
         if not self.mapped or not judged:
@@ -216,6 +219,20 @@ class Requests(Requirement):
             if not added.met:
                 return _add_arguments(i, arguments, added)
         return first
+
+
+def _name_gathered_arguments(found: Finding, ran: ProgramRun, names: Sequence[str]) -> Finding:
+    """Say which arguments the compiler gathers before the body, if an all-gather is missing."""
+    gathered = {c.argument for c in ran.report.collectives if c.kind == "all-gather"} - {None}
+    if found.diagnosis != name_missing_collective("all-gather") or not gathered:
+        return found
+    listed = natural_list([name for i, name in enumerate(names) if i in gathered])
+    return found.problem(
+        GATHERED_BEFORE_BODY,
+        f"{found.difference} Instead, the compiler gathers {listed} before the body: in_specs "
+        f"replicate {'them' if len(gathered) > 1 else 'it'}, so the body gets more than a device's "
+        f"own block.",
+    )
 
 
 def _not_mapped(finding: Finding) -> Finding:

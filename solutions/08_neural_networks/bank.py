@@ -499,7 +499,7 @@ def sequence_parallel(X, W1, W2):
     return jax.shard_map(body, in_specs=(rows, P(None, "model"), rows), out_specs=rows)(X, W1, W2)
 
 
-# %% left to in_specs exercise="8.5" score=0.25 diagnoses=["no all-gather"]
+# %% left to in_specs exercise="8.5" score=0.25 diagnoses=["gathered-before-the-body"]
 def sequence_parallel(X, W1, W2):
     def body(x, w1, w2):
         return lax.psum_scatter(jax.nn.relu(x @ w1) @ w2, "model", tiled=True)
@@ -549,7 +549,7 @@ def sequence_parallel(X, W1, W2):
     return jax.shard_map(body, in_specs=(rows, P(None, "model"), rows), out_specs=rows)(X, W1, W2)
 
 
-# %% one's own tokens only exercise="8.5" score=0 diagnoses=["own-results", "not-counted-yet", "no all-gather"] near=["own-units-alone", "mean-for-sum"]
+# %% one's own tokens only exercise="8.5" score=0 diagnoses=["own-results", "not-counted-yet", "no all-gather"] near=["own-units-alone", "mean-for-sum", "gathered-before-the-body"]
 def sequence_parallel(X, W1, W2):
     def body(x, w1, w2):
         return lax.psum(jax.nn.relu(x @ w1) @ w2, "model")
@@ -2521,3 +2521,12 @@ def sequence_parallel(X, W1, W2):
 
     rows, columns = P("model", None), P(None, "model")
     return jax.shard_map(body, in_specs=(rows, columns, rows), out_specs=rows)(X, W1, W2)
+
+
+# %% weights replicated by in_specs exercise="8.5" score=0.25 diagnoses=["gathered-before-the-body"]
+def sequence_parallel(X, W1, W2):
+    def body(x, w1, w2):
+        return jax.nn.relu(x @ w1) @ w2
+
+    rows = P("model", None)
+    return jax.shard_map(body, in_specs=(rows, P(), P()), out_specs=rows)(X, W1, W2)

@@ -571,6 +571,8 @@ SEQUENCE: Final = Exercise(
         "no reduce-scatter": "After the second matmul each device has a partial sum for every "
         "token, and needs the sums of its own tokens. One collective does both. (An all-reduce "
         "would give all sums to every device, which would then drop most of them.)",
+        "gathered-before-the-body": "A device should enter the body with its own tokens and its "
+        "own hidden units: its rows of X, its columns of W1 and its rows of W2.",
         "no all-gather": "A device's hidden units need all tokens. It should enter the body with "
         "its own tokens only, and a collective in the body should bring the others.",
         "untiled": "The tokens are scattered: dimension 0, tiled.",
