@@ -2523,10 +2523,32 @@ def sequence_parallel(X, W1, W2):
     return jax.shard_map(body, in_specs=(rows, columns, rows), out_specs=rows)(X, W1, W2)
 
 
-# %% weights replicated by in_specs exercise="8.5" score=0.25 diagnoses=["gathered-before-the-body"]
+# %% weights replicated by in_specs exercise="8.5" score=0.25 diagnoses=["gathered-before-the-body"] near=["scattered-too-early"]
 def sequence_parallel(X, W1, W2):
     def body(x, w1, w2):
         return jax.nn.relu(x @ w1) @ w2
 
     rows = P("model", None)
     return jax.shard_map(body, in_specs=(rows, P(), P()), out_specs=rows)(X, W1, W2)
+
+
+# %% scattered before the second matmul exercise="8.5" score=0 diagnoses=["scattered-too-early", "not-counted-yet"] near=["own-units-alone"]
+def sequence_parallel(X, W1, W2):
+    def body(x, w1, w2):
+        tokens = lax.all_gather(x, "model", tiled=True)
+        hidden = lax.psum_scatter(jax.nn.relu(tokens @ w1), "model", tiled=True)
+        return hidden @ w2
+
+    rows, columns = P("model", None), P(None, "model")
+    return jax.shard_map(body, in_specs=(rows, columns, rows), out_specs=rows)(X, W1, W2)
+
+
+# %% scattered before relu exercise="8.5" score=0 diagnoses=["scattered-too-early", "not-counted-yet"] near=["no-relu"]
+def sequence_parallel(X, W1, W2):
+    def body(x, w1, w2):
+        tokens = lax.all_gather(x, "model", tiled=True)
+        hidden = jax.nn.relu(lax.psum_scatter(tokens @ w1, "model", tiled=True))
+        return hidden @ w2
+
+    rows, columns = P("model", None), P(None, "model")
+    return jax.shard_map(body, in_specs=(rows, columns, rows), out_specs=rows)(X, W1, W2)

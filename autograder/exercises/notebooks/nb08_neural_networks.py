@@ -507,6 +507,15 @@ def _relu_of_parts(X: Any, W1: Any, W2: Any) -> Any:  # noqa: N803
     return sum(np.maximum(X @ w1 @ w2, 0) for w1, w2 in parts)
 
 
+def _scattered_too_early(X: Any, W1: Any, W2: Any, is_relu_first: bool) -> Any:  # noqa: N803
+    """Return the result if devices add up and scatter their own hidden units, before `@ W2`."""
+    n = {tokens: n for n, tokens, *_ in SEQUENCES}[len(X)]
+    parts = [X @ w1 for w1 in np.split(W1, n, axis=1)]
+    added = sum(np.maximum(part, 0) for part in parts) if is_relu_first else sum(parts)
+    pieces = zip(np.split(np.maximum(added, 0), n), np.split(W2, n), strict=True)
+    return np.concatenate([piece @ w2 for piece, w2 in pieces])
+
+
 def _averaged(X: Any, W1: Any, W2: Any) -> Any:  # noqa: N803
     """Return the result if the partial sums are averaged."""
     return _pair(X, W1, W2) / np.float32({tokens: n for n, tokens, *_ in SEQUENCES}[len(X)])
@@ -535,6 +544,9 @@ SEQUENCE: Final = Exercise(
                     )
                 ),
                 "own-units-alone": _own_units,
+                "scattered-too-early": AnyOf(
+                    partial(_scattered_too_early, is_relu_first=first) for first in (True, False)
+                ),
                 "mean-for-sum": _averaged,
             },
             under_mesh=True,
@@ -587,6 +599,9 @@ SEQUENCE: Final = Exercise(
         "another-nonlinearity": "The function between the two matmuls is not relu.",
         "relu-of-parts": "relu is applied to each device's partial sums of the result. Apply it "
         "between the two matmuls.",
+        "scattered-too-early": "The psum_scatter comes before `@ W2`. There each device has other "
+        "hidden units, which must not be added up. Partial sums of the same numbers exist only "
+        "after the second matmul.",
         "own-units-alone": "Each device applies only its own hidden units to its own tokens. Each "
         "token needs those of all devices.",
         "mean-for-sum": "The result is too small by the number of devices: the partial sums are "
