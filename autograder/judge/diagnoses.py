@@ -66,7 +66,7 @@ def is_left_to_compiler(diagnosis: str) -> bool:
 
 def is_of_values_without_cause(diagnosis: str) -> bool:
     """Check whether values are wrong for an unknown cause, such as a missing collective."""
-    return diagnosis in ("values", "not-finite")
+    return diagnosis in ("values", "not-a-number", "not-finite")
 
 
 def is_wrong_shape(diagnosis: str) -> bool:
@@ -88,6 +88,8 @@ def list_generalisations(diagnosis: str) -> tuple[str, ...]:
     """Return a diagnosis and the more general ones: `all-reduce over x`, then `all-reduce`."""
     if diagnosis == "reshaped":  # the right numbers in another shape
         return diagnosis, "shape"
+    if diagnosis == "not-a-number":
+        return diagnosis, "not-finite"
     if diagnosis == "not-gathered":
         return diagnosis, "blocks-do-not-fit"
     if diagnosis == GATHERED_BEFORE_BODY:

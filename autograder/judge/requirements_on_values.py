@@ -279,11 +279,15 @@ def _describe_result(
 
 def _explain_degenerate_values(ran: ProgramRun) -> Wrong | None:
     """Recognise values that are wrong in any exercise: NaNs, zeros, constants."""
+    if any(np.isnan(np.asarray(output)).any() for output in ran.outputs[0]):
+        return "not-a-number", (
+            "The result has NaNs in it. jnp.take and take_along_axis give NaN for an index past the "
+            "end of an array, and so do 0 / 0 and inf - inf."
+        )
     if not all(map(is_finite, ran.outputs[0])):
         return "not-finite", (
-            "The result has infinities or NaNs in it. A number that is too large for its type "
-            "becomes an infinity, and so does a number divided by zero; 0 / 0 and inf - inf are "
-            "NaN."
+            "The result has infinities in it. A number that is too large for its type becomes an "
+            "infinity, and so does a number divided by zero."
         )
     if not any(np.asarray(output).any() for output in ran.outputs[0]):
         if all(output.ndim == 0 for output in map(np.asarray, ran.outputs[0])):

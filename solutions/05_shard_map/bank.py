@@ -160,7 +160,7 @@ def largest(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
 
 
-# %% a mean taken away, not the largest exercise="5.2" score=0 diagnoses=["unanswered", "not-finite", "not-counted-yet"]
+# %% a mean taken away, not the largest exercise="5.2" score=0 diagnoses=["unanswered", "not-a-number", "not-counted-yet"]
 def softmax(x):
     def body(mine):
         e = jnp.exp(mine - lax.pmean(mine.mean(), "x"))
@@ -215,7 +215,7 @@ def average(x):
     return jax.shard_map(lambda a: lax.psum(a.mean(), "x"), in_specs=P("x"), out_specs=P())(x)
 
 
-# %% means, sums, and a sum of the largest exercise="5.2" score=0 diagnoses=["mean-of-all", "not-counted-yet", "sum-for-mean", "sum-of-largest", "not-finite"] near=["mean-for-sum", "sum-of-means", "at-least-zero"]
+# %% means, sums, and a sum of the largest exercise="5.2" score=0 diagnoses=["mean-of-all", "not-counted-yet", "sum-for-mean", "sum-of-largest", "not-a-number"] near=["mean-for-sum", "sum-of-means", "at-least-zero"]
 def total(x):
     return jax.shard_map(lambda a: lax.pmean(a.mean(), "x"), in_specs=P("x"), out_specs=P())(x)
 
@@ -236,7 +236,7 @@ def softmax(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% the largest, or zero exercise="5.2" score=0 diagnoses=["unanswered", "mean-of-sums", "not-counted-yet", "at-least-zero", "not-finite"] near=["sum-of-largest"]
+# %% the largest, or zero exercise="5.2" score=0 diagnoses=["unanswered", "mean-of-sums", "not-counted-yet", "at-least-zero", "not-a-number"] near=["sum-of-largest"]
 def average(x):
     return jax.shard_map(lambda a: lax.pmean(a.sum(), "x"), in_specs=P("x"), out_specs=P())(x)
 
@@ -1552,7 +1552,7 @@ def softmax(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% total of one element; average by own size; largest min; softmax no sub exercise="5.2" score=0 diagnoses=["first-elements", "not-counted-yet", "sum-of-means", "own-results", "not-finite", "too-seldom"]
+# %% total of one element; average by own size; largest min; softmax no sub exercise="5.2" score=0 diagnoses=["first-elements", "not-counted-yet", "sum-of-means", "own-results", "not-a-number", "too-seldom"]
 def total(x):
     return jax.shard_map(lambda mine: lax.psum(mine[0], "x"), in_specs=P("x"), out_specs=P())(x)
 
@@ -2496,7 +2496,7 @@ def softmax(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% average by a fixed number; softmax without a largest exercise="5.2" score=0.0625 diagnoses=["sends-too-much", "fixed-divisor", "not-counted-yet", "at-least-zero", "not-finite", "too-seldom"] near=["exp-of-the-sum", "no-exp-above", "mean-of-sums", "divided-twice"]
+# %% average by a fixed number; softmax without a largest exercise="5.2" score=0.0625 diagnoses=["sends-too-much", "fixed-divisor", "not-counted-yet", "at-least-zero", "not-a-number", "too-seldom"] near=["exp-of-the-sum", "no-exp-above", "mean-of-sums", "divided-twice"]
 def total(x):
     return jax.shard_map(lambda m: lax.psum(m, "x").sum(), in_specs=P("x"), out_specs=P())(x)
 
@@ -2519,7 +2519,7 @@ def softmax(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% smallest for largest, by negating twice exercise="5.2" score=0.0625 diagnoses=["one-too-many", "mean-of-sums", "not-counted-yet", "smallest", "not-finite"] near=["fixed-divisor", "median", "own-results"]
+# %% smallest for largest, by negating twice exercise="5.2" score=0.0625 diagnoses=["one-too-many", "mean-of-sums", "not-counted-yet", "smallest", "not-a-number"] near=["fixed-divisor", "median", "own-results"]
 def total(x):
     return jax.shard_map(
         lambda m: lax.psum(lax.psum(m.sum(), "x"), "x") / lax.axis_size("x"),
@@ -2573,7 +2573,7 @@ def softmax(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% medians of blocks; the smallest of the largest exercise="5.2" score=0 diagnoses=["off-by-a-factor", "not-counted-yet", "median", "own-results", "not-finite"] near=["smallest", "fixed-divisor", "exp-of-the-sum"]
+# %% medians of blocks; the smallest of the largest exercise="5.2" score=0 diagnoses=["off-by-a-factor", "not-counted-yet", "median", "own-results", "not-a-number"] near=["smallest", "fixed-divisor", "exp-of-the-sum"]
 def total(x):
     return jax.shard_map(lambda m: lax.psum(m.mean(), "x"), in_specs=P("x"), out_specs=P())(x)
 
@@ -3291,7 +3291,7 @@ def softmax(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% blocks added before the largest exercise="5.2" score=0 diagnoses=["first-elements", "not-counted-yet", "divided-twice", "blocks-added-first", "sends-too-much", "not-finite"] near=["place-by-place"]
+# %% blocks added before the largest exercise="5.2" score=0 diagnoses=["first-elements", "not-counted-yet", "divided-twice", "blocks-added-first", "sends-too-much", "not-a-number"] near=["place-by-place"]
 def total(x):
     return jax.shard_map(lambda m: lax.psum(m[0], "x"), in_specs=P("x"), out_specs=P())(x)
 

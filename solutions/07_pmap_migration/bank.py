@@ -1083,7 +1083,7 @@ def unnested(a):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
 
 
-# %% the root of the sum exercise="7.3" score=0 diagnoses=["not-finite", "not-counted-yet"] near=["not-squared", "no-length"]
+# %% the root of the sum exercise="7.3" score=0 diagnoses=["not-a-number", "not-counted-yet"] near=["not-squared", "no-length"]
 def unnested(a):
     def body(v):
         return (v - lax.pmean(v, "y")) / jnp.sqrt(lax.psum(jnp.sum(v) - 1e3, ("x", "y")))

@@ -346,7 +346,7 @@ def probabilities(hidden, padded, words):
     return jax.nn.softmax(hidden @ padded.T)
 
 
-# %% a multiple for ever; exp of large numbers exercise="9.4" score=0 diagnoses=["always-more", "only-the-first", "not-counted-yet", "not-finite"]
+# %% a multiple for ever; exp of large numbers exercise="9.4" score=0 diagnoses=["always-more", "only-the-first", "not-counted-yet", "not-a-number"]
 def spread(table):
     padded = jnp.pad(table, ((0, 8 - len(table) % 8), (0, 0)))
     return with_sharding_constraint(padded, P("x"))
@@ -400,7 +400,7 @@ def probabilities(hidden, padded, words):
     return jnp.where(jnp.arange(len(padded)) < words, made, 0)
 
 
-# %% in a shard_map, not padded; the largest of one's own words exercise="9.4" score=0 diagnoses=["does-not-divide", "not-finite", "not-counted-yet"]
+# %% in a shard_map, not padded; the largest of one's own words exercise="9.4" score=0 diagnoses=["does-not-divide", "not-a-number", "not-counted-yet"]
 def spread(table):
     return jax.shard_map(lambda mine: mine, in_specs=P("x"), out_specs=P("x"))(table)
 

@@ -1657,7 +1657,7 @@ def cg(A, b):
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(A, b)
 
 
-# %% the direction gathered once exercise="10.6" score=0 diagnoses=["not-finite", "not-counted-yet", "too-seldom"] near=["steepest-descent"]
+# %% the direction gathered once exercise="10.6" score=0 diagnoses=["not-a-number", "not-counted-yet", "too-seldom"] near=["steepest-descent"]
 def cg(A, b):
     def body(A, b):
         def dot(u, v):
@@ -2143,7 +2143,7 @@ def lu(A):
     return A - row
 
 
-# %% divided by what is masked exercise="10.7" score=0 diagnoses=["not-finite", "not-counted-yet", "unanswered"]
+# %% divided by what is masked exercise="10.7" score=0 diagnoses=["not-a-number", "not-counted-yet", "unanswered"]
 def numbers_of(mine):
     return lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
 
@@ -2268,7 +2268,7 @@ def lu(A):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
 
 
-# %% a row that nobody is told exercise="10.7" score=0 diagnoses=["not-finite", "not-counted-yet", "no all-reduce", "unanswered"] near=["each-for-itself", "not-replicated"]
+# %% a row that nobody is told exercise="10.7" score=0 diagnoses=["not-a-number", "not-counted-yet", "no all-reduce", "unanswered"] near=["each-for-itself", "not-replicated"]
 def numbers_of(mine):
     return lax.axis_index("x") * len(mine) + jnp.arange(len(mine))
 
@@ -3368,7 +3368,7 @@ def cyclic_lu(A):
     return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
 
 
-# %% sent by the owner as in blocks exercise="10.8" score=0 diagnoses=["not-finite", "not-counted-yet"] near=["in-blocks", "mask-in-blocks"]
+# %% sent by the owner as in blocks exercise="10.8" score=0 diagnoses=["not-a-number", "not-counted-yet"] near=["in-blocks", "mask-in-blocks"]
 def cyclic_lu(A):
     def body(A):
         q, one, n = A.shape
@@ -3412,7 +3412,7 @@ def cyclic_lu(A):
     return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
 
 
-# %% the row of place k exercise="10.8" score=0 diagnoses=["not-finite", "not-counted-yet"] near=["slice-a-row-late", "in-blocks"]
+# %% the row of place k exercise="10.8" score=0 diagnoses=["not-a-number", "not-counted-yet"] near=["slice-a-row-late", "in-blocks"]
 def cyclic_lu(A):
     def body(A):
         q, one, n = A.shape
@@ -4435,7 +4435,7 @@ def cg(A, b):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A, b)
 
 
-# %% no first direction exercise="10.6" score=0 diagnoses=["not-finite", "not-counted-yet"] near=["direction-taken-off"]
+# %% no first direction exercise="10.6" score=0 diagnoses=["not-a-number", "not-counted-yet"] near=["direction-taken-off"]
 def cg(A, b):
     def body(rows, r):
         def dot(u, v):
@@ -5314,7 +5314,7 @@ def winner(counts, devices, halo, latency, bandwidth):
     return min(counts, key=seconds)
 
 
-# %% no halos; four halos one after the other exercise="10.10" score=0 diagnoses=["not-finite", "not-counted-yet", "no collective-permute", "four-times-the-bytes"] near=["solved-outright", "blocks-solved-once"]
+# %% no halos; four halos one after the other exercise="10.10" score=0 diagnoses=["not-a-number", "not-counted-yet", "no collective-permute", "four-times-the-bytes"] near=["solved-outright", "blocks-solved-once"]
 def multiply(u):
     wide = jnp.pad(u, 1)
     return 4 * u - wide[:-2, 1:-1] - wide[2:, 1:-1] - wide[1:-1, :-2] - wide[1:-1, 2:]

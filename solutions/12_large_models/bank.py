@@ -2857,7 +2857,7 @@ def ring_attention(q, k, v):
     return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
 
 
-# %% rescaled upside down exercise="12.5" score=0 diagnoses=["not-finite", "not-counted-yet", "unanswered"] near=["rescaled-upside-down", "one-move-ahead-of-the-mask"]
+# %% rescaled upside down exercise="12.5" score=0 diagnoses=["not-a-number", "not-counted-yet", "unanswered"] near=["rescaled-upside-down", "one-move-ahead-of-the-mask"]
 def ring_attention(q, k, v):
     def attend(q, k, v):
         n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
@@ -4068,7 +4068,7 @@ def mixed_step(master, X, Y):
     return jax.shard_map(body, in_specs=in_specs, out_specs=P("data"))(master, X, Y)
 
 
-# %% the own block comes last, and scores that are not scaled exercise="12.5" score=0.3333333333 diagnoses=["not-finite", "not-counted-yet"] near=["one-move-ahead-of-the-mask", "not-scaled"]
+# %% the own block comes last, and scores that are not scaled exercise="12.5" score=0.3333333333 diagnoses=["not-a-number", "not-counted-yet"] near=["one-move-ahead-of-the-mask", "not-scaled"]
 def ring_attention(q, k, v):
     def body(q, k, v):
         n, i, places = lax.axis_size("seq"), lax.axis_index("seq"), jnp.arange(len(q))
@@ -4590,7 +4590,7 @@ def two_levels(hosts, chips, size, fast, slow):
     return scatter + across + gather_again
 
 
-# %% the largest score of a key exercise="12.5" score=0 diagnoses=["not-finite", "not-counted-yet", "unanswered"] near=["one-move-ahead-of-the-mask", "largest-not-carried", "begins-with-zero"]
+# %% the largest score of a key exercise="12.5" score=0 diagnoses=["not-a-number", "not-counted-yet", "unanswered"] near=["one-move-ahead-of-the-mask", "largest-not-carried", "begins-with-zero"]
 def ring_attention(q, k, v):
     def attend(q, k, v):
         n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)

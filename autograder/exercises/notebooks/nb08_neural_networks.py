@@ -456,7 +456,7 @@ FSDP: Final = Exercise(
         "tanh-forgotten": "This is the gradient of the matmuls alone. Each layer ends with tanh.",
         "no-last-tanh": "tanh is missing after the last layer.",
         "new-weights": "This is W minus its gradient. Expected: the gradient.",
-        "not-gathered": "A device has only some rows of each layer, and a matmul needs all of them.",
+        "not-gathered": "A device has only some rows of each layer, and a matmul needs all.",
         "blocks-do-not-fit": "With tiled=True, all_gather concatenates a layer's rows. Without "
         "it, it adds a dimension.",
         "own-examples-alone": "Each device's rows of the gradient come from its own examples "
@@ -817,9 +817,11 @@ CROSS_ENTROPY: Final = Exercise(
         "adds 0.",
     ),
     diagnoses={
-        "not-finite": "Which of these is it? exp(100) does not fit into float32, and exp(-200) is "
-        "0, whose logarithm is minus infinity: subtract each example's maximum over all words "
-        "first. And take_along_axis gives NaN if the index is past the end of the block.",
+        "not-a-number": "Is an index past the end of a device's block? Clip it, and use 0 where the "
+        "label is not among the device's words. If it is not the index, is each example's maximum "
+        "over all words subtracted before exp?",
+        "not-finite": "exp(100) does not fit into float32, and exp(-200) is 0, whose logarithm is "
+        "minus infinity: subtract each example's maximum over all words first.",
         "values": "Does a device whose words do not include the label add nothing for it, and do "
         "all devices subtract the same maximum?",
         "own-largest": "Each device subtracts the maximum of its own words, so the sums have "
