@@ -100,7 +100,8 @@ class CommunicatesAtMost(Requirement):
             if not found.met:
                 difference = with_arguments(arguments, found.difference)
                 return found.but(difference=difference) if first else found
-            first = first or found
+            combined = describe_combined(ran.requested, ran.report.collectives)
+            first = first or found.but(got=f"{found.got}{combined}")
         return first or finding
 
 
@@ -340,6 +341,17 @@ def describe_communication(report: Report) -> str:
         once = " (with one turn of the loop)" * any(c.times is None for c in alike)
         items.append(f"{moved:,} bytes by {_describe_several(report, pair)}{once}")
     return " and ".join(items) or "nothing"
+
+
+def describe_combined(requested: Sequence[Collective], compiled: Sequence[Collective]) -> str:
+    """Say that the compiler combined explicit collectives of a kind; empty if it did not."""
+    for kind in dict.fromkeys(c.kind for c in compiled):
+        counts = [
+            sum(c.counted_times for c in each if c.kind == kind) for each in (requested, compiled)
+        ]
+        if counts[0] > counts[1]:
+            return f" (the compiler combined some of the {counts[0]} {kind}s that are requested)"
+    return ""
 
 
 def _bytes_by_kind(report: Report) -> dict[KindAndAxes, int]:

@@ -11,6 +11,7 @@ from autograder.judge.report import problems_of
 from autograder.judge.requirements_on_costs import (
     compare_with_budgets,
     describe_budgets,
+    describe_combined,
     describe_communication,
 )
 from autograder.layouts import Layout
@@ -55,6 +56,15 @@ def test_collectives_between_groups_of_two_sizes_are_not_told_as_of_one():
 def test_of_a_loop_of_unknown_length_one_turn_is_counted_and_that_is_said():
     report = Report((gathered(((0, 1),), None),), mesh(x=8), 0.0, 0)
     assert describe_communication(report).endswith("devices (with one turn of the loop)")
+
+
+def test_a_compiler_that_combines_collectives_is_said_to_do_so():
+    groups = ((0, 1),)
+    two, three = [gathered(groups)] * 2, [gathered(groups, 3)]
+    assert describe_combined(three, two) == (
+        " (the compiler combined some of the 3 all-gathers that are requested)"
+    )
+    assert describe_combined(two, two) == describe_combined([], two) == ""
 
 
 ARGUMENTS = tuple((Argument((n,), (("x", 8),), ("x",), mode="auto"),) for n in (16, 32))
