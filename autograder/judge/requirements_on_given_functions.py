@@ -15,6 +15,7 @@ from typing import ClassVar, Final
 
 import jax
 import numpy as np
+from humanize import natural_list
 from jax.sharding import AxisType
 
 from autograder import programs
@@ -216,7 +217,11 @@ class RunWithLayouts:
 
 
 def read_layouts(
-    names: Sequence[str], shapes: Sequence[Shape], piece: Placements, finding: Finding
+    names: Sequence[str],
+    shapes: Sequence[Shape],
+    piece: Placements,
+    finding: Finding,
+    blocks: Sequence[Shape] = (),
 ) -> tuple[Layout, ...] | Finding:
     """Return the layouts of a given function's arguments, or the finding if they are not valid."""
     if len(piece.parts) != len(names):
@@ -226,7 +231,7 @@ def read_layouts(
         layouts = [Layout.of(s, shape) for s, shape in zip(shardings, shapes, strict=True)]
     except LayoutError as error:
         return finding.problem("does-not-fit", str(error), got="a sharding that does not fit")
-    finding = finding.but(got=describe_layouts(names, layouts))
+    finding = finding.but(got=describe_layouts(names, layouts, blocks))
     bad_names = [n for part in piece.parts for n in part.mesh.names if not AXIS_NAME.fullmatch(n)]
     if bad_names:  # on some names, XLA's parser aborts the process
         return finding.problem(
@@ -242,10 +247,25 @@ def read_layouts(
     return tuple(layouts)
 
 
-def describe_layouts(names: Sequence[str], layouts: Sequence[Layout]) -> str:
-    """Describe the layout of each argument."""
-    pairs = zip(names, layouts, strict=True)
-    return "; ".join(f"{name}: {layout.describe()}" for name, layout in pairs)
+def describe_layouts(
+    names: Sequence[str], layouts: Sequence[Layout], blocks: Sequence[Shape] = ()
+) -> str:
+    """Describe the layout of each argument, or of those that differ from a right answer.
+
+    Args:
+        names: the names of the arguments.
+        layouts: their layouts.
+        blocks: the number of blocks along each dimension of each argument in a right answer.
+    """
+    layout_by_name = dict(zip(names, layouts, strict=True))
+    wrong = find_wrong_layouts(layout_by_name, blocks) or layout_by_name
+    return "; ".join(f"{name}: {layout_by_name[name].describe()}" for name in wrong)
+
+
+def find_wrong_layouts(layouts: Mapping[str, Layout], blocks: Sequence[Shape]) -> list[str]:
+    """Return the names of the layouts that differ from a right answer's numbers of blocks."""
+    pairs = zip(layouts.items(), blocks, strict=True) if blocks else ()
+    return [name for (name, layout), counts in pairs if layout.counts != counts]
 
 
 def find_idle_devices(piece: Placements, finding: Finding) -> Finding | None:
@@ -267,15 +287,16 @@ def run_with_layouts(
     piece: Placements,
     finding: Finding,
     seed: int,
+    blocks: Sequence[Shape] = (),
 ) -> RunWithLayouts | Finding:
     """Run a given function with an answer's layouts, or return the finding if it cannot run."""
-    layouts = read_layouts(names, shapes, piece, finding)
+    layouts = read_layouts(names, shapes, piece, finding, blocks)
     if isinstance(layouts, Finding):
         return layouts
     _count_flops(function, shapes)  # if this compiles, later errors are about the layouts
     ran = _run(function, piece.parts, shapes, seed)
     got = (
-        f"{describe_layouts(names, layouts)}. With these layouts, the program communicates "
+        f"{describe_layouts(names, layouts, blocks)}. With your layouts, the program communicates "
         f"{describe_communication(ran.report)}"
     )
     return find_idle_devices(piece, finding.but(got=got)) or RunWithLayouts(layouts, got, ran)
@@ -291,13 +312,8 @@ def _name_wrong_arguments(
     used = len(layouts[0].blocks)
     if used < jax.device_count():  # then no argument is laid out well
         return found
-    differ = [
-        name
-        for name, layout, counts in zip(
-            requirement.arguments, layouts, requirement.blocks, strict=True
-        )
-        if layout.counts != counts
-    ]
+    by_name = dict(zip(requirement.arguments, layouts, strict=True))
+    differ = find_wrong_layouts(by_name, requirement.blocks)
     if not 1 <= len(differ) <= MAX_NAMED_ARGUMENTS:
         return found
     wrong = f"{' and '.join(differ)} {'are' if len(differ) > 1 else 'is'}"
@@ -314,7 +330,7 @@ def _judge_feeds(
     first: Finding | None = None
     caps = requirement.caps or (math.inf,) * len(requirement.shapes)
     for shapes, budgets, cap in zip(requirement.shapes, requirement.budgets, caps, strict=True):
-        run = run_with_layouts(function, names, shapes, piece, finding, seed)
+        run = run_with_layouts(function, names, shapes, piece, finding, seed, requirement.blocks)
         if isinstance(run, Finding):
             return run
         if run.held > cap:
@@ -343,7 +359,12 @@ def _judge_feeds(
                 f"devices that hold the same blocks compute the same thing.",
                 got=run.got,
             )
-        first = first or found.but(got=run.got)
+        got = run.got
+        if requirement.blocks:
+            moved = describe_communication(run.ran.report)
+            listed = natural_list(list(names))
+            got = f"the layouts of {listed}, with which the program communicates {moved}"
+        first = first or found.but(got=got)
     return first or finding
 
 

@@ -99,3 +99,16 @@ def test_a_limit_that_is_exceeded_for_other_sizes_names_them_beside_what_came():
     )
     assert found.got.startswith("60 bytes, for float32[32]")
     assert found.difference.startswith("For float32[32]")
+
+
+def test_of_several_layouts_only_the_wrong_ones_are_described():
+    data = {"data": 8}
+    whole, rows = sharding(**data), sharding("data", **data)
+    for answer, shown in (
+        ((whole,) * 5 + (rows,), "X: shape (64, 16), whole on devices 0 to 7. With your layouts"),
+        ((whole,) * 4 + (rows,) * 2, "the layouts of W1, b1, W2, b2, X and Y, with which"),
+    ):
+        exercise = find("8.1")
+        evidence = capture(exercise, {"data_parallel": answer}, 1)
+        (finding,) = judge(exercise, evidence, 1).findings
+        assert finding.got.startswith(shown)
