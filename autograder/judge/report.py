@@ -305,6 +305,10 @@ def _row(
             why = "see above"
         elif same != name:
             why = f"as for {same}"
+        # a column that is marked as wrong is explained, too
+        others = [p for p in problems[1:] if p.about != problems[0].about]
+        if others:
+            why = " ".join((_with_full_stop(why), *(f"Also: {p.difference}" for p in others)))
     elif not all(f.met for f in findings):
         why = "not filled in yet"
     cells = tuple(marks.get(column, "") for column in columns)

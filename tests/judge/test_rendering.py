@@ -33,7 +33,8 @@ def verdict(*findings):
 
 
 def wrong(answer, difference, got="[0]", **changes):
-    return Finding(answer, False, f"{answer} must be [1].", got, "values", difference, **changes)
+    basis = Finding(answer, False, f"{answer} must be [1].", got, "values", difference)
+    return basis.but(**changes)
 
 
 def test_a_line_of_the_learners_is_code_as_a_whole():
@@ -150,6 +151,13 @@ def test_an_explanation_in_the_table_of_one_answer_is_not_repeated_in_that_of_an
     lines = list_sentences(verdict(*found))
     assert [line.strip() for line in lines].count("An even share.") == 1
     assert ["c", "32", "✗", "as for s['b']"] in [line.split(maxsplit=3) for line in lines]
+
+
+def test_each_column_that_is_marked_as_wrong_is_explained():
+    layout = wrong("f", "It is replicated.", about="layout")
+    cost = wrong("f", "It sends too much.", about="communication")
+    said = list_sentences(verdict(layout, cost, wrong("g", "Wrong.", about="values")))
+    assert any("see above. Also: It sends too much." in line for line in said)
 
 
 def test_only_what_is_shown_of_an_answer_is_pointed_to():
