@@ -1006,8 +1006,9 @@ ACCUMULATION: Final = Exercise(
         "too-often": "Is there an all-reduce in the loop? jax.grad inserts one if the weights are "
         "replicated.",
         "as-many-times": "The result is too large by the number of devices, as if the devices' "
-        "means were added up. Expected: their mean. (The gradient with respect to replicated "
-        "weights is added up over the devices already, and a pmean after that changes nothing.)",
+        "means were added up. Expected: their mean. Is there a psum for a pmean? Or are the "
+        "weights replicated in the body, so that their gradient is added up over the devices "
+        "already, and a pmean changes nothing?",
         "averaged-twice": "The result is too small by the number of devices: is it averaged over "
         "them twice?",
         "divided-by-examples": "The sum over the microbatches is divided by the number of a "
