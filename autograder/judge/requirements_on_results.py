@@ -10,6 +10,7 @@ from collections import Counter
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import zip_longest
 from typing import Any, ClassVar, Final
 
 import jax
@@ -83,6 +84,7 @@ class Returns(Requirement):
         draw: draws a result and the right one, for the same arguments; None if there is nothing to
             draw.
         terms: what the result is the sum of; None if it is no such sum.
+        lines: for a long text whose result is a list, the line that each entry comes from.
     """
 
     about: ClassVar = "result"
@@ -96,6 +98,7 @@ class Returns(Requirement):
     mistakes: Mapping[str, Any] = field(default_factory=dict)
     draw: Callable[..., tuple[GanttChart, ...]] | None = None
     terms: Terms | None = None
+    lines: Callable[[str], Sequence[str]] | None = None
 
     def plan_capture(self, generator: np.random.Generator) -> ResultsPlan:
         """Plan to call the function in each case."""
@@ -133,6 +136,9 @@ class Returns(Requirement):
                 expected, got = show_plain(wanted, wanted), show_plain(came, wanted)
                 if (rounded := _round_floats(expected)) != _round_floats(got):
                     expected, got = rounded, _round_floats(got)
+                if self.lines is not None or expected.endswith("…") or got.endswith("…"):
+                    lines = self.lines(*case) if self.lines is not None else ()
+                    expected, got = show_first_difference(came, wanted, lines) or (expected, got)
                 return finding.problem(
                     diagnosis,
                     sentence,
@@ -518,6 +524,30 @@ def _kind(value: Any) -> str:
     kinds = {bool: "a bool", int: "a number", float: "a number", str: "a string", list: "a list"}
     kinds[tuple] = "a tuple"
     return kinds.get(type(value), "None")
+
+
+def show_first_difference(
+    actual: Any, right: Any, lines: Sequence[str] = ()
+) -> tuple[str, str] | None:
+    """Return the first entry that differs in two long lists: the expected one, and the actual one.
+
+    Args:
+        actual: the learner's result.
+        right: the right result.
+        lines: the line of a text that each entry of the right result comes from.
+    """
+    if not isinstance(actual, list) or not isinstance(right, list):
+        return None
+    pairs = zip_longest(actual, right)
+    place = next((i for i, pair in enumerate(pairs) if not _is_same(*pair)), len(right))
+    line = f" (`{lines[place].strip()[:MAX_LINE_CHARACTERS]}`)" if place < len(lines) else ""
+    expected, got = (
+        f"{show_plain(each[place])} as entry {place + 1} of {len(each)}"
+        if place < len(each)
+        else f"{len(each)} entries"
+        for each in (right, actual)
+    )
+    return f"{expected}{line}", got
 
 
 def show_plain(value: Any, right: Any = None) -> str:

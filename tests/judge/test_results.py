@@ -244,3 +244,26 @@ def test_wrong_bools_are_listed_with_their_arguments() -> None:
     asks = Returns("odd", "odd must say it.", lambda rng: cases, lambda n: n % 2 == 1)
     _, text = said(Exercise("4.1", "Odd", (asks,), ("Think.",)), odd=lambda n: n > 2)
     assert "The result is wrong in 2 of 5 cases: those for (1) and (4)." in text
+
+
+@pytest.mark.parametrize(
+    ("change", "expected", "got"),
+    [
+        (lambda words: [*words[:50], "z", *words[51:]], "'b' as entry 51 of 60", "'z' as entry 51"),
+        (lambda words: words[:50], "'b' as entry 51 of 60", "50 entries"),
+        (lambda words: [*words, "z"], "60 entries", "'z' as entry 61 of 61"),
+    ],
+)
+def test_of_long_lists_the_first_entry_that_differs_is_shown(
+    change: Any, expected: str, got: str
+) -> None:
+    text = "\n".join(["a"] * 50 + ["b"] * 10)
+    exercise = Exercise(
+        "4.1",
+        "Lines",
+        (Returns("words", "", lambda rng: [(text,)], str.split, lines=str.splitlines),),
+        ("Think.",),
+    )
+    _, shown = said(exercise, words=lambda text: change(text.split()))
+    assert f"Expected: {expected}" in shown
+    assert f"Got:      {got}" in shown

@@ -157,6 +157,11 @@ def _kinds(text: str) -> list[str]:
     return [kind for kind in once if kind in COLLECTIVES]
 
 
+def _list_collective_lines(text: str) -> list[str]:
+    """List the lines of collectives, with that of the first half for two halves."""
+    return [line for line in text.splitlines() if _kinds(line)]
+
+
 def _both_halves(text: str) -> list[str]:
     return [_kind(opcode) for opcode in _opcodes(text) if _kind(opcode) in COLLECTIVES]
 
@@ -417,6 +422,7 @@ READER: Final = Exercise(
                 "in-alphabetical-order": lambda text: sorted(_kinds(text)),
                 "how-many": lambda text: len(_kinds(text)),
             },
+            lines=_list_collective_lines,
         ),
         Returns(
             "bytes_of",

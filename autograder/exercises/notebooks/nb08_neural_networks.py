@@ -817,9 +817,9 @@ CROSS_ENTROPY: Final = Exercise(
         "adds 0.",
     ),
     diagnoses={
-        "not-a-number": "Is an index past the end of a device's block? Clip it, and use 0 where the "
-        "label is not among the device's words. If it is not the index, is each example's maximum "
-        "over all words subtracted before exp?",
+        "not-a-number": "Is an index past the end of a device's block? Clip it, and use 0 where "
+        "the label is not among the device's words. If it is not the index, is each example's "
+        "maximum over all words subtracted before exp?",
         "not-finite": "exp(100) does not fit into float32, and exp(-200) is 0, whose logarithm is "
         "minus infinity: subtract each example's maximum over all words first.",
         "values": "Does a device whose words do not include the label add nothing for it, and do "
