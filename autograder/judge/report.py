@@ -256,7 +256,8 @@ def _tables(answers: dict[str, list[Finding]], problems: Sequence[Finding]) -> I
     if plain and len(answers) > 1:
         columns = tuple(dict.fromkeys(f.about for fs in plain.values() for f in fs))
         shown = [p for findings in plain.values() for p in problems_of(findings)[:1]]
-        explained = {_explanation_of(p): p.answer for p in reversed(shown)}
+        explained = {(p.difference,): p.answer for p in reversed(shown)}
+        explained |= {_explanation_of(p): p.answer for p in reversed(shown)}
         rows = [_row(name, fs, columns, first, explained) for name, fs in plain.items()]
         has_names_above = len(columns) > MAX_COLUMNS_BESIDE_NAMES
         yield Table(columns if has_names_above else ("", *columns), tuple(rows))
@@ -287,7 +288,8 @@ def _row(
         findings: its findings.
         columns: what requirements are about, a column each.
         first: the problem that is explained above the table.
-        explained: for each explanation, the first answer that has it.
+        explained: for each explanation, with and without its details, the first answer that has
+            it.
     """
     # of several findings in a column, a problem is shown
     by_weight = sorted(findings, key=lambda f: (not f.met, f.diagnosis != NOT_COUNTED))
@@ -298,9 +300,13 @@ def _row(
     why = ""
     if problems:
         why = problems[0].difference
-        if problems[0].diagnosis == OTHER_RESULT:  # without an example, it says too little
-            why += f" Got {problems[0].got}; expected {problems[0].expected}."
         same = explained[_explanation_of(problems[0])]
+        alike = explained[(why,)]
+        example = f"Got {problems[0].got}; expected {problems[0].expected}."
+        if alike != name and problems[0].got:
+            why = f"as for {alike}. {example}"
+        elif problems[0].diagnosis == OTHER_RESULT:  # without an example, it says too little
+            why += f" {example}"
         if first is not None and name == first.answer:
             why = "see above"
         elif same != name:

@@ -698,10 +698,11 @@ def _explain_numbers(pairs: Pairs) -> str:
             return f"every number is {by.numerator} times what it should be"
         if is_close and by.numerator == 1:
             return f"every number is 1/{by.denominator} of what it should be"
+    whose = "it is always" if all(_is_number(c) for c, _ in pairs) else "every wrong number is"
     if all(a <= b for a, b in numbers):
-        return "numbers are too small, and none is too large"
+        return f"{whose} too small"
     if all(a >= b for a, b in numbers):
-        return "numbers are too large, and none is too small"
+        return f"{whose} too large"
     return ""
 
 

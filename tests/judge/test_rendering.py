@@ -119,7 +119,9 @@ def test_what_is_expected_is_not_said_to_be_so_twice():
     assert "Expected: f is [1]." in list_sentences(verdict(wrong("f", "Wrong.")))
 
 
-@pytest.mark.parametrize(("got", "why"), [("[0]", "as for g"), ("[2]", "All are wrong.")])
+@pytest.mark.parametrize(
+    ("got", "why"), [("[0]", "as for g"), ("[2]", "as for g. Got [2]; expected [1].")]
+)
 def test_only_what_is_alike_in_all_is_said_to_be_as_for_another(got, why):
     found = [
         wrong("f", "It raised."),
