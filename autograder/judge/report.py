@@ -183,7 +183,7 @@ def _is_like(one: Finding, other: Finding) -> bool:
 
 def _compared(finding: Finding) -> tuple[tuple[str, str], ...]:
     """Return the texts after `Expected` and `Got`; none if the problem's sentence says them."""
-    if finding.cell or not finding.got:
+    if finding.cell or finding.got in ("", finding.expected):
         return ()
     expected = MUST_BE.sub(r"\1 is ", finding.expected)
     return (("Expected", _with_full_stop(expected)), ("Got", _with_full_stop(finding.got)))

@@ -117,6 +117,8 @@ def test_credit_for_a_design_is_a_share_in_a_notebook_too():
 
 def test_what_is_expected_is_not_said_to_be_so_twice():
     assert "Expected: f is [1]." in list_sentences(verdict(wrong("f", "Wrong.")))
+    alike = wrong("f", "The value at [0] is 2.", "8 blocks").but(expected="8 blocks")
+    assert not any("8 blocks" in line for line in list_sentences(verdict(alike)))
 
 
 @pytest.mark.parametrize(

@@ -1251,8 +1251,8 @@ PIPELINE: Final = Exercise(
         "stage needs what a stage computed.",
         "all-gather": "An array is gathered. Does the body do it, or does it happen before the "
         "body, because in_specs request more than a stage has?",
-        "nothing-but-zeros": "The result is zero. What stage s computed goes to stage s + 1, and "
-        "the last stage has its first result in step n - 1.",
+        "nothing-but-zeros": "What stage s computed goes to stage s + 1, and the last stage has "
+        "its first result in step n - 1.",
         "not-replicated": "The result must be the same on all devices, and only the last stage "
         "has it. What gives it to all of them?",
         "varying-mismatch": "Does the loop start with a value that is the same on all devices, "
