@@ -74,7 +74,8 @@ BLOCKS: Final = Exercise(
         "So the mesh needs as many rows and columns as the picture: two axes, the first of size 2.",
     ),
     diagnoses={
-        "grid": SHARDS,
+        "grid": "Both dimensions are sharded here, so the mesh needs two axes. The size of an axis "
+        "is the number of shards along the dimension whose entry names it.",
         "transposed": "Are the mesh's sizes swapped, or the names in the spec?",
         "device-order": "`jax.make_mesh` fills a mesh row by row. Which mesh axis shards which "
         "dimension, and what is its size?",
