@@ -104,13 +104,13 @@ def _exercise_and_state(verdict: Verdict, in_class: bool = True) -> str:
 
 
 def _count_right(verdict: Verdict) -> str:
-    """Return how many entries and requirements are right, such as `2 of 10`; empty if none is."""
+    """Return how many parts, entries or requirements, are right: `2 of 10 parts`, or nothing."""
     parts: dict[tuple[str, str], bool] = {}
     for finding in verdict.findings:
         part = finding.answer, finding.cell or finding.about
         parts[part] = parts.get(part, True) and finding.met
     right = sum(parts.values())
-    return f"{right} of {len(parts)}" if 0 < right < len(parts) else ""
+    return f"{right} of {len(parts)} parts" if 0 < right < len(parts) else ""
 
 
 def list_sentences(verdict: Verdict) -> list[str]:

@@ -81,7 +81,11 @@ def test_a_part_of_the_points_is_neither_all_nor_nothing(score, share):
 
 @pytest.mark.parametrize(
     ("met", "earned", "ends"),
-    [(2, 0.06, "partly right (2 of 10)"), (1, 0, "not yet (1 of 10)"), (0, 0, "not yet")],
+    [
+        (2, 0.06, "partly right (2 of 10 parts)"),
+        (1, 0, "not yet (1 of 10 parts)"),
+        (0, 0, "not yet"),
+    ],
 )
 def test_a_learner_reads_how_much_is_right_and_nothing_about_points(met, earned, ends, capsys):
     cells = (wrong("t", "Not so.", cell=str(number)) for number in range(10))
@@ -106,7 +110,7 @@ def test_what_an_answer_requires_is_counted_once_for_each_answer():
     met = Finding("f", True, "", "", about="values")
     found = (met, met, wrong("f", "Too much.", about="collectives"), met.but(answer="g"))
     document = verdict_document(Verdict("1.1", "A title", found, earned=0.5), in_class=False)
-    assert as_text(document).splitlines()[0].endswith("partly right (2 of 3)")
+    assert as_text(document).splitlines()[0].endswith("partly right (2 of 3 parts)")
 
 
 def test_credit_for_a_design_is_a_share_in_a_notebook_too():
