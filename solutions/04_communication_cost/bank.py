@@ -385,7 +385,7 @@ def group_size(line):
     return math.prod(map(int, re.findall(r"=(\d+)", groups)))
 
 
-# %% a table of factors, and bytes first exercise="4.2" score=1 near=["reduced-once", "whole-buffer", "permuted-in-a-ring", "whole-array", "buffer", "my-block", "all", "one-piece", "all-devices", "block-for-buffer", "one-formula", "whole-buffer-once", "block-and-reduced-once", "eight-in-a-group", "four-in-a-group", "bytes", "megabytes"]
+# %% a table of factors, and bytes first exercise="4.2" score=1 near=["reduced-once", "whole-buffer", "permuted-in-a-ring", "whole-array", "buffer", "my-block", "all", "one-piece", "all-devices", "block-for-buffer", "one-formula", "whole-buffer-once", "block-and-reduced-once", "eight-in-a-group", "four-in-a-group", "bytes", "megabytes", "once-or-half", "half", "n-minus-one-pieces", "permuted-piece"]
 def sent(kind, n, size):
     piece = size // n
     steps = {"all-reduce": 2 * (n - 1), "collective-permute": n}.get(kind, n - 1)
@@ -400,7 +400,7 @@ mib = {
 }
 
 
-# %% an all-reduce goes round once exercise="4.2" score=0.3333333333 diagnoses=["reduced-once"] near=["whole-buffer", "one-piece", "buffer", "my-block"]
+# %% an all-reduce goes round once exercise="4.2" score=0.3333333333 diagnoses=["reduced-once", "once-or-half"] near=["whole-buffer", "one-piece", "buffer", "my-block"]
 def sent(kind, n, size):
     return size if kind == "collective-permute" else (n - 1) / n * size
 
@@ -1717,3 +1717,16 @@ def kinds(text):
             found += [kind] * len(re.findall(rf"^ *(?:ROOT )?%{kind}(?:-start)?\.", line))
             found += [kind] * len(re.findall(rf"= (?:\(.*?\)|\S+) {kind}(?:-start)?\(", line))
     return found
+
+
+# %% buffers of half the size exercise="4.2" score=0.6666666667 diagnoses=["half", "once-or-half"] near=["reduced-once"]
+def sent(kind, n, size):
+    return {"all-reduce": 2 * (n - 1) / n, "collective-permute": 1}.get(kind, (n - 1) / n) * size
+
+
+mib = {
+    "gather along x": 24,
+    "gather along x and y": 112,
+    "add up along x": 48,
+    "exchange along x": 24,
+}

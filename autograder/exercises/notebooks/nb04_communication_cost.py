@@ -711,7 +711,7 @@ SENT: Final = Exercise(
                     "add up along x",
                     96,
                     {
-                        "reduced-once": 48,
+                        "once-or-half": 48,
                         "buffer": 64,
                         "whole-buffer-twice": 128,
                         "twice": 192,
@@ -748,6 +748,8 @@ SENT: Final = Exercise(
     diagnoses={
         "reduced-once": "An all-reduce goes round the ring twice: first the pieces are added up, "
         "and then the sums are gathered.",
+        "once-or-half": "Does the buffer go round the ring once here? An all-reduce goes round "
+        "twice. Or is this for a buffer of 32 MiB? How much of the array does a device have?",
         "one-formula": "All five kinds have the same formula here. Which of them goes round the "
         "ring twice, and in which does a device send its whole buffer?",
         "whole-buffer-once": "This is the size of the buffer, whatever the kind. How much of it "
