@@ -33,6 +33,8 @@ WORD: Final = r"[a-z]+(-[a-z]+)*"
 COLOUR: Final = rf"#[0-9a-f]{{3,8}}|{WORD}|rgba?\([\d., %]{{5,40}}\)"
 SMALL: Final = r"0|[0-3]?\d(\.\d+)?(px|pt)|[0-2](\.\d+)?r?em"
 AROUND: Final = rf"({SMALL})( ({SMALL})){{0,3}}"
+IN_CONTAINER: Final = r"min\(\d{1,2}em, 100cqw - \d{2}px\)"
+"""A width that is never more than that of the container."""
 
 VALUES: Final = {
     name: re.compile(pattern, re.IGNORECASE)
@@ -48,11 +50,13 @@ VALUES: Final = {
         rf"{WORD}|[1-9]00": ("font-weight",),
         SMALL: ("height", "min-height"),
         r"0?\.\d+|0|1": ("opacity",),
-        rf"{SMALL}|\d{{1,3}}px|\d{{1,2}}(\.\d+)?%|100%": ("max-width", "width"),
+        rf"{SMALL}|\d{{1,3}}px|\d{{1,2}}(\.\d+)?%|100%": ("max-width",),
+        rf"{SMALL}|\d{{1,3}}px|\d{{1,2}}(\.\d+)?%|100%|{IN_CONTAINER}": ("width",),
+        r"inline-size": ("container-type",),
     }.items()
     for name in names
 }  # fmt: skip
-"""CSS properties that are kept, and their values: no functions, nothing negative, small margins."""
+"""CSS properties that are kept, and their values: nothing negative, small margins."""
 
 MAX_STYLE_CHARACTERS: Final = 300
 """Parsing a style takes time; a verdict has styles of 100 characters."""

@@ -6,7 +6,7 @@ from html.parser import HTMLParser
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from autograder.documents import as_html
+from autograder.documents import Document, Table, TableRow, as_html
 from autograder.instructor.authoring import NotebookSession, bank, fill_in_answers
 from autograder.instructor.pages.clean_pages import (
     LONG_HTML,
@@ -261,6 +261,15 @@ def test_a_block_may_be_as_wide_as_what_it_is_in_and_no_wider():
     assert clean('<div style="min-width:100%">x</div>') == '<div style="min-width:100%">x</div>'
     for width in ("200%", "999px", "max(100%, 90em)"):
         assert "width" not in clean(f'<div style="min-width:{width}">x</div>')
+
+
+def test_a_sentence_below_a_row_may_be_wider_than_its_table():
+    rows = (TableRow(("f", "✗"), below=("A sentence that is longer than its row is wide.",)),)
+    page = as_html(Document((Table((), rows),)))
+    assert "cqw" in page
+    for style in re.findall(r'style="[^"]*"', page):
+        assert style in clean(page)
+    assert "width" not in clean('<div style="width:min(99em, 900cqw)">x</div>')
 
 
 def test_cleaning_keeps_the_styles_and_tables_of_a_document():
