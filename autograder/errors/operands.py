@@ -24,7 +24,7 @@ def describe_ungathered_operand(error: BaseException) -> str:
     if frame is None:
         return ""
     names = _operand_names(frame, instruction)
-    values = [frame.f_locals.get(name) for name in names]
+    values: list[Any] = [frame.f_locals.get(name) for name in names]
     if len(values) != 2 or not all(isinstance(value, jax.Array) for value in values):
         return ""
     if not 0 < min(value.ndim for value in values) <= max(value.ndim for value in values) <= 2:

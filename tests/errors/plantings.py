@@ -128,6 +128,11 @@ def refused() -> Answers:
     return {"turned": lambda x: lax.with_sharding_constraint(x, jax.P("nowhere"))}
 
 
+def unfitting() -> Answers:
+    """A function for 3.1 with a matmul whose operands do not fit together."""
+    return {"turned": lambda x: x @ x[1:]}
+
+
 def summed() -> Answers:
     """The right numbers for 3.4."""
     return {"spread_sum": lambda x: x.sum(0)}
@@ -282,6 +287,7 @@ PLANTINGS = [
     Planting("documents.renderers", "as_text", "1.7", looks),
     Planting("errors.jax_errors", "diagnose_jax_error", "3.1", refused),
     Planting("errors.cell_lines", "describe_error", "1.7", raises),
+    Planting("errors.operands", "_learners_frame", "3.1", unfitting),
     Planting("errors.jax_errors", "explain_error", "3.1", refused),
     Planting("evidence.plans", "_capture_answer", "3.1", turned),
     Planting("evidence.exported_functions", "capture_design", "11.7", designed),
