@@ -256,7 +256,7 @@ def _tables(answers: dict[str, list[Finding]], problems: Sequence[Finding]) -> I
     if plain and len(answers) > 1:
         columns = tuple(dict.fromkeys(f.about for fs in plain.values() for f in fs))
         shown = [p for findings in plain.values() for p in problems_of(findings)[:1]]
-        explained = {(p.difference,): p.answer for p in reversed(shown)}
+        explained: dict[tuple[str, ...], str] = {(p.difference,): p.answer for p in reversed(shown)}
         explained |= {_explanation_of(p): p.answer for p in reversed(shown)}
         rows = [_row(name, fs, columns, first, explained) for name, fs in plain.items()]
         has_names_above = len(columns) > MAX_COLUMNS_BESIDE_NAMES
