@@ -1223,7 +1223,7 @@ on_sixteen = dict(
 )
 
 
-# %% copies that share nothing exercise="4.4" score=0.75 diagnoses=["copies-share-nothing", "one-dimension-alone"]
+# %% copies that share nothing exercise="4.4" score=0.75 diagnoses=["copies-share-nothing", "one-dimension-alone"] near=["other-axis"]
 share = dict(
     zip(
         [
@@ -1310,7 +1310,7 @@ on_512 = dict(
 )
 
 
-# %% four products exercise="4.5" score=0.4666666667 diagnoses=["four-products"]
+# %% four products exercise="4.5" score=0.4666666667 diagnoses=["four-products"] near=["backward-too"]
 def rows(n, flops, link):
     return (n - 1) / n * flops / link / 2
 
@@ -1649,7 +1649,7 @@ on_512 = {
 }
 
 
-# %% one cell as on eight devices, by another model exercise="4.7" score=0.5833333333 diagnoses=["unanswered", "activations-travel"] near=["as-on-eight"]
+# %% one cell as on eight devices, by another model exercise="4.7" score=0.5833333333 diagnoses=["unanswered", "activations-travel"] near=["as-on-8-by-32", "as-on-eight"]
 on_256 = {
     "fast links, 1,024 rows": "tensor",
     "fast links, 12,288 rows": "tensor",

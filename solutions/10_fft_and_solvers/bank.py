@@ -4926,7 +4926,7 @@ def stencil(u):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(u)
 
 
-# %% the columns exchanged exercise="10.9" score=0 diagnoses=["halos-exchanged", "not-counted-yet"]
+# %% the columns exchanged exercise="10.9" score=0 diagnoses=["halos-exchanged", "not-counted-yet"] near=["other-factors"]
 def stencil(u):
     def body(u):
         n, m = lax.axis_size("x"), lax.axis_size("y")
@@ -5926,7 +5926,7 @@ def winner(counts, devices, halo, latency, bandwidth):
     return min(counts, key=seconds)
 
 
-# %% two sums for each exchange exercise="10.10" score=0 diagnoses=["unanswered", "only-exchanges"]
+# %% two sums for each exchange exercise="10.10" score=0 diagnoses=["unanswered", "only-exchanges"] near=["sums-of-one-message"]
 def pcg(f):
     return ...
 

@@ -155,7 +155,7 @@ def two_levels(hosts, chips, size, fast, slow):
     return within + 2 * (hosts - 1) * (piece / hosts) / slow
 
 
-# %% one rule for all chips, and one link for all exercise="12.2" score=0 diagnoses=["as-on-v5e", "one-direction", "fast-ring", "all-of-it-across"] near=["always", "always-a-ring", "once-round", "not-gathered"]
+# %% one rule for all chips, and one link for all exercise="12.2" score=0 diagnoses=["as-on-v5e", "one-direction", "fast-ring", "all-of-it-across"] near=["longer-than-16", "always", "always-a-ring", "once-round", "not-gathered"]
 def wraps(chip, length):
     return length == 16
 
@@ -285,7 +285,7 @@ def bubble(stages, microbatches):
     return (stages - 1) / microbatches
 
 
-# %% no warm-up: one microbatch at a time exercise="12.3" score=0 diagnoses=["backward-early", "too-long", "busy-share"] near=["too-many-activations", "one-step-more"]
+# %% no warm-up: one microbatch at a time exercise="12.3" score=0 diagnoses=["backward-early", "too-long", "busy-share"] near=["orders-differ", "too-many-activations", "one-step-more"]
 def gpipe(stages, microbatches):
     return [[f"{kind}{m}" for m in range(microbatches) for kind in "FB"] for _ in range(stages)]
 
@@ -350,7 +350,7 @@ def bubble(stages, microbatches):
     return (stages - 1) / (stages + microbatches)
 
 
-# %% a warm-up that is one too short, and waiting counted twice exercise="12.3" score=0.25 diagnoses=["too-long", "both-ends"] near=["too-many-activations", "job-missing"]
+# %% a warm-up that is one too short, and waiting counted twice exercise="12.3" score=0.25 diagnoses=["too-long", "both-ends"] near=["other-units", "too-many-activations", "job-missing"]
 def gpipe(stages, microbatches):
     jobs = [f"{kind}{m}" for kind in "FB" for m in range(microbatches)]
     return [jobs for _ in range(stages)]
@@ -1914,7 +1914,7 @@ def moe(x, scores, up, down):
     return jax.shard_map(body, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
 
 
-# %% dropped tokens are written into the last place exercise="12.9" score=0 diagnoses=["unanswered", "overwritten", "not-counted-yet"] near=["of-another-token", "last-kept"]
+# %% dropped tokens are written into the last place exercise="12.9" score=0 diagnoses=["unanswered", "overwritten", "not-counted-yet"] near=["added-up", "of-another-token", "last-kept"]
 def moe(x, scores, up, down):
     def layer(x, scores, up, down):
         t, e = scores.shape
@@ -2382,7 +2382,7 @@ def ring_from(n, latency, bandwidth):
     return more_steps * latency * bandwidth / fewer_buffers
 
 
-# %% half as many devices for steps, and a latency that is not subtracted exercise="12.1" score=0.25 diagnoses=["other-factors"] near=["natural-logarithm", "every-other", "one-copy"]
+# %% half as many devices for steps, and a latency that is not subtracted exercise="12.1" score=0.25 diagnoses=["other-factors"] near=["times-bandwidth", "natural-logarithm", "every-other", "one-copy"]
 def exchange(n, size, latency, bandwidth):
     return latency + (n - 1) / 2 * size / bandwidth
 
@@ -3328,7 +3328,7 @@ def bucketed(backward, sizes, latency, bandwidth):
     return buckets
 
 
-# %% ready one bucket too early exercise="12.6" score=0.6666666667 diagnoses=["one-bucket-early"] near=["from-first-layer", "as-soon-as-free", "longer-than-computing"]
+# %% ready one bucket too early exercise="12.6" score=0.6666666667 diagnoses=["one-bucket-early"] near=["one-layer-on", "from-first-layer", "as-soon-as-free", "longer-than-computing"]
 def exposed(backward, sizes, buckets, latency, bandwidth):
     computed, link_free, layer = 0, 0, 0
     for count in buckets:
@@ -3424,7 +3424,7 @@ def bucketed(backward, sizes, latency, bandwidth):
     return best[-1][1][::-1]
 
 
-# %% one number in the key, and a gradient that is divided exercise="12.7" score=0 diagnoses=["unanswered", "one-number", "divided"] near=["other-order", "mean-for-sum"]
+# %% one number in the key, and a gradient that is divided exercise="12.7" score=0 diagnoses=["unanswered", "one-number", "divided"] near=["other-seeds", "other-order", "mean-for-sum"]
 def dropout(seed, h):
     def drop(seed, h):
         own_key = jax.random.key(seed)
@@ -3750,7 +3750,7 @@ def moe(x, scores, up, down):
     return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
 
 
-# %% the same place for all tokens of an expert exercise="12.9" score=0 diagnoses=["nothing-but-zeros", "not-counted-yet", "first-place-for-all"] near=["overwritten", "smallest-scores", "never-returned"]
+# %% the same place for all tokens of an expert exercise="12.9" score=0 diagnoses=["nothing-but-zeros", "not-counted-yet", "first-place-for-all"] near=["places-by-devices", "overwritten", "smallest-scores", "never-returned"]
 def find_places(scores):
     """Return each token's expert, and how many tokens before it have chosen the same one."""
     chosen = scores.argmax(axis=1)
@@ -3784,7 +3784,7 @@ def moe(x, scores, up, down):
     return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
 
 
-# %% results that are not sent back exercise="12.9" score=0 diagnoses=["unanswered", "never-returned", "not-counted-yet"] near=["of-other-experts", "in-order-of-experts", "first-place-for-all", "moe: split-does-not-divide"]
+# %% results that are not sent back exercise="12.9" score=0 diagnoses=["unanswered", "never-returned", "not-counted-yet"] near=["never-sent", "of-other-experts", "in-order-of-experts", "first-place-for-all", "moe: split-does-not-divide"]
 def find_places(scores):
     """Return each token's expert, and how many tokens before it have chosen the same one."""
     chosen = scores.argmax(axis=1)
@@ -4326,7 +4326,7 @@ def dropout(seed, h):
     return jnp.where(jax.random.bernoulli(jax.random.key(seed), 0.5, h.shape), 2 * h, 0)
 
 
-# %% a mean for each example exercise="12.7" score=0 diagnoses=["unanswered", "per-example"] near=["mean-of-examples", "not-divided", "padding-added-up", "one-mask-for-all"]
+# %% a mean for each example exercise="12.7" score=0 diagnoses=["unanswered", "per-example"] near=["divided-by-four", "mean-of-examples", "not-divided", "padding-added-up", "one-mask-for-all"]
 def mean_error(errors, lengths):
     def add_up(errors, lengths):
         padded = jnp.arange(errors.shape[1]) >= lengths[:, None]
@@ -4395,7 +4395,7 @@ def mixed_step(master, X, Y):
     return jax.shard_map(body, in_specs=in_specs, out_specs=P("data"))(master, X, Y)
 
 
-# %% one increment too many, and a rate ten times as large exercise="12.10" score=0 diagnoses=["other-result", "other-change", "not-counted-yet"] near=["other-type", "the-sum-before"]
+# %% one increment too many, and a rate ten times as large exercise="12.10" score=0 diagnoses=["other-result", "other-change", "not-counted-yet"] near=["other-multiple", "other-type", "the-sum-before"]
 def stalls_at(increment):
     power = np.ceil(np.log2(increment))  # from 2**(power + 8) on, half of the distance is 2**power
     return 2.0 ** (power + 8) + increment
@@ -4423,7 +4423,7 @@ def mixed_step(master, X, Y):
     return jax.shard_map(body, in_specs=in_specs, out_specs=P("data"))(master, X, Y)
 
 
-# %% the first microbatch alone exercise="12.4" score=0 diagnoses=["unanswered", "last-microbatch", "not-counted-yet"] near=["mean-of-a-microbatch", "averaged-twice"]
+# %% the first microbatch alone exercise="12.4" score=0 diagnoses=["unanswered", "last-microbatch", "not-counted-yet"] near=["own-examples", "mean-of-a-microbatch", "averaged-twice"]
 ROWS, SHARES = P("data"), P(None, "data")
 
 
@@ -4453,7 +4453,7 @@ def zero_1(*arrays):
     return with_replicated_weights(one_step, arrays)
 
 
-# %% rows counted from the end exercise="12.4" score=0 diagnoses=["unanswered", "rows-of-another", "not-counted-yet"] near=["first-rows", "row-of-its-number", "no-adam"]
+# %% rows counted from the end exercise="12.4" score=0 diagnoses=["unanswered", "rows-of-another", "not-counted-yet"] near=["zero_1: too-much-memory", "first-rows", "row-of-its-number", "no-adam"]
 ROWS, SHARES = P("data"), P(None, "data")
 
 
