@@ -171,10 +171,7 @@ def test_nobody_is_graded_and_it_is_said_why(room, cause, monkeypatch):
     assert CAUSES[cause] in said, said
     lines = (room.root / "grading" / "grades.csv").read_text("utf-8-sig").splitlines()
     rows = [(row["student"], row["state"], row["score"]) for row in csv.DictReader(lines)]
-    # a grade of before stands, but not where a cell that the gradebook knows is another now
-    stands = cause not in (has_a_wrong_solution, gives_an_answer_away)
-    early = ("graded", "1.0") if stands else ("failed", "")
-    assert rows == [("early", *early), ("late", "failed", "")]
+    assert rows == [("early", "graded", "1.0"), ("late", "failed", "")]  # a grade of before stands
     for name in re.findall(r"open (\S+\.ipynb)", said):
         assert nbformat.read(room.root / name, 4).cells
     with pytest.raises(AssertionError, match=re.escape(CAUSES[cause])):  # its status is not 0

@@ -206,11 +206,15 @@ def open_gradebook(path: str | Path) -> Iterator[Gradebook]:
             f"The gradebook {path} {trouble}. Give its path, or let make grade make it again."
         )
     install_engine()
-    for column in (Grade.manual_score, Grade.extra_credit):
-        if not event.contains(column, "set", _refuse_strange_score):
-            event.listen(column, "set", _refuse_strange_score)
-    with Gradebook(url) as gradebook:
-        yield gradebook
+    scores = (Grade.manual_score, Grade.extra_credit)
+    for column in scores:
+        event.listen(column, "set", _refuse_strange_score)
+    try:
+        with Gradebook(url) as gradebook:
+            yield gradebook
+    finally:
+        for column in scores:
+            event.remove(column, "set", _refuse_strange_score)
 
 
 def _refuse_strange_score(grade: Grade, score: float | None, *_: object) -> None:

@@ -120,7 +120,7 @@ def test_what_was_graded_and_given_by_hand_is_there_again(graded, make, spoil):
     assert {p: p.read_bytes() for p in tables} == tables, "no table is written over with blanks"
     _, said = make("restore")
     assert "make grade makes it again, from what was graded" in said
-    assert re.search(r"backups/gradebook-\S+\.db of", said)
+    assert re.search(r"gradebook-\S+\.db \d.* by hand", said)
     exporting = ("export", "--exporter=autograder.instructor.exporters.Canvas")
     said = Classroom(graded).nbgrader(*exporting, check=False)
     assert said.endswith("since then have to be given again.\n")
