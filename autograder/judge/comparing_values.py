@@ -303,5 +303,6 @@ def _of_other_type(output: jax.Array, value: Any, off: float) -> str:
     kinds = [jnp.issubdtype(d, jnp.inexact) for d in (output.dtype, value.dtype)]
     coarser = max(map(_last_place, (output.dtype, value.dtype))) if all(kinds) else 0
     near = coarser * float(np.max(np.abs(value), initial=1))
-    start = "The values are right, but the" if off <= near else "The"
+    about = " up to rounding" * (off > 0)
+    start = f"The values are right{about}, but the" if off <= near else "The"
     return f"{start} dtype is {output.dtype.name}; expected {value.dtype.name}."

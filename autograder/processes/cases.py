@@ -8,7 +8,8 @@ judge samples them again. Values are small integers, so that sums do not depend 
 import math
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -18,7 +19,7 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from autograder.errors import ShortError
+from autograder.errors import ShortError, first_line
 from autograder.processes.interruptions import (
     BatchUsedError,
     Interruption,
@@ -241,6 +242,19 @@ class ProcessShare:
                 return Batches(given, values, sharding, self, folders / "shared")
 
 
+class NoSuchPartError(ShortError, IndexError):
+    """A table, or a batch of it, was asked for by an index that it does not have."""
+
+
+@contextmanager
+def _as_wrong_index(asked: str) -> Iterator[None]:
+    """Raise any error of a `with` block as one of an index, which a learner's function chose."""
+    try:
+        yield
+    except Exception as error:
+        raise NoSuchPartError(f"{asked} ({first_line(error)})") from error
+
+
 class Batches:
     """A table that is read batch by batch, each as one array; reading is when a kill can happen.
 
@@ -267,13 +281,16 @@ class Batches:
         """Return batch number `step`, which all processes read.
 
         Raises:
-            IndexError: there is no such batch.
+            NoSuchPartError: there is no such batch.
             BatchUsedError: it was used long before the kill.
         """
-        step = int(step)
+        with _as_wrong_index("a batch has a whole number"):
+            step = int(step)
         count = len(self._table) // self.given.batch
         if not 0 <= step < count:
-            raise IndexError(f"there is no batch {step}: there are {count}, from 0 on")
+            raise NoSuchPartError(
+                f"there is no batch {step}: there are {count}, with the numbers 0 to {count - 1}"
+            )
         case, readable = self._share.case, self._share.case.readable_batches(self.given)
         if step < readable.start:
             raise BatchUsedError(
@@ -327,9 +344,12 @@ class Rows:
 
         Raises:
             RowsNotHereError: this process does not have all of them.
+            NoSuchPartError: the table has none of these.
         """
-        rows = index[0] if isinstance(index, tuple) else index
-        indexed = np.atleast_1d(np.arange(len(self._table))[rows])
+        asked = f"a table of shape {self.shape} cannot be indexed like this"
+        with _as_wrong_index(asked):
+            rows = index[0] if isinstance(index, tuple) else index
+            indexed = np.atleast_1d(np.arange(len(self._table))[rows])
         missing = indexed[~self._here[indexed]]
         if len(missing):
             rows_here = _describe_rows(np.flatnonzero(self._here))
@@ -339,7 +359,9 @@ class Rows:
             )
             self.refused = self.refused or error
             raise error
-        return np.array(self._table[index])
+        with _as_wrong_index(asked):
+            part = np.array(self._table[index])
+        return part
 
     def __array__(self, *_: object, **__: object) -> np.ndarray:
         """Return the whole table.

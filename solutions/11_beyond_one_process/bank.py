@@ -2280,3 +2280,21 @@ def train_or_resume(folder, mesh, read_batch, steps):
             np.savez(folder / "new.npz", steps=k + 1, **arrays)
             os.replace(folder / "new.npz", file)
     return losses
+
+
+# %% one step too many exercise="11.8" score=0 diagnoses=["raised", "not-counted-yet"]
+def train_or_resume(folder, mesh, read_batch, steps):
+    state, losses = fresh_state(mesh), []
+    for k in range(0, steps + 1):
+        state, value = adam(state, k, read_batch(k))
+        losses.append(float(value))
+    return losses
+
+
+# %% the batch of the next step exercise="11.8" score=0 diagnoses=["raised", "not-counted-yet"]
+def train_or_resume(folder, mesh, read_batch, steps):
+    state, losses = fresh_state(mesh), []
+    for k in range(0, steps):
+        state, value = adam(state, k, read_batch(k + 1))
+        losses.append(float(value))
+    return losses

@@ -1,7 +1,7 @@
 # %% [markdown]
 # Known answers to the exercises of notebook 12.
 
-# %% by hand, and the crossing of two straight lines exercise="12.1" score=1 near=["one-copy", "waits-each-time", "to-itself", "pieces-alone", "up-and-down", "grows", "every-other", "one-latency", "halves", "once-round", "whole-buffer", "n-steps", "against-the-exchange", "others-against-each-other", "product-alone", "size-of-a-piece", "in-seconds", "other-factors"]
+# %% by hand, and the crossing of two straight lines exercise="12.1" score=1 near=["rounded", "one-copy", "waits-each-time", "to-itself", "pieces-alone", "up-and-down", "grows", "every-other", "one-latency", "halves", "once-round", "whole-buffer", "n-steps", "against-the-exchange", "others-against-each-other", "product-alone", "size-of-a-piece", "in-seconds", "other-factors"]
 def exchange(n, size, latency, bandwidth):
     return latency + sum(size / bandwidth for other in range(1, n))
 
@@ -25,6 +25,25 @@ def ring_from(n, latency, bandwidth):
         return bandwidth * at_0 / (at_0 - at_1)
 
     return max(size_of_equal(ring, exchange), size_of_equal(ring, doubling))
+
+
+# %% the right size, rounded exercise="12.1" score=0 diagnoses=["unanswered", "rounded"] near=["size-of-a-piece"]
+def exchange(n, size, latency, bandwidth):
+    return ...
+
+
+def doubling(n, size, latency, bandwidth):
+    return ...
+
+
+def ring(n, size, latency, bandwidth):
+    return ...
+
+
+def ring_from(n, latency, bandwidth):
+    k = np.log2(n)
+    against_doubling = (2 * (n - 1) - k) / (k - 2 * (n - 1) / n)
+    return round(against_doubling * latency * bandwidth)
 
 
 # %% one message, a tree, and one round exercise="12.1" score=0 diagnoses=["one-copy", "up-and-down", "once-round", "against-the-exchange"] near=["others-against-each-other", "one-latency"]

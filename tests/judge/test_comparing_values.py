@@ -62,7 +62,7 @@ def everywhere(a):
             "only-the-first",
             "the function returned float32[16]; expected float32[24].",
         ),
-        (lambda x: (2 * x).astype(jnp.bfloat16), "dtype", "The values are right, but the dtype is"),
+        (lambda x: (2 * x).astype(jnp.bfloat16), "dtype", "right up to rounding, but the dtype is"),
         (lambda x: x.astype(jnp.bfloat16), "dtype", "The dtype is bfloat16; expected float32."),
         (
             lambda x: (2 * x).astype(jnp.bfloat16).astype(jnp.float32),

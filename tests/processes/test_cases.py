@@ -12,6 +12,7 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
+from autograder.errors import TheirError, theirs
 from autograder.processes import (
     CaseArgument,
     ProcessCase,
@@ -23,6 +24,7 @@ from autograder.processes import (
     write_files,
     written_files,
 )
+from autograder.processes.cases import Rows
 
 LINE = (("x", 8),)
 
@@ -99,6 +101,13 @@ def test_a_process_has_its_share_of_each_batch():
 
 def test_reading_rows_of_another_process_is_an_index_error():
     assert issubclass(RowsNotHereError, IndexError)
+
+
+@pytest.mark.parametrize("index", [16, "a", (0, 7), slice("a", None)])
+def test_an_index_that_a_table_does_not_have_is_the_learners(index):
+    rows = Rows(np.zeros((16, 4)), np.ones(16, bool))
+    with pytest.raises(TheirError, match="NoSuchPartError: a table of shape"), theirs():
+        rows[index]
 
 
 def test_files_are_blocks_of_rows(tmp_path):

@@ -1354,7 +1354,8 @@ STATE: Final = Exercise(
         "divided-twice": "The gradient is too small by the number of devices. Is it averaged and "
         "also divided by their number?",
         "not-donated": "Is train_step itself the result of jax.jit, with donate_argnums? "
-        "(A jit in a function does not donate the arguments of that function.)",
+        "(A jit in a function does not donate the arguments of that function, and none donates an "
+        "argument that it does not use.)",
         "donates-too-much": "The examples are used again in the next epoch, and the seed costs "
         "nothing.",
         "not-replicated": "A statistic of a device's own share differs from device to device. "

@@ -209,8 +209,9 @@ RESUME: Final = Exercise(
         "no process had before. Which files does it read, and what if they are not there?",
         "optimizer-forgotten": "These are the losses if the weights are restored and Adam's "
         "moments begin at zero. Which arrays of the state are in the checkpoint?",
-        "step-again": "A step is made twice: the state is that after the step, and the number is "
-        "that of the step itself. How many steps has the saved state behind it?",
+        "step-again": "A step is made twice: training goes on with a state that has one step more "
+        "behind it than its number says. Which number is saved with a state, and can a kill come "
+        "between the two?",
         "step-skipped": "A batch is left out: the saved number is larger than the number of steps "
         "that the saved state has behind it.",
         "count-begins-anew": "The batches go on, but the number that adam is called with begins "

@@ -154,7 +154,11 @@ def _sample_buffers(rng: np.random.Generator) -> list[tuple[Any, ...]]:
 
 
 def _sample_machines(rng: np.random.Generator) -> list[tuple[Any, ...]]:
-    return [(n, latency, bandwidth) for n, _, latency, bandwidth in _sample_buffers(rng) if n > 2]
+    """Sample numbers of devices and machines; with the last two, a rounded size is another one."""
+    sampled = [
+        (n, latency, bandwidth) for n, _, latency, bandwidth in _sample_buffers(rng) if n > 2
+    ]
+    return [*sampled, (16, 1.3e-6, 1.07e8), (128, 1.3e-6, 1.07e8)]
 
 
 def _scaled(by: Callable[[int], float], function: Callable[..., float]) -> Callable[..., float]:
@@ -253,6 +257,10 @@ LATENCY: Final = Exercise(
                 "against-the-exchange": _equal_from(RING, EXCHANGE),
                 "others-against-each-other": _equal_from(DOUBLING, EXCHANGE),
                 "product-alone": lambda n, latency, bandwidth: latency * bandwidth,
+                "rounded": AnyOf(
+                    lambda *machine, rounded=rounded: float(rounded(RING_FROM(*machine)))
+                    for rounded in (round, math.floor, math.ceil)
+                ),
                 "size-of-a-piece": _scaled(lambda n: 1 / n, RING_FROM),
                 "in-seconds": lambda n, latency, bandwidth: (
                     RING_FROM(n, latency, bandwidth) / bandwidth
@@ -306,6 +314,7 @@ LATENCY: Final = Exercise(
         "Where it overtakes the exchange, doubling is faster than both.",
         "others-against-each-other": "At this size doubling and the exchange take equally long. "
         "Expected: the size at which the ring overtakes them.",
+        "rounded": "The size is rounded to a whole number. Expected: the exact one.",
         "product-alone": "In latency * bandwidth bytes, one message spends as much time on its "
         "bytes as on its latency. How many of these does the ring need, with n devices?",
         "size-of-a-piece": "This is the size of one of n pieces. Expected: that of the buffer.",
@@ -1132,8 +1141,9 @@ ZERO: Final = Exercise(
         "be added up.",
         "first-rows": "Every device updates the first rows of W. It has the gradient of the rows "
         "that begin at its own number times the rows on a device.",
-        "all-reduce": "An all-reduce gives every device the complete gradient. It needs only that "
-        "of its own rows, so a reduce-scatter is enough.",
+        "all-reduce": "Is a gradient added up on all devices? Each of them needs only that of its "
+        "own rows, so a reduce-scatter is enough. With respect to rows that the error gathers, grad "
+        "has one already.",
         "split-dimension": "The next step needs all of W on every device, as this one did. Who "
         "gathers it?",
         "zero_1: too-many-bytes": "One reduce-scatter is enough, after the loop over the "
@@ -2249,7 +2259,8 @@ TRAINER: Final = Exercise(
         "into it?",
         "along-one-axis": "Only one of the two indices is folded into the key, so devices along "
         "the other axis have equal masks.",
-        "other-order": "The index along data is folded in first, then that along model.",
+        "other-order": "The two indices are folded in in the other order. Expected: first the "
+        "index along data, then, into the new key, that along model.",
         "one-number": "One number is folded into the key here. Expected: first the index along "
         "data, then, into the new key, that along model.",
         "dropped-for-kept": "The elements that should be kept are dropped, and the others are "
