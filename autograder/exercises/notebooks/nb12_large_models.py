@@ -1142,8 +1142,8 @@ ZERO: Final = Exercise(
         "first-rows": "Every device updates the first rows of W. It has the gradient of the rows "
         "that begin at its own number times the rows on a device.",
         "all-reduce": "Is a gradient added up on all devices? Each of them needs only that of its "
-        "own rows, so a reduce-scatter is enough. With respect to rows that the error gathers, grad "
-        "has one already.",
+        "own rows, so a reduce-scatter is enough. With respect to rows that the error gathers, "
+        "grad has one already.",
         "split-dimension": "The next step needs all of W on every device, as this one did. Who "
         "gathers it?",
         "zero_1: too-many-bytes": "One reduce-scatter is enough, after the loop over the "
