@@ -5236,7 +5236,7 @@ def mixed_step(master, X, Y):
     return jax.shard_map(body, in_specs=in_specs, out_specs=P("data"))(master, X, Y)
 
 
-# %% a sum that is not divided exercise="12.10" score=0 diagnoses=["unanswered", "other-change", "not-counted-yet"] near=["sum-for-mean", "change-alone"]
+# %% a sum that is not divided exercise="12.10" score=0 diagnoses=["unanswered", "sum-for-mean", "not-counted-yet"] near=["other-change", "change-alone"]
 def mixed_step(master, X, Y):
     def body(own, x, y):
         w = lax.all_gather(own.astype(jnp.bfloat16), "data", tiled=True)
@@ -5258,7 +5258,7 @@ def mixed_step(master, X, Y):
     return jax.shard_map(body, in_specs=in_specs, out_specs=P("data"))(master, X, Y)
 
 
-# %% a mean over the devices alone exercise="12.10" score=0 diagnoses=["unanswered", "other-change", "not-counted-yet"] near=["averaged-twice"]
+# %% a mean over the devices alone exercise="12.10" score=0 diagnoses=["unanswered", "sum-for-mean", "not-counted-yet"] near=["other-change", "averaged-twice"]
 def mixed_step(master, X, Y):
     def body(own, x, y):
         w = lax.all_gather(own.astype(jnp.bfloat16), "data", tiled=True)
