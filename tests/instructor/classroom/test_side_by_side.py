@@ -88,6 +88,8 @@ def die(submission, *_):
     folder, student = submission
     first = not (folder / student).exists()
     (folder / student).touch()
+    while student == "bob" and not (folder / "ann").exists():
+        time.sleep(0.01)  # or Bob's death could end Ann's first try before it began
     if student == "bob" or (student == "ann" and first):
         os.kill(os.getpid(), signal.SIGKILL)
     return GOOD
