@@ -27,7 +27,7 @@ def targets():
 
 
 def is_hidden(config_path):
-    """Whether a JupyterLab with this folder of settings hides nbgrader's extension."""
+    """Check whether a JupyterLab with this folder of settings hides nbgrader's extension."""
     pytest.importorskip("nbgrader")
     command = [sys.executable, "-m", "jupyter", "labextension", "list"]
     environment = {**os.environ, "JUPYTER_CONFIG_PATH": str(config_path)}

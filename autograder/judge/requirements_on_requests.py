@@ -229,9 +229,9 @@ def _name_gathered_arguments(found: Finding, ran: ProgramRun, names: Sequence[st
     listed = natural_list([name for i, name in enumerate(names) if i in gathered])
     return found.problem(
         GATHERED_BEFORE_BODY,
-        f"{found.difference} Instead, the compiler gathers {listed} before the body: in_specs "
-        f"replicate {'them' if len(gathered) > 1 else 'it'}, so the body gets more than a device's "
-        f"own block.",
+        f"{found.difference} Instead, the compiler gathers {listed}. Do in_specs replicate "
+        f"{'them' if len(gathered) > 1 else 'it'}, so that the body gets more than a device's own "
+        f"block?",
     )
 
 

@@ -2045,7 +2045,7 @@ SEED_CHANGES: Final[tuple[Callable[..., tuple[int, ...]], ...]] = (
     lambda i, j, rows, columns: (i, j),
     lambda i, j, rows, columns: (j, i),
 )
-"""What is added to the seed, and the numbers that are folded in: from a place and the mesh."""
+"""Returns a number to add to the seed, and those to fold in, for a place and a mesh."""
 
 
 def _seeded(change: Callable[..., tuple[int, ...]]) -> Callable[..., Any]:
