@@ -2045,7 +2045,7 @@ SEED_CHANGES: Final[tuple[Callable[..., tuple[int, ...]], ...]] = (
     lambda i, j, rows, columns: (i, j),
     lambda i, j, rows, columns: (j, i),
 )
-"""Returns a number to add to the seed, and those to fold in, for a place and a mesh."""
+"""Functions of a place and a mesh: the number to add to the seed, then those to fold in."""
 
 
 def _seeded(change: Callable[..., tuple[int, ...]]) -> Callable[..., Any]:
