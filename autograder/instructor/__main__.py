@@ -52,6 +52,7 @@ from autograder.instructor.course import (
     printable,
     show_invisible_characters,
     stop_on_signal,
+    write_atomically,
 )
 from autograder.instructor.gradescope import (
     VISIBILITIES,
@@ -60,7 +61,7 @@ from autograder.instructor.gradescope import (
     write_results,
 )
 from autograder.instructor.one_submission import prepare_grader
-from autograder.instructor.pipeline import State, write_atomically
+from autograder.instructor.pipeline import State
 from autograder.instructor.sandbox import ROOT_WARNING, NoSandboxError, is_root
 
 EXPECTED_ERRORS: Final = (

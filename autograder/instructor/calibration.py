@@ -33,7 +33,7 @@ from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 
 from autograder.exercises import BY_GRADE_ID, NOTEBOOKS
-from autograder.instructor.course import NAMESPACE, find_first_exception
+from autograder.instructor.course import NAMESPACE, find_first_exception, write_atomically
 from autograder.instructor.pipeline import (
     Calibration,
     Record,
@@ -45,7 +45,6 @@ from autograder.instructor.pipeline import (
     keep_compiled,
     read_calibration,
     read_submission,
-    write_atomically,
 )
 from autograder.instructor.sandbox import (
     ExposedError,
@@ -365,7 +364,7 @@ def calibrate(config: Config, assignment: str) -> str:
     passing = _describe_passing_tests(assignment, released)
     keep_compiled(trial.compiled, Path(coursedir.root), assignment, state)
     calibration = Calibration(state, solution.seconds, solution.cells, passing)
-    file.write_bytes(msgspec.json.encode(calibration))
+    write_atomically(file, msgspec.json.encode(calibration))
     return passing
 
 

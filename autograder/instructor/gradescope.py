@@ -15,8 +15,8 @@ from typing import Any, Final, Literal, get_args
 from nbgrader.utils import find_all_files
 
 from autograder.exercises import BY_GRADE_ID
-from autograder.instructor.course import Course, printable, with_noun
-from autograder.instructor.pipeline import Record, State, write_atomically
+from autograder.instructor.course import Course, printable, with_noun, write_atomically
+from autograder.instructor.pipeline import Record, State
 from autograder.judge import verdict_as_html
 
 Visibility = Literal["visible", "after_due_date", "after_published", "hidden"]

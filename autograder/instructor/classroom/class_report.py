@@ -40,7 +40,13 @@ from autograder.instructor.classroom.submission_states import (
     StateRow,
     SubmissionState,
 )
-from autograder.instructor.course import Course, describe_duration, printable, read_time_zone
+from autograder.instructor.course import (
+    Course,
+    describe_duration,
+    printable,
+    read_time_zone,
+    write_atomically,
+)
 from autograder.judge import mark_up
 
 MAX_BARS: Final = 12
@@ -264,8 +270,7 @@ def write_report(
     )
     path = course.grading / REPORT_FILE
     path.parent.mkdir(parents=True, exist_ok=True)
-    path.unlink(missing_ok=True)  # a link would be followed
-    path.write_text(page, encoding="utf-8", errors="backslashreplace")
+    write_atomically(path, page.encode(errors="backslashreplace"))
     return path
 
 

@@ -25,6 +25,7 @@ from autograder.instructor.course import (
     GradebookError,
     printable,
     read_time_zone,
+    write_atomically,
 )
 from autograder.instructor.gradebook import (
     ON_A_SERVER,
@@ -51,7 +52,6 @@ from autograder.instructor.pipeline import (
     Records,
     State,
     summarise_notebook,
-    write_atomically,
 )
 
 T = TypeVar("T")

@@ -31,6 +31,7 @@ from autograder.instructor.course import (
     read_class_file,
     suggest_names,
     with_noun,
+    write_atomically,
 )
 from autograder.instructor.gradebook import fingerprint_shown_grades
 from autograder.instructor.pages import read_shown_grades
@@ -82,9 +83,7 @@ def keep_attempts(course: Course, rows: Sequence[StateRow]) -> Attempts:
         of_row.append(Attempt(basis.submission, row.total, time))
     after = msgspec.json.encode(attempts)
     if after != before:
-        temporary = path.with_suffix(".new")
-        temporary.write_bytes(msgspec.json.format(after))
-        temporary.replace(path)
+        write_atomically(path, msgspec.json.format(after))
     return attempts
 
 

@@ -5,6 +5,7 @@ student, or both (`Choice`).
 """
 
 import csv
+import io
 import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,6 +25,7 @@ from autograder.instructor.course import (
     read_time_zone,
     read_withdrawn,
     suggest_names,
+    write_atomically,
 )
 from autograder.instructor.gradebook import is_server
 from autograder.instructor.nbgrader_plugins import Times, load_times, settle_lateness
@@ -289,10 +291,9 @@ def withdraw(course: Course, student: str, back: bool) -> str:
             f"{shown} has withdrawn, and is left out of tables, CSVs, exports and the report from "
             f"now on. Grades and submissions are kept."
         )
-    temporary = course.grading / f"{WITHDRAWN_FILE}.new"
-    with temporary.open("w", newline="", encoding="utf-8") as file:
-        csv.writer(file).writerows([("student", "since"), *withdrawn.items()])
-    temporary.replace(course.grading / WITHDRAWN_FILE)
+    table = io.StringIO()
+    csv.writer(table).writerows([("student", "since"), *withdrawn.items()])
+    write_atomically(course.grading / WITHDRAWN_FILE, table.getvalue().encode())
     return f"{said} make report shows the class."
 
 

@@ -4,6 +4,7 @@ In: a folder with `nbgrader_config.py`. Out: a `Course`; the reason why a submis
 accepted, before any of it is copied, opened or run; its notebook, rewritten in the sandbox.
 """
 
+from autograder.instructor.course.atomic_files import write_atomically, write_first
 from autograder.instructor.course.class_file import (
     DROPPED,
     EXEMPT,
@@ -121,4 +122,6 @@ __all__ = [
     "stop_on_signal",
     "suggest_names",
     "with_noun",
+    "write_atomically",
+    "write_first",
 ]

@@ -9,6 +9,7 @@ from pathlib import Path
 
 import msgspec
 
+from autograder.instructor.course.atomic_files import write_atomically
 from autograder.instructor.course.class_file import COLLECTED_TIMES_FILE, ClassError, is_written
 
 
@@ -59,6 +60,5 @@ def add_collected_times(grading: Path, new: Mapping[tuple[str, str], CollectedTi
     times = read_collected_times(grading)
     for (student, assignment), collected in new.items():
         times.setdefault(student, {})[assignment] = collected
-    temporary = grading / f"{COLLECTED_TIMES_FILE}.new"
-    temporary.write_bytes(msgspec.json.format(msgspec.json.encode(times)))
-    temporary.replace(grading / COLLECTED_TIMES_FILE)
+    contents = msgspec.json.format(msgspec.json.encode(times))
+    write_atomically(grading / COLLECTED_TIMES_FILE, contents)

@@ -22,7 +22,7 @@ from urllib.parse import urlparse
 from markupsafe import Markup
 from pygments.formatters import HtmlFormatter
 
-from autograder.instructor.course import show_invisible_characters
+from autograder.instructor.course import show_invisible_characters, write_atomically
 from autograder.instructor.gradebook import ShownGrades
 from autograder.instructor.pages.page_templates import render
 from autograder.instructor.pages.results import GradebookEntry, Raised, is_judged, list_results
@@ -101,9 +101,7 @@ def write_page(path: Path, renew: Callable[[bytes], bytes | None]) -> bool:
     if new_page is None:
         return False
     path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{path.name}.new")
-    new.write_bytes(new_page)
-    new.replace(path)  # a reader finds the old page or the new one, never a part of it
+    write_atomically(path, new_page)
     return True
 
 

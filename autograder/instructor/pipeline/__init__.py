@@ -41,7 +41,6 @@ from autograder.instructor.pipeline.record import (
     State,
     UnreadableRecordError,
     encoded_verdicts,
-    write_atomically,
 )
 
 __all__ = [
@@ -74,5 +73,4 @@ __all__ = [
     "solution_seconds",
     "summarise_notebook",
     "time_limit",
-    "write_atomically",
 ]

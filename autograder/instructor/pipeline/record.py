@@ -5,7 +5,6 @@ the submission is graded again.
 """
 
 import enum
-import os
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -13,7 +12,7 @@ from typing import Final, Literal
 
 import msgspec
 
-from autograder.instructor.course import list_folder
+from autograder.instructor.course import list_folder, write_atomically
 from autograder.instructor.pipeline.basis import Basis
 from autograder.instructor.sandbox import Case
 from autograder.judge import Verdict
@@ -193,14 +192,6 @@ def _decode(path: Path, size: int) -> Record:
         return msgspec.json.decode(path.read_bytes(), type=Record)
     except (IsADirectoryError, RecursionError, msgspec.MsgspecError) as error:
         raise UnreadableRecordError(f"{path.name} cannot be read: {error}") from None
-
-
-def write_atomically(path: Path, contents: bytes) -> None:
-    """Write a file atomically: if this is killed, the file is as before."""
-    temporary = path.with_name(f".{path.name}.new")
-    temporary.unlink(missing_ok=True)
-    temporary.write_bytes(contents)
-    os.replace(temporary, path)
 
 
 def encoded_verdicts(verdicts: Mapping[str, Verdict]) -> msgspec.Raw:
