@@ -64,8 +64,8 @@ ELSEWHERE = [
     (
         "make test-grading",
         "takes a quarter of an hour",
-        "Makefile",
-        "test-grading: .venv/installed",
+        ".ci/run",
+        "make test-grading\n",
     ),
     ("make test-orders*", "takes hours", WORKFLOW, "make test-orders ORDERS="),
     ("make test-oldest", "takes minutes", ".ci/run", "make test-oldest"),
