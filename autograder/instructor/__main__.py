@@ -279,8 +279,10 @@ def _release(course: Course, console: Console, choice: Choice) -> int:
     with course.alone():
         for assignment in [choice.assignment] if choice.assignment else course.assignments():
             why = course.try_release(assignment)
-            line = why or f"course/{assignment}/{assignment}.ipynb"
-            console.print(line, markup=False, highlight=False)
+            released = sorted((course.released / assignment).glob("[!.]*.ipynb"))
+            lines = [why] if why else [str(path.relative_to(course.root)) for path in released]
+            for line in lines:
+                console.print(line, markup=False, highlight=False)
             status = 1 if why else status
     for sentence in course.find_misnamed_solutions():
         console.print(sentence, markup=False, highlight=False)

@@ -15,7 +15,7 @@ from rich.console import Console
 from traitlets.config import Config
 
 from autograder.instructor.calibration import calibrate
-from autograder.instructor.course import Course, find_submission_problem
+from autograder.instructor.course import Course, explain_missing_notebook, find_unsafe_file
 from autograder.instructor.pipeline import (
     Facts,
     Outcome,
@@ -80,7 +80,9 @@ class Grader:
         if is_file and given.exists():
             contents = {assignment: given.read_bytes()}
             return grade(Submission(STUDENT, assignment, contents, {}), self.facts)
-        problem = find_submission_problem(given, assignment)
+        problem = find_unsafe_file(given) or explain_missing_notebook(
+            given / f"{assignment}.ipynb", self.facts.seconds
+        )
         if problem:
             return Outcome(Record(State.BROKEN, problem))
         names = [name for name in self.facts.seconds if (given / f"{name}.ipynb").is_file()]

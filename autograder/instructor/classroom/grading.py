@@ -62,7 +62,6 @@ from autograder.instructor.course import (
     escape_surrogates,
     find_first_exception,
     find_notebook_problem,
-    find_submission_problem,
     printable,
     read_time_zone,
 )
@@ -196,7 +195,7 @@ def _grade_all(
 
         def failure(student: str, assignment: str) -> Failure | None:
             """Return why a submission cannot be graded, or put it into `to_grade`."""
-            why = find_submission_problem(course.submitted / student / assignment, assignment)
+            why = course.find_submission_problem(student, assignment)
             if why:
                 return Failure(student, assignment, why, theirs=True)
             found = not_judged.get((student, assignment))
@@ -343,7 +342,7 @@ def _check_files(course: Course, bases: Bases, student: str, assignment: str) ->
     A notebook that is unchanged since it was graded is not read again.
     """
     folder = course.submitted / student / assignment
-    why = find_submission_problem(folder, assignment)
+    why = course.find_submission_problem(student, assignment)
     if not why and not bases.is_graded(student, assignment):
         why = find_notebook_problem(folder / f"{assignment}.ipynb", course.api.config)
     return Failure(student, assignment, why, theirs=True) if why else None

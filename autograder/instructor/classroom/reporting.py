@@ -126,8 +126,8 @@ def report(
     records = Records(course.records)
     for row in rows:
         record = records.get(row.student, row.assignment) if row.graded else None
-        graded = record.notebooks.get(row.assignment) if record is not None else None
-        for note in graded.notes if graded is not None else ():
+        notebooks = record.notebooks.values() if record is not None else ()
+        for note in (note for notebook in notebooks for note in notebook.notes):
             console.print(Text(printable(f"{row.student}, {row.assignment}: {note}")))
         for name, mark in row.marks.items():
             if mark.has_older_manual_score:

@@ -245,7 +245,10 @@ def choose(course: Course, assignment: str = "", student: str = "") -> Choice:
         RosterError: the roster cannot be understood.
     """
     if assignment and assignment not in (known := course.assignments()):
-        raise UnknownNameError(f"There is no assignment {_with_suggestion(assignment, known)}")
+        raise UnknownNameError(
+            course.explain_misnamed(assignment)
+            or f"There is no assignment {_with_suggestion(assignment, known)}"
+        )
     if student and student in read_withdrawn(course.grading):
         raise UnknownNameError(
             f"{printable(student)} has withdrawn. BACK=1 takes that back: "

@@ -25,7 +25,6 @@ from autograder.instructor.course import (
     Course,
     GradebookError,
     find_first_exception,
-    find_submission_problem,
 )
 from autograder.instructor.nbgrader_plugins import JudgeEvidence, NotGradedError, enter_regraded
 from autograder.instructor.pipeline import (
@@ -332,7 +331,7 @@ def find_stale_grades(
     """Yield the stale grades of submissions that are themselves unchanged."""
     for student, assignment in choice.of(course.submissions()):
         try:
-            if find_submission_problem(course.submitted / student / assignment, assignment):
+            if course.find_submission_problem(student, assignment):
                 continue
             changed = bases.find_changes(student, assignment)
         except OSError:  # reported when the submission's turn comes

@@ -22,7 +22,7 @@ import re
 import stat
 import zipfile
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import Path, PurePosixPath
@@ -192,45 +192,49 @@ class Assigned:
 
     Attributes:
         assignment: the assignment.
+        notebook: the notebook's name in the assignment.
         copy_number: the number that a platform or browser has appended; 0 if there is none.
         is_backup: whether it is named as a copy that Jupyter or a system has made.
     """
 
     assignment: str
+    notebook: str
     copy_number: int = 0
     is_backup: bool = False
 
 
-def find_assignment(file: PurePosixPath, assignments: Sequence[str]) -> Assigned | None:
+def find_assignment(file: PurePosixPath, notebooks: Mapping[str, str]) -> Assigned | None:
     """Find a notebook's assignment; None if no part of its name is that of one.
 
-    A number at the end counts as a copy's only if the name without it is an assignment, and the
-    name with it is not. Upper and lower case matter only between two assignments.
+    A number at the end counts as a copy's only if the name without it is a notebook's, and the name
+    with it is not. Upper and lower case matter only between two notebooks.
 
     Args:
         file: the notebook's name, with the student's own folders.
-        assignments: the names of all assignments.
+        notebooks: the assignment of each notebook, by name.
     """
     found = NOTEBOOK_NAME.fullmatch(file.name)
     stem = (found["stem"] if found else file.stem).strip()
-    if name := _match_name(stem, assignments):
-        return Assigned(name)
+    if name := _match_name(stem, notebooks):
+        return Assigned(notebooks[name], name)
     numbered = NUMBERED_NAME.fullmatch(stem)
-    if numbered and (name := _match_name(numbered["stem"], assignments)):
+    if numbered and (name := _match_name(numbered["stem"], notebooks)):
         number = numbered["n"] or numbered["m"] or "0"
-        return Assigned(name, int(number[:9]), is_backup=bool(numbered["copy"]))
+        is_backup = bool(numbered["copy"])
+        return Assigned(notebooks[name], name, int(number[:9]), is_backup)
     number, _, rest = stem.partition("_")  # some platforms number the files of a submission
-    if number.isdecimal() and (name := _match_name(rest, assignments)):
-        return Assigned(name)
+    if number.isdecimal() and (name := _match_name(rest, notebooks)):
+        return Assigned(notebooks[name], name)
+    assignments = {*notebooks.values()}
     folders = (_match_name(folder, assignments) for folder in reversed(file.parts[:-1]))
-    return next((Assigned(name) for name in folders if name), None)
+    return next((Assigned(name, name) for name in folders if name), None)
 
 
-def _match_name(name: str, assignments: Sequence[str]) -> str:
-    """Return the assignment of a name, or the only one that differs from it in case alone."""
-    if name in assignments:
+def _match_name(name: str, names: Collection[str]) -> str:
+    """Return a name if it is one of some, or else the only one that differs in case alone."""
+    if name in names:
         return name
-    alike = [each for each in assignments if each.casefold() == name.casefold()]
+    alike = [each for each in names if each.casefold() == name.casefold()]
     return alike[0] if len(alike) == 1 else ""
 
 

@@ -129,7 +129,7 @@ def collect(
             except (ArchiveError, OSError) as error:
                 raise CollectError(f"Nothing was taken. {printable(str(error))}") from None
             found = sort_files(
-                files, owners, course.assignments(), assignment, refuse, pattern=pattern
+                files, owners, course.notebooks(), assignment, refuse, pattern=pattern
             )
             new = [submission for submission in found if not _is_unchanged(course, submission)]
             folders = [_folder(course, submission) for submission in new]

@@ -1,7 +1,7 @@
 """Sort an archive's files by student and assignment, with the help of the roster."""
 
 import unicodedata
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final
@@ -233,7 +233,7 @@ class _File:
 def sort_files(
     files: Iterable[ExtractedFile],
     owners: Owners,
-    assignments: Sequence[str],
+    notebooks: Mapping[str, str],
     wanted: str,
     refuse: Refuse,
     pattern: NamePattern | None = None,
@@ -243,15 +243,15 @@ def sort_files(
     Args:
         files: the files of an archive.
         owners: finds the student who owns a file.
-        assignments: the names of all assignments.
+        notebooks: the assignment of each notebook, by name.
         wanted: the only assignment to take; empty for all.
         refuse: called with the name of a file that is rejected, and the reason.
         pattern: the form of the names, if the class has one of its own.
     """
     files_of: dict[str, list[_File]] = {}
     spellings: dict[str, set[str]] = {}
-    named = _without_outer(list(files), owners, assignments, pattern)
-    only = wanted or _find_only_assignment((name for _, name in named), assignments, pattern)
+    named = _without_outer(list(files), owners, {*notebooks.values()}, pattern)
+    only = wanted or _find_only_assignment((name for _, name in named), notebooks, pattern)
     for found, name in named:
         owned = parse_owner(name, pattern)
         dropped = len(found.name.parts) - len(name.parts)
@@ -270,7 +270,7 @@ def sort_files(
             )
             refuse(str(found.name), f"it does not say whose it is: {why}")
             continue
-        assigned = find_assignment(owned.file, assignments)
+        assigned = find_assignment(owned.file, notebooks)
         assignment = assigned.assignment if assigned else only
         try:
             student = owners.id_of(owned, assignment)
@@ -287,7 +287,7 @@ def sort_files(
             for file in own_files:
                 refuse(str(file.found.name), f"{names} differ in capital letters alone.")
             continue
-        submissions += _make_submissions(student, own_files, assignments, wanted, refuse)
+        submissions += _make_submissions(student, own_files, notebooks, wanted, refuse)
     return submissions
 
 
@@ -320,11 +320,11 @@ def _without_namesakes(
 
 
 def _find_only_assignment(
-    names: Iterable[PurePosixPath], assignments: Sequence[str], pattern: NamePattern | None
+    names: Iterable[PurePosixPath], notebooks: Mapping[str, str], pattern: NamePattern | None
 ) -> str:
     """Return the assignment of all notebooks in an archive; empty if there are several."""
     owned = (parse_owner(name, pattern) for name in names if NOTEBOOK_NAME.fullmatch(name.name))
-    found = {find_assignment(each.file, assignments) for each in owned if each is not None}
+    found = {find_assignment(each.file, notebooks) for each in owned if each is not None}
     only = {each.assignment for each in found if each is not None}
     return only.pop() if len(only) == 1 else ""
 
@@ -332,7 +332,7 @@ def _find_only_assignment(
 def _without_outer(
     files: list[ExtractedFile],
     owners: Owners,
-    assignments: Sequence[str],
+    assignments: Collection[str],
     pattern: NamePattern | None,
 ) -> list[tuple[ExtractedFile, PurePosixPath]]:
     """Return files with their names, without a folder around all of them that is no student's."""
@@ -360,15 +360,15 @@ def _names_owner(name: PurePosixPath, owners: Owners, pattern: NamePattern | Non
 
 
 def _make_submissions(
-    student: str, files: list[_File], assignments: Sequence[str], wanted: str, refuse: Refuse
+    student: str, files: list[_File], notebooks: Mapping[str, str], wanted: str, refuse: Refuse
 ) -> list[CollectedSubmission]:
     """Put a student's files together to submissions, one for each assignment."""
-    notebooks: dict[str, list[tuple[_File, Assigned]]] = {}
+    candidates: dict[tuple[str, str], list[tuple[_File, Assigned]]] = {}
     all_notebooks = [file for file in files if file.is_notebook]
     for file in all_notebooks:
-        assigned = find_assignment(file.owned.file, assignments)
+        assigned = find_assignment(file.owned.file, notebooks)
         if assigned is None and wanted and len(all_notebooks) == 1:
-            assigned = Assigned(wanted)
+            assigned = Assigned(wanted, wanted)
         if assigned is None:
             refuse(
                 str(file.found.name),
@@ -378,16 +378,20 @@ def _make_submissions(
         elif wanted and assigned.assignment != wanted:
             refuse(str(file.found.name), f"it is of {assigned.assignment}, which is not asked for.")
         else:
-            notebooks.setdefault(assigned.assignment, []).append((file, assigned))
-    submissions = {}
+            place = assigned.assignment, assigned.notebook
+            candidates.setdefault(place, []).append((file, assigned))
+    submissions: dict[str, CollectedSubmission] = {}
     folders = {}
-    for assignment, several in sorted(notebooks.items()):
+    for (assignment, notebook), several in sorted(candidates.items()):
         last = _choose_last(several, refuse)
         if last is not None:
-            submission = CollectedSubmission(student, assignment, last.owned.late)
-            submission.files[PurePosixPath(f"{assignment}.ipynb")] = last.found.path
-            submissions[assignment] = submission
-            folders[assignment] = last.owned.file.parent
+            submission = submissions.setdefault(
+                assignment, CollectedSubmission(student, assignment)
+            )
+            submission.late |= last.owned.late
+            submission.files[PurePosixPath(f"{notebook}.ipynb")] = last.found.path
+            if assignment not in folders or notebook == assignment:
+                folders[assignment] = last.owned.file.parent
     other_files = [file for file in files if not file.is_notebook]
     _add_files(other_files, submissions, folders, refuse)
     return list(submissions.values())

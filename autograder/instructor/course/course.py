@@ -17,6 +17,10 @@ from traitlets.config import PyFileConfigLoader
 
 from autograder.instructor.course.class_file import read_withdrawn
 from autograder.instructor.course.names import printable
+from autograder.instructor.course.reading_submissions import (
+    explain_missing_notebook,
+    find_unsafe_file,
+)
 from autograder.instructor.gradebook import (
     GradebookError,
     back_up,
@@ -159,6 +163,19 @@ class Course:
         folders = sorted(folder for folder in self.solutions.glob("*") if folder.is_dir())
         return [f.name for f in folders if (f / f"{f.name}.ipynb").exists()]
 
+    def notebooks(self) -> dict[str, str]:
+        """Return the assignment of each notebook, by the notebook's name.
+
+        An assignment's folder may have other notebooks beside that of its name. A name that several
+        assignments have is left out, unless it is the name of one.
+        """
+        first = {name: name for name in self.assignments()}
+        others: dict[str, list[str]] = {}
+        for assignment in first:
+            for path in sorted((self.solutions / assignment).glob("[!.]*.ipynb")):
+                others.setdefault(path.stem, []).append(assignment)
+        return {name: of[0] for name, of in others.items() if len(of) == 1} | first
+
     def submissions(self, everybody: bool = False) -> list[tuple[str, str]]:
         """Return the student and the assignment of each submission, in order.
 
@@ -173,6 +190,16 @@ class Course:
             for f in student.glob("*")
             if isdir(f) and f.name in known and f.parent.name not in left_out
         )
+
+    def find_submission_problem(self, student: str, assignment: str) -> str:
+        """Return why a submission cannot be graded, before its notebooks are read; or empty."""
+        folder = self.submitted / student / assignment
+        path = folder / f"{assignment}.ipynb"
+        problem = find_unsafe_file(folder)
+        if problem or path.is_file():
+            return problem
+        names = [name for name, of in self.notebooks().items() if of == assignment]
+        return explain_missing_notebook(path, names)
 
     @contextmanager
     def alone(self, url: str = "", rebuilds: bool = False) -> Iterator[None]:
@@ -287,16 +314,23 @@ class Course:
 
     def find_misnamed_solutions(self) -> Iterator[str]:
         """Yield a sentence for each folder in `solutions/` with notebooks of other names."""
-        assignments = self.assignments()
         for folder in sorted(self.solutions.glob("[!.]*")):
-            names = sorted(printable(path.name) for path in folder.glob("[!.]*.ipynb"))
-            if names and folder.name not in assignments:
-                name = printable(folder.name)
-                yield (
-                    f"solutions/{name} was left alone: an assignment has a notebook of its own "
-                    f"name, {name}.ipynb, and there {_list_with_verb(names)}. Rename the notebook, "
-                    f"or give each a folder of its own name."
-                )
+            if why := self.explain_misnamed(folder.name):
+                yield why
+
+    def explain_misnamed(self, name: str) -> str:
+        """Return why a folder in `solutions/` is no assignment; empty if it is, or is not there."""
+        folder = self.solutions / name
+        names = sorted(printable(path.name) for path in folder.glob("[!.]*.ipynb"))
+        if not names or (folder / f"{name}.ipynb").exists():
+            return ""
+        name = printable(name)
+        rename = "Rename it" if len(names) == 1 else "Rename one of them"
+        return (
+            f"solutions/{name} was left alone: an assignment has a notebook of its own name, "
+            f"{name}.ipynb, and there {_list_with_verb(names)}. {rename}, or give each a folder of "
+            f"its own name."
+        )
 
     def release(self, assignment: str) -> None:
         """Generate the notebook that students open, and enter its cells into the gradebook.

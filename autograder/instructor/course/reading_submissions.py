@@ -13,13 +13,14 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import nbformat
+from humanize import natural_list
 from traitlets.config import Config
 
 from autograder.instructor.course import notebook_rewriting
@@ -207,14 +208,9 @@ MAX_PATH_CHARACTERS: Final = 500
 HAND_IN_THE_FILE: Final = "Hand in the file itself, and remove the link."
 
 MAY_NOT_BE_READ: Final = (
-    "cannot be opened by whoever grades. Permit it to be read, or hand it in again."
+    "cannot be opened by whoever grades, who can permit it (chmod u+r). Or hand it in again."
 )
 """The message for a file or folder without permission, after its name."""
-
-
-def find_submission_problem(folder: Path, assignment: str) -> str:
-    """Return why a submission cannot be graded, before its notebook is read; empty if it can."""
-    return find_unsafe_file(folder) or missing_notebook(folder / f"{assignment}.ipynb")
 
 
 def find_unsafe_file(folder: Path) -> str:
@@ -266,13 +262,24 @@ def _problem_inside(folder: Path) -> str:
     return ""
 
 
-def missing_notebook(path: Path) -> str:
-    """Return why there is no notebook of this name; empty if there is one."""
+def explain_missing_notebook(path: Path, notebooks: Collection[str]) -> str:
+    """Return why there is no notebook of an assignment's name; empty if there is one.
+
+    Args:
+        path: the notebook's path.
+        notebooks: the names of all notebooks of the assignment.
+    """
     if path.is_dir():
         return f"{path.name} is a folder. Hand in the notebook's own file."
     names = (p.name for p in path.parent.glob("*") if p != path)
     # such as Hw.ipynb, hw.ipynb.txt of a browser, or a name that ends with a line break
     others = sorted(printable(name) for name in names if ".ipynb" in name.casefold())
+    due = [name for name in others if name.removesuffix(".ipynb") in notebooks]
+    if not path.exists() and others and due == others:
+        return (
+            f"there is no {path.name} in the folder that was handed in, only "
+            f"{natural_list(due)}. Hand in all of them together."
+        )
     if not path.exists() and others:
         return (
             f"there is no {path.name} in the folder that was handed in, but {', '.join(others)}. "

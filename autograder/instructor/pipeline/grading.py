@@ -20,6 +20,7 @@ from typing import Any, Final
 
 import msgspec
 import nbformat
+from humanize import natural_list
 from nbconvert.exporters import NotebookExporter
 from nbformat.v4 import new_markdown_cell
 from nbgrader.utils import (
@@ -234,6 +235,12 @@ def _grade(submission: Submission, facts: Facts, parent: LoggingConfigurable | N
         }
     seconds = round(time.monotonic() - began, 3)
     notebooks = {name: notebook for name, (_, notebook) in graded.items()}
+    absent = sorted({*facts.seconds} - {*notebooks}) if not submission.is_partial else []
+    if absent and submission.assignment in notebooks:
+        first = notebooks[submission.assignment]
+        names = natural_list([f"{name}.ipynb" for name in absent])
+        notes = (*first.notes, f"Not handed in, and so without points: {names}.")
+        notebooks[submission.assignment] = msgspec.structs.replace(first, notes=notes)
     record = Record(State.GRADED, notebooks=notebooks, seconds=seconds)
     return Outcome(record, {name: text for name, (text, _) in graded.items()})
 

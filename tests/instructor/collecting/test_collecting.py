@@ -403,3 +403,25 @@ def test_collecting_nothing_says_what_to_write(room, capsys):
     assert main(["--root", str(room.root), "collect", ""]) == 1
     said = " ".join(capsys.readouterr().out.split())
     assert said.startswith("Say which file to take in: make collect FROM=submissions.zip.")
+
+
+def test_other_notebooks_of_an_assignment_are_collected_with_its_own(room):
+    (room.root / "solutions" / FIRST / "part_b.ipynb").write_text(NOTEBOOK)
+    for folder in (FIRST, SECOND):  # of which of the two, its name does not say
+        (room.root / "solutions" / folder / "both.ipynb").write_text(NOTEBOOK)
+    status, said = room.collect(
+        room.zipped({
+            f"Ann Lee_101_assignsubmission_file_/{FIRST}.ipynb": "1",
+            "Ann Lee_101_assignsubmission_file_/part_b.ipynb": "2",
+            "Ann Lee_101_assignsubmission_file_/both.ipynb": "3",
+            "Bob Ray_102_assignsubmission_file_/part_b-1.ipynb": "4",
+            "Bob Ray_102_assignsubmission_file_/part_b.ipynb": "old",
+        })
+    )  # fmt: skip
+    assert room.there() == {
+        f"Ann Lee/{FIRST}/{FIRST}.ipynb": "1",
+        f"Ann Lee/{FIRST}/part_b.ipynb": "2",
+        f"Bob Ray/{FIRST}/part_b.ipynb": "4",
+    }
+    assert "both.ipynb: its name is no assignment's." in said
+    assert status == 0

@@ -139,32 +139,37 @@ def test_canvas_gives_anonymous_names(room, has_roster):
     assert "late, as the platform says (1): anon_9zzzz" in said
 
 
-KNOWN = ("hw", "hw-2", "Lab", "lab", "01_sums")
+NAMES = ("hw", "hw-2", "Lab", "lab", "01_sums")
+KNOWN = {**dict(zip(NAMES, NAMES, strict=True)), "part_b": "hw"}
 
 
 @pytest.mark.parametrize(
     ("name", "found"),
     [
-        ("hw.ipynb", Assigned("hw")),
-        ("hw-1.ipynb", Assigned("hw", 1)),
-        ("hw (3).ipynb", Assigned("hw", 3)),
-        ("hw-2.ipynb", Assigned("hw-2")),
-        ("hw-2-1.ipynb", Assigned("hw-2", 1)),
-        ("Hw.ipynb", Assigned("hw")),
-        ("HW-1.IPYNB", Assigned("hw", 1)),
-        ("Lab.ipynb", Assigned("Lab")),
+        ("hw.ipynb", Assigned("hw", "hw")),
+        ("hw-1.ipynb", Assigned("hw", "hw", 1)),
+        ("hw (3).ipynb", Assigned("hw", "hw", 3)),
+        ("hw-2.ipynb", Assigned("hw-2", "hw-2")),
+        ("hw-2-1.ipynb", Assigned("hw-2", "hw-2", 1)),
+        ("Hw.ipynb", Assigned("hw", "hw")),
+        ("HW-1.IPYNB", Assigned("hw", "hw", 1)),
+        ("Lab.ipynb", Assigned("Lab", "Lab")),
         ("LAB.ipynb", None),
-        ("hw-Copy1.ipynb", Assigned("hw", is_backup=True)),
-        ("hw - Copy (2).ipynb", Assigned("hw", is_backup=True)),
-        ("hw copy 2.ipynb", Assigned("hw", is_backup=True)),
-        ("hw.ipynb.txt", Assigned("hw")),
-        ("hw.ipynb.json", Assigned("hw")),
-        ("hw.ipynb \n", Assigned("hw")),
-        ("hw .ipynb", Assigned("hw")),
-        ("1_01_sums.ipynb", Assigned("01_sums")),
-        ("1_hw.ipynb", Assigned("hw")),
-        ("hw/answers.ipynb", Assigned("hw")),
-        ("HW/answers.ipynb", Assigned("hw")),
+        ("hw-Copy1.ipynb", Assigned("hw", "hw", is_backup=True)),
+        ("hw - Copy (2).ipynb", Assigned("hw", "hw", is_backup=True)),
+        ("hw copy 2.ipynb", Assigned("hw", "hw", is_backup=True)),
+        ("hw.ipynb.txt", Assigned("hw", "hw")),
+        ("hw.ipynb.json", Assigned("hw", "hw")),
+        ("hw.ipynb \n", Assigned("hw", "hw")),
+        ("hw .ipynb", Assigned("hw", "hw")),
+        ("1_01_sums.ipynb", Assigned("01_sums", "01_sums")),
+        ("1_hw.ipynb", Assigned("hw", "hw")),
+        ("hw/answers.ipynb", Assigned("hw", "hw")),
+        ("HW/answers.ipynb", Assigned("hw", "hw")),
+        ("part_b.ipynb", Assigned("hw", "part_b")),
+        ("part_b-1.ipynb", Assigned("hw", "part_b", 1)),
+        ("hw/part_b.ipynb", Assigned("hw", "part_b")),
+        ("part_b/answers.ipynb", None),
         ("answers.ipynb", None),
         ("hw3.ipynb", None),
     ],
