@@ -13,7 +13,7 @@ from traitlets import Int
 
 from autograder import evidence
 from autograder.exercises import BY_GRADE_ID
-from autograder.instructor.course import NAMESPACE
+from autograder.instructor.course import NAMESPACE, with_noun
 from autograder.instructor.pipeline import find_compiled, is_note, time_limit
 from autograder.instructor.sandbox import (
     GRADE_AGAIN,
@@ -126,7 +126,9 @@ class CaptureEvidence(NbGraderPreprocessor):
         nb.metadata["language_info"] = LANGUAGE
         died = self._run_until_certain(nb, resources)
         too_large = self.allowance.too_large
-        resources[NAMESPACE] = {"seed": self.seed, "died": died, "too_large": too_large}
+        resources[NAMESPACE] = {
+            "seed": self.seed, "died": died, "too_large": too_large, "stopped": self.stopped,
+        }  # fmt: skip
         return nb, resources
 
     def _run_until_certain(self, nb: Any, resources: Any) -> KernelDeath | None:
@@ -173,7 +175,7 @@ class CaptureEvidence(NbGraderPreprocessor):
             cell.get("outputs", []).clear()  # outputs that were submitted are not evidence
         self.allowance = Allowance(self.cell_output, self.notebook_output, self.notebook_evidence)
         self.shown = defaultdict[str, list[NotebookNode]](list)
-        self.current_cell, self.interrupted_cells = BEFORE_FIRST_CELL, 0
+        self.current_cell, self.stopped = BEFORE_FIRST_CELL, list[int]()
         folder = resources.get("metadata", {}).get("path")
         kernel = Kernel(self.sandbox, _find_plans(nb, self.seed), folder and Path(folder))
         try:
@@ -222,8 +224,10 @@ class CaptureEvidence(NbGraderPreprocessor):
             # nbgrader would take a cell without an error for a passed one
             error_in_full = make_output(message.error, index, self.allowance)
             cell.outputs.append(error_in_full or make_error_output(TOO_LONG))
-        self.interrupted_cells += is_interrupted
-        if self.interrupted_cells == MAX_INTERRUPTED_CELLS:
+        if is_interrupted:
+            self.stopped.append(self.current_cell)
+            _explain_interrupt(cell, self.timeout)
+        if len(self.stopped) == MAX_INTERRUPTED_CELLS:
             raise KernelDiedError(f"{MAX_INTERRUPTED_CELLS} cells did not end in their time")
 
     def _keep(self, message: Message | TooLargeMessage, cell: Any, index: int) -> None:
@@ -246,6 +250,14 @@ class CaptureEvidence(NbGraderPreprocessor):
         if isinstance(message, Display) and message.name:
             self.shown[message.name].append(output)
         cell.outputs.append(output)
+
+
+def _explain_interrupt(cell: Any, seconds: int) -> None:
+    """Say in the error of an interrupted cell why it was interrupted: nobody pressed a key."""
+    for output in cell.outputs:
+        if output.output_type == "error" and output.ename == "KeyboardInterrupt":
+            output.evalue = f"the cell was stopped after {with_noun(seconds, 'second')}"
+            output.traceback[-1:] = [f"{output.ename}: {output.evalue}"]
 
 
 def _check_that_kernels_work(sandbox: Sandbox, died: KernelDeath) -> None:

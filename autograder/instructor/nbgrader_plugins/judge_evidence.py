@@ -4,6 +4,7 @@ import builtins
 from collections.abc import Iterable
 from typing import Any
 
+from humanize import natural_list
 from msgspec.structs import replace
 from nbformat.v4 import new_output
 from nbgrader.api import Gradebook
@@ -103,6 +104,9 @@ class JudgeEvidence(NbGraderPreprocessor):
         capture["evidence"] = b"[" + b",".join(encoded) + b"]"
         capture["verdicts"] = verdicts
         capture["notes"] = [] if capture["died"] is None else [capture["died"].description]
+        if capture["stopped"]:
+            cells = natural_list([f"cell {cell + 1}" for cell in capture["stopped"]])
+            capture["notes"].append(f"The time limit stopped {cells}.")
         return nb, resources
 
     def _observe(self, cases: list[Case]) -> list[Case]:

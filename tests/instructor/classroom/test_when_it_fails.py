@@ -355,6 +355,29 @@ def test_a_score_by_hand_of_a_notebook_that_is_left_out_is_asked_about(of_two, m
     (of_two / "grading" / "submitted" / "ann" / ASSIGNMENT / "second.ipynb").unlink()
     _, said = make(of_two, "grade")
     assert "second/test2 has 1.5 points by hand, from before it was last graded." in said
+    assert "ann, tiny: Not handed in, and so without points: second.ipynb." in said
+    page = of_two / "grading" / "feedback" / "ann" / ASSIGNMENT / f"{ASSIGNMENT}.html"
+    assert "Not handed in, and so without points: second.ipynb." in page.read_text()
+
+
+def test_who_hands_in_another_notebook_alone_is_asked_for_all(of_two, make):
+    (of_two / "grading" / "submitted" / "ann" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb").unlink()
+    _, said = make(of_two, "grade")
+    assert (
+        "there is no tiny.ipynb in the folder that was handed in, only second.ipynb. Hand in all "
+        "of them together."
+    ) in said
+    assert row(of_two, "ann").startswith("ann,tiny,broken,")
+
+
+def test_a_cell_that_the_time_limit_stops_is_named(graded, make):
+    config = graded / "nbgrader_config.py"
+    config.write_text(config.read_text() + "\nc.CaptureEvidence.timeout = 1\n")
+    hand_in(graded, "eve", "while True: pass")
+    _, said = make(graded, "grade")
+    assert "eve, tiny: The time limit stopped cell 1." in said
+    page = graded / "grading" / "feedback" / "eve" / ASSIGNMENT / f"{ASSIGNMENT}.html"
+    assert "KeyboardInterrupt: the cell was stopped after 1 second" in page.read_text()
 
 
 def test_a_submission_is_not_taken_for_judged_again_where_some_of_it_could_not_be(of_two, make):

@@ -150,6 +150,8 @@ def test_cells_without_end_are_interrupted_and_the_next_is_run(tmp_path, way, en
     assert died is None
     assert [text(outputs) for outputs in found[1::2]] == ["next\n"] * 2
     assert found[0][0].ename == "KeyboardInterrupt"
+    assert found[0][0].evalue == "the cell was stopped after 1 second"
+    assert found[0][0].traceback[-1] == "KeyboardInterrupt: the cell was stopped after 1 second"
 
 
 FORGE = """
