@@ -28,6 +28,7 @@ from typing import Annotated, Any, Final
 from zoneinfo import ZoneInfo
 
 import msgspec
+from humanize import precisedelta
 
 from autograder.instructor.course.names import printable
 
@@ -378,12 +379,11 @@ def suggest_names(name: str, names: Collection[str], how_near: float = 0.5) -> s
 
 
 def describe_duration(seconds: float) -> str:
-    """Describe a duration in its largest unit: `1.5 days`."""
-    for unit, length in (("day", 86400), ("hour", 3600), ("minute", 60)):
-        if seconds >= length:
-            number = f"{seconds / length:.1f}".removesuffix(".0")
-            return f"{number} {unit}{'' if number == '1' else 's'}"
-    return "less than a minute"
+    """Describe a duration to the minute: `1 day and 31 minutes`."""
+    if seconds < 60:
+        return "less than a minute"
+    whole = timedelta(minutes=seconds // 60)
+    return precisedelta(whole, "minutes", suppress=("months", "years"), format="%d")
 
 
 def _time_zone(name: str) -> tzinfo | None:

@@ -150,7 +150,7 @@ bob,02_products,2026-10-27 23:30
     assert [rows[who, FIRST]["days_late"] for who in ("ann", "cy")] == ["1.0", "1.0125"]
     assert "ann (01_sums, 1 day)" in said
     page = room.root / "grading" / "feedback" / "cy" / FIRST / f"{FIRST}.html"
-    assert "1 day late" in page.read_text(), "and not 1.1 days"
+    assert "1 day and 18 minutes later" in page.read_text(), "so the second day counts"
     assert rows["bob", SECOND]["due"] == "2026-10-27T23:59:59+01:00", "until the end of that day"
     assert scores(room, SECOND)["bob"] == ("10.0", "0.0")
     assert scores(room, SECOND)["ann"] == ("3.0", "7.0")
@@ -205,9 +205,9 @@ def test_who_is_missing_late_unknown_or_handed_in_again_is_said(room, report):
     assert "ann 7 -3 ✓ bob 10 ✓ cy 10 late ✓ dan 10 ✓ eve missing –" in said
     assert "01_sums was due on 2026-10-12 23:59 CEST." in said
     assert (
-        "Late: ann (01_sums, 2.3 days), cy (01_sums, 11 minutes, for which nothing is taken off)."
-        in said
-    )
+        "Late: ann (01_sums, 2 days, 8 hours and 1 minute), cy (01_sums, 11 minutes, for which "
+        "nothing is taken off)."
+    ) in said
     assert "is not known, so they do not count as late: dan (01_sums)." in said
     assert "Handed in again, and the last one counts: ann (01_sums, 2 times)." in said
     assert "dan has handed in, and is not in grading/roster.csv." in said
@@ -242,7 +242,10 @@ def test_another_due_date_or_rule_counts_at_once_and_reaches_the_page(room, repo
     assert scores(room)["ann"] == ("0.0", "10.0")
     said = " ".join(page.read_text().split())
     assert ">15 October 2026, 08:00 CEST</time>" in said
-    assert "It was due on 12 October 2026, 23:59 CEST, and came 2.3 days later." in said
+    assert (
+        "It was due on 12 October 2026, 23:59 CEST, and came 2 days, 8 hours and 1 minute later."
+        in said
+    )
     assert others.stat().st_mtime_ns == bobs
     write(room, "class.toml", RULES.replace("0.1", "0.9"))
     report()
@@ -365,7 +368,7 @@ def test_times_are_known_also_of_what_has_no_grade(room, report):
     (room.root / "grading" / "submitted" / "dan" / FIRST / f"{FIRST}.ipynb").write_text("{")
     said = report()
     assert "is not known" not in said
-    assert "eve (01_sums, 1.3 days)" in said
+    assert "eve (01_sums, 1 day, 8 hours and 1 minute)" in said
     assert grades(room)["eve", FIRST]["days_late"] == "1.334"
     assert grades(room)["dan", FIRST]["handed_in"] == "2026-10-12T08:00:00+02:00"
     assert "it has no score; what was graded before had: dan (01_sums, 10 points)." in said
