@@ -369,15 +369,16 @@ def _has_static_argument(error: BaseException, function: Callable[..., object]) 
     """Check whether an error is about static arguments of a function, or of one that it calls.
 
     A static argument of the function itself is given a `ShapeDtypeStruct` by the check. One that
-    the function made, for example by `jax.eval_shape`, says nothing about static arguments.
+    the function made, for example by `jax.eval_shape`, says nothing about static arguments. If JAX
+    has traced all of the function, and compiles it, it has met one that is a constant.
     """
     if "static arguments" in message_of(error):
         return True
     code = getattr(unwrap(function), "__code__", None)
-    return any(
+    frames = [frame for frame, _ in frames_of(error.__traceback__) if frame.f_code is code]
+    return not frames or any(
         isinstance(frame.f_locals.get(name), jax.ShapeDtypeStruct)
-        for frame, _ in frames_of(error.__traceback__)
-        if frame.f_code is code
+        for frame in frames
         for name in frame.f_code.co_varnames[: frame.f_code.co_argcount]
     )
 

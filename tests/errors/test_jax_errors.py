@@ -125,13 +125,26 @@ def counts_to(x, n):
     return x + sum(range(n))
 
 
+@partial(jax.jit, static_argnums=1)
+def passes_on(x, n):
+    replicated = (jax.P(), jax.P())
+    return jax.shard_map(lambda a, b: a + b, mesh=LINE, in_specs=replicated, out_specs=jax.P())(
+        x, n
+    )
+
+
 @pytest.mark.parametrize(
-    ("function", "diagnosis"), [(counts_to, "static-argument"), (adds_to_a_shape, "raised")]
+    ("function", "diagnosis"),
+    [
+        (counts_to, "static-argument"),
+        (passes_on, "static-argument"),
+        (adds_to_a_shape, "raised"),
+    ],
 )
 def test_a_static_argument_is_named_only_if_there_is_one(function, diagnosis):
     struct = jax.ShapeDtypeStruct((), "int32")
     with pytest.raises(TypeError, match="ShapeDtypeStruct") as raised:
-        jax.eval_shape(function, struct, struct)
+        function.lower(struct, struct)
     assert explain_error(raised.value, function, ["x"])[0] == diagnosis
 
 
