@@ -72,10 +72,10 @@ EXPECTED_ERRORS: Final = (
 """Errors that are printed without a traceback, because their message says everything."""
 
 DISK_ERRORS: Final = frozenset({
-    errno.EACCES, errno.EDQUOT, errno.EIO, errno.ELOOP, errno.ENOSPC, errno.ENOTDIR, errno.EPERM,
-    errno.EROFS, errno.ESTALE,
+    errno.EACCES, errno.EDQUOT, errno.EIO, errno.ELOOP, errno.ENOLCK, errno.ENOSPC, errno.ENOTDIR,
+    errno.EPERM, errno.EROFS, errno.ESTALE,
 })  # fmt: skip
-"""The error numbers of a disk that is full, broken, or closed to us."""
+"""The error numbers of a disk that is full, broken, closed to us, or without locks."""
 
 SORT_ORDERS: Final = ("student", "total")
 

@@ -110,6 +110,7 @@ def hold_folder_lock(file: Path) -> Iterator[None]:
 
     Raises:
         BusyError: another process holds the lock.
+        OSError: it is not known whether another process does.
     """
     # Not the `filelock` package: it opens the file for writing, and in a folder that is shared by a
     # group the file may belong to another user.
@@ -126,7 +127,7 @@ def _lock_file(descriptor: int) -> None:
         return
     try:
         fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
-    except OSError:
+    except BlockingIOError:  # other errors do not tell whether somebody holds it
         raise BusyError(
             "Another command is at work in this folder. Wait until it has ended."
         ) from None

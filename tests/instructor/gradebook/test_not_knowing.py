@@ -1,6 +1,7 @@
 """A gradebook that cannot be read now is not damaged: commands wait or stop, and move nothing."""
 
 import errno
+import fcntl
 import os
 import shutil
 import sqlite3
@@ -16,13 +17,14 @@ from nbgrader.server_extensions.formgrader.handlers import BaseHandler
 
 from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import grading
-from autograder.instructor.course import Course
+from autograder.instructor.course import Course, read_withdrawn
 from autograder.instructor.gradebook import (
     GradebookError,
     back_up,
     backups,
     connections,
     find_damage,
+    hold_folder_lock,
     list_all_backups,
     rename_damaged,
     restore_backup,
@@ -272,17 +274,37 @@ def test_a_commit_waits_until_another_program_has_read(tmp_path, monkeypatch):
         assert reader.execute("SELECT * FROM grade").fetchall() == [(1,)]
 
 
+def test_several_rows_wait_until_another_program_has_written(tmp_path, monkeypatch):
+    monkeypatch.setattr(connections, "SILENT_LOCK_SECONDS", 0)
+    path = tmp_path / "gradebook.db"
+    with (
+        closing(sqlite3.connect(path, isolation_level=None)) as other,
+        closing(connections.connect(path)) as writer,
+    ):
+        other.execute("CREATE TABLE grade (score)")
+        other.execute("BEGIN EXCLUSIVE")
+        monkeypatch.setattr(connections, "sleep", lambda _: other.execute("ROLLBACK"))
+        writer.cursor().executemany("INSERT INTO grade VALUES (?)", [(1,), (2,)])
+        writer.commit()
+        assert other.execute("SELECT * FROM grade").fetchall() == [(1,), (2,)]
+
+
 def test_of_all_errors_of_sqlite_two_say_that_a_file_is_damaged():
-    damaged = set()
+    kinds = {}
     for code in range(sqlite3.SQLITE_ERROR, sqlite3.SQLITE_NOTADB + 1):
         error = sqlite3.DatabaseError("what?")
         error.sqlite_errorcode = code | 1 << 8  # with a detail, as SQLite gives it
         explained = connections.explain_errors(Path("gradebook.db"))
         with pytest.raises((GradebookError, sqlite3.Error)) as caught, explained:
             raise error
-        if caught.errisinstance(connections.DamagedError):
-            damaged.add(code)
-    assert damaged == {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+        kinds.setdefault(caught.type, set()).add(code)
+    assert kinds[connections.DamagedError] == {sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB}
+    # these must not be taken for tables that nbgrader has not created yet
+    assert kinds[GradebookError] == {
+        sqlite3.SQLITE_AUTH, sqlite3.SQLITE_BUSY, sqlite3.SQLITE_CANTOPEN, sqlite3.SQLITE_FULL,
+        sqlite3.SQLITE_IOERR, sqlite3.SQLITE_LOCKED, sqlite3.SQLITE_NOLFS, sqlite3.SQLITE_NOMEM,
+        sqlite3.SQLITE_PERM, sqlite3.SQLITE_PROTOCOL, sqlite3.SQLITE_READONLY,
+    }  # fmt: skip
 
 
 PLACES = ("PRAGMA integrity_check", "SELECT 1 FROM submitted_assignment", "UPDATE grade SET")
@@ -438,6 +460,15 @@ def test_a_record_that_cannot_be_read_is_not_missing(root, make):
     assert manual_grades(gradebook(root)) == (MANUAL_SCORE, COMMENT)
 
 
+def test_a_record_whose_disk_fails_while_it_is_read_is_not_missing(root, monkeypatch):
+    def fail(_: Path) -> bytes:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(Path, "read_bytes", fail)
+    with pytest.raises(OSError, match="Input/output error"):
+        Records(root / "grading" / "records").get("ann", ASSIGNMENT)
+
+
 def test_records_that_cannot_be_read_do_not_make_a_lost_gradebook_a_new_one(root, make):
     records = root / "grading" / "records"
     records.rename(root / "elsewhere")
@@ -449,6 +480,33 @@ def test_records_that_cannot_be_read_do_not_make_a_lost_gradebook_a_new_one(root
     assert not gradebook(root).exists()
 
 
+DISK_ERRORS = (
+    "EACCES", "EDQUOT", "EIO", "ELOOP", "ENOLCK", "ENOSPC", "ENOTDIR", "EPERM", "EROFS", "ESTALE",
+)  # fmt: skip
+
+
+@pytest.mark.parametrize("name", DISK_ERRORS)
+def test_an_error_of_the_disk_stops_a_command_with_a_sentence(make, monkeypatch, name):
+    number = getattr(errno, name)
+
+    def fail(*_: object) -> int:
+        raise OSError(number, "planted")
+
+    monkeypatch.setattr("autograder.instructor.__main__._run", fail)
+    status, said = make("grade")
+    assert status == 1
+    assert f"read or written: [Errno {number}] planted. What was graded is kept" in said
+
+
+def test_a_disk_without_locks_does_not_say_that_another_command_is_at_work(tmp_path, monkeypatch):
+    def refuse(*_: object) -> None:
+        raise OSError(errno.ENOLCK, "No locks available")
+
+    monkeypatch.setattr(fcntl, "flock", refuse)
+    with pytest.raises(OSError, match="No locks"), hold_folder_lock(tmp_path / ".lock"):
+        pass
+
+
 @pytest.mark.parametrize(
     "name", ["class.toml", "roster.csv", "handed_in.csv", "withdrawn.csv", "collected_times.json"]
 )
@@ -458,6 +516,13 @@ def test_a_class_file_on_a_disk_that_is_not_there_is_not_missing(root, make, nam
     assert status == 1
     assert f"grading/{name}" in said
     assert "No such file or directory" in said
+
+
+def test_a_class_file_in_a_folder_that_cannot_be_read_is_not_missing(tmp_path):
+    folder = tmp_path / "grading"
+    folder.symlink_to(folder.name)
+    with pytest.raises(OSError, match="Too many levels of symbolic links"):
+        read_withdrawn(folder)
 
 
 def test_an_unreadable_time_of_a_backup_has_every_manual_score_checked(root, make):
