@@ -434,6 +434,7 @@ def test_a_server_that_hangs_is_killed_and_a_new_process_runs_cells(monkeypatch)
     with Kernel(Sandbox(), [], None) as kernel:
         assert isinstance(kernel.process, ProcessFamily)
     assert server.process.wait(timeout=30) == -signal.SIGKILL
+    assert server not in warming.SERVERS.servers.values(), "the next kernel starts another server"
 
 
 @pytest.mark.usefixtures("server")
@@ -503,6 +504,13 @@ def test_one_server_serves_all_assignments_and_each_task_sees_its_own_cache(tmp_
 def test_without_namespaces_in_namespaces_there_is_no_server():
     setting = TaskSettings(b"", (), 0)
     assert warming._Servers().get(["false"], read_sandbox_environment(), setting) is None
+
+
+def test_a_server_whose_tasks_cannot_enter_a_sandbox_is_not_used(monkeypatch):
+    failed = warming.FinishedTask(1, b"", b"", 0.0)
+    monkeypatch.setattr(warming.WarmProcess, "run", lambda *_: failed)
+    setting = TaskSettings(b"", (), 0)
+    assert warming._Servers().get(["cat"], read_sandbox_environment(), setting) is None
 
 
 @pytest.mark.slow
