@@ -17,6 +17,7 @@ from nbgrader.server_extensions.formgrader.handlers import BaseHandler
 
 from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import grading
+from autograder.instructor.classroom.remarks import ATTEMPTS_FILE
 from autograder.instructor.course import Course, read_withdrawn
 from autograder.instructor.gradebook import (
     GradebookError,
@@ -29,7 +30,7 @@ from autograder.instructor.gradebook import (
     rename_damaged,
     restore_backup,
 )
-from autograder.instructor.pipeline import Records
+from autograder.instructor.pipeline import Records, calibration_file, read_calibration
 from tests.conftest import some_of
 from tests.instructor.tiny_class import ASSIGNMENT, hand_in, scores, tiny_class
 
@@ -467,6 +468,22 @@ def test_a_record_whose_disk_fails_while_it_is_read_is_not_missing(root, monkeyp
     monkeypatch.setattr(Path, "read_bytes", fail)
     with pytest.raises(OSError, match="Input/output error"):
         Records(root / "grading" / "records").get("ann", ASSIGNMENT)
+
+
+def test_earlier_attempts_that_cannot_be_read_are_not_missing(root, make):
+    make_unreadable(root / "grading" / ATTEMPTS_FILE)
+    status, said = make("report")
+    assert status == 1
+    assert "Too many levels of symbolic links" in said
+
+
+def test_a_calibration_that_cannot_be_read_is_not_missing(tmp_path):
+    file = calibration_file(tmp_path, ASSIGNMENT)
+    assert read_calibration(file) is None
+    file.parent.mkdir(parents=True)
+    file.symlink_to(file.name)
+    with pytest.raises(OSError, match="Too many levels of symbolic links"):
+        read_calibration(file)
 
 
 def test_records_that_cannot_be_read_do_not_make_a_lost_gradebook_a_new_one(root, make):

@@ -14,7 +14,12 @@ from autograder.instructor.course import Course, ReaderFailedError
 from autograder.instructor.nbgrader_plugins.judge_evidence import NotGradedError
 from autograder.instructor.pipeline import State, collect_facts, grade, read_submission
 from autograder.instructor.pipeline.grading import is_transient
-from autograder.instructor.sandbox import JudgeFailedError, MachineError, NotObservedError
+from autograder.instructor.sandbox import (
+    JudgeFailedError,
+    MachineError,
+    NoSandboxError,
+    NotObservedError,
+)
 from tests.helpers import pretend_bubblewrap
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
@@ -92,6 +97,7 @@ def caused(error, cause):
         (MemoryError(), True),
         (SystemError("AST constructor recursion depth mismatch"), True),
         (MachineError("The kernel died twice."), True),
+        (NoSandboxError("bubblewrap is not there."), True),
         (JudgeFailedError("No judge can start."), True),
         (ReaderFailedError("No notebook can be read."), True),
         (caused(NotGradedError("1.1", "no time"), NotObservedError("no time")), True),
