@@ -268,7 +268,11 @@ ENCRYPTED_FLAG: Final = 0x1
 COMPRESSION_METHODS: Final = frozenset({zipfile.ZIP_STORED, zipfile.ZIP_DEFLATED})
 """Other methods are rejected, because `zipfile` may extract gigabytes of them into memory."""
 
-DISK_FULL_ERRORS: Final = frozenset({errno.ENOSPC, errno.EDQUOT})
+MACHINE_ERRORS: Final = frozenset({
+    errno.EACCES, errno.EDQUOT, errno.EIO, errno.EMFILE, errno.ENFILE, errno.ENOSPC, errno.EPERM,
+    errno.EROFS, errno.ESTALE,
+})  # fmt: skip
+"""The error numbers that say nothing about an archive. Damaged ones raise an OSError, too."""
 
 SYSTEM_FOLDERS: Final = frozenset({"__MACOSX", ".ipynb_checkpoints", "__pycache__"})
 """Folders that systems create, and nobody submits."""
@@ -405,7 +409,7 @@ class Archive:
                             f"{MAX_SUBMISSION_BYTES // 2**20} MB."
                         )
         except Exception as error:  # a bad nested archive concerns only its own student
-            if _is_disk_full(error):
+            if _is_machines_fault(error):
                 raise
             for rejected in extracted:
                 rejected.path.unlink()
@@ -431,7 +435,7 @@ class Archive:
                     file.write(chunk)
         except Exception as error:  # each compression method has its own errors
             copy.unlink(missing_ok=True)
-            if _is_disk_full(error):
+            if _is_machines_fault(error):
                 raise
             refuse(str(name), "it is damaged.")
             return None
@@ -442,8 +446,8 @@ class Archive:
         return copy
 
 
-def _is_disk_full(error: Exception) -> bool:
-    return isinstance(error, OSError) and error.errno in DISK_FULL_ERRORS
+def _is_machines_fault(error: Exception) -> bool:
+    return isinstance(error, OSError) and error.errno in MACHINE_ERRORS
 
 
 def _acceptable(

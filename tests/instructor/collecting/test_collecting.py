@@ -1,5 +1,6 @@
 """Zip files of learning platforms: taken in, sorted, and refused where a stranger set a trap."""
 
+import errno
 import io
 import os
 import shutil
@@ -268,6 +269,23 @@ def test_a_list_of_very_many_files_is_not_read(room):
     _, said = room.collect(file)
     assert "many/work.zip: the list of its files is too long." in said
     assert set(room.there()) == {f"zoe/{FIRST}/{FIRST}.ipynb"}
+
+
+@pytest.mark.parametrize("is_nested", [False, True])
+def test_a_disk_that_fails_does_not_make_an_archive_damaged(room, monkeypatch, is_nested):
+    files: dict[str, str | bytes] = {f"{FIRST}.ipynb": NOTEBOOK}
+    file = room.zipped({"ann/work.zip": packed(files)} if is_nested else files)
+    read = zipfile.ZipExtFile.read
+
+    def fail(self: zipfile.ZipExtFile, size: int) -> bytes:
+        if self.name.endswith(".ipynb"):
+            raise OSError(errno.EIO, "Input/output error")
+        return read(self, size)
+
+    monkeypatch.setattr(zipfile.ZipExtFile, "read", fail)
+    status, said = room.collect(file)
+    assert status == 1
+    assert "Nothing was taken. [Errno 5] Input/output error" in said
 
 
 def test_what_cannot_be_put_where_it_belongs_costs_its_student_alone(room, monkeypatch):
