@@ -129,7 +129,7 @@ def grade_class(
         check_class_files(course)
         convert_earlier_records(course, console)
         rebuilt = start_rebuilding(course, console)
-        if not rebuilt and not any(course.submitted.glob("[!.]*")):
+        if not rebuilt and not course.has_submitted_files():
             console.print(NOTHING_HANDED_IN, markup=False, highlight=False)
             return 0
         Sandbox(config=course.api.config).check()

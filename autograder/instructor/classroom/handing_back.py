@@ -34,7 +34,7 @@ def report_class(
         ClassError: one of the class's files cannot be understood.
     """
     with course.alone():
-        if not any(course.submitted.glob("[!.]*")) and not read_roster(course):
+        if not course.has_submitted_files() and not read_roster(course):
             console.print(NOTHING_HANDED_IN, markup=False, highlight=False)
             return 0
         convert_earlier_records(course, console)

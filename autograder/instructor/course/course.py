@@ -176,6 +176,14 @@ class Course:
                 others.setdefault(path.stem, []).append(assignment)
         return {name: of[0] for name, of in others.items() if len(of) == 1} | first
 
+    def has_submitted_files(self) -> bool:
+        """Check whether there is anything in the folder with submissions, except hidden files.
+
+        Raises:
+            OSError: the folder cannot be read.
+        """
+        return any(not path.name.startswith(".") for path in list_folder(self.submitted))
+
     def submissions(self, everybody: bool = False) -> list[tuple[str, str]]:
         """Return the student and the assignment of each submission, in order.
 

@@ -470,6 +470,16 @@ def test_a_record_whose_disk_fails_while_it_is_read_is_not_missing(root, monkeyp
         Records(root / "grading" / "records").get("ann", ASSIGNMENT)
 
 
+@pytest.mark.parametrize("command", ["grade", "report"])
+def test_a_folder_of_submissions_that_cannot_be_read_is_not_empty(root, make, command):
+    submitted = root / "grading" / "submitted"
+    submitted.rename(root / "elsewhere")
+    submitted.symlink_to(submitted.name)
+    status, said = make(command)
+    assert status == 1
+    assert "Too many levels of symbolic links" in said
+
+
 def test_earlier_attempts_that_cannot_be_read_are_not_missing(root, make):
     make_unreadable(root / "grading" / ATTEMPTS_FILE)
     status, said = make("report")
