@@ -191,14 +191,18 @@ class Workers:
         return future
 
 
-def of(*ends):
-    """Grade three submissions with such a pool: their outcomes, and the order of trying."""
-    pool_of_them: Any = Workers(*ends)
+def grade_with(pool_of_them: Any):
+    """Yield the outcomes of three submissions with such a pool."""
     pool = workers.Pool(pool_of_them, lambda: pool_of_them.there)
     pairs = [(name, ASSIGNMENT) for name in ("ann", "bob", "cyd")]
     given: Any = lambda *pair: pair  # noqa: E731
-    found = grade_in_pool(pairs, given, pool, lambda _: None)
-    return {pair[0]: outcome for pair, outcome in found}, pool_of_them.tried
+    return grade_in_pool(pairs, given, pool, lambda _: None)
+
+
+def of(*ends):
+    """Grade three submissions with such a pool: their outcomes, and the order of trying."""
+    pool = Workers(*ends)
+    return {pair[0]: outcome for pair, outcome in grade_with(pool)}, pool.tried
 
 
 GOOD = Outcome(Record(State.GRADED))
@@ -214,6 +218,13 @@ def test_what_workers_die_of_is_tried_again_alone_and_then_it_is_our_failure():
     assert found["ann"].record.state is State.FAILED
     found, _ = of(killed, GOOD, GOOD, GOOD)
     assert all(outcome is GOOD for outcome in found.values())
+
+
+def test_submissions_that_workers_died_of_are_tried_again_one_after_the_other():
+    nobody: Any = None
+    killed = KilledWorker("x", nobody, 3)
+    pool = Workers(killed, killed, GOOD, GOOD, GOOD)
+    assert [len(pool.tried) for _ in grade_with(pool)] == [3, 4, 5], "each waits for the one before"
 
 
 def test_a_scheduler_that_is_lost_is_our_failure_for_all_that_are_left():
