@@ -501,6 +501,19 @@ def test_one_server_serves_all_assignments_and_each_task_sees_its_own_cache(tmp_
     warming.SERVERS.forget(only)
 
 
+def test_a_task_whose_supervisor_was_killed_has_no_status():
+    ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    ours.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+    with theirs:
+        theirs.send(b"started")
+    message = "the process that forks for each task has ended"
+    with (
+        contextlib.closing(warming.ForkedTask(ours, 1)) as task,
+        pytest.raises(OSError, match=message),
+    ):
+        task.wait(1)
+
+
 def test_without_namespaces_in_namespaces_there_is_no_server():
     setting = TaskSettings(b"", (), 0)
     assert warming._Servers().get(["false"], read_sandbox_environment(), setting) is None
