@@ -185,18 +185,19 @@ def start_rebuilding(course: Course, console: Console) -> bool:
 
 
 def enter_missing_grades(course: Course, console: Console) -> None:
-    """Enter all records whose scores the gradebook does not have, in one transaction."""
+    """Enter all records whose scores the gradebook does not have, in one transaction.
+
+    In a rebuild, also enter those of later submissions than the backup's. A manual score in the
+    backup was given for what had been submitted by then, so it needs a check.
+    """
     marker = course.grading / REBUILDING_FILE
     backup_time = _read_time(marker)
     records, times = Records(course.records), load_times(course)
     entered = 0
     with transaction(course) as gradebook:
-        for student, assignment, record in list(_missing(course, gradebook, records)):
-            # a manual score in the backup was given for what had been submitted by then
-            is_later = backup_time is not None and (
-                record.since is None or record.since > backup_time
-            )
-            reenter_record(gradebook, times, student, assignment, record, is_later)
+        for student, assignment, record in list(_missing(course, gradebook, records, backup_time)):
+            ask = _is_later(record, backup_time)
+            reenter_record(gradebook, times, student, assignment, record, ask)
             entered += 1
     marker.unlink(missing_ok=True)
     if entered:
@@ -205,9 +206,9 @@ def enter_missing_grades(course: Course, console: Console) -> None:
 
 
 def _missing(
-    course: Course, gradebook: Gradebook, records: Records
+    course: Course, gradebook: Gradebook, records: Records, backup_time: datetime | None
 ) -> Iterator[tuple[str, str, Record]]:
-    """Yield the records of submissions whose scores the gradebook does not have."""
+    """Yield the records whose scores the gradebook does not have, or of later submissions."""
     assignments = {assignment.name for assignment in gradebook.assignments}
     submissions = {*course.submissions(everybody=True)}
     known: dict[str, Scores] = {}
@@ -220,8 +221,14 @@ def _missing(
             continue
         if assignment not in known:
             known[assignment] = read_auto_scores(gradebook, assignment)
-        if not _has_scores(known[assignment].get(student), record):
+        has_scores = _has_scores(known[assignment].get(student), record)
+        if not has_scores or _is_later(record, backup_time):
             yield student, assignment, record
+
+
+def _is_later(record: Record, backup_time: datetime | None) -> bool:
+    """Check whether a submission may be later than the backup that a rebuild began from."""
+    return backup_time is not None and (record.since is None or record.since > backup_time)
 
 
 def _has_scores(scores: Mapping[tuple[str, str], float | None] | None, record: Record) -> bool:

@@ -151,6 +151,12 @@ def test_without_a_sound_copy_it_is_said_that_what_was_given_by_hand_is_lost(gra
 
 @pytest.mark.parametrize("when", ["restore_backup", "reenter_record"])
 def test_who_goes_on_after_a_stop_asks_about_the_same(graded, make, monkeypatch, when):
+    """Ann's score by hand was for what she had handed in before, which had the same score."""
+    path = graded / "grading" / "submitted" / "ann" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
+    path.write_text(path.read_text().replace("double = 2", "double = 1 + 1"))
+    assert make("grade")[0] == 0
+    was = WAS | {"ann": (2.0, 1.5, True, "Well done.")}
+    assert entered(graded) == was
     (graded / "grading" / "gradebook.db").unlink()
 
     def stop(*_, **__):
@@ -160,7 +166,7 @@ def test_who_goes_on_after_a_stop_asks_about_the_same(graded, make, monkeypatch,
         patch.setattr(rebuilding, when, stop)
         assert make("grade")[0] == 130
     assert make("grade")[0] == 0
-    assert entered(graded) == WAS
+    assert entered(graded) == was
     assert not (graded / "grading" / rebuilding.REBUILDING_FILE).exists()
 
 
