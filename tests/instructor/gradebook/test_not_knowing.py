@@ -11,12 +11,14 @@ from contextlib import closing
 from pathlib import Path
 from types import SimpleNamespace
 
+import nbformat
 import pytest
 from nbgrader.api import Gradebook
 from nbgrader.server_extensions.formgrader.handlers import BaseHandler
 
 from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import grading
+from autograder.instructor.classroom.rebuilding import REBUILDING_FILE
 from autograder.instructor.classroom.remarks import ATTEMPTS_FILE
 from autograder.instructor.course import Course, read_withdrawn
 from autograder.instructor.gradebook import (
@@ -431,6 +433,7 @@ def test_a_newest_backup_that_cannot_be_read_is_not_passed_over(root, make, monk
     assert not moved(root)
 
 
+@pytest.mark.timeout(300, method="thread")  # SQLite itself would wait for ever, without signals
 def test_a_gradebook_that_is_locked_while_it_is_copied_is_not_changed(root, locked, monkeypatch):
     lock, unlock = locked
     url, folder = f"sqlite:///{gradebook(root)}", root / "others"
@@ -552,8 +555,41 @@ def test_a_class_file_in_a_folder_that_cannot_be_read_is_not_missing(tmp_path):
         read_withdrawn(folder)
 
 
+def test_a_time_of_a_backup_that_cannot_be_read_is_not_missing(root, make):
+    marker = root / "grading" / REBUILDING_FILE
+    marker.symlink_to(marker.name)
+    status, said = make("grade")
+    assert status == 1
+    assert "Too many levels of symbolic links" in said
+    assert marker.is_symlink()
+
+
+def test_what_an_earlier_version_kept_and_cannot_be_read_is_kept(root, make, monkeypatch):
+    course = Course(root)
+    Records(course.records).path("ann", ASSIGNMENT).unlink()
+    kept = course.autograded / "ann" / ASSIGNMENT / f"{ASSIGNMENT}.graded"
+    kept.write_text("{}")
+
+    def fail(*_: object) -> None:
+        raise OSError(errno.EIO, "Input/output error")
+
+    monkeypatch.setattr(nbformat, "read", fail)
+    status, said = make("report")
+    assert status == 1
+    assert "Input/output error" in said
+    assert kept.exists()
+
+
+def test_an_error_of_the_gradebook_is_no_failure_of_each_submission(make, monkeypatch):
+    def fail(*_: object) -> None:
+        raise GradebookError("planted")
+
+    monkeypatch.setattr(grading, "find_submission_problem", fail)
+    assert make("report") == (1, "planted")
+
+
 def test_an_unreadable_time_of_a_backup_has_every_manual_score_checked(root, make):
-    (root / "grading" / "gradebook.rebuilding").write_text("what?")
+    (root / "grading" / REBUILDING_FILE).write_text("what?")
     with closing(sqlite3.connect(gradebook(root))) as book:  # as if a rebuild had been stopped
         book.execute("UPDATE grade SET auto_score = NULL, manual_score = NULL, extra_credit = 0.5")
         book.commit()
