@@ -53,9 +53,9 @@ def copy_of(cell, **changes):
     return copy
 
 
-def skips_the_test(cells):
+def tags_the_test(cells):
     cells[0].source = "total = 4"
-    cells[1].metadata["tags"] = ["skip-execution"]
+    cells[1].metadata["tags"] = ["skip-execution", "raises-exception"]
 
 
 def answers_in_the_lower_copy(cells):
@@ -131,7 +131,7 @@ CASES = {
     makes_the_essay_raw_with_a_picture: ("Because ![a](attachment:a.png)", False, ""),
 }
 GRADED_TOGETHER = {
-    "ann": (skips_the_test, answers_in_the_lower_copy),
+    "ann": (tags_the_test, answers_in_the_lower_copy),
     "bo": (deletes_the_essay, copies_the_test_above),
     "cy": (loses_all_metadata,),
     "di": (makes_the_answer_markdown, makes_the_essay_code),
