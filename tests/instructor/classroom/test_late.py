@@ -325,6 +325,7 @@ def test_a_broken_late_hand_in_has_no_page_of_the_one_before(room):
     notebook.write_text("{")
     main(["--root", str(room.root), "grade"])
     assert "handed in late" not in page.read_text()
+    assert re.search("Looked at</dt>.* CES?T</time>", page.read_text()), "in the class's time zone"
     notebook.write_bytes(there)
     main(["--root", str(room.root), "grade"])
     assert "handed in late" in page.read_text()
