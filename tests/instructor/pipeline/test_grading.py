@@ -85,6 +85,13 @@ def test_an_unreadable_notebook_is_a_broken_submission(pickled):
     assert not done.notebooks
 
 
+def test_a_variable_of_the_caller_is_as_it_was(pickled, monkeypatch):
+    submission, facts = cloudpickle.loads(pickled)
+    monkeypatch.setenv("NBGRADER_EXECUTION", "validate")
+    grade(dataclasses.replace(submission, notebooks={ASSIGNMENT: b"{"}), facts)
+    assert os.environ["NBGRADER_EXECUTION"] == "validate"
+
+
 def caused(error, cause):
     error.__cause__ = cause
     return error
