@@ -17,7 +17,7 @@ from nbgrader.api import Gradebook
 from nbgrader.server_extensions.formgrader.handlers import BaseHandler
 
 from autograder.instructor.__main__ import main
-from autograder.instructor.classroom import grading
+from autograder.instructor.classroom import grading, stale_grades
 from autograder.instructor.classroom.rebuilding import REBUILDING_FILE
 from autograder.instructor.classroom.remarks import ATTEMPTS_FILE
 from autograder.instructor.course import Course, read_withdrawn
@@ -580,12 +580,24 @@ def test_what_an_earlier_version_kept_and_cannot_be_read_is_kept(root, make, mon
     assert kept.exists()
 
 
-def test_an_error_of_the_gradebook_is_no_failure_of_each_submission(make, monkeypatch):
+@pytest.mark.parametrize(
+    ("command", "module", "name"),
+    [
+        ("report", grading, "find_submission_problem"),
+        ("regrade", stale_grades, "enter_regraded"),
+    ],
+)
+def test_an_error_of_the_gradebook_is_no_failure_of_each_submission(
+    make, monkeypatch, command, module, name
+):
     def fail(*_: object) -> None:
         raise GradebookError("planted")
 
-    monkeypatch.setattr(grading, "find_submission_problem", fail)
-    assert make("report") == (1, "planted")
+    monkeypatch.setattr(module, name, fail)
+    status, said = make(command)
+    assert status == 1
+    assert said.endswith("planted")
+    assert "GradebookError" not in said
 
 
 def test_an_unreadable_time_of_a_backup_has_every_manual_score_checked(root, make):
