@@ -14,7 +14,7 @@ from nbgrader.apps import ExportApp
 
 from autograder.exercises import find
 from autograder.instructor.classroom.stale_grades import Bases
-from autograder.instructor.course import Course
+from autograder.instructor.course import Course, GradebookError
 from autograder.instructor.pipeline import GradedNotebook, Record, State, encoded_verdicts
 from autograder.judge import Finding, Verdict
 from tests.conftest import ROOT
@@ -248,6 +248,16 @@ def test_what_could_give_a_grade_to_another_is_refused(room, export, exporter, r
         kept.write_text(before)
     assert said in told
     assert not (room.root / "no").exists()
+
+
+def test_a_gradebook_that_cannot_be_read_now_is_a_sentence(export, monkeypatch):
+    def fail(*_):
+        raise GradebookError("planted")
+
+    monkeypatch.setattr(Course, "explain_trouble", fail)
+    said = export("Canvas", "--to", "no", status=1)
+    assert "planted" in said
+    assert "Traceback" not in said
 
 
 def test_an_assignment_that_nobody_handed_in_is_refused(export):
