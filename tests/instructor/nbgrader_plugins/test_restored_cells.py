@@ -206,6 +206,7 @@ def test_a_picture_stays_where_the_type_has_pictures_and_goes_where_it_has_none(
     ):
         notebook, _ = restore(room, change)
         assert any("attachments" in cell for cell in notebook.cells) == is_kept
+        assert [cell.id for cell in notebook.cells] == ["total", "sum", "essay"]
 
 
 def rows(room):
