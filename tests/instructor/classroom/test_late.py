@@ -445,6 +445,11 @@ def test_times_that_are_wrong_are_a_sentence(tmp_path, text, said):
     assert said in str(error.value)
 
 
+def test_a_class_file_may_begin_with_a_byte_order_mark(tmp_path):
+    (tmp_path / "class.toml").write_text('timezone = "Europe/Berlin"', encoding="utf-8-sig")
+    assert read_class_file(tmp_path, [FIRST]).zone == ZoneInfo("Europe/Berlin")
+
+
 @pytest.mark.parametrize("time", ["10:00 UTC", "10:00Z", "10:00:00 utc", "12:00+02:00"])
 def test_a_time_may_say_that_it_is_in_utc(tmp_path, time):
     (tmp_path / "handed_in.csv").write_text(
