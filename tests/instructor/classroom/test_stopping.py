@@ -268,7 +268,9 @@ def test_a_command_leaves_the_settings_of_its_interpreter_as_they_were(
 ):
     config = tiny / "nbgrader_config.py"
     config.write_text(f"{config.read_text()}\nc.CourseDirectory.groupshared = True\n")
+    logging.disable(logging.NOTSET)
     assert Course(tiny).api, "configured: nbgrader's programs are on the path"
+    assert logging.root.manager.disable == logging.NOTSET
     before = settings()
     if is_stopped:
         entering_is_stopped(monkeypatch, lambda: os.kill(os.getpid(), signal.SIGINT))

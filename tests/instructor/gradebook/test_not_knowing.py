@@ -445,6 +445,14 @@ def test_a_gradebook_that_is_locked_while_it_is_copied_is_not_changed(root, lock
     unlock()
 
 
+def test_a_copy_that_is_damaged_is_not_kept(root, monkeypatch):
+    folder = root / "others"
+    monkeypatch.setattr(backups, "find_damage", lambda path: "is damaged")
+    with pytest.raises(GradebookError, match=r"No grade is changed.*the copy is damaged"):
+        back_up(f"sqlite:///{gradebook(root)}", folder)
+    assert not [*folder.iterdir()]
+
+
 def make_unreadable(path: Path) -> None:
     """Replace a file by what nobody can read, root included: a link to itself."""
     path.unlink()
