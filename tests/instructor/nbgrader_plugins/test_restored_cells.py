@@ -81,6 +81,11 @@ def loses_all_metadata(cells):
         cell.id = f"new-{index}"
 
 
+def loses_metadata_and_keeps_ids(cells):
+    for cell in cells:
+        cell.metadata.clear()
+
+
 def copies_the_test_above(cells):
     cells.insert(0, copy_of(cells[1]))
 
@@ -123,6 +128,7 @@ CASES = {
     deletes_the_essay: (UNANSWERED, True, DELETED),
     deletes_the_test: ("Because.", False, ""),
     loses_all_metadata: (UNANSWERED, True, LOST),
+    loses_metadata_and_keeps_ids: ("Because.", False, ""),
     copies_the_test_above: ("Because.", False, ""),
     copies_the_answer_unanswered: ("Because.", False, ""),
     makes_the_answer_markdown: ("Because.", False, ""),
