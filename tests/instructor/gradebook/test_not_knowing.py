@@ -277,6 +277,21 @@ def test_a_commit_waits_until_another_program_has_read(tmp_path, monkeypatch):
         assert reader.execute("SELECT * FROM grade").fetchall() == [(1,)]
 
 
+def test_formgrader_waits_for_a_lock_for_ten_seconds_only(tmp_path, monkeypatch, capsys):
+    app = SimpleNamespace(initialized=lambda: True)
+    monkeypatch.setitem(sys.modules, "jupyter_server.serverapp", SimpleNamespace(ServerApp=app))
+    monkeypatch.setattr(connections, "SILENT_LOCK_SECONDS", 0)
+    path = tmp_path / "gradebook.db"
+    with (
+        closing(sqlite3.connect(path, isolation_level=None)) as other,
+        closing(connections.connect(path)) as book,
+    ):
+        other.execute("BEGIN EXCLUSIVE")
+        monkeypatch.setattr(connections, "sleep", lambda _: other.execute("ROLLBACK"))
+        book.execute("SELECT * FROM sqlite_master")
+    assert "Waiting for up to 10 seconds until it is free" in capsys.readouterr().err
+
+
 def test_several_rows_wait_until_another_program_has_written(tmp_path, monkeypatch):
     monkeypatch.setattr(connections, "SILENT_LOCK_SECONDS", 0)
     path = tmp_path / "gradebook.db"
