@@ -191,7 +191,7 @@ class Workers:
         return future
 
 
-def grade_with(pool_of_them: Any):
+def grade_with(pool_of_them):
     """Yield the outcomes of three submissions with such a pool."""
     pool = workers.Pool(pool_of_them, lambda: pool_of_them.there)
     pairs = [(name, ASSIGNMENT) for name in ("ann", "bob", "cyd")]

@@ -308,7 +308,7 @@ def test_several_rows_wait_until_another_program_has_written(tmp_path, monkeypat
 
 
 def test_of_all_errors_of_sqlite_two_say_that_a_file_is_damaged():
-    kinds = {}
+    kinds: dict[type[BaseException], set[int]] = {}
     for code in range(sqlite3.SQLITE_ERROR, sqlite3.SQLITE_NOTADB + 1):
         error = sqlite3.DatabaseError("what?")
         error.sqlite_errorcode = code | 1 << 8  # with a detail, as SQLite gives it
