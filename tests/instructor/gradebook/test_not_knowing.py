@@ -623,6 +623,13 @@ def test_an_error_of_the_gradebook_is_no_failure_of_each_submission(
     assert "GradebookError" not in said
 
 
+def test_a_mistake_in_the_class_file_keeps_nobody_from_restoring(root, make):
+    (root / "grading" / "class.toml").write_text("what?")
+    status, said = make("restore")
+    assert status == 0
+    assert "when they were made (in UTC;" in said
+
+
 def test_an_unreadable_time_of_a_backup_has_every_manual_score_checked(root, make):
     (root / "grading" / REBUILDING_FILE).write_text("what?")
     with closing(sqlite3.connect(gradebook(root))) as book:  # as if a rebuild had been stopped

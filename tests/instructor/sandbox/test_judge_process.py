@@ -305,6 +305,11 @@ def test_numbers_beyond_floats_cost_themselves_alone():
     assert found.score == 0
 
 
+def test_a_reply_that_cannot_be_read_is_the_judges_failure():
+    with pytest.raises(JudgeFailedError, match="reply cannot be read"):
+        judging_in_sandbox._read_replies(b"what?\n")
+
+
 def test_a_judge_that_does_not_answer_is_an_error_that_says_so(monkeypatch):
     with monkeypatch.context() as impatient:
         impatient.setattr(judging_in_sandbox, "JUDGE_PATIENCE", 0.001)
