@@ -33,6 +33,9 @@ MAX_PIECES: Final = 64
 MAX_LISTED_PIECES: Final = 8
 """The most pieces whose order a verdict lists."""
 
+MAX_NAMED_DEVICES: Final = 4
+"""The most devices that a verdict names, and does not count."""
+
 NOT_FOUND, ZEROS = -2, -1
 """Sources of a piece that is none of the right ones, or that is zeros."""
 
@@ -210,34 +213,56 @@ def explain_wrong_places(output: jax.Array, wanted: np.ndarray) -> str:
     if output.shape != wanted.shape or not np.issubdtype(wanted.dtype, np.inexact):
         return ""
     near = PIECE_TOLERANCE * float(np.max(np.abs(wanted), initial=0))
-    shards = sorted(output.addressable_shards, key=lambda shard: shard.device.id)
     with np.errstate(invalid="ignore"):
-        off = [~(np.abs(np.asarray(shard.data) - wanted[shard.index]) <= near) for shard in shards]
-    by_device = [bool(each.any()) for each in off]
-    if not all(by_device):
-        return ""  # the number of wrong devices is reported already
-    if all(each.all() for each in off) or wanted.ndim == 0:
+        off = {
+            shard.device.id: ~(np.abs(np.asarray(shard.data) - wanted[shard.index]) <= near)
+            for shard in sorted(output.addressable_shards, key=lambda shard: shard.device.id)
+        }
+    wrong_on = [device for device, each in off.items() if each.any()]
+    if wanted.ndim == 0 or not wrong_on:
         return ""
-    for d in range(wanted.ndim):
+    is_everywhere = len(wrong_on) == len(off)
+    if is_everywhere:
+        where = ""
+    elif len(wrong_on) <= MAX_NAMED_DEVICES:
+        where = f" on device{'s' * (len(wrong_on) > 1)} {_listed(wrong_on)}"
+    else:
+        where = f" on {len(wrong_on)} of {len(off)} devices"
+    place, is_in_block = _describe_place([off[device] for device in wrong_on], wanted.shape)
+    if place:
+        whose = ("of each device's block" if is_everywhere else "of the block") * is_in_block
+        return " ".join(f"The values are right but for {place} {whose}{where}".split()) + "."
+    return f"The values are wrong{where}, and right on the others." if where else ""
+
+
+def _describe_place(off: Sequence[np.ndarray], shape: Sequence[int]) -> tuple[str, bool]:
+    """Find the rows, columns or elements in which all wrong values of some blocks are.
+
+    Args:
+        off: which values of each block are wrong.
+        shape: the shape of the whole array.
+
+    Returns:
+        The place in words, such as `the last row`, and whether it is that of a block, and not of
+        the whole array; `""` if there is no such place.
+    """
+    for d, size in enumerate(shape):
         length = off[0].shape[d]
         if length < 3 or any(each.shape[d] != length for each in off):
             continue
-        others = tuple(i for i in range(wanted.ndim) if i != d)
+        others = tuple(i for i in range(len(shape)) if i != d)
         places = [set(np.flatnonzero(each.any(axis=others)).tolist()) for each in off]
-        is_sharded = length < wanted.shape[d]
-        whose = "each device's block" if is_sharded else "the result"
-        along = f" along dimension {d}" if wanted.ndim > 1 else ""
-        what = "element" if wanted.ndim == 1 else "index"
         wrong = tuple(sorted(set().union(*places)))
         joined = "and" if all(each == set(wrong) for each in places) else "or"
-        names = {
+        what = {1: ["element"], 2: ["row", "column"]}.get(len(shape), ["index"] * len(shape))[d]
+        ends = {
             (0,): f"the first {what}", (length - 1,): f"the last {what}",
             (0, length - 1): f"the first {joined} the last {what}",
         }  # fmt: skip
-        if wrong in names:
-            right = f"The values are right but for {names[wrong]} of {whose}{along}."
-            return right if is_sharded else right.replace(f"{what} of the result", what)
-    return ""
+        if wrong in ends:
+            along = f" along dimension {d}" if what == "index" else ""
+            return f"{ends[wrong]}{along}", length < size
+    return "", False
 
 
 MAX_INTEGER_FACTOR: Final = 128

@@ -176,6 +176,18 @@ def test_a_cause_is_named_where_it_gives_what_came(exercise, function, diagnosis
             "right but for the first or the last element of each device's block.",
         ),
         (lambda a: a.at[1].add(1), "The values are wrong."),
+        (
+            lambda a: a.at[0].add(lax.axis_index("x") == 0),
+            "right but for the first element of the block on device 0.",
+        ),
+        (
+            lambda a: a.at[1].add(lax.axis_index("x") >= 6),
+            "wrong on devices 6 and 7, and right on the others.",
+        ),
+        (
+            lambda a: a.at[-1].add(lax.axis_index("x") < 7),
+            "right but for the last element of the block on 7 of 8 devices.",
+        ),
     ],
 )
 def test_it_is_said_where_values_are_wrong(change, says):
