@@ -40,6 +40,9 @@ MAX_LISTED_CASES: Final = 6
 MAX_WORDS: Final = 4
 """If the right results are no more different words than this, any other word is a slip."""
 
+MAX_DIGITS: Final = 12
+"""The most digits after the point to which somebody rounds."""
+
 LONG_NUMBER: Final = re.compile(r"(\d{8})\d{24,}(\d{8})")
 """An integer whose middle digits are left out."""
 
@@ -351,8 +354,9 @@ def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[st
             f"The function returns the same result in all {len(cases)} cases. Does it use what it "
             f"is given? "
         )
-    if all(_is_rounded(c, r) for c, r in zip(actual, right, strict=True)):
-        return "rounded", "The result is rounded to a whole number; expected the exact one. "
+    if (digits := _find_digits(actual, right)) is not None:
+        to = f"{digits} digit{'s' * (digits > 1)} after the point" if digits else "a whole number"
+        return "rounded", f"The result is rounded to {to}; expected the exact one. "
     wrong = [(c, r) for c, r in zip(actual, right, strict=True) if not _is_same(c, r)]
     factors = _explain_factors(requirement.terms, cases, actual, right)
     if factors:
@@ -366,10 +370,22 @@ def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[st
     return OTHER_RESULT, f"{sentence}{f': {how}' * bool(how)}.{counted}"
 
 
-def _is_rounded(actual: Any, right: Any) -> bool:
-    """Check whether a number is whole, and the right one is near it and larger than 10."""
-    is_whole = _is_number(actual) and isinstance(_to_integers(actual), int)
-    return is_whole and isinstance(right, float) and abs(actual - right) < 1 < abs(right) / 10
+def _find_digits(actual: Sequence[Any], right: Sequence[Any]) -> int | None:
+    """Return to how many digits after the point results are rounded; None if they are not.
+
+    That small numbers are whole says little.
+    """
+    if not all(map(_is_number, (*actual, *right))):
+        return None
+    for digits in range(MAX_DIGITS + 1):
+        unit = 10.0**-digits
+        for rounded in (round, math.floor, math.ceil):
+            if (digits or all(abs(r) > 10 for r in right)) and all(
+                math.isclose(c, rounded(r / unit) * unit, rel_tol=1e-9, abs_tol=1e-3 * unit)
+                for c, r in zip(actual, right, strict=True)
+            ):
+                return digits
+    return None
 
 
 def _explain_factors(

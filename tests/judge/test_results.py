@@ -239,6 +239,16 @@ def test_a_result_that_is_rounded_is_named(rounded: Any) -> None:
     assert said(exercise, size=lambda n: n * 12)[0] != ("rounded",)
 
 
+def test_it_is_said_to_how_many_digits_a_result_is_rounded() -> None:
+    asks = Returns(
+        "size", "size must return it.", lambda rng: [(3,), (7,), (9,)], lambda n: n / 7e3
+    )
+    exercise = Exercise("4.1", "A size", (asks,), ("Think.",))
+    says = "The result is rounded to 5 digits after the point"
+    assert says in said(exercise, size=lambda n: round(n / 7e3, 5))[1]
+    assert said(exercise, size=lambda n: n / 7.1e3)[0] != ("rounded",)
+
+
 def test_wrong_bools_are_listed_with_their_arguments() -> None:
     cases = [(number,) for number in range(5)]
     asks = Returns("odd", "odd must say it.", lambda rng: cases, lambda n: n % 2 == 1)
