@@ -152,7 +152,7 @@ NOUNS = re.findall(
     feedback_page first_line formgrader_policy frame_owner free_port gradebook_file headline
     heat_map_rows inline_parts inset instruction_flops item_rest_correlation joint_layout
     known_plans last_cell_line last_line live_operations main mesh_picture mime_bundle
-    missing_answer missing_notebook modification_times module_elsewhere nested_unknown_fields
+    missing_answer modification_times module_elsewhere nested_unknown_fields
     not_a_function not_an_array other_meshes permutation_groups piece_label plain plain_text
     playground pool_size printable progress progress_file ring_steps short_float_types
     solution_seconds spec_entries

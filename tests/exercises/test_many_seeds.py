@@ -1,4 +1,4 @@
-"""Right answers are right for any inputs: each is judged on a thousand seeds.
+"""Answers come back the same whatever the inputs are: a right one is judged on a thousand seeds.
 
 Rounding is a matter of the reference and of XLA's arithmetic, which differ little between versions
 of JAX: on the oldest and on the newest, fifty will do, for the solutions. Where time is short,
@@ -14,12 +14,13 @@ import pytest
 from autograder import programs
 from autograder.errors import TESTED_JAX_VERSIONS
 from autograder.evidence import Program, capture
-from autograder.exercises import EXERCISES, Computes, Returns
+from autograder.exercises import EXERCISES, NOTEBOOKS, Computes, Returns
 from autograder.instructor.authoring.exercise_stubs import find_cell
 from autograder.judge import judge
 from autograder.judge.comparing_values import compare
 from tests.conftest import SHARE, some_of
-from tests.exercises.solutions import BANKS, sitting_for, solution_of
+from tests.exercises.solutions import BANKS, sitting_at, sitting_for, solution_of
+from tests.sitting import sit
 
 WHOLE = jax.__version__ == TESTED_JAX_VERSIONS[1]
 SEEDS = range(1000 if WHOLE and SHARE == 1 else 50)
@@ -78,4 +79,20 @@ def test_functions_return_the_right_results(exercise_id, code):
         verdict = judge(exercise, capture(exercise.plan(seed), answers), seed)
         if verdict.state != "right":
             found[seed] = verdict
+    assert not found
+
+
+OTHER_SEEDS = (5, 77, 20261127)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_a_mistake_has_the_same_diagnosis_on_other_inputs(name):
+    """A diagnosis that is true by chance, of one draw, is seen in no other test."""
+    sitting, found = sitting_at(name), []
+    for entry in some_of(BANKS[name]):
+        for seed in OTHER_SEEDS:
+            verdict, _ = sit(sitting, entry, seed)
+            if verdict.diagnoses != entry.diagnoses or abs(verdict.score - entry.score) > 1e-9:
+                found.append((entry.exercise, entry.title, seed, verdict.diagnoses))
     assert not found
