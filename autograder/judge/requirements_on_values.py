@@ -49,6 +49,9 @@ from autograder.judge.wording import with_arguments
 from autograder.pictures import GanttChart
 from autograder.programs import Argument, ProgramRun, describe_arguments
 
+Pattern = Callable[[Sequence[np.ndarray], np.ndarray], bool]
+"""A check of a function's inputs and its wrong result."""
+
 
 class HasReference(Protocol):
     """A requirement on values: a reference, and known mistakes."""
@@ -79,6 +82,8 @@ class Computes(Requirement):
             are hard-coded.
         mistakes: for each diagnosis, a reference with that mistake and no other, or `AnyOf`
             several.
+        patterns: for each diagnosis that explains many mistakes, a check of the inputs and wrong
+            results for it.
         under_mesh: whether the arguments' mesh is the current one (`jax.set_mesh`) while the
             function is traced, so that the function need not name a mesh.
         blocks: for a matmul of blocks: for each list of arguments, the numbers of blocks along A's
@@ -96,6 +101,7 @@ class Computes(Requirement):
     reference: ArrayFunction
     arguments: tuple[tuple[Argument, ...], ...]
     mistakes: Mapping[str, Any] = field(default_factory=dict)
+    patterns: Mapping[str, Pattern] = field(default_factory=dict)
     under_mesh: bool = False
     blocks: tuple[tuple[int, int, int], ...] = ()
     draw: Callable[[Sequence[np.ndarray], Sequence[Any]], tuple[GanttChart, ...]] | None = None
@@ -173,6 +179,8 @@ def judge_runs(
         if known and wrong[0] == "shape":  # then the sentence is on the shape
             known = known[0], wrong[1]
         wrong = known or wrong
+    if wrong[0] == "values" and not number and isinstance(requirement, Computes):
+        wrong = _recognise_pattern(requirement, runs) or wrong
     if wrong[0] == "values":
         wrong = _explain_degenerate_values(ran) or wrong
         if number and wrong[0] != "values":
@@ -221,6 +229,20 @@ def judge_runs(
             _explain_fewer_digits(requirement, runs) or _explain_coarser_type(draws, ran) or wrong
         )
     return finding.problem(*wrong)
+
+
+def _recognise_pattern(requirement: Computes, runs: Sequence[Run]) -> Wrong | None:
+    """Find the exercise's pattern that all wrong results have."""
+    wrong = [
+        (inputs, np.asarray(outputs[0]))
+        for draws, ran in runs
+        for inputs, outputs in zip(draws, ran.outputs, strict=True)
+        if len(outputs) == 1 and compare(requirement.reference, inputs, outputs)
+    ]
+    for diagnosis, is_seen in requirement.patterns.items():
+        if wrong and all(is_seen(inputs, output) for inputs, output in wrong):
+            return diagnosis, "The values are wrong."
+    return None
 
 
 def _after_right_cases(

@@ -787,7 +787,7 @@ for cell in on_machines:
     on_machines[cell] = bound / 6 if what == "rows" else 2 * bound
 
 
-# %% one product of three, and one of two exercise="4.5" score=0 diagnoses=["one-product", "twice-as-much", "unanswered"] near=["two-products", "reduced-once"]
+# %% one product of three, and one of two exercise="4.5" score=0 diagnoses=["one-product", "twice-as-much", "unanswered"] near=["two-products", "reduced-once", "rows-for-width", "width-for-rows"]
 def rows(n, flops, link):
     return 2 * (n - 1) / n * 2 / link * flops / 2
 
@@ -853,7 +853,7 @@ def faster(rows, d, f, n, flops, link):
     return "gather" if rows > same_bytes(d, f, n) else "add up"
 
 
-# %% bytes alone, of once round exercise="4.6" score=0 diagnoses=["reduced-once", "bytes-alone-reduced-once"] near=["bytes-alone", "at-the-same-time"]
+# %% bytes alone, of once round exercise="4.6" score=0 diagnoses=["reduced-once", "bytes-alone-reduced-once"] near=["bytes-alone", "at-the-same-time", "piece-of-the-result"]
 def same_bytes(d, f, n):
     return d
 
@@ -1730,3 +1730,110 @@ mib = {
     "add up along x": 48,
     "exchange along x": 24,
 }
+
+
+# %% how many axes a group lies along exercise="4.1" score=0 diagnoses=["unanswered", "number-of-axes"] near=["one-digit"]
+def group_size(line):
+    groups = line.split("replica_groups=")[1]
+    if groups.startswith("{{"):
+        return len(groups[2 : groups.index("}")].split(","))
+    if groups.startswith("["):
+        return int(groups[1 : groups.index("]")].split(",")[1])
+    sizes = dict(re.findall(r"'(\w+)'=(\d+)", groups))
+    axes = re.findall(r"'(\w+)'", re.search(r"\] ?\{(.*?)\}", groups)[1])
+    return len(axes)
+
+
+# %% the first digit of a size exercise="4.1" score=0 diagnoses=["unanswered", "one-digit"] near=["order-of-devices"]
+def group_size(line):
+    groups = line.split("replica_groups=")[1]
+    if groups.startswith("{{"):
+        return len(groups[2 : groups.index("}")].split(","))
+    if groups.startswith("["):
+        return int(groups[3])
+    sizes = dict(re.findall(r"'(\w+)'=(\d+)", groups))
+    axes = re.findall(r"'(\w+)'", re.search(r"\] ?\{(.*?)\}", groups)[1])
+    return math.prod(int(sizes[a]) for a in axes)
+
+
+# %% the first number after the arrow exercise="4.1" score=0 diagnoses=["unanswered", "order-of-devices"] near=["one-size"]
+def group_size(line):
+    groups = line.split("replica_groups=")[1]
+    if groups.startswith("{{"):
+        return len(groups[2 : groups.index("}")].split(","))
+    if groups.startswith("["):
+        return int(re.search(r"<=\[(\d+)", groups)[1])
+    sizes = dict(re.findall(r"'(\w+)'=(\d+)", groups))
+    axes = re.findall(r"'(\w+)'", re.search(r"\] ?\{(.*?)\}", groups)[1])
+    return math.prod(int(sizes[a]) for a in axes)
+
+
+# %% the first size of each array exercise="4.1" score=0 diagnoses=["unanswered", "one-size"] near=["number-of-axes"]
+def bytes_of(type):
+    total = 0
+    for name, sizes in re.findall(r"(\w+)\[([\d,]*)\]", type):
+        total += ELEMENT[name] * math.prod(int(s) for s in sizes.split(",")[:1] if s)
+    return total
+
+
+# %% n pieces travel, and the all-reduce is right exercise="4.2" score=0 diagnoses=["whole-buffer", "unanswered"] near=["twice-for-one"]
+def sent(kind, n, size):
+    if kind == "collective-permute":
+        return size
+    if kind == "all-reduce":
+        return 2 * (n - 1) * size / n
+    return size
+
+
+# %% an all-to-all goes round twice exercise="4.2" score=0 diagnoses=["twice-for-one", "unanswered"] near=["two-gathers"]
+def sent(kind, n, size):
+    if kind == "collective-permute":
+        return size
+    if kind in ("all-reduce", "all-to-all"):
+        return 2 * (n - 1) * size / n
+    return (n - 1) * size / n
+
+
+# %% the sum of two gathers exercise="4.2" score=0.3333333333333333 diagnoses=["unanswered", "two-gathers"] near=["one-piece"]
+mib = {
+    "gather along x": 48,
+    "gather along x and y": 160,
+    "add up along x": 96,
+    "exchange along x": 24,
+}
+
+
+# %% one step, and the all-reduce is right exercise="4.2" score=0 diagnoses=["one-piece", "unanswered"] near=["whole-buffer"]
+def sent(kind, n, size):
+    if kind == "collective-permute":
+        return size
+    if kind == "all-reduce":
+        return 2 * (n - 1) * size / n
+    return size / n
+
+
+# %% the rows of a machine for its width exercise="4.5" score=0.9333333333333333 diagnoses=["rows-for-width"]
+def rows(n, flops, link):
+    return 2 / 3 * (n - 1) / n * flops / link
+
+
+def width(n, flops, link):
+    return (n - 1) * flops / link
+
+
+on_machines = {
+    "rows, TPU v5e": rows(8, MACHINES["TPU v5e"].flops, MACHINES["TPU v5e"].link),
+    "rows, H100 100G Ethernet": rows(
+        8, MACHINES["H100 100G Ethernet"].flops, MACHINES["H100 100G Ethernet"].link
+    ),
+    "width, TPU v5e": rows(8, MACHINES["TPU v5e"].flops, MACHINES["TPU v5e"].link),
+    "width, H100 NVLink": width(8, MACHINES["H100 NVLink"].flops, MACHINES["H100 NVLink"].link),
+}
+
+
+# %% a piece of the result travels exercise="4.6" score=0 diagnoses=["unanswered", "piece-of-the-result"]
+def faster(rows, d, f, n, flops, link):
+    work = 2 * rows * d * f / flops
+    gather = work + (n - 1) / n * 2 * d * f / link
+    add_up = work / n + 2 * (n - 1) / n * 2 * rows * f / n / link
+    return "gather" if gather < add_up else "add up"

@@ -2288,3 +2288,78 @@ def train_step(w, mean, X, y, seed):
     shares = (X - now).reshape(n, -1, X.shape[1])
     inputs = jax.vmap(dropout)(keys, shares).reshape(X.shape)
     return w - 0.1 * jax.grad(loss)(w, inputs, y), 0.9 * mean + 0.1 * now
+
+
+# %% a static seed that is passed on exercise="7.8" score=0 diagnoses=["static-argument"] near=["uphill"]
+@partial(jax.jit, donate_argnums=(0, 1), static_argnums=4)
+def train_step(w, mean, X, y, seed):
+    def body(w, mean, X, y, seed):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        now = lax.pmean(X.mean(0), "x")
+        dropped = dropout(key, X - now)
+        grads = jax.grad(lambda w: lax.pmean(loss(w, dropped, y), "x"))(w)
+        return w - 0.1 * grads, 0.9 * mean + 0.1 * now
+
+    return jax.shard_map(body, in_specs=(P(), P(), P("x"), P("x"), P()), out_specs=P())(
+        w, mean, X, y, seed
+    )
+
+
+# %% up the gradient exercise="7.8" score=0 diagnoses=["uphill", "not-counted-yet"] near=["scaled-twice"]
+@partial(jax.jit, donate_argnums=(0, 1))
+def train_step(w, mean, X, y, seed):
+    def body(w, mean, X, y, seed):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        now = lax.pmean(X.mean(0), "x")
+        dropped = dropout(key, X - now)
+        grads = jax.grad(lambda w: lax.pmean(loss(w, dropped, y), "x"))(w)
+        return w + 0.1 * grads, 0.9 * mean + 0.1 * now
+
+    return jax.shard_map(body, in_specs=(P(), P(), P("x"), P("x"), P()), out_specs=P())(
+        w, mean, X, y, seed
+    )
+
+
+# %% divided by what dropout keeps, again exercise="7.8" score=0 diagnoses=["scaled-twice", "not-counted-yet"] near=["other-rate"]
+@partial(jax.jit, donate_argnums=(0, 1))
+def train_step(w, mean, X, y, seed):
+    def body(w, mean, X, y, seed):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        now = lax.pmean(X.mean(0), "x")
+        dropped = dropout(key, X - now) / 0.75
+        grads = jax.grad(lambda w: lax.pmean(loss(w, dropped, y), "x"))(w)
+        return w - 0.1 * grads, 0.9 * mean + 0.1 * now
+
+    return jax.shard_map(body, in_specs=(P(), P(), P("x"), P("x"), P()), out_specs=P())(
+        w, mean, X, y, seed
+    )
+
+
+# %% a tenth of the rate exercise="7.8" score=0 diagnoses=["other-rate", "not-counted-yet"] near=["one-mean-for-all"]
+@partial(jax.jit, donate_argnums=(0, 1))
+def train_step(w, mean, X, y, seed):
+    def body(w, mean, X, y, seed):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        now = lax.pmean(X.mean(0), "x")
+        dropped = dropout(key, X - now)
+        grads = jax.grad(lambda w: lax.pmean(loss(w, dropped, y), "x"))(w)
+        return w - 0.01 * grads, 0.9 * mean + 0.1 * now
+
+    return jax.shard_map(body, in_specs=(P(), P(), P("x"), P("x"), P()), out_specs=P())(
+        w, mean, X, y, seed
+    )
+
+
+# %% one mean of all features exercise="7.8" score=0 diagnoses=["one-mean-for-all", "not-counted-yet"] near=["static-argument"]
+@partial(jax.jit, donate_argnums=(0, 1))
+def train_step(w, mean, X, y, seed):
+    def body(w, mean, X, y, seed):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        now = lax.pmean(X.mean(), "x")
+        dropped = dropout(key, X - now)
+        grads = jax.grad(lambda w: lax.pmean(loss(w, dropped, y), "x"))(w)
+        return w - 0.1 * grads, 0.9 * mean + 0.1 * now
+
+    return jax.shard_map(body, in_specs=(P(), P(), P("x"), P("x"), P()), out_specs=P())(
+        w, mean, X, y, seed
+    )

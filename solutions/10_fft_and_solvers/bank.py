@@ -6058,3 +6058,355 @@ def pcg(f):
 
 def winner(counts, devices, halo, latency, bandwidth):
     return ...
+
+
+# %% the ring is closed on one side exercise="10.9" score=0 diagnoses=["wraps-around", "not-counted-yet"] near=["mirrored"]
+def stencil_block(u):
+    n, m = lax.axis_size("x"), lax.axis_size("y")
+    above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+    below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+    left = lax.ppermute(u[:, -1:], "y", [(i, (i + 1) % m) for i in range(m)])
+    right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+    tall = jnp.concatenate([above, u, below], axis=0)
+    wide = jnp.concatenate([left, u, right], axis=1)
+    return 4 * u - tall[:-2] - tall[2:] - wide[:, :-2] - wide[:, 2:]
+
+
+def stencil(u):
+    return jax.shard_map(stencil_block, in_specs=P("x", "y"), out_specs=P("x", "y"))(u)
+
+
+# %% the edge is repeated above the plane exercise="10.9" score=0 diagnoses=["mirrored", "not-counted-yet"] near=["next-to-the-edge"]
+def stencil_block(u):
+    n, m = lax.axis_size("x"), lax.axis_size("y")
+    above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+    below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+    left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+    right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+    above = jnp.where(lax.axis_index("x") == 0, u[:1], above)
+    tall = jnp.concatenate([above, u, below], axis=0)
+    wide = jnp.concatenate([left, u, right], axis=1)
+    return 4 * u - tall[:-2] - tall[2:] - wide[:, :-2] - wide[:, 2:]
+
+
+def stencil(u):
+    return jax.shard_map(stencil_block, in_specs=P("x", "y"), out_specs=P("x", "y"))(u)
+
+
+# %% the second row travels exercise="10.9" score=0 diagnoses=["next-to-the-edge", "not-counted-yet"] near=["diagonal", "no collective-permute"]
+def stencil_block(u):
+    n, m = lax.axis_size("x"), lax.axis_size("y")
+    above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+    below = lax.ppermute(u[1:2], "x", [(i + 1, i) for i in range(n - 1)])
+    left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+    right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+    tall = jnp.concatenate([above, u, below], axis=0)
+    wide = jnp.concatenate([left, u, right], axis=1)
+    return 4 * u - tall[:-2] - tall[2:] - wide[:, :-2] - wide[:, 2:]
+
+
+def stencil(u):
+    return jax.shard_map(stencil_block, in_specs=P("x", "y"), out_specs=P("x", "y"))(u)
+
+
+# %% diagonal neighbours exercise="10.9" score=0 diagnoses=["diagonal", "not-counted-yet", "no collective-permute"] near=["wraps-around"]
+def stencil_block(u):
+    n, m = lax.axis_size("x"), lax.axis_size("y")
+    above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+    below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+    left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+    right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+    tall = jnp.concatenate([above, u, below], axis=0)
+    wide = jnp.concatenate([left, u, right], axis=1)
+    t = jnp.pad(tall, ((0, 0), (1, 1)))
+    return 4 * u - t[:-2, :-2] - t[2:, 2:] - t[:-2, 2:] - t[2:, :-2]
+
+
+def stencil(u):
+    return jax.shard_map(stencil_block, in_specs=P("x", "y"), out_specs=P("x", "y"))(u)
+
+
+# %% z is the residual in the steps exercise="10.10" score=0 diagnoses=["preconditioned-once", "not-counted-yet", "unanswered"] near=["whole-direction-before"]
+def stencil_block(u):
+    n, m = lax.axis_size("x"), lax.axis_size("y")
+    above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+    below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+    left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+    right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+    tall = jnp.concatenate([above, u, below], axis=0)
+    wide = jnp.concatenate([left, u, right], axis=1)
+    return 4 * u - tall[:-2] - tall[2:] - wide[:, :-2] - wide[:, 2:]
+
+
+def pcg(f):
+    def body(f):
+        def inner(a, b):
+            return lax.psum((a * b).sum(), ("x", "y"))
+
+        u, residual = jnp.zeros_like(f), f
+        direction = solve_rectangle(residual)
+        old = inner(residual, direction)
+        for _ in range(4):
+            product = stencil_block(direction)
+            length = old / inner(direction, product)
+            u = u + length * direction
+            residual = residual - length * product
+            z = residual
+            new = inner(residual, z)
+            direction = z + new / old * direction
+            old = new
+        return u
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+# %% the whole direction before exercise="10.10" score=0 diagnoses=["whole-direction-before", "not-counted-yet", "unanswered"] near=["u-along-z"]
+def stencil_block(u):
+    n, m = lax.axis_size("x"), lax.axis_size("y")
+    above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+    below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+    left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+    right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+    tall = jnp.concatenate([above, u, below], axis=0)
+    wide = jnp.concatenate([left, u, right], axis=1)
+    return 4 * u - tall[:-2] - tall[2:] - wide[:, :-2] - wide[:, 2:]
+
+
+def pcg(f):
+    def body(f):
+        def inner(a, b):
+            return lax.psum((a * b).sum(), ("x", "y"))
+
+        u, residual = jnp.zeros_like(f), f
+        direction = solve_rectangle(residual)
+        old = inner(residual, direction)
+        for _ in range(4):
+            product = stencil_block(direction)
+            length = old / inner(direction, product)
+            u = u + length * direction
+            residual = residual - length * product
+            z = solve_rectangle(residual)
+            new = inner(residual, z)
+            direction = z + direction
+            old = new
+        return u
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+# %% u goes along z exercise="10.10" score=0 diagnoses=["u-along-z", "not-counted-yet", "unanswered"] near=["length-missing"]
+def stencil_block(u):
+    n, m = lax.axis_size("x"), lax.axis_size("y")
+    above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+    below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+    left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+    right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+    tall = jnp.concatenate([above, u, below], axis=0)
+    wide = jnp.concatenate([left, u, right], axis=1)
+    return 4 * u - tall[:-2] - tall[2:] - wide[:, :-2] - wide[:, 2:]
+
+
+def pcg(f):
+    def body(f):
+        def inner(a, b):
+            return lax.psum((a * b).sum(), ("x", "y"))
+
+        u, residual = jnp.zeros_like(f), f
+        direction = solve_rectangle(residual)
+        old = inner(residual, direction)
+        for _ in range(4):
+            product = stencil_block(direction)
+            length = old / inner(direction, product)
+            u = u + length * solve_rectangle(residual)
+            residual = residual - length * product
+            z = solve_rectangle(residual)
+            new = inner(residual, z)
+            direction = z + new / old * direction
+            old = new
+        return u
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+# %% u goes by the direction exercise="10.10" score=0 diagnoses=["length-missing", "not-counted-yet", "unanswered"] near=["over-the-direction"]
+def stencil_block(u):
+    n, m = lax.axis_size("x"), lax.axis_size("y")
+    above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+    below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+    left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+    right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+    tall = jnp.concatenate([above, u, below], axis=0)
+    wide = jnp.concatenate([left, u, right], axis=1)
+    return 4 * u - tall[:-2] - tall[2:] - wide[:, :-2] - wide[:, 2:]
+
+
+def pcg(f):
+    def body(f):
+        def inner(a, b):
+            return lax.psum((a * b).sum(), ("x", "y"))
+
+        u, residual = jnp.zeros_like(f), f
+        direction = solve_rectangle(residual)
+        old = inner(residual, direction)
+        for _ in range(4):
+            product = stencil_block(direction)
+            length = old / inner(direction, product)
+            u = u + direction
+            residual = residual - length * product
+            z = solve_rectangle(residual)
+            new = inner(residual, z)
+            direction = z + new / old * direction
+            old = new
+        return u
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+# %% a length over the direction exercise="10.10" score=0 diagnoses=["over-the-direction", "not-counted-yet", "unanswered"] near=["residual-returned"]
+def stencil_block(u):
+    n, m = lax.axis_size("x"), lax.axis_size("y")
+    above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+    below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+    left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+    right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+    tall = jnp.concatenate([above, u, below], axis=0)
+    wide = jnp.concatenate([left, u, right], axis=1)
+    return 4 * u - tall[:-2] - tall[2:] - wide[:, :-2] - wide[:, 2:]
+
+
+def pcg(f):
+    def body(f):
+        def inner(a, b):
+            return lax.psum((a * b).sum(), ("x", "y"))
+
+        u, residual = jnp.zeros_like(f), f
+        direction = solve_rectangle(residual)
+        old = inner(residual, direction)
+        for _ in range(4):
+            product = stencil_block(direction)
+            length = old / inner(direction, direction)
+            u = u + length * direction
+            residual = residual - length * product
+            z = solve_rectangle(residual)
+            new = inner(residual, z)
+            direction = z + new / old * direction
+            old = new
+        return u
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+# %% the residual comes back exercise="10.10" score=0 diagnoses=["residual-returned", "not-counted-yet", "unanswered"] near=["smaller-blocks"]
+def stencil_block(u):
+    n, m = lax.axis_size("x"), lax.axis_size("y")
+    above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+    below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+    left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+    right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+    tall = jnp.concatenate([above, u, below], axis=0)
+    wide = jnp.concatenate([left, u, right], axis=1)
+    return 4 * u - tall[:-2] - tall[2:] - wide[:, :-2] - wide[:, 2:]
+
+
+def pcg(f):
+    def body(f):
+        def inner(a, b):
+            return lax.psum((a * b).sum(), ("x", "y"))
+
+        u, residual = jnp.zeros_like(f), f
+        direction = solve_rectangle(residual)
+        old = inner(residual, direction)
+        for _ in range(4):
+            product = stencil_block(direction)
+            length = old / inner(direction, product)
+            u = u + length * direction
+            residual = residual - length * product
+            z = solve_rectangle(residual)
+            new = inner(residual, z)
+            direction = z + new / old * direction
+            old = new
+        return residual
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+# %% quarters of blocks exercise="10.10" score=0 diagnoses=["smaller-blocks", "not-counted-yet", "unanswered"] near=["share-is-the-length"]
+def stencil_block(u):
+    n, m = lax.axis_size("x"), lax.axis_size("y")
+    above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+    below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+    left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+    right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+    tall = jnp.concatenate([above, u, below], axis=0)
+    wide = jnp.concatenate([left, u, right], axis=1)
+    return 4 * u - tall[:-2] - tall[2:] - wide[:, :-2] - wide[:, 2:]
+
+
+def pcg(f):
+    def body(f):
+        def inner(a, b):
+            return lax.psum((a * b).sum(), ("x", "y"))
+
+        u, residual = jnp.zeros_like(f), f
+        direction = solve_rectangle(residual)
+        old = inner(residual, direction)
+        for _ in range(4):
+            product = stencil_block(direction)
+            length = old / inner(direction, product)
+            u = u + length * direction
+            residual = residual - length * product
+            z = jnp.block(
+                [
+                    [solve_rectangle(a) for a in jnp.split(s, 2, 1)]
+                    for s in jnp.split(residual, 2, 0)
+                ]
+            )
+            new = inner(residual, z)
+            direction = z + new / old * direction
+            old = new
+        return u
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+# %% the length for the share exercise="10.10" score=0 diagnoses=["share-is-the-length", "not-counted-yet", "unanswered"] near=["logarithm-of-the-halo"]
+def stencil_block(u):
+    n, m = lax.axis_size("x"), lax.axis_size("y")
+    above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+    below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+    left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+    right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+    tall = jnp.concatenate([above, u, below], axis=0)
+    wide = jnp.concatenate([left, u, right], axis=1)
+    return 4 * u - tall[:-2] - tall[2:] - wide[:, :-2] - wide[:, 2:]
+
+
+def pcg(f):
+    def body(f):
+        def inner(a, b):
+            return lax.psum((a * b).sum(), ("x", "y"))
+
+        u, residual = jnp.zeros_like(f), f
+        direction = solve_rectangle(residual)
+        old = inner(residual, direction)
+        for _ in range(4):
+            product = stencil_block(direction)
+            length = old / inner(direction, product)
+            u = u + length * direction
+            residual = residual - length * product
+            z = solve_rectangle(residual)
+            new = inner(residual, z)
+            direction = z + length * direction
+            old = new
+        return u
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)
+
+
+# %% messages by the halo exercise="10.10" score=0 diagnoses=["unanswered", "logarithm-of-the-halo"] near=["preconditioned-once"]
+def winner(counts, devices, halo, latency, bandwidth):
+    def time(name):
+        steps, exchanges = counts[name]
+        return steps * (exchanges * (latency + halo / bandwidth) + 2 * np.log2(halo) * latency)
+
+    return min(counts, key=time)

@@ -325,9 +325,25 @@ def _axis_size(line: str, end: int, named: bool) -> int:
     return sizes[names[end]]
 
 
-def _last_of_order(line: str) -> int:
-    """Return the last number in the brackets after the arrow."""
-    return int(line.partition("<=[")[2].partition("]")[0].split(",")[-1])
+def _of_order(line: str, place: int) -> int:
+    """Return the first or the last number in the brackets after the arrow."""
+    return int(line.partition("<=[")[2].partition("]")[0].split(",")[place])
+
+
+def _first_digit(line: str) -> int:
+    """Return the first digit of the size of groups in brackets."""
+    return int(str(_group_size(line))[0])
+
+
+def _number_of_axes(line: str) -> int:
+    """Return how many axes of a mesh a group lies along."""
+    along = line.partition("replica_groups=")[2].partition("]")[2]
+    return len(re.findall(r"'(\w+)'", along.partition("}")[0]))
+
+
+def _first_sizes(text: str) -> int:
+    """Return the bytes of a type of whose arrays only the first size counts."""
+    return sum(ELEMENT[element] * math.prod(sizes[:1]) for element, sizes in _sizes(text))
 
 
 def _axes_added(line: str) -> int:
@@ -438,6 +454,7 @@ READER: Final = Exercise(
                 "largest-of-tuple": lambda text: max(
                     map(_bytes_of, re.findall(r"\w+\[[\d,]*\]", text))
                 ),
+                "one-size": _first_sizes,
                 "sizes-added": AnyOf(partial(_sizes_added, scalar=scalar) for scalar in (0, 1)),
             },
         ),
@@ -465,7 +482,13 @@ READER: Final = Exercise(
                     for end in (0, -1)
                     for each in _in_forms(partial(_axis_size, end=end, named=False), "mesh")
                 ),
-                "order-of-devices": _in_forms(_last_of_order, "["),
+                "order-of-devices": AnyOf(
+                    each
+                    for place in (0, -1)
+                    for each in _in_forms(partial(_of_order, place=place), "[")
+                ),
+                "one-digit": _in_forms(_first_digit, "["),
+                "number-of-axes": _in_forms(_number_of_axes, "mesh"),
                 "sizes-of-axes-added": _in_forms(_axes_added, "mesh"),
                 "last-brackets": _in_forms(_last_pair, "["),
             },
@@ -529,6 +552,12 @@ READER: Final = Exercise(
         "bits": "These are bits. Expected: bytes.",
         "first-of-tuple": "This counts only the first array of a tuple. Add up all of them.",
         "largest-of-tuple": "This counts only the largest array of a tuple. Add up all of them.",
+        "one-size": "Only the first size of each array counts here. The number of elements is the "
+        "product of all sizes.",
+        "one-digit": "For groups in brackets, this is the first digit of the number of devices. "
+        "The number may have several.",
+        "number-of-axes": "For groups along the axes of a mesh, this is how many axes the braces "
+        "name. Expected: the product of their sizes.",
         "sizes-added": "The sizes of an array are added here, so a 4 × 2 array would have 6 "
         "elements.",
         "number-of-groups": "This is the number of groups. Expected: the number of devices in "
@@ -629,12 +658,32 @@ SENT: Final = Exercise(
                 "reduced-once": partial(_sent, reduced=1),
                 "one-formula": partial(_sent, reduced=1, in_a_ring=True),
                 "whole-buffer-once": lambda kind, n, size: float(size),
-                "whole-buffer": lambda kind, n, size: float(PASSES.get(kind, 1) * size),
+                "whole-buffer": AnyOf(
+                    (
+                        lambda kind, n, size: float(PASSES.get(kind, 1) * size),
+                        lambda kind, n, size: (
+                            _sent(kind, n, size) if kind == "all-reduce" else float(size)
+                        ),
+                    )
+                ),
+                "twice-for-one": AnyOf(
+                    partial(_sent_but_for, kind, lambda n, size: 2 * (n - 1) / n * size)
+                    for kind in ("all-gather", "reduce-scatter", "all-to-all")
+                ),
                 "all-devices": lambda kind, n, size: n * _sent(kind, n, size),
                 "one-piece": AnyOf(
-                    partial(_one_piece, passes=passes, permuted=permuted)
-                    for passes in (PASSES, {})
-                    for permuted in (lambda n, size: size / n, lambda n, size: size)
+                    (
+                        *(
+                            partial(_one_piece, passes=passes, permuted=permuted)
+                            for passes in (PASSES, {})
+                            for permuted in (lambda n, size: size / n, lambda n, size: size)
+                        ),
+                        lambda kind, n, size: (
+                            size / n
+                            if kind not in ("all-reduce", "collective-permute")
+                            else _sent(kind, n, size)
+                        ),
+                    )
                 ),
                 "n-minus-one-pieces": AnyOf(
                     partial(_one_piece, passes=passes, parts=lambda n: n - 1, permuted=permuted)
@@ -705,6 +754,7 @@ SENT: Final = Exercise(
                         "four-in-a-group": AnyOf((96, 48)),
                         "buffer-along-x": 56,
                         "one-axis-alone": 64,
+                        "two-gathers": 160,
                     },
                 ),
                 (
@@ -766,6 +816,10 @@ SENT: Final = Exercise(
         "buffer, and a block is one n-th of it.",
         "one-axis-alone": "This is what the second gather adds, along y alone. Expected: both "
         "together.",
+        "two-gathers": "Is this the sum of the gather along x alone and of the one along x and y? "
+        "Expected: the second one.",
+        "twice-for-one": "One of the other kinds goes round the ring twice here. Only an "
+        "all-reduce does.",
         "n-minus-one-pieces": "A ring of n devices cuts the buffer into n pieces, of which a "
         "device sends n - 1. This is one of n - 1 pieces.",
         "permuted-piece": "In a permutation each device sends its whole buffer, and not one n-th.",
@@ -1161,9 +1215,13 @@ def _table_mistakes(what: str, flops: float, link: float) -> dict[str, float]:
     """Return mistakes about one of the two numbers, on eight devices of a machine."""
     if what == "width":
         right = _width(8, flops, link)
-        return {"machine-upside-down": _width(8, link, flops), "backward-too": right / 3}
+        return {
+            "machine-upside-down": _width(8, link, flops), "backward-too": right / 3,
+            "rows-for-width": _rows(8, flops, link),
+        }  # fmt: skip
     right = _rows(8, flops, link)
     return {
+        "width-for-rows": _width(8, flops, link),
         "machine-upside-down": _rows(8, link, flops),
         "one-product": 3 * right,
         "two-products": 3 / 2 * right,
@@ -1290,6 +1348,8 @@ BOUNDS: Final = Exercise(
         "the more work it needs to be busy for as long as it sends; the faster its link, the less.",
         "another-machine": "This would be right for another machine. Which one does this row name?",
         "width-of-a-device": "This is the width of one device's part. Expected: all of F.",
+        "rows-for-width": "This is the number of rows. Expected: the width.",
+        "width-for-rows": "This is the width. Expected: the number of rows.",
         "four-devices": "This would be right for four devices. Expected: the number for eight.",
         "bits-for-bytes": "Is the link in bits here? MACHINES has bytes per second.",
     },
@@ -1393,6 +1453,9 @@ CHOICES: Final[dict[str, Callable[..., str]]] = {
     "input-for-result": _input_added_up,
     "bytes-alone-exchanged": _fewer_bytes_exchanged,
     "at-the-same-time": partial(_faster, time=max),
+    "piece-of-the-result": lambda *case: _faster(
+        *case, adding_up=_times(1, 1 / case[3], _adding_up)
+    ),
 }
 """The answer that each mistake leads to."""
 
@@ -1502,6 +1565,8 @@ CROSSOVER: Final = Exercise(
         "upside-down": "Is it upside down? Set 2 · rows · f equal to d · f.",
         "times-n": "This is n times as much. Both ways send (n - 1)/n of a whole buffer. Is the "
         "result, rows × f, divided by n here?",
+        "piece-of-the-result": "The bytes of the result are divided by n here. Each device has a "
+        "partial sum of the whole result, rows × f.",
         "bytes-alone-reduced-once": "This goes by the bytes alone, and counts those of an "
         "all-reduce once. It goes round the ring twice; and a device that gathers the weights "
         "does the complete matmul, while one that adds up does one n-th of it.",

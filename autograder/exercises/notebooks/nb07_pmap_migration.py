@@ -1208,6 +1208,8 @@ def _stateful(
     times: Callable[[int], float] = lambda n: 1,
     sums: bool = False,
     old: float = 0.9,
+    mean_of: Callable[[Any], Any] = lambda X: X.mean(0),  # noqa: N803
+    divisor: float = KEPT,
 ) -> tuple[Any, Any]:
     """Do a step of training with dropout and a running mean; options make mistakes.
 
@@ -1222,14 +1224,26 @@ def _stateful(
         times: returns a factor of the gradient, given the number of devices.
         sums: whether the batch's mean is a sum over the devices.
         old: the share of the old running mean in the new one.
+        mean_of: returns the batch's mean.
+        divisor: the number by which kept numbers are divided.
     """
     n = SHARES[len(X)]
-    batch = X.mean(0) * (n if sums else 1)
+    batch = mean_of(X) * (n if sums else 1)
     centred = X - (batch if sums else centre(X, mean))
-    inputs = np.where(masks(X, seed), centred / np.float32(KEPT), 0) if masks else centred
+    inputs = np.where(masks(X, seed), centred / np.float32(divisor), 0) if masks else centred
     gradient = np.float32(times(n)) * _gradient(w, inputs, y)
     new = np.float32(old) * mean + np.float32(1 - old) * batch
     return w - RATE * gradient, new
+
+
+def _always(times: float) -> Callable[[int], float]:
+    return lambda n: times
+
+
+def _of_one_mean(w: Any, mean: Any, X: Any, y: Any, seed: Any) -> tuple[Any, Any]:  # noqa: N803
+    """Use one mean for all features: a mistake."""
+    of_all = np.full(X.shape[1], X.mean(), X.dtype)
+    return _stateful(w, mean, X, y, seed, centre=lambda *_: of_all, mean_of=lambda _: of_all)
 
 
 def _dropped_first(
@@ -1304,6 +1318,12 @@ STATE: Final = Exercise(
                 "one-mean-alone": AnyOf(partial(_stateful, old=old) for old in (0.0, 1.0)),
                 "as-many-times": partial(_stateful, times=lambda n: n),
                 "divided-twice": partial(_stateful, times=lambda n: 1 / n),
+                "uphill": partial(_stateful, times=lambda n: -1),
+                "other-rate": AnyOf(
+                    partial(_stateful, times=_always(times)) for times in (10, 0.1, 0.01)
+                ),
+                "scaled-twice": partial(_stateful, divisor=KEPT**2),
+                "one-mean-for-all": _of_one_mean,
             },
             under_mesh=True,
         ),
@@ -1353,6 +1373,11 @@ STATE: Final = Exercise(
         "shared w, which is already summed (7.5)?",
         "divided-twice": "The gradient is too small by the number of devices. Is it averaged and "
         "also divided by their number?",
+        "uphill": "The gradient is added. A step goes against it.",
+        "other-rate": "The gradient is multiplied by another rate than 0.1.",
+        "scaled-twice": "The numbers that dropout keeps are divided by 0.75 twice: dropout itself "
+        "does it already.",
+        "one-mean-for-all": "This is one mean for all features. Expected: one for each.",
         "not-donated": "Is train_step itself the result of jax.jit, with donate_argnums? "
         "(A jit in a function does not donate the arguments of that function, and none donates an "
         "argument that it does not use.)",

@@ -2116,6 +2116,45 @@ def _only_from(*sides: str) -> Callable[[Any], Any]:
     return lambda u: _by_halos(u, halo)
 
 
+def _inside(sides: str) -> Callable[[Any], Any]:
+    """Make the mistake of taking what is next to the edge of the neighbours on these sides."""
+
+    def halo(side: str, around: dict[str, Any]) -> Any:
+        block, of_block = around[side], OPPOSITE[side]
+        inner = block[1:-1] if side in ("above", "below") else block[:, 1:-1]
+        return _edge(inner if side in sides else block, of_block)
+
+    return lambda u: _by_halos(u, halo)
+
+
+def _mirrored(sides: str) -> Callable[[Any], Any]:
+    """Make the mistake of repeating the plane's edges beyond it on these sides."""
+
+    def make(u: Any) -> Any:
+        wide = np.pad(u, 1)
+        places = {
+            "above": (slice(0, 1), slice(1, -1)), "below": (slice(-1, None), slice(1, -1)),
+            "left": (slice(1, -1), slice(0, 1)), "right": (slice(1, -1), slice(-1, None)),
+        }  # fmt: skip
+        for side in sides.split():
+            wide[places[side]] = _edge(u, side)
+        return _five_points(wide)[1:-1, 1:-1]
+
+    return make
+
+
+def _diagonal(u: Any) -> Any:
+    """Make the mistake of subtracting the diagonal neighbours."""
+    wide = np.pad(u, 1)
+    return 4 * u - wide[:-2, :-2] - wide[:-2, 2:] - wide[2:, :-2] - wide[2:, 2:]
+
+
+def _diagonal_in_strips(u: Any, dim: int) -> Any:
+    """Make the same mistake, and leave out neighbours on other blocks along a dimension."""
+    strips = np.split(u, _places(u.shape)[dim], axis=dim)
+    return np.concatenate([_diagonal(strip) for strip in strips], axis=dim)
+
+
 STENCIL: Final = Exercise(
     id="10.9",
     title="A stencil with halos on four sides",
@@ -2130,7 +2169,7 @@ STENCIL: Final = Exercise(
             _planes(),
             {
                 "wraps-around": AnyOf(
-                    map(_closed, ("above below left right", "above below", "left right"))
+                    map(_closed, ("above below left right", "above below", "left right", *SIDES))
                 ),
                 "blocks-alone": _only_from(),
                 "one-axis-missing": AnyOf(
@@ -2151,6 +2190,15 @@ STENCIL: Final = Exercise(
                 ),
                 "far-edge": AnyOf(
                     map(_far, ("above below left right", "above below", "left right", *SIDES))
+                ),
+                "next-to-the-edge": AnyOf(
+                    map(_inside, ("above below left right", "above below", "left right", *SIDES))
+                ),
+                "mirrored": AnyOf(
+                    map(_mirrored, ("above below left right", "above below", "left right", *SIDES))
+                ),
+                "diagonal": AnyOf(
+                    (_diagonal, *(partial(_diagonal_in_strips, dim=dim) for dim in (0, 1)))
                 ),
                 "other-sign": lambda u: _five_points(u, -4, 1),
                 "other-factors": AnyOf(
@@ -2207,6 +2255,12 @@ STENCIL: Final = Exercise(
         "far-edge": "To a neighbour, the edge on the far side was sent. The block below needs "
         "your last row, the block above your first one, and those beside you your last and first "
         "column.",
+        "next-to-the-edge": "To a neighbour, the row or column next to the edge is sent. Expected: "
+        "the edge itself.",
+        "mirrored": "At an edge of the plane, the edge itself is used as its neighbour. Here there "
+        "are zeros beyond the edges.",
+        "diagonal": "The four diagonal neighbours are subtracted. Expected: those above, below, "
+        "left and right.",
         "other-sign": "The sign is reversed.",
         "other-factors": "The factors of the stencil are others. Expected: 4 for the point itself, "
         "and -1 for each of its four neighbours.",
@@ -2249,10 +2303,14 @@ def _pcg(
     first_along_z: bool = True,
     of_new_residual: bool = True,
     summed: tuple[int, ...] = (0, 2),
-    share: Callable[[Any, Any], Any] = lambda new, last: new / last,
+    share: Callable[[Any, Any, Any], Any] = lambda new, last, length: new / last,
     signs: tuple[int, int] = (1, -1),
     keeps_last: bool = False,
     by_product: bool = True,
+    over_product: bool = True,
+    later: Callable[[Any], Any] | None = None,
+    change: Callable[[Any, Any, Any], Any] = lambda length, p, z: length * p,
+    returns_residual: bool = False,
 ) -> Any:
     """Do steps of conjugate gradients with block Jacobi; each option makes a mistake.
 
@@ -2266,10 +2324,15 @@ def _pcg(
         first_along_z: whether the first direction is z, or the residual.
         of_new_residual: whether z is of the residual after the step, or before it.
         summed: the axes of the mesh, 0 and 2, over which inner products are added up.
-        share: the factor of the direction before in the next one, from the two last products.
+        share: the factor of the direction before in the next one, from the two last products and
+            the length of the step.
         signs: the signs of the changes of u and of the residual.
         keeps_last: whether residual @ z of the first step is used in all steps.
         by_product: whether the residual changes by the product, or by the direction.
+        over_product: whether lengths are divided by direction @ product, or @ direction.
+        later: What is applied to residuals in the steps, in place of `precondition`.
+        change: the change of u, from the length of the step, the direction and z.
+        returns_residual: whether the residual is returned, and not u.
     """
     r = f.astype(np.float64)
     rows, columns = _places(f.shape)
@@ -2280,19 +2343,31 @@ def _pcg(
         return np.broadcast_to(sums, blocks.shape).reshape(f.shape)
 
     apply = precondition or partial(_on_blocks, function=_solve_rectangle)
+    again = later or apply
     u, z = np.zeros_like(r), apply(r)
     p, last = z if first_along_z else r, dot(r, r if "first" in of_residual else z)
     with np.errstate(all="ignore"):
         for _ in range(steps):
             q = _five_points(p)
-            length = (dot(r, r) if "length" in of_residual else last) / dot(p, q)
-            z = z if of_new_residual else apply(r)
-            u, r = u + signs[0] * length * p, r + signs[1] * length * (q if by_product else p)
-            z = apply(r) if of_new_residual else z
+            length = dot(r, r) if "length" in of_residual else last
+            length = length / dot(p, q if over_product else p)
+            z = z if of_new_residual else again(r)
+            u = u + signs[0] * change(length, p, z)
+            r = r + signs[1] * length * (q if by_product else p)
+            z = again(r) if of_new_residual else z
             new = dot(r, r if "share" in of_residual else z)
-            p = (z if along_z else r) + share(new, last) * p
+            p = (z if along_z else r) + share(new, last, length) * p
             last = last if keeps_last else new
-    return u.astype(np.float32)
+    return (r if returns_residual else u).astype(np.float32)
+
+
+def _solve_quarters(r: Any) -> Any:
+    """Make the mistake of solving the system on the four quarters of a rectangle."""
+    halves = (np.array_split(half, 2, axis=1) for half in np.array_split(r, 2))
+    return np.block([[_solve_rectangle(quarter) for quarter in half] for half in halves])
+
+
+_on_quarters: Final = partial(_on_blocks, function=_solve_quarters)
 
 
 METHODS: Final = (("block Jacobi", "polynomial"), ("Jacobi", "Chebyshev"))
@@ -2380,13 +2455,26 @@ PRECONDITIONER: Final = Exercise(
                     for places in ((), ("first",))
                 ),
                 "of-the-old-residual": partial(_pcg, of_new_residual=False),
-                "direction-before-missing": partial(_pcg, share=lambda new, last: 0 * new),
-                "share-upside-down": partial(_pcg, share=lambda new, last: last / new),
-                "share-subtracted": partial(_pcg, share=lambda new, last: -new / last),
+                "direction-before-missing": partial(_pcg, share=lambda new, *_: 0 * new),
+                "share-upside-down": partial(_pcg, share=lambda new, last, _: last / new),
+                "share-subtracted": partial(_pcg, share=lambda new, last, _: -new / last),
                 "first-product-kept": partial(_pcg, keeps_last=True),
                 "residual-grows": partial(_pcg, signs=(1, 1)),
                 "away-from-the-solution": partial(_pcg, signs=(-1, -1)),
                 "residual-by-the-direction": partial(_pcg, by_product=False),
+                "preconditioned-once": partial(_pcg, later=lambda r: r),
+                "length-missing": partial(_pcg, change=lambda length, p, z: p),
+                "u-along-z": partial(_pcg, change=lambda length, p, z: length * z),
+                "whole-direction-before": partial(_pcg, share=lambda new, *_: np.ones_like(new)),
+                "share-is-the-length": partial(_pcg, share=lambda new, last, length: length),
+                "over-the-direction": partial(_pcg, over_product=False),
+                "residual-returned": partial(_pcg, returns_residual=True),
+                "smaller-blocks": AnyOf(
+                    (
+                        partial(_pcg, precondition=_on_quarters),
+                        partial(_pcg, later=_on_quarters),
+                    )
+                ),
                 "own-sums": partial(_pcg, summed=()),
                 "sums-over-one-axis": AnyOf(
                     (partial(_pcg, summed=(0,)), partial(_pcg, summed=(2,)))
@@ -2444,6 +2532,9 @@ PRECONDITIONER: Final = Exercise(
                 ),
                 "sums-of-one-message": partial(_fastest, messages=lambda n: 1),
                 "natural-logarithm": partial(_fastest, messages=np.log),
+                "logarithm-of-the-halo": lambda counts, devices, halo, *machine: _fastest(
+                    counts, halo, halo, *machine
+                ),
                 "one-step-alone": partial(_fastest, per_step=True),
                 "four-times-the-bytes": partial(_fastest, sends=4),
                 "four-exchanges": partial(_fastest, exchanges=lambda number: 4 * number),
@@ -2492,6 +2583,20 @@ PRECONDITIONER: Final = Exercise(
         "later steps.",
         "of-the-old-residual": "z is computed from the residual before the step. Expected: from "
         "the new one.",
+        "preconditioned-once": "In the steps, z is the residual itself. Expected: block Jacobi, "
+        "applied to the new residual of each step.",
+        "length-missing": "u changes by the direction itself. Expected: length times the "
+        "direction.",
+        "u-along-z": "u changes by length times z. Expected: times the direction.",
+        "whole-direction-before": "The whole direction before is added to z. Expected: new / old "
+        "of it, for the two values of residual @ z.",
+        "share-is-the-length": "The share of the direction before is the length of the step. "
+        "Expected: new / old, for the two values of residual @ z.",
+        "over-the-direction": "The length of a step is divided by direction @ direction. Expected: "
+        "by direction @ product.",
+        "residual-returned": "This is the residual after the last step. Expected: u.",
+        "smaller-blocks": "The system is solved on quarters of each block. Expected: on the whole "
+        "block of a device.",
         "own-sums": "In the inner products, each device uses the sum over its own block. "
         "Expected: the sum over all devices.",
         "sums-over-one-axis": "The inner products are added up over one axis of the mesh. The "
@@ -2526,6 +2631,8 @@ PRECONDITIONER: Final = Exercise(
         "other.",
         "natural-logarithm": "The natural logarithm is smaller than log2, by a factor of 0.7. "
         "Expected: log2(n) messages for a sum.",
+        "logarithm-of-the-halo": "A sum takes log2(halo) messages here. Expected: log2 of the "
+        "number of devices.",
         "one-step-alone": "This is always the method whose single step costs less. A solve "
         "has many steps.",
         "four-exchanges": "Each exchange counts four times. The four messages of an exchange leave "

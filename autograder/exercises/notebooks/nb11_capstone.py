@@ -42,7 +42,7 @@ def mlp(x: Any, up: Any, down: Any) -> Any:
     return jax.nn.gelu(x @ up) @ down
 
 
-def loss(params: list[Layer], x: Any, y: Any, without: str = "") -> Any:
+def loss(params: list[Layer], x: Any, y: Any, without: str = "", parts: int = 1) -> Any:
     """Return the mean loss over all tokens.
 
     Args:
@@ -50,16 +50,20 @@ def loss(params: list[Layer], x: Any, y: Any, without: str = "") -> Any:
         x: the tokens.
         y: the tokens that the model should return.
         without: the parts of the model to leave out, of "mask", "norm of attention", "norm of mlp",
-            "residual of attention", "residual of mlp".
+            "residual of attention", "residual of mlp", "first layer", "second layer".
+        parts: the number of parts of a text whose tokens do not look at those of other parts.
     """
 
     def normed(x: Any, of: str) -> Any:
         return x if f"norm of {of}" in without else norm(x)
 
-    for layer in params:
-        mixed = attention(
-            normed(x, "attention"), layer["qkv"], layer["out"], causal="mask" not in without
-        )
+    for layer, name in zip(params, ("first layer", "second layer"), strict=True):
+        if name in without:
+            continue
+        tokens = normed(x, "attention")
+        tokens = tokens.reshape(-1, x.shape[1] // parts, x.shape[2])
+        mixed = attention(tokens, layer["qkv"], layer["out"], causal="mask" not in without)
+        mixed = mixed.reshape(x.shape)
         x = mixed if "residual of attention" in without else x + mixed
         made = mlp(normed(x, "mlp"), layer["up"], layer["down"])
         x = made if "residual of mlp" in without else x + made
@@ -84,7 +88,7 @@ an array in a step shows which of them it comes from. All have the same number o
 each of eight devices may hold one: JAX writes derivatives differently for an axis of length 1."""
 
 
-def gradient(*arrays: Any, without: str = "") -> list[Any]:
+def gradient(*arrays: Any, without: str = "", parts: int = 1) -> list[Any]:
     """Return the gradient of the loss, for the plan's arrays in their order."""
     *weights, x, y = arrays
     count = len(PLAN.parameters)
@@ -92,18 +96,18 @@ def gradient(*arrays: Any, without: str = "") -> list[Any]:
         dict(zip(PLAN.parameters, weights[i : i + count], strict=True))
         for i in range(0, len(weights), count)
     ]
-    down = jax.grad(loss)(params, x, y, without)
+    down = jax.grad(loss)(params, x, y, without, parts)
     return [layer[name] for layer in down for name in PLAN.parameters]
 
 
 @cache
-def _compiled(without: str) -> Any:
+def _compiled(without: str, parts: int) -> Any:
     """Return the gradient, compiled for one device. It runs a few times, on small arrays."""
-    return jax.jit(partial(gradient, without=without))
+    return jax.jit(partial(gradient, without=without, parts=parts))
 
 
 def trained(
-    rate: float = RATE, without: str = "", kept: float = 1
+    rate: float = RATE, without: str = "", kept: float = 1, parts: int = 1
 ) -> Callable[..., tuple[np.ndarray, ...]]:
     """Return a training step, of the plan's arrays.
 
@@ -111,10 +115,11 @@ def trained(
         rate: the factor of the gradient, which is subtracted.
         without: the parts of the model to leave out, as in `loss`.
         kept: the factor of the old parameters.
+        parts: the number of parts of a text, as in `loss`.
     """
 
     def step(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-        down = map(np.asarray, _compiled(without)(*arrays))
+        down = map(np.asarray, _compiled(without, parts)(*arrays))
         return tuple(
             np.float32(kept) * w - np.float32(rate) * d for w, d in zip(arrays, down, strict=False)
         )
@@ -237,6 +242,10 @@ DESIGN: Final = Exercise(
                     trained(without=residual)
                     for residual in ("residual of attention", "residual of mlp")
                 ),
+                "one-layer-alone": AnyOf(
+                    (trained(without="second layer"), trained(without="first layer"))
+                ),
+                "own-tokens-alone": AnyOf(trained(parts=parts) for parts in (8, 4, 2)),
                 "parts-not-summed": AnyOf(
                     parts_not_summed(n, share) for n in (8, 4, 2) for share in (1, 1 / n)
                 ),
@@ -313,6 +322,10 @@ DESIGN: Final = Exercise(
         "x. Expected: its result is added to x.",
         "no-residuals": "These are the values of a model in which attention and the MLP replace "
         "x. Expected: their results are added to x.",
+        "one-layer-alone": "These are the values of a model that has only one of the two layers.",
+        "own-tokens-alone": "These are the values of a model in which each device's tokens look "
+        "only at one another. In attention, a token looks at all tokens before it in its text, "
+        "also at those of other devices.",
         "parts-not-summed": "Each device continues with the result of its own heads and its own "
         "part of the hidden width. Where are the partial sums of attention and MLP added up?",
         "looks-ahead": "These are the values of a model in which every token looks at all others. "

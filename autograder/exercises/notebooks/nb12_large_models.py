@@ -5,7 +5,7 @@ is judged as data: the judge computes when each job runs, so made-up times earn 
 """
 
 import math
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -257,10 +257,11 @@ LATENCY: Final = Exercise(
                 "against-the-exchange": _equal_from(RING, EXCHANGE),
                 "others-against-each-other": _equal_from(DOUBLING, EXCHANGE),
                 "product-alone": lambda n, latency, bandwidth: latency * bandwidth,
-                "rounded": AnyOf(
-                    lambda *machine, rounded=rounded: float(rounded(RING_FROM(*machine)))
-                    for rounded in (round, math.floor, math.ceil)
+                "over-the-bandwidth": lambda n, latency, bandwidth: (
+                    RING_FROM(n, latency, bandwidth) / bandwidth**2
                 ),
+                "of-eight-devices": lambda n, *machine: RING_FROM(8, *machine),
+                "power-of-two": lambda *machine: 2.0 ** math.ceil(math.log2(RING_FROM(*machine))),
                 "size-of-a-piece": _scaled(lambda n: 1 / n, RING_FROM),
                 "in-seconds": lambda n, latency, bandwidth: (
                     RING_FROM(n, latency, bandwidth) / bandwidth
@@ -314,7 +315,11 @@ LATENCY: Final = Exercise(
         "Where it overtakes the exchange, doubling is faster than both.",
         "others-against-each-other": "At this size doubling and the exchange take equally long. "
         "Expected: the size at which the ring overtakes them.",
-        "rounded": "The size is rounded to a whole number. Expected: the exact one.",
+        "over-the-bandwidth": "The latency is divided by the bandwidth here. latency * bandwidth "
+        "is a number of bytes.",
+        "of-eight-devices": "This is the size for 8 devices, whatever n is.",
+        "power-of-two": "This is the next power of two. Expected: the size itself, which may be "
+        "any number.",
         "product-alone": "In latency * bandwidth bytes, one message spends as much time on its "
         "bytes as on its latency. How many of these does the ring need, with n devices?",
         "size-of-a-piece": "This is the size of one of n pieces. Expected: that of the buffer.",
@@ -344,7 +349,7 @@ def _gather(n: int, size: float, link: float, wraps: bool) -> float:
 
 def _sample_rows(rng: np.random.Generator) -> list[tuple[Any, ...]]:
     return [
-        (int(n), int(2 ** rng.uniform(20, 32)), float(link), wraps)
+        (int(n), int(n) * int(2 ** rng.uniform(17, 28)), float(link), wraps)
         for n in (8, 8, *rng.choice([4, 12, 16], 2, replace=False))
         for link in (rng.choice([45e9, 50e9, 100e9]),)
         for wraps in (True, False)
@@ -690,10 +695,6 @@ def _bubble_in_units(waiting: int, own: int, work: int, stages: int, microbatche
     return waiting * (stages - 1) / (own * (stages - 1) + work * microbatches)
 
 
-def _rounded_bubble(stages: int, microbatches: int, digits: int) -> float:
-    return round(_bubble(stages, microbatches), digits)
-
-
 def order_gpipe(stages: int, microbatches: int) -> list[list[str]]:
     """Return GPipe's schedule."""
     return stages * [[f"{kind}{m}" for kind in "FB" for m in range(microbatches)]]
@@ -774,9 +775,6 @@ PIPELINES: Final = Exercise(
                         (3, 3, 2),
                     )
                 ),
-                "rounded": AnyOf(
-                    partial(_rounded_bubble, digits=digits) for digits in (1, 2, 3, 4)
-                ),
             },
         ),
     ),
@@ -827,7 +825,6 @@ PIPELINES: Final = Exercise(
         "pass takes one unit and a backward pass two, in both.",
         "orders-differ": "A stage waits for the gradient of each microbatch from the stage after "
         "it, so run the backward passes in the same order everywhere.",
-        "rounded": "The share is rounded here.",
         "in-units": "This is the time in which a stage waits. Expected: its share of the whole "
         "time.",
     },
@@ -864,6 +861,15 @@ def _held(
 
 
 HELD: Final = _held()
+
+
+def _held_in_whole_bytes(rounded: Collection[str], level: int, parameters: int, n: int) -> float:
+    """Return a device's bytes if those of one parameter's share of some parts are rounded down."""
+    total = 0.0
+    for part, size in (("weights", 2), ("gradients", 2), ("optimizer", 12)):
+        share = size / n if level >= SHARDED_ON_LEVEL[part] else size
+        total += math.floor(share) if part in rounded else share
+    return parameters * total
 
 
 def _sample_models(rng: np.random.Generator) -> list[tuple[int, int, int]]:
@@ -999,6 +1005,24 @@ def _own_examples(factor: Callable[[Any], Any]) -> Callable[..., Any]:
     return step
 
 
+def _step_for_each(is_at_new: bool, count: Callable[[Any], Any]) -> Callable[..., Any]:
+    """Return as many steps as there are microbatches.
+
+    Args:
+        is_at_new: whether gradients are at the weights after the step before, or before all.
+        count: the number by which a microbatch's gradient is divided.
+    """
+
+    def step(W: Any, m: Any, v: Any, X: Any, Y: Any) -> Any:  # noqa: N803
+        new = W
+        for x, y in zip(X[:, None], Y[:, None], strict=True):
+            gradient = _gradient(new if is_at_new else W, x, y) / count(X)
+            new, m, v = _adam(new, m, v, gradient)
+        return new, m, v
+
+    return step
+
+
 WRONG_STEPS: Final[dict[str, Any]] = {
     "own-examples": AnyOf(map(_own_examples, (_one, _devices))),
     "as-many-times": _step(_devices),
@@ -1013,6 +1037,11 @@ WRONG_STEPS: Final[dict[str, Any]] = {
     "first-rows": _other_rows(lambda i: 0),
     "row-of-its-number": _other_rows(lambda i: i),
     "no-adam": _without_adam,
+    "step-for-each": AnyOf(
+        _step_for_each(is_at_new, count)
+        for is_at_new in (True, False)
+        for count in (_examples, lambda X: _examples(X[:1]))  # noqa: N803
+    ),
     "rows-of-another": AnyOf(map(_rows_of_another, (lambda i, n: n - 1 - i, lambda i, n: i + 1))),
     "added-up-again": _rows_added_up,
     "states-exchanged": lambda W, m, v, X, Y: _step(_one)(W, v, m, X, Y),  # noqa: N803
@@ -1078,6 +1107,10 @@ ZERO: Final = Exercise(
                     )
                 ),
                 "everything-at-once": _held(lambda level, part: level >= 1),
+                "whole-bytes": AnyOf(
+                    partial(_held_in_whole_bytes, parts)
+                    for parts in (("optimizer",), ("optimizer", "gradients", "weights"))
+                ),
                 "on-all-devices": lambda level, parameters, n: n * HELD(level, parameters, n),
             },
             terms=Terms(
@@ -1120,6 +1153,8 @@ ZERO: Final = Exercise(
         "weights in float32 belongs to its state, too.",
         "gradients-first": "Level 1 shards the optimizer's state, and level 2 the gradients, too.",
         "everything-at-once": "Level 1 shards only the optimizer's state.",
+        "whole-bytes": "The 12 bytes for a parameter are divided by n and rounded down. A device "
+        "has the bytes of an nth of the parameters.",
         "on-all-devices": "This is what all devices hold together.",
         "added-up-again": "The gradients of different rows are added up: a device has those of its "
         "own rows, already summed over the devices. The backward pass of an all_gather is a "
@@ -1128,6 +1163,8 @@ ZERO: Final = Exercise(
         "many rows do the devices before it have?",
         "rows-of-another": "Each device updates the rows of W of another device.",
         "no-adam": "This is a step of gradient descent, without m and v. Expected: one of Adam.",
+        "step-for-each": "Adam makes a step for each microbatch. Expected: one step, with the "
+        "gradient of all of them.",
         "states-exchanged": "m and v are exchanged.",
         "weights-unchanged": "The new m and v are right, and W is returned as it was.",
         "as-many-times": "The gradient is too large by the number of devices. Is it added up "
@@ -1437,6 +1474,7 @@ RING_ATTENTION: Final = Exercise(
                         partial(_pass_round, way=1, taken_for=lambda i, turn, n: i + turn - n),
                     )
                 ),
+                "turn-for-block": _passed_round(taken_for=lambda i, turn, n: 0 * i + turn),
                 "never-rescaled": _never_rescaled,
                 "means-of-blocks": _means_of_blocks,
             },
@@ -1511,8 +1549,8 @@ RING_ATTENTION: Final = Exercise(
         "place, and not those before it.",
         "not-itself": "No query sees the key of its own token, so the first one sees none at all.",
         "masked-are-zero": "Scores that must not count are 0, and exp(0 - m) is not 0.",
-        "begins-with-zero": "The largest score is 0 before the first step. If all scores are far "
-        "below 0, it stays 0, and all exponentials are 0. Begin with -jnp.inf.",
+        "begins-with-zero": "The largest score is 0 before the first step, or none is subtracted. "
+        "If all scores are far below 0, all exponentials are 0 then. Begin with -jnp.inf.",
         "mask-transposed": "The mask is transposed within each block: its rows belong to keys and "
         "its columns to queries. In q @ k.T, rows belong to queries.",
         "blocks-exchanged": "The mask takes the block of the keys for that of the queries, and the "
@@ -1527,12 +1565,15 @@ RING_ATTENTION: Final = Exercise(
         "queries-in-the-block": "The mask has the places of keys in the whole sequence, and those "
         "of queries in their block.",
         "largest-not-carried": "The largest score of the steps so far is not carried to the next.",
-        "one-move-ahead-of-the-mask": "Some results are NaN. Is a device's own block the last that "
-        "it sees, because blocks are sent on before they are used? As long as a query has seen no "
-        "key, its largest score is -inf, and exp(-inf + inf) is NaN.",
+        "one-move-ahead-of-the-mask": "Some results are NaN: a largest score is -inf, and exp(-inf "
+        "+ inf) is NaN. Is a device's own block the last that it sees, because blocks are sent on "
+        "before they are used? Or is the largest score after a step that of its block alone, of "
+        "which a query may see no key?",
         "negative-places": "The mask counts on below the first block: for device i, the block of "
         "step t has the number i - t, also where this is negative. All of its keys are seen then, "
         "and they come after the queries.",
+        "turn-for-block": "The mask takes the number of the step for that of the block. In step t, "
+        "which block a device holds depends on the device, too.",
         "never-rescaled": "The exponentials of different blocks are taken relative to different "
         "maxima, and added up all the same. Rescale the old sums when the maximum changes.",
         "means-of-blocks": "Each block has a softmax of its own, and these are averaged. A block "
@@ -1704,27 +1745,40 @@ def _one_latency(
     return _without_latency(backward, sizes, buckets, latency, bandwidth) + latency
 
 
-def _one_bucket_early(
-    backward: Any, sizes: Any, buckets: Any, latency: float, bandwidth: float
+def _sliced(
+    backward: Any,
+    sizes: Any,
+    buckets: Any,
+    latency: float,
+    bandwidth: float,
+    last_of: Callable[[int, int], int] = lambda first, count: first + count,
+    next_of: Callable[[int], int] = lambda last: last,
+    computed: Callable[[int, int], slice] = lambda first, last: slice(last),
+    sent: Callable[[int, int], slice] = lambda first, last: slice(first, last),
+    is_latency_hidden: bool = False,
 ) -> float:
-    """Return the exposed time if a bucket were complete with the last layer of the one before."""
-    ready, end = 0.0, 0.0
-    layers = iter(backward)
-    for count, duration in zip(
-        buckets, _durations(sizes, buckets, latency, bandwidth), strict=True
-    ):
-        end = max(ready, end) + duration
-        ready += sum(next(layers) for _ in range(count))
-    return end - ready
+    """Return the exposed time if buckets are other slices of the layers.
 
-
-def _one_layer_of_each(
-    backward: Any, sizes: Any, buckets: Any, latency: float, bandwidth: float
-) -> float:
-    """Return the exposed time if only the last layer of each bucket were sent."""
-    lasts = set((np.cumsum(buckets) - 1).tolist())
-    sent = [size if layer in lasts else 0 for layer, size in enumerate(sizes)]
-    return _exposed(backward, sent, buckets, latency, bandwidth)
+    Args:
+        backward: the seconds of each layer.
+        sizes: the bytes of each layer's gradients.
+        buckets: the number of layers in each bucket.
+        latency: the latency of an all-reduce.
+        bandwidth: its bytes per second.
+        last_of: the end of a bucket, from its first layer and its number of layers.
+        next_of: the first layer of the next bucket, from the end of this one.
+        computed: the layers that a bucket waits for.
+        sent: the layers that it sends.
+        is_latency_hidden: whether the latency passes while a bucket waits.
+    """
+    first, end = 0, 0.0
+    for count in buckets:
+        last = last_of(first, count)
+        ready, duration = sum(backward[computed(first, last)]), sum(sizes[sent(first, last)])
+        free = end + latency if is_latency_hidden else end
+        end = max(free, ready) + latency * (not is_latency_hidden) + duration / bandwidth
+        first = next_of(last)
+    return float(end - sum(backward))
 
 
 def _latency_of_each_layer(
@@ -1875,9 +1929,23 @@ OVERLAP: Final = Exercise(
                 "last-bucket": _last_bucket,
                 "first-layer-first": _first_layer_first,
                 "one-latency": _one_latency,
-                "one-bucket-early": _one_bucket_early,
+                "one-bucket-early": partial(_sliced, computed=lambda first, last: slice(first)),
+                "one-layer-early": partial(_sliced, computed=lambda first, last: slice(last - 1)),
+                "own-layers-alone": partial(_sliced, computed=slice),
+                "same-beginning": partial(_sliced, next_of=lambda last: 0),
+                "numbers-as-ends": partial(_sliced, last_of=lambda first, count: count),
+                "shifted-sizes": partial(
+                    _sliced, sent=lambda first, last: slice(first + 1, last + 1)
+                ),
+                "latency-while-waiting": partial(_sliced, is_latency_hidden=True),
+                "twice-the-bytes": lambda backward, sizes, *rest: _exposed(
+                    backward, [2 * size for size in sizes], *rest
+                ),
+                "first-bucket": lambda backward, *rest: _durations(*rest)[0],
                 "never-waiting": _never_waiting,
-                "one-layer-of-each": _one_layer_of_each,
+                "one-layer-of-each": partial(
+                    _sliced, sent=lambda first, last: slice(last - 1, last)
+                ),
                 "latency-of-each-layer": _latency_of_each_layer,
                 "one-layer-on": AnyOf((_one_layer_on, partial(_one_layer_on, is_ready_late=True))),
                 "sooner-of-both": _sooner_of_both,
@@ -1927,6 +1995,20 @@ OVERLAP: Final = Exercise(
         "one-latency": "The latency counts once here. Each all-reduce has its own.",
         "one-bucket-early": "A bucket is sent here as soon as the layers of the bucket before it "
         "are computed. It has to wait for its own.",
+        "one-layer-early": "A bucket is sent here before its last layer is computed.",
+        "own-layers-alone": "A bucket waits only as long as its own layers take here. The layers "
+        "before it are computed before them.",
+        "same-beginning": "All buckets begin with the first layer here. Each begins where the one "
+        "before it ends.",
+        "numbers-as-ends": "The numbers in buckets are taken as the ends of buckets. Each is how "
+        "many layers a bucket has.",
+        "shifted-sizes": "Each bucket sends the layers from its second one to the first one of the "
+        "next bucket.",
+        "latency-while-waiting": "The latency passes here while a bucket waits for its gradients. "
+        "It begins when the bucket is sent.",
+        "twice-the-bytes": "The bytes are counted twice. An all-reduce of s bytes takes latency + "
+        "s / bandwidth here.",
+        "first-bucket": "This is the time of the first all-reduce alone.",
         "never-waiting": "Only the first all-reduce waits for its gradients here. Each of them has "
         "to.",
         "one-layer-of-each": "Only the last layer of each bucket is sent here. Add up all of them.",
@@ -2067,6 +2149,17 @@ def _initial_weights() -> np.ndarray:
     return np.asarray(jax.random.normal(key, (64, OUTPUTS)) / np.sqrt(64))
 
 
+def _draws_other_mask(inputs: Any, output: Any) -> bool:
+    """Check whether each element is dropped, or kept and doubled."""
+    kept = output != 0
+    return bool(np.isclose(output[kept], 2 * inputs[1][kept]).all())
+
+
+def _keeps_other_share(inputs: Any, output: Any) -> bool:
+    """Check whether elements are kept and doubled, but clearly more or fewer than half."""
+    return _draws_other_mask(inputs, output) and abs(np.mean(output != 0) - 0.5) > 0.1
+
+
 def _is_token(errors: Any, lengths: Any) -> Any:
     return np.arange(errors.shape[1]) < lengths[:, None]
 
@@ -2184,6 +2277,7 @@ TRAINER: Final = Exercise(
                 "not-doubled": lambda seed, h: DROPPED(seed, h) / 2,
                 "dropped-for-kept": lambda seed, h: 2 * h - DROPPED(seed, h),
             },
+            {"other-share": _keeps_other_share, "other-mask": _draws_other_mask},
             under_mesh=True,
         ),
         Computes(
@@ -2265,6 +2359,10 @@ TRAINER: Final = Exercise(
         "data, then, into the new key, that along model.",
         "dropped-for-kept": "The elements that should be kept are dropped, and the others are "
         "kept.",
+        "other-share": "Clearly more or fewer than half of the elements are kept.",
+        "other-mask": "Elements are dropped or doubled, as they should be, but by another mask "
+        "than that of the expected key: the key of the seed, into which the index along data and "
+        "then that along model are folded.",
         "one-mask-for-all": "One mask is drawn for the whole array, from the key of the seed. Each "
         "device has to draw its own, with its own key.",
         "padding-added-up": "The errors of padding are added up, and only tokens are counted.",
@@ -2786,6 +2884,63 @@ def _add_in_the_last_place(x: Any, scores: Any, up: Any, down: Any, reads: bool 
     return _moe(_all_kept if reads else _is_kept)(added[same.ravel()], scores, up, down)
 
 
+def _of_all_experts(x: Any, up: Any, down: Any) -> Any:
+    """Return the outputs of each expert for each token."""
+    hidden = _rectify(np.einsum("tf,efh->teh", x, up))
+    return np.einsum("teh,ehf->tef", hidden, down)
+
+
+def _is_multiple(rows: Any, others: Any) -> Any:
+    """Check for each row whether it is a multiple of another one that is not zero."""
+    along = (rows * others).sum(-1, keepdims=True) / np.maximum(
+        (others**2).sum(-1, keepdims=True), 1e-9
+    )
+    return np.abs(rows - along * others).max(-1) < 1e-4 * np.abs(rows).max(-1)
+
+
+def _has_other_factors(inputs: Any, output: Any) -> bool:
+    """Check whether each kept token has its expert's output, times a factor that is wrong."""
+    kept, right = _is_kept(inputs[1]), MOE(*inputs)
+    return not output[~kept].any() and bool(_is_multiple(output[kept], right[kept]).all())
+
+
+def _is_of_other_experts(inputs: Any, output: Any) -> bool:
+    """Check whether each kept token has some expert's output, and some have a wrong one's."""
+    x, scores, up, down = inputs
+    kept = _is_kept(scores)
+    made = _of_all_experts(x, up, down)[kept]
+    return not output[~kept].any() and bool(_is_multiple(output[kept][:, None], made).any(1).all())
+
+
+def _is_of_other_tokens(inputs: Any, output: Any) -> bool:
+    """Check whether each row is zero, or what an expert made of some token of the device."""
+    x, scores, up, down = inputs
+    n, made = _devices_for(scores), _chosen_outputs(x, scores, up, down)
+    rows, of_device = (np.array_split(each, n) for each in (output, made))
+    return all(
+        _is_multiple(own[own.any(axis=1)][:, None], others).any(1).all()
+        for own, others in zip(rows, of_device, strict=True)
+    )
+
+
+def _keeps_other_tokens(inputs: Any, output: Any) -> bool:
+    """Check whether each row is right or zero, or right if its token were not dropped."""
+    right = _gates(inputs[1]) * _chosen_outputs(*inputs)
+    rows = output.any(axis=1)
+    return bool(np.isclose(output[rows], right[rows], rtol=1e-3, atol=1e-4).all())
+
+
+def _layers_exchanged(x: Any, scores: Any, up: Any, down: Any) -> Any:
+    """Return the outputs of experts whose second layer comes first, transposed."""
+    return _chosen_outputs(x, scores, down.swapaxes(1, 2), up.swapaxes(1, 2))
+
+
+def _sum_of_largest(scores: Any) -> Any:
+    """Return the sum over devices of the most tokens that are dropped with one expert."""
+    places = len(scores) // _devices_for(scores) // scores.shape[1]
+    return np.maximum(_counts(scores) - places, 0).max(1).sum(dtype=np.int32)
+
+
 def _draw_counts(inputs: Any, outputs: Any) -> Charts:
     """Draw how many tokens of each device are kept and dropped."""
     (scores,) = inputs
@@ -2870,6 +3025,8 @@ EXPERTS: Final = Exercise(
                 "all-of-full-experts": _add_up(lambda n, places: np.where(n > places, n, 0)),
                 "empty-places": _add_up(lambda n, places: np.maximum(places - n, 0)),
                 "not-clipped": _add_up(np.subtract),
+                "empty-too": _add_up(lambda n, places: abs(n - places)),
+                "of-one-expert": _sum_of_largest,
                 "averaged": AnyOf(
                     (
                         lambda scores: _count_all_dropped(scores) // _devices_for(scores),
@@ -2937,6 +3094,17 @@ EXPERTS: Final = Exercise(
                 ),
                 "of-other-experts": _moe(outputs_of=partial(_chosen_outputs, choose=_regrouped)),
                 "in-order-of-experts": _in_order_of_experts,
+                "layers-exchanged": _moe(outputs_of=_layers_exchanged),
+                "other-activation": AnyOf(
+                    _moe(outputs_of=partial(_chosen_outputs, activate=activate))
+                    for activate in (jax.nn.gelu, jax.nn.silu, np.tanh, np.abs, jax.nn.sigmoid)
+                ),
+            },
+            {
+                "other-factor": _has_other_factors,
+                "others-kept": _keeps_other_tokens,
+                "not-chosen": _is_of_other_experts,
+                "of-other-tokens": _is_of_other_tokens,
             },
             under_mesh=True,
             draw=_draw_routing,
@@ -2986,6 +3154,9 @@ EXPERTS: Final = Exercise(
         "empty-places": "This is the number of places that stay empty.",
         "not-clipped": "Places that stay empty with one expert make up for tokens that are dropped "
         "with another here. They do not.",
+        "empty-too": "Places that stay empty are counted, too, as if tokens were dropped there.",
+        "of-one-expert": "Of each device, only the expert with the most dropped tokens counts. "
+        "Expected: the sum over all experts.",
         "averaged": "This is the mean over the devices. Expected: the sum.",
         "relu-at-the-end": "relu comes after an expert's second layer. Expected: between the two.",
         "of-one-device": "This is the number on a single device. Expected: the sum over all.",
@@ -3023,6 +3194,17 @@ EXPERTS: Final = Exercise(
         "no-relu": "relu is missing between an expert's two layers.",
         "of-other-experts": "Some tokens are worked on by another expert of the same device. "
         "all_to_all concatenates what comes from the devices: along which dimension?",
+        "layers-exchanged": "The experts' second layer comes first. Expected: up, relu, and then "
+        "down.",
+        "other-activation": "The function between an expert's two layers is not relu.",
+        "others-kept": "The outputs of tokens are right or zero, but other tokens are dropped than "
+        "expected. A token is kept if, on its device, fewer tokens before it than there are places "
+        "have chosen the same expert.",
+        "not-chosen": "Some tokens are worked on by an expert that they have not chosen. The "
+        "blocks of up and down say which experts a device has. Do tokens, and results on the way "
+        "back, arrive in this order?",
+        "of-other-tokens": "Some tokens get the result of another one. Each token has to read the "
+        "place in which it was sent.",
         "in-order-of-experts": "The results are in the order in which the tokens were sent, sorted "
         "by expert. Each has to return to the place of its token.",
         "dropped: all-gather": "Each device can count its own tokens. Only these numbers have to "
@@ -3097,6 +3279,12 @@ def _moved(
     return moved
 
 
+def _gathered_first_rows(master: Any) -> Any:
+    """Return, for each device, the first rows of the gathered weights."""
+    n = next(n for n, rows, *_ in SHORT_STEPS if rows == len(master))
+    return np.tile(_round(master[: len(master) // n]).astype(np.float32), (n, 1))
+
+
 def _step_of_some(
     master: Any,
     X: Any,  # noqa: N803
@@ -3134,6 +3322,27 @@ def _added_up_in_bfloat16(master: Any, X: Any, Y: Any) -> Any:  # noqa: N803
 def _stalls_at(bits: int) -> Callable[[float], float]:
     """Return the function for a type whose numbers have so many significant bits."""
     return lambda increment: float(2.0 ** (bits + np.ceil(np.log2(increment))))
+
+
+def _sums_in_bfloat16(increment: float) -> list[float]:
+    """Return the sums after each addition that changes something."""
+    step, total, sums = _round(increment), _round(0), list[float]()
+    while (total := total + step) != (sums[-1] if sums else 0):
+        sums.append(float(total))
+    return sums
+
+
+def _sum_of_unrounded(increment: float, by: Callable[[float, float], Any]) -> float:
+    """Return the exact sum to which the next increment adds nothing in bfloat16.
+
+    Args:
+        increment: the increment.
+        by: returns the next sum in bfloat16.
+    """
+    total = increment
+    while by(total, increment) != _round(total):
+        total += increment
+    return total
 
 
 def _sample_increments(rng: np.random.Generator) -> list[tuple[float]]:
@@ -3179,7 +3388,19 @@ MIXED_PRECISION: Final = Exercise(
                 "one-power-more": lambda increment: float(
                     2.0 ** (9 + np.floor(np.log2(increment)))
                 ),
-                "how-many": lambda increment: _stalls_at(8)(increment) / increment,
+                "how-many": AnyOf(
+                    (
+                        lambda increment: _stalls_at(8)(increment) / increment,
+                        lambda increment: len(_sums_in_bfloat16(increment)),
+                    )
+                ),
+                "not-rounded": AnyOf(
+                    partial(_sum_of_unrounded, by=by)
+                    for by in (
+                        lambda total, increment: _round(total + increment),
+                        lambda total, increment: _round(total) + _round(increment),
+                    )
+                ),
                 "upside-down": lambda increment: 256.0 / increment,
                 "the-sum-before": lambda increment: _stalls_at(8)(increment) - increment,
                 "natural-logarithm": lambda increment: float(
@@ -3209,6 +3430,8 @@ MIXED_PRECISION: Final = Exercise(
                     )
                 ),
                 "averaged-twice": _moved(lambda n, microbatches, own: 1 / n),
+                "averaged-again": _moved(lambda n, microbatches, own: 1 / own),
+                "first-rows": _moved(start=_gathered_first_rows),
                 "other-direction": _moved(lambda n, microbatches, own: -1.0),
                 "last-microbatch": AnyOf(
                     partial(_step_of_some, some=some, factor=factor)
@@ -3254,6 +3477,8 @@ MIXED_PRECISION: Final = Exercise(
         "increment of exactly half of the distance is rounded to the even number.",
         "how-many": "This is how often the increment is added. Expected: the sum at which it "
         "stops.",
+        "not-rounded": "The sum is kept exactly here, and only compared in bfloat16. Expected: "
+        "a sum that is rounded to bfloat16 after each addition.",
         "upside-down": "A sum of larger increments stops later, and not earlier.",
         "the-sum-before": "This is the last sum but one.",
         "stalls_at: natural-logarithm": "Which logarithm is this? The distance doubles at powers "
@@ -3267,6 +3492,10 @@ MIXED_PRECISION: Final = Exercise(
         "sum-for-mean": "The gradient is too large. Divide by the number of examples, in all "
         "microbatches and on all devices.",
         "averaged-twice": "The gradient is too small by the number of devices.",
+        "averaged-again": "The gradient is too small: it is averaged over a microbatch's examples "
+        "twice.",
+        "mixed_step: first-rows": "Each device updates the first rows of the gathered weights. "
+        "Expected: its own rows, in float32.",
         "other-direction": "The gradient is added. A step goes against it.",
         "sends-too-much": "A bfloat16 has two bytes. Convert the weights before they are gathered, "
         "and the sum of the gradients before it is scattered.",
