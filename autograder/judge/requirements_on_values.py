@@ -232,16 +232,20 @@ def judge_runs(
 
 
 def _recognise_pattern(requirement: Computes, runs: Sequence[Run]) -> Wrong | None:
-    """Find the exercise's pattern that all wrong results have."""
-    wrong = [
-        (inputs, np.asarray(outputs[0]))
-        for draws, ran in runs
-        for inputs, outputs in zip(draws, ran.outputs, strict=True)
-        if len(outputs) == 1 and compare(requirement.reference, inputs, outputs)
-    ]
-    for diagnosis, is_seen in requirement.patterns.items():
-        if wrong and all(is_seen(inputs, output) for inputs, output in wrong):
-            return diagnosis, "The values are wrong."
+    """Find the exercise's pattern that all wrong results have, if all have the right shape."""
+    if not requirement.patterns:
+        return None
+    wrong = []
+    for draws, ran in runs:
+        for inputs, outputs in zip(draws, ran.outputs, strict=True):
+            found = compare(requirement.reference, inputs, outputs)
+            if found and (found[0] != "values" or len(outputs) != 1):
+                return None
+            wrong += [(inputs, np.asarray(outputs[0]))] if found else []
+    with np.errstate(all="ignore"):
+        for diagnosis, is_seen in requirement.patterns.items():
+            if all(is_seen(inputs, output) for inputs, output in wrong):
+                return diagnosis, "The values are wrong."
     return None
 
 

@@ -15,7 +15,7 @@ from tests.helpers import capture
 LINES = (("x", 8),), (("x", 4),)
 
 
-def asking(reference, *shapes, mistakes=None, dtypes=("float32",)):
+def asking(reference, *shapes, mistakes=None, patterns=None, dtypes=("float32",)):
     """An exercise on arrays sharded over x, on a mesh of eight and one of four devices."""
     arguments = tuple(
         tuple(
@@ -28,7 +28,9 @@ def asking(reference, *shapes, mistakes=None, dtypes=("float32",)):
         for axes in LINES
         for n in (axes[0][1],)
     )  # fmt: skip
-    asked = Computes("answer", "It must.", reference, arguments, mistakes or {}, under_mesh=True)
+    asked = Computes(
+        "answer", "It must.", reference, arguments, mistakes or {}, patterns or {}, under_mesh=True
+    )
     return Exercise("9.9", "Something", (asked,), ("Think.",))
 
 
@@ -213,6 +215,23 @@ def test_a_diagnosis_may_explain_several_mistakes_a_different_one_in_each_case()
     assert both.diagnoses == ("squared",)
     neither = verdict_on(exercise, lambda x: x + (2 if len(x) == 24 else 4) * x * x)
     assert neither.diagnoses == ("values",)
+
+
+@pytest.mark.parametrize(
+    ("made", "diagnosis"),
+    [
+        (lambda x: -abs(x) - x * x, "negative"),
+        (lambda x: -abs(x) - x * x if len(x) == 24 else x + x * x, "values"),
+        (lambda x: -abs(x) - x * x if len(x) == 24 else -abs(x)[1:], "values"),
+        (lambda x: jnp.inf * x if len(x) == 24 else -abs(x), "not-finite"),
+    ],
+)
+def test_a_pattern_has_to_be_in_all_wrong_results(made, diagnosis):
+    def is_negative(inputs, output):
+        return bool((output - inputs[0] < 0).all()) and output.shape == inputs[0].shape
+
+    exercise = asking(lambda x: 1 * x, (3,), patterns={"negative": is_negative})
+    assert verdict_on(exercise, made).diagnoses == (diagnosis,)
 
 
 @pytest.mark.parametrize(
