@@ -144,6 +144,7 @@ def grade_class(
             if failure.theirs:
                 _write_failure_page(course, failure)
                 withdraw_scores(course, failure.student, failure.assignment)
+                bases.records.mark_broken(failure.student, failure.assignment, failure.why)
         failures = report(course, console, failures, choice)
         for why in unreleased.values():
             console.print(printable(why), markup=False, highlight=False)

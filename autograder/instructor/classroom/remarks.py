@@ -35,6 +35,7 @@ from autograder.instructor.course import (
 )
 from autograder.instructor.gradebook import fingerprint_shown_grades
 from autograder.instructor.pages import read_shown_grades
+from autograder.instructor.pipeline import Records
 
 ATTEMPTS_FILE: Final = "attempts.json"
 
@@ -164,7 +165,10 @@ def renew_pages(
     """
     renewed, failures = [], []
     submissions = [pair for pair in choice.of(course.submissions()) if pair not in without]
+    records = Records(course.records)
     for student, assignment in list(find_outdated_pages(course, submissions)):
+        if records.was_broken(student, assignment):  # its page says so until it is graded
+            continue
         if not (course.autograded / student / assignment / f"{assignment}.ipynb").exists():
             continue
         done = course.api.generate_feedback(assignment, student, force=True)

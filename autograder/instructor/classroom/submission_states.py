@@ -198,6 +198,7 @@ def read_states(course: Course, failures: Sequence[Failure]) -> list[StateRow]:
 
 def _rows(course: Course, gradebook: Gradebook, failures: Sequence[Failure]) -> Iterator[StateRow]:
     failed = {(f.student, f.assignment): f for f in failures if not f.was_graded}
+    records = Records(course.records)
     for student, assignment in sorted(course.submissions(), key=lambda pair: pair[::-1]):
         failure = failed.get((student, assignment))
         if failure is not None:
@@ -211,7 +212,8 @@ def _rows(course: Course, gradebook: Gradebook, failures: Sequence[Failure]) -> 
             submission = gradebook.find_submission(assignment, student)
         except MissingEntry:
             submission = None
-        if submission is None or _is_unfinished(course, submission):
+        was_broken = records.was_broken(student, assignment)
+        if submission is None or was_broken or _is_unfinished(course, submission):
             yield StateRow(escape_surrogates(student), assignment, State.WAITING)
             continue
         yield StateRow(

@@ -161,6 +161,18 @@ class Records:
         if record is not None and not record.again:
             self.write(student, assignment, msgspec.structs.replace(record, again=True))
 
+    def mark_broken(self, student: str, assignment: str, why: str) -> None:
+        """Mark a submission as one that cannot be graded, and what was kept of it as outdated."""
+        record = self.get(student, assignment) or Record(State.BROKEN)
+        broken = msgspec.structs.replace(record, state=State.BROKEN, why=why, again=True)
+        if broken != record:
+            self.write(student, assignment, broken)
+
+    def was_broken(self, student: str, assignment: str) -> bool:
+        """Check whether a submission could not be graded, so that it has no scores."""
+        record = self.get(student, assignment)
+        return record is not None and record.state is State.BROKEN
+
     def forget(self, student: str, assignment: str) -> None:
         """Mark a submission to be graded again, and drop its results, which are not to be shown."""
         record = self.get(student, assignment)

@@ -370,6 +370,23 @@ def test_who_hands_in_another_notebook_alone_is_asked_for_all(of_two, make):
     assert row(of_two, "ann").startswith("ann,tiny,broken,")
 
 
+def test_what_is_whole_again_waits_until_it_is_graded(graded, make):
+    """Its scores were withdrawn, so the gradebook has a sum that lacks them."""
+    path = graded / "grading" / "submitted" / "ann" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
+    whole, before = path.read_text(), row(graded, "ann")
+    path.write_text(whole[: len(whole) // 2])
+    assert make(graded, "grade")[0] == 0
+    assert row(graded, "ann").startswith("ann,tiny,broken,")
+    path.write_text(whole)
+    page = graded / "grading" / "feedback" / "ann" / ASSIGNMENT / f"{ASSIGNMENT}.html"
+    shown = page.read_text()
+    assert make(graded, "report")[0] == 0
+    assert row(graded, "ann").startswith("ann,tiny,waiting,")
+    assert page.read_text() == shown
+    assert make(graded, "grade")[0] == 0
+    assert row(graded, "ann") == before
+
+
 def test_a_cell_that_the_time_limit_stops_is_named(graded, make):
     config = graded / "nbgrader_config.py"
     config.write_text(config.read_text() + "\nc.CaptureEvidence.timeout = 1\n")
