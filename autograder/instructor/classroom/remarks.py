@@ -376,7 +376,8 @@ def _removed(
             graded = gradebook.assignment_submissions(assignment)
             pairs = [(submission.student_id, assignment) for submission in graded]
             chosen = choice.of(pair for pair in pairs if pair not in submissions)
-            removed = sorted({student for student, _ in chosen}.difference(facts.withdrawn))
+            known = {*facts.withdrawn, *course.find_closed_students()}
+            removed = sorted({student for student, _ in chosen} - known)
         if removed:
             yield (
                 f"The gradebook has grades of {assignment} of these, who have nothing of it in "

@@ -93,7 +93,9 @@ def report(
     failed = {(failure.student, failure.assignment) for failure in failures}
     failures = [*failures, *renew_pages(course, console, failed, choice)]
     all_rows = list(add_staleness(course, add_times(facts, read_states(course, failures))))
-    all_rows += find_missing_submissions(facts, all_rows, datetime.now(UTC))
+    all_rows += find_missing_submissions(
+        facts, all_rows, datetime.now(UTC), course.find_closed_students()
+    )
     all_rows = mark_left_out(facts.times.rules, all_rows)
     all_rows.sort(key=lambda row: (row.assignment, row.student))
     # before anything is printed: the output may be closed early, as `head` does

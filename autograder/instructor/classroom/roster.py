@@ -400,7 +400,7 @@ def add_times(facts: ClassFacts, rows: Sequence[StateRow]) -> Iterator[StateRow]
 
 
 def find_missing_submissions(
-    facts: ClassFacts, rows: Sequence[StateRow], now: datetime
+    facts: ClassFacts, rows: Sequence[StateRow], now: datetime, closed: Collection[str] = ()
 ) -> Iterator[StateRow]:
     """Yield a row for each submission that somebody in the roster has not made.
 
@@ -409,6 +409,7 @@ def find_missing_submissions(
         rows: the rows of submissions. Their assignments are expected from everybody in the
             roster, as are those whose due date is over.
         now: the current time; a submission that is due later is awaited, and not missing.
+        closed: the students whose folders may not be read here, so that nobody knows.
     """
     submitted = {(row.student, row.assignment) for row in rows}
     due = [assignment for assignment, when in facts.due.items() if when < now]
@@ -417,5 +418,6 @@ def find_missing_submissions(
             if (person.id, assignment) not in submitted:
                 until = facts.due_for(person.id, assignment)
                 state = State.MISSING if until is None or until < now else State.AWAITED
+                state = State.FAILED if person.id in closed else state
                 points = facts.points.get(assignment, 0.0)
                 yield StateRow(person.id, assignment, state, points=points, due=until)

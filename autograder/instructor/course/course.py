@@ -65,12 +65,19 @@ def find_misplaced_files(
         yield from _misplaced_of_student(student, assignments, known)
 
 
+def _is_open(folder: Path) -> bool:
+    return os.access(folder, os.R_OK | os.X_OK)
+
+
 def _misplaced_of_student(
     student: Path, assignments: Sequence[str], known: set[str]
 ) -> Iterator[str]:
     shown = f"grading/submitted/{printable(student.name)}"
-    if not os.access(student, os.R_OK | os.X_OK):
-        yield f"{shown} was left alone: whoever grades may not look into it."
+    if not _is_open(student):
+        yield (
+            f"{shown} was left alone: whoever grades may not look into it. Permit that (chmod "
+            f"u+rx), and make grade goes on with it."
+        )
         return
     inside = sorted(each for each in student.iterdir() if not _is_hidden(each))
     yield from _describe_misplaced(
@@ -208,6 +215,11 @@ class Course:
             return problem
         names = [name for name, of in self.notebooks().items() if of == assignment]
         return explain_missing_notebook(path, names)
+
+    def find_closed_students(self) -> list[str]:
+        """Return the students whose folders with submissions may not be read here."""
+        folders = filter(isdir, list_folder(self.submitted))
+        return [folder.name for folder in folders if not _is_open(folder)]
 
     @contextmanager
     def alone(self, url: str = "", rebuilds: bool = False) -> Iterator[None]:

@@ -84,6 +84,8 @@ def graded(tmp_path_factory):
     for spoil, path in paths:
         spoil(path)
     (room.root / "grading" / "submitted" / "closed").mkdir(mode=0)
+    ids = "\n".join(["id", "closed", "zz_next", *(spoil.__name__ for spoil in BROKEN)])
+    (room.root / "grading" / "roster.csv").write_text(ids)
     commands = ("regrade",), ("grade", "--again")
     ends = [type_in(room, "autograder.instructor", *command) for command in commands]
     plain = type_in(room, "nbgrader", "autograde", ASSIGNMENT, "--force")
@@ -107,6 +109,7 @@ def test_the_others_are_graded_and_nothing_has_failed(graded):
         assert end.table["zz_next"] == ["graded", points, points]
         assert "Traceback" not in end.said
         assert "submitted/closed was left alone: whoever grades may not look into it." in end.said
+        assert end.table["closed"] == ["failed", "", ""], "nobody knows whether it is missing"
     assert graded.room.scores()["zz_next"] == SHORT
 
 
