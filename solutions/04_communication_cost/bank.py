@@ -1831,6 +1831,25 @@ on_machines = {
 }
 
 
+# %% the width of a machine for its rows exercise="4.5" score=0.9333333333333333 diagnoses=["width-for-rows"]
+def rows(n, flops, link):
+    return 2 / 3 * (n - 1) / n * flops / link
+
+
+def width(n, flops, link):
+    return (n - 1) * flops / link
+
+
+on_machines = {
+    "rows, TPU v5e": width(8, MACHINES["TPU v5e"].flops, MACHINES["TPU v5e"].link),
+    "rows, H100 100G Ethernet": rows(
+        8, MACHINES["H100 100G Ethernet"].flops, MACHINES["H100 100G Ethernet"].link
+    ),
+    "width, TPU v5e": width(8, MACHINES["TPU v5e"].flops, MACHINES["TPU v5e"].link),
+    "width, H100 NVLink": width(8, MACHINES["H100 NVLink"].flops, MACHINES["H100 NVLink"].link),
+}
+
+
 # %% a piece of the result travels exercise="4.6" score=0 diagnoses=["unanswered", "piece-of-the-result"]
 def faster(rows, d, f, n, flops, link):
     work = 2 * rows * d * f / flops

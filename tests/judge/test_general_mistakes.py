@@ -145,7 +145,7 @@ def stacked(mine):
         (SAME, placed_at(lambda i, n: n - 1 - i), "misplaced", "in the opposite order"),
         (SAME, placed_at(lambda i, n: i + 1), "misplaced", "zeros, and others are not in their"),
         # near: a block is right where it is, and another one is in no place of its own
-        (SAME, lambda x: x.at[0].set(x[0] + x[1]), "values", "The values are wrong"),
+        (SAME, lambda x: x.at[0].set(x[0] + x[1]), "values", "right but for the first element"),
         (SAME, lambda x: jnp.maximum(x, 0), "transformed", "be negative is 0"),
         (SAME, jnp.exp, "transformed", "the exponential of"),
         (SAME, lambda x: x + x * x, "values", "The values are wrong."),

@@ -118,6 +118,7 @@ class CaptureEvidence(NbGraderPreprocessor):
         names = resources.get("nbgrader")
         self.seed = names["seeds"].kernel if names else 0
         self.notes_above = sum(map(is_note, nb.cells[:1]))
+        self.stopped = list[int]()
         limit = names and time_limit(self.config, names["assignment"], names["notebook"])
         compiled = find_compiled(self.config, names["assignment"]) if names else ""
         settings = {"seconds": limit, "compiled": compiled}
@@ -175,7 +176,8 @@ class CaptureEvidence(NbGraderPreprocessor):
             cell.get("outputs", []).clear()  # outputs that were submitted are not evidence
         self.allowance = Allowance(self.cell_output, self.notebook_output, self.notebook_evidence)
         self.shown = defaultdict[str, list[NotebookNode]](list)
-        self.current_cell, self.stopped = BEFORE_FIRST_CELL, list[int]()
+        self.current_cell = BEFORE_FIRST_CELL
+        self.stopped.clear()
         folder = resources.get("metadata", {}).get("path")
         kernel = Kernel(self.sandbox, _find_plans(nb, self.seed), folder and Path(folder))
         try:

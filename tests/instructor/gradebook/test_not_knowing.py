@@ -606,7 +606,7 @@ def test_what_an_earlier_version_kept_and_cannot_be_read_is_kept(root, make, mon
 @pytest.mark.parametrize(
     ("command", "module", "name"),
     [
-        ("report", grading, "find_submission_problem"),
+        ("report", Course, "find_submission_problem"),
         ("regrade", stale_grades, "enter_regraded"),
     ],
 )
