@@ -375,7 +375,7 @@ def _find_digits(actual: Sequence[Any], right: Sequence[Any]) -> int | None:
 
     That small numbers are whole says little.
     """
-    if not all(map(_is_number, (*actual, *right))):
+    if not all(map(_is_number, (*actual, *right))) or not all(map(math.isfinite, right)):
         return None
     for digits in range(MAX_DIGITS + 1):
         unit = 10.0**-digits

@@ -371,12 +371,12 @@ def _removed(
 ) -> Iterator[str]:
     """Say whose grades are in the gradebook though their files are gone."""
     coursedir, submissions = course.api.coursedir, set(course.submissions())
+    known = {*facts.withdrawn, *course.find_closed_students()}
     for assignment in dict.fromkeys(row.assignment for row in rows):
         with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
             graded = gradebook.assignment_submissions(assignment)
             pairs = [(submission.student_id, assignment) for submission in graded]
             chosen = choice.of(pair for pair in pairs if pair not in submissions)
-            known = {*facts.withdrawn, *course.find_closed_students()}
             removed = sorted({student for student, _ in chosen} - known)
         if removed:
             yield (

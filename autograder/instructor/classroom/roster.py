@@ -417,7 +417,9 @@ def find_missing_submissions(
         for person in facts.people:
             if (person.id, assignment) not in submitted:
                 until = facts.due_for(person.id, assignment)
-                state = State.MISSING if until is None or until < now else State.AWAITED
-                state = State.FAILED if person.id in closed else state
+                is_due = until is None or until < now
+                state = State.MISSING if is_due else State.AWAITED
+                if person.id in closed:
+                    state = State.FAILED
                 points = facts.points.get(assignment, 0.0)
                 yield StateRow(person.id, assignment, state, points=points, due=until)

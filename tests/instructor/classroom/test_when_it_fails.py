@@ -370,11 +370,15 @@ def test_who_hands_in_another_notebook_alone_is_asked_for_all(of_two, make):
     assert row(of_two, "ann").startswith("ann,tiny,broken,")
 
 
-def test_what_is_whole_again_waits_until_it_is_graded(graded, make):
+@pytest.mark.parametrize("is_there", [True, False], ids=["cut off", "gone"])
+def test_what_is_whole_again_waits_until_it_is_graded(graded, make, is_there):
     """Its scores were withdrawn, so the gradebook has a sum that lacks them."""
     path = graded / "grading" / "submitted" / "ann" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
     whole, before = path.read_text(), row(graded, "ann")
-    path.write_text(whole[: len(whole) // 2])
+    if is_there:
+        path.write_text(whole[: len(whole) // 2])
+    else:
+        path.unlink()
     assert make(graded, "grade")[0] == 0
     assert row(graded, "ann").startswith("ann,tiny,broken,")
     path.write_text(whole)
