@@ -128,7 +128,7 @@ def test_no_two_classes_have_the_same_name():
 VERBS = re.findall(
     r"\w+",
     """
-    add announce assign back bind block build calibrate call capture check choose clean close
+    add announce assign back begin bind block build calibrate call capture check choose clean close
     collect compare compile compute configure connect convert copy count decode demonstrate
     derive describe diagnose differentiate display draw emulate encode enter escape explain export
     extract fill find fingerprint forget format get give grade group hand has hide highlight
@@ -157,7 +157,7 @@ NOUNS = re.findall(
     playground pool_size printable progress progress_file ring_steps short_float_types
     solution_seconds spec_entries
     svg_element svg_image svg_number svg_points table_files target template_environment
-    temporary_copy text_width time_by_item time_limit transaction trip_count ungraded_page
+    text_width time_by_item time_limit transaction trip_count ungraded_page
     unknown_fields verdict_document verdict_without_evidence version_warning whole_array
     why_no_layout wire_bytes written_files
     """,

@@ -360,7 +360,7 @@ def calibrate(config: Config, assignment: str) -> str:
         raise _describe_failure(assignment, f"{type(error).__name__}: {error}") from error
     problems = list(_check_solution(solution)) or list(_check_released(released))
     if problems:
-        raise _describe_failure(assignment, " ".join(problems))
+        raise _describe_failure(assignment, " ".join(problems), _fails_own_tests(solution))
     passing = _describe_passing_tests(assignment, released)
     keep_compiled(trial.compiled, Path(coursedir.root), assignment, state)
     calibration = Calibration(state, solution.seconds, solution.cells, passing)
@@ -376,6 +376,12 @@ def _check_solution(graded: GradedExample) -> Iterator[str]:
     yield from _report_error(graded, "solution")
     if short or graded.error:
         yield _say_where_to_look(graded)
+
+
+def _fails_own_tests(solution: GradedExample) -> bool:
+    """Check whether an instructor's own tests fail in their own solution, and none of ours do."""
+    short = [name for name, (s, p) in solution.scores.items() if s < p - SCORE_TOLERANCE]
+    return bool(short) and not BY_GRADE_ID.keys() & {*short}
 
 
 def _check_released(graded: GradedExample) -> Iterator[str]:
@@ -430,7 +436,13 @@ def _explain_exposed(assignment: str, files: list[str]) -> str:
     )
 
 
-def _describe_failure(assignment: str, why: str) -> CalibrationError:
+def _describe_failure(assignment: str, why: str, fails_own_tests: bool = False) -> CalibrationError:
+    if fails_own_tests:
+        return CalibrationError(
+            f"Nothing of {assignment} is graded, because its own solution does not pass its tests, "
+            f"so no student could. {why} Mend the solution or the tests in solutions/, and grade "
+            f"again."
+        )
     return CalibrationError(
         f"Nothing of {assignment} is graded, because grading does not get the course's own "
         f"notebooks right here, so it would wrong the students too. {why}"

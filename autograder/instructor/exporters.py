@@ -103,6 +103,8 @@ class ClassExporter(ExportPlugin):
             )
         ungraded = [f"{r.student} ({r.assignment})" for r in rows if not r.graded]
         self.warn_about("no grade, so nothing of that is exported", ungraded)
+        closed = [name for name in course.find_closed_students() if name in (students or {name})]
+        self.warn_about("a folder that cannot be read, so nothing of theirs is exported", closed)
         waiting = [f"{r.student} ({r.assignment})" for r in rows if r.needs_a_look]
         self.warn_about("a score that somebody has to check, and is exported as it is", waiting)
         stale = [f"{r.student} ({r.assignment})" for r in rows if r.out_of_date]

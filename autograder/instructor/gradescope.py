@@ -15,7 +15,13 @@ from typing import Any, Final, Literal, get_args
 from nbgrader.utils import find_all_files
 
 from autograder.exercises import BY_GRADE_ID
-from autograder.instructor.course import Course, printable, with_noun, write_atomically
+from autograder.instructor.course import (
+    Course,
+    begin_sentence,
+    printable,
+    with_noun,
+    write_atomically,
+)
 from autograder.instructor.pipeline import Record, State
 from autograder.judge import verdict_as_html
 
@@ -104,7 +110,7 @@ def write_results(
         score = sum(test.get("score", 0) for test in tests)
         results |= {"score": score, "tests": tests, "output": "\n".join(map(printable, notes))}
     else:
-        why = f"{record.why[:1].upper()}{record.why[1:]}"
+        why = begin_sentence(record.why)
         results |= {"score": 0, "tests": [], "output": f"Nothing could be graded: {why}"}
     write_atomically(to, json.dumps(results, indent=1).encode())
     return True

@@ -25,7 +25,6 @@ from autograder.instructor.calibration import CalibrationError, calibrate, is_ca
 from autograder.instructor.classroom.counting import mark_left_out
 from autograder.instructor.classroom.grading_progress import GradingProgress, show_progress
 from autograder.instructor.classroom.rebuilding import (
-    convert_earlier_records,
     enter_missing_grades,
     start_rebuilding,
 )
@@ -59,6 +58,7 @@ from autograder.instructor.classroom.workers import (
 from autograder.instructor.course import (
     Course,
     GradebookError,
+    begin_sentence,
     escape_surrogates,
     find_first_exception,
     find_notebook_problem,
@@ -127,7 +127,6 @@ def grade_class(
         check_address(workers.scheduler)
     with course.alone(rebuilds=True):
         check_class_files(course)
-        convert_earlier_records(course, console)
         rebuilt = start_rebuilding(course, console)
         if not rebuilt and not course.has_submitted_files():
             console.print(NOTHING_HANDED_IN, markup=False, highlight=False)
@@ -358,10 +357,14 @@ def _write_failure_page(course: Course, failure: Failure) -> None:
         _full_name(course, escape_surrogates(failure.student)),
         zone=read_time_zone(course.grading, course.assignments()),
     )
-    page = ungraded_page(about, f"{failure.why[:1].upper()}{failure.why[1:]}")
+    page = ungraded_page(about, begin_sentence(failure.why))
     folder = course.feedback / failure.student / failure.assignment
     renew = functools.partial(renew_page, page=page)
-    write_page(folder / f"{failure.assignment}.html", renew)
+    path = folder / f"{failure.assignment}.html"
+    write_page(path, renew)
+    for other in folder.glob("*.html"):
+        if other != path and other.is_file():
+            other.unlink()  # of a notebook of the earlier submission
 
 
 def _full_name(course: Course, student: str) -> str:

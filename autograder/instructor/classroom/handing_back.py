@@ -6,7 +6,6 @@ from collections.abc import Iterator
 from rich.console import Console
 
 from autograder.instructor.classroom.grading import NOTHING_HANDED_IN, find_broken_submissions
-from autograder.instructor.classroom.rebuilding import convert_earlier_records
 from autograder.instructor.classroom.reporting import report
 from autograder.instructor.classroom.roster import EVERYTHING, Choice, enter_people, read_roster
 from autograder.instructor.course import Course, find_first_exception, printable
@@ -37,7 +36,6 @@ def report_class(
         if not course.has_submitted_files() and not read_roster(course):
             console.print(NOTHING_HANDED_IN, markup=False, highlight=False)
             return 0
-        convert_earlier_records(course, console)
         failures = report(course, console, find_broken_submissions(course), choice, best_first)
     return 0 if all(failure.theirs for failure in failures) else 1
 
@@ -60,7 +58,6 @@ def hand_back(
         RosterError: the roster cannot be understood.
     """
     with course.alone():
-        convert_earlier_records(course, console)
         enter_people(course)
         unusable = {
             (failure.student, failure.assignment) for failure in find_broken_submissions(course)

@@ -2,20 +2,16 @@
 
 Everything in the gradebook is also in the records, except for manual scores and comments, which are
 in the backups. A marker file exists during a rebuild. If the rebuild is interrupted, the next one
-asks for the same scores to be checked by hand.
-
-Earlier versions kept evidence, verdicts, notes and the basis of a grade in files beside each graded
-notebook. They are converted to records once, and removed.
+asks for the same scores to be checked by hand. `make restore` is a rebuild from a backup that
+somebody chose.
 """
 
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final, TypeVar
+from typing import Final
 
-import msgspec
-import nbformat
 from nbgrader.api import Gradebook
 from rich.console import Console
 
@@ -25,6 +21,7 @@ from autograder.instructor.course import (
     GradebookError,
     printable,
     read_time_zone,
+    with_noun,
     write_atomically,
 )
 from autograder.instructor.gradebook import (
@@ -33,109 +30,18 @@ from autograder.instructor.gradebook import (
     count_manual_scores,
     find_damage,
     find_newest_backup,
-    fingerprint_shown_grades,
     gradebook_file,
     hide_secrets,
     is_server,
     list_all_backups,
     read_auto_scores,
+    read_backup_time,
+    refuse_damaged,
     rename_damaged,
     restore_backup,
-    temporary_copy,
 )
 from autograder.instructor.nbgrader_plugins import load_times, reenter_record, transaction
-from autograder.instructor.pages import read_shown_grades
-from autograder.instructor.pipeline import (
-    Basis,
-    GradedNotebook,
-    Record,
-    Records,
-    State,
-    summarise_notebook,
-)
-
-T = TypeVar("T")
-
-BASIS_ENDING: Final = ".graded"
-"""The ending of an earlier version's file with a grade's basis; no student's file may have it."""
-
-REGRADE_PREFIX: Final = "to be graded anew: "
-"""The beginning of that file if the submission had to be regraded."""
-
-EARLIER_ENDINGS: Final = (BASIS_ENDING, ".evidence.json", ".verdicts.json", ".note")
-"""The endings of an earlier version's files, after a notebook's or the assignment's name."""
-
-SHOWN_FILE: Final = "grades.shown"
-"""An earlier version's file with the grades that a feedback page showed."""
-
-
-def convert_earlier_records(course: Course, console: Console) -> None:
-    """Convert what an earlier version kept beside graded notebooks to records."""
-    pairs = list(_find_earlier(course))
-    for pair in pairs:
-        _convert(course, *pair)
-    if pairs:
-        were = "1 submission was" if len(pairs) == 1 else f"{len(pairs)} submissions were"
-        console.print(
-            f"{were} graded by an earlier version. What it kept of them is now in "
-            f"grading/records/.",
-            highlight=False,
-        )
-
-
-def _find_earlier(course: Course) -> Iterator[tuple[str, str]]:
-    records = Records(course.records)
-    for path in sorted(course.autograded.glob(f"*/*/*{BASIS_ENDING}")):
-        student, assignment = path.parent.parent.name, path.parent.name
-        if path.name == f"{assignment}{BASIS_ENDING}" and records.get(student, assignment) is None:
-            yield student, assignment
-
-
-def _convert(course: Course, student: str, assignment: str) -> None:
-    folder = course.autograded / student / assignment
-    path = folder / f"{assignment}{BASIS_ENDING}"
-    stems = {assignment, *(path.stem for path in (course.solutions / assignment).glob("*.ipynb"))}
-    names = sorted(name for name in stems if (folder / f"{name}.ipynb").is_file())
-    written = path.read_text(encoding="utf-8", errors="replace")
-    basis = _decode(written.removeprefix(REGRADE_PREFIX).encode(), Basis)
-    record = Record(
-        State.GRADED,
-        basis=basis,
-        notebooks={name: _read_notebook(folder, name) for name in names},
-        since=datetime.fromtimestamp(path.stat().st_mtime, UTC),
-        again=written.startswith(REGRADE_PREFIX) or basis is None,
-    )
-    Records(course.records).write(student, assignment, record)
-    for name in (*(f"{name}{ending}" for name in stems for ending in EARLIER_ENDINGS), SHOWN_FILE):
-        (folder / name).unlink(missing_ok=True)
-
-
-def _read_notebook(folder: Path, name: str) -> GradedNotebook:
-    """Read what was kept of one notebook, except for what cannot be read."""
-    verdicts, evidence = (
-        _decode(_contents(folder / f"{name}{ending}"), msgspec.Raw) or msgspec.Raw(b"[]")
-        for ending in (".verdicts.json", ".evidence.json")
-    )
-    notes = _contents(folder / f"{name}.note").decode(errors="replace").splitlines()
-    try:
-        notebook = nbformat.read(folder / f"{name}.ipynb", 4)
-        return summarise_notebook(notebook, verdicts, evidence, notes)
-    except OSError:  # what cannot be read now is not removed
-        raise
-    except Exception:  # a file that is no graded notebook raises one of many errors
-        return GradedNotebook()
-
-
-def _contents(path: Path) -> bytes:
-    return path.read_bytes() if path.is_file() else b""
-
-
-def _decode(written: bytes, kind: type[T]) -> T | None:
-    try:
-        return msgspec.json.decode(written, type=kind)
-    except (msgspec.MsgspecError, RecursionError):
-        return None
-
+from autograder.instructor.pipeline import Record, Records, State
 
 Scores = Mapping[str, Mapping[tuple[str, str], float | None]]
 """The score of each cell, by student, and by the cell's notebook and name."""
@@ -158,8 +64,8 @@ def start_rebuilding(course: Course, console: Console) -> bool:
     url = course.api.coursedir.db_url
     gradebook, sentences = gradebook_file(url), [trouble]
     newest = find_newest_backup(course.backups)
-    seconds = newest.stat().st_mtime if newest is not None else 0.0
-    write_atomically(marker, str(seconds).encode())
+    when = read_backup_time(newest) if newest is not None else datetime.fromtimestamp(0, UTC)
+    write_atomically(marker, when.isoformat().encode())
     if gradebook.exists():
         kept = rename_damaged(gradebook)
         sentences.append(f"It is kept as {kept.relative_to(course.root)}.")
@@ -170,9 +76,7 @@ def start_rebuilding(course: Course, console: Console) -> bool:
         )
     else:
         restore_backup(newest, url)
-        when = datetime.fromtimestamp(seconds, UTC).astimezone(
-            read_time_zone(course.grading, course.assignments())
-        )
+        when = when.astimezone(read_time_zone(course.grading, course.assignments()))
         sentences.append(
             f"It is made again from its copy of {when:%A, %d %B %Y, %H:%M %Z} and from what was "
             f"graded. Any scores and comments that somebody gave by hand since then have to be "
@@ -201,8 +105,8 @@ def enter_missing_grades(course: Course, console: Console) -> None:
             entered += 1
     marker.unlink(missing_ok=True)
     if entered:
-        were = "1 submission was" if entered == 1 else f"{entered} submissions were"
-        console.print(f"The grades of {were} entered again from the records.", highlight=False)
+        what = with_noun(entered, "submission")
+        console.print(f"The grades of {what} were entered again from the records.", highlight=False)
 
 
 def _missing(
@@ -243,7 +147,7 @@ def _has_scores(scores: Mapping[tuple[str, str], float | None] | None, record: R
 def _read_time(marker: Path) -> datetime | None:
     """Read the time of the backup from the marker file; None if there is no rebuild."""
     try:
-        return datetime.fromtimestamp(float(marker.read_text()), UTC)
+        return datetime.fromisoformat(marker.read_text()).astimezone(UTC)
     except FileNotFoundError:
         return None
     except ValueError:  # nothing is known of the backup, so every manual score needs a check
@@ -277,15 +181,17 @@ def list_backups(course: Course, console: Console) -> int:
         f"in UTC), and how many scores by hand each has:",
         markup=False, highlight=False,
     )  # fmt: skip
+    troubles = {copy: find_damage(copy) for copy in copies}
     for copy in copies:
-        when = datetime.fromtimestamp(copy.stat().st_mtime, UTC).astimezone(zone)
-        trouble = find_damage(copy)
+        when = read_backup_time(copy).astimezone(zone)
+        trouble = troubles[copy]
         has = f"it {trouble}" if trouble else f"{count_manual_scores(copy)} by hand"
         console.print(
             f"  {copy.name}  {when:%d %b %Y, %H:%M:%S}  {has}",
             markup=False, highlight=False, soft_wrap=True,
         )  # fmt: skip
-    console.print(f"To put one back: make restore FROM={copies[0].name}", highlight=False)
+    if sound := [copy for copy in copies if not troubles[copy]]:
+        console.print(f"To put one back: make restore FROM={sound[0].name}", highlight=False)
     return 0
 
 
@@ -306,9 +212,10 @@ def _describe_gradebook(course: Course) -> str:
 
 
 def restore(course: Course, console: Console, file: Path) -> int:
-    """Restore the gradebook from a backup.
+    """Restore the gradebook from a backup, and enter what was graded since.
 
-    The current gradebook is backed up first, so that this can be undone, too.
+    Manual scores are those of the backup; the others follow from the records. The current gradebook
+    is backed up first, so that this can be undone, too.
 
     Args:
         course: the course.
@@ -332,39 +239,27 @@ def restore(course: Course, console: Console, file: Path) -> int:
     url = course.api.coursedir.db_url
     if is_server(url):
         raise GradebookError(ON_A_SERVER)
-    with course.alone(url, rebuilds=True), temporary_copy(path) as copy:
-        gradebook = gradebook_file(url)
+    with course.alone(url, rebuilds=True):
+        gradebook, marker = gradebook_file(url), course.grading / REBUILDING_FILE
+        refuse_damaged(path)
         is_damaged = course.trouble(url) and gradebook.exists()
         replaced = rename_damaged(gradebook) if is_damaged else back_up(url, course.backups)
-        # before the gradebook is replaced: if this is interrupted, the grades are still regraded
-        regraded = _mark_missing(copy, course)
+        # first, so that an interrupted restore is continued by the next make grade
+        write_atomically(marker, read_backup_time(path).isoformat().encode())
         restore_backup(path, url)
+        try:
+            enter_missing_grades(course, console)
+        except ClassError as error:  # a mistake in the class's file must not prevent a restore
+            console.print(
+                printable(f"What was graded since is entered by the next make grade. {error}"),
+                markup=False, highlight=False,
+            )  # fmt: skip
         back_up(url, course.backups)  # a rebuild begins from the newest, and not from what was here
     console.print(
-        printable(f"The gradebook {hide_secrets(url)} is now as it is in {file}."),
+        printable(f"The gradebook {hide_secrets(url)} has the manual scores of {file}."),
         markup=False, soft_wrap=not sys.stdout.isatty(),
     )  # fmt: skip
     if replaced is not None:
         where = replaced.relative_to(course.root)
         console.print(f"What it was before is in {where}.", markup=False, highlight=False)
-    if regraded:
-        console.print(
-            f"{regraded} submissions are to be graded again: make grade does that."
-            if regraded > 1
-            else "One submission is to be graded again: make grade does that."
-        )
     return 0
-
-
-def _mark_missing(copy: str, course: Course) -> int:
-    """Mark the submissions whose grades a backup does not have for regrading, and count them."""
-    submissions, records = course.submissions(everybody=True), Records(course.records)
-    with Gradebook(copy, course.api.coursedir.course_id) as gradebook:
-        for assignment in dict.fromkeys(assignment for _, assignment in submissions):
-            grades = fingerprint_shown_grades(gradebook, assignment, "")
-            for student in (s for s, a in submissions if a == assignment):
-                page = course.feedback / student / assignment / f"{assignment}.html"
-                on_page, in_backup = read_shown_grades(page), grades.get(student)
-                if on_page is None or in_backup is None or on_page.scores != in_backup.scores:
-                    records.forget(student, assignment)
-    return sum(records.is_marked(*pair) for pair in submissions)

@@ -6,7 +6,6 @@ from typing import Final
 from rich.console import Console
 
 from autograder.instructor.classroom.grading import find_broken_submissions
-from autograder.instructor.classroom.rebuilding import convert_earlier_records
 from autograder.instructor.classroom.reporting import report
 from autograder.instructor.classroom.roster import EVERYTHING, Choice, check_class_files
 from autograder.instructor.classroom.stale_grades import (
@@ -36,7 +35,6 @@ def regrade_class(course: Course, console: Console, choice: Choice = EVERYTHING)
     """
     with course.alone():
         check_class_files(course)
-        convert_earlier_records(course, console)
         if not any(Records(course.records).all()):
             console.print(NOTHING_GRADED, highlight=False)
             return 0

@@ -285,6 +285,10 @@ def list_remarks(
     if waiting := [row for row in handed_in if row.state == "waiting"]:
         yield f"Not graded yet: {_listed(waiting)}. make grade grades them."
     if broken := [row for row in handed_in if row.state == "broken"]:
+        yield (
+            f"Broken, and not counted in any total until something else is handed in (what is "
+            f"missing counts 0 once it was due): {_listed(broken)}."
+        )
         yield from _scores_before(course, broken)
     yield from _removed(course, facts, rows, choice)
     yield from _not_in_roster(course, facts, handed_in, choice)

@@ -354,8 +354,6 @@ def add_staleness(course: Course, rows: Iterable[StateRow]) -> Iterator[StateRow
 
 def _explain_staleness(bases: Bases, student: str, assignment: str) -> str:
     """Return why a grade is stale, as a clause; empty if it is not."""
-    if bases.records.is_forgotten(student, assignment):
-        return "a gradebook was restored that has other scores of them"
     if bases.records.is_marked(student, assignment):
         return "regrading them was stopped, or failed"
     if bases.recorded(student, assignment) is None:

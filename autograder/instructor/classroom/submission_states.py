@@ -15,7 +15,7 @@ import msgspec
 from nbgrader.api import Gradebook, MissingEntry
 
 from autograder.exercises import BY_GRADE_ID, EXERCISES, NOTEBOOKS
-from autograder.instructor.course import Course, escape_surrogates, printable
+from autograder.instructor.course import Course, begin_sentence, escape_surrogates, printable
 from autograder.instructor.pipeline import Records, State
 from autograder.judge import Finding, Verdict, lesson_on
 
@@ -59,7 +59,7 @@ def describe_failures(failures: Sequence[Failure]) -> Iterator[tuple[str, str]]:
             is_same = all(failure.why == group[0].why for failure in group)
             sentence = " ".join(group[0].why.split()) if is_same else reason
             yield (
-                printable(f"{sentence[:1].upper()}{sentence[1:]}"),
+                printable(begin_sentence(sentence)),
                 printable(_list_names(group)),
             )
 
@@ -223,7 +223,7 @@ def _rows(course: Course, gradebook: Gradebook, failures: Sequence[Failure]) -> 
             dict(_marks(submission)),
             round(submission.score, 4),
             submission.max_score,
-            submission.late_submission_penalty,
+            round(submission.late_submission_penalty, 4),
             _aware(submission.timestamp),
             _aware(submission.duedate if submission.assignment.duedate else None),
         )
@@ -294,12 +294,14 @@ class SubmissionState:
         verdicts: the verdicts in its record, by exercise id.
         unanswered: the names of its answer cells that are unchanged since the release.
         notebook: the path of the graded notebook.
+        absent: the assignment's notebooks that were not handed in.
     """
 
     row: StateRow
     verdicts: Mapping[str, Verdict]
     unanswered: Collection[str]
     notebook: Path
+    absent: Collection[str] = ()
 
     @cached_property
     def _cells(self) -> dict[object, _Cell]:
@@ -323,7 +325,8 @@ class SubmissionState:
             return verdict.state
         if mark.needs_a_look and mark.by_hand is None:
             return "waiting"
-        if not mark.score and mark.by_hand is None and self._is_unanswered(name):
+        is_unanswered = name.partition("/")[0] in self.absent or self._is_unanswered(name)
+        if not mark.score and mark.by_hand is None and is_unanswered:
             return "unanswered"
         return "right" if mark.score >= mark.points else "partly" if mark.score else "wrong"
 
@@ -355,7 +358,9 @@ def read_kept_answers(course: Course, rows: Sequence[StateRow]) -> list[Submissi
             folder = course.autograded / row.student / row.assignment
             unanswered = graded.unanswered if graded is not None else ()
             notebook = folder / f"{row.assignment}.ipynb"
-            found.append(SubmissionState(row, verdicts, unanswered, notebook))
+            notebooks = {name.partition("/")[0] for name in row.marks if "/" in name}
+            absent = notebooks - {*(record.notebooks if record is not None else ())}
+            found.append(SubmissionState(row, verdicts, unanswered, notebook, absent))
     return found
 
 

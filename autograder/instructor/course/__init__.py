@@ -31,6 +31,7 @@ from autograder.instructor.course.collected_times import (
 )
 from autograder.instructor.course.course import (
     NAMESPACE,
+    NOT_RUN,
     Course,
     ReleaseError,
     find_first_exception,
@@ -39,6 +40,7 @@ from autograder.instructor.course.course import (
 from autograder.instructor.course.names import (
     ACCEPTED_SUFFIXES,
     EXCHANGE_FILES,
+    begin_sentence,
     describe_rejected_files,
     escape_surrogates,
     is_accepted_file,
@@ -78,6 +80,7 @@ __all__ = [
     "MAX_PICTURE_CHARACTERS",
     "MAX_SUBMISSION_BYTES",
     "NAMESPACE",
+    "NOT_RUN",
     "PICTURE_TYPES",
     "STOPPED",
     "STOPPED_STATUSES",
@@ -96,6 +99,7 @@ __all__ = [
     "UnreadableError",
     "WrittenTableError",
     "add_collected_times",
+    "begin_sentence",
     "describe_duration",
     "describe_rejected_files",
     "escape_surrogates",

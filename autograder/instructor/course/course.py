@@ -132,6 +132,9 @@ class ReleaseError(RuntimeError):
 NAMESPACE: Final = "shardlings"
 """The key of our data in nbconvert's resources and in cells' metadata."""
 
+NOT_RUN: Final = "NotRun"
+"""The name of the error that stands in for a test's, if the kernel died before it had ended."""
+
 LOCKED_ROOTS: set[Path] = set()
 """The roots of the courses whose lock this process holds."""
 

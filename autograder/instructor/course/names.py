@@ -18,6 +18,12 @@ def with_noun(number: float, noun: str) -> str:
     return f"{number:,g} {noun}{'s' * (number != 1)}"
 
 
+def begin_sentence(clause: str) -> str:
+    """Return a clause with a capital at its beginning, unless that is the name of a file."""
+    first = clause.partition(" ")[0].rstrip(",.:")
+    return clause if set("./_") & set(first) else f"{clause[:1].upper()}{clause[1:]}"
+
+
 def escape_surrogates(text: str) -> str:
     """Escape what cannot be encoded as UTF-8: names of files may contain lone surrogates."""
     return text.encode("utf-8", "backslashreplace").decode()

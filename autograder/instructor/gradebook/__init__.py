@@ -16,9 +16,10 @@ from autograder.instructor.gradebook.backups import (
     has_grades,
     list_all_backups,
     open_gradebook,
+    read_backup_time,
+    refuse_damaged,
     rename_damaged,
     restore_backup,
-    temporary_copy,
 )
 from autograder.instructor.gradebook.connections import (
     GradebookError,
@@ -63,8 +64,9 @@ __all__ = [
     "open_gradebook",
     "parse_address",
     "read_auto_scores",
+    "read_backup_time",
+    "refuse_damaged",
     "rename_damaged",
     "restore_backup",
-    "temporary_copy",
     "watch_file",
 ]

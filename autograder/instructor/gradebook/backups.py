@@ -1,16 +1,14 @@
 """Backups of a gradebook's file, made before each command that may change grades.
 
-The latest ten are kept, and one for each earlier day, thirty in all. A backup is checked when it is
-made and before it is restored. A gradebook on a server is not backed up here; databases have their
+The latest thirty are kept, and one for each earlier day, sixty in all. A backup is dated by its
+name, because copying a folder changes its files' times. It is checked when it is made and before it
+is restored. A gradebook on a server is not backed up here; databases have their
 own tools for that.
 """
 
 import math
 import os
-import re
-import shutil
 import sqlite3
-import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import closing, contextmanager, suppress
 from datetime import UTC, datetime
@@ -30,12 +28,13 @@ from autograder.instructor.gradebook.connections import (
     is_server,
 )
 
-KEPT_BACKUPS: Final = 10
+KEPT_BACKUPS: Final = 30
 """The number of latest backups that are all kept; of earlier ones, one for each day."""
 
-MAX_BACKUPS: Final = 30
+MAX_BACKUPS: Final = 60
 
-BACKUP_NAME: Final = re.compile(r"gradebook-(\d{4}-\d\d-\d\d)T\d{6}(-\d+)?\.db")
+BACKUP_NAME: Final = "gradebook-%Y-%m-%dT%H%M%S-%f.db"
+"""The name of a backup: when it was made, in UTC and to the microsecond."""
 
 GRADE_TABLES: Final = (
     "submitted_assignment", "submitted_notebook", "grade", "comment", "base_cell", "grade_cells",
@@ -76,9 +75,7 @@ def back_up(url: str, folder: Path) -> Path | None:
 
 def _back_up_file(gradebook: Path, folder: Path) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
-    stem = f"gradebook-{datetime.now(UTC):%Y-%m-%dT%H%M%S}"
-    names = (f"{stem}{f'-{n}' * bool(n)}.db" for n in range(1000))
-    path = next(folder / name for name in names if not (folder / name).exists())
+    path = folder / datetime.now(UTC).strftime(BACKUP_NAME)
     part = path.with_suffix(".part")
     part.unlink(missing_ok=True)
     _copy_database(gradebook, part)
@@ -114,8 +111,25 @@ def list_all_backups(folder: Path) -> list[Path]:
         names = os.listdir(folder)  # a glob does not tell an unreadable folder from an empty one
     except FileNotFoundError:
         names = []
-    found = [folder / name for name in names if BACKUP_NAME.fullmatch(name)]
-    return sorted(found, key=lambda path: (path.stat().st_mtime_ns, path.name), reverse=True)
+    dated = [(when, folder / name) for name in names if (when := _read_name(name)) is not None]
+    return [path for _, path in sorted(dated, reverse=True)]
+
+
+def read_backup_time(path: Path) -> datetime:
+    """Return when a backup was made; of a file with another name, when it was last changed.
+
+    Raises:
+        OSError: the file is not there.
+    """
+    return _read_name(path.name) or datetime.fromtimestamp(path.stat().st_mtime, UTC)
+
+
+def _read_name(name: str) -> datetime | None:
+    """Return the time in a backup's name; None if it is not the name of a backup."""
+    for form in (BACKUP_NAME, BACKUP_NAME.replace("-%f", "")):  # as files were called before
+        with suppress(ValueError):
+            return datetime.strptime(name, form).replace(tzinfo=UTC)
+    return None
 
 
 def find_newest_backup(folder: Path) -> Path | None:
@@ -222,19 +236,6 @@ def _refuse_strange_score(grade: Grade, score: float | None, *_: object) -> None
         raise GradebookError(f"The score {score} of {grade.name} is not a number.")
 
 
-@contextmanager
-def temporary_copy(path: Path) -> Iterator[str]:
-    """Yield the address of a temporary copy of a backup, because nbgrader writes when it reads.
-
-    Raises:
-        GradebookError: the file is no gradebook.
-    """
-    _refuse_damaged(path)
-    with tempfile.TemporaryDirectory(prefix="shardlings-") as folder:
-        shutil.copyfile(path, Path(folder, "gradebook.db"))
-        yield f"sqlite:///{folder}/gradebook.db"
-
-
 def restore_backup(path: Path, url: str) -> None:
     """Replace a gradebook by a backup, in one transaction of the gradebook's own file.
 
@@ -249,7 +250,7 @@ def restore_backup(path: Path, url: str) -> None:
     """
     if is_server(url):
         raise GradebookError(ON_A_SERVER)
-    _refuse_damaged(path)
+    refuse_damaged(path)
     gradebook = gradebook_file(url)
     with explain_errors(gradebook):
         _copy_database(path, gradebook)
@@ -271,7 +272,12 @@ def gradebook_file(url: str) -> Path:
     return Path(url.removeprefix("sqlite:///"))
 
 
-def _refuse_damaged(path: Path) -> None:
+def refuse_damaged(path: Path) -> None:
+    """Check that a file can be restored.
+
+    Raises:
+        GradebookError: it is no gradebook, or a damaged one.
+    """
     trouble = find_damage(path)
     if trouble:
         raise GradebookError(f"{path} is no gradebook that could be put back: it {trouble}.")
@@ -301,8 +307,7 @@ def _expired(all_backups: Sequence[Path]) -> list[Path]:
     kept = list(all_backups[:KEPT_BACKUPS])
     days = set()
     for backup in all_backups[KEPT_BACKUPS:]:  # the latest of each day
-        match = BACKUP_NAME.fullmatch(backup.name)
-        day = match[1] if match else ""
+        day = read_backup_time(backup).date()
         if day not in days and len(kept) < MAX_BACKUPS:
             days.add(day)
             kept.append(backup)

@@ -35,6 +35,7 @@ from autograder.instructor.nbgrader_plugins.autograde import escape_log
 from autograder.instructor.pages import (
     About,
     GradebookEntry,
+    InAll,
     PageContents,
     make_page_in_process,
     write_page,
@@ -139,9 +140,15 @@ def _read_contents(
         describe_duration(rules.seconds_late(due, handed_in)),
         zone,
         shown.get(student_id),
+        _add_up(submission) if len(submission.notebooks) > 1 else None,
     )
     cells = [cell for cell in graded.cells if not is_note(cell)]
     return PageContents(facts, cells, entries, comments, found.verdicts_by_exercise())
+
+
+def _add_up(submission: Any) -> InAll:
+    total = max(0.0, submission.score - (submission.late_submission_penalty or 0.0))
+    return InAll(len(submission.notebooks), total, submission.max_score)
 
 
 def _as_utc(time: datetime | None) -> datetime | None:

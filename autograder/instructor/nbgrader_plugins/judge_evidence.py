@@ -13,7 +13,7 @@ from traitlets import Float
 
 from autograder import evidence
 from autograder.exercises import BY_GRADE_ID, Exercise, find
-from autograder.instructor.course import NAMESPACE
+from autograder.instructor.course import NAMESPACE, NOT_RUN
 from autograder.instructor.nbgrader_plugins.capture_evidence import KernelDeath, find_evidence
 from autograder.instructor.pipeline import find_compiled, is_note
 from autograder.instructor.sandbox import (
@@ -184,9 +184,7 @@ def _fail_tests_not_run(cells: Iterable[Any]) -> None:
         if is_test and metadata["grade_id"] not in BY_GRADE_ID:
             why = "the kernel died before this cell had run to its end"
             cell.outputs.append(
-                new_output(
-                    "error", ename="DeadKernel", evalue=why, traceback=[f"DeadKernel: {why}"]
-                )
+                new_output("error", ename=NOT_RUN, evalue=why, traceback=[f"{NOT_RUN}: {why}"])
             )
 
 

@@ -9,7 +9,7 @@ submission is graded, the metadata of its cells, which editors and students may 
 import json
 import os
 import shutil
-from collections.abc import Container, Iterator, Mapping, Sequence
+from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -29,6 +29,7 @@ from nbgrader.api import (
 from nbgrader.apps import api, generateassignmentapp
 from nbgrader.converters import GenerateAssignment, NbGraderException
 from nbgrader.preprocessors import NbGraderPreprocessor, SaveCells
+from nbgrader.utils import compute_checksum
 
 from autograder.instructor.course import NAMESPACE, BusyError, Course, GradebookError
 from autograder.instructor.nbgrader_plugins.publishing import RefusedReleaseError
@@ -152,6 +153,7 @@ class RestoreCells(NbGraderPreprocessor):
         """Replace the submission's metadata by the gradebook's."""
         known, sources = _read_known_cells(resources["nbgrader"])
         copies = _find_copies(nb, known)
+        edited = [name for name in copies if _is_test(known[name]) and _is_edited(nb, copies[name])]
         for cell in nb.cells:
             cell.metadata.pop("nbgrader", None)
         for name, indices in copies.items():
@@ -168,7 +170,7 @@ class RestoreCells(NbGraderPreprocessor):
         lost = sorted(manual & {*missing})
         resources[NAMESPACE] = {
             "needs_a_look": {*doubled, *lost},
-            "notes": list(_describe_restored(bool(known) and not copies, lost, doubled)),
+            "notes": list(_describe_restored(bool(known) and not copies, lost, doubled, edited)),
         }
         return nb, resources
 
@@ -234,10 +236,27 @@ def _is_graded(metadata: Mapping[str, Any]) -> bool:
     return bool(metadata["grade"] or metadata["task"])
 
 
+def _is_test(metadata: Mapping[str, Any]) -> bool:
+    return bool(metadata["grade"] and not metadata["solution"])
+
+
+def _is_edited(nb: Any, indices: Iterable[int]) -> bool:
+    """Check whether one of some cells is another than the one whose checksum it still has."""
+    for cell in (nb.cells[index] for index in indices):
+        metadata = cell.metadata.get("nbgrader")
+        released = metadata.get("checksum") if isinstance(metadata, dict) else None
+        if released is not None and released != compute_checksum(cell):
+            return True
+    return False
+
+
 def _describe_restored(
-    has_no_cell: bool, lost: Sequence[str], doubled: Mapping[str, Sequence[int]]
+    has_no_cell: bool,
+    lost: Sequence[str],
+    doubled: Mapping[str, Sequence[int]],
+    edited: Sequence[str],
 ) -> Iterator[str]:
-    """Yield sentences about manually graded cells that were missing or doubled."""
+    """Yield sentences about cells that were missing or doubled, and about tests that differ."""
     if has_no_cell:
         yield (
             "It has none of the assignment's cells, so all that are graded were added at its end. "
@@ -247,6 +266,11 @@ def _describe_restored(
         yield (
             f"Missing cells were added at the end: {', '.join(lost)}. Their answers may be in "
             f"other cells."
+        )
+    if edited:
+        yield (
+            f"These tests were changed before it was handed in: {', '.join(edited)}. They were run "
+            f"as they were released."
         )
     for name, indices in sorted(doubled.items()):
         numbers = " and ".join(str(index + 1) for index in indices)

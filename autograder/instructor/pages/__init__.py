@@ -9,6 +9,7 @@ from autograder.instructor.pages.clean_pages import FILTERS, clean
 from autograder.instructor.pages.feedback_page import (
     FILES,
     About,
+    InAll,
     formgrader_policy,
     read_shown_grades,
     renew_page,
@@ -23,6 +24,7 @@ __all__ = [
     "FILTERS",
     "About",
     "GradebookEntry",
+    "InAll",
     "PageContents",
     "clean",
     "formgrader_policy",

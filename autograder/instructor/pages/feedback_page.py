@@ -128,6 +128,15 @@ LIGHT, DARK = "friendly", "github-dark"
 
 
 @dataclass(frozen=True)
+class InAll:
+    """An assignment's notebooks, counted, and their scores added up, less any late penalty."""
+
+    notebooks: int
+    score: float
+    points: float
+
+
+@dataclass(frozen=True)
 class About:
     """Facts about a submission that are on its page, but not in its notebook.
 
@@ -146,6 +155,7 @@ class About:
         how_late: the time between due date and submission, in words.
         zone: the time zone of the page's times.
         shows: digests of the grades that the page shows; None if it has no grade.
+        in_all: the whole assignment, if it has other notebooks than this one.
     """
 
     student: str
@@ -161,6 +171,7 @@ class About:
     how_late: str = ""
     zone: tzinfo = UTC
     shows: ShownGrades | None = None
+    in_all: InAll | None = None
 
 
 @dataclass(frozen=True)

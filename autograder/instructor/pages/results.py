@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from autograder.documents import Document, Paragraph, as_html
 from autograder.exercises import BY_GRADE_ID, Exercise
+from autograder.instructor.course import NOT_RUN
 from autograder.instructor.pages.clean_pages import render_markdown
 from autograder.instructor.pages.page_templates import number
 from autograder.instructor.pages.shown_cells import find_error_line, render_cell
@@ -60,6 +61,11 @@ class Raised:
 
     place: int
     last: str
+
+    @property
+    def is_not_run(self) -> bool:
+        """True if the kernel had died before the cell had run to its end."""
+        return self.last.startswith(f"{NOT_RUN}: ")
 
 
 @dataclass(frozen=True)

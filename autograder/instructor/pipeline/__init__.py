@@ -32,7 +32,6 @@ from autograder.instructor.pipeline.grading import (
     grade,
     is_note,
     read_submission,
-    summarise_notebook,
 )
 from autograder.instructor.pipeline.record import (
     GradedNotebook,
@@ -71,6 +70,5 @@ __all__ = [
     "read_submission",
     "read_versions",
     "solution_seconds",
-    "summarise_notebook",
     "time_limit",
 ]

@@ -285,10 +285,10 @@ def _grade_notebook(
     evidence = msgspec.Raw(results.get("evidence", b"[]"))
     notes += results.get("notes", ())
     looks = restored.get("needs_a_look", ())
-    return text, summarise_notebook(nbformat.reads(text, 4), verdicts, evidence, notes, looks)
+    return text, _summarise_notebook(nbformat.reads(text, 4), verdicts, evidence, notes, looks)
 
 
-def summarise_notebook(
+def _summarise_notebook(
     notebook: Any,
     verdicts: msgspec.Raw,
     evidence: msgspec.Raw,

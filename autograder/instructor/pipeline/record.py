@@ -173,21 +173,10 @@ class Records:
         record = self.get(student, assignment)
         return record is not None and record.state is State.BROKEN
 
-    def forget(self, student: str, assignment: str) -> None:
-        """Mark a submission to be graded again, and drop its results, which are not to be shown."""
-        record = self.get(student, assignment)
-        if record is not None:
-            self.write(student, assignment, Record(record.state, record.why, again=True))
-
     def is_marked(self, student: str, assignment: str) -> bool:
         """Check whether a submission is marked to be graded again."""
         record = self.get(student, assignment)
         return record is not None and record.again
-
-    def is_forgotten(self, student: str, assignment: str) -> bool:
-        """Check whether a graded submission's results were dropped, and are not there again."""
-        record = self.get(student, assignment)
-        return record is not None and record == Record(State.GRADED, again=True)
 
     def all(self) -> Iterator[tuple[str, str]]:
         """Yield the student and the assignment of each record, in order."""

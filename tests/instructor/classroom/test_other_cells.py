@@ -194,7 +194,8 @@ def test_what_formgrader_was_given_is_on_the_next_page_and_no_other_page_is_writ
     after = pages["bob"].stat()
     assert (after.st_ino, after.st_mtime_ns) == (before.st_ino, before.st_mtime_ns)
     said = re.sub("<[^>]+>", "", pages["cid"].read_text())
-    assert "DeadKernel: the kernel died before this cell had run to its end" in said
+    assert "did not run to its end, because the kernel died in it or before it." in said
+    assert "ended with an error: NotRun" not in said
     assert "The test passed." in pages["ann"].read_text()
     assert "The test passed." not in said
 

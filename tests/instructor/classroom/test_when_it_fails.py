@@ -358,9 +358,20 @@ def test_a_score_by_hand_of_a_notebook_that_is_left_out_is_asked_about(of_two, m
     assert "ann, tiny: Not handed in, and so without points: second.ipynb." in said
     page = of_two / "grading" / "feedback" / "ann" / ASSIGNMENT / f"{ASSIGNMENT}.html"
     assert "Not handed in, and so without points: second.ipynb." in page.read_text()
+    assert ">tiny has 2 notebooks, with 3.5 of 4 points in all.<" in page.read_text()
+    Path(of_two, "grading", "class.toml").write_text("")
+    with Gradebook(f"sqlite:///{of_two / 'grading' / 'gradebook.db'}") as book:
+        grade = book.find_grade("test2", "second", ASSIGNMENT, "ann")
+        grade.manual_score, grade.needs_manual_grade = None, False
+        book.db.commit()
+    make(of_two, "report")
+    cells = (of_two / "grading" / "exercises.csv").read_text("utf-8-sig")
+    assert "ann,tiny,second/test2,0.0,2.0,,0.0,,unanswered," in cells
 
 
 def test_who_hands_in_another_notebook_alone_is_asked_for_all(of_two, make):
+    pages = of_two / "grading" / "feedback" / "ann" / ASSIGNMENT
+    assert {page.name for page in pages.iterdir()} == {f"{ASSIGNMENT}.html", "second.html"}
     (of_two / "grading" / "submitted" / "ann" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb").unlink()
     _, said = make(of_two, "grade")
     assert (
@@ -368,6 +379,8 @@ def test_who_hands_in_another_notebook_alone_is_asked_for_all(of_two, make):
         "of them together."
     ) in said
     assert row(of_two, "ann").startswith("ann,tiny,broken,")
+    assert "Broken, and not counted in any total until something else is handed in" in said
+    assert [page.name for page in pages.iterdir()] == [f"{ASSIGNMENT}.html"]
 
 
 @pytest.mark.parametrize("is_there", [True, False], ids=["cut off", "gone"])
@@ -445,30 +458,21 @@ def test_what_is_graded_and_has_lost_its_files_is_named(graded, make):
     assert "went wrong before that): ann (tiny). make grade regrades them." in said
 
 
-def test_a_restore_has_nothing_run_again_for_other_times_alone(graded, make):
-    change(graded, "bob", "double = 3")
-    make(graded, "grade")
-    [copy] = gradebook.list_all_backups(graded / "grading" / "backups")
-    times = graded / "grading" / "handed_in.csv"
-    times.write_text("student,assignment,time\nann,tiny,2026-10-12 22:30 UTC\n")
-    make(graded, "report")
-    status, said = make(graded, "restore", str(copy))
-    assert (status, "One submission is to be graded again: make grade" in said) == (0, True), said
-    assert not Records(Course(graded).records).is_marked("ann", ASSIGNMENT)
-
-
-def test_a_restored_gradebook_is_named_as_the_reason_why_grades_are_out_of_date(graded, make):
+def test_a_restore_runs_nothing_again_and_leaves_no_grade_out_of_date(graded, make):
     by_hand(graded, "bob", manual_score=1.5)
     make(graded, "report")
-    copy = list_all_backups(graded / "grading" / "backups")[-1]
+    copy, *_ = list_all_backups(graded / "grading" / "backups")
     change(graded, "ann", "double = 3")
     assert make(graded, "grade")[0] == 0
-    assert make(graded, "restore", str(copy))[0] == 0
-    _, said = make(graded, "report")
-    assert "because a gradebook was restored that has other scores of them: ann (tiny)" in said
-    assert "stopped, or failed" not in said
-    assert make(graded, "grade")[0] == 0
-    assert "was restored" not in make(graded, "report")[1]
+    times = graded / "grading" / "handed_in.csv"
+    times.write_text("student,assignment,time\nann,tiny,2026-10-12 22:30 UTC\n")
+    status, said = make(graded, "restore", str(copy))
+    assert status == 0
+    assert "The grades of 1 submission were entered again from the records." in said
+    assert scores(graded) == {"ann": 0, "bob": 2}
+    assert not waits_for_a_look(graded, "bob"), "his score by hand is of the same answer"
+    assert "out of date" not in make(graded, "report")[1]
+    assert "Grading " not in make(graded, "grade")[1]
 
 
 def test_a_rule_for_somebody_unknown_is_pointed_out_without_a_roster_too(graded, make):

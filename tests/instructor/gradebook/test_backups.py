@@ -87,7 +87,7 @@ def test_a_backup_is_made_if_no_backup_has_the_grades(room):
         set_score(url, 3)
     (copy,) = list_all_backups(course.backups)
     assert score_in(f"sqlite:///{copy}") == 1
-    assert re.fullmatch(r"gradebook-20\d\d-\d\d-\d\dT\d{6}\.db", copy.name)
+    assert re.fullmatch(r"gradebook-20\d\d-\d\d-\d\dT\d{6}-\d{6}\.db", copy.name)
 
 
 @pytest.fixture
@@ -216,26 +216,26 @@ def test_a_file_that_is_not_a_gradebook_is_not_restored(room, tmp_path, type_in)
     assert score_in(url) == 1
 
 
-def test_thirty_backups_are_kept_and_one_for_each_earlier_day(room, tmp_path):
+def test_the_last_thirty_backups_are_kept_and_one_for_each_earlier_day(room, tmp_path):
+    """All files have the same time, as after copying the folder: names tell which is newer."""
     url, folder = Course(room.root).api.coursedir.db_url, tmp_path / "backups"
     folder.mkdir()
     for day in range(1, 29):
         for hour in ("09", "17"):
-            old = folder / f"gradebook-2026-01-{day:02}T{hour}0000.db"
-            old.write_bytes(b"")
-            _date(old, 1_000_000 + 86_400 * day + 3600 * int(hour))
+            (folder / f"gradebook-2026-01-{day:02}T{hour}0000-000000.db").write_bytes(b"")
     for score in range(3):
         set_score(url, score)
         assert back_up(url, folder)
+    for path in folder.iterdir():
+        os.utime(path, (1_000_000, 1_000_000))
     names = [path.name for path in list_all_backups(folder)]
-    assert len(names) == 30
-    assert len([name for name in names[:10] if name.startswith("gradebook-2026-01-2")]) == 7
-    days = [name[:20] for name in names[10:]]
-    assert len(set(days)) == len(days) == 20
-
-
-def _date(path: Path, seconds: float) -> None:
-    os.utime(path, (seconds, seconds))
+    assert names == sorted(names, reverse=True)
+    assert len([name for name in names[:30] if name.startswith("gradebook-2026-01-")]) == 27
+    days = [name[:20] for name in names[30:]]
+    assert len(set(days)) == len(days) == 15
+    newest, older, *_ = (folder / name for name in names)
+    assert score_in(f"sqlite:///{newest}") == 2
+    assert score_in(f"sqlite:///{older}") == 1
 
 
 def test_a_gradebook_without_grades_is_not_backed_up(tmp_path, filled):

@@ -11,6 +11,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from autograder.instructor.__main__ import main
+from autograder.instructor.calibration import CalibrationError, calibrate
 from autograder.instructor.course import Course
 from tests.instructor.nbgrader_plugins.test_publishing import TEMPLATES
 from tests.instructor.room import UNCALIBRATED, configuration
@@ -230,3 +231,19 @@ def test_essays_that_were_written_wait_for_a_person(graded):
         for name in ("essay", "by_hand"):
             assert graded["base", student, name] == (0, mark)
         assert graded["base", student, "task"] == (0, "yes")
+
+
+def test_a_solution_that_fails_its_own_tests_is_no_fault_of_the_installation(tmp_path):
+    (tmp_path / "nbgrader_config.py").write_text(configuration())
+    wrong = SOLUTION.replace("a = 1", "a = 2")
+    write(tmp_path, "ps", [code(wrong, "set_a", solution=True), checks("assert a == 1", "is_one")])
+    assert main(["--root", str(tmp_path), "release"]) == 0
+    with pytest.raises(CalibrationError) as raised:
+        calibrate(Course(tmp_path).api.config, "ps")
+    assert str(raised.value).startswith(
+        "Nothing of ps is graded, because its own solution does not pass its tests, so no student "
+        "could. The solution does not get full marks: it gets 0 of 1 for is_one."
+    )
+    assert str(raised.value).endswith(
+        "Mend the solution or the tests in solutions/, and grade again."
+    )

@@ -195,6 +195,21 @@ def test_each_cell_of_the_release_is_there_once_and_of_its_type(room, change):
     assert bool(found["notes"]) == bool(note)
 
 
+def test_a_test_that_was_changed_is_named_and_run_as_released(room):
+    database = f"sqlite:///{room.root / 'grading' / 'gradebook.db'}"
+    names = {"nbgrader": {"notebook": FIRST, "assignment": FIRST, "db_url": database}}
+    released = nbformat.read(room.root / "course" / FIRST / f"{FIRST}.ipynb", 4)
+    released.cells[0].source = "total = 4"  # an answer is there to be changed
+    _, resources = RestoreCells().preprocess(deepcopy(released), deepcopy(names))
+    assert resources["shardlings"]["notes"] == []
+    released.cells[1].source = "assert True"
+    notebook, resources = RestoreCells().preprocess(released, names)
+    (note,) = resources["shardlings"]["notes"]
+    assert note.startswith("These tests were changed before it was handed in: sum. They were run")
+    notebook, _ = OverwriteCells().preprocess(notebook, names)
+    assert notebook.cells[1].source == "assert total == 3"
+
+
 def test_code_that_is_graded_by_hand_is_looked_at_as_essays_are(monkeypatch):
     plot = about("plot", grade=True, solution=True, points=5)
     cell = new_code_cell("plot()", id="plot", metadata=plot)
