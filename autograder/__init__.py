@@ -1,17 +1,14 @@
-"""Shardlings: the functions that a notebook of the course imports.
+"""The judge and grader, and what notebooks call: `check`, `hint`, `progress` and `target`.
 
-`docs/architecture.md` describes the packages and how an answer becomes a grade. All of them use
-these words:
+`docs/architecture.md` describes the packages and how an answer becomes a grade. They use the words
+of `shardlings`, the library below this package, and these:
 
 - An *answer* is what a learner's cell has made: an array, a sharding, a function or a table. A
   *submission* is a notebook that a student hands in.
-- A *layout* says which device holds which *block* of an array. A *placement* is a sharding's mesh
-  and spec as plain data, from which a layout follows.
+- A *placement* is a sharding's mesh and spec as plain data, from which a layout follows.
 - An *argument* is an array that a function is called with, described by its shape, mesh and spec. A
   *draw* is one sample of values for a function's arguments. A *case* is what a plain function is
-  called with.
-- A *program* is a function in StableHLO or compiled. An *artifact* is the bytes of an exported
-  program. A *collective* is *requested* by the program or *compiled* by XLA.
+  called with. An *artifact* is the bytes of an exported program.
 - A *plan* says what to capture for an exercise, and *evidence* is what was captured. A *finding*
   says whether one requirement is met, and a *verdict* has all findings.
 - A *diagnosis* names a mistake in a word or two, and a *lesson* is an exercise's explanation of it.
@@ -20,25 +17,12 @@ these words:
 """
 
 from autograder import command_start as command_start  # isort: skip  # before what takes seconds
-from autograder.devices import emulate_devices
 from autograder.evidence import watch_cells
-from autograder.layouts import playground, show
 from autograder.notebook import check, hint, progress, target
-from autograder.pictures import show_figures_in_page_colours
 from autograder.processes import on_processes
-from autograder.programs import communication
+from shardlings.pictures import show_figures_in_page_colours
 
-__all__ = [
-    "check",
-    "communication",
-    "emulate_devices",
-    "hint",
-    "on_processes",
-    "playground",
-    "progress",
-    "show",
-    "target",
-]
+__all__ = ["check", "hint", "on_processes", "progress", "target"]
 
 show_figures_in_page_colours()  # in figures of a notebook's own, too
 watch_cells()  # so that a check knows which cells failed before it

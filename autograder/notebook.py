@@ -14,9 +14,9 @@ from typing import TYPE_CHECKING, Any, Final, cast
 import jax
 
 from autograder import evidence
-from autograder.errors import Fault, ShortError, UsageError, explain_fault
 from autograder.evidence import Plan, capture, known_plans
-from autograder.pictures import display_blocks, display_waiting
+from shardlings.errors import Fault, ShortError, UsageError, explain_fault
+from shardlings.pictures import display_blocks, display_waiting
 
 if TYPE_CHECKING:
     from autograder.exercises import Exercise

@@ -21,7 +21,7 @@ from autograder.instructor.sandbox import has_bubblewrap
 
 HONEST = """
 import jax
-from autograder import emulate_devices
+from shardlings import emulate_devices
 emulate_devices(8)
 rows = jax.NamedSharding(jax.make_mesh((8,), ("x",)), jax.P("x"))
 x = jax.device_put(jax.numpy.ones((64, 64)), rows)

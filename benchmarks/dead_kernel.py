@@ -15,7 +15,7 @@ import sys
 import time
 from concurrent.futures import ThreadPoolExecutor
 
-from autograder.devices import environment
+from shardlings.devices import environment
 
 LOOP = """
 import jax, jax.numpy as jnp
@@ -26,7 +26,7 @@ for _ in range(2000):
     x = step(x)
 x.block_until_ready()
 """
-CURED = f"from autograder import emulate_devices; emulate_devices(8)\n{LOOP}"
+CURED = f"from shardlings import emulate_devices; emulate_devices(8)\n{LOOP}"
 BARE = "--xla_force_host_platform_device_count=8"
 
 

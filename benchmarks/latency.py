@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 
-from autograder.devices import emulate_devices
+from shardlings.devices import emulate_devices
 
 IMPORTS = """
 import time

@@ -34,7 +34,10 @@ from pathlib import Path
 from queue import SimpleQueue
 
 ROOT = Path(__file__).parent.parent
-PACKAGES = ("judge", "layouts", "programs", "evidence", "processes", "instructor/pipeline")
+PACKAGES = (
+    "autograder/artifacts", "autograder/evidence", "autograder/instructor/pipeline",
+    "autograder/judge", "autograder/processes", "shardlings/layouts", "shardlings/programs",
+)  # fmt: skip
 SWAPPED: dict[type[ast.AST], type[ast.AST]] = {
     ast.Lt: ast.LtE, ast.LtE: ast.Lt, ast.Gt: ast.GtE, ast.GtE: ast.Gt, ast.Eq: ast.NotEq,
     ast.NotEq: ast.Eq, ast.In: ast.NotIn, ast.NotIn: ast.In, ast.Is: ast.IsNot, ast.IsNot: ast.Is,
@@ -127,8 +130,13 @@ def faults_in(file: Path) -> Iterator[Fault]:
 
 
 def package_of(fault: Fault) -> str:
-    """The package that a fault is in, which is the folder of its tests too."""
-    return next(p for p in PACKAGES if fault.file.startswith(f"autograder/{p}/"))
+    """The package that a fault is in."""
+    return next(p for p in PACKAGES if fault.file.startswith(f"{p}/"))
+
+
+def folder_of_tests(fault: Fault) -> str:
+    """The folder of that package's tests."""
+    return f"tests/{package_of(fault).removeprefix('autograder/')}"
 
 
 @dataclass
@@ -152,7 +160,7 @@ class Copy:
         Raises:
             RuntimeError: a test fails without a fault, and would be said to find every fault.
         """
-        wanted = ["--cov=autograder", "--cov-context=test", "--cov-report="]
+        wanted = ["--cov=shardlings", "--cov=autograder", "--cov-context=test", "--cov-report="]
         environment = {"COVERAGE_FILE": str(data)}
         done = self._pytest(["-n", "4", *QUICK, *wanted, "tests"], None, environment)
         if done.returncode:
@@ -202,7 +210,7 @@ def tests_of(fault: Fault, lines: Mapping[int, list[str]]) -> list[str]:
     own, others = set[str](), set[str]()
     for context in sorted(lines.get(fault.line, [])):
         test, _, phase = context.partition("|")
-        if not test.startswith(f"tests/{package_of(fault)}"):
+        if not test.startswith(folder_of_tests(fault)):
             others.add(test)
         elif phase == "run":
             own.add(test.partition("[")[0])
@@ -210,7 +218,7 @@ def tests_of(fault: Fault, lines: Mapping[int, list[str]]) -> list[str]:
             own.add(test.partition("::")[0])
     others.discard("")  # what runs while modules are imported
     some = random.Random(str(fault)).sample(sorted(others), min(len(others), MAX_OTHER_TESTS))
-    return [*sorted(own), *some] or [f"tests/{package_of(fault)}"]
+    return [*sorted(own), *some] or [folder_of_tests(fault)]
 
 
 def contexts_of(copy: Copy, data: Path) -> dict[str, dict[int, list[str]]]:
@@ -222,7 +230,7 @@ def contexts_of(copy: Copy, data: Path) -> dict[str, dict[int, list[str]]]:
     command = [".venv/bin/python", "-c", code, str(data.resolve())]
     read = subprocess.run(command, cwd=copy.root, capture_output=True, text=True, check=True)
     return {
-        f"autograder/{file.rpartition('/autograder/')[2]}": {int(n): c for n, c in lines.items()}
+        str(Path(file).relative_to(copy.root)): {int(n): c for n, c in lines.items()}
         for file, lines in json.loads(read.stdout).items()
     }
 
@@ -271,7 +279,7 @@ def main() -> None:
     parser.add_argument("--into", type=Path, help="a file with a row for each fault in each round")
     parser.add_argument("--coverage", type=Path, help="where the coverage is, or will be")
     given = parser.parse_args()
-    files = [f for p in given.packages for f in sorted((ROOT / "autograder" / p).rglob("*.py"))]
+    files = [f for p in given.packages for f in sorted((ROOT / p).rglob("*.py"))]
     every = [fault for file in files for fault in faults_in(file)]
     sampled = random.Random(given.seed).sample(every, given.count)
     drawn = [fault for fault in sampled if fault.new != fault.old]

@@ -9,8 +9,8 @@ import time
 import jax
 import jax.numpy as jnp
 
-from autograder.devices import emulate_devices
-from autograder.programs.compiled import read_collectives
+from shardlings.devices import emulate_devices
+from shardlings.programs.compiled import read_collectives
 
 
 def main() -> None:

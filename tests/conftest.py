@@ -15,7 +15,7 @@ import pytest
 from hypothesis import settings
 from xdist.scheduler import LoadScopeScheduling
 
-from autograder.devices import emulate_devices, environment
+from shardlings.devices import emulate_devices, environment
 from tests.durations import Durations
 
 os.environ.update(environment())  # for the processes that tests start

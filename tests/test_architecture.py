@@ -12,43 +12,54 @@ from pathlib import Path
 import pytest
 
 import autograder
+import shardlings
 from tests.conftest import ROOT
 
-COMMANDS = ("autograder", "instructor.__main__")
+LIBRARY, GRADER = "shardlings", "autograder"
+
+COMMANDS = (LIBRARY, GRADER, "instructor.__main__")
 """The modules above all packages, which only call them."""
 
 
 def name_of(path: Path) -> str:
-    """Return `judge.costs` for that module, `judge` for its package, and "" for `autograder`."""
-    parts = path.relative_to(ROOT / "autograder").with_suffix("").parts
+    """Return `autograder.judge.costs` for that module, and `autograder.judge` for its package."""
+    parts = path.relative_to(ROOT).with_suffix("").parts
     return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
 
 
-MODULES = {name_of(path): path for path in sorted((ROOT / "autograder").rglob("*.py"))}
+MODULES = {
+    name_of(path): path for top in (LIBRARY, GRADER) for path in sorted((ROOT / top).rglob("*.py"))
+}
 PACKAGES = {name for name, path in MODULES.items() if path.name == "__init__.py"}
-STUDENTS = [p for n, p in MODULES.items() if n not in PACKAGES and not n.startswith("instructor")]
+STUDENTS = [
+    p for n, p in MODULES.items() if n not in PACKAGES and not n.startswith(f"{GRADER}.instructor")
+]
 """The modules that a student's kernel runs."""
 
 
 def package_of(module: str) -> str:
-    """Return the package of a module: `programs.compiled` for `programs.compiled.hlo`."""
+    """Return the package of a module: `shardlings.programs` for `shardlings.programs.report`."""
     return module if module in PACKAGES else module.rpartition(".")[0]
 
 
 def imports(module: str) -> Iterator[tuple[str, str]]:
-    """Yield what a module imports from `autograder`, anywhere: pairs of a module and a name."""
+    """Yield what a module imports of our packages, anywhere: pairs of a module and a name."""
     for node in ast.walk(ast.parse(MODULES[module].read_text())):
         if isinstance(node, ast.Import):
             for alias in node.names:
-                if alias.name.partition(".")[0] == "autograder":
-                    yield alias.name.removeprefix("autograder").removeprefix("."), ""
-        elif isinstance(node, ast.ImportFrom) and (node.module or "").startswith("autograder"):
-            base = (node.module or "").removeprefix("autograder").removeprefix(".")
+                if alias.name.partition(".")[0] in (LIBRARY, GRADER):
+                    yield alias.name, ""
+        elif isinstance(node, ast.ImportFrom) and is_ours(base := node.module or ""):
             for alias in node.names:
-                inner = f"{base}.{alias.name}".removeprefix(".")
-                in_package = inner in MODULES and base in ("", package_of(module))
+                inner = f"{base}.{alias.name}"
+                in_package = inner in MODULES and base in (LIBRARY, GRADER, package_of(module))
                 is_module = inner in PACKAGES or in_package
                 yield (inner, "") if is_module else (base, alias.name)
+
+
+def is_ours(module: str) -> bool:
+    """Check whether a module is one of ours."""
+    return module.partition(".")[0] in (LIBRARY, GRADER)
 
 
 def public_names(package: str) -> list[str]:
@@ -63,20 +74,20 @@ def public_names(package: str) -> list[str]:
 def depends() -> dict[str, set[str]]:
     """Return the packages that each package imports from; subpackages belong to their package.
 
-    Modules that are in no package count as packages, and so does `autograder` itself.
+    Modules that are in no package count as packages, and so do the two at the top.
     """
 
     def box(module: str) -> str:
-        """The box in the diagram."""
-        parts = module.split(".")
-        return ".".join(parts[:2] if parts[0] == "instructor" else parts[:1]) or "autograder"
+        """The box in the diagram; no package has the same name in both."""
+        top, *parts = module.split(".")
+        return ".".join(parts[:2] if parts[:1] == ["instructor"] else parts[:1]) or top
 
     graph: dict[str, set[str]] = {}
     for module in MODULES:
         targets = graph.setdefault(box(module), set())
         targets |= {box(other) for other, _ in imports(module)} - {box(module)}
-    # `import autograder` only serves to find the package's folder
-    return {package: targets - {"autograder"} for package, targets in graph.items()}
+    # importing one of the two itself only serves to find its folder
+    return {package: targets - {LIBRARY, GRADER} for package, targets in graph.items()}
 
 
 def needed(graph: dict[str, set[str]]) -> set[tuple[str, str]]:
@@ -100,10 +111,10 @@ def private_imports(module: str) -> Iterator[str]:
         if (
             importer == package
             or importer.startswith(f"{package}.")
-            or (importer and other.startswith(f"{importer}."))
+            or (importer not in (LIBRARY, GRADER) and other.startswith(f"{importer}."))
         ):
             continue  # the same package, one around it, or one in it
-        if other not in PACKAGES and package:
+        if other not in PACKAGES and package not in (LIBRARY, GRADER):
             yield f"{module} imports {other}: import from {package} instead"
         elif name and other in PACKAGES and name not in public_names(other):
             yield f"{module} imports {name}: it is not in the __all__ of {other}"
@@ -117,7 +128,7 @@ def test_packages_import_only_public_names_of_each_other():
 def test_no_two_classes_have_the_same_name():
     classes = [
         node.name
-        for path in sorted((ROOT / "autograder").rglob("*.py"))
+        for path in MODULES.values()
         for node in ast.parse(path.read_text()).body
         if isinstance(node, ast.ClassDef)
     ]
@@ -193,16 +204,24 @@ def test_imports_between_modules_have_no_cycle():
 
 def test_student_modules_import_nothing_from_instructor():
     for path in STUDENTS:
-        below = [m for m, _ in imports(name_of(path)) if m.startswith("instructor")]
+        below = [m for m, _ in imports(name_of(path)) if m.startswith(f"{GRADER}.instructor")]
         assert not below, f"{path} runs on a student's machine, which has no nbgrader"
+
+
+def test_the_library_knows_nothing_of_the_grader():
+    for module in MODULES:
+        if module.partition(".")[0] == LIBRARY:
+            above = [m for m, _ in imports(module) if m.partition(".")[0] == GRADER]
+            assert not above, f"{module} is in the library, which is below: move one of them"
 
 
 def test_the_modules_of_a_grading_kernel_import_neither_exercises_nor_judge():
     for path in STUDENTS:
         module = name_of(path)
-        if module == "notebook" or module.startswith(("exercises.", "judge.")):
+        hidden = (f"{GRADER}.exercises", f"{GRADER}.judge")
+        if module == f"{GRADER}.notebook" or module.startswith(hidden):
             continue
-        absent = {m for m, _ in imports(module) if m.startswith(("exercises", "judge"))}
+        absent = {m for m, _ in imports(module) if m.startswith(hidden)}
         assert not absent, f"{path} runs in grading kernels, where solutions must not be"
 
 
@@ -219,23 +238,28 @@ def test_the_diagram_shows_the_imports_between_packages():
 def test_the_docstring_of_a_package_says_what_goes_in_and_out():
     docstrings = {p: ast.get_docstring(ast.parse(MODULES[p].read_text())) or "" for p in PACKAGES}
     silent = [p for p, text in docstrings.items() if not {"In:", "Out:"} <= set(text.split())]
-    assert set(silent) == {"", "instructor"}, "write In: and Out: into each package's docstring"
+    assert set(silent) == {*COMMANDS[:2], f"{GRADER}.instructor"}, (
+        "write In: and Out: into each package's docstring"
+    )
 
 
 def test_tests_mirror_the_packages():
     tests = {p.parent.relative_to(ROOT / "tests") for p in (ROOT / "tests").rglob("test_*.py")}
+    subpackages = f"{LIBRARY}.programs."  # which are tested together
     packages = {
-        p.replace(".", "/") for p in PACKAGES if "." not in p or p.startswith("instructor.")
+        p.removeprefix(f"{GRADER}.").replace(".", "/")
+        for p in PACKAGES - {GRADER, f"{GRADER}.instructor", f"{GRADER}.exercises.notebooks"}
+        if not p.startswith(subpackages)
     }
     others = {".", "instructor", "playground"}  # the last is a page of the website
-    assert {str(folder) for folder in tests} - others == packages - {"", "instructor"}, (
+    assert {str(folder) for folder in tests} - others == packages, (
         "a package's tests are in the folder of its name below tests/"
     )
 
 
 def test_importing_starts_no_backend_and_imports_nothing_heavy():
     code = (
-        "import sys, autograder, jax\n"
+        "import sys, autograder, shardlings, jax\n"
         "heavy = {'nbgrader', 'dask', 'jupyter_server', 'matplotlib', 'rich', 'IPython',"
         "         'jinja2'}\n"
         "print(sorted(heavy & set(sys.modules)))\n"
@@ -259,12 +283,11 @@ def test_importing_instructor_does_not_import_lark():
 
 
 def test_the_names_that_a_notebook_imports():
-    assert set(autograder.__all__) == {
-        "check", "communication", "emulate_devices", "hint", "on_processes", "playground",
-        "progress", "show", "target",
-    }  # fmt: skip
-    for name in autograder.__all__:
-        words = getattr(autograder, name).__doc__
+    assert set(shardlings.__all__) == {"communication", "emulate_devices", "playground", "show"}
+    assert set(autograder.__all__) == {"check", "hint", "on_processes", "progress", "target"}
+    public = [(top, name) for top in (shardlings, autograder) for name in top.__all__]
+    for top, name in public:
+        words = getattr(top, name).__doc__
         assert words, f"{name} has no docstring"
         if name != "progress":
             assert "Args:" in words
@@ -307,5 +330,6 @@ def test_every_module_is_linted():
         [ruff, "check", "--show-files", "."], cwd=ROOT, capture_output=True, text=True, check=True
     )
     linted = {Path(line) for line in done.stdout.splitlines()}
-    modules = {path for folder in ("autograder", "tests") for path in (ROOT / folder).rglob("*.py")}
+    folders = (LIBRARY, GRADER, "tests")
+    modules = {path for folder in folders for path in (ROOT / folder).rglob("*.py")}
     assert not modules - linted, "pyproject.toml excludes modules from ruff"

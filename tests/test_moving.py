@@ -12,9 +12,9 @@ from jax import NamedSharding, P, lax
 from jax.lax import with_sharding_constraint
 from jax.sharding import AxisType
 
-from autograder import communication
-from autograder.layouts import Layout
-from autograder.programs.compiled import read_executable
+from shardlings import communication
+from shardlings.layouts import Layout
+from shardlings.programs.compiled import read_executable
 
 LINE, GRID = {"x": 8}, {"x": 4, "y": 2}
 

@@ -6,11 +6,12 @@ import numpy as np
 import pytest
 from matplotlib.figure import Figure
 
-from autograder import check, hint, notebook, progress, show, target
-from autograder.errors import UsageError
+from autograder import check, hint, notebook, progress, target
 from autograder.judge import progress as judge_progress
 from autograder.judge import recall_progress, remember, verdict_as_text
 from autograder.notebook import NotYet, UnknownExercise
+from shardlings import show
+from shardlings.errors import UsageError
 from tests.helpers import mesh, sharding
 
 X = np.arange(256, dtype=np.float32).reshape(16, 16)

@@ -16,9 +16,9 @@ import numpy as np
 import pytest
 from jax import NamedSharding, P, lax
 
-from autograder import communication
 from autograder.exercises import NOTEBOOKS
 from autograder.instructor.authoring.exercise_stubs import find_cell
+from shardlings import communication
 from tests.conftest import ROOT
 from tests.exercises.solutions import sitting_for
 

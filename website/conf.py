@@ -16,7 +16,7 @@ sys.path.insert(0, str(ROOT))  # for the extensions in this folder
 import jax  # noqa: E402
 from sphinx.application import Sphinx  # noqa: E402
 
-from autograder.devices import environment  # noqa: E402
+from shardlings.devices import environment  # noqa: E402
 from website.notebooks import ADDRESS, LAUNCHERS  # noqa: E402
 
 
@@ -31,7 +31,7 @@ def digest_code(*folders: str) -> str:
 
 def setup(app: Sphinx) -> None:
     """Have Sphinx read all pages again if the code that makes them has changed."""
-    app.add_config_value("made_by", digest_code("autograder", "website"), "env")
+    app.add_config_value("made_by", digest_code("shardlings", "autograder", "website"), "env")
 
 
 # The kernels that run the notebooks have eight devices, and neither the progress nor the settings
@@ -68,7 +68,9 @@ highlight_language = "text"
 # Notebooks run once, and their output is cached until the code that they use changes.
 nb_custom_formats = {".ipynb": "website.notebooks.read"}
 nb_execution_mode = "cache"
-nb_execution_cache_path = str(ROOT / "build" / "site" / "runs" / digest_code("autograder"))
+nb_execution_cache_path = str(
+    ROOT / "build" / "site" / "runs" / digest_code("shardlings", "autograder")
+)
 nb_execution_in_temp = True
 nb_execution_raise_on_error = True
 nb_execution_timeout = 600

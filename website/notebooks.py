@@ -11,9 +11,9 @@ from typing import Any, Final
 
 import nbformat
 
-from autograder.documents import Document, Paragraph, as_html
 from autograder.exercises import EXERCISES, Exercise
 from autograder.judge import mark_up
+from shardlings.documents import Document, Paragraph, as_html
 
 ADDRESS: Final[str] = tomllib.loads(
     (Path(__file__).resolve().parent.parent / "pyproject.toml").read_text()

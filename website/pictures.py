@@ -13,9 +13,9 @@ import jax
 from jax import P
 from jax.sharding import AxisType
 
-from autograder import emulate_devices
-from autograder.layouts.showing import pictures_to_show
-from autograder.pictures import CollectivePicture, blocks_as_html, collective_as_html
+from shardlings import emulate_devices
+from shardlings.layouts.showing import pictures_to_show
+from shardlings.pictures import CollectivePicture, blocks_as_html, collective_as_html
 
 FOLDER: Final = Path(__file__).resolve().parent.parent / "docs" / "pictures"
 

@@ -13,8 +13,8 @@ from docutils import nodes
 from docutils.parsers.rst import Directive
 from sphinx.application import Sphinx
 
-from autograder.pictures.svg import TINTS
-from autograder.programs import MACHINES
+from shardlings.pictures.svg import TINTS
+from shardlings.programs import MACHINES
 
 FOLDER: Final = Path(__file__).parent / "_static" / "playground"
 

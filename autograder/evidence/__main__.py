@@ -13,10 +13,10 @@ from typing import Any
 
 import msgspec
 
-from autograder.errors import Fault
 from autograder.evidence.data import Evidence, MalformedEvidenceError, from_json, to_json
 from autograder.evidence.plans import ObserveRequest, observe
 from autograder.processes import close_memory
+from shardlings.errors import Fault
 
 
 def main() -> None:

@@ -11,15 +11,8 @@ from typing import Any, NamedTuple
 import jax
 import numpy as np
 
-from autograder import programs
-from autograder.errors import (
-    TheirError,
-    copy_name,
-    explain_error,
-    insert_before_jax_message,
-    is_jax_error_without_message,
-    theirs,
-)
+from autograder import artifacts
+from autograder.artifacts import Argument, describe_arguments
 from autograder.evidence.data import (
     Design,
     NotCaptured,
@@ -32,8 +25,15 @@ from autograder.evidence.data import (
 from autograder.evidence.placements import PlacementsPlan, Shape, capture_placements
 from autograder.evidence.time_limits import DoesNotEndError, call_within_limit, explain_endless_call
 from autograder.evidence.unsuitable_answers import describe_type, not_a_function
-from autograder.layouts import Layout, LayoutError
-from autograder.programs import Argument, describe_arguments
+from shardlings.errors import (
+    TheirError,
+    copy_name,
+    explain_error,
+    insert_before_jax_message,
+    is_jax_error_without_message,
+    theirs,
+)
+from shardlings.layouts import Layout, LayoutError
 
 
 class ProgramPlan(Struct, frozen=True, tag="program"):
@@ -59,7 +59,7 @@ class ProgramPlan(Struct, frozen=True, tag="program"):
                 Export(
                     describe_arguments(arguments),
                     tuple(name for name, _ in arguments[0].axes),
-                    partial(programs.export, traced, arguments, self.under_mesh),
+                    partial(artifacts.export, traced, arguments, self.under_mesh),
                 )
                 for arguments in self.arguments
             ],
@@ -87,7 +87,7 @@ class GradientPlan(Struct, frozen=True, tag="gradient"):
                 Export(
                     describe_arguments(arguments),
                     tuple(name for name, _ in arguments[0].axes),
-                    partial(programs.export_passes, traced, arguments),
+                    partial(artifacts.export_passes, traced, arguments),
                 )
                 for arguments in self.arguments
             ],
@@ -137,16 +137,16 @@ def export_answer(
         exports: the exports to make, beginning with the notebook's own case.
         name: the name of the answer.
     """
-    artifacts: list[bytes] = []
+    exported: list[bytes] = []
     try:
         for export in exports:
             waits_for = f"JAX has not traced {name} for {export.arguments} yet"
-            artifacts.append(call_within_limit(export.export, waits_for))
+            exported.append(call_within_limit(export.export, waits_for))
     except DoesNotEndError as error:
-        arguments = exports[len(artifacts)].arguments
+        arguments = exports[len(exported)].arguments
         what = f"While JAX traced {name} for {arguments}, it did not come to an end"
         return explain_endless_call(error, answer, what)
-    except programs.ProgramError as error:
+    except artifacts.ProgramError as error:
         return NotCaptured(error.diagnosis, str(error))
     except TheirError as raised:
         if is_stub(raised.error):
@@ -157,9 +157,9 @@ def export_answer(
                 "Your function returns another function. Call that one with its arguments, and "
                 "return its result.",
             )
-        failed = exports[len(artifacts)]
+        failed = exports[len(exported)]
         diagnosis, sentence = explain_error(raised.error, answer, failed.axes)
-        if not artifacts:
+        if not exported:
             return NotCaptured(diagnosis, sentence)
         sentence = (
             f"It compiles for the notebook's own case only. For {failed.arguments}, "
@@ -170,7 +170,7 @@ def export_answer(
                 sentence, "Is a size, a number of devices or a mesh written into it?"
             )
         return NotCaptured("only-the-first", sentence)
-    return Program(tuple(artifacts))
+    return Program(tuple(exported))
 
 
 def is_stub(error: BaseException) -> bool:
@@ -328,7 +328,7 @@ def _export_step(
             Export(
                 f"a batch of shape {shapes[plan.batch]}",
                 tuple(map(str, mesh.axis_names)),
-                partial(programs.export_laid_out, flat_step, structs, mesh),
+                partial(artifacts.export_laid_out, flat_step, structs, mesh),
             )
         )
     return export_answer(step, exports, "step")
@@ -361,7 +361,7 @@ def _flatten_layers(plan: DesignPlan, result: object, arguments: Sequence[Any]) 
     arrays = [layer[name] for layer in layers for name in plan.parameters] if has_structure else []
     shapes: list[Shape] = [array.shape for array in arguments[: len(arrays)]]
     if not has_structure or [getattr(array, "shape", None) for array in arrays] != shapes:
-        raise programs.ProgramError(
+        raise artifacts.ProgramError(
             "not-the-parameters",
             f"The step has to return the new parameters, and nothing else, in the form of those "
             f"that it was given: a list of {plan.layers} dictionaries, each with "

@@ -7,8 +7,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from autograder import programs
-from autograder.errors import theirs
+from autograder import artifacts
 from autograder.evidence.data import (
     Contents,
     MeshGrid,
@@ -22,7 +21,9 @@ from autograder.evidence.data import (
 )
 from autograder.evidence.time_limits import announce_wait
 from autograder.evidence.unsuitable_answers import describe_type, not_an_array
-from autograder.layouts import Layout, LayoutError, spec_entries, why_no_layout
+from shardlings import programs
+from shardlings.errors import theirs
+from shardlings.layouts import Layout, LayoutError, spec_entries, why_no_layout
 
 MAX_VALUE_BYTES: Final = 1 << 20
 """The exercises' arrays are smaller."""
@@ -167,7 +168,7 @@ def _place_sharding(
     if reason or not isinstance(sharding.mesh, jax.sharding.Mesh):
         return NotCaptured("no-devices", reason)
     if getattr(sharding.spec, "unreduced", None):
-        return NotCaptured(*programs.UNREDUCED)
+        return NotCaptured(*artifacts.UNREDUCED)
     spec = spec_entries(sharding.spec)
     if jax.P.UNCONSTRAINED in spec:
         return NotCaptured(

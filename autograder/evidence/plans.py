@@ -14,7 +14,6 @@ from typing import Any
 
 import msgspec
 
-from autograder.errors import Fault, TheirError, theirs
 from autograder.evidence.data import Evidence, NotCaptured, Piece, Struct, Unanswered
 from autograder.evidence.exported_functions import DesignPlan, GradientPlan, ProgramPlan
 from autograder.evidence.placements import PlacementPlan, PlacementsPlan
@@ -23,6 +22,7 @@ from autograder.evidence.results import ResultsPlan, TablePlan
 from autograder.evidence.unfinished_cells import explain_unfinished
 from autograder.evidence.unsuitable_answers import describe_type, missing_answer
 from autograder.processes import PackedFunction
+from shardlings.errors import Fault, TheirError, theirs
 
 AnswerPlan = (
     PlacementPlan

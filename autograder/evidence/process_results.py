@@ -10,7 +10,6 @@ import cloudpickle
 import msgspec
 import numpy as np
 
-from autograder.errors import TheirError, UsageError, theirs
 from autograder.evidence.data import (
     Contents,
     File,
@@ -41,6 +40,7 @@ from autograder.processes import (
     write_files,
     written_files,
 )
+from shardlings.errors import TheirError, UsageError, theirs
 
 MAX_ARRAY_BYTES: Final = 1 << 18
 """The exercises' arrays are smaller."""

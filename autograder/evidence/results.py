@@ -9,7 +9,6 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from autograder.errors import TheirError, describe_error, theirs
 from autograder.evidence.data import (
     MAX_STRING_CHARACTERS,
     NotCaptured,
@@ -21,7 +20,8 @@ from autograder.evidence.data import (
 from autograder.evidence.exported_functions import is_stub
 from autograder.evidence.time_limits import DoesNotEndError, call_within_limit, explain_endless_call
 from autograder.evidence.unsuitable_answers import describe_type, not_a_function
-from autograder.layouts import spec_entries
+from shardlings.errors import TheirError, describe_error, theirs
+from shardlings.layouts import spec_entries
 
 
 class ResultsPlan(Struct, frozen=True, tag="results"):

@@ -22,8 +22,8 @@ from pathlib import Path
 from types import FrameType
 from typing import Any, Final, Self, TypeVar
 
-from autograder.errors import frame_owner, line_in_cell
 from autograder.evidence.data import NotCaptured
+from shardlings.errors import frame_owner, line_in_cell
 
 T = TypeVar("T")
 

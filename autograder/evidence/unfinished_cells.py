@@ -11,7 +11,7 @@ import re
 import sys
 from typing import Any, Final
 
-from autograder.errors import first_line, last_cell_line, remember_blank_lines
+from shardlings.errors import first_line, last_cell_line, remember_blank_lines
 
 ASSIGNMENT: Final = re.compile(
     r"^(?:async\s+)?(?:def|class)\s+(\w+)|^(\w+(?:[ \t]*,[ \t]*\w+)*)[ \t]*(?::[^=\n]*)?=(?!=)",

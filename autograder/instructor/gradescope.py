@@ -73,8 +73,9 @@ def write_bundle(
 
 def _list_files(course: Course, assignment: str) -> Iterator[Path]:
     yield from (course.root / name for name in PACKAGED)
-    package, ignored = course.root / "autograder", ["__pycache__"]
-    yield from sorted(map(Path, find_all_files(str(package), ignored)))
+    for package in ("shardlings", "autograder"):
+        files = find_all_files(str(course.root / package), ["__pycache__"])
+        yield from sorted(map(Path, files))
     ignored = course.api.coursedir.ignore  # such as the bank of known answers
     yield from sorted(map(Path, find_all_files(str(course.solutions / assignment), ignored)))
 

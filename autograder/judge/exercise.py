@@ -13,10 +13,10 @@ from typing import TYPE_CHECKING, Any, ClassVar, Final
 import numpy as np
 from humanize import natural_list
 
+from autograder.artifacts import Argument
 from autograder.evidence import AnswerPlan, Plan
 from autograder.judge.verdict import Finding
-from autograder.layouts import Layout
-from autograder.programs import Argument
+from shardlings.layouts import Layout
 
 MALFORMED: Final = ("malformed", "The submission is not of the kind that this exercise needs.")
 """The diagnosis and the sentence for evidence of another kind than was planned."""

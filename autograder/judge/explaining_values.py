@@ -12,6 +12,7 @@ import jax
 import numpy as np
 from humanize import natural_list
 
+from autograder.artifacts import Argument, sharding_of
 from autograder.judge.comparing_values import (
     LENIENT,
     ROUNDING,
@@ -22,7 +23,6 @@ from autograder.judge.comparing_values import (
     widen,
 )
 from autograder.judge.running_programs import Run
-from autograder.programs import Argument, sharding_of
 
 PIECE_TOLERANCE: Final = 100 * ROUNDING * float(np.finfo(np.float32).eps)
 """The tolerance for pieces that are looked for in a result, relative to the largest value."""

@@ -6,7 +6,10 @@ from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from autograder.documents import (
+from autograder.judge.report import COLOURS, MARKS, badge, report_on
+from autograder.judge.verdict import Finding, Trade, Verdict
+from autograder.judge.wording import in_ms, in_percent
+from shardlings.documents import (
     Block,
     Document,
     Figure,
@@ -16,11 +19,8 @@ from autograder.documents import (
     as_rich,
     as_text,
 )
-from autograder.judge.report import COLOURS, MARKS, badge, report_on
-from autograder.judge.verdict import Finding, Trade, Verdict
-from autograder.judge.wording import in_ms, in_percent
-from autograder.layouts import YOURS, comparison_pictures
-from autograder.pictures import (
+from shardlings.layouts import YOURS, comparison_pictures
+from shardlings.pictures import (
     Picture,
     attempts_as_html,
     blocks_as_html,

@@ -8,7 +8,7 @@ code, and never a score.
 
 from collections.abc import Iterator
 
-from autograder.errors import JAX_SAYS, Fault, insert_before_jax_message
+from autograder.artifacts import ProgramError
 from autograder.evidence import Evidence, NotCaptured, Piece, Unanswered
 from autograder.judge.diagnoses import (
     ADDED_BY_COMPILER,
@@ -23,7 +23,7 @@ from autograder.judge.exercise import MALFORMED, Exercise, Order, Requirement
 from autograder.judge.requirements_on_requests import Requests
 from autograder.judge.scoring import compute_share, explain_share
 from autograder.judge.verdict import OF_THE_CHECK, Finding, Verdict
-from autograder.programs import ProgramError
+from shardlings.errors import JAX_SAYS, Fault, insert_before_jax_message
 
 
 def judge(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | None = None) -> Verdict:

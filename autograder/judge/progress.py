@@ -10,7 +10,11 @@ from typing import Final
 
 from platformdirs import user_state_path
 
-from autograder.documents import (
+from autograder.judge.exercise import Exercise
+from autograder.judge.feedback import show_document
+from autograder.judge.prose import mark_up
+from autograder.judge.report import COLOURS, MARKS
+from shardlings.documents import (
     Bar,
     Content,
     Document,
@@ -20,11 +24,7 @@ from autograder.documents import (
     Table,
     TableRow,
 )
-from autograder.errors import report_address
-from autograder.judge.exercise import Exercise
-from autograder.judge.feedback import show_document
-from autograder.judge.prose import mark_up
-from autograder.judge.report import COLOURS, MARKS
+from shardlings.errors import report_address
 
 _in_memory: dict[str, str] = {}
 """The states that this kernel has seen, in case the file cannot be written."""

@@ -4,7 +4,7 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
-from autograder.documents import Code, Inline, Small
+from shardlings.documents import Code, Inline, Small
 
 CODE: Final = re.compile(
     r"`([^`]+)`|\b((?:hint|check)\(\"[^\"]+\"[^)]*\)|P\([^()]*(?:\([^()]*\)[^()]*)*\))"

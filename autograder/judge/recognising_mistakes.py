@@ -14,6 +14,7 @@ from typing import Any, Final, TypeAlias
 import jax
 import numpy as np
 
+from autograder.artifacts import Argument, ProgramRun, sharding_of
 from autograder.judge.comparing_values import (
     LENIENT,
     ROUNDING,
@@ -27,7 +28,6 @@ from autograder.judge.comparing_values import (
 from autograder.judge.explaining_values import explain_joined_blocks, explain_reshape
 from autograder.judge.requirements_on_results import alternatives_of
 from autograder.judge.running_programs import Run
-from autograder.programs import Argument, ProgramRun, sharding_of
 
 TOLERANCE: Final = 10 * ROUNDING
 """The tolerance for a general mistake, in scaled units in the last place."""

@@ -11,19 +11,6 @@ from typing import Final
 
 from humanize import natural_list
 
-from autograder.documents import (
-    Badge,
-    Block,
-    Code,
-    Content,
-    Fold,
-    Inline,
-    Pairs,
-    Paragraph,
-    Table,
-    TableRow,
-)
-from autograder.errors import explain_fault
 from autograder.judge.diagnoses import (
     NOT_COUNTED,
     OTHER_FORM,
@@ -37,6 +24,19 @@ from autograder.judge.diagnoses import (
 )
 from autograder.judge.prose import mark_up
 from autograder.judge.verdict import OF_THE_CHECK, Finding, Verdict
+from shardlings.documents import (
+    Badge,
+    Block,
+    Code,
+    Content,
+    Fold,
+    Inline,
+    Pairs,
+    Paragraph,
+    Table,
+    TableRow,
+)
+from shardlings.errors import explain_fault
 
 EXPLAINED_FIRST: Final = ("values", "layout")
 """Requirements that are explained first: costs count once these are right."""

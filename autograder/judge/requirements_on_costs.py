@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar, Final
 
-from autograder import programs
+from autograder import artifacts
+from autograder.artifacts import Argument, ProgramRun, describe_arguments
 from autograder.evidence import Program
 from autograder.judge.diagnoses import name_compiled_collective
 from autograder.judge.exercise import Exercise, Order, Requirement
@@ -22,8 +23,8 @@ from autograder.judge.wording import (
     with_arguments,
     with_article,
 )
-from autograder.layouts import Layout
-from autograder.programs import Argument, Collective, ProgramRun, Report, describe_arguments
+from shardlings.layouts import Layout
+from shardlings.programs import Collective, Report
 
 SLIGHTLY_MORE: Final = 2
 """A program that sends up to so many times the allowed bytes does what it should, if not well."""
@@ -95,7 +96,7 @@ class CommunicatesAtMost(Requirement):
         runs = run_all(exercise, self.answer, piece, seed)
         lists = argument_lists_of(exercise, self.answer)
         for (_, ran), budgets, arguments in zip(runs, self.budgets, lists, strict=True):
-            layouts = [Layout.of(programs.sharding_of(a), a.shape) for a in arguments]
+            layouts = [Layout.of(artifacts.sharding_of(a), a.shape) for a in arguments]
             found = compare_with_budgets(ran.report, budgets, finding, names, layouts)
             if not found.met:
                 difference = with_arguments(arguments, found.difference)

@@ -18,7 +18,7 @@ import numpy as np
 from humanize import natural_list
 from jax.sharding import AxisType
 
-from autograder import programs
+from autograder import artifacts
 from autograder.evidence import (
     Placement,
     Placements,
@@ -33,8 +33,9 @@ from autograder.judge.requirements_on_costs import (
 )
 from autograder.judge.requirements_on_layouts import PlacedLike, judge_layout, mesh_of, rebuild
 from autograder.judge.verdict import Finding, Trade
-from autograder.layouts import Layout, LayoutError, Shape
-from autograder.programs import communication
+from shardlings import programs
+from shardlings.layouts import Layout, LayoutError, Shape
+from shardlings.programs import communication
 
 AXIS_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """The mesh axis names that a program is compiled for."""
@@ -208,7 +209,7 @@ class RunWithLayouts:
 
     layouts: tuple[Layout, ...]
     got: str
-    ran: programs.ProgramRun
+    ran: artifacts.ProgramRun
 
     @property
     def held(self) -> int:
@@ -420,19 +421,19 @@ def report_exceeded_cap(cap: float, held: int, finding: Finding) -> Finding:
 @lru_cache(maxsize=16)
 def _run(
     function: ArrayFunction, parts: tuple[Placement, ...], shapes: tuple[Shape, ...], seed: int
-) -> programs.ProgramRun:
+) -> artifacts.ProgramRun:
     """Run the function on fresh values with these layouts."""
     generator = np.random.default_rng(seed)
     shardings = [rebuild(part) for part in parts]
     inputs = [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
-    return programs.compile_and_run(function, shardings, [inputs], mesh_of(parts[0]))
+    return artifacts.compile_and_run(function, shardings, [inputs], mesh_of(parts[0]))
 
 
 @lru_cache(maxsize=64)
 def _count_flops(function: ArrayFunction, shapes: tuple[Shape, ...]) -> float:
     """Count the floating-point operations of the function on a single device."""
     arguments = [jax.ShapeDtypeStruct(shape, np.float32) for shape in shapes]
-    with programs.override_mesh(jax.sharding.Mesh(jax.devices()[:1], ("all",))):
+    with artifacts.override_mesh(jax.sharding.Mesh(jax.devices()[:1], ("all",))):
         return max(1.0, communication(function, *arguments).flops)
 
 
@@ -467,7 +468,7 @@ def suggest_one_change(requirement: MovesFewBytes, parts: tuple[Placement, ...],
     least, which = float(moved), ""
     for name, shardings in tried:
         if _held_bytes(shardings, shapes) <= requirement.cap:
-            with programs.override_mesh(mesh_of(parts[0])):
+            with artifacts.override_mesh(mesh_of(parts[0])):
                 costs = _moved_bytes(function, shardings, shapes)
             if costs < least:
                 least, which = costs, name

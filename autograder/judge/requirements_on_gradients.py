@@ -17,7 +17,8 @@ import jax
 import numpy as np
 from humanize import natural_list
 
-from autograder import programs
+from autograder import artifacts
+from autograder.artifacts import Argument, GradientRun, ProgramError, describe_arguments
 from autograder.evidence import GradientPlan, Program
 from autograder.judge.comparing_values import ArrayFunction, describe_type
 from autograder.judge.exercise import Exercise, Order, Requirement
@@ -26,7 +27,6 @@ from autograder.judge.requirements_on_results import AnyOf, alternatives_of
 from autograder.judge.requirements_on_values import judge_runs
 from autograder.judge.running_programs import SAMPLES, argument_lists_of
 from autograder.judge.verdict import Finding
-from autograder.programs import Argument, GradientRun, ProgramError, describe_arguments
 
 MAX_LISTED_TYPES: Final = 4
 """The most types of arrays that a verdict lists."""
@@ -242,6 +242,6 @@ def _run(artifact: bytes, arguments: tuple[Argument, ...], seed: int) -> Gradien
     generator = np.random.default_rng(seed)
     draws = [[argument.draw(generator) for argument in arguments] for _ in range(SAMPLES)]
     try:
-        return programs.run_passes(artifact, arguments, draws, seed + 1)
+        return artifacts.run_passes(artifact, arguments, draws, seed + 1)
     except ProgramError as refused:
         return refused

@@ -8,7 +8,7 @@ from typing import ClassVar
 import jax
 import numpy as np
 
-from autograder import programs
+from autograder import artifacts
 from autograder.evidence import (
     Contents,
     MeshGrid,
@@ -20,7 +20,7 @@ from autograder.judge.exercise import MALFORMED, Exercise, Order, Requirement
 from autograder.judge.running_programs import argument_lists_of, run_all
 from autograder.judge.verdict import Finding
 from autograder.judge.wording import with_arguments
-from autograder.layouts import Layout, LayoutError, Shape, find_difference
+from shardlings.layouts import Layout, LayoutError, Shape, find_difference
 
 
 @dataclass(frozen=True)
@@ -274,7 +274,7 @@ def _judge_output_layout(
         layout = Layout.of(ran.outputs[0][0])
         wanted = requirement.of_program(number)
         found = judge_layout(wanted, layout, finding, number)
-        argument_layouts = [Layout.of(programs.sharding_of(a), a.shape) for a in arguments]
+        argument_layouts = [Layout.of(artifacts.sharding_of(a), a.shape) for a in arguments]
         if not found.met and layout in argument_layouts and not ran.report.collectives:
             sentence = "The result has the layout of the argument: nothing was moved."
             # on Explicit axes, every operation has one

@@ -28,8 +28,8 @@ from autograder.judge.exercise import Exercise, Requirement
 from autograder.judge.explaining_values import describe_factor
 from autograder.judge.requirements_on_results import AnyOf, alternatives_of
 from autograder.judge.verdict import Finding
-from autograder.layouts import Layout, Shape, find_difference
 from autograder.processes import ProcessCase, Spec
+from shardlings.layouts import Layout, Shape, find_difference
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ from autograder.evidence import ResultsPlan, Value
 from autograder.judge.exercise import MALFORMED, Exercise, Requirement
 from autograder.judge.requirements_on_results import read_results, shorten_call, show_plain
 from autograder.judge.verdict import Finding
-from autograder.pictures import GanttChart
+from shardlings.pictures import GanttChart
 
 Problem = tuple[str, str]
 """A diagnosis, and a sentence for the learner."""

@@ -13,6 +13,7 @@ from typing import ClassVar
 import numpy as np
 from humanize import natural_list
 
+from autograder.artifacts import Argument, ProgramError, ProgramRun
 from autograder.evidence import Program
 from autograder.judge.comparing_values import compare
 from autograder.judge.diagnoses import (
@@ -40,13 +41,7 @@ from autograder.judge.wording import (
     with_arguments,
     with_article,
 )
-from autograder.programs import (
-    Argument,
-    Collective,
-    ProgramError,
-    ProgramRun,
-    groups_along,
-)
+from shardlings.programs import Collective, groups_along
 
 COUNTED_AS = {"reduce-scatter": "all-reduce"}
 """Kinds that are counted as another, because compilers may replace them: a reduce-scatter, for

@@ -26,7 +26,7 @@ from autograder.evidence import (
 from autograder.judge.diagnoses import OTHER_FACTORS, OTHER_FORM, OTHER_RESULT, UNANSWERED
 from autograder.judge.exercise import MALFORMED, Exercise, Requirement
 from autograder.judge.verdict import Finding
-from autograder.pictures import GanttChart
+from shardlings.pictures import GanttChart
 
 MAX_RESULT_CHARACTERS: Final = 160
 MAX_CALL_CHARACTERS: Final = 120

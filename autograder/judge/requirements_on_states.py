@@ -5,14 +5,14 @@ from typing import ClassVar
 
 from humanize import natural_list
 
-from autograder import programs
+from autograder import artifacts
 from autograder.evidence import Program
 from autograder.judge.exercise import Exercise, Order, Requirement
 from autograder.judge.requirements_on_values import argument_names_of
 from autograder.judge.running_programs import argument_lists_of, run_all
 from autograder.judge.verdict import Finding
 from autograder.judge.wording import with_arguments
-from autograder.layouts import Layout, find_difference
+from shardlings.layouts import Layout, find_difference
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class KeepsLayouts(Requirement):
         for number, ((_, ran), arguments) in enumerate(zip(runs, lists, strict=True)):
             pairs = zip(names, arguments, ran.outputs[0], strict=False)
             for name, argument, output in pairs:
-                target = Layout.of(programs.sharding_of(argument), argument.shape)
+                target = Layout.of(artifacts.sharding_of(argument), argument.shape)
                 made = Layout.of(output)
                 if made.shape != target.shape:
                     sentence = f"A result in place of {name} has the shape {made.shape}."

@@ -17,7 +17,8 @@ import numpy as np
 from humanize import natural_list
 from msgspec.structs import replace
 
-from autograder import programs
+from autograder import artifacts
+from autograder.artifacts import LaidOutProgram
 from autograder.evidence import (
     Design,
     DesignPlan,
@@ -40,11 +41,11 @@ from autograder.judge.requirements_on_values import judge_runs
 from autograder.judge.running_programs import SAMPLES, Run
 from autograder.judge.verdict import Finding, Trade
 from autograder.judge.wording import describe_groups, in_ms
-from autograder.layouts import Layout, Shape
-from autograder.programs import (
+from shardlings import programs
+from shardlings.layouts import Layout, Shape
+from shardlings.programs import (
     BFLOAT16,
     MACHINES,
-    LaidOutProgram,
     Report,
     bytes_with_unit,
     communication,
@@ -311,11 +312,11 @@ def _compile(
         jax.ShapeDtypeStruct(shape, np.float32, sharding=rebuild(part))
         for part, shape in zip(parts, shapes, strict=True)
     ]
-    with programs.override_mesh(mesh):
+    with artifacts.override_mesh(mesh):
         try:
             report = communication(function, *arguments, machine=machine, mesh=mesh)
         except programs.CommunicationError as error:
-            raise programs.ProgramError("fails", str(error)) from error
+            raise artifacts.ProgramError("fails", str(error)) from error
     return count_in_bfloat16(report, {})
 
 
@@ -439,7 +440,7 @@ class TrainsFast(Requirement):
             zip(plan.names, (BFLOAT16 * math.prod(a.block_shape) for a in layouts), strict=True)
         )
         (program,) = announce_steps([large], lambda _: "compiling the step at the real size")
-        report = programs.report_laid_out(program, [*small, beside], self.machine)
+        report = artifacts.report_laid_out(program, [*small, beside], self.machine)
         idle = find_idle_devices(piece.layouts, finding)
         if idle is not None:
             return idle
@@ -584,7 +585,7 @@ def _run(requirement: TrainsFast, number: int, program: LaidOutProgram, seed: in
     generator = np.random.default_rng([seed, number])
     shapes = dict(zip(requirement.plan.names, requirement.plan.sizes[number + 1], strict=True))
     draws = [requirement.draw(generator, shapes) for _ in range(SAMPLES)]
-    return draws, programs.run_laid_out(program, draws)
+    return draws, artifacts.run_laid_out(program, draws)
 
 
 def _is_unchanged(run: Run) -> bool:

@@ -1,6 +1,6 @@
 """Require a function's values: compile and run the exported program, and compare its results.
 
-Whatever judges a program raises `programs.ProgramError` if the program cannot be judged.
+Whatever judges a program raises `artifacts.ProgramError` if the program cannot be judged.
 """
 
 import inspect
@@ -13,7 +13,8 @@ import jax
 import numpy as np
 from humanize import natural_list
 
-from autograder import programs
+from autograder import artifacts
+from autograder.artifacts import Argument, ProgramRun, describe_arguments
 from autograder.evidence import (
     Program,
     ProgramPlan,
@@ -46,8 +47,7 @@ from autograder.judge.recognising_mistakes import (
 from autograder.judge.running_programs import Run, argument_lists_of, run_all
 from autograder.judge.verdict import Finding
 from autograder.judge.wording import with_arguments
-from autograder.pictures import GanttChart
-from autograder.programs import Argument, ProgramRun, describe_arguments
+from shardlings.pictures import GanttChart
 
 Pattern = Callable[[Sequence[np.ndarray], np.ndarray], bool]
 """A check of a function's inputs and its wrong result."""
@@ -280,7 +280,7 @@ def _after_right_cases(
 def _needless_container(requirement: Computes, runs: Sequence[Run]) -> str:
     """Return the type of a container around a result that should be an array; empty if none."""
     draws, ran = runs[0]
-    expected = programs.container_name(jax.tree.structure(requirement.reference(*draws[0])))
+    expected = artifacts.container_name(jax.tree.structure(requirement.reference(*draws[0])))
     return "" if expected else ran.container
 
 

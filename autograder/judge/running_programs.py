@@ -8,12 +8,14 @@ from functools import lru_cache, partial
 import numpy as np
 from humanize import natural_list
 
-from autograder import programs
+from autograder import artifacts
+from autograder.artifacts import Argument
 from autograder.evidence import Program, announce_steps
 from autograder.judge.exercise import Exercise
-from autograder.programs import Argument, Collective
+from shardlings import programs
+from shardlings.programs import Collective
 
-Run = tuple[list[list[np.ndarray]], programs.ProgramRun]
+Run = tuple[list[list[np.ndarray]], artifacts.ProgramRun]
 """A program's inputs, sampled `SAMPLES` times, and its results."""
 
 Names = tuple[str, ...] | None
@@ -42,7 +44,7 @@ def run_all(exercise: Exercise, answer: str, piece: Program, seed: int) -> list[
     """
     arguments = argument_lists_of(exercise, answer)
     if not arguments or len(piece.artifacts) != len(arguments):
-        raise programs.ProgramError(
+        raise artifacts.ProgramError(
             "malformed", "The submission does not have a program for each list of arguments."
         )
     pairs = announce_steps(zip(piece.artifacts, arguments, strict=True), _describe_step)
@@ -56,7 +58,7 @@ def _describe_step(pair: tuple[bytes, tuple[Argument, ...]]) -> str:
 
 def _run(artifact: bytes, arguments: tuple[Argument, ...], seed: int) -> Run:
     run = _run_or_error(artifact, arguments, seed)
-    if isinstance(run, programs.ProgramError):
+    if isinstance(run, artifacts.ProgramError):
         raise run
     return run
 
@@ -64,15 +66,15 @@ def _run(artifact: bytes, arguments: tuple[Argument, ...], seed: int) -> Run:
 @lru_cache(maxsize=16)  # of errors, too: several requirements report the same one
 def _run_or_error(
     artifact: bytes, arguments: tuple[Argument, ...], seed: int
-) -> Run | programs.ProgramError:
+) -> Run | artifacts.ProgramError:
     generator = np.random.default_rng(seed)
     samples = [[argument.draw(generator) for argument in arguments] for _ in range(SAMPLES)]
     try:
-        ran = programs.run(artifact, arguments, samples)
-    except programs.ProgramError as refused:
+        ran = artifacts.run(artifact, arguments, samples)
+    except artifacts.ProgramError as refused:
         return refused
     if not ran.outputs[0]:
-        return programs.ProgramError(
+        return artifacts.ProgramError(
             "nothing-returned",
             "The function returns nothing. Does each function in the cell end with a return?",
         )
@@ -82,14 +84,14 @@ def _run_or_error(
 @lru_cache(maxsize=16)
 def run_with_scaled_collective(
     artifact: bytes, arguments: tuple[Argument, ...], kind: str, axes: Names, seed: int
-) -> programs.ProgramRun | None:
+) -> artifacts.ProgramRun | None:
     """Run a program with the input of its collectives of a kind scaled; None if it fails."""
     generator = np.random.default_rng(seed)
     inputs = [argument.draw(generator) for argument in arguments]
     scale = partial(programs.scale_collectives, kind=kind, axes=axes)
     try:
-        return programs.run(artifact, arguments, [inputs], scale)
-    except programs.ProgramError:
+        return artifacts.run(artifact, arguments, [inputs], scale)
+    except artifacts.ProgramError:
         return None
 
 
@@ -117,11 +119,11 @@ def find_added_collectives(
     generator = np.random.default_rng(seed)
     inputs = [argument.draw(generator) for argument in arguments]
     try:
-        without = programs.run(
+        without = artifacts.run(
             piece.artifacts[number], arguments, [inputs], programs.remove_collectives
         )
-    except programs.ProgramError as error:
-        raise programs.ProgramError(
+    except artifacts.ProgramError as error:
+        raise artifacts.ProgramError(
             "nobody-can-tell",
             "The collectives that the compiler added cannot be told apart from those that your "
             "function requests.",

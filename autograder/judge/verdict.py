@@ -4,11 +4,11 @@ from typing import Any, Final, Self
 
 import msgspec
 
-from autograder.errors import Fault
 from autograder.evidence import Struct
 from autograder.judge.diagnoses import UNANSWERED
-from autograder.layouts import Layout
-from autograder.pictures import GanttChart, Limits, TradePoint
+from shardlings.errors import Fault
+from shardlings.layouts import Layout
+from shardlings.pictures import GanttChart, Limits, TradePoint
 
 MAX_SENTENCE_CHARACTERS, MAX_NAME_CHARACTERS = 2**13, 200
 """The most characters that a finding keeps of a sentence and of a name, which may be forged."""

@@ -3,7 +3,8 @@
 from collections.abc import Sequence
 from typing import Final
 
-from autograder.programs import Argument, Collective, describe_arguments
+from autograder.artifacts import Argument, describe_arguments
+from shardlings.programs import Collective
 
 NUMBERS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
 

@@ -19,7 +19,6 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
-from autograder.errors import ShortError, first_line
 from autograder.processes.interruptions import (
     BatchUsedError,
     Interruption,
@@ -28,6 +27,7 @@ from autograder.processes.interruptions import (
     restore_size_signal,
 )
 from autograder.processes.isolation import refuse_to_write
+from shardlings.errors import ShortError, first_line
 
 Spec = tuple[str | tuple[str, ...] | None, ...]
 

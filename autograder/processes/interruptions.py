@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import msgspec
 
-from autograder.errors import ShortError
+from shardlings.errors import ShortError
 
 # Bound here, before a learner's function can replace them in their modules.
 with contextlib.suppress(ImportError):  # Windows has neither

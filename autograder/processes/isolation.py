@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import jax
 
-from autograder.errors import ShortError
+from shardlings.errors import ShortError
 
 PR_SET_DUMPABLE: Final = 4
 

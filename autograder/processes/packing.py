@@ -15,7 +15,7 @@ import cloudpickle
 import jax
 import msgspec
 
-from autograder.errors import UsageError, owner_of_globals
+from shardlings.errors import UsageError, owner_of_globals
 
 MAX_FUNCTION_BYTES: Final = 1 << 20
 

@@ -22,8 +22,12 @@ import jaxlib._jax
 import msgspec
 import numpy as np
 
-from autograder import devices
-from autograder.errors import (
+from autograder.processes.cases import Rows, RowsNotHereError
+from autograder.processes.interruptions import BatchUsedError
+from autograder.processes.isolation import REFUSED_WRITES
+from autograder.processes.packing import PackedFunction
+from shardlings import devices
+from shardlings.errors import (
     Fault,
     TheirError,
     UsageError,
@@ -32,11 +36,7 @@ from autograder.errors import (
     first_line,
     theirs,
 )
-from autograder.layouts import Block, Layout, Shape
-from autograder.processes.cases import Rows, RowsNotHereError
-from autograder.processes.interruptions import BatchUsedError
-from autograder.processes.isolation import REFUSED_WRITES
-from autograder.processes.packing import PackedFunction
+from shardlings.layouts import Block, Layout, Shape
 
 LOOPBACK: Final = "127.0.0.1"
 

@@ -31,10 +31,10 @@ import cloudpickle
 import msgspec
 import psutil
 
-from autograder.errors import Fault, ShortError, UsageError
 from autograder.processes.packing import PackedFunction, pack, pack_arguments
 from autograder.processes.running_time import RunningTime, is_asleep
 from autograder.processes.worker import LOOPBACK, Job, Message, Place, pickle_result, run_worker
+from shardlings.errors import Fault, ShortError, UsageError
 
 PROCESS_COUNTS: Final = (1, 2, 4, 8)
 

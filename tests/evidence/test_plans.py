@@ -10,7 +10,6 @@ import msgspec
 import numpy as np
 import pytest
 
-from autograder.devices import environment
 from autograder.evidence import (
     Plan,
     ResultsPlan,
@@ -28,6 +27,7 @@ from autograder.exercises import (
     Returns,
     find,
 )
+from shardlings.devices import environment
 from tests.conftest import ROOT
 
 

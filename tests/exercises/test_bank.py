@@ -17,12 +17,12 @@ from autograder.instructor.sandbox import Case, Sandbox, judge_in_sandbox
 from autograder.instructor.sandbox.judge_process import JUDGE_CPU_SECONDS
 from autograder.judge import Verdict, headline, list_sentences, verdict_as_text
 from autograder.judge.diagnoses import list_generalisations
-from autograder.programs import compile_and_report
-from autograder.programs.compiled import count_flops as work
-from autograder.programs.compiled import read_collectives, read_executable
+from shardlings.programs import compile_and_report
+from shardlings.programs.compiled import count_flops as work
+from shardlings.programs.compiled import read_collectives, read_executable
 from tests.conftest import ROOT, SHARE, some_of
 from tests.exercises.solutions import BANKS, sitting_at
-from tests.programs.hlo_text import program_of_text
+from tests.shardlings.programs.hlo_text import program_of_text
 from tests.sitting import sit
 
 SEED = 20260101

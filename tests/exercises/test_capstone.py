@@ -17,11 +17,11 @@ import numpy as np
 import pytest
 from jax import lax
 
-from autograder import communication
 from autograder.exercises import EXERCISES, TrainsFast
 from autograder.exercises.notebooks import nb11_capstone
 from autograder.judge import judge
-from autograder.programs import MACHINES
+from shardlings import communication
+from shardlings.programs import MACHINES
 from tests.exercises.solutions import sitting_for, solution_of
 from tests.helpers import capture
 

@@ -7,11 +7,11 @@ import jax.numpy as jnp
 import pytest
 from jax import NamedSharding, P, lax
 
-from autograder import communication
 from autograder.exercises import EXERCISES, AnyOf, Predicts, Returns, RunsFast
 from autograder.exercises.notebooks import nb04_communication_cost as nb04
 from autograder.judge.requirements_on_times import time_by_item
-from autograder.programs import MACHINES, Collective, count_in_bfloat16, wire_bytes
+from shardlings import communication
+from shardlings.programs import MACHINES, Collective, count_in_bfloat16, wire_bytes
 from tests.exercises.solutions import sitting_for
 from tests.helpers import sharding
 

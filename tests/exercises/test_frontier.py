@@ -7,8 +7,8 @@ import jax
 import jax.numpy as jnp
 import pytest
 
-from autograder import communication
 from autograder.exercises import EXERCISES, MovesFewBytes
+from shardlings import communication
 from tests.helpers import sharding
 
 REACHED: dict[tuple[int, int], list[Any]] = {

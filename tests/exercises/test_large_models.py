@@ -7,13 +7,13 @@ import numpy as np
 import pytest
 from jax import P
 
-from autograder import communication
+from autograder.artifacts import measure_backward, run_pipeline
 from autograder.evidence import capture
 from autograder.exercises import EXERCISES, FitsIn, RecomputesAtMost, SavesAtMost
 from autograder.exercises.notebooks import nb12_large_models as nb12
 from autograder.judge import judge, lesson_on
 from autograder.judge.comparing_values import compare
-from autograder.programs import measure_backward, run_pipeline
+from shardlings import communication
 from tests.exercises.solutions import sitting_for, solution_of
 
 SEEDS = range(20)

@@ -11,13 +11,13 @@ import jax
 import numpy as np
 import pytest
 
-from autograder import programs
-from autograder.errors import TESTED_JAX_VERSIONS
+from autograder import artifacts
 from autograder.evidence import Program, capture
 from autograder.exercises import EXERCISES, NOTEBOOKS, Computes, Returns
 from autograder.instructor.authoring.exercise_stubs import find_cell
 from autograder.judge import judge
 from autograder.judge.comparing_values import compare
+from shardlings.errors import TESTED_JAX_VERSIONS
 from tests.conftest import SHARE, some_of
 from tests.exercises.solutions import BANKS, sitting_at, sitting_for, solution_of
 from tests.sitting import sit
@@ -55,7 +55,7 @@ def test_programs_compute_the_right_values(exercise_id, code):
             for seed in SEEDS:
                 generator = np.random.default_rng(seed)
                 draws.append([argument.draw(generator) for argument in arguments])
-            outputs = programs.run(artifact, arguments, draws).outputs
+            outputs = artifacts.run(artifact, arguments, draws).outputs
             for seed, inputs, output in zip(SEEDS, draws, outputs, strict=True):
                 found = compare(requirement.reference, inputs, output)
                 if found is not None:

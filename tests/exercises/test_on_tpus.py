@@ -6,13 +6,13 @@ import jax
 import numpy as np
 import pytest
 
+from autograder.artifacts import override_mesh, sharding_of
+from autograder.artifacts.exporting import forget_meshes
 from autograder.exercises import EXERCISES, Computes
 from autograder.instructor.authoring.exercise_stubs import find_cell
-from autograder.programs import override_mesh, sharding_of
-from autograder.programs.compiled import count_flops_xla_omits, read_collectives, read_module
-from autograder.programs.exporting import forget_meshes
-from autograder.programs.tpu_process import ENVIRONMENT, compile_for_topology
-from autograder.programs.tpu_programs import export_for_tpus
+from shardlings.programs.compiled import count_flops_xla_omits, read_collectives, read_module
+from shardlings.programs.tpu_process import ENVIRONMENT, compile_for_topology
+from shardlings.programs.tpu_programs import export_for_tpus
 from tests.exercises.solutions import sitting_for, solution_of
 
 pytestmark = [

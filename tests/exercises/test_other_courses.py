@@ -81,7 +81,7 @@ def test_a_course_has_to_be_a_package(course):
 
 STEPS = """
 from autograder.exercises import Computes, Exercise
-from autograder.programs import Argument
+from autograder.artifacts import Argument
 from their_course.conserves import Conserves
 
 GIVEN = (Argument((8,), (("x", 8),), ("x",)),)
@@ -92,7 +92,7 @@ EXERCISES = (Exercise("their1.1", "A step", (
 """
 
 JUDGED = """
-from autograder.devices import emulate_devices
+from shardlings.devices import emulate_devices
 emulate_devices(8)
 from autograder.evidence import capture
 from autograder.exercises import find

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 
 from autograder import evidence
+from autograder.artifacts import Argument
 from autograder.exercises import Budget, CommunicatesAtMost, Computes, Exercise, FitsIn, Predicts
 from autograder.judge import judge, verdict_as_text
-from autograder.programs import Argument
 from tests.helpers import capture, sharding
 
 GRID = (("x", 4), ("y", 2))

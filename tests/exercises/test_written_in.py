@@ -9,7 +9,7 @@ from collections import defaultdict
 
 import pytest
 
-from autograder import programs
+from autograder import artifacts
 from autograder.evidence import results
 from autograder.exercises import EXERCISES, Computes, Returns
 from tests.conftest import some_of
@@ -83,7 +83,7 @@ def sizes_in_the_first_case(sitting, exercise_id, code, monkeypatch):
         return counted
 
     with monkeypatch.context() as patch:
-        patch.setattr(programs, "export", counting(programs.export))
+        patch.setattr(artifacts, "export", counting(artifacts.export))
         patch.setattr(results, "_call_answer", counting(results._call_answer))
         sitting.names["noted_size"] = noted_size
         tried = sitting.answer(exercise_id, code, SEED)

@@ -22,7 +22,6 @@ from nbgrader.apps.nbgraderapp import NbGraderApp
 from sqlalchemy.exc import SAWarning
 from traitlets.config import Application
 
-from autograder.devices import environment
 from autograder.exercises import NOTEBOOKS, find
 from autograder.instructor.authoring import bank, fill_in_answers
 from autograder.instructor.calibration import calibrate
@@ -31,6 +30,7 @@ from autograder.instructor.course.process_executor import prepare_process
 from autograder.instructor.pipeline import fingerprint_assignment
 from autograder.instructor.pipeline.facts import DIGEST_CHARACTERS
 from autograder.instructor.sandbox import Sandbox, has_bubblewrap
+from shardlings.devices import environment
 from tests.conftest import ROOT
 from tests.helpers import copy_folder
 

@@ -250,7 +250,7 @@ def another_configuration(room, _):
 
 def another_package(room, monkeypatch):
     package = shutil.copytree(ROOT / "autograder", room.root / "elsewhere" / "autograder")
-    monkeypatch.setattr(autograder, "__file__", str(package / "__init__.py"))
+    monkeypatch.setattr(autograder, "__path__", [str(package)])
 
 
 def another_library(_, monkeypatch):

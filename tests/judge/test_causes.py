@@ -4,7 +4,8 @@ import jax
 import numpy as np
 import pytest
 
-from autograder import evidence, programs
+from autograder import artifacts, evidence
+from autograder.artifacts import Argument, ProgramError
 from autograder.exercises import Budget, Computes, Exercise, PlacedLike, Requests
 from autograder.judge import Finding, judge, running_programs
 from autograder.judge.report import problems_of
@@ -14,8 +15,8 @@ from autograder.judge.requirements_on_costs import (
     describe_combined,
     describe_communication,
 )
-from autograder.layouts import Layout
-from autograder.programs import Argument, Collective, ProgramError, Report
+from shardlings.layouts import Layout
+from shardlings.programs import Collective, Report
 from tests.helpers import capture, mesh
 
 
@@ -91,7 +92,7 @@ def test_what_xla_cannot_compile_and_nobody_wrote_by_hand_is_told_so(monkeypatch
     def answer(x):
         return 2 * x + by_hand
 
-    monkeypatch.setattr(programs, "run", fails)
+    monkeypatch.setattr(artifacts, "run", fails)
     running_programs._run_or_error.cache_clear()
     captured = capture(DOUBLE, {"answer": answer}, 1)
     assert isinstance(captured, evidence.Evidence)
@@ -105,10 +106,10 @@ def test_a_program_says_whether_it_is_by_hand_though_it_cannot_be_compiled(monke
     def refused(*_, **__):
         raise RuntimeError("INTERNAL: RET_CHECK failure\n*** Begin stack trace ***\n\n")
 
-    artifact = programs.export(lambda x: 2 * x, ARGUMENTS[0])
+    artifact = artifacts.export(lambda x: 2 * x, ARGUMENTS[0])
     monkeypatch.setattr(jax.stages.Lowered, "compile", refused)
     with pytest.raises(ProgramError, match=r"RET_CHECK failure\.$") as caught:
-        programs.run(artifact, ARGUMENTS[0], [[np.zeros(16, np.float32)]])
+        artifacts.run(artifact, ARGUMENTS[0], [[np.zeros(16, np.float32)]])
     assert not caught.value.mapped
 
 

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 from jax import lax
 
+from autograder.artifacts import Argument
 from autograder.exercises import Computes, Exercise
 from autograder.judge import judge, verdict_as_text
 from autograder.judge.comparing_values import compare, is_close_throughout
 from autograder.judge.explaining_values import describe_factor, find_factor
-from autograder.programs import Argument
 from tests.helpers import capture
 
 ON = (("x", 8),), (("x", 4),)

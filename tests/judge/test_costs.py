@@ -9,6 +9,7 @@ import jax
 import numpy as np
 import pytest
 
+from autograder.artifacts import Argument
 from autograder.exercises import (
     NOTEBOOKS,
     CommunicatesAtMost,
@@ -18,9 +19,9 @@ from autograder.exercises import (
 )
 from autograder.judge import Finding, judge
 from autograder.judge.requirements_on_costs import compare_with_budgets, compare_with_limits
-from autograder.layouts import Layout
-from autograder.programs import Argument, Report
-from autograder.programs.compiled import read_collectives, read_module
+from shardlings.layouts import Layout
+from shardlings.programs import Report
+from shardlings.programs.compiled import read_collectives, read_module
 from tests.conftest import ROOT
 from tests.helpers import capture, sharding
 
@@ -46,11 +47,14 @@ BUDGETED = [
 ]
 
 
+RECORDINGS = ROOT / "tests" / "shardlings" / "programs" / "recorded"
+
+
 @pytest.mark.parametrize("compiler", COMPILERS)
 def test_a_right_answer_stays_within_its_budget_whoever_compiles_it(compiler, subtests):
     for exercise, requirement in BUDGETED:
         with subtests.test(f"{exercise.id} {requirement.answer}"):
-            folder = ROOT / "tests" / "programs" / "recorded" / compiler / "answers"
+            folder = RECORDINGS / compiler / "answers"
             module = (folder / f"{exercise.id}-{requirement.answer}.pb").read_bytes()
             axes = axes_of(exercise, requirement.answer)
             sizes = [size for _, size in axes]
@@ -65,12 +69,8 @@ def test_a_right_answer_stays_within_its_budget_whoever_compiles_it(compiler, su
 
 def test_the_compilers_do_differ():
     """Otherwise one recording would be enough, and the budgets could be tighter."""
-    modules = [
-        (
-            ROOT / "tests" / "programs" / "recorded" / c / "answers" / "3.2-copied_auto.pb"
-        ).read_bytes()
-        for c in COMPILERS
-    ]
+    name = "3.2-copied_auto.pb"
+    modules = [(RECORDINGS / c / "answers" / name).read_bytes() for c in COMPILERS]
     mesh = jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
     read = [
         [(c.kind, c.axes) for c in read_collectives(read_module(module), mesh)]

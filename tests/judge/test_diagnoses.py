@@ -2,7 +2,6 @@
 
 import pytest
 
-from autograder.collective_kinds import KINDS
 from autograder.judge import Exercise, lesson_on
 from autograder.judge.diagnoses import (
     NO_SHARD_MAP,
@@ -13,6 +12,7 @@ from autograder.judge.diagnoses import (
     name_explicit_collective,
     name_missing_collective,
 )
+from shardlings.collective_kinds import KINDS
 
 
 @pytest.mark.parametrize("kind", KINDS)

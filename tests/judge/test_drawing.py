@@ -6,8 +6,8 @@ from autograder.evidence import Evidence, Value, plain
 from autograder.exercises import EXERCISES, Predicts
 from autograder.judge import Finding, Verdict, judge, verdict_as_html, verdict_as_text
 from autograder.judge.feedback import pictures_of
-from autograder.layouts import Layout
-from autograder.pictures import GanttChart, JobBar
+from shardlings.layouts import Layout
+from shardlings.pictures import GanttChart, JobBar
 from tests.browser import THEMES, browser
 
 COLUMNS, ROWS = Layout.parse("0 1 2 3"), Layout.parse("0\n1\n2\n3", (4, 4))

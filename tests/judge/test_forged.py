@@ -7,7 +7,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from autograder import evidence
-from autograder.errors import Fault
 from autograder.evidence import (
     Contents,
     Design,
@@ -33,6 +32,7 @@ from autograder.exercises import (
     TrainsFast,
 )
 from autograder.judge import judge, verdict_as_html, verdict_as_text, verdict_for_terminal
+from shardlings.errors import Fault
 from tests.conftest import some_of
 
 SIZES = st.one_of(st.integers(0, 9), st.sampled_from([16, 64, 1 << 31]))

@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 from jax import lax
 
+from autograder.artifacts import Argument
 from autograder.exercises import AnyOf, Computes, Exercise, PlacedLike, Returns
 from autograder.judge import judge, verdict_as_text
 from autograder.judge.requirements_on_results import explain_differing_results
-from autograder.programs import Argument
 from tests.helpers import capture
 
 LINES = (("x", 8),), (("x", 4),)

@@ -9,9 +9,9 @@ import numpy as np
 from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
+from autograder.artifacts import Argument
 from autograder.judge.explaining_values import explain_misplaced
 from autograder.judge.recognising_mistakes import recognise_known_mistake
-from autograder.programs import Argument
 
 DIAGONAL = np.diag(np.full(4, 1e6, np.float32))
 SMALL = np.triu(np.full((4, 4), 0.5, np.float32), 1)

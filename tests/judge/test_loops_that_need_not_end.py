@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 from jax import lax
 
+from autograder.artifacts import Argument
 from autograder.exercises import Computes, Exercise, Requests
 from autograder.judge import Finding, judge
 from autograder.judge.requirements_on_requests import check_excluded_kinds
-from autograder.programs import Argument, Collective
+from shardlings.programs import Collective
 from tests.helpers import capture
 
 X = (("x", 8),)

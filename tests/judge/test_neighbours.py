@@ -5,9 +5,9 @@ import numpy as np
 import pytest
 from jax import lax
 
+from autograder.artifacts import Argument
 from autograder.exercises import Computes, Exercise, RequestedCollective, Requests
 from autograder.judge import judge
-from autograder.programs import Argument
 from tests.helpers import capture
 
 GRID = (("x", 4), ("y", 2))

@@ -4,8 +4,6 @@ import html
 
 import pytest
 
-from autograder.documents import Document, Paragraph, as_html, as_text, plain_text
-from autograder.errors import insert_before_jax_message
 from autograder.judge import Verdict
 from autograder.judge.feedback import (
     headline,
@@ -17,6 +15,8 @@ from autograder.judge.feedback import (
 from autograder.judge.prose import mark_up
 from autograder.judge.requirements_on_results import shorten_call
 from autograder.judge.verdict import Finding
+from shardlings.documents import Document, Paragraph, as_html, as_text, plain_text
+from shardlings.errors import insert_before_jax_message
 
 LINE = 'f(lambda a: a.sum(0), in_specs=P("x"), out_specs=P())'
 TOLD = f"A spec is too long. Line 3 of the cell: `{LINE}`. JAX says: ValueError: no P() in `it."

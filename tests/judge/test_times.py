@@ -8,7 +8,7 @@ from msgspec.structs import replace
 
 from autograder.exercises import Exercise, RunsFast, Timed
 from autograder.judge import Trade, judge, verdict_as_html, verdict_as_text
-from autograder.programs import MACHINES
+from shardlings.programs import MACHINES
 from tests.helpers import capture, sharding
 
 FRONTIER = ((3 * 2**20, 300), (8 * 2**20, 100))

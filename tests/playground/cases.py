@@ -10,8 +10,8 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autograder.layouts import Layout, LayoutError
-from autograder.layouts.layout import spec_as_code
+from shardlings.layouts import Layout, LayoutError
+from shardlings.layouts.layout import spec_as_code
 from tests.conftest import fewer
 
 NAMES = ("x", "y", "z", "data")
@@ -91,8 +91,8 @@ class Case:
     @property
     def refusal(self) -> str:
         """The sentence with which `show` refuses the spec, or nothing."""
-        from autograder.layouts.layout import _explain_misfit
-        from autograder.layouts.showing import _sharding
+        from shardlings.layouts.layout import _explain_misfit
+        from shardlings.layouts.showing import _sharding
 
         try:
             sharding = _sharding(self.mesh, self.spec)

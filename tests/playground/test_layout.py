@@ -12,8 +12,8 @@ import numpy as np
 import pytest
 from hypothesis import strategies as st
 
-from autograder.layouts import Layout
-from autograder.programs.numbers_in_words import bytes_with_unit, count_in_words, time_in_words
+from shardlings.layouts import Layout
+from shardlings.programs.numbers_in_words import bytes_with_unit, count_in_words, time_in_words
 from tests.playground.cases import Case, batches, cases
 
 LAYOUT = """(shape, mesh, devices, spec) => {

@@ -8,9 +8,9 @@ import jax.numpy as jnp
 import pytest
 from hypothesis import given, settings
 
-from autograder import playground
-from autograder.errors import UsageError
-from autograder.layouts.playground import PLAYGROUND, _fragment
+from shardlings import playground
+from shardlings.errors import UsageError
+from shardlings.layouts.playground import PLAYGROUND, _fragment
 from tests.conftest import ROOT, fewer
 from tests.helpers import mesh, sharding
 from tests.playground.cases import cases

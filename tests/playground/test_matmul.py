@@ -9,9 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from autograder import communication
-from autograder.layouts import Layout
-from autograder.programs import MACHINES, communication_seconds, wire_bytes
+from shardlings import communication
+from shardlings.layouts import Layout
+from shardlings.programs import MACHINES, communication_seconds, wire_bytes
 from tests.conftest import fewer
 from tests.playground.cases import batches, meshes
 from tests.playground.steps import STEP, grid_of, in_bytes, spec_of, take_step

@@ -8,9 +8,9 @@ import numpy as np
 import pytest
 from hypothesis import given, settings
 
-from autograder import communication
-from autograder.layouts import Layout
-from autograder.programs import wire_bytes
+from shardlings import communication
+from shardlings.layouts import Layout
+from shardlings.programs import wire_bytes
 from tests.conftest import fewer
 from tests.playground.cases import batches, moves
 from tests.playground.steps import STEP, grid_of, in_bytes, spec_of, take_step

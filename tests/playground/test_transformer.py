@@ -8,8 +8,8 @@ import numpy as np
 import pytest
 from jax import P, lax
 
-from autograder import communication
-from autograder.programs import MACHINES, wire_bytes
+from shardlings import communication
+from shardlings.programs import MACHINES, wire_bytes
 
 LAYERS, WIDTH, HIDDEN, HEADS, KV_HEADS, HEAD_SIZE, BATCH, LENGTH = 2, 16, 32, 4, 2, 8, 8, 16
 FLOAT_BYTES = 4

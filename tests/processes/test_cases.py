@@ -12,7 +12,6 @@ import numpy as np
 import pytest
 from msgspec.structs import replace
 
-from autograder.errors import TheirError, theirs
 from autograder.processes import (
     CaseArgument,
     ProcessCase,
@@ -25,6 +24,7 @@ from autograder.processes import (
     written_files,
 )
 from autograder.processes.cases import Rows
+from shardlings.errors import TheirError, theirs
 
 LINE = (("x", 8),)
 

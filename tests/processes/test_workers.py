@@ -17,8 +17,6 @@ import numpy as np
 import psutil
 import pytest
 
-from autograder import devices
-from autograder.errors import Fault, UsageError
 from autograder.processes import (
     AddressableShards,
     ProcessesError,
@@ -31,6 +29,8 @@ from autograder.processes import (
 )
 from autograder.processes.worker import Job, Message, Place, run_worker
 from autograder.processes.workers import IDLE_SECONDS
+from shardlings import devices
+from shardlings.errors import Fault, UsageError
 
 
 def nothing(process: int) -> bytes:
@@ -403,7 +403,8 @@ def test_an_argument_that_is_not_a_function_is_refused():
 
 SCRIPT = """
 import jax, psutil, sys, time
-from autograder import emulate_devices, on_processes
+from autograder import on_processes
+from shardlings import emulate_devices
 emulate_devices(8)
 psutil.Process().cpu_affinity(list(range(int(sys.argv[1]))))
 
@@ -430,7 +431,8 @@ def test_fifty_times_and_none_is_left(cores):
 
 ENDLESS = """
 import jax, os, time
-from autograder import emulate_devices, on_processes
+from autograder import on_processes
+from shardlings import emulate_devices
 emulate_devices(8)
 
 def endless():

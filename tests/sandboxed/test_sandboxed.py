@@ -8,7 +8,6 @@ import sys
 import msgspec
 import pytest
 
-from autograder.devices import environment
 from autograder.evidence import Plan, TablePlan
 from autograder.sandboxed import (
     Begin,
@@ -23,6 +22,7 @@ from autograder.sandboxed import (
     RunCell,
     Stream,
 )
+from shardlings.devices import environment
 
 pytest.importorskip("IPython")  # which comes with the instructor's half
 
@@ -85,7 +85,7 @@ def test_a_cell_is_interrupted_and_an_interrupt_between_cells_is_ignored(ask):
 
 
 def test_a_kernel_captures_by_its_plans_and_remembers_failed_cells(ask):
-    ask(RunCell(0, "from autograder import *\nemulate_devices(8);"))
+    ask(RunCell(0, "from autograder import *\nfrom shardlings import *\nemulate_devices(8);"))
     (shown, _) = ask(RunCell(1, "check('1.7', answer={'a': 1})"))
     assert isinstance(shown, Display)
     assert b'"exercise":"1.7"' in bytes(shown.data["application/vnd.shardlings.evidence+json"])

@@ -11,7 +11,7 @@ import jax
 import numpy as np
 
 from autograder.judge import AnyOf, Exercise, PlacedLike, Returns
-from autograder.layouts import Layout, Shape
+from shardlings.layouts import Layout, Shape
 
 Axes = dict[str, int]
 Spec = tuple[str | tuple[str, ...] | None, ...]

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from autograder.artifacts import Argument
 from autograder.judge import (
     AnyOf,
     Budget,
@@ -21,7 +22,6 @@ from autograder.judge import (
     RequestedCollective,
     Requests,
 )
-from autograder.programs import Argument
 
 GRID: Final = (("x", 4), ("y", 2))
 LINE: Final = (("x", 8),)

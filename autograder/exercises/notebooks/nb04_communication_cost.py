@@ -16,7 +16,7 @@ import jax
 import numpy as np
 
 from autograder.judge import AnyOf, AnyOrder, Exercise, Predicts, Returns, RunsFast, Timed
-from autograder.programs import BFLOAT16, MACHINES
+from shardlings.programs import BFLOAT16, MACHINES
 
 COLLECTIVES: Final = (
     "all-gather", "all-reduce", "reduce-scatter", "all-to-all", "collective-permute",

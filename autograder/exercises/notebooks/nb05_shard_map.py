@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from autograder.artifacts import Argument
 from autograder.judge import (
     AnyOf,
     CommunicatesAtMost,
@@ -21,7 +22,6 @@ from autograder.judge import (
     Requests,
     Returns,
 )
-from autograder.programs import Argument
 
 SIZES: Final = (8, 4)
 """The sizes of the meshes that a function is judged on."""

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
+from autograder.artifacts import Argument
 from autograder.judge import (
     AnyOf,
     Budget,
@@ -23,7 +24,6 @@ from autograder.judge import (
     Requests,
     WorksAtMost,
 )
-from autograder.programs import Argument
 
 Axes = tuple[tuple[str, int], ...]
 GRID: Final[Axes] = (("x", 4), ("y", 2))

@@ -14,6 +14,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from autograder.artifacts import Argument
 from autograder.judge import (
     AnyOf,
     Budget,
@@ -28,7 +29,6 @@ from autograder.judge import (
     Requests,
     RunsWithinBudgets,
 )
-from autograder.programs import Argument
 
 SIZES: Final = (8, 4)
 """The sizes of the meshes on which a function is judged."""

@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from autograder.artifacts import Argument
 from autograder.judge import (
     AnyOf,
     Budget,
@@ -27,7 +28,6 @@ from autograder.judge import (
     WorksAtMost,
     alternatives_of,
 )
-from autograder.programs import Argument
 
 WIDTH: Final = 16
 STRIPS: Final = ("\n".join(map(str, range(8))), "\n".join(map(str, range(4))))

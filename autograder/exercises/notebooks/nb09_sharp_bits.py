@@ -13,6 +13,7 @@ import jax
 import numpy as np
 from jax.sharding import Mesh
 
+from autograder.artifacts import Argument
 from autograder.judge import (
     AnyOf,
     Budget,
@@ -24,8 +25,7 @@ from autograder.judge import (
     Predicts,
     Returns,
 )
-from autograder.layouts import Layout
-from autograder.programs import Argument
+from shardlings.layouts import Layout
 
 LINES: Final = (8, 4)
 """The numbers of devices in a line. Functions are judged on both."""

@@ -15,6 +15,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
+from autograder.artifacts import Argument
 from autograder.judge import (
     AnyOf,
     Budget,
@@ -28,7 +29,6 @@ from autograder.judge import (
     Returns,
     WorksAtMost,
 )
-from autograder.programs import Argument
 
 LINES: Final = (8, 4)
 """The numbers of devices in a line. Functions are judged on both."""

@@ -13,6 +13,19 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from autograder.artifacts import (
+    BACKWARD,
+    FORWARD,
+    Argument,
+    PipelineRun,
+    draw_overlap,
+    draw_pipelines,
+    explain_buckets,
+    explain_orders,
+    explain_waiting,
+    run_overlap,
+    run_pipeline,
+)
 from autograder.judge import (
     AnyOf,
     Budget,
@@ -32,20 +45,7 @@ from autograder.judge import (
     SavesAtMost,
     Terms,
 )
-from autograder.pictures import GanttChart, JobBar
-from autograder.programs import (
-    BACKWARD,
-    FORWARD,
-    Argument,
-    PipelineRun,
-    draw_overlap,
-    draw_pipelines,
-    explain_buckets,
-    explain_orders,
-    explain_waiting,
-    run_overlap,
-    run_pipeline,
-)
+from shardlings.pictures import GanttChart, JobBar
 
 Problem = tuple[str, str]
 """A diagnosis, and a sentence for the learner."""

@@ -260,7 +260,8 @@ def _new_notebook(name: str) -> Any:
             new_code_cell(
                 "import jax\nimport jax.numpy as jnp\nfrom jax import NamedSharding, P\n"
                 "from jax.sharding import AxisType\n\n"
-                "from autograder import check, emulate_devices, hint, progress, show, target\n\n"
+                "from autograder import check, hint, progress, target\n"
+                "from shardlings import emulate_devices, show\n\n"
                 "devices = emulate_devices(8)",
                 id="setup",
             ),

@@ -17,11 +17,11 @@ import jupytext
 import nbformat
 from rich.console import Console
 
-from autograder.devices import emulate_devices
 from autograder.evidence import Evidence, capture
 from autograder.exercises import NOTEBOOKS, find
 from autograder.instructor.authoring.exercise_stubs import find_cell, get_grade_id, remove_solution
 from autograder.judge import Verdict, judge, verdict_for_terminal
+from shardlings.devices import emulate_devices
 
 
 class CellError(RuntimeError):

@@ -24,7 +24,7 @@ from autograder.instructor.classroom.submission_states import (
 from autograder.instructor.course import printable
 from autograder.instructor.pages import clean
 from autograder.judge import Trade, Verdict, headline, list_sentences, verdict_in_parts
-from autograder.pictures import TradePoint, class_tradeoff_as_html
+from shardlings.pictures import TradePoint, class_tradeoff_as_html
 
 NO_ANSWER_DIAGNOSES: Final = (
     "no-evidence", "kernel-died", "timeout", "check-failed", "too-large", "malformed",

@@ -15,7 +15,6 @@ from statistics import fmean, median
 from typing import Any, Final
 from urllib.parse import quote
 
-from autograder.documents import template_environment
 from autograder.exercises import EXERCISES, NOTEBOOKS
 from autograder.instructor.classroom.class_answers import (
     Alike,
@@ -48,6 +47,7 @@ from autograder.instructor.course import (
     write_atomically,
 )
 from autograder.judge import mark_up
+from shardlings.documents import template_environment
 
 MAX_BARS: Final = 12
 """The most bars of a histogram."""

@@ -8,8 +8,8 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from autograder.documents import template_environment
 from autograder.instructor.course import printable
+from shardlings.documents import template_environment
 
 
 def render(template: str, **values: Any) -> Markup:

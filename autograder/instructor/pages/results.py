@@ -8,13 +8,13 @@ from typing import Any, Final
 
 from markupsafe import Markup
 
-from autograder.documents import Document, Paragraph, as_html
 from autograder.exercises import BY_GRADE_ID, Exercise
 from autograder.instructor.course import NOT_RUN
 from autograder.instructor.pages.clean_pages import render_markdown
 from autograder.instructor.pages.page_templates import number
 from autograder.instructor.pages.shown_cells import find_error_line, render_cell
 from autograder.judge import HEADLINES, MARKS, Parts, Verdict, headline, verdict_in_parts
+from shardlings.documents import Document, Paragraph, as_html
 
 WAITS: Final = "waits"
 """The state of a cell that has to be graded manually."""

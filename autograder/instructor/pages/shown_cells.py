@@ -15,7 +15,6 @@ from typing import Any, Final
 from markupsafe import Markup
 from nbconvert.filters import strip_ansi
 
-import autograder
 from autograder.exercises import EXERCISES
 from autograder.instructor.course import BASE64, PICTURE_TYPES, show_control_characters
 from autograder.instructor.pages.clean_pages import (
@@ -26,7 +25,8 @@ from autograder.instructor.pages.clean_pages import (
     render_printed_text,
 )
 from autograder.instructor.pages.page_templates import render
-from autograder.pictures import blocks_as_html
+from autograder.instructor.sandbox import find_package_folders
+from shardlings.pictures import blocks_as_html
 
 PATH: Final = re.compile(r"(?<![\w.…])(?:[A-Za-z]:)?[/\\][^\s\"'`<>|:;,()\[\]]+")
 """Matches what may be an absolute path."""
@@ -42,7 +42,7 @@ def _own_paths() -> tuple[str, ...]:
     """Return the grader's own folders, the longest first."""
     places = {
         sys.prefix, sys.base_prefix, sys.exec_prefix, str(Path.home()), os.getcwd(),
-        str(Path(autograder.__file__).parent.parent), tempfile.gettempdir(),
+        *(str(folder.parent) for folder in find_package_folders()), tempfile.gettempdir(),
     }  # fmt: skip
     places |= {os.path.realpath(place) for place in places}
     return tuple(

@@ -20,9 +20,12 @@ from nbgrader.api import Gradebook
 from nbgrader.utils import find_all_files
 from traitlets.config import Config
 
-import autograder
 from autograder.exercises import BY_GRADE_ID, Exercise, folders_of_courses
-from autograder.instructor.sandbox import has_bubblewrap, has_call_filter
+from autograder.instructor.sandbox import (
+    find_package_folders,
+    has_bubblewrap,
+    has_call_filter,
+)
 
 CONFIGURABLE_LIMITS: Final = ("Sandbox", "Execute", "CaptureEvidence", "JudgeEvidence")
 """Configurable classes whose settings, on a command line, may change scores."""
@@ -98,8 +101,8 @@ def _without_points(file: Path) -> bytes:
 
 
 def _fingerprint_package_files() -> list[str]:
-    folder = Path(autograder.__file__).parent
-    return [str(folder), fingerprint_files(folder.rglob("*.py"), folder)]
+    folders = find_package_folders()
+    return [*map(str, folders), *(fingerprint_files(f.rglob("*.py"), f) for f in folders)]
 
 
 def _configuration(coursedir: Any, config: Config) -> list[str]:
@@ -210,7 +213,7 @@ def current_basis(coursedir: Any, assignment: str) -> Basis:
         package=_fingerprint_grading_package(),
         jax=_jax_versions(),
         exercises=_fingerprint_exercises(exercises),
-        judge=fingerprint_files((_package_folder() / "judge").rglob("*.py"), _package_folder()),
+        judge=_fingerprint_judge(),
         points=points,
         form=2,
     )
@@ -226,16 +229,18 @@ def _describe_cells(notebook: Any) -> Iterator[tuple[Any, ...]]:
         yield cell.name, "graded", None if cell.name in BY_GRADE_ID else cell.max_score
 
 
-def _package_folder() -> Path:
-    return Path(autograder.__file__).parent
-
-
 def _fingerprint_grading_package() -> str:
-    folder = _package_folder()
+    library, folder = find_package_folders()
     excluded = {folder / name for name in NOT_FOR_RUNNING}
-    return fingerprint_files(
-        (p for p in folder.rglob("*.py") if not excluded & {*p.parents}), folder
+    files = (p for p in folder.rglob("*.py") if not excluded & {*p.parents})
+    return _digest(
+        [fingerprint_files(library.rglob("*.py"), library), fingerprint_files(files, folder)]
     )
+
+
+def _fingerprint_judge() -> str:
+    _, folder = find_package_folders()
+    return fingerprint_files((folder / "judge").rglob("*.py"), folder)
 
 
 def _jax_versions() -> str:
@@ -244,7 +249,7 @@ def _jax_versions() -> str:
 
 def _fingerprint_exercises(exercises: Iterable[Exercise]) -> str:
     """Compute a fingerprint of some exercises' modules, and of code that all exercises share."""
-    folder = _package_folder() / "exercises"
+    folder = find_package_folders()[1] / "exercises"
     # a module's name begins with its notebook's number; notebook 11 has two modules
     prefixes = tuple({f"nb{exercise.id.partition('.')[0].zfill(2)}_" for exercise in exercises})
     files = (
@@ -264,7 +269,7 @@ def _digest(data: Any) -> str:
 
 @functools.cache  # the running code does not change
 def read_versions() -> tuple[str, ...]:
-    """Return the package's fingerprint, and the versions of JAX and Python."""
-    folder = _package_folder()
+    """Return our packages' fingerprints, and the versions of JAX and Python."""
     python = ".".join(platform.python_version_tuple()[:2])
-    return fingerprint_files(folder.rglob("*.py"), folder), _jax_versions(), python
+    packages = (fingerprint_files(f.rglob("*.py"), f) for f in find_package_folders())
+    return *packages, _jax_versions(), python

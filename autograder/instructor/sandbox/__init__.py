@@ -20,7 +20,7 @@ from autograder.instructor.sandbox.bubblewrap import (
 )
 from autograder.instructor.sandbox.judge_process import JUDGE_CPU_SECONDS, Case, encode_case
 from autograder.instructor.sandbox.judging_in_sandbox import JudgeFailedError, judge_in_sandbox
-from autograder.instructor.sandbox.kernel import Kernel, KernelDiedError, copy_kernel_package
+from autograder.instructor.sandbox.kernel import Kernel, KernelDiedError, copy_kernel_packages
 from autograder.instructor.sandbox.kernel_messages import (
     Allowance,
     TooLargeMessage,
@@ -39,6 +39,7 @@ from autograder.instructor.sandbox.sandbox import (
     ExposedError,
     NoSandboxError,
     Sandbox,
+    find_package_folders,
     prune_cache,
     read_sandbox_environment,
 )
@@ -68,8 +69,9 @@ __all__ = [
     "ProcessFamily",
     "Sandbox",
     "TooLargeMessage",
-    "copy_kernel_package",
+    "copy_kernel_packages",
     "encode_case",
+    "find_package_folders",
     "has_bubblewrap",
     "has_call_filter",
     "is_observed",

@@ -18,10 +18,11 @@ import jax.numpy as jnp
 import msgspec
 import numpy as np
 
-from autograder import devices, evidence
-from autograder.errors import Fault
+from autograder import evidence
 from autograder.exercises import Exercise, find
 from autograder.judge import Verdict, failed_verdict, judge, verdict_without_evidence
+from shardlings import devices
+from shardlings.errors import Fault
 
 JUDGE_CPU_SECONDS: Final = 120
 """Processor time for judging one submission's evidence."""

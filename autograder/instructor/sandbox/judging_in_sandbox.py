@@ -15,8 +15,6 @@ from typing import Final
 
 import msgspec
 
-from autograder import devices
-from autograder.errors import version_warning
 from autograder.exercises import find
 from autograder.instructor.sandbox.judge_process import (
     CASE_SHARE,
@@ -32,6 +30,8 @@ from autograder.instructor.sandbox.sandbox import Sandbox, read_sandbox_environm
 from autograder.instructor.sandbox.shortages import MachineError
 from autograder.instructor.sandbox.warm_process import SERVERS, FinishedTask
 from autograder.judge import Verdict, verdict_without_evidence
+from shardlings import devices
+from shardlings.errors import version_warning
 
 JUDGE_PATIENCE: Final = 5
 """The limit of a judge's time by the clock, in multiples of its limit in processor time."""

@@ -21,8 +21,6 @@ from typing import Final, Self
 
 import msgspec
 
-import autograder
-from autograder import devices
 from autograder.evidence import Plan
 from autograder.instructor.sandbox.bubblewrap import (
     NO_FILTER_WARNING,
@@ -32,15 +30,24 @@ from autograder.instructor.sandbox.bubblewrap import (
 )
 from autograder.instructor.sandbox.kernel_messages import LineBuffer, TooLargeMessage, read_message
 from autograder.instructor.sandbox.limit_watch import LOOK_SECONDS, LimitWatch, ProcessFamily
-from autograder.instructor.sandbox.sandbox import PACKAGES, Sandbox, read_sandbox_environment
+from autograder.instructor.sandbox.sandbox import (
+    PACKAGES,
+    Sandbox,
+    find_package_folders,
+    read_sandbox_environment,
+)
 from autograder.instructor.sandbox.warm_process import SERVERS, START_SECONDS, ForkedTask
 from autograder.sandboxed import Begin, Interrupt, Message, Ready, Request, RunCell
+from shardlings import devices
 
 KERNEL_PARTS: Final = (
-    "__init__.py", "collective_kinds.py", "command_start.py", "devices.py", "notebook.py",
-    "documents", "errors", "evidence", "layouts", "pictures", "processes", "programs", "sandboxed",
+    "__init__.py", "command_start.py", "notebook.py", "artifacts", "evidence", "processes",
+    "sandboxed",
 )  # fmt: skip
-"""The parts of this package that a kernel gets: to run cells, capture answers, and draw arrays."""
+"""The parts of `autograder` that a kernel gets, to run cells and capture answers.
+
+It gets all of `shardlings`, which draws arrays and reports what programs send.
+"""
 
 PACKAGES_LOCK: Final = threading.Lock()
 
@@ -58,23 +65,27 @@ def prepare_kernel_packages() -> Path:
 def _make_kernel_packages(parent: str) -> Path:
     folder = Path(tempfile.mkdtemp(prefix="shardlings-", dir=parent))
     Finalize(None, shutil.rmtree, (folder, True), exitpriority=0)  # atexit runs in no worker
-    copy_kernel_package(folder)
+    copy_kernel_packages(folder)
     for path in (folder, *folder.rglob("*")):  # kernels may run as another user
         path.chmod(0o755 if path.is_dir() else 0o644)
     return folder
 
 
-def copy_kernel_package(folder: Path) -> None:
-    """Copy the parts of the package that a kernel gets into a folder, with their bytecode."""
-    package = Path(autograder.__file__).parent
-    copy = folder / package.name
-    copy.mkdir()
+def copy_kernel_packages(folder: Path) -> None:
+    """Copy what a kernel gets of our packages into a folder, with its bytecode."""
+    library, package = find_package_folders()
+    _copy(library, folder / library.name)
+    (folder / package.name).mkdir()
     for name in KERNEL_PARTS:
-        if (package / name).is_dir():
-            # bytecode that another process is writing may be gone before it is copied
-            shutil.copytree(package / name, copy / name, ignore=shutil.ignore_patterns("*.pyc.*"))
-        else:
-            shutil.copy(package / name, copy / name)
+        _copy(package / name, folder / package.name / name)
+
+
+def _copy(source: Path, copy: Path) -> None:
+    if source.is_dir():
+        # bytecode that another process is writing may be gone before it is copied
+        shutil.copytree(source, copy, ignore=shutil.ignore_patterns("*.pyc.*"))
+    else:
+        shutil.copy(source, copy)
 
 
 KERNEL_COMMAND: Final = (sys.executable, "-P", "-s", "-m", "autograder.sandboxed")

@@ -13,13 +13,14 @@ from typing import Any, Final
 
 import msgspec
 
-from autograder import devices, evidence
+from autograder import evidence
 from autograder.evidence import NotCaptured, ObserveRequest, Plan
 from autograder.instructor.sandbox.bubblewrap import has_bubblewrap
 from autograder.instructor.sandbox.kernel import prepare_kernel_packages
 from autograder.instructor.sandbox.limit_watch import CLOCK_FACTOR, LimitWatch, ProcessFamily
 from autograder.instructor.sandbox.sandbox import PACKAGES, Sandbox, read_sandbox_environment
 from autograder.instructor.sandbox.shortages import GRADE_AGAIN, MachineError, read_shortages
+from shardlings import devices
 
 MAX_REPLY_BYTES: Final = 1 << 26
 """The most evidence that is read; an exercise of the course needs less than a thousandth of it."""

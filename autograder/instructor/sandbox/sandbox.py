@@ -30,6 +30,7 @@ from traitlets import Bool, Int, List, Unicode
 from traitlets.config import LoggingConfigurable
 
 import autograder
+import shardlings
 from autograder.exercises import folders_of_courses, parts_of_courses
 from autograder.instructor.sandbox.bubblewrap import (
     HOME,
@@ -423,9 +424,14 @@ def _tie_to_this_process(command: Sequence[str]) -> list[str]:
     return ["/bin/sh", "-c", run, "sh", *command]
 
 
+def find_package_folders() -> tuple[Path, Path]:
+    """Return the folders of `shardlings` and of `autograder`, as this process runs them."""
+    return Path(shardlings.__path__[0]), Path(autograder.__path__[0])
+
+
 def _bind_packages() -> list[str]:
-    """Return the options that show the running package and the packages of other courses."""
-    folders = (Path(autograder.__file__).parent, *folders_of_courses())
+    """Return the options that show the running packages and the packages of other courses."""
+    folders = (*find_package_folders(), *folders_of_courses())
     return [option for f in folders for option in ("--ro-bind", str(f), f"{PACKAGES}/{f.name}")]
 
 

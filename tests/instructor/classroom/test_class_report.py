@@ -36,7 +36,7 @@ from autograder.instructor.pipeline import (
     encoded_verdicts,
 )
 from autograder.judge import Finding, Trade, Verdict
-from autograder.layouts import Layout
+from shardlings.layouts import Layout
 from tests.browser import FAULTS, browser
 from tests.conftest import ROOT
 

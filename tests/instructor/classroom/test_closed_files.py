@@ -8,8 +8,8 @@ from types import SimpleNamespace
 
 import pytest
 
-from autograder.devices import environment
 from autograder.instructor.course import find_notebook_problem
+from shardlings.devices import environment
 from tests.instructor.room import ASSIGNMENT, LAST, RIGHT, SHORT, Classroom
 
 FILE = f"{ASSIGNMENT}.ipynb"

@@ -53,7 +53,7 @@ def test_in_the_sandbox_is_the_package_at_work_wherever_another_is_installed(tmp
     (tmp_path / "solutions").mkdir()
     file = tmp_path / "autograder" / "__init__.py"
     file.write_text(f"{file.read_text()}\nWHICH = 'the other one'\n")
-    monkeypatch.setattr(autograder, "__file__", str(file))
+    monkeypatch.setattr(autograder, "__path__", [str(file.parent)])
     look = f"import autograder, os; print(autograder.WHICH, os.path.exists({str(tmp_path)!r}))"
     command = sandbox.Sandbox().command([sys.executable, "-c", look], read_sandbox_environment())
     done = subprocess.run(command, capture_output=True, text=True, check=False)

@@ -14,7 +14,6 @@ import psutil
 import pytest
 from rich.console import Console
 
-from autograder.errors import Fault
 from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import grading, regrading, stale_grades
 from autograder.instructor.course import BusyError, Course
@@ -27,6 +26,7 @@ from autograder.instructor.pipeline import (
     UnreadableRecordError,
 )
 from autograder.instructor.sandbox import Case, JudgeFailedError, judge_in_sandbox, sandbox
+from shardlings.errors import Fault
 from tests.helpers import pretend_bubblewrap
 from tests.instructor.room import (
     ASSIGNMENT,
@@ -166,7 +166,7 @@ def test_who_cannot_be_judged_again_keeps_grade_and_page(graded, monkeypatch):
     def half_broken(cases, seconds, room):
         """A judge that fails on who is right in 1.2, and lets everybody else pass in 1.1."""
         verdicts = judge_in_sandbox(cases, seconds, room)
-        fault = Fault("ZeroDivisionError", "planted", "autograder.layouts.differences, line 33")
+        fault = Fault("ZeroDivisionError", "planted", "shardlings.layouts.differences, line 33")
         return [
             type(v)(v.exercise, v.title, (), fault)
             if v.exercise == "1.2" and v.score == 1
@@ -186,7 +186,7 @@ def test_who_cannot_be_judged_again_keeps_grade_and_page(graded, monkeypatch):
     assert regrading.regrade_class(Course(graded.root), said) == 1
     words = said.file.getvalue()
     assert f"right, {ASSIGNMENT}: the old grade stays. NotGradedError: exercise 1.2 could" in words
-    assert "by no fault of the answer: ZeroDivisionError: planted (autograder.layouts" in words
+    assert "by no fault of the answer: ZeroDivisionError: planted (shardlings.layouts" in words
     assert "2 of them could not be judged, and keep their grades." in words
     after = graded.scores()
     assert {name: after[name] for name in ("right", "wrong")} == {

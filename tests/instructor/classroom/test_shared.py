@@ -10,11 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from autograder.devices import environment
 from autograder.instructor.__main__ import main
 from autograder.instructor.course import Course
 from autograder.instructor.nbgrader_plugins import entering
 from autograder.instructor.pipeline import record
+from shardlings.devices import environment
 from tests.conftest import ROOT, some_of
 from tests.instructor.tiny_class import ASSIGNMENT, hand_in, scores, tiny_class
 

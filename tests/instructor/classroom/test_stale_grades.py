@@ -191,7 +191,7 @@ def package(tmp_path_factory):
 @pytest.fixture
 def another_judge(package, monkeypatch):
     """A judge that is another one from here on, and says the same."""
-    monkeypatch.setattr(basis, "_package_folder", lambda: package)
+    monkeypatch.setattr(basis, "find_package_folders", lambda: (ROOT / "shardlings", package))
     module = package / "judge" / "scoring.py"
     text = module.read_text()
     module.write_text(f"{text}\n# Another.\n")
@@ -200,13 +200,13 @@ def another_judge(package, monkeypatch):
 
 
 def test_another_place_of_the_same_package_changes_nothing(room, type_in, package, monkeypatch):
-    monkeypatch.setattr(basis, "_package_folder", lambda: package)
+    monkeypatch.setattr(basis, "find_package_folders", lambda: (ROOT / "shardlings", package))
     assert "Since" not in type_in("grade").said
 
 
 @pytest.mark.parametrize("module", PARTS)
 def test_another_module_is_another_part_of_the_basis(before, package, module, monkeypatch):
-    monkeypatch.setattr(basis, "_package_folder", lambda: package)
+    monkeypatch.setattr(basis, "find_package_folders", lambda: (ROOT / "shardlings", package))
     text = (package / module).read_text()
     (package / module).write_text(f"{text}\n# Another.\n")
     changed = Bases(Course(before.root)).find_changes("right", ASSIGNMENT)

@@ -18,11 +18,11 @@ import psutil
 import pytest
 from nbgrader.api import Gradebook
 
-from autograder.devices import environment
 from autograder.instructor.__main__ import main
 from autograder.instructor.course import Course, stop_on_signal
 from autograder.instructor.course.stopping import REPEAT_SECONDS
 from autograder.instructor.nbgrader_plugins import entering
+from shardlings.devices import environment
 from tests.conftest import ROOT
 from tests.instructor.classroom.plain_course import FIRST, hand_in, plain_course
 from tests.instructor.room import Classroom

@@ -43,12 +43,12 @@ CHEATS = {
         sys.modules["autograder"] = fake
     """,
     "makes_everything_equal": """
-        import numpy, jax, autograder.layouts, autograder.layouts.differences as differences
+        import numpy, jax, shardlings.layouts, shardlings.layouts.differences as differences
         numpy.allclose = numpy.array_equal = lambda *_, **__: True
         jax.sharding.NamedSharding.__eq__ = lambda *_: True
         jax.sharding.NamedSharding.is_equivalent_to = lambda *_: True
-        autograder.layouts.Layout.__eq__ = lambda *_: True
-        autograder.layouts.find_difference = differences.find_difference = lambda *_: None
+        shardlings.layouts.Layout.__eq__ = lambda *_: True
+        shardlings.layouts.find_difference = differences.find_difference = lambda *_: None
     """,
     "judges_itself": """
         import os, autograder.notebook as n

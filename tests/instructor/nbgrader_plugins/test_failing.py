@@ -11,25 +11,29 @@ import msgspec
 import pytest
 from nbformat.v4 import new_code_cell, new_output
 
-import autograder
 from autograder import check, evidence, notebook
-from autograder.errors import Fault
 from autograder.evidence import plans
 from autograder.exercises import find
 from autograder.instructor.__main__ import main
 from autograder.instructor.nbgrader_plugins import judge_evidence as judging
 from autograder.instructor.pipeline.grading import is_transient
-from autograder.instructor.sandbox import Case, judge_in_sandbox, judging_in_sandbox
+from autograder.instructor.sandbox import (
+    Case,
+    find_package_folders,
+    judge_in_sandbox,
+    judging_in_sandbox,
+)
 from autograder.instructor.sandbox.judge_process import Reply, judge_cases
 from autograder.judge import failed_verdict
 from autograder.notebook import NotJudged
+from shardlings.errors import Fault
 from tests.conftest import some_of
-from tests.errors.plantings import PLANTINGS, Planting, strips
 from tests.instructor.room import ASSIGNMENT, RIGHT, UNCALIBRATED, Classroom
+from tests.shardlings.errors.plantings import PLANTINGS, Planting, strips
 
 NOT_HERE = {
     "judge.progress": "only a student's own kernel remembers",
-    "pictures.displaying": "only a student's own kernel shows anything",
+    "shardlings.pictures.displaying": "only a student's own kernel shows anything",
 }
 """Modules that neither a grading kernel nor a judge runs, and why."""
 
@@ -116,8 +120,9 @@ def test_evidence_that_cannot_be_read_is_no_zero(monkeypatch):
 def course_with_an_error(folder, module, line):
     """A Python that has the package with an error in it, and everything else as it is here."""
     copy = folder / "package"
-    shutil.copytree(Path(autograder.__file__).parent, copy / "autograder")
-    file = copy / "autograder" / f"{module}.py"
+    for package in find_package_folders():
+        shutil.copytree(package, copy / package.name)
+    file = copy / f"{module}.py"
     text = file.read_text()
     assert text.count(line) == 1
     indent = line[: len(line) - len(line.lstrip())]
@@ -182,10 +187,12 @@ NO_BUBBLEWRAP = "\nc.Sandbox.required = False\n"
 @pytest.mark.slow
 def test_nobody_is_graded_where_the_judges_half_fails(tmp_path):
     room = handed_in_to(tmp_path, NO_BUBBLEWRAP + UNCALIBRATED)
-    python = course_with_an_error(tmp_path, "layouts/differences", "    if expected == actual:")
+    python = course_with_an_error(
+        tmp_path, "shardlings/layouts/differences", "    if expected == actual:"
+    )
     status, said = room.run("nbgrader", "autograde", ASSIGNMENT, "--create", python=python)
     assert status == 1
-    assert "ZeroDivisionError: planted (autograder.layouts.differences, line" in said
+    assert "ZeroDivisionError: planted (shardlings.layouts.differences, line" in said
     assert room.scores() == {}
 
     status, said = graded_by(python, room)
@@ -198,7 +205,9 @@ def test_nobody_is_graded_where_the_judges_half_fails(tmp_path):
 @pytest.mark.slow
 def test_nobody_is_graded_where_the_kernels_half_fails(tmp_path):
     room = handed_in_to(tmp_path, NO_BUBBLEWRAP)
-    python = course_with_an_error(tmp_path, "evidence/placements", "    contents = Contents(")
+    python = course_with_an_error(
+        tmp_path, "autograder/evidence/placements", "    contents = Contents("
+    )
     status, said = graded_by(python, room)
     assert status == 1
     assert "The solution notebook cannot be graded" in said

@@ -6,7 +6,6 @@ from html.parser import HTMLParser
 import pytest
 from nbformat.v4 import new_code_cell, new_markdown_cell
 
-from autograder.documents import Document, Table, TableRow, as_html
 from autograder.instructor.authoring import NotebookSession, bank, fill_in_answers
 from autograder.instructor.pages.clean_pages import (
     LONG_HTML,
@@ -15,7 +14,8 @@ from autograder.instructor.pages.clean_pages import (
     render_markdown,
 )
 from autograder.judge import verdict_as_html
-from autograder.pictures import (
+from shardlings.documents import Document, Table, TableRow, as_html
+from shardlings.pictures import (
     CollectivePicture,
     Stretch,
     Timeline,
@@ -23,8 +23,8 @@ from autograder.pictures import (
     timeline_as_html,
 )
 from tests.conftest import ROOT
-from tests.documents.test_documents import DOCUMENT
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
+from tests.shardlings.documents.test_documents import DOCUMENT
 from tests.sitting import sit
 
 RUNS = [

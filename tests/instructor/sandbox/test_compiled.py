@@ -15,8 +15,8 @@ from autograder.exercises import find
 from autograder.instructor.authoring import bank
 from autograder.instructor.sandbox import Case, Sandbox, judge_in_sandbox, prune_cache, sandbox
 from tests.conftest import ROOT, some_of
-from tests.errors.plantings import iterate
 from tests.helpers import capture, pretend_bubblewrap
+from tests.shardlings.errors.plantings import iterate
 
 pytestmark = pytest.mark.bubblewrap
 

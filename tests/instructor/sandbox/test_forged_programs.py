@@ -18,7 +18,7 @@ from autograder import evidence
 asked = evidence.known_plans()["3.1"].answers["turned"].arguments
 
 def structs(shape=None):
-    from autograder.programs import sharding_of
+    from autograder.artifacts import sharding_of
     for each in asked:
         yield [
             jax.ShapeDtypeStruct(shape or a.shape, a.dtype, sharding=sharding_of(a)) for a in each

@@ -207,7 +207,7 @@ def test_a_judge_that_never_gets_its_time_is_no_fault_of_the_answer(monkeypatch)
 def judge_process(monkeypatch, tmp_path):
     """The file of the judge's process, in a copy of the package that judges."""
     package = copy_folder(ROOT / "autograder", tmp_path / "autograder")
-    monkeypatch.setattr(autograder, "__file__", str(package / "__init__.py"))
+    monkeypatch.setattr(autograder, "__path__", [str(package)])
     return package / "instructor" / "sandbox" / "judge_process.py"
 
 

@@ -13,12 +13,12 @@ import nbformat
 import pytest
 from nbformat.v4 import new_code_cell, new_notebook
 
-import autograder
 from autograder.exercises import NOTEBOOKS, PlacedLike, find
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
 from autograder.instructor.sandbox import (
-    copy_kernel_package,
+    copy_kernel_packages,
     has_bubblewrap,
+    kernel,
     read_sandbox_environment,
     sandbox,
 )
@@ -84,7 +84,7 @@ def needles():
 def run(tmp_path, *cells):
     """The outputs of a notebook's cells, run as a submission is."""
     graded = new_code_cell('check("1.1", ...)', metadata={"nbgrader": {"grade_id": "ex-1-1-check"}})
-    first = new_code_cell("from autograder import *")
+    first = new_code_cell("from autograder import *\nfrom shardlings import *")
     notebook = new_notebook(cells=[first, *map(new_code_cell, cells), graded])
     CaptureEvidence(timeout=300).preprocess(notebook, {"metadata": {"path": str(tmp_path)}})
     return [cell.outputs for cell in notebook.cells[1:]]
@@ -146,7 +146,7 @@ def test_who_forgets_the_plans_is_told_what_to_do_and_nothing_has_failed(tmp_pat
 
 
 def test_a_kernel_finds_a_part_of_the_package(tmp_path):
-    copy_kernel_package(tmp_path)
+    copy_kernel_packages(tmp_path)
     names = {path.name for path in (tmp_path / "autograder").iterdir()}
     assert {"evidence", "notebook.py"} <= names
     assert not {"exercises", "judge", "instructor", "__pycache__"} & names
@@ -158,7 +158,7 @@ def test_another_courses_package_is_seen_by_its_judge_and_by_no_kernel(tmp_path,
     rich = Path(sysconfig.get_path("purelib"), "rich")
     for module in (sandbox, sandbox):
         monkeypatch.setattr(module, "folders_of_courses", lambda: (rich,))
-    copy_kernel_package(tmp_path)
+    copy_kernel_packages(tmp_path)
     look = [sys.executable, "-c", "import rich; print(rich.__file__)"]
     found = [
         subprocess.run(command, capture_output=True, text=True, check=False).stdout
@@ -186,9 +186,9 @@ def test_a_kernel_need_not_compile_the_package_again(tmp_path, monkeypatch):
     package = tmp_path / "autograder"
     copy_folder(ROOT / "autograder", package)
     compileall.compile_dir(package / "evidence", force=True, quiet=1)
-    monkeypatch.setattr(autograder, "__file__", str(package / "__init__.py"))
+    monkeypatch.setattr(kernel, "find_package_folders", lambda: (ROOT / "shardlings", package))
     (tmp_path / "copy").mkdir()
-    copy_kernel_package(tmp_path / "copy")
+    copy_kernel_packages(tmp_path / "copy")
     source = tmp_path / "copy" / "autograder" / "evidence" / "plans.py"
     changed, size = struct.unpack("<LL", Path(cache_from_source(str(source))).read_bytes()[8:16])
     assert (changed, size) == (int(source.stat().st_mtime), source.stat().st_size)

@@ -9,8 +9,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from autograder import devices
 from autograder.instructor.sandbox import Sandbox, read_sandbox_environment
+from shardlings import devices
 
 pytestmark = pytest.mark.bubblewrap
 
@@ -18,7 +18,8 @@ ATTACK = """
 import socket, sys
 import jax
 import numpy as np
-from autograder import emulate_devices, on_processes
+from autograder import on_processes
+from shardlings import emulate_devices
 emulate_devices(8)
 ports, abstract = {ports}, {abstract!r}
 

@@ -5,7 +5,7 @@
  *
  * In: texts such as `8, 4`, `x:2, y:4` and `P("x", None)`. Out: plain objects, or a `Refusal` whose
  * message is the rule that was broken. Tests compare all of it with JAX and with
- * `autograder/layouts/`, whose sentences these are.
+ * `shardlings/layouts/`, whose sentences these are.
  *
  * @typedef {{name: string, size: number}} Axis
  * @typedef {{axes: Axis[], devices: number[]}} Mesh  The devices' ids, in row-major order.

@@ -144,7 +144,7 @@ const matmulPart = (() => {
   /** Return Python code that compiles the matmul, and shows what it communicates. */
   function asCodeOf({sizes, mesh, specs}) {
     const argument = (name) => `${name} = jax.ShapeDtypeStruct(${words.tuple(MATRICES[name].map((letter) => sizes[letter]))}, "bfloat16", sharding=NamedSharding(mesh, ${layouts.specAsCode(specs[name])}))`;
-    return ["import jax", "import jax.numpy as jnp", "from jax import NamedSharding, P", "", "from autograder import communication, emulate_devices", "",
+    return ["import jax", "import jax.numpy as jnp", "from jax import NamedSharding, P", "", "from shardlings import communication, emulate_devices", "",
       "# On emulated devices, XLA may send bfloat16 as float32; the last line then reports twice the bytes.", `emulate_devices(${mesh.devices.length})`, layouts.meshAsCode(mesh, "Auto"), argument("A"), argument("B"),
       `f = jax.jit(jnp.dot, out_shardings=NamedSharding(mesh, ${layouts.specAsCode(specs.C)}))`, "communication(f, A, B)"].join("\n");
   }

@@ -204,7 +204,7 @@ const reshardPart = (() => {
     return [
       layouts.layoutAsCode(from, dtype),
       "", `after = NamedSharding(mesh, ${after})`, "y = jax.device_put(x, after)",
-      "", "from autograder import communication", "communication(jax.jit(lambda x: x, out_shardings=after), x)",
+      "", "from shardlings import communication", "communication(jax.jit(lambda x: x, out_shardings=after), x)",
     ].join("\n");
   }
 

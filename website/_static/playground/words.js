@@ -2,7 +2,7 @@
 
 /**
  * Counts, bytes and times in words, as the notebooks write them
- * (`autograder/programs/numbers_in_words.py`).
+ * (`shardlings/programs/numbers_in_words.py`).
  */
 const words = (() => {
   const SCALES = [["quadrillion", 1e15], ["trillion", 1e12], ["billion", 1e9], ["million", 1e6]];

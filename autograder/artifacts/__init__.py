@@ -1,0 +1,78 @@
+"""Export functions, and check, run and measure exported programs, which may be forged.
+
+In: a learner's function and its arguments, or the bytes of an exported program. Out: an *artifact*,
+which is such bytes; what running it on fresh inputs gives; its report; the costs of its backward
+pass; schedules, run step by step.
+
+A learner's process exports functions (`exporting.py`), and the judge's process loads, checks and
+runs them (`running.py`).
+"""
+
+from autograder.artifacts.arguments import Argument, describe_arguments, override_mesh, sharding_of
+from autograder.artifacts.backward_passes import (
+    BackwardCosts,
+    GradientRun,
+    export_passes,
+    measure_backward,
+    run_passes,
+)
+from autograder.artifacts.exporting import export, export_laid_out
+from autograder.artifacts.program_checks import UNREDUCED, ProgramError
+from autograder.artifacts.running import (
+    LaidOutProgram,
+    ProgramRun,
+    compile_and_run,
+    container_name,
+    report_laid_out,
+    run,
+    run_laid_out,
+)
+from autograder.artifacts.schedules import (
+    BACKWARD,
+    FORWARD,
+    OverlapRun,
+    PipelineRun,
+    Schedules,
+    draw_overlap,
+    draw_pipelines,
+    explain_buckets,
+    explain_orders,
+    explain_waiting,
+    run_overlap,
+    run_pipeline,
+)
+
+__all__ = [
+    "BACKWARD",
+    "FORWARD",
+    "UNREDUCED",
+    "Argument",
+    "BackwardCosts",
+    "GradientRun",
+    "LaidOutProgram",
+    "OverlapRun",
+    "PipelineRun",
+    "ProgramError",
+    "ProgramRun",
+    "Schedules",
+    "compile_and_run",
+    "container_name",
+    "describe_arguments",
+    "draw_overlap",
+    "draw_pipelines",
+    "explain_buckets",
+    "explain_orders",
+    "explain_waiting",
+    "export",
+    "export_laid_out",
+    "export_passes",
+    "measure_backward",
+    "override_mesh",
+    "report_laid_out",
+    "run",
+    "run_laid_out",
+    "run_overlap",
+    "run_passes",
+    "run_pipeline",
+    "sharding_of",
+]

@@ -1,0 +1,367 @@
+"""Load, compile and run programs that were exported in another process.
+
+An exported program is StableHLO: data, not Python. Loading one runs none of its author's code.
+When it runs, it can only do what StableHLO's operations and a few known custom calls do; a callback
+into Python is not among these.
+"""
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass
+from typing import Any, Final
+
+import jax
+import numpy as np
+
+from autograder.artifacts.arguments import (
+    Argument,
+    mesh_of,
+    override_mesh,
+    sharding_of,
+    sharding_on_prime_axes,
+)
+from autograder.artifacts.program_checks import (
+    ProgramError,
+    refuse_custom_calls,
+    refuse_unknown_operations,
+    refuse_unreduced,
+)
+from autograder.artifacts.program_sizes import hide_sizes, refuse_another_program, short_float_types
+from shardlings.errors import JAX_SAYS, first_line
+from shardlings.programs import (
+    Collective,
+    CommunicationError,
+    Report,
+    communication,
+    count_in_bfloat16,
+    requested,
+)
+from shardlings.programs.compiled import has_unrunnable_fft
+
+Inputs = Sequence[np.ndarray]
+"""One array for each argument."""
+
+Change = Callable[[Any, jax.sharding.Mesh], None]
+"""A function that modifies a program's StableHLO, and names its mesh axes by a mesh."""
+
+MAX_ARTIFACT_BYTES: Final = 1 << 20
+"""An exported exercise takes a few kilobytes; a much larger one contains its results."""
+
+TRANSFORM_IN_OTHER_ORDER: Final = (
+    "error-of-xla",
+    "XLA compiles this program for a CPU and then fails to run it, by an error of its own: its "
+    "Fourier transform works only on arrays in row-major order, and the compiler chose another "
+    "order for one. This does not tell whether your values are right. It usually happens where "
+    "the result of a transform is gathered or scattered along another dimension than the first: "
+    "gather first and transform then, or exchange with an all-to-all, after which the transform "
+    "runs.",
+)
+"""Diagnosis and message for a program that fails in XLA's Fourier transform."""
+
+
+@dataclass(frozen=True)
+class ProgramRun:
+    """The results of running a program, and what is known about the program.
+
+    Attributes:
+        outputs: its flattened outputs for each list of inputs.
+        container: the type of the outputs' outermost container, such as `tuple`; empty if the
+            output is one array.
+        report: its communication, operations and memory.
+        requested: the collectives that it requests, inside `shard_map`.
+        mapped: whether it contains a `shard_map`.
+        constrained: whether its result depends on a sharding constraint.
+        replicated: for each constraint that replicates a value on which the result depends, the
+            numbers of the arguments from which that value is computed.
+        donated: the numbers, from 0, of the arguments whose buffers it donates to its results.
+        other_meshes: descriptions of the meshes of constraints that are not on the arguments' mesh.
+        outside: the number of operations outside of any `shard_map`; infinity if unknown.
+        always_terminates: whether its loops end for all inputs. If not, it must not be run on
+            inputs other than the exercise's.
+        short_float_types: its floating-point types of less than 32 bits.
+    """
+
+    outputs: tuple[list[jax.Array], ...]
+    container: str
+    report: Report
+    requested: tuple[Collective, ...]
+    mapped: bool
+    constrained: bool
+    replicated: tuple[frozenset[int], ...]
+    donated: frozenset[int]
+    other_meshes: tuple[str, ...]
+    outside: float
+    always_terminates: bool
+    short_float_types: tuple[str, ...]
+
+
+def run(
+    artifact: bytes,
+    arguments: Sequence[Argument],
+    draws: Sequence[Inputs],
+    change: Change | None = None,
+) -> ProgramRun:
+    """Compile an exported program here and run it.
+
+    Args:
+        artifact: a program that `export` returned; it may be forged, and is checked first.
+        arguments: the arguments for which the exercise has the program exported.
+        draws: one or several lists of inputs.
+        change: a function that modifies the StableHLO before it is compiled.
+
+    Raises:
+        ProgramError: it is malformed, too large, was exported for other arguments, contains
+            unknown operations or calls, or fails.
+    """
+    program = load(artifact, arguments)
+    mesh = mesh_of(arguments[0])
+    try:
+        return compile_and_run(
+            program.call, [sharding_of(a) for a in arguments], draws, mesh, change
+        )
+    except ProgramError as refused:
+        if refused.diagnosis != "fails":
+            raise
+        # JAX describes the result's layout on the arguments' mesh, which is not always possible:
+        # blocks of 2 by 4 have no spec on a mesh of 4 by 2. A constraint on another mesh leads to
+        # such layouts; where the function itself is run, JAX knows that mesh.
+        with suppress(ProgramError):
+            return compile_and_run(
+                program.call, [sharding_on_prime_axes(a) for a in arguments], draws, mesh, change
+            )
+        raise
+
+
+def compile_and_run(
+    function: Callable[..., Any],
+    shardings: Sequence[jax.sharding.Sharding],
+    draws: Sequence[Inputs],
+    mesh: jax.sharding.Mesh,
+    change: Change | None = None,
+) -> ProgramRun:
+    """Compile a function for arguments with given shardings, and run it.
+
+    Args:
+        function: an exported program's `call`, or a function of an exercise that is known to
+            compile for good shardings.
+        shardings: the arguments' shardings.
+        draws: one or several lists of inputs.
+        mesh: the mesh by which axes are named.
+        change: a function that modifies the StableHLO before it is compiled.
+
+    Raises:
+        ProgramError: it contains unknown operations or calls, or fails.
+    """
+    inputs_and_shardings = [list(zip(inputs, shardings, strict=True)) for inputs in draws]
+    with override_mesh(mesh):
+        with _errors_refuse_program():
+            values = [[jax.device_put(v, s) for v, s in pairs] for pairs in inputs_and_shardings]
+        lowered, module = lower(function, values[0])
+        if change is not None:
+            change(module, mesh)
+        mapped = requested.has_shard_map(module)
+        compiled = compile_lowered(lowered, mapped)
+        if has_unrunnable_fft(compiled.runtime_executable()):
+            raise ProgramError(*TRANSFORM_IN_OTHER_ORDER, mapped)
+        with _errors_refuse_program(mapped):
+            outputs = tuple(jax.tree.leaves(jax.block_until_ready(compiled(*v))) for v in values)
+        refuse_unreduced(outputs[0])
+        return ProgramRun(
+            outputs=outputs,
+            container=container_name(lowered.out_tree),
+            report=communication(compiled, mesh=mesh),
+            requested=tuple(requested.read_collectives(module, mesh)),
+            mapped=mapped,
+            constrained=requested.is_constrained(module),
+            replicated=requested.find_arguments_of_replicated_values(module),
+            donated=requested.find_donated_arguments(module),
+            other_meshes=tuple(requested.other_meshes(module, mesh)),
+            outside=requested.count_flops_outside_shard_map(module),
+            always_terminates=requested.is_sure_to_end(module),
+            short_float_types=short_float_types(module),
+        )
+
+
+def container_name(structure: Any) -> str:
+    """Return the type name of a pytree's outermost container; empty if the tree is one leaf."""
+    node = structure.node_data()
+    return "" if node is None else str(node[0].__name__)
+
+
+def lower(function: Callable[..., Any], arguments: Sequence[Any]) -> tuple[Any, Any]:
+    """Lower a function for its arguments, and check the StableHLO.
+
+    Returns:
+        The lowered function and its StableHLO module.
+
+    Raises:
+        ProgramError: JAX refuses it, or it contains unknown operations or calls.
+    """
+    with _errors_refuse_program():
+        jitted: Any = function if hasattr(function, "lower") else jax.jit(function)
+        lowered = jitted.lower(*arguments)
+    module = lowered.compiler_ir("stablehlo")
+    refuse_unknown_operations(module)
+    refuse_custom_calls(module)
+    return lowered, module
+
+
+def compile_lowered(lowered: Any, mapped: bool = True) -> jax.stages.Compiled:
+    """Compile a lowered program.
+
+    Args:
+        lowered: the program.
+        mapped: whether it contains a `shard_map`; True if that is unknown.
+
+    Raises:
+        ProgramError: the compiler refuses it.
+    """
+    with _errors_refuse_program(mapped):
+        compiled: jax.stages.Compiled = lowered.compile()
+    return compiled
+
+
+@contextmanager
+def _errors_refuse_program(mapped: bool = True) -> Iterator[None]:
+    """Turn JAX's errors within a `with` block into a `ProgramError`.
+
+    The block must contain calls of JAX only, because an error in our own code would be reported as
+    an error of the program.
+
+    Args:
+        mapped: whether the program contains a `shard_map`; True if that is unknown.
+    """
+    try:
+        yield
+    except Exception as error:  # JAX raises many types
+        raise ProgramError(
+            "fails", f"JAX refuses the program. {JAX_SAYS}{first_line(error)}.", mapped
+        ) from error
+
+
+def load(artifact: bytes, arguments: Sequence[Argument | jax.ShapeDtypeStruct]) -> Any:
+    """Load an exported program, which may be forged, and check that it takes these arguments.
+
+    Raises:
+        ProgramError: it is malformed, too large, or was exported for other arguments.
+    """
+    program, parameters = _load(artifact)
+    if parameters != [(a.shape, np.dtype(a.dtype)) for a in arguments]:
+        raise ProgramError(
+            "arguments", "The program was exported for other arguments than those of the exercise."
+        )
+    return program
+
+
+def _load(artifact: bytes) -> tuple[Any, list[tuple[tuple[int | None, ...], Any]]]:
+    """Load an exported program; return it with the shape and dtype of each of its parameters.
+
+    A symbolic size is returned as None, because symbols cannot be compared with all integers.
+    """
+    from jax import export as jax_export
+
+    if len(artifact) > MAX_ARTIFACT_BYTES:
+        raise ProgramError(
+            "too-large",
+            f"The exported program takes {len(artifact):,} bytes; at most {MAX_ARTIFACT_BYTES:,} "
+            f"are taken. Arrays from outside the function are part of it: pass them as arguments.",
+        )
+    try:
+        program = jax_export.deserialize(bytearray(artifact))
+        return program, [
+            (tuple(size if isinstance(size, int) else None for size in aval.shape), aval.dtype)
+            for aval in program.in_avals
+        ]
+    except Exception as error:  # flatbuffers and MLIR raise any type for malformed bytes
+        raise ProgramError("malformed", "The exported program cannot be read.") from error
+
+
+@dataclass(frozen=True)
+class LaidOutProgram:
+    """An exported program with the shardings that a learner chose for its arguments and results.
+
+    Attributes:
+        artifact: the exported program; it may be forged.
+        shapes: the shapes of its arguments, in elements; all are float32.
+        takes: the shardings of its arguments.
+        gives: the shardings of its results; results with other shardings are resharded.
+    """
+
+    artifact: bytes
+    shapes: tuple[tuple[int, ...], ...]
+    argument_shardings: tuple[jax.NamedSharding, ...]
+    result_shardings: tuple[jax.NamedSharding, ...]
+
+    @property
+    def mesh(self) -> jax.sharding.Mesh:
+        """The mesh of all shardings."""
+        mesh = self.argument_shardings[0].mesh
+        assert isinstance(mesh, jax.sharding.Mesh)
+        return mesh
+
+    @property
+    def structs(self) -> list[jax.ShapeDtypeStruct]:
+        """The shapes, dtypes and shardings of its arguments."""
+        return [
+            jax.ShapeDtypeStruct(shape, np.float32, sharding=sharding)
+            for shape, sharding in zip(self.shapes, self.argument_shardings, strict=True)
+        ]
+
+    def function(self) -> Any:
+        """Return a jitted function that computes the flattened results, with their shardings.
+
+        Raises:
+            ProgramError: it is malformed, too large, or was exported for other arguments.
+        """
+        program = load(self.artifact, self.structs)
+        if len(program.out_avals) != len(self.result_shardings):
+            raise ProgramError("malformed", "The exported program gives other results than asked.")
+
+        def flat(*arguments: Any) -> tuple[Any, ...]:
+            return tuple(jax.tree.leaves(program.call(*arguments)))
+
+        return jax.jit(flat, out_shardings=self.result_shardings)
+
+
+def run_laid_out(program: LaidOutProgram, draws: Sequence[Inputs]) -> ProgramRun:
+    """Compile a program with its shardings, and run it.
+
+    Args:
+        program: the program.
+        draws: one or several lists of inputs.
+
+    Raises:
+        ProgramError: see `run`.
+    """
+    return compile_and_run(program.function(), program.argument_shardings, draws, program.mesh)
+
+
+def report_laid_out(
+    program: LaidOutProgram, smaller: Sequence[LaidOutProgram], machine: str
+) -> Report:
+    """Compile a program that is too large to run, and report its costs in bfloat16.
+
+    Args:
+        program: the program at its real size.
+        smaller: the same program at smaller sizes, at which it can be run.
+        machine: the name of the machine to estimate times for.
+
+    Raises:
+        ProgramError: they are not the same program; or see `run`.
+    """
+    with override_mesh(program.mesh):
+        lowered, module = lower(program.function(), program.structs)
+        small_modules = [lower(small.function(), small.structs)[1] for small in smaller]
+        sizes = [
+            size
+            for shapes in zip(program.shapes, *(small.shapes for small in smaller), strict=True)
+            for size in zip(*shapes, strict=True)
+        ]
+        refuse_another_program([module, *small_modules], program.mesh, sizes)
+        hide_sizes(module)
+        compiled = compile_lowered(lowered)
+        try:
+            report = communication(compiled, mesh=program.mesh, machine=machine)
+        except CommunicationError as error:
+            raise ProgramError("fails", str(error)) from error
+    return count_in_bfloat16(report, {})

@@ -1,0 +1,420 @@
+"""Explain errors that a learner's function raised while JAX traced or compiled it.
+
+Each explanation has a diagnosis, what the error usually means, the line that raised it, and JAX's
+own message.
+"""
+
+import dis
+import re
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import jax
+
+from shardlings.errors.blame import first_line, frames_of, message_of
+from shardlings.errors.cell_lines import describe_error, last_line, line_in_cell, unwrap
+from shardlings.errors.operands import NOT_GATHERED, describe_ungathered_operand
+
+UNBOUND: Final = (
+    "A collective names an axis that the mesh does not have, or it is called outside the body of a "
+    "shard_map."
+)
+"""The meaning of an unbound axis. JAX's own message is sometimes empty."""
+
+RAISE: Final = dis.opmap["RAISE_VARARGS"]
+"""The opcode of `raise` and of a failing `assert`."""
+
+JAX_SAYS: Final = "JAX says: "
+"""The text before JAX's own message, which comes last."""
+
+NOT_DIVIDED: Final = re.compile(
+    r"parameter '(\w+)'[^\n]*? maps array axis (\d+) \(of size (\d+)\) to (mesh ax[^\n]*?), but "
+)
+"""JAX's line on an argument of a `shard_map` whose dimension is not a multiple of the number of
+shards; it is not the first line of the message."""
+
+MEANINGS: Final = (
+    # A pattern in JAX's message, the diagnosis, and what the error usually means. A named group of
+    # the pattern replaces its name in the meaning.
+    (
+        r"incompatible devices.*device ids \[\d+\] on",
+        "one-device",
+        "Something that the function uses is on one device only, and its arguments are on several: "
+        "a program runs on one list of devices.",
+    ),
+    (
+        r"Received incompatible devices",
+        "different-devices",
+        "Two meshes in the program have different devices, or the same devices in different "
+        "orders: a program runs on one list of devices.",
+    ),
+    (
+        r"can only refer to Auto axes|cannot contain axis names that are of type|acts as an assert",
+        "other-modes-verb",
+        "with_sharding_constraint is for Auto axes; jax.reshard and out_sharding are for Explicit "
+        "axes. Look at the mode of the mesh.",
+    ),
+    (
+        r"ambiguous how the output should be sharded",
+        "ambiguous",
+        "JAX's rules allow more than one layout for the result, so it asks which one you want.",
+    ),
+    (
+        r"ShapeDtypeStruct|Non-hashable static arguments",
+        "static-argument",
+        "Is an argument static, by static_argnums or static_argnames of jax.jit? A static argument "
+        "needs its value when JAX compiles the function, and the check compiles it before there "
+        "are values. Make it an ordinary argument.",
+    ),
+    (
+        r"get_mesh.* can only be used outside of",
+        "get-mesh",
+        "The check compiles your function, and jax.sharding.get_mesh() cannot be called in what is "
+        "being compiled. jax.sharding.get_abstract_mesh() can; and in the body of a shard_map, "
+        "lax.axis_size tells how many devices there are along an axis.",
+    ),
+    (
+        r"not under a mesh context",
+        "bare-spec",
+        "A spec by itself names no mesh: jax.NamedSharding(mesh, spec) joins the two.",
+    ),
+    (
+        r"is not found in mesh|not found in the mesh|must refer to an axis marked as manual",
+        "unknown-axis",
+        "The spec names an axis that the mesh does not have.",
+    ),
+    (
+        r"Length of device assignment|should match the aval mesh|Mesh for all inputs should",
+        "from-outside",
+        "Two arrays or shardings in the program are on different meshes. Does the function use "
+        "something from outside, or does it not use its argument at all?",
+    ),
+    (
+        r"unexpected keyword argument 'out_sharding'",
+        "no-out-sharding",
+        "This operation takes no out_sharding; use jax.reshard on its result.",
+    ),
+    (
+        r"on sharded dims where out dim|cannot be sharded on the axis being rolled over",
+        "untypable",
+        "With Explicit axes, the type of every intermediate array says how it is sharded, and for "
+        "this step there is no such type. Within jax.sharding.auto_axes, intermediate arrays need "
+        "none. Its out_sharding must be on the Explicit mesh; otherwise it has no effect.",
+    ),
+    (
+        r"(?P<operation>\w+) operation with inputs: (?P<inputs>.*) produces an illegally sharded",
+        "same-axis-twice",
+        "`{operation}` is called on arrays of types {inputs}. With these, two dimensions of its "
+        "result would be sharded over the same mesh axis, which is impossible. Are the arguments "
+        "in the right order, and is this the operation that the exercise asks for?",
+    ),
+    (
+        r"out_specs which require replication",
+        "not-replicated",
+        "out_specs leaves out an axis, which says that all devices along it return the same value; "
+        "as far as JAX can tell, their values may differ. Often a psum is missing, "
+        "or out_specs should name the axis. (After an "
+        "all_gather all devices hold the same, but the type does not say so.) Leave check_vma on: "
+        "nothing else notices this mistake.",
+    ),
+    (
+        r"tiled reduce_scatter operand scatter dimension size (?P<size>\d+) must be divisible by "
+        r"shard_count (?P<count>\d+)",
+        "scatter-does-not-divide",
+        "psum_scatter splits a dimension of a device's block into {count} pieces, one for each "
+        "device, and here its length is {size}, which is not a multiple of {count}. Does the block "
+        "have everything that is to be split, or did something have to be gathered before this "
+        "line? The dimension is 0, unless scatter_dimension says otherwise.",
+    ),
+    (
+        r"scatter dimension size",
+        "untiled",
+        "Without tiled=True, the scattered dimension must be as long as there are devices, and is "
+        "dropped from the result. With tiled=True, its length must be a multiple of the number of "
+        "devices. It is dimension 0, unless scatter_dimension says otherwise.",
+    ),
+    (
+        r"all_to_all requires the size of the mapped axis",
+        "untiled",
+        "Without tiled=True, the dimension that is split must be as long as there are devices, and "
+        "is dropped. With tiled=True, its length must be a multiple of the number of devices.",
+    ),
+    (
+        r"all_to_all split_axis .* divisible by the size of the named axis \(",
+        "split-over-several-axes",
+        "This all_to_all runs over several axes of the mesh at once. It splits dimension "
+        "split_axis of a device's block into as many pieces as there are devices along all of "
+        "them, and the block's dimension is not a multiple of that.",
+    ),
+    (
+        r"all_to_all split_axis .* divisible by the size of the named axis",
+        "split-does-not-divide",
+        "An all_to_all splits dimension split_axis of a device's block into one piece for each "
+        "device along the axis, and this dimension is not a multiple of their number. A block has "
+        "only a part of a dimension that in_specs or an earlier collective has sharded.",
+    ),
+    (
+        r"only real valued inputs supported for rfft",
+        "real-input",
+        "rfft, rfft2 and rfftn take real numbers, and return only half of the waves. This array is "
+        "complex.",
+    ),
+    (
+        r"(?P<operation>\w+) got incompatible shapes for broadcasting: (?P<one>\([\d, ]*\)), "
+        r"(?P<other>\([\d, ]*\))",
+        "shapes-do-not-fit",
+        "`{operation}` is called on arrays of shapes {one} and {other}, which do not fit together. "
+        "If it stands in the body of a shard_map, these are the shapes of blocks: do in_specs give "
+        "the body the blocks that the exercise describes, and is this the operation that it asks "
+        "for? A collective may change a block's shape too.",
+    ),
+    (
+        r"Incompatible shapes for broadcasting",
+        "shapes-do-not-fit",
+        "The shapes of two arrays do not fit together. If this is in the body of a shard_map, "
+        "shapes are those of blocks: do in_specs give the body the blocks that the exercise "
+        "describes? A collective may change a block's shape too.",
+    ),
+    (
+        r"contracting dimensions to have the same shape, got \((?P<one>\d+),\) and "
+        r"\((?P<other>\d+),\)",
+        "blocks-do-not-fit",
+        "A matmul is called on arrays that do not fit together: along the contracted dimension, "
+        "the left one has length {one} and the right one {other}. Are they in the right order? "
+        "If it stands in the body of a shard_map, these are blocks: do in_specs give the body the "
+        "blocks that the exercise describes, and what do a transpose or a collective before the "
+        "matmul make of them?",
+    ),
+    (
+        r"contracting dimensions to have the same shape",
+        "blocks-do-not-fit",
+        "A matmul is called on arrays that do not fit together: their contracted dimensions have "
+        "different lengths. If it stands in the body of a shard_map, these are blocks: do in_specs "
+        "give the body the blocks that the exercise describes?",
+    ),
+    (
+        r"can only accept axis_name which corresponds to one of .* axes: (?P<axes>\(?.*?\)?) and "
+        r"input state: .*'invarying'",
+        "same-along-an-axis",
+        "This collective runs over the axes {axes}, and along one of them all devices hold the "
+        "same value, as far as JAX can tell. Over which axis do the devices have different parts?",
+    ),
+    (
+        r"sources and destinations must be unique",
+        "wrong-pairs",
+        "Each device may send once and receive once. If your pairs are for another number of "
+        "devices, lax.axis_size tells how many there are.",
+    ),
+    (
+        r"manual axis types do not match|varying manual axes",
+        "varying-mismatch",
+        "Two values must have the same type, but one is the same on all devices along an axis and "
+        "the other may vary. Is one of them made by a psum? Or does a loop's carry start as a "
+        "plain constant? jax.lax.pcast(value, axis_name, to='varying') gives a constant the type "
+        "of a value that may vary.",
+    ),
+    (
+        r"carry input and carry output must have equal types",
+        "carry-changes",
+        "What a loop carries has another shape or dtype after a step than before it. In the body "
+        "of a shard_map: is it computed with a block of something that the step needs whole?",
+    ),
+    (
+        r"cannot reshape array",
+        "does-not-reshape",
+        "A reshape keeps the number of elements. Take every size from the array itself, which, if "
+        "this is the body of a shard_map, is one device's block.",
+    ),
+    (
+        r"slice (indices must have|entries must be) static",
+        "slice-at-run-time",
+        "A slice ends or begins at a number that is known only when the program runs, but shapes "
+        "have to be known when JAX compiles it. Keep the array's shape, and mask what should not "
+        "count.",
+    ),
+    (
+        r"not evenly divisible|does not evenly divide",
+        "does-not-divide",
+        "A dimension's size is not a multiple of its number of shards. Look at which dimension "
+        "each entry of the spec is for.",
+    ),
+    (
+        r"Expected shard shape .* doesn't match the single device array shape",
+        "block-shape",
+        "A device was given a block of another shape than its shard has.",
+    ),
+    (
+        r"does not match the specs of the input",
+        "other-specs",
+        "With Explicit axes, in_specs must match the argument's layout. To change the layout, use "
+        "jax.reshard first.",
+    ),
+    (
+        r"which is too long to be compatible",
+        "rank",
+        "A spec has more entries than its array has dimensions. A dimension that the body indexes "
+        "or sums over is gone from its result, and out_specs is about the result.",
+    ),
+    (
+        r"unbound axis name|axis name .* not found|found an unbound",
+        "unbound-axis",
+        UNBOUND,
+    ),
+    (
+        r"should match the mesh passed to shard_map",
+        "other-mesh",
+        "A part of the program runs on a mesh that is not the current one. Does a shard_map name "
+        "a mesh? Without `mesh=` it uses the current one. (A pmap always makes a mesh of its own.)",
+    ),
+)
+"""The usual meanings of JAX's errors. The first pattern that matches counts."""
+
+DIAGNOSES: Final = frozenset(
+    {
+        "raised",
+        "asks-for-numbers",
+        "only-the-first",
+        NOT_GATHERED,
+        *(name for _, name, _ in MEANINGS),
+    }
+)
+"""The diagnoses of answers that raise an error."""
+
+
+def explain_error(
+    error: BaseException, function: Callable[..., object], axes: Sequence[str]
+) -> tuple[str, str]:
+    """Return a diagnosis of an error, and an explanation that ends with JAX's own message.
+
+    Args:
+        error: the error.
+        function: the learner's function.
+        axes: the names of the mesh axes of its arguments.
+    """
+    diagnosis, meaning = diagnose_jax_error(error)
+    if diagnosis == "blocks-do-not-fit" and (ungathered := describe_ungathered_operand(error)):
+        diagnosis, meaning = NOT_GATHERED, ungathered
+    if diagnosis == "static-argument" and not _has_static_argument(error, function):
+        diagnosis, meaning = "raised", ""
+    if not meaning:
+        return diagnosis, f"Your function raised {describe_error(error, function)}."
+    where = line_in_cell(error, function)
+    at = f" {where[:1].upper()}{where[1:]}." if where else ""
+    if diagnosis == "unbound-axis" and not message_of(error):
+        quoted = re.findall(r"""['"](\w+)['"]""", last_line(error, function))
+        unknown = {*quoted} - {*axes}
+        if len(unknown) == 1:
+            meaning = (
+                f"A collective names the axis {unknown.pop()!r}, which the mesh does not have."
+            )
+        return diagnosis, f"{meaning} {_list_axes(axes)}{at}"
+    if diagnosis in ("unbound-axis", "unknown-axis"):
+        meaning = f"{meaning} {_list_axes(axes)}"
+    if diagnosis == "does-not-divide":
+        meaning = f"{meaning}{_undivided_dimension(message_of(error))}"
+    is_cut_short = message_of(error).strip().partition("\n")[0].rstrip().endswith(":")
+    message = f"{first_line(error)}{' …' if is_cut_short else '.'}"
+    return diagnosis, f"{meaning}{at} {JAX_SAYS}{type(error).__name__}: {message}"
+
+
+def diagnose_jax_error(error: BaseException) -> tuple[str, str]:
+    """Return a diagnosis of an error that JAX raised, and what the error usually means.
+
+    Returns:
+        `"raised"` and an empty string for an unknown error.
+    """
+    if isinstance(error, jax.errors.TracerIntegerConversionError):
+        return (
+            "asks-for-numbers",
+            "While JAX compiles a function, its arrays have no numbers yet, nor has what "
+            "lax.axis_index gives. Such a value can neither index a Python list nor count a Python "
+            "loop. It can index an array: put what is in the list into one, with jnp.stack.",
+        )
+    if isinstance(
+        error, jax.errors.TracerArrayConversionError | jax.errors.ConcretizationTypeError
+    ):
+        return (
+            "asks-for-numbers",
+            "While JAX compiles a function, its arrays have no numbers yet, so NumPy, float() or "
+            "an `if` on an array cannot be part of it.",
+        )
+    if isinstance(error, AssertionError) and is_jax_error_without_message(error):
+        return "unbound-axis", UNBOUND
+    message = message_of(error)
+    for pattern, diagnosis, meaning in MEANINGS:
+        found = re.search(pattern, message, re.IGNORECASE)
+        if found:
+            return diagnosis, meaning.format(**found.groupdict())
+    return "raised", ""
+
+
+def is_jax_error_without_message(error: BaseException) -> bool:
+    """Check whether an error has no message and was raised by JAX, not by a line of the learner's.
+
+    JAX may have removed its own frames from the traceback. Then the innermost line of the learner's
+    is a call, and not a `raise` or an `assert`.
+    """
+    innermost = error.__traceback__
+    if message_of(error) or innermost is None:
+        return False
+    while innermost.tb_next is not None:
+        innermost = innermost.tb_next
+    frame = innermost.tb_frame
+    if str(frame.f_globals.get("__name__", "")).startswith("jax."):
+        return True
+    return frame.f_code.co_code[innermost.tb_lasti] != RAISE
+
+
+def _has_static_argument(error: BaseException, function: Callable[..., object]) -> bool:
+    """Check whether an error is about static arguments of a function, or of one that it calls.
+
+    A static argument of the function itself is given a `ShapeDtypeStruct` by the check. One that
+    the function made, for example by `jax.eval_shape`, says nothing about static arguments. If JAX
+    has traced all of the function, and compiles it, it has met one that is a constant.
+    """
+    if "static arguments" in message_of(error):
+        return True
+    code = getattr(unwrap(function), "__code__", None)
+    frames = [frame for frame, _ in frames_of(error.__traceback__) if frame.f_code is code]
+    return not frames or any(
+        isinstance(frame.f_locals.get(name), jax.ShapeDtypeStruct)
+        for frame in frames
+        for name in frame.f_code.co_varnames[: frame.f_code.co_argcount]
+    )
+
+
+def insert_before_jax_message(explanation: str, sentence: str) -> str:
+    """Insert a sentence into an explanation, before JAX's own message.
+
+    Args:
+        explanation: from `explain_error`.
+        sentence: the sentence to insert.
+    """
+    ours, says, jaxs = explanation.partition(f" {JAX_SAYS}")
+    return f"{f'{ours} {sentence}'.strip()}{says}{jaxs}"
+
+
+def copy_name(wrapper: Callable[..., Any], function: Callable[..., object]) -> Callable[..., Any]:
+    """Give a wrapper the name of the function that it calls, because JAX's messages quote it.
+
+    Args:
+        wrapper: the wrapper, which is changed and returned.
+        function: the function that it calls.
+    """
+    name = getattr(function, "__name__", None)
+    if isinstance(name, str) and name.isidentifier():
+        wrapper.__name__ = wrapper.__qualname__ = name
+    return wrapper
+
+
+def _undivided_dimension(message: str) -> str:
+    """Return which dimension in_specs cannot shard evenly, or nothing if JAX does not say."""
+    found = NOT_DIVIDED.search(message)
+    if found is None:
+        return ""
+    name, dimension, size, axes = found.groups()
+    return f" Here in_specs shards dimension {dimension} of {name}, of size {size}, over {axes}."
+
+
+def _list_axes(axes: Sequence[str]) -> str:
+    return f"The mesh has {'the axes' if len(axes) > 1 else 'one axis,'} {' and '.join(axes)}."

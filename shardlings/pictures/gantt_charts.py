@@ -1,0 +1,112 @@
+"""Draw Gantt charts: when each stage, device or link runs its jobs. All charts have one scale."""
+
+import html
+import math
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from shardlings.pictures.svg import Drawing, svg_image, text_width
+
+CHART_WIDTH: Final = 360
+"""In pixels, without the names of the lanes; wider charts have tiny labels on a narrow page."""
+
+LANE_HEIGHT: Final = 22
+LABEL_SIZE: Final = 11.0
+
+GAP: Final = 8.0
+"""Pixels between a lane's name and its jobs."""
+
+
+@dataclass(frozen=True)
+class JobBar:
+    """A job on a Gantt chart.
+
+    Attributes:
+        name: its name in words.
+        label: what is drawn on it, where there is room.
+        colour: a light colour, which carries a dark label.
+        start: when it starts.
+        end: when it ends.
+    """
+
+    name: str
+    label: str
+    colour: str
+    start: float
+    end: float
+
+
+@dataclass(frozen=True)
+class GanttChart:
+    """When each lane runs its jobs.
+
+    Attributes:
+        title: the line above the chart.
+        lanes: the bars of each lane in order, by the lane's name.
+        remarks: lines below the title.
+        is_timed: whether bars start and end at times, which text then names.
+    """
+
+    title: str
+    lanes: Mapping[str, Sequence[JobBar]]
+    remarks: tuple[str, ...] = ()
+    is_timed: bool = True
+
+    @property
+    def end(self) -> float:
+        """When the last job ends."""
+        return max((bar.end for bars in self.lanes.values() for bar in bars), default=0.0)
+
+
+def gantt_as_html(charts: Sequence[GanttChart]) -> str:
+    """Return charts below each other as HTML, on one scale."""
+    end = max((chart.end for chart in charts), default=0.0)
+    return "".join(_chart_as_html(chart, end) for chart in charts)
+
+
+def gantt_as_text(charts: Sequence[GanttChart]) -> str:
+    """Return charts as text: a line for each lane, with its jobs and when they start and end."""
+    lines = []
+    for chart in charts:
+        lines += [chart.title, *(f"  {remark}" for remark in chart.remarks)]
+        lines += [f"  {name}: {_in_words(chart, bars)}" for name, bars in chart.lanes.items()]
+    return "\n".join(lines)
+
+
+def _in_words(chart: GanttChart, bars: Sequence[JobBar]) -> str:
+    times = (f" {bar.start:.4g}–{bar.end:.4g}" * chart.is_timed for bar in bars)
+    named = [f"{bar.name}{time}" for bar, time in zip(bars, times, strict=True)]
+    return ", ".join(named) or "nothing"
+
+
+def _chart_as_html(chart: GanttChart, end: float) -> str:
+    remarks = "".join(f"<div>{html.escape(remark)}</div>" for remark in chart.remarks)
+    title = f'<div style="font-weight:600">{html.escape(chart.title)}</div>'
+    return f'<div style="margin-bottom:12px">{title}{remarks}{_draw(chart, end)}</div>'
+
+
+def _draw(chart: GanttChart, end: float) -> str:
+    if not chart.end:
+        return ""
+    drawing, scale = Drawing(), CHART_WIDTH / end
+    left = GAP + max(text_width(name, LABEL_SIZE) for name in chart.lanes)
+    for number, (name, bars) in enumerate(chart.lanes.items()):
+        top = number * LANE_HEIGHT + 1.0
+        drawing.text(name, (0, top + LANE_HEIGHT / 2), LABEL_SIZE)
+        for bar in bars:
+            start, width = left + scale * bar.start, scale * (bar.end - bar.start)
+            drawing.box(start, top, max(width - 1, 0.5), LANE_HEIGHT - 3, bar.colour)
+            if text_width(bar.label, LABEL_SIZE) <= width:
+                centre = start + width / 2, top + LANE_HEIGHT / 2 - 1
+                drawing.label(bar.label, centre, LABEL_SIZE)
+    words = "; ".join(f"{name}: {_in_words(chart, bars)}" for name, bars in chart.lanes.items())
+    width, height = math.ceil(left + CHART_WIDTH + 1), LANE_HEIGHT * len(chart.lanes) + 2
+    return svg_image(
+        drawing.layers(),
+        f"{chart.title}. {words}.",
+        width=width,
+        viewBox=f"0 0 {width} {height}",
+        font_family="sans-serif",
+        style="display:block;max-width:100%;height:auto",
+    )

@@ -1,0 +1,47 @@
+"""Compile programs, and report their collectives, memory and costs.
+
+In: a function and its arguments, or a compiled program. Out: its collectives, both compiled
+(`compiled/`) and requested (`requested/`), with the bytes, the number of runs and the line of code
+of each; operations and memory on each device; times on named machines; and the same for TPUs, if
+their compiler is installed.
+"""
+
+from shardlings.programs.collective import (
+    MACHINES,
+    Collective,
+    Machine,
+    communication_seconds,
+    groups_along,
+    wire_bytes,
+)
+from shardlings.programs.compared_reports import ComparedReports
+from shardlings.programs.compile_and_report import (
+    BFLOAT16,
+    CommunicationError,
+    communication,
+    count_in_bfloat16,
+)
+from shardlings.programs.latencies import LATENCIES, Latency
+from shardlings.programs.numbers_in_words import bytes_with_unit
+from shardlings.programs.report import Report
+from shardlings.programs.requested import remove_collectives, scale_collectives
+
+__all__ = [
+    "BFLOAT16",
+    "LATENCIES",
+    "MACHINES",
+    "Collective",
+    "CommunicationError",
+    "ComparedReports",
+    "Latency",
+    "Machine",
+    "Report",
+    "bytes_with_unit",
+    "communication",
+    "communication_seconds",
+    "count_in_bfloat16",
+    "groups_along",
+    "remove_collectives",
+    "scale_collectives",
+    "wire_bytes",
+]

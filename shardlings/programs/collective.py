@@ -1,0 +1,239 @@
+"""A collective of a program: which devices communicate, how many bytes, and how long it takes.
+
+The *buffer* of a collective is the larger of its input and its output on one device, `V` bytes. In
+a ring of `n` devices, an all-gather or a reduce-scatter takes `n - 1` steps, and in each step a
+device sends `V / n` bytes: `(n - 1) / n * V` in all. An all-to-all sends as much. An all-reduce is
+a reduce-scatter followed by an all-gather, so it sends twice that. A permutation and a broadcast
+send the buffer once. (Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication
+Operations in MPICH", 2005, section 4.) Latency is neglected, so times hold for large buffers.
+"""
+
+import math
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from difflib import get_close_matches
+from itertools import combinations
+from pathlib import Path
+from typing import Any, Final
+
+import jax
+import numpy as np
+import numpy.typing as npt
+
+from shardlings.collective_kinds import KINDS, CollectiveKind
+from shardlings.errors import PACKAGES
+
+FOLDERS: Final = tuple(f"{Path(__file__).parents[2] / name}{os.sep}" for name in PACKAGES)
+"""The folders of our packages, whose lines are not the user's."""
+
+Groups = tuple[tuple[int, ...], ...]
+
+
+@dataclass(frozen=True)
+class Frame:
+    """A line of source code that an instruction comes from."""
+
+    file: str
+    line: int
+    function: str
+
+
+@dataclass(frozen=True)
+class Collective:
+    """One collective of a program.
+
+    Attributes:
+        kind: HLO's name for its kind, one of `KINDS`.
+        axes: the mesh axes that it runs over, in the mesh's order; empty if its groups do not
+            correspond to axes of the mesh.
+        groups: the ids of the devices that communicate; for a permutation, (source, target) pairs.
+        bytes_in: size of its input on each device, in bytes.
+        bytes_out: size of its output on each device, in bytes.
+        times: how often it runs; None if it is in a loop whose trip count is unknown.
+        sometimes: whether it is in a branch that may not be taken.
+        stack: the lines of source code that caused it, the innermost first.
+        argument: the number of the program's parameter that is its input, possibly rearranged;
+            None if its input is computed.
+        names: for each of its inputs, the name of the program's parameter that it is, such as
+            `params['w']`; empty if it is computed.
+        shapes: the shapes of its inputs on one device.
+        results: the shapes of its outputs on one device; empty if the compiler does not say.
+        work_before: the share of the program's floating-point operations that come before it, from
+            0 to 1; None if the length of a loop is unknown.
+        operation: how a reduction combines data, as HLO names it.
+        dtypes: the types of its inputs, as HLO names them.
+        asynchronous: whether other work is scheduled between its start and its end.
+    """
+
+    kind: str
+    axes: tuple[str, ...]
+    groups: Groups
+    bytes_in: int
+    bytes_out: int
+    times: int | None = 1
+    sometimes: bool = False
+    stack: tuple[Frame, ...] = ()
+    argument: int | None = None
+    names: tuple[str, ...] = ()
+    shapes: tuple[tuple[int, ...], ...] = ()
+    results: tuple[tuple[int, ...], ...] = ()
+    work_before: float | None = None
+    operation: str = "add"
+    dtypes: tuple[str, ...] = ()
+    asynchronous: bool = False
+
+    @property
+    def traits(self) -> CollectiveKind:
+        """The description of its kind."""
+        return KINDS[self.kind]
+
+    @property
+    def bytes(self) -> int:
+        """The size of its buffer in bytes: the larger of input and output on one device."""
+        return max(self.bytes_in, self.bytes_out)
+
+    @property
+    def counted_times(self) -> int:
+        """The number of runs; an unknown number counts as one."""
+        return 1 if self.times is None else self.times
+
+    @property
+    def total_bytes(self) -> int:
+        """`bytes` times the number of runs; an unknown number of runs counts as one."""
+        return self.bytes * self.counted_times
+
+    @property
+    def size(self) -> int:
+        """The number of devices in a group."""
+        return max(map(len, self.groups), default=1)
+
+    @property
+    def where(self) -> Frame | None:
+        """The line of the learner's code that caused it; None if unknown."""
+        return next((f for f in self.stack if not f.file.startswith(FOLDERS)), None)
+
+
+def name_axes(
+    collective: Collective, mesh: jax.sharding.Mesh | None, ids: Sequence[int]
+) -> Collective:
+    """Return a collective with device ids in its groups, and with the names of its mesh axes.
+
+    Args:
+        collective: one whose groups contain partition numbers, and that has no axes yet.
+        mesh: the mesh whose axes are looked for; None if the program has none.
+        ids: the id of each partition's device.
+    """
+    axes: tuple[str, ...] = ()
+    if mesh is not None:
+        shape = mesh.devices.shape
+        if collective.traits.has_pairs:
+            axes = _axes_moved(collective.groups, shape, mesh.axis_names)
+        else:
+            axes = _axes_of(collective.groups, shape, mesh.axis_names)
+    groups = tuple(tuple(ids[i] for i in group) for group in collective.groups)
+    return replace(collective, axes=axes, groups=groups)
+
+
+def _axes_of(groups: Groups, shape: tuple[int, ...], names: Sequence[str]) -> tuple[str, ...]:
+    """Return the mesh axes whose groups are exactly these; none if there are no such axes."""
+    wanted = {frozenset(group) for group in groups}
+    grid = np.arange(math.prod(shape)).reshape(shape)
+    larger_than_one = [d for d, size in enumerate(shape) if size > 1]
+    for count in range(1, len(larger_than_one) + 1):
+        for chosen in combinations(larger_than_one, count):
+            if {frozenset(group) for group in groups_along(grid, chosen)} == wanted:
+                return tuple(names[d] for d in chosen)
+    return ()
+
+
+def groups_along(mesh: npt.NDArray[Any], dimensions: Sequence[int]) -> Groups:
+    """Return the groups of a mesh whose members differ only along some of its dimensions.
+
+    Args:
+        mesh: the number of the device, or of the partition, at each place of the mesh.
+        dimensions: the dimensions, the one that changes fastest within a group last.
+    """
+    others = [d for d in range(mesh.ndim) if d not in dimensions]
+    size = math.prod(mesh.shape[d] for d in dimensions)
+    rows = mesh.transpose(*others, *dimensions).reshape(-1, size)
+    return tuple(tuple(row) for row in rows.tolist())
+
+
+def _axes_moved(pairs: Groups, shape: tuple[int, ...], names: Sequence[str]) -> tuple[str, ...]:
+    """Return the mesh axes along which a permutation moves data."""
+    moved: set[int] = set()
+    for source, target in pairs:
+        source_at, target_at = np.unravel_index(source, shape), np.unravel_index(target, shape)
+        moved |= {d for d in range(len(shape)) if source_at[d] != target_at[d]}
+    return tuple(names[d] for d in sorted(moved))
+
+
+@dataclass(frozen=True)
+class Machine:
+    """A machine, with the published speeds of one chip.
+
+    Attributes:
+        name: its name.
+        link: bandwidth in bytes per second with which a chip sends in a ring along one mesh axis.
+            Every axis is assumed to be such a ring, as behind a switch, or with wraparound links.
+            Along an open row of chips, an all-gather takes twice as long.
+        flops: dense bfloat16 floating-point operations per second.
+        memory: bandwidth of its own memory in bytes per second.
+        source: where these numbers are published.
+    """
+
+    name: str
+    link: float
+    flops: float
+    memory: float
+    source: str
+
+
+MACHINES: Final = {
+    machine.name: machine
+    for machine in (
+        # 400 GB/s between chips in both directions together, over four ports: 50 GB/s out of each
+        # port. A ring along one axis of the torus runs in both directions, out of two ports.
+        Machine("TPU v5e", 100e9, 197e12, 819e9, "https://docs.cloud.google.com/tpu/docs/v5e"),
+        # 1,200 GB/s in both directions, over six ports: 100 GB/s out of each, two of them used.
+        Machine("TPU v5p", 200e9, 459e12, 2765e9, "https://docs.cloud.google.com/tpu/docs/v5p"),
+        # NVLink's 900 GB/s are both directions together; the operations are without sparsity.
+        Machine(
+            "H100 NVLink", 450e9, 989e12, 3350e9, "https://www.nvidia.com/en-us/data-center/h100/"
+        ),
+        # The same chip if it can send only through one port of 100 Gbit/s.
+        Machine("H100 100G Ethernet", 12.5e9, 989e12, 3350e9, "IEEE 802.3bj-2014: 100 Gbit/s"),
+    )
+}
+"""Machines by name. A test derives each number from what its source publishes."""
+
+
+def explain_unknown_machine(name: object) -> str:
+    """Return the error message for an unknown machine."""
+    listed = ", ".join(map(repr, MACHINES))
+    if not isinstance(name, str):
+        return f"A machine is asked for by its name, one of {listed}; {type(name).__name__} came."
+    known = {each.lower(): each for each in MACHINES}
+    near = get_close_matches(name.lower(), known, n=1, cutoff=0.5)
+    meant = f" Did you mean {known[near[0]]!r}?" if near else ""
+    return f"There is no machine {name!r} here; there are {listed}.{meant}"
+
+
+def wire_bytes(collective: Collective) -> float:
+    """Return the bytes that each device sends in one run of a collective, by the formulas above.
+
+    A ragged all-to-all decides at run time how much it sends; this is its maximum.
+    """
+    passes, n = collective.traits.ring_passes, collective.size
+    return passes * (n - 1) / n * collective.bytes if passes else float(collective.bytes)
+
+
+def communication_seconds(collective: Collective, machine: Machine) -> float:
+    """Return the time of all runs of a collective on a machine whose links are otherwise idle.
+
+    Args:
+        collective: the collective; an unknown number of runs counts as one.
+        machine: one of `MACHINES`, or one of your own.
+    """
+    return collective.counted_times * wire_bytes(collective) / machine.link

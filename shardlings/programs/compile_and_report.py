@@ -1,0 +1,344 @@
+"""`communication(f, *args)`: compile a function, and report its collectives and their costs.
+
+With `scaled=`, it is compiled for arguments of a real size, from shapes alone, and its costs are
+counted in bfloat16. With `target=`, it is also compiled by a TPU's compiler.
+"""
+
+import inspect
+import math
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
+from typing import Any, Final, overload
+
+import jax
+import jax.numpy as jnp
+
+from shardlings.errors import ShortError, TheirError, describe_error, first_line, theirs
+from shardlings.programs.collective import MACHINES, Collective, explain_unknown_machine
+from shardlings.programs.compared_reports import ComparedReports
+from shardlings.programs.compiled import count_flops, read_collectives, read_executable
+from shardlings.programs.report import MACHINE, Report
+from shardlings.programs.tpu_programs import TargetError, compile_for_tpus, refuse_target
+
+
+class CommunicationError(ShortError, ValueError):
+    """The communication of a function cannot be reported; the message says why and what to do."""
+
+
+@overload
+def communication(
+    function: Callable[..., Any],
+    *args: Any,
+    machine: str = MACHINE,
+    mesh: jax.sharding.Mesh | None = None,
+    scaled: Mapping[int, int] | None = None,
+    steps: bool = False,
+    target: None = None,
+) -> Report: ...
+
+
+@overload
+def communication(
+    function: Callable[..., Any],
+    *args: Any,
+    machine: str = MACHINE,
+    mesh: jax.sharding.Mesh | None = None,
+    scaled: Mapping[int, int] | None = None,
+    steps: bool = False,
+    target: str,
+) -> ComparedReports: ...
+
+
+def communication(
+    function: Callable[..., Any],
+    *args: Any,
+    machine: str = MACHINE,
+    mesh: jax.sharding.Mesh | None = None,
+    scaled: Mapping[int, int] | None = None,
+    steps: bool = False,
+    target: str | None = None,
+) -> Report | ComparedReports:
+    """Compile a function for its arguments, and report what the program communicates.
+
+    The program is not run, so it can be of a size that fits no laptop:
+    `communication(f, x, w, scaled={16: 8192})` replaces every dimension of 16 by one of 8,192.
+
+    Args:
+        function: a function, jitted or not, or a compiled one: `jax.jit(f).lower(...).compile()`.
+        *args: its arguments: sharded arrays, or `jax.ShapeDtypeStruct` with a sharding.
+        machine: the machine to estimate times for: a name in
+            `shardlings.programs.collective.MACHINES`.
+        mesh: the mesh by which axes are named, if it is not the arguments' mesh.
+        scaled: a dictionary that maps sizes of the arguments' dimensions to other sizes, in
+            elements. The report then counts floating-point numbers as bfloat16, and has no
+            pictures of the collectives, which are those of the original size.
+        steps: whether to draw the steps of each collective in a ring, and to play them.
+        target: a TPU topology, such as "v5e:2x4", with as many devices as the program has here.
+            The function is also compiled for it, which takes libtpu and a few seconds, but no TPU.
+            With `scaled`, arguments for the TPU are bfloat16; for the CPU, they are only counted
+            as such.
+
+    Returns:
+        A `Report`, which is displayed as a timeline, a table, and a picture of each collective. Its
+        `at_most` limits what the program communicates, in a test. With a target, a
+        `ComparedReports`, whose `.cpu` and `.tpu` are reports.
+
+    Raises:
+        CommunicationError: the function cannot be compiled, or not at that size, or not for that
+            target.
+    """
+    if target is not None:
+        return _compare_compilers(function, args, machine, mesh, scaled, steps, target)
+    if not isinstance(machine, str) or machine not in MACHINES:
+        raise CommunicationError(explain_unknown_machine(machine))
+    compiled = (
+        _compile_scaled(function, args, scaled)
+        if scaled
+        else function
+        if isinstance(function, jax.stages.Compiled)
+        else _compile(function, args)
+    )
+    executable = compiled.runtime_executable()
+    if executable is None:
+        raise CommunicationError("This program was compiled in a form that cannot be read.")
+    program = read_executable(executable)
+    flops = count_flops(program)
+    mesh = (
+        mesh
+        or _first_mesh(args)
+        or _first_mesh((compiled.input_shardings, compiled.output_shardings))
+    )
+    report = Report(
+        tuple(read_collectives(program, mesh)),
+        mesh,
+        math.inf if flops is None else flops,
+        _peak_bytes(compiled.memory_analysis()),
+        machine,
+        steps,
+    )
+    return count_in_bfloat16(report, scaled) if scaled else report
+
+
+def _compare_compilers(
+    function: Any,
+    args: tuple[Any, ...],
+    machine: str,
+    mesh: jax.sharding.Mesh | None,
+    sizes: Mapping[int, int] | None,
+    steps: bool,
+    target: str,
+) -> ComparedReports:
+    """Compile a function for the CPU and for a TPU; return both reports."""
+    try:
+        refuse_target(target)
+        if isinstance(function, jax.stages.Compiled):
+            raise TargetError(
+                "This is compiled already, for the devices here. Hand in the function itself, and "
+                f"its arguments: communication(f, x, target={target!r})."
+            )
+        cpu = communication(function, *args, machine=machine, mesh=mesh, scaled=sizes, steps=steps)
+        tpu_args = scale_arguments(args, sizes, bfloat16=True) if sizes else args
+        tpu = compile_for_tpus(target, function, tpu_args, cpu.mesh, machine, steps)
+    except TargetError as error:
+        raise CommunicationError(str(error)) from error
+    if sizes:
+        tpu = replace(tpu, scaled=sizes_in_words(sizes))
+    return ComparedReports(cpu, tpu, target)
+
+
+def _compile_scaled(
+    function: Any, args: tuple[Any, ...], sizes: Mapping[int, int]
+) -> jax.stages.Compiled:
+    """Compile a function for larger arguments; errors say that it is the new size that failed."""
+    if isinstance(function, jax.stages.Compiled):
+        raise CommunicationError(
+            "This is compiled already, for one size. Hand in the function itself, and its "
+            "arguments: communication(f, x, scaled={16: 8192})."
+        )
+    try:
+        larger = scale_arguments(args, sizes)
+    except ScalingError as error:
+        raise CommunicationError(str(error)) from None
+    try:
+        return _compile(function, tuple(larger))
+    except CommunicationError as error:
+        raise CommunicationError(
+            f"With {sizes_in_words(sizes)}, this program cannot be compiled. A size that is "
+            f"written in the function stays as it is, and each new size has to divide among the "
+            f"devices as the old one did. {error}"
+        ) from error
+
+
+def _peak_bytes(memory: Any) -> int:
+    """Add up arguments, results and temporaries; memory shared by aliased arrays counts once."""
+    if memory is None:
+        return 0
+    return int(
+        memory.argument_size_in_bytes
+        + memory.output_size_in_bytes
+        + memory.temp_size_in_bytes
+        - memory.alias_size_in_bytes
+    )
+
+
+def _compile(function: Any, args: tuple[Any, ...]) -> jax.stages.Compiled:
+    if not callable(function):
+        raise CommunicationError(
+            f"communication compiles a function; {type(function).__name__} came. "
+            f"Hand in the function and its arguments: communication(f, x)."
+        )
+    if not args and _wants_arguments(function):
+        raise CommunicationError(
+            "What a program communicates depends on how its arguments are laid out. Hand them in "
+            "too: communication(f, x)."
+        )
+    _refuse_different_devices(args)
+    try:
+        with theirs():
+            jitted = function if hasattr(function, "lower") else jax.jit(function)
+            lowered = jitted.lower(*args)
+    except TheirError as raised:
+        message = describe_error(raised.error, function)
+        raise CommunicationError(f"Your function raised {message}") from raised.error
+    try:
+        compiled: jax.stages.Compiled = lowered.compile()
+    except Exception as error:  # the compiler raises many types
+        raise CommunicationError(f"The compiler refused it: {first_line(error)}") from error
+    return compiled
+
+
+def _wants_arguments(function: Callable[..., Any]) -> bool:
+    try:
+        parameters = inspect.signature(function).parameters.values()
+    except (TypeError, ValueError):
+        return False
+    return any(
+        p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
+        for p in parameters
+    )
+
+
+def _refuse_different_devices(args: tuple[Any, ...]) -> None:
+    device_ids = []
+    for leaf in jax.tree.leaves(args):
+        sharding = getattr(leaf, "sharding", None)
+        mesh = getattr(sharding, "mesh", None)
+        if isinstance(mesh, jax.sharding.Mesh) and mesh.size > 1:
+            device_ids.append([device.id for device in mesh.devices.flat])
+        elif isinstance(mesh, jax.sharding.AbstractMesh) and mesh.size > jax.device_count():
+            raise CommunicationError(
+                f"An argument is laid out over {mesh.size} devices, and this process has "
+                f"{jax.device_count()}."
+            )
+    for ids in device_ids:
+        if ids != device_ids[0]:
+            raise CommunicationError(
+                f"The arguments are on different meshes: one has devices {device_ids[0]} in this "
+                f"order, another {ids}. A program runs on one; put them on the same."
+            )
+
+
+def _first_mesh(trees: Iterable[Any]) -> jax.sharding.Mesh | None:
+    """Return the first mesh of several devices in pytrees of arrays or shardings."""
+    for leaf in jax.tree.leaves(list(trees)):
+        mesh = getattr(getattr(leaf, "sharding", leaf), "mesh", None)
+        if isinstance(mesh, jax.sharding.Mesh) and mesh.size > 1:
+            return mesh
+    return None
+
+
+BFLOAT16: Final = 2
+"""Bytes of a bfloat16 number, the type in which large models compute."""
+
+WIDER_THAN_BFLOAT16: Final = {"f32": 4, "f64": 8}
+"""Bytes of the HLO types that count as bfloat16 in a scaled program."""
+
+
+class ScalingError(ValueError):
+    """Arguments cannot be scaled; the message says why."""
+
+
+def scale_arguments(
+    arguments: Sequence[Any], sizes: Mapping[int, int], bfloat16: bool = False
+) -> list[Any]:
+    """Return arguments with other sizes: shapes and shardings without data.
+
+    For a CPU, dtypes do not change, because XLA widens bfloat16 there before it sends it, so its
+    bytes would count twice. `count_in_bfloat16` corrects the bytes afterwards. A TPU's compiler
+    sends bfloat16 as it is; if it widens an array, it does so on purpose.
+
+    Args:
+        arguments: pytrees of arrays. Leaves that are not arrays do not change.
+        sizes: a dictionary that maps sizes of dimensions to other sizes.
+        bfloat16: whether to replace wider floating-point types by bfloat16.
+
+    Raises:
+        ScalingError: `sizes` is not a dictionary with positive values, or no array has such a
+            dimension.
+    """
+    if not isinstance(sizes, Mapping):
+        raise ScalingError(
+            f"scaled says which size takes the place of which, as in {{16: 8192}}; "
+            f"{type(sizes).__name__} came."
+        )
+    arrays = [a for a in jax.tree.leaves(list(arguments)) if hasattr(a, "shape")]
+    existing = sorted({size for array in arrays for size in array.shape})
+    for old, new in sizes.items():
+        if not (isinstance(new, int) and new > 0):
+            raise ScalingError(f"A size is a positive whole number; scaled has {old!r}: {new!r}.")
+        if old not in existing:
+            listed = ", ".join(map(str, existing)) or "none"
+            raise ScalingError(
+                f"No argument has a dimension of {old!r}, so there is nothing to scale. "
+                f"The sizes of their dimensions are: {listed}."
+            )
+
+    def scale_leaf(leaf: Any) -> Any:
+        if not hasattr(leaf, "shape") or not hasattr(leaf, "dtype"):
+            return leaf
+        shape = tuple(sizes.get(size, size) for size in leaf.shape)
+        sharding = getattr(leaf, "sharding", None)
+        has_mesh = isinstance(sharding, jax.sharding.NamedSharding)
+        if isinstance(leaf, jax.Array) and jnp.issubdtype(leaf.dtype, jax.dtypes.extended):
+            return leaf  # a random key, whose size means something else
+        wide = bfloat16 and leaf.dtype in (jnp.float32, jnp.float64)
+        dtype = jnp.bfloat16 if wide else leaf.dtype
+        return jax.ShapeDtypeStruct(shape, dtype, sharding=sharding if has_mesh else None)
+
+    return [jax.tree.map(scale_leaf, argument) for argument in arguments]
+
+
+def count_in_bfloat16(report: Report, sizes: Mapping[int, int]) -> Report:
+    """Return a scaled program's report with floating-point numbers counted as bfloat16.
+
+    Memory is simply halved, because nearly all of it is float32.
+
+    Args:
+        report: the report on the program as it was compiled.
+        sizes: the sizes that were replaced, and by which.
+    """
+    return replace(
+        report,
+        collectives=tuple(map(_count_as_bfloat16, report.collectives)),
+        peak_bytes=report.peak_bytes // 2,
+        scaled=sizes_in_words(sizes),
+    )
+
+
+def sizes_in_words(sizes: Mapping[int, int]) -> str:
+    """Describe replaced sizes: `8,192 in place of 16`."""
+    return ", ".join(f"{new:,} in place of {old:,}" for old, new in sizes.items())
+
+
+def _count_as_bfloat16(collective: Collective) -> Collective:
+    """Reduce a collective's bytes, unless some of its data is not floating-point."""
+    if not collective.dtypes or any(
+        dtype not in WIDER_THAN_BFLOAT16 for dtype in collective.dtypes
+    ):
+        return collective
+    widest = max(WIDER_THAN_BFLOAT16[dtype] for dtype in collective.dtypes)
+    return replace(
+        collective,
+        bytes_in=round(collective.bytes_in * BFLOAT16 / widest),
+        bytes_out=round(collective.bytes_out * BFLOAT16 / widest),
+    )

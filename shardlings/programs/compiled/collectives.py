@@ -1,0 +1,237 @@
+"""Read the collectives of a compiled program.
+
+Kinds are canonical, however the backend spells them. An all-reduce of which each device goes on to
+use only its own slice is a reduce-scatter (`reduce_scatters`), and a pair of `-start` and `-done`
+is one collective.
+
+So is an asynchronous collective of a TPU. Its compiler starts a large collective in one fusion,
+with a custom call beside it, continues it in fusions that compute something else, and ends it in
+another one, again with a custom call. Each of these fusions contains the collective, and hands its
+operand on to the next.
+"""
+
+from dataclasses import replace
+from typing import Final
+
+import jax
+
+from shardlings.collective_kinds import KINDS, CollectiveKind
+from shardlings.programs.collective import Collective, Frame, name_axes
+from shardlings.programs.compiled.flop_counts import find_work_before
+from shardlings.programs.compiled.hlo import (
+    CompiledProgram,
+    Computation,
+    Instruction,
+    find_root,
+)
+from shardlings.programs.compiled.reduce_scatters import MOVES, Scope, keeps_own_slice
+from shardlings.programs.compiled.run_counts import count_runs
+
+ASYNC_START: Final = "AsyncCollectiveStart"
+"""The custom call by which a TPU's compiler starts a collective in a fusion."""
+
+NOT_REDUCING: Final = tuple(kind for kind in CollectiveKind if not kind.reduces)
+MOVES_OR_SENDS: Final = (
+    *MOVES, "transpose", "slice", "optimization-barrier", *NOT_REDUCING,
+    *(f"{kind}-{half}" for kind in NOT_REDUCING for half in ("start", "done")),
+)  # fmt: skip
+"""The opcodes whose result is data of their operand, rearranged or exchanged between devices."""
+
+
+def read_collectives(
+    program: CompiledProgram, mesh: jax.sharding.Mesh | None = None
+) -> list[Collective]:
+    """Return the collectives of a compiled program, in order.
+
+    Args:
+        program: the compiled program.
+        mesh: the mesh that names the axes; its devices, in order, are the program's partitions.
+            Without it, groups are of partition numbers, and axes have no names.
+
+    Raises:
+        UnreadableProgramError: an instruction of an unknown kind calls a collective.
+    """
+    device_ids = [device.id for device in mesh.devices.flat] if mesh is not None else []
+    if len(device_ids) != program.partitions:
+        mesh, device_ids = None, list(range(program.partitions))
+    starts = {
+        number: start
+        for computation in program.computations.values()
+        for number, start in find_starts(program, computation).items()
+    }
+    asynchronous = {
+        called
+        for computation in program.computations.values()
+        for instruction in computation.values()
+        if instruction.opcode == "async-start"
+        for called in instruction.called
+    }
+    work_before = find_work_before(program)
+    parameters = {
+        step.index: step.name
+        for step in program.computations[program.entry].values()
+        if step.opcode == "parameter"
+    }
+    collectives = []
+    for runs in count_runs(program):
+        scope = Scope(program, program.computations[runs.computation])
+        arguments = find_arguments(program, runs.computation)
+        names = {n: parameters[index] for n, index in arguments.items() if index is not None}
+        for instruction in scope.computation.values():
+            if starts.get(instruction.number, instruction.number) != instruction.number:
+                continue  # it was counted where it started
+            collective = _read_collective(scope, instruction)
+            if collective is None:
+                continue
+            has_one_operand = len(instruction.operands) == 1
+            is_split = instruction.opcode.endswith("-start") or instruction.number in starts
+            collective = replace(
+                collective,
+                times=runs.times,
+                sometimes=runs.sometimes,
+                argument=arguments.get(instruction.operands[0]) if has_one_operand else None,
+                names=tuple(names.get(operand, "") for operand in instruction.operands),
+                work_before=work_before.get(instruction.number),
+                asynchronous=is_split or runs.computation in asynchronous,
+            )
+            collectives.append(name_axes(collective, mesh, device_ids))
+    return collectives
+
+
+def _read_collective(scope: Scope, instruction: Instruction) -> Collective | None:
+    """Read a collective, in terms of partitions; None if no two of them exchange anything."""
+    kind, groups = instruction.collective_kind, instruction.groups
+    if kind is None:
+        return None
+    if KINDS[kind].has_pairs:
+        communicates = any(source != target for source, target in groups)
+    else:
+        communicates = max(map(len, groups), default=1) > 1
+    if not communicates:
+        return None
+    operands = [scope.computation[number] for number in instruction.operands]
+    bytes_in = sum(sum(operand.array_bytes) for operand in operands)
+    bytes_out = sum(instruction.array_bytes)
+    if instruction.opcode.endswith("-start"):
+        # its result contains the operands, and whatever the backend needs in order to wait
+        bytes_out = _bytes_after(kind, bytes_in, max(map(len, groups)))
+    if kind == CollectiveKind.ALL_REDUCE and keeps_own_slice(scope, instruction, groups):
+        kind, bytes_out = CollectiveKind.REDUCE_SCATTER, bytes_out // max(map(len, groups))
+    has_results = kind == instruction.opcode
+    return Collective(
+        kind,
+        (),
+        groups,
+        bytes_in,
+        bytes_out,
+        stack=_find_stack(scope.computation, instruction),
+        shapes=tuple(shape for operand in operands for _, shape in operand.arrays),
+        results=tuple(shape for _, shape in instruction.arrays) if has_results else (),
+        operation=_find_reduction(scope.program, instruction),
+        dtypes=tuple(dtype for operand in operands for dtype, _ in operand.arrays),
+    )
+
+
+def _bytes_after(kind: str, bytes_in: int, group_size: int) -> int:
+    growth = KINDS[kind].growth
+    return bytes_in * group_size if growth > 0 else bytes_in // group_size if growth else bytes_in
+
+
+def _find_reduction(program: CompiledProgram, instruction: Instruction) -> str:
+    """Return the opcode that combines two numbers; some backends convert them before and after."""
+    opcodes = [step.opcode for step in program.called(instruction).values()]
+    beside = ("parameter", "convert", "tuple")
+    return next((opcode for opcode in reversed(opcodes) if opcode not in beside), "add")
+
+
+def _find_stack(computation: Computation, instruction: Instruction) -> tuple[Frame, ...]:
+    """Return the stack frames of a collective, or else of the first instruction that uses it.
+
+    A collective that moves an argument before anything is computed may have none itself.
+    """
+    steps = iter(computation.values())
+    moved = {next(step.number for step in steps if step is instruction)}
+    stack = instruction.stack
+    for step in steps:  # users of a value come after it
+        if stack:
+            break
+        if moved.intersection(step.operands):
+            stack = step.stack
+            moved.add(step.number)
+    return stack
+
+
+def find_starts(program: CompiledProgram, computation: Computation) -> dict[int, int]:
+    """Map each collective that fusions start or continue to the collective that it started as.
+
+    A fusion continues a collective if it takes the collective's operand from the fusion before,
+    which returns it unchanged.
+
+    Args:
+        program: the compiled program.
+        computation: the computation that contains the fusions.
+
+    Returns:
+        Numbers of instructions. A collective that starts is mapped to itself.
+    """
+    starts: dict[int, int] = {}
+    handed_on: dict[tuple[int, int], Instruction] = {}  # by fusion and element of its result
+    for fusion in computation.values():
+        if fusion.opcode != "fusion":
+            continue
+        steps = program.called(fusion)
+        for step in steps.values():
+            if step.opcode not in KINDS or len(step.operands) != 1:
+                continue
+            operand = steps[step.operands[0]]
+            if _starts_here(steps, step):
+                starts[step.number] = step.number
+                handed_on[fusion.number, 0] = step
+            elif operand.opcode == "parameter":
+                source = computation[fusion.operands[operand.index]]
+                if source.opcode != "get-tuple-element":
+                    continue
+                earlier = handed_on.get((source.operands[0], source.index))
+                if earlier is not None and _is_same_collective(earlier, step):
+                    starts[step.number] = starts[earlier.number]
+                    for place, number in enumerate(find_root(steps).operands):
+                        if number == operand.number:
+                            handed_on[fusion.number, place] = step
+    return starts
+
+
+def _starts_here(steps: Computation, collective: Instruction) -> bool:
+    last = find_root(steps)
+    return last.custom_call_target == ASYNC_START and collective.number in last.operands
+
+
+def _is_same_collective(one: Instruction, other: Instruction) -> bool:
+    return (one.opcode, one.arrays, one.groups) == (other.opcode, other.arrays, other.groups)
+
+
+def find_arguments(program: CompiledProgram, computation: int) -> dict[int, int | None]:
+    """Map the instructions whose result is an argument's data, unchanged, to the argument's number.
+
+    Arguments are those of the compiled program, from which unused ones may have been removed.
+
+    Args:
+        program: the compiled program.
+        computation: the number of the computation that contains the instructions.
+    """
+    arguments: dict[int, int | None] = {}
+    if computation != program.entry:
+        return arguments
+    for number, instruction in program.computations[computation].items():
+        if instruction.opcode == "parameter":
+            arguments[number] = instruction.index
+        elif len(instruction.operands) == 1 and _only_moves(program, instruction):
+            arguments[number] = arguments.get(instruction.operands[0])
+    return arguments
+
+
+def _only_moves(program: CompiledProgram, instruction: Instruction) -> bool:
+    """Check whether an instruction returns its operand's data and computes nothing."""
+    if instruction.opcode != "fusion":
+        return instruction.opcode in MOVES_OR_SENDS
+    steps = [i for i in program.called(instruction).values() if i.opcode != "parameter"]
+    return len(instruction.operands) == 1 and all(step.opcode in MOVES_OR_SENDS for step in steps)

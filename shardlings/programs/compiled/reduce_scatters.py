@@ -1,0 +1,221 @@
+"""Recognise reduce-scatters: all-reduces of which each device uses only its own slice.
+
+XLA's CPU compiler never emits a reduce-scatter by itself, nor does a TPU's for small arrays. It
+emits an all-reduce, and then each device takes its slice. That is the same collective if, within
+each group, all devices take different slices, which together are the whole array. Which slice a
+device takes follows from the instructions that compute its offset from the partition's number.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+
+from shardlings.programs.collective import Groups
+from shardlings.programs.compiled.hlo import (
+    CompiledProgram,
+    Computation,
+    Instruction,
+    find_root,
+)
+
+MOVES: Final = (
+    "bitcast", "copy", "copy-start", "copy-done", "reshape", "get-tuple-element", "convert",
+)  # fmt: skip
+"""The opcodes that hand on their operand's data as it is."""
+
+INTEGER_ARITHMETIC: Final = {
+    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.floor_divide,
+    "remainder": np.remainder, "minimum": np.minimum, "maximum": np.maximum, "and": np.bitwise_and,
+    "or": np.bitwise_or, "shift-right-logical": np.right_shift, "shift-left": np.left_shift,
+}  # fmt: skip
+COMPARISONS: Final = {
+    "LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal,
+    "EQ": np.equal, "NE": np.not_equal,
+}  # fmt: skip
+
+MAX_STEPS: Final = 150
+"""The most instructions that are followed to compute one offset, or from an all-reduce to its uses.
+
+JAX emits about a dozen. This also bounds the time for instructions that use the same value again
+and again. An offset that takes more steps is unknown.
+"""
+
+
+@dataclass(frozen=True)
+class Scope:
+    """A computation and, if a fusion calls it, that fusion: where numbers of instructions apply."""
+
+    program: CompiledProgram
+    computation: Computation
+    caller: Instruction | None = None
+    outer: "Scope | None" = None
+
+    def inside(self, fusion: Instruction) -> "Scope":
+        """Return the scope within a fusion."""
+        return Scope(self.program, self.program.called(fusion), fusion, self)
+
+    def users(self, number: int) -> list[Instruction]:
+        """Return the instructions that use the result of another."""
+        return self._users.get(number, [])
+
+    @cached_property
+    def _users(self) -> dict[int, list[Instruction]]:
+        users: dict[int, list[Instruction]] = {}
+        for instruction in self.computation.values():
+            for operand in instruction.operands:
+                users.setdefault(operand, []).append(instruction)
+        return users
+
+
+_Offsets = tuple[tuple[int, ...], ...]
+"""The first index of each partition's slice, along each dimension."""
+
+
+def keeps_own_slice(scope: Scope, all_reduce: Instruction, groups: Groups) -> bool:
+    """Check whether each device uses only a slice that no other device in its group uses.
+
+    Args:
+        scope: the scope of the all-reduce.
+        all_reduce: the all-reduce.
+        groups: the partitions that reduce together.
+    """
+    slices = set(_find_slices(scope, all_reduce, groups))
+    return len(slices) == 1 and None not in slices
+
+
+def _find_slices(
+    scope: Scope, value: Instruction, groups: Groups, steps: int = MAX_STEPS
+) -> list[_Offsets | None]:
+    """Return the slices that each use of a value takes; None for a use of another kind."""
+    if not steps:
+        return [None]
+    slices: list[_Offsets | None] = []
+    for user in scope.users(value.number):
+        if user.opcode in MOVES:
+            slices += _find_slices(scope, user, groups, steps - 1)
+        elif user.opcode == "fusion":
+            fusion = scope.inside(user)
+            index = user.operands.index(value.number)
+            parameters = [
+                instruction
+                for instruction in fusion.computation.values()
+                if instruction.opcode == "parameter" and instruction.index == index
+            ]
+            if parameters:
+                slices += _find_slices(fusion, parameters[0], groups, steps - 1)
+            else:
+                slices.append(None)
+        elif user.opcode == "dynamic-slice" and user.operands[0] == value.number:
+            slices.append(_find_offsets(scope, user, value, groups))
+        else:
+            slices.append(None)
+    return slices or [None]
+
+
+def _find_offsets(
+    scope: Scope, dynamic_slice: Instruction, value: Instruction, groups: Groups
+) -> _Offsets | None:
+    """Return where each partition's slice begins; None unless each group's make up the whole."""
+    group_size = max(map(len, groups))
+    if sum(dynamic_slice.array_bytes) * group_size != sum(value.array_bytes):
+        return None
+    if len(value.arrays) != 1:
+        return None
+    partitions = max(max(group) for group in groups) + 1
+    slice_shape, shape = dynamic_slice.arrays[0][1], value.arrays[0][1]
+    starts = [
+        _evaluate(scope, number, partitions, iter(range(MAX_STEPS)))
+        for number in dynamic_slice.operands[1:]
+    ]
+    if any(start is None for start in starts) or len(starts) != len(shape):
+        return None
+    offsets = tuple(
+        tuple(
+            # a slice that would reach over the end begins earlier
+            min(max(int(np.ravel(start)[p if np.size(start) > 1 else 0]), 0), size - slice_size)
+            for start, slice_size, size in zip(starts, slice_shape, shape, strict=True)
+            if start is not None
+        )
+        for p in range(partitions)
+    )
+    for group in groups:
+        for one, other in combinations((offsets[p] for p in group), 2):
+            if all(abs(a - b) < size for a, b, size in zip(one, other, slice_shape, strict=True)):
+                return None  # these two overlap
+    return offsets
+
+
+def _evaluate(
+    scope: Scope, number: int, partitions: int, steps: Iterator[int]
+) -> npt.NDArray[Any] | None:
+    """Return the value of an instruction on each partition; None where it is unknown.
+
+    Args:
+        scope: the scope of the instruction.
+        number: the instruction's number.
+        partitions: the number of partitions.
+        steps: yields once for each instruction that may still be followed, including this one.
+    """
+    if next(steps, None) is None:
+        return None
+    instruction = scope.computation[number]
+
+    def operand(i: int) -> npt.NDArray[Any] | None:
+        return _evaluate(scope, instruction.operands[i], partitions, steps)
+
+    opcode = instruction.opcode
+    if opcode == "partition-id":
+        return np.arange(partitions)
+    if opcode == "replica-id":  # JAX makes programs of many partitions and one replica
+        return np.zeros(partitions, int)
+    if opcode == "constant":
+        if instruction.constant is None or len(instruction.constant) != 1:
+            return None  # a table, which a dynamic-slice reads (below)
+        return np.full(partitions, instruction.constant[0])
+    if opcode == "parameter" and scope.caller is not None and scope.outer is not None:
+        argument = scope.caller.operands[instruction.index]
+        return _evaluate(scope.outer, argument, partitions, steps)
+    if opcode in (*MOVES, "broadcast"):
+        value = operand(0)
+        if value is not None and value.dtype == bool and instruction.arrays[0][0] != "pred":
+            return value.astype(int)  # a Boolean that is converted to a number
+        return value
+    if opcode == "dynamic-slice" and len(instruction.operands) == 2:
+        table, index = _find_table(scope, instruction.operands[0]), operand(1)
+        if table is None or index is None:
+            return None
+        return np.take(table, index, mode="clip")
+    values = [operand(i) for i in range(len(instruction.operands))]
+    known = [value for value in values if value is not None]
+    if len(known) < len(values):
+        return None
+    if opcode == "clamp":
+        return np.asarray(np.clip(known[1], known[0], known[2]))
+    if opcode == "select":
+        return np.where(known[0], known[1], known[2])
+    if opcode == "compare" and instruction.comparison in COMPARISONS:
+        return np.asarray(COMPARISONS[instruction.comparison](*known))
+    if opcode in INTEGER_ARITHMETIC:
+        return np.asarray(INTEGER_ARITHMETIC[opcode](*known))
+    if opcode == "fusion":
+        fusion = scope.inside(instruction)
+        return _evaluate(fusion, find_root(fusion.computation).number, partitions, steps)
+    return None
+
+
+def _find_table(scope: Scope, number: int) -> npt.NDArray[Any] | None:
+    """Return a constant list of numbers, which may be passed to the fusion; None if unknown."""
+    for _ in range(MAX_STEPS):
+        instruction = scope.computation[number]
+        if instruction.opcode == "parameter" and scope.caller and scope.outer:
+            number, scope = scope.caller.operands[instruction.index], scope.outer
+        elif instruction.opcode in MOVES:
+            number = instruction.operands[0]
+        else:
+            return np.array(instruction.constant) if instruction.constant else None
+    return None

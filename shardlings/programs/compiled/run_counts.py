@@ -1,0 +1,141 @@
+"""Work out how often each computation of a compiled program runs.
+
+XLA's CPU compiler notes the trip count of a loop beside it. A TPU's compiler does not, so there it
+is worked out from the loop itself (`counting_loops`).
+"""
+
+from collections.abc import Iterator
+from typing import Final, NamedTuple
+
+from shardlings.programs.compiled.hlo import (
+    CompiledProgram,
+    Computation,
+    Instruction,
+    find_root,
+)
+from shardlings.programs.compiled.reading_modules import UnreadableProgramError
+from shardlings.programs.counting_loops import LoopValue, find_counter
+
+CALLS: Final = ("fusion", "call", "conditional", "async-start")
+"""The opcodes that run the computations they name, once or not at all."""
+
+NAMES_AGAIN: Final = ("async-update", "async-done")
+"""The opcodes that name the computation which an `async-start` runs."""
+
+MAX_COUNT: Final = 1 << 31
+"""A 32-bit counter would overflow here."""
+
+
+class ComputationRuns(NamedTuple):
+    """The number of runs of a computation for one run of the instruction that calls it.
+
+    Attributes:
+        computation: the computation's number.
+        times: how often it runs; None where only the running program knows.
+        sometimes: whether it is in a branch that need not be taken.
+    """
+
+    computation: int
+    times: int | None
+    sometimes: bool
+
+
+def count_runs(program: CompiledProgram) -> Iterator[ComputationRuns]:
+    """Yield how often each computation runs, once for each place that calls it.
+
+    Raises:
+        UnreadableProgramError: an instruction of an unknown kind calls a collective.
+    """
+    waiting = [ComputationRuns(program.entry, 1, False)]
+    while waiting:
+        runs = waiting.pop(0)
+        yield runs
+        computation = program.computations[runs.computation]
+        for instruction in computation.values():
+            if instruction.opcode == "while":
+                count = trip_count(program, computation, instruction)
+                # the condition runs once more than the body
+                for called, extra in zip(instruction.called, (0, 1), strict=True):
+                    times = None
+                    if runs.times is not None and count is not None:
+                        times = runs.times * (count + extra)
+                    waiting.append(ComputationRuns(called, times, runs.sometimes))
+            elif instruction.opcode in CALLS:
+                sometimes = runs.sometimes or instruction.opcode == "conditional"
+                waiting += [
+                    ComputationRuns(called, runs.times, sometimes) for called in instruction.called
+                ]
+            elif instruction.opcode not in NAMES_AGAIN and _calls_collective(program, instruction):
+                raise UnreadableProgramError(f"A {instruction.opcode!r} calls a collective.")
+
+
+def _calls_collective(program: CompiledProgram, instruction: Instruction) -> bool:
+    """Check for a collective in the computations that an instruction calls, directly or not."""
+    waiting, seen = list(instruction.called), set[int]()
+    while waiting:
+        number = waiting.pop()
+        if number not in seen:
+            seen.add(number)
+            for step in program.computations[number].values():
+                if step.collective_kind is not None:
+                    return True
+                waiting += step.called
+    return False
+
+
+def trip_count(program: CompiledProgram, around: Computation, loop: Instruction) -> int | None:
+    """Return how often the body of a loop runs; None where only the running program knows.
+
+    Args:
+        program: the compiled program.
+        around: the computation that contains the loop.
+        loop: the `while` instruction.
+    """
+    if loop.known_trip_count is not None:
+        return loop.known_trip_count
+    body, condition = program.called(loop), program.called(loop, 1)
+    test, updated, initial = (
+        find_root(condition),
+        find_root(body),
+        around[loop.operands[0]],
+    )
+    if test.opcode != "compare" or test.comparison != "LT":
+        return None
+    if not updated.opcode == initial.opcode == "tuple":
+        return None
+    counter = find_counter(
+        _describe,
+        compared=_operands(condition, test),
+        initial=_operands(around, initial),
+        updated=_operands(body, updated),
+    )
+    if counter is None or counter.start is None or counter.limit is None:
+        return None
+    if counter.limit + counter.step >= MAX_COUNT:
+        return None
+    if test.is_unsigned and min(counter.start, counter.limit) < 0:
+        return None  # an unsigned number cannot be negative, so this was misread
+    return counter.trip_count
+
+
+_Value = tuple[Computation, Instruction]
+"""An instruction, as a value, and the computation that contains it."""
+
+
+def _operands(computation: Computation, instruction: Instruction) -> list[_Value]:
+    return [(computation, computation[number]) for number in instruction.operands]
+
+
+def _describe(value: _Value) -> LoopValue:
+    """Describe a value for `find_counter`. A copy counts as the value that it copies."""
+    computation, instruction = value
+    while instruction.opcode == "copy":
+        instruction = computation[instruction.operands[0]]
+    if instruction.opcode == "add":
+        return LoopValue(addends=_operands(computation, instruction))
+    if instruction.opcode == "get-tuple-element":
+        is_carried = computation[instruction.operands[0]].opcode == "parameter"
+        return LoopValue(carried=instruction.index if is_carried else None)
+    if instruction.constant is not None and len(instruction.constant) == 1:
+        return LoopValue(constant=instruction.constant[0])
+    return LoopValue()

@@ -1,0 +1,38 @@
+"""Read what a program requests: its StableHLO, before any compiler.
+
+In: the operations of an exported program. Out: the collectives and constraints that its author
+wrote, whether it uses `shard_map`, the work outside of one, and the arguments that it donates. The
+collectives can also be scaled, to see whether the results depend on them, or taken out, to see what
+a compiler adds.
+"""
+
+from shardlings.programs.requested.collectives import (
+    read_collectives,
+    remove_collectives,
+    scale_collectives,
+)
+from shardlings.programs.requested.constraints import (
+    find_arguments_of_replicated_values,
+    is_constrained,
+    other_meshes,
+)
+from shardlings.programs.requested.donations import find_donated_arguments
+from shardlings.programs.requested.live_operations import is_sure_to_end, list_counter_operands
+from shardlings.programs.requested.work_outside_shard_map import (
+    count_flops_outside_shard_map,
+    has_shard_map,
+)
+
+__all__ = [
+    "count_flops_outside_shard_map",
+    "find_arguments_of_replicated_values",
+    "find_donated_arguments",
+    "has_shard_map",
+    "is_constrained",
+    "is_sure_to_end",
+    "list_counter_operands",
+    "other_meshes",
+    "read_collectives",
+    "remove_collectives",
+    "scale_collectives",
+]

@@ -1,0 +1,140 @@
+"""Schedules are run as their jobs allow, and orders that are none are explained."""
+
+from typing import Any
+
+import pytest
+
+from autograder.artifacts import (
+    draw_overlap,
+    draw_pipelines,
+    explain_buckets,
+    explain_orders,
+    explain_waiting,
+    run_overlap,
+    run_pipeline,
+)
+from autograder.artifacts.schedules import ScheduledJob, run_jobs
+
+ONE_BY_ONE = [["F0", "B0", "F1", "B1"]] * 2
+FORWARD_FIRST = [["F0", "F1", "B0", "B1"]] * 2
+
+
+def test_a_job_starts_when_its_lane_and_its_needs_are_ready():
+    computing = [ScheduledJob("a", 3), ScheduledJob("b", 1)]
+    sending = [ScheduledJob("first", 2, ("a",)), ScheduledJob("second", 2, ("b",))]
+    times = run_jobs([computing, sending])
+    assert times == {"a": (0, 3), "b": (3, 4), "first": (3, 5), "second": (5, 7)}
+
+
+def test_jobs_that_wait_for_each_other_never_start():
+    assert run_jobs(
+        [[ScheduledJob("a", 1, ("b",)), ScheduledJob("b", 1)], [ScheduledJob("c", 1)]]
+    ) == {"c": (0, 1)}
+
+
+def test_a_pipeline_takes_as_long_as_on_paper():
+    one_by_one, forward_first = run_pipeline(ONE_BY_ONE), run_pipeline(FORWARD_FIRST)
+    assert one_by_one.total == 2 * (1 + 1 + 2 + 2)  # each microbatch passes alone
+    assert forward_first.total == (2 + 2 - 1) * 3
+    assert forward_first.bubble == pytest.approx(1 / 3)
+    assert (one_by_one.alive, forward_first.alive) == ([1, 1], [2, 2])
+
+
+def test_no_stage_runs_two_jobs_at_once_and_none_before_what_it_needs():
+    ran = run_pipeline(FORWARD_FIRST)
+    for stage, order in enumerate(ran.orders):
+        ends = [0.0] + [ran.times[stage, name][1] for name in order]
+        assert all(ran.times[stage, n][0] >= end for n, end in zip(order, ends, strict=False))
+    for name in ("F0", "F1"):
+        assert ran.times[1, name][0] >= ran.times[0, name][1]
+    for name in ("B0", "B1"):
+        assert ran.times[0, name][0] >= ran.times[1, name][1]
+
+
+@pytest.mark.parametrize(
+    ("orders", "diagnosis"),
+    [
+        (None, "no-orders"),
+        ("F0", "no-orders"),
+        ([1, 2], "no-orders"),
+        ([["F0", "B0"]], "number-of-stages"),
+        ([["F0", "B0"], ["F0", "B1"]], "unknown-job"),
+        ([["F0", "B0"], ["F0", ["B0"]]], "no-job"),
+        ([["F0", "B0"], ["f0", "b0"]], "no-job"),
+        ([["F0", "B0"], ["F0", "B0", None]], "no-job"),
+        ([["F0", "B0"], ["F0", "B0", "F0"]], "job-twice"),
+        ([["F0", "B0"], ["F0"]], "job-missing"),
+    ],
+)
+def test_what_are_no_orders_is_explained(orders, diagnosis):
+    problem = explain_orders(orders, stages=2, microbatches=1)
+    assert problem is not None
+    assert problem[0] == diagnosis
+
+
+def test_orders_are_found_right():
+    assert explain_orders(FORWARD_FIRST, stages=2, microbatches=2) is None
+
+
+@pytest.mark.parametrize(
+    ("orders", "needs"),
+    [
+        ([["B0", "F0"], ["F0", "B0"]], "Stage 0 needs F0 of the same stage for B0."),
+        ([["F0", "F1", "B0", "B1"], ["F1", "B1", "B0", "F0"]], "Stage 0 needs B0 of stage 1 for"),
+        ([["F0", "B0", "F1", "B1"], ["F1", "B1", "F0", "B0"]], "Stage 0 needs B0 of stage 1 for"),
+    ],
+)
+def test_who_waits_forever_is_said(orders, needs):
+    ran = run_pipeline(orders)
+    assert needs in explain_waiting(ran)
+    assert ran.waiting
+
+
+def test_a_chart_says_what_it_cannot_draw():
+    number: Any = 3
+    drawn = str(draw_pipelines(mine=..., yours=[["F0"]], theirs=number, never=[["B0", "F0"]]))
+    assert "mine: not filled in yet" in drawn
+    assert "yours: Stage 0 never runs B0." in drawn
+    assert "theirs: The result must be a list" in drawn
+    assert "never ends" in drawn
+
+
+def test_a_chart_has_each_job_and_when_it_runs():
+    drawn = draw_pipelines(all_forward_first=FORWARD_FIRST)
+    assert "stage 0: F0 0–1, F1 1–2, B0 5–7, B1 7–9" in str(drawn)
+    assert "stage 1: F0 1–2, F1 2–3, B0 3–5, B1 5–7" in str(drawn)
+    assert "waits 33%" in str(drawn)
+    assert drawn._repr_html_().count("<svg") == 1
+
+
+def test_a_bucket_is_reduced_when_its_gradients_and_the_link_are_ready():
+    ran = run_overlap([2, 2, 2], [4, 4, 4], [2, 1], latency=1, bandwidth=4)
+    assert list(ran.computing) == [(0, 2), (2, 4), (4, 6)]
+    assert list(ran.sending) == [(4, 7), (7, 9)]
+    assert ran.exposed == 3
+
+
+@pytest.mark.parametrize(
+    ("buckets", "diagnosis"),
+    [
+        (3, "no-buckets"),
+        ([[1, 2]], "no-buckets"),
+        ([3, 0], "no-buckets"),
+        ([1.0, 2], "no-buckets"),
+        ([True, 2], "no-buckets"),
+        ([1, 1], "number-of-layers"),
+        ([], "number-of-layers"),
+    ],
+)
+def test_what_is_no_choice_of_buckets_is_explained(buckets, diagnosis):
+    problem = explain_buckets(buckets, 3)
+    assert problem is not None
+    assert problem[0] == diagnosis
+
+
+def test_a_chart_of_buckets_says_what_is_exposed():
+    drawn = draw_overlap([2, 2, 2], [4, 4, 4], 1, 4, two=[2, 1], mine=..., wrong=[1])
+    assert "exposed: 3 of 9 units" in str(drawn)
+    assert "reducing: bucket 0 4–7, bucket 1 7–9" in str(drawn)
+    assert "mine: not filled in yet" in str(drawn)
+    assert "wrong: The sum of the buckets is 1, and the number of layers 3." in str(drawn)

@@ -1,0 +1,195 @@
+"""Explanations of JAX's errors, each of which the installed version of JAX raises."""
+
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+import pytest
+from jax import lax
+
+from shardlings.errors import DIAGNOSES, diagnose_jax_error, explain_error
+from tests.helpers import mesh
+
+LINE = mesh(x=8)
+EXPLICIT = jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)
+
+
+def mapped(body, in_specs="x", out_specs="x"):
+    cut, join = (jax.P(*s) if isinstance(s, tuple) else jax.P(s) for s in (in_specs, out_specs))
+    return lambda x: jax.shard_map(body, mesh=LINE, in_specs=cut, out_specs=join)(x)
+
+
+def pencils(body):
+    spec = jax.P("x", "y")
+    return lambda x: jax.shard_map(
+        body, mesh=mesh(x=4, y=2), in_specs=spec, out_specs=jax.P(None, ("x", "y"))
+    )(x)
+
+
+def insists(x):
+    assert x is None
+
+
+def carried(mine):
+    return lax.fori_loop(0, 3, lambda i, c: c + mine.sum(), 0.0)[None]
+
+
+def typed(function):
+    blocks = jax.NamedSharding(EXPLICIT, jax.P("x", "y"))
+    return lambda x: jax.jit(function)(jax.device_put(x, blocks))
+
+
+@pytest.mark.parametrize(
+    ("function", "diagnosis"),
+    [
+        (mapped(lambda a: a.sum(), out_specs=()), "not-replicated"),
+        (mapped(lambda a: lax.all_gather(a, "x"), out_specs=()), "not-replicated"),
+        (mapped(carried), "varying-mismatch"),
+        (mapped(lambda a: lax.fori_loop(0, 2, lambda _, b: jnp.concatenate([b, b]), a)),
+         "carry-changes"),
+        (mapped(lambda a: a, in_specs=("x", None, None)), "rank"),
+        (mapped(lambda a: a.sum()), "rank"),
+        (mapped(lambda a: lax.psum(a, "y")), "unbound-axis"),
+        (mapped(lambda a: lax.all_gather(a, "y")), "unbound-axis"),
+        (mapped(lambda a: lax.axis_index("y") + a), "unbound-axis"),
+        (lambda x: lax.psum(x, "x"), "unbound-axis"),
+        (mapped(lambda a: lax.all_to_all(a, "x", 1, 0)), "untiled"),
+        (mapped(lambda a: lax.psum_scatter(a, "x")), "untiled"),
+        (mapped(lambda a: lax.psum_scatter(a, "x", tiled=True)), "scatter-does-not-divide"),
+        (jax.jit(lambda x: x[: x.sum().astype(int)]), "slice-at-run-time"),
+        (lambda x: jax.jit(jax.jit(lambda a: a, static_argnums=0))(x), "static-argument"),
+        (lambda x: jax.eval_shape(
+            jax.jit(lambda a, seed: a + jax.random.key(seed), static_argnums=1),
+            x, jax.ShapeDtypeStruct((), "uint32")),
+         "static-argument"),
+        (mapped(lambda a: lax.all_to_all(a[:4], "x", 0, 1, tiled=True)), "split-does-not-divide"),
+        (pencils(lambda a: lax.all_to_all(a, ("x", "y"), 0, 1, tiled=True)),
+         "split-over-several-axes"),
+        (lambda x: jnp.fft.rfft(x + 1j), "real-input"),
+        (mapped(lambda a: a + lax.all_gather(a, "x", tiled=True)), "shapes-do-not-fit"),
+        (mapped(lambda a: a @ lax.all_gather(a, "x", tiled=True)[:3]), "blocks-do-not-fit"),
+        (pencils(lambda a: lax.psum_scatter(lax.psum(a, "y"), ("x", "y"), tiled=True)),
+         "same-along-an-axis"),
+        (lambda x: mapped(lambda a: a)(x[:12]), "does-not-divide"),
+        (mapped(lambda a: np.asarray(a)), "asks-for-numbers"),
+        (mapped(lambda a: a if a.sum() > 0 else -a), "asks-for-numbers"),
+        (mapped(lambda a: [a, -a][lax.axis_index("x") % 2]), "asks-for-numbers"),
+        (typed(lambda x: x + x.T), "raised"),
+        (typed(lambda x: x.T @ x[:, ::-1]), "ambiguous"),
+        (typed(lambda x: jax.reshard(x, jax.P("x"))), "bare-spec"),
+        (typed(lambda x: jnp.roll(x, 1, axis=1)), "untypable"),
+        (typed(lambda x: jnp.sum(x, 0, out_sharding=jax.P())), "no-out-sharding"),  # type: ignore[call-arg]
+        (typed(lambda x: lax.with_sharding_constraint(x, jax.NamedSharding(EXPLICIT, jax.P("y")))),
+         "other-modes-verb"),
+        (lambda x: jax.make_array_from_callback(
+            x.shape, jax.NamedSharding(LINE, jax.P("x")), lambda index: np.ones(x.shape)),
+         "block-shape"),
+        (insists, "raised"),
+        (lambda x: undefined, "raised"),  # type: ignore[name-defined]  # noqa: F821
+    ],
+)  # fmt: skip
+def test_an_error_of_jax_is_diagnosed(function, diagnosis):
+    with pytest.raises(Exception) as raised:  # noqa: PT011  each is of another type
+        jax.jit(function)(jnp.ones((16, 16))) if diagnosis == "asks-for-numbers" else function(
+            jnp.ones((16, 16))
+        )
+    name, meaning = diagnose_jax_error(raised.value)
+    assert name == diagnosis, raised.value
+    assert name in DIAGNOSES
+    assert bool(meaning) == (name != "raised")
+    assert not meaning or meaning.endswith((".", "?"))
+
+
+def test_an_unknown_axis_is_named_with_the_axes_of_the_mesh():
+    """JAX's own message is empty in some versions."""
+    function = mapped(lambda a: lax.psum(a, "z"))
+    with pytest.raises(Exception) as raised:  # noqa: PT011  it is of another type in each version
+        function(jnp.ones((16, 16)))
+    diagnosis, explanation = explain_error(raised.value, function, ["x", "y"])
+    assert diagnosis == "unbound-axis"
+    assert "The mesh has the axes x and y." in explanation
+    assert (
+        "'z'" in explanation or '"z"' in explanation or "z" in explanation.partition("lax.psum")[2]
+    )
+    assert "no message" not in explanation
+
+
+@jax.jit
+def adds_to_a_shape(x, n):
+    return x + jax.eval_shape(lambda a: a.sum(), x) + n
+
+
+@partial(jax.jit, static_argnums=1)
+def counts_to(x, n):
+    return x + sum(range(n))
+
+
+@partial(jax.jit, static_argnums=1)
+def passes_on(x, n):
+    replicated = (jax.P(), jax.P())
+    return jax.shard_map(lambda a, b: a + b, mesh=LINE, in_specs=replicated, out_specs=jax.P())(
+        x, n
+    )
+
+
+@pytest.mark.parametrize(
+    ("function", "diagnosis"),
+    [
+        (counts_to, "static-argument"),
+        (passes_on, "static-argument"),
+        (adds_to_a_shape, "raised"),
+    ],
+)
+def test_a_static_argument_is_named_only_if_there_is_one(function, diagnosis):
+    struct = jax.ShapeDtypeStruct((), "int32")
+    with pytest.raises(TypeError, match="ShapeDtypeStruct") as raised:
+        function.lower(struct, struct)
+    assert explain_error(raised.value, function, ["x"])[0] == diagnosis
+
+
+@pytest.mark.parametrize(
+    ("spec", "where"),
+    [
+        (jax.P(None, "x"), "dimension 1 of w, of size 3, over mesh axis 'x' (of size 4)"),
+        (jax.P(("x", "y")), "dimension 0 of w, of size 12, over mesh axes ('x', 'y')"),
+    ],
+)
+def test_a_dimension_that_cannot_be_sharded_is_named(spec, where):
+    def function(x, w):
+        return jax.shard_map(
+            lambda block, w: block,
+            mesh=mesh(x=4, y=2),
+            in_specs=(jax.P("x"), spec),
+            out_specs=jax.P("x"),
+        )(x, w)
+
+    with pytest.raises(ValueError, match="evenly divi") as raised:
+        function(jnp.ones(8), jnp.ones((12, 3)))
+    diagnosis, explanation = explain_error(raised.value, function, ["x", "y"])
+    assert diagnosis == "does-not-divide"
+    assert f"Here in_specs shards {where}" in explanation
+
+
+ONES = {shape: jnp.ones(shape) for shape in ((2, 24), (2, 16), (3, 16), (128, 3))}
+"""Operands that are local variables of the lambdas below."""
+
+
+@pytest.mark.parametrize(
+    ("multiply", "named"),
+    [
+        (lambda a: np.ones((2, 64)) @ a, ""),  # one operand has no name
+        (lambda a, left=ONES[2, 24]: left @ a, ""),  # 24 is not a multiple of 16 / 8
+        (lambda a, left=ONES[2, 16]: jnp.dot(jnp.tanh(left), a), ""),
+        (lambda a, left=ONES[3, 16]: left @ a, "`a` has 2 of 16 rows"),
+        (lambda a, left=ONES[3, 16]: jnp.dot(left, a), "`left` has all 16 columns"),
+        (lambda a, right=ONES[128, 3]: a @ right, "`a` has 16 of 128 columns"),
+    ],
+)
+def test_an_operand_that_was_not_gathered_is_named(multiply, named):
+    function = mapped(multiply)
+    with pytest.raises(TypeError, match="contracting") as raised:
+        function(jnp.ones((16, 16)))
+    diagnosis, explanation = explain_error(raised.value, function, ["x"])
+    assert diagnosis == ("not-gathered" if named else "blocks-do-not-fit")
+    assert named in explanation
