@@ -24,7 +24,7 @@ from autograder.judge.wording import (
     with_article,
 )
 from shardlings.layouts import Layout
-from shardlings.programs import Collective, Report
+from shardlings.programs import Collective, Report, take_dearest_branches
 
 SLIGHTLY_MORE: Final = 2
 """A program that sends up to so many times the allowed bytes does what it should, if not well."""
@@ -357,9 +357,13 @@ def describe_combined(requested: Sequence[Collective], compiled: Sequence[Collec
 
 def _bytes_by_kind(report: Report) -> dict[KindAndAxes, int]:
     """Sum the bytes of each kind of collective over each set of axes, largest first."""
-    total: dict[KindAndAxes, int] = {}
+    alike: dict[KindAndAxes, list[Collective]] = {}
     for c in report.collectives:
-        total[c.kind, c.axes] = total.get((c.kind, c.axes), 0) + c.total_bytes
+        alike.setdefault((c.kind, c.axes), []).append(c)
+    total = {
+        pair: sum(c.total_bytes for c in take_dearest_branches(each, lambda c: c.total_bytes))
+        for pair, each in alike.items()
+    }
     return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))
 
 

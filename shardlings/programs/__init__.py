@@ -12,6 +12,7 @@ from shardlings.programs.collective import (
     Machine,
     communication_seconds,
     groups_along,
+    take_dearest_branches,
     wire_bytes,
 )
 from shardlings.programs.compared_reports import ComparedReports
@@ -43,5 +44,6 @@ __all__ = [
     "groups_along",
     "remove_collectives",
     "scale_collectives",
+    "take_dearest_branches",
     "wire_bytes",
 ]

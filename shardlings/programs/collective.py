@@ -10,7 +10,7 @@ Operations in MPICH", 2005, section 4.) Latency is neglected, so times hold for 
 
 import math
 import os
-from collections.abc import Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from itertools import combinations
@@ -52,6 +52,8 @@ class Collective:
         bytes_out: size of its output on each device, in bytes.
         times: how often it runs; None if it is in a loop whose trip count is unknown.
         sometimes: whether it is in a branch that may not be taken.
+        branches: the branches that it is in, the outermost first: of each, a number of the
+            conditional, and the branch's own.
         stack: the lines of source code that caused it, the innermost first.
         argument: the number of the program's parameter that is its input, possibly rearranged;
             None if its input is computed.
@@ -82,6 +84,7 @@ class Collective:
     operation: str = "add"
     dtypes: tuple[str, ...] = ()
     asynchronous: bool = False
+    branches: tuple[tuple[int, int], ...] = ()
 
     @property
     def traits(self) -> CollectiveKind:
@@ -218,6 +221,36 @@ def explain_unknown_machine(name: object) -> str:
     near = get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     meant = f" Did you mean {known[near[0]]!r}?" if near else ""
     return f"There is no machine {name!r} here; there are {listed}.{meant}"
+
+
+def take_dearest_branches(
+    collectives: Iterable[Collective], cost: Callable[[Collective], float]
+) -> list[Collective]:
+    """Return the collectives that run if each conditional takes its dearest branch, in order.
+
+    Args:
+        collectives: collectives of one program.
+        cost: what all runs of a collective cost.
+    """
+    given = list(collectives)
+    taken = {id(c) for c in _take_dearest(given, cost, 0)}
+    return [c for c in given if id(c) in taken]
+
+
+def _take_dearest(
+    collectives: Sequence[Collective], cost: Callable[[Collective], float], depth: int
+) -> list[Collective]:
+    taken, branches = list[Collective](), dict[int, dict[int, list[Collective]]]()
+    for c in collectives:
+        if len(c.branches) == depth:
+            taken.append(c)
+        else:
+            conditional, branch = c.branches[depth]
+            branches.setdefault(conditional, {}).setdefault(branch, []).append(c)
+    for each in branches.values():
+        choices = [_take_dearest(inside, cost, depth + 1) for inside in each.values()]
+        taken += max(choices, key=lambda chosen: sum(map(cost, chosen)))
+    return taken
 
 
 def wire_bytes(collective: Collective) -> float:

@@ -3,7 +3,7 @@
 import linecache
 import math
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from itertools import compress, zip_longest
@@ -46,6 +46,7 @@ from shardlings.programs.collective import (
     Collective,
     Frame,
     communication_seconds,
+    take_dearest_branches,
     wire_bytes,
 )
 from shardlings.programs.collective_pictures import axes_in_words, pictures_of
@@ -86,6 +87,10 @@ MAX_HELPER_CHARACTERS: Final = 70
 KEY: Final = (
     "In the pictures, each row is one device of the group with the thick outline. A letter is the "
     "block that one device starts with: a is the first row's, b the second row's."
+)
+
+ONE_BRANCH: Final = (
+    "Only one branch of a conditional runs at a time, so the sums count the branch that costs most."
 )
 
 KEY_TO_SUMS: Final = " The coloured strip under a sum says whose data are in it."
@@ -144,7 +149,7 @@ class ReportRow:
     @property
     def numbered(self) -> Content:
         """`what`, after the collectives' numbers in the timeline: `(1, 4) all-reduce`."""
-        return f"({list_numbers(self.numbers)}) ", *self.what
+        return (f"({list_numbers(self.numbers)}) ", *self.what) if self.numbers else self.what
 
     def write(self, unit: Unit, amount: float) -> Content:
         """Return an amount of all runs, and below it, smaller, that of each run.
@@ -190,17 +195,17 @@ class Report(ShownAsDocument):
 
         An all-reduce sends its buffer around the ring twice, the other collectives once.
         """
-        return round(sum(c.counted_times * wire_bytes(c) for c in self.collectives))
+        return round(_add_up(self.collectives, _sent))
 
     @property
     def bytes(self) -> int:
         """The bytes of all collectives' buffers on each device, in all runs."""
-        return sum(collective.total_bytes for collective in self.collectives)
+        return round(_add_up(self.collectives, _buffers))
 
     @property
     def communicating(self) -> float:
         """The seconds that sending takes on the report's machine."""
-        return sum(communication_seconds(c, MACHINES[self.machine]) for c in self.collectives)
+        return _add_up(self.collectives, self._seconds)
 
     @property
     def computing(self) -> float:
@@ -214,20 +219,19 @@ class Report(ShownAsDocument):
             shapes = (c.shapes, c.results)
             key = (lines, c.kind, axes_in_words(c), c.times, c.sometimes, c.bytes, shapes)
             alike.setdefault(key, []).append(c)
-        machine = MACHINES[self.machine]
-        numbers = {id(c): n for n, c in enumerate(in_program_order(self.collectives), 1)}
+        numbers = {id(c): n for n, c in enumerate(in_program_order(self._timed()), 1)}
         return [
             ReportRow(
                 lines,
                 kind=kind,
                 arrays=arrays_in_words(same),
                 over=over,
-                runs=None if times is None else times * len(same),
+                runs=None if times is None else times * len(take_dearest_branches(same, _buffers)),
                 sometimes=sometimes,
-                bytes=sum(c.total_bytes for c in same),
-                sent=sum(c.counted_times * wire_bytes(c) for c in same),
-                seconds=sum(communication_seconds(c, machine) for c in same),
-                numbers=tuple(sorted(numbers[id(c)] for c in same)),
+                bytes=round(_add_up(same, _buffers)),
+                sent=_add_up(same, _sent),
+                seconds=_add_up(same, self._seconds),
+                numbers=tuple(sorted(numbers[id(c)] for c in same if id(c) in numbers)),
             )
             for (lines, kind, over, times, sometimes, *_), same in alike.items()
         ]
@@ -235,7 +239,14 @@ class Report(ShownAsDocument):
     def timeline(self) -> Timeline | None:
         """Return where the time goes, in program order; None if it is unknown."""
         devices = [device.id for device in self.mesh.devices.flat] if self.mesh is not None else []
-        return timeline_of(self.collectives, self.computing, MACHINES[self.machine], devices)
+        return timeline_of(self._timed(), self.computing, MACHINES[self.machine], devices)
+
+    def _timed(self) -> list[Collective]:
+        """Return the collectives whose time counts: of branches, those of the dearest."""
+        return take_dearest_branches(self.collectives, self._seconds)
+
+    def _seconds(self, collective: Collective) -> float:
+        return communication_seconds(collective, MACHINES[self.machine])
 
     def pictures(self) -> list[CollectivePicture]:
         """Return a picture for each kind of exchange."""
@@ -325,8 +336,7 @@ class Report(ShownAsDocument):
             if not shown:
                 yield f"{part} comes from a line that the compiler does not name."
                 continue
-            others_too = " and others, combined by the compiler" * is_combined(largest)
-            yield f"{part} comes from this line{others_too}:"
+            yield f"{part} comes from this line:"
             yield from (f"    {place_of(frame)}  {source_of(frame)}" for frame in shown)
             arrays = arrays_in_words([largest])
             yield f"    {largest.kind} of {arrays}" if arrays else f"    {largest.kind}"
@@ -374,6 +384,8 @@ class Report(ShownAsDocument):
         timeline, rows = [*self._time()], self.rows()
         numbered = bool(timeline) and len(self.collectives) > 1
         blocks += [*timeline, self._table(rows, numbered=numbered)] if rows else timeline
+        if any(c.branches for c in self.collectives):
+            blocks.append(Paragraph(Small(ONE_BRANCH)))
         blocks += [Paragraph(self.summary()), *self._conclusion()]
         # the report at the original size has drawn the same exchanges
         pictures = self.pictures() if self.steps or not self.scaled else []
@@ -464,6 +476,19 @@ class Report(ShownAsDocument):
         return sorted(pairs, key=place)
 
 
+def _add_up(collectives: Sequence[Collective], cost: Callable[[Collective], float]) -> float:
+    """Add up what collectives cost, where each conditional takes its dearest branch."""
+    return sum(map(cost, take_dearest_branches(collectives, cost)))
+
+
+def _sent(collective: Collective) -> float:
+    return collective.counted_times * wire_bytes(collective)
+
+
+def _buffers(collective: Collective) -> float:
+    return collective.total_bytes
+
+
 def _figures(pictures: list[CollectivePicture]) -> Iterator[Block]:
     """Yield the pictures with their key, as far as there is room for them."""
     shown = pictures[:MAX_PICTURES]
@@ -502,7 +527,7 @@ def arrays_in_words(same: Sequence[Collective]) -> str:
 
 
 def is_combined(collective: Collective) -> bool:
-    """Check whether the compiler has combined several, of which it keeps only one's line.
+    """Check whether the compiler has combined several that come from one line.
 
     The inputs of an all-to-all may be the pieces of one array.
     """

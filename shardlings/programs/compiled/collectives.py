@@ -4,6 +4,10 @@ Kinds are canonical, however the backend spells them. An all-reduce of which eac
 use only its own slice is a reduce-scatter (`reduce_scatters`), and a pair of `-start` and `-done`
 is one collective.
 
+XLA combines collectives of one kind into one instruction, such as the all-reduces of all gradients
+and of the loss. Such an instruction is read as its parts: those that are of the same kind, and come
+from the same line, are one collective. What a part is does not depend on what it is combined with.
+
 So is an asynchronous collective of a TPU. Its compiler starts a large collective in one fusion,
 with a custom call beside it, continues it in fusions that compute something else, and ends it in
 another one, again with a custom call. Each of these fusions contains the collective, and hands its
@@ -11,21 +15,25 @@ operand on to the next.
 """
 
 from dataclasses import replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import jax
 
 from shardlings.collective_kinds import KINDS, CollectiveKind
-from shardlings.programs.collective import Collective, Frame, name_axes
+from shardlings.programs.collective import Collective, Frame, Groups, name_axes
 from shardlings.programs.compiled.flop_counts import find_work_before
 from shardlings.programs.compiled.hlo import (
     CompiledProgram,
     Computation,
     Instruction,
+    count_bytes,
     find_root,
 )
 from shardlings.programs.compiled.reduce_scatters import MOVES, Scope, keeps_own_slice
 from shardlings.programs.compiled.run_counts import count_runs
+
+IN_PIECES: Final = (CollectiveKind.ALL_TO_ALL, CollectiveKind.RAGGED_ALL_TO_ALL)
+"""The kinds whose operands may be the pieces of one array."""
 
 ASYNC_START: Final = "AsyncCollectiveStart"
 """The custom call by which a TPU's compiler starts a collective in a fusion."""
@@ -74,59 +82,116 @@ def read_collectives(
     }
     collectives = []
     for runs in count_runs(program):
-        scope = Scope(program, program.computations[runs.computation])
+        scope = Scope.of(program, runs.computation)
         arguments = find_arguments(program, runs.computation)
         names = {n: parameters[index] for n, index in arguments.items() if index is not None}
         for instruction in scope.computation.values():
             if starts.get(instruction.number, instruction.number) != instruction.number:
                 continue  # it was counted where it started
-            collective = _read_collective(scope, instruction)
-            if collective is None:
-                continue
-            has_one_operand = len(instruction.operands) == 1
             is_split = instruction.opcode.endswith("-start") or instruction.number in starts
-            collective = replace(
-                collective,
-                times=runs.times,
-                sometimes=runs.sometimes,
-                argument=arguments.get(instruction.operands[0]) if has_one_operand else None,
-                names=tuple(names.get(operand, "") for operand in instruction.operands),
-                work_before=work_before.get(instruction.number),
-                asynchronous=is_split or runs.computation in asynchronous,
-            )
-            collectives.append(name_axes(collective, mesh, device_ids))
+            for part in _find_parts(scope, instruction):
+                collective = replace(
+                    _read_part(scope, instruction, part),
+                    times=runs.times,
+                    sometimes=bool(runs.branches),
+                    branches=runs.branches,
+                    argument=arguments.get(part.operands[0]) if len(part.operands) == 1 else None,
+                    names=tuple(names.get(operand, "") for operand in part.operands),
+                    work_before=work_before.get(instruction.number),
+                    asynchronous=is_split or runs.computation in asynchronous,
+                )
+                collectives.append(name_axes(collective, mesh, device_ids))
     return collectives
 
 
-def _read_collective(scope: Scope, instruction: Instruction) -> Collective | None:
-    """Read a collective, in terms of partitions; None if no two of them exchange anything."""
+class Part(NamedTuple):
+    """Operands and results of an instruction that are one collective.
+
+    Attributes:
+        kind: the kind of collective.
+        stack: the lines of source that it comes from.
+        operands: the numbers of its operands.
+        arrays: the type and the shape of each of its results, if the instruction has them.
+    """
+
+    kind: str
+    stack: tuple[Frame, ...]
+    operands: tuple[int, ...]
+    arrays: tuple[tuple[str, tuple[int, ...]], ...]
+
+
+def _find_parts(scope: Scope, instruction: Instruction) -> list[Part]:
+    """Return the collectives that an instruction is; none if no two partitions exchange anything.
+
+    An all-to-all is one, because its operands may be the pieces of one array.
+    """
     kind, groups = instruction.collective_kind, instruction.groups
-    if kind is None:
-        return None
+    if kind is None or not _communicates(kind, groups):
+        return []
+    operands, arrays = instruction.operands, instruction.arrays
+    stack = _find_stack(scope.computation, instruction)
+    is_combined = len(operands) > 1 and kind not in IN_PIECES
+    if not is_combined:
+        return [Part(_canonical(scope, instruction, groups, kind), stack, operands, arrays)]
+    starts = instruction.opcode.endswith("-start")
+    elements = _find_elements(scope, instruction)
+    places: dict[tuple[str, tuple[Frame, ...]], list[int]] = {}
+    for place in range(len(operands)):
+        element = elements.get(place)
+        its_kind = kind if element is None else _canonical(scope, element, groups, kind)
+        its_stack = element.stack if element is not None and element.stack else stack
+        places.setdefault((its_kind, its_stack), []).append(place)
+    return [
+        Part(
+            *of_part,
+            tuple(operands[place] for place in its),
+            () if starts else tuple(arrays[place] for place in its),
+        )
+        for of_part, its in places.items()
+    ]
+
+
+def _communicates(kind: str, groups: Groups) -> bool:
     if KINDS[kind].has_pairs:
-        communicates = any(source != target for source, target in groups)
-    else:
-        communicates = max(map(len, groups), default=1) > 1
-    if not communicates:
-        return None
-    operands = [scope.computation[number] for number in instruction.operands]
+        return any(source != target for source, target in groups)
+    return max(map(len, groups), default=1) > 1
+
+
+def _canonical(scope: Scope, result: Instruction, groups: Groups, kind: str) -> str:
+    """Return a collective's kind, given its result."""
+    if kind == CollectiveKind.ALL_REDUCE and keeps_own_slice(scope, result, groups):
+        return CollectiveKind.REDUCE_SCATTER
+    return kind
+
+
+def _find_elements(scope: Scope, instruction: Instruction) -> dict[int, Instruction]:
+    """Return the results of a combined collective, as they are taken from its tuple."""
+    users = scope.users(instruction.number)
+    ends = [user for user in users if user.opcode == f"{instruction.collective_kind}-done"]
+    taken = [*users, *(user for end in ends for user in scope.users(end.number))]
+    return {user.index: user for user in taken if user.opcode == "get-tuple-element"}
+
+
+def _read_part(scope: Scope, instruction: Instruction, part: Part) -> Collective:
+    """Read a collective, in terms of partitions."""
+    operands = [scope.computation[number] for number in part.operands]
+    size = max(map(len, instruction.groups))
     bytes_in = sum(sum(operand.array_bytes) for operand in operands)
-    bytes_out = sum(instruction.array_bytes)
+    bytes_out = sum(count_bytes(*array) for array in part.arrays)
     if instruction.opcode.endswith("-start"):
         # its result contains the operands, and whatever the backend needs in order to wait
-        bytes_out = _bytes_after(kind, bytes_in, max(map(len, groups)))
-    if kind == CollectiveKind.ALL_REDUCE and keeps_own_slice(scope, instruction, groups):
-        kind, bytes_out = CollectiveKind.REDUCE_SCATTER, bytes_out // max(map(len, groups))
-    has_results = kind == instruction.opcode
+        bytes_out = _bytes_after(str(instruction.collective_kind), bytes_in, size)
+    if part.kind != instruction.collective_kind:
+        bytes_out //= size
     return Collective(
-        kind,
+        part.kind,
         (),
-        groups,
+        instruction.groups,
         bytes_in,
         bytes_out,
-        stack=_find_stack(scope.computation, instruction),
+        stack=part.stack,
         shapes=tuple(shape for operand in operands for _, shape in operand.arrays),
-        results=tuple(shape for _, shape in instruction.arrays) if has_results else (),
+        results=tuple(shape for _, shape in part.arrays) if part.kind == instruction.opcode else (),
         operation=_find_reduction(scope.program, instruction),
         dtypes=tuple(dtype for operand in operands for dtype, _ in operand.arrays),
     )

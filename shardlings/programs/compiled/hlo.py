@@ -4,6 +4,7 @@ import math
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Final
 
 import numpy as np
@@ -35,6 +36,11 @@ def bits_per_element(dtype: str) -> int:
     if found is None:
         raise ValueError(f"XLA has no type of elements named {dtype!r}.")
     return int(found[1])
+
+
+def count_bytes(dtype: str, shape: Shape) -> int:
+    """Return the bytes of an array on one device."""
+    return math.prod(shape) * bits_per_element(dtype) // 8
 
 
 @dataclass(frozen=True)
@@ -182,9 +188,7 @@ class Instruction:
     @property
     def array_bytes(self) -> tuple[int, ...]:
         """The bytes of each array in the result, on one device."""
-        return tuple(
-            math.prod(shape) * bits_per_element(dtype) // 8 for dtype, shape in self.arrays
-        )
+        return tuple(count_bytes(*array) for array in self.arrays)
 
     @property
     def collective_kind(self) -> str | None:
@@ -209,6 +213,16 @@ class CompiledProgram:
     computations: Mapping[int, Computation] = field(default_factory=dict)
     entry: int = 0
     partitions: int = 1
+
+    @cached_property
+    def loops_by_body(self) -> Mapping[int, list[tuple[int, Instruction]]]:
+        """The loops with each body: of each, its computation's number, and the instruction."""
+        loops: dict[int, list[tuple[int, Instruction]]] = {}
+        for number, computation in self.computations.items():
+            for instruction in computation.values():
+                if instruction.opcode == "while":
+                    loops.setdefault(instruction.called[0], []).append((number, instruction))
+        return loops
 
     def called(self, instruction: Instruction, which: int = 0) -> Computation:
         """Return a computation that an instruction calls, or an empty one if it calls none."""

@@ -3,7 +3,8 @@
 XLA's CPU compiler never emits a reduce-scatter by itself, nor does a TPU's for small arrays. It
 emits an all-reduce, and then each device takes its slice. That is the same collective if, within
 each group, all devices take different slices, which together are the whole array. Which slice a
-device takes follows from the instructions that compute its offset from the partition's number.
+device takes follows from the instructions that compute its offset from the partition's number, also
+where a loop carries the offset along unchanged.
 """
 
 from collections.abc import Iterator
@@ -48,12 +49,46 @@ and again. An offset that takes more steps is unknown.
 
 @dataclass(frozen=True)
 class Scope:
-    """A computation and, if a fusion calls it, that fusion: where numbers of instructions apply."""
+    """A computation: where numbers of instructions apply.
+
+    Attributes:
+        program: the program.
+        computation: the computation.
+        caller: the fusion that calls it, or the loop whose body it is; None for another.
+        outer: the scope of the caller.
+    """
 
     program: CompiledProgram
     computation: Computation
     caller: Instruction | None = None
     outer: "Scope | None" = None
+
+    @classmethod
+    def of(cls, program: CompiledProgram, number: int) -> "Scope":
+        """Return the scope of a computation that no fusion calls."""
+        computation, loops = program.computations[number], program.loops_by_body.get(number, [])
+        if len(loops) != 1:
+            return cls(program, computation)
+        ((around, loop),) = loops
+        return cls(program, computation, loop, cls.of(program, around))
+
+    def initial_value(self, element: Instruction) -> "tuple[Scope, int] | None":
+        """Return where a loop's element that no turn changes comes from; None if there is none.
+
+        Args:
+            element: an element of the body's parameter.
+        """
+        if self.caller is None or self.outer is None or self.caller.opcode != "while":
+            return None
+        updated = find_root(self.computation)
+        initial = self.outer.computation[self.caller.operands[0]]
+        if not updated.opcode == initial.opcode == "tuple":
+            return None
+        kept = self.computation[updated.operands[element.index]]
+        is_kept = kept.opcode == "get-tuple-element" and kept.index == element.index
+        if not is_kept or self.computation[kept.operands[0]].opcode != "parameter":
+            return None
+        return self.outer, initial.operands[element.index]
 
     def inside(self, fusion: Instruction) -> "Scope":
         """Return the scope within a fusion."""
@@ -177,9 +212,13 @@ def _evaluate(
         if instruction.constant is None or len(instruction.constant) != 1:
             return None  # a table, which a dynamic-slice reads (below)
         return np.full(partitions, instruction.constant[0])
-    if opcode == "parameter" and scope.caller is not None and scope.outer is not None:
+    if opcode == "parameter" and scope.outer and scope.caller and scope.caller.opcode == "fusion":
         argument = scope.caller.operands[instruction.index]
         return _evaluate(scope.outer, argument, partitions, steps)
+    if opcode == "get-tuple-element":
+        source = scope.computation[instruction.operands[0]]
+        found = scope.initial_value(instruction) if source.opcode == "parameter" else None
+        return _evaluate(*found, partitions, steps) if found is not None else None
     if opcode in (*MOVES, "broadcast"):
         value = operand(0)
         if value is not None and value.dtype == bool and instruction.arrays[0][0] != "pred":
@@ -212,7 +251,8 @@ def _find_table(scope: Scope, number: int) -> npt.NDArray[Any] | None:
     """Return a constant list of numbers, which may be passed to the fusion; None if unknown."""
     for _ in range(MAX_STEPS):
         instruction = scope.computation[number]
-        if instruction.opcode == "parameter" and scope.caller and scope.outer:
+        is_fused = scope.caller is not None and scope.caller.opcode == "fusion"
+        if instruction.opcode == "parameter" and is_fused and scope.caller and scope.outer:
             number, scope = scope.caller.operands[instruction.index], scope.outer
         elif instruction.opcode in MOVES:
             number = instruction.operands[0]

@@ -5,6 +5,7 @@ is worked out from the loop itself (`counting_loops`).
 """
 
 from collections.abc import Iterator
+from itertools import count
 from typing import Final, NamedTuple
 
 from shardlings.programs.compiled.hlo import (
@@ -16,8 +17,8 @@ from shardlings.programs.compiled.hlo import (
 from shardlings.programs.compiled.reading_modules import UnreadableProgramError
 from shardlings.programs.counting_loops import LoopValue, find_counter
 
-CALLS: Final = ("fusion", "call", "conditional", "async-start")
-"""The opcodes that run the computations they name, once or not at all."""
+CALLS: Final = ("fusion", "call", "async-start")
+"""The opcodes that run the computations they name, once."""
 
 NAMES_AGAIN: Final = ("async-update", "async-done")
 """The opcodes that name the computation which an `async-start` runs."""
@@ -32,12 +33,13 @@ class ComputationRuns(NamedTuple):
     Attributes:
         computation: the computation's number.
         times: how often it runs; None where only the running program knows.
-        sometimes: whether it is in a branch that need not be taken.
+        branches: the branches that it is in, the outermost first: of each, a number of the
+            conditional, and the branch's own. Only one branch of a conditional runs.
     """
 
     computation: int
     times: int | None
-    sometimes: bool
+    branches: tuple[tuple[int, int], ...] = ()
 
 
 def count_runs(program: CompiledProgram) -> Iterator[ComputationRuns]:
@@ -46,25 +48,28 @@ def count_runs(program: CompiledProgram) -> Iterator[ComputationRuns]:
     Raises:
         UnreadableProgramError: an instruction of an unknown kind calls a collective.
     """
-    waiting = [ComputationRuns(program.entry, 1, False)]
+    waiting, conditionals = [ComputationRuns(program.entry, 1)], count()
     while waiting:
         runs = waiting.pop(0)
         yield runs
         computation = program.computations[runs.computation]
         for instruction in computation.values():
             if instruction.opcode == "while":
-                count = trip_count(program, computation, instruction)
+                turns = trip_count(program, computation, instruction)
                 # the condition runs once more than the body
                 for called, extra in zip(instruction.called, (0, 1), strict=True):
                     times = None
-                    if runs.times is not None and count is not None:
-                        times = runs.times * (count + extra)
-                    waiting.append(ComputationRuns(called, times, runs.sometimes))
-            elif instruction.opcode in CALLS:
-                sometimes = runs.sometimes or instruction.opcode == "conditional"
+                    if runs.times is not None and turns is not None:
+                        times = runs.times * (turns + extra)
+                    waiting.append(ComputationRuns(called, times, runs.branches))
+            elif instruction.opcode == "conditional":
+                number = next(conditionals)
                 waiting += [
-                    ComputationRuns(called, runs.times, sometimes) for called in instruction.called
+                    ComputationRuns(called, runs.times, (*runs.branches, (number, branch)))
+                    for branch, called in enumerate(instruction.called)
                 ]
+            elif instruction.opcode in CALLS:
+                waiting += [runs._replace(computation=called) for called in instruction.called]
             elif instruction.opcode not in NAMES_AGAIN and _calls_collective(program, instruction):
                 raise UnreadableProgramError(f"A {instruction.opcode!r} calls a collective.")
 

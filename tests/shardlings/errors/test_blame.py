@@ -63,7 +63,8 @@ def test_a_failed_verdict_has_no_score():
 
 
 def test_a_fault_says_what_to_do_about_it(printed, root, monkeypatch):
-    Planting("shardlings.programs.requested.collectives", "read_collectives", "3.1", turned).plant(monkeypatch)
+    module = "shardlings.programs.requested.collectives"
+    Planting(module, "read_collectives", "3.1", turned).plant(monkeypatch)
     check("3.1", **turned())
     words = printed()
     assert "⚠ 3.1 A constraint: not judged, and not your answer's fault This is not your" in words
