@@ -52,7 +52,8 @@ class Layout:
         """Return the layout of an array, or of a sharding for an array of a given shape.
 
         Args:
-            thing: a `jax.Array`, a `jax.sharding.Sharding`, or a `Layout`.
+            thing: a `jax.Array`, a `jax.ShapeDtypeStruct` with a sharding, a
+                `jax.sharding.Sharding`, or a `Layout`.
             shape: the global shape in elements; needed for a sharding, which has none of its own.
 
         Raises:
@@ -79,6 +80,13 @@ class Layout:
                 f"of devices. jax.NamedSharding(mesh, spec) joins it to a mesh; to draw it, "
                 f"show(mesh, spec, shape=…) will do."
             )
+        if isinstance(thing, jax.ShapeDtypeStruct):
+            if thing.sharding is None:
+                raise LayoutError(
+                    "This describes an array by its shape and type alone. Give it a sharding, too: "
+                    "jax.ShapeDtypeStruct(shape, dtype, sharding=…)."
+                )
+            return cls.of(thing.sharding, thing.shape)
         if not isinstance(thing, jax.sharding.Sharding):
             raise LayoutError(
                 f"A layout belongs to a jax.Array, or to a sharding and a shape; "

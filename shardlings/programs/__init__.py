@@ -18,11 +18,11 @@ from shardlings.programs.collective import (
 from shardlings.programs.compared_reports import ComparedReports
 from shardlings.programs.compile_and_report import (
     BFLOAT16,
-    CommunicationError,
     communication,
     count_in_bfloat16,
 )
 from shardlings.programs.latencies import LATENCIES, Latency
+from shardlings.programs.lowering import CommunicationError
 from shardlings.programs.numbers_in_words import bytes_with_unit
 from shardlings.programs.report import Report
 from shardlings.programs.requested import remove_collectives, scale_collectives

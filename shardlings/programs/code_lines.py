@@ -52,7 +52,7 @@ def lines_of(collectives: Sequence[Collective]) -> list[Calls]:
             callees[path[:depth]].add(frame)
 
     def from_caller(path: Calls) -> Calls:
-        shown = max((i for i, frame in enumerate(path) if not _is_library(frame)), default=0)
+        shown = max((i for i, frame in enumerate(path) if not is_library(frame)), default=0)
         while shown and (len(callers[path[shown]]) > 1 or len(callees[path[:shown]]) == 1):
             shown -= 1
         return path[shown:]
@@ -68,7 +68,7 @@ def _own_calls(collective: Collective) -> Calls:
             break  # what called `communication` is no part of the program
         if frame.function == "<module>" and calls:
             break
-        if not frame.file.startswith(FOLDERS) and (not calls or not _is_library(frame)):
+        if not frame.file.startswith(FOLDERS) and (not calls or not is_library(frame)):
             calls.append(frame)
     return tuple(frame for frame, _ in groupby(reversed(calls)))
 
@@ -125,6 +125,7 @@ def _statements(source: str) -> list[ast.stmt]:
         return []
 
 
-def _is_library(frame: Frame) -> bool:
+def is_library(frame: Frame) -> bool:
+    """Check whether a line is in Python's own modules, or in an installed package."""
     installed = {"site-packages", "dist-packages"} & set(Path(frame.file).parts)
     return bool(installed) or frame.file.startswith(LIBRARIES)

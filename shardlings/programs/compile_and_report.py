@@ -4,7 +4,6 @@ With `scaled=`, it is compiled for arguments of a real size, from shapes alone, 
 counted in bfloat16. With `target=`, it is also compiled by a TPU's compiler.
 """
 
-import inspect
 import math
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import replace
@@ -13,16 +12,20 @@ from typing import Any, Final, overload
 import jax
 import jax.numpy as jnp
 
-from shardlings.errors import ShortError, TheirError, describe_error, first_line, theirs
+from shardlings.programs.closed_over import count_constant_bytes, find_closed_over
 from shardlings.programs.collective import MACHINES, Collective, explain_unknown_machine
 from shardlings.programs.compared_reports import ComparedReports
 from shardlings.programs.compiled import count_flops, read_collectives, read_executable
+from shardlings.programs.lowering import (
+    CommunicationError,
+    Compilation,
+    as_stage,
+    compile_function,
+    refuse_shared_names,
+    suggest_option,
+)
 from shardlings.programs.report import MACHINE, Report
 from shardlings.programs.tpu_programs import TargetError, compile_for_tpus, refuse_target
-
-
-class CommunicationError(ShortError, ValueError):
-    """The communication of a function cannot be reported; the message says why and what to do."""
 
 
 @overload
@@ -34,6 +37,7 @@ def communication(
     scaled: Mapping[int, int] | None = None,
     steps: bool = False,
     target: None = None,
+    **kwargs: Any,
 ) -> Report: ...
 
 
@@ -46,6 +50,7 @@ def communication(
     scaled: Mapping[int, int] | None = None,
     steps: bool = False,
     target: str,
+    **kwargs: Any,
 ) -> ComparedReports: ...
 
 
@@ -57,6 +62,7 @@ def communication(
     scaled: Mapping[int, int] | None = None,
     steps: bool = False,
     target: str | None = None,
+    **kwargs: Any,
 ) -> Report | ComparedReports:
     """Compile a function for its arguments, and report what the program communicates.
 
@@ -64,7 +70,8 @@ def communication(
     `communication(f, x, w, scaled={16: 8192})` replaces every dimension of 16 by one of 8,192.
 
     Args:
-        function: a function, jitted or not, or a compiled one: `jax.jit(f).lower(...).compile()`.
+        function: a function, jitted or not, by JAX or by a library on top of it; or a stage of one,
+            with its arguments: a `Traced`, a `Lowered` or a `Compiled`.
         *args: its arguments: sharded arrays, or `jax.ShapeDtypeStruct` with a sharding.
         machine: the machine to estimate times for: a name in
             `shardlings.programs.collective.MACHINES`.
@@ -77,6 +84,8 @@ def communication(
             The function is also compiled for it, which takes libtpu and a few seconds, but no TPU.
             With `scaled`, arguments for the TPU are bfloat16; for the CPU, they are only counted
             as such.
+        **kwargs: the function's arguments that are given by name. One whose name is that of an
+            option above has to be bound first: `functools.partial(f, machine=3.0)`.
 
     Returns:
         A `Report`, which is displayed as a timeline, a table, and a picture of each collective. Its
@@ -85,19 +94,27 @@ def communication(
 
     Raises:
         CommunicationError: the function cannot be compiled, or not at that size, or not for that
-            target.
+            target; or an option has the name of one of its parameters.
     """
+    options = {
+        "machine": machine != MACHINE, "mesh": mesh is not None, "scaled": scaled is not None,
+        "steps": steps, "target": target is not None,
+    }  # fmt: skip
+    refuse_shared_names(function, options)
     if target is not None:
-        return _compare_compilers(function, args, machine, mesh, scaled, steps, target)
+        return _compare_compilers(function, args, kwargs, machine, mesh, scaled, steps, target)
     if not isinstance(machine, str) or machine not in MACHINES:
         raise CommunicationError(explain_unknown_machine(machine))
-    compiled = (
-        _compile_scaled(function, args, scaled)
-        if scaled
-        else function
-        if isinstance(function, jax.stages.Compiled)
-        else _compile(function, args)
-    )
+    try:
+        compiled, jaxpr = (
+            _compile_scaled(function, args, kwargs, scaled)
+            if scaled
+            else _compile(function, args, kwargs)
+        )
+    except CommunicationError as error:
+        if meant := suggest_option(kwargs, function, options):
+            raise CommunicationError(f"{error}{meant}") from error
+        raise
     executable = compiled.runtime_executable()
     if executable is None:
         raise CommunicationError("This program was compiled in a form that cannot be read.")
@@ -105,16 +122,17 @@ def communication(
     flops = count_flops(program)
     mesh = (
         mesh
-        or _first_mesh(args)
+        or _first_mesh((args, kwargs))
         or _first_mesh((compiled.input_shardings, compiled.output_shardings))
     )
     report = Report(
         tuple(read_collectives(program, mesh)),
         mesh,
         math.inf if flops is None else flops,
-        _peak_bytes(compiled.memory_analysis()),
+        _peak_bytes(compiled.memory_analysis()) + count_constant_bytes(program),
         machine,
         steps,
+        closed_over=tuple(find_closed_over(jaxpr)) if jaxpr is not None else (),
     )
     return count_in_bfloat16(report, scaled) if scaled else report
 
@@ -122,6 +140,7 @@ def communication(
 def _compare_compilers(
     function: Any,
     args: tuple[Any, ...],
+    kwargs: Mapping[str, Any],
     machine: str,
     mesh: jax.sharding.Mesh | None,
     sizes: Mapping[int, int] | None,
@@ -131,14 +150,17 @@ def _compare_compilers(
     """Compile a function for the CPU and for a TPU; return both reports."""
     try:
         refuse_target(target)
-        if isinstance(function, jax.stages.Compiled):
+        if as_stage(function) is not None:
             raise TargetError(
-                "This is compiled already, for the devices here. Hand in the function itself, and "
+                "This is lowered already, for the devices here. Hand in the function itself, and "
                 f"its arguments: communication(f, x, target={target!r})."
             )
-        cpu = communication(function, *args, machine=machine, mesh=mesh, scaled=sizes, steps=steps)
-        tpu_args = scale_arguments(args, sizes, bfloat16=True) if sizes else args
-        tpu = compile_for_tpus(target, function, tpu_args, cpu.mesh, machine, steps)
+        cpu = communication(
+            function, *args, machine=machine, mesh=mesh, scaled=sizes, steps=steps, **kwargs
+        )
+        if sizes:
+            args, kwargs = scale_arguments((args, kwargs), sizes, bfloat16=True)
+        tpu = compile_for_tpus(target, function, args, kwargs, cpu.mesh, machine, steps)
     except TargetError as error:
         raise CommunicationError(str(error)) from error
     if sizes:
@@ -146,21 +168,26 @@ def _compare_compilers(
     return ComparedReports(cpu, tpu, target)
 
 
+def _compile(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Compilation:
+    _refuse_different_devices((args, kwargs))
+    return compile_function(function, args, kwargs)
+
+
 def _compile_scaled(
-    function: Any, args: tuple[Any, ...], sizes: Mapping[int, int]
-) -> jax.stages.Compiled:
+    function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], sizes: Mapping[int, int]
+) -> Compilation:
     """Compile a function for larger arguments; errors say that it is the new size that failed."""
-    if isinstance(function, jax.stages.Compiled):
+    if as_stage(function) is not None:
         raise CommunicationError(
-            "This is compiled already, for one size. Hand in the function itself, and its "
+            "This is lowered already, for one size. Hand in the function itself, and its "
             "arguments: communication(f, x, scaled={16: 8192})."
         )
     try:
-        larger = scale_arguments(args, sizes)
+        larger_args, larger_kwargs = scale_arguments((args, kwargs), sizes)
     except ScalingError as error:
         raise CommunicationError(str(error)) from None
     try:
-        return _compile(function, tuple(larger))
+        return _compile(function, larger_args, larger_kwargs)
     except CommunicationError as error:
         raise CommunicationError(
             f"With {sizes_in_words(sizes)}, this program cannot be compiled. A size that is "
@@ -181,44 +208,7 @@ def _peak_bytes(memory: Any) -> int:
     )
 
 
-def _compile(function: Any, args: tuple[Any, ...]) -> jax.stages.Compiled:
-    if not callable(function):
-        raise CommunicationError(
-            f"communication compiles a function; {type(function).__name__} came. "
-            f"Hand in the function and its arguments: communication(f, x)."
-        )
-    if not args and _wants_arguments(function):
-        raise CommunicationError(
-            "What a program communicates depends on how its arguments are laid out. Hand them in "
-            "too: communication(f, x)."
-        )
-    _refuse_different_devices(args)
-    try:
-        with theirs():
-            jitted = function if hasattr(function, "lower") else jax.jit(function)
-            lowered = jitted.lower(*args)
-    except TheirError as raised:
-        message = describe_error(raised.error, function)
-        raise CommunicationError(f"Your function raised {message}") from raised.error
-    try:
-        compiled: jax.stages.Compiled = lowered.compile()
-    except Exception as error:  # the compiler raises many types
-        raise CommunicationError(f"The compiler refused it: {first_line(error)}") from error
-    return compiled
-
-
-def _wants_arguments(function: Callable[..., Any]) -> bool:
-    try:
-        parameters = inspect.signature(function).parameters.values()
-    except (TypeError, ValueError):
-        return False
-    return any(
-        p.default is p.empty and p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD)
-        for p in parameters
-    )
-
-
-def _refuse_different_devices(args: tuple[Any, ...]) -> None:
+def _refuse_different_devices(args: Any) -> None:
     device_ids = []
     for leaf in jax.tree.leaves(args):
         sharding = getattr(leaf, "sharding", None)

@@ -40,6 +40,7 @@ from shardlings.pictures import (
     timeline_as_html,
     timeline_as_text,
 )
+from shardlings.programs.closed_over import ClosedOver
 from shardlings.programs.code_lines import lines_of
 from shardlings.programs.collective import (
     MACHINES,
@@ -77,6 +78,9 @@ MAX_PICTURES: Final = 8
 
 MAX_HELPERS: Final = 2
 """The largest number of nested helpers whose lines are shown: the innermost ones."""
+
+MAX_CLOSED_OVER: Final = 3
+"""The largest number of arrays that a function closes over of which a report speaks."""
 
 MAX_SHAPES: Final = 2
 """The largest number of shapes that are listed for arrays that are communicated together."""
@@ -175,10 +179,11 @@ class Report(ShownAsDocument):
         mesh: the mesh that names their axes, if there is one.
         flops: floating-point operations on each device, in all runs of loops; infinite if a loop's
             trip count is unknown, or the work of a library's routine.
-        peak_bytes: bytes on each device for arguments, results and temporaries.
+        peak_bytes: bytes on each device for arguments, results, temporaries and constants.
         machine: the name of the machine that times are for, a key of `MACHINES`.
         steps: whether the pictures show each step on a ring.
         scaled: which sizes were replaced by which, in words; empty if none were.
+        closed_over: the sharded or large arrays that the function closes over.
     """
 
     collectives: tuple[Collective, ...]
@@ -188,6 +193,7 @@ class Report(ShownAsDocument):
     machine: str = MACHINE
     steps: bool = False
     scaled: str = ""
+    closed_over: tuple[ClosedOver, ...] = ()
 
     @property
     def sent(self) -> int:
@@ -387,6 +393,7 @@ class Report(ShownAsDocument):
         if any(c.branches for c in self.collectives):
             blocks.append(Paragraph(Small(ONE_BRANCH)))
         blocks += [Paragraph(self.summary()), *self._conclusion()]
+        blocks += map(Paragraph, map(explain_closed_over, self.closed_over[:MAX_CLOSED_OVER]))
         # the report at the original size has drawn the same exchanges
         pictures = self.pictures() if self.steps or not self.scaled else []
         return Document((*blocks, *_figures(pictures)))
@@ -524,6 +531,19 @@ def arrays_in_words(same: Sequence[Collective]) -> str:
         listed = [f"{len(shapes)} arrays"]
     combined = ", combined" * is_combined(same[0])
     return f"{named} {natural_list(listed) if listed else ''}".strip() + combined
+
+
+def explain_closed_over(array: ClosedOver) -> str:
+    """Say what becomes of an array that a function closes over, and what to do."""
+    size = bytes_with_unit(array.bytes)
+    axes = natural_list(list(array.axes))
+    sharded = f" It is sharded over {axes} outside of it." if axes else ""
+    where = f" {place_of(array.where)} uses it." if array.where is not None else ""
+    return (
+        f"The function closes over an array of {array.dtype} {array.shape}, which makes it a "
+        f"constant of the program: every device holds all of its {size}.{sharded}{where} Pass it "
+        f"as an argument."
+    )
 
 
 def is_combined(collective: Collective) -> bool:

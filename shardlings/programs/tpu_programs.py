@@ -12,7 +12,7 @@ import pickle
 import re
 import subprocess
 import sys
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from importlib import invalidate_caches
 from importlib.util import find_spec
 from typing import Any, Final
@@ -27,6 +27,7 @@ from shardlings.programs.compiled import (
     read_collectives,
     read_module,
 )
+from shardlings.programs.lowering import as_jitted
 from shardlings.programs.report import Report
 from shardlings.programs.tpu_process import Compiled, NamedLayout, Refusal
 
@@ -75,6 +76,7 @@ def compile_for_tpus(
     target: str,
     function: Any,
     args: Sequence[Any],
+    kwargs: Mapping[str, Any],
     mesh: jax.sharding.Mesh | None,
     machine: str,
     steps: bool,
@@ -85,6 +87,7 @@ def compile_for_tpus(
         target: the topology.
         function: the function, which is known to compile for the CPU.
         args: its arguments, of which only shapes, dtypes and shardings matter.
+        kwargs: those that are given by name.
         mesh: the mesh by which axes and devices are named.
         machine: the name of the machine to estimate times for.
         steps: whether to draw the steps of each collective in a ring.
@@ -93,7 +96,7 @@ def compile_for_tpus(
         TargetError: there is no such topology, it has another number of devices, or the compiler
             refuses the program.
     """
-    artifact, layouts, devices = export_for_tpus(function, args)
+    artifact, layouts, devices = export_for_tpus(function, args, kwargs)
     compiled = _compile_elsewhere(target, artifact, layouts, devices)
     try:
         program = read_module(compiled.module)
@@ -103,7 +106,7 @@ def compile_for_tpus(
         ) from error
     uncounted = count_flops_xla_omits(program)
     arguments, results, temporaries, shared = compiled.memory
-    names = name_arguments(function, args)
+    names = name_arguments(function, args, kwargs)
     collectives = [
         dataclasses.replace(c, names=tuple(names.get(name, "") for name in c.names))
         for c in read_collectives(program, mesh)
@@ -118,30 +121,31 @@ def compile_for_tpus(
     )
 
 
-def name_arguments(function: Any, args: Sequence[Any]) -> dict[str, str]:
+def name_arguments(function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]) -> dict[str, str]:
     """Map names in an exported program, such as `args[0]`, to those of the function's arguments.
 
     Args:
         function: the function.
         args: its arguments.
+        kwargs: those that are given by name.
 
     Returns:
         Nothing if the names of the function's parameters are unknown.
     """
     try:
-        named = inspect.signature(function).bind(*args).arguments
+        named = inspect.signature(function).bind_partial(*args).arguments
     except (TypeError, ValueError):
         return {}
     paths = [
         f"{name}{jax.tree_util.keystr(path)}"
-        for name, value in named.items()
+        for name, value in (*named.items(), *sorted(kwargs.items()))
         for path, _ in jax.tree_util.tree_flatten_with_path(value)[0]
     ]
     return {f"args[{number}]": path for number, path in enumerate(paths)}
 
 
 def export_for_tpus(
-    function: Any, args: Sequence[Any]
+    function: Any, args: Sequence[Any], kwargs: Mapping[str, Any]
 ) -> tuple[bytes, list[NamedLayout | None], int]:
     """Export a function for TPUs.
 
@@ -153,11 +157,10 @@ def export_for_tpus(
     """
     from jax import export
 
-    leaves = jax.tree.leaves(tuple(args))
+    leaves = jax.tree.leaves((tuple(args), dict(kwargs)))
     try:
         with theirs():
-            jitted = function if hasattr(function, "lower") else jax.jit(function)
-            exported = export.export(jitted, platforms=("tpu",))(*args)
+            exported = export.export(as_jitted(function), platforms=("tpu",))(*args, **kwargs)
     except TheirError as raised:
         message = describe_error(raised.error, function)
         raise TargetError(f"JAX cannot export your function for a TPU: {message}") from raised.error

@@ -54,7 +54,7 @@ def test_a_solutions_programs_are_read(exercise_id, requirement, monkeypatch):
         mesh = structs[0].sharding.mesh
         under = jax.set_mesh(mesh) if requirement.under_mesh else override_mesh(mesh)
         with forget_meshes(function), under:
-            artifact, layouts, devices = export_for_tpus(function, structs)
+            artifact, layouts, devices = export_for_tpus(function, structs, {})
         program = read_module(compile_for_topology(TARGETS[devices], artifact, layouts).module)
         found = read_collectives(program, mesh)
         assert all(c.times is not None for c in found), found

@@ -6,7 +6,7 @@ The rules are in `grading/class.toml`. nbgrader's scores stay as they are.
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
 
-from autograder.instructor.classroom.submission_states import StateRow
+from autograder.instructor.classroom.submission_states import NOT_BEST, StateRow
 from autograder.instructor.course import EXEMPT, ClassRules
 from autograder.instructor.pipeline import State
 
@@ -30,7 +30,7 @@ def mark_left_out(rules: ClassRules, rows: Iterable[StateRow]) -> list[StateRow]
         for of_student in counted.values()
         for row in sorted(of_student, key=lambda row: (-row.share, row.assignment))[: rules.best]
     }
-    reason = f"not among the best {rules.best}"
+    reason = f"{NOT_BEST} {rules.best}"
     return [
         replace(row, left_out=reason)
         if row.counts and (row.student, row.assignment) not in best

@@ -381,6 +381,11 @@ class StudentRow:
         return [row for row in self.submissions.values() if row.counts]
 
     @property
+    def may_count(self) -> list[StateRow]:
+        """The graded submissions whose scores decide the total, be it which of them are best."""
+        return [row for row in self.submissions.values() if row.may_count and row.graded]
+
+    @property
     def left_out(self) -> str:
         """The assignments that do not count in the total, each with the reason."""
         left_out = [row for row in self.submissions.values() if row.left_out]
@@ -421,8 +426,8 @@ def make_student_columns(rows: Sequence[StateRow], rules: ClassRules) -> CsvColu
         "name": lambda student: student.person.name,
         "email": lambda student: student.person.email,
         "section": lambda student: student.person.section,
-        OUT_OF_DATE: lambda s: _yes(any(row.out_of_date for row in s.counted)),
-        NEEDS_A_LOOK: lambda s: _yes(any(row.needs_a_look for row in s.counted)),
+        OUT_OF_DATE: lambda s: _yes(any(row.out_of_date for row in s.may_count)),
+        NEEDS_A_LOOK: lambda s: _yes(any(row.needs_a_look for row in s.may_count)),
         "score": lambda s: round(sum(row.total for row in s.counted), 4) if s.counted else "",
         "points": lambda s: sum(row.points for row in s.counted) if s.counted else "",
         "percent": partial(_percentage, rules),

@@ -1,21 +1,21 @@
 """Rebuild a class's gradebook from a dated backup and the records.
 
 Everything in the gradebook is also in the records, except for manual scores and comments, which are
-in the backups. A marker file exists during a rebuild. If the rebuild is interrupted, the next one
-asks for the same scores to be checked by hand. `make restore` is a rebuild from a backup that
-somebody chose.
+in the backups. A marker file exists during a rebuild. If the rebuild is interrupted, no command but
+`make grade` and `make restore` uses the gradebook, and they ask for the same scores to be checked
+by hand. `make restore` is a rebuild from a backup that somebody chose.
 """
 
 import sys
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Final
 
 from nbgrader.api import Gradebook
 from rich.console import Console
 
 from autograder.instructor.course import (
+    REBUILDING_FILE,
     ClassError,
     Course,
     GradebookError,
@@ -45,9 +45,6 @@ from autograder.instructor.pipeline import Record, Records, State
 
 Scores = Mapping[str, Mapping[tuple[str, str], float | None]]
 """The score of each cell, by student, and by the cell's notebook and name."""
-
-REBUILDING_FILE: Final = "gradebook.rebuilding"
-"""The marker file of a rebuild; it has the time of the backup that is used."""
 
 
 def start_rebuilding(course: Course, console: Console) -> bool:

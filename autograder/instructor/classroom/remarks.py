@@ -223,14 +223,14 @@ def list_remarks(
             f"timezone in grading/class.toml?"
         )
     too_many = [
-        (row, f"{name}: {mark.score:g} of {mark.points:g}")
+        (row, f"{name}: {mark.score - mark.extra:g} of {mark.points:g}")
         for row in handed_in
         for name, mark in row.marks.items()
         if mark.score - mark.extra > mark.points
     ]
     if too_many:
         yield (
-            f"These have more points than there are, and no extra credit: "
+            f"These have more points than there are, without extra credit: "
             f"{_listed([row for row, _ in too_many], [said for _, said in too_many])}."
         )
     negative = [

@@ -114,6 +114,10 @@ class Mark:
         return self.needs_a_look and (self.by_hand is not None or self.extra != 0)
 
 
+NOT_BEST: Final = "not among the best"
+"""The beginning of the reason why a score that is not one of the best N does not count."""
+
+
 @dataclass(frozen=True)
 class StateRow:
     """The state and the scores of one submission: a row of the table.
@@ -173,6 +177,11 @@ class StateRow:
     def counts(self) -> bool:
         """True if it counts in the student's total: it is graded, or was due and is missing."""
         return not self.left_out and (self.graded or self.is_overdue)
+
+    @property
+    def may_count(self) -> bool:
+        """True if it counts, or would if its score were one of the best."""
+        return not self.left_out or self.left_out.startswith(NOT_BEST)
 
     @property
     def share(self) -> float:
@@ -292,24 +301,23 @@ class SubmissionState:
     Attributes:
         row: its state and scores.
         verdicts: the verdicts in its record, by exercise id.
-        unanswered: the names of its answer cells that are unchanged since the release.
+        unanswered: the names of its answer cells that are unchanged since the release. Those of
+            another notebook than the assignment's first begin with its name: `part_b/answer`.
         notebook: the path of the graded notebook.
-        absent: the assignment's notebooks that were not handed in.
+        others: the paths of the assignment's other graded notebooks, by name.
+        absent: the names of those that were not handed in.
     """
 
     row: StateRow
     verdicts: Mapping[str, Verdict]
     unanswered: Collection[str]
     notebook: Path
+    others: Mapping[str, Path] = field(default_factory=dict)
     absent: Collection[str] = ()
 
     @cached_property
     def _cells(self) -> dict[object, _Cell]:
-        try:
-            read = msgspec.json.decode(self.notebook.read_bytes(), type=_Notebook)
-        except (FileNotFoundError, msgspec.MsgspecError):
-            return {}
-        return {cell.metadata.nbgrader.get("grade_id"): cell for cell in read.cells}
+        return _read_cells(self.notebook)
 
     def code(self, exercise: str) -> str:
         """Return the code in an exercise's cell; empty if there is no such cell."""
@@ -325,8 +333,7 @@ class SubmissionState:
             return verdict.state
         if mark.needs_a_look and mark.by_hand is None:
             return "waiting"
-        is_unanswered = name.partition("/")[0] in self.absent or self._is_unanswered(name)
-        if not mark.score and mark.by_hand is None and is_unanswered:
+        if not mark.score and mark.by_hand is None and self._is_unanswered(name):
             return "unanswered"
         return "right" if mark.score >= mark.points else "partly" if mark.score else "wrong"
 
@@ -334,17 +341,33 @@ class SubmissionState:
         """Check whether the answer cells that a graded cell is about are unchanged.
 
         These are the nearest ones above it, up to another graded cell; several tests may follow.
+        Nothing is answered in a notebook that was not handed in.
         """
-        answers: list[object] = []
+        other, _, own_name = name.rpartition("/")
+        if other in self.absent:
+            return True
+        before = f"{other}/" if other else ""
+        cells = _read_cells(self.others[other]) if other in self.others else self._cells
+        answers: list[str] = []
         is_below_test = False
-        for each, cell in self._cells.items():
+        for each, cell in cells.items():
             if cell.metadata.nbgrader.get("solution"):
-                answers = [each] if is_below_test else [*answers, each]
+                answer = f"{before}{each}"
+                answers = [answer] if is_below_test else [*answers, answer]
                 is_below_test = False
-            if each == name:
+            if each == own_name:
                 return bool(answers) and all(answer in self.unanswered for answer in answers)
             is_below_test |= bool(cell.metadata.nbgrader.get("grade"))
         return False
+
+
+def _read_cells(path: Path) -> dict[object, _Cell]:
+    """Return the cells of a graded notebook by their names; none if it cannot be read."""
+    try:
+        read = msgspec.json.decode(path.read_bytes(), type=_Notebook)
+    except (FileNotFoundError, msgspec.MsgspecError):
+        return {}
+    return {cell.metadata.nbgrader.get("grade_id"): cell for cell in read.cells}
 
 
 def read_kept_answers(course: Course, rows: Sequence[StateRow]) -> list[SubmissionState]:
@@ -353,14 +376,26 @@ def read_kept_answers(course: Course, rows: Sequence[StateRow]) -> list[Submissi
     for row in rows:
         if row.graded:
             record = records.get(row.student, row.assignment)
-            graded = record.notebooks.get(row.assignment) if record is not None else None
+            notebooks = record.notebooks if record is not None else {}
+            graded = notebooks.get(row.assignment)
             verdicts = graded.verdicts_by_exercise() if graded is not None else {}
+            unanswered = {
+                cell if name == row.assignment else f"{name}/{cell}"
+                for name, each in notebooks.items()
+                for cell in each.unanswered
+            }
             folder = course.autograded / row.student / row.assignment
-            unanswered = graded.unanswered if graded is not None else ()
-            notebook = folder / f"{row.assignment}.ipynb"
-            notebooks = {name.partition("/")[0] for name in row.marks if "/" in name}
-            absent = notebooks - {*(record.notebooks if record is not None else ())}
-            found.append(SubmissionState(row, verdicts, unanswered, notebook, absent))
+            others = {name.partition("/")[0] for name in row.marks if "/" in name}
+            found.append(
+                SubmissionState(
+                    row,
+                    verdicts,
+                    unanswered,
+                    folder / f"{row.assignment}.ipynb",
+                    {name: folder / f"{name}.ipynb" for name in others},
+                    others - {*notebooks} if record is not None else (),
+                )
+            )
     return found
 
 

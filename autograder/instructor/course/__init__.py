@@ -32,6 +32,7 @@ from autograder.instructor.course.collected_times import (
 from autograder.instructor.course.course import (
     NAMESPACE,
     NOT_RUN,
+    REBUILDING_FILE,
     Course,
     ReleaseError,
     find_first_exception,
@@ -82,6 +83,7 @@ __all__ = [
     "NAMESPACE",
     "NOT_RUN",
     "PICTURE_TYPES",
+    "REBUILDING_FILE",
     "STOPPED",
     "STOPPED_STATUSES",
     "TIMES_FILE",

@@ -135,6 +135,17 @@ NAMESPACE: Final = "shardlings"
 NOT_RUN: Final = "NotRun"
 """The name of the error that stands in for a test's, if the kernel died before it had ended."""
 
+REBUILDING_FILE: Final = "gradebook.rebuilding"
+"""The marker file of a rebuild of the gradebook; it has the time of the backup that is used."""
+
+COPY_NUMBER: Final = re.compile(r"(?:[ _-]?\(\d{1,3}\)|-Copy\d{1,3}|[ _-]copy)+$", re.IGNORECASE)
+"""Matches what browsers, JupyterLab and file managers add to the name of a copy."""
+
+NOT_REBUILT: Final = (
+    "The gradebook is being made again, and that was stopped before its end, so its scores are "
+    "old. make grade goes on with it."
+)
+
 LOCKED_ROOTS: set[Path] = set()
 """The roots of the courses whose lock this process holds."""
 
@@ -297,7 +308,10 @@ class Course:
             GradebookError: that cannot be known now, because it is locked or cannot be read.
         """
         trouble = self.trouble(url)
-        return f"{trouble} {explain_rebuild(self.backups)}" if trouble else ""
+        if trouble:
+            return f"{trouble} {explain_rebuild(self.backups)}"
+        is_own = url in ("", self.api.coursedir.db_url)
+        return NOT_REBUILT if is_own and (self.grading / REBUILDING_FILE).exists() else ""
 
     def find_misplaced_files(self, student: str = "") -> list[str]:
         """Return sentences about solutions and submissions that grading ignores.
@@ -317,16 +331,24 @@ class Course:
     def _find_copies(self, only: str) -> Iterator[str]:
         """Yield a sentence for each assignment with notebooks beside those that are graded."""
         copies: dict[str, list[str]] = {}
+        renamed: list[str] = []
         for student, assignment in self.submissions():
             if only not in ("", student):
                 continue
             graded = {path.name for path in (self.solutions / assignment).glob("*.ipynb")}
             submission = self.submitted / student / assignment
             if exists(submission / f"{assignment}.ipynb"):
-                others = {path.name for path in submission.glob("[!.]*.ipynb")} - graded
+                here = {path.name for path in submission.glob("[!.]*.ipynb")}
+                others = here - graded
+                for name in sorted(others):
+                    if (meant := _without_copy_number(name)) in graded - here:
+                        others.remove(name)
+                        renamed.append(f"{name} of {student} (to {meant})")
                 copies.setdefault(assignment, []).extend(
                     f"{n} of {student}" for n in sorted(others)
                 )
+        if renamed:
+            yield f"These notebooks are not graded until they are renamed: {', '.join(renamed)}."
         for assignment, names in copies.items():
             if names:
                 yield (
@@ -375,6 +397,11 @@ class Course:
         except ReleaseError as error:
             return str(error)
         return ""
+
+
+def _without_copy_number(name: str) -> str:
+    """Return a notebook's name as it was before a browser or JupyterLab numbered a copy of it."""
+    return COPY_NUMBER.sub("", name.removesuffix(".ipynb")) + ".ipynb"
 
 
 def list_folder(folder: Path) -> list[Path]:

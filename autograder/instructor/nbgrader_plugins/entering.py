@@ -168,9 +168,16 @@ def enter(
             for name in outcome.notebooks
         }
         with transaction(course) as gradebook:
-            enter_scores(
+            comments = enter_scores(
                 gradebook, times, student, assignment, record, cells, not is_same_submission
             )
+    if is_same_submission and before is not None:
+        comments = {name: found.old_comments for name, found in before.notebooks.items()}
+    notebooks = {
+        name: replace(record.notebooks[name], old_comments=comments.get(name, {}))
+        for name in outcome.notebooks
+    }
+    record = replace(record, notebooks={**record.notebooks, **notebooks})
     since = before.since if is_same_submission and before is not None else None
     records.write(student, assignment, replace(record, since=since or datetime.now(UTC)))
 
@@ -244,7 +251,7 @@ def enter_scores(
     record: Record,
     cells: Mapping[str, tuple[Mapping[str, SeenCell], Mapping[str, SeenCell]]],
     ask_again: bool,
-) -> None:
+) -> dict[str, dict[str, str]]:
     """Enter the scores of a record into the gradebook; the caller commits.
 
     Manual scores and comments stay. They are marked as needing a check, unless they were certainly
@@ -258,7 +265,11 @@ def enter_scores(
         record: the record of the grade.
         cells: for each notebook its cells before this grading, and its cells now.
         ask_again: whether this is another submission than the one that was checked manually.
+
+    Returns:
+        The comments that somebody has written, by notebook and cell.
     """
+    written: dict[str, dict[str, str]] = {}
     gradebook.update_or_create_student(student)
     submission: Any = gradebook.update_or_create_submission(assignment, student)
     times.enter_times(submission)
@@ -266,7 +277,8 @@ def enter_scores(
         found = record.notebooks.get(book.name, GradedNotebook())
         before, now = cells.get(book.name, ({}, {}))
         has_same_source = has_same_sources(before, now)
-        commented = {comment.name for comment in book.comments if comment.manual_comment}
+        commented = {c.name: c.manual_comment for c in book.comments if c.manual_comment}
+        written[book.name] = commented
         for grade in book.grades:
             is_task = isinstance(grade.cell, TaskCell)
             score = None if is_task else found.scores.get(grade.name, 0.0)
@@ -288,6 +300,7 @@ def enter_scores(
             comment.auto_comment = NO_RESPONSE if comment.name in found.unanswered else None
     gradebook.db.flush()
     assign_penalties(submission, times)
+    return written
 
 
 def withdraw_scores(course: Course, student: str, assignment: str) -> None:

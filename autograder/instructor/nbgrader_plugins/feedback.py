@@ -99,6 +99,10 @@ class CarefulFeedback(GenerateFeedback):
         self.log.info("%s %s", "Wrote" if is_new else "Nothing is new in", folder / path.stem)
 
 
+IS_OLD: Final = "*(on what was handed in before)* "
+"""Begins a comment that was there before the submission, as Markdown."""
+
+
 def _read_contents(
     gradebook: Any, path: Path, names: Any, rules: ClassRules, found: GradedNotebook
 ) -> PageContents:
@@ -109,6 +113,11 @@ def _read_contents(
         gradebook, assignment, str(zone), student_id, rules.describe_counting
     )
     graded = nbformat.read(path, 4)
+
+    def is_old_comment(comment: Any) -> bool:
+        text = comment.manual_comment
+        return bool(text) and found.old_comments.get(comment.name) == text
+
     book = gradebook.find_submission_notebook(
         names["notebook"], names["assignment"], names["student"]
     )
@@ -125,7 +134,11 @@ def _read_contents(
         )
         for grade in book.grades
     }
-    comments = {comment.name: comment.comment for comment in book.comments if comment.comment}
+    comments = {
+        comment.name: f"{IS_OLD * is_old_comment(comment)}{comment.comment}"
+        for comment in book.comments
+        if comment.comment
+    }
     facts = About(
         student.id,
         names["assignment"],

@@ -168,9 +168,12 @@ class RestoreCells(NbGraderPreprocessor):
         manual = {name for name in known if known[name]["grade"] and known[name]["solution"]}
         doubled = {name: copies[name] for name in manual & {*copies} if len(copies[name]) > 1}
         lost = sorted(manual & {*missing})
+        deleted = [name for name in missing if _is_test(known[name])]
         resources[NAMESPACE] = {
             "needs_a_look": {*doubled, *lost},
-            "notes": list(_describe_restored(bool(known) and not copies, lost, doubled, edited)),
+            "notes": list(
+                _describe_restored(bool(known) and not copies, lost, doubled, edited, deleted)
+            ),
         }
         return nb, resources
 
@@ -255,6 +258,7 @@ def _describe_restored(
     lost: Sequence[str],
     doubled: Mapping[str, Sequence[int]],
     edited: Sequence[str],
+    deleted: Sequence[str],
 ) -> Iterator[str]:
     """Yield sentences about cells that were missing or doubled, and about tests that differ."""
     if has_no_cell:
@@ -267,6 +271,8 @@ def _describe_restored(
             f"Missing cells were added at the end: {', '.join(lost)}. Their answers may be in "
             f"other cells."
         )
+    if deleted and not has_no_cell:
+        yield f"These tests were missing, and were run at the end: {', '.join(deleted)}."
     if edited:
         yield (
             f"These tests were changed before it was handed in: {', '.join(edited)}. They were run "

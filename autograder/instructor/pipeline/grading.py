@@ -272,8 +272,10 @@ def _grade_notebook(
         submitted.notebook, facts.reads, metadata, folder, config, parent
     )
     restored = resources.get(NAMESPACE, {})
-    sentences = (*submitted.said, submission.rejected_files, *restored.get("notes", ()))
-    notes = [sentence for sentence in sentences if sentence]
+    of_this = f"{path.name}: " if len(facts.seconds) > 1 else ""
+    told = (*submitted.said, *restored.get("notes", ()))
+    notes = [submission.rejected_files] * bool(submission.rejected_files)
+    notes += [f"{of_this}{sentence}" for sentence in told]
     notebook = nbformat.reads(prepared, 4)
     if notes:
         notebook.cells.insert(0, make_note(notes))
@@ -283,7 +285,7 @@ def _grade_notebook(
     results = resources.get(NAMESPACE, {})
     verdicts = encoded_verdicts(results.get("verdicts", {}))
     evidence = msgspec.Raw(results.get("evidence", b"[]"))
-    notes += results.get("notes", ())
+    notes += [f"{of_this}{sentence}" for sentence in results.get("notes", ())]
     looks = restored.get("needs_a_look", ())
     return text, _summarise_notebook(nbformat.reads(text, 4), verdicts, evidence, notes, looks)
 

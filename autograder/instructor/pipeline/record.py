@@ -54,6 +54,7 @@ class GradedNotebook(msgspec.Struct, frozen=True):
         verdicts: the verdicts on its exercises, as JSON.
         evidence: the evidence that was judged, as JSON: cases for `judge_in_sandbox`.
         notes: sentences about what was left out.
+        old_comments: what somebody has written on its cells before it was handed in, by cell.
     """
 
     scores: dict[str, float | None] = {}
@@ -61,6 +62,7 @@ class GradedNotebook(msgspec.Struct, frozen=True):
     verdicts: msgspec.Raw = msgspec.Raw(b"[]")
     evidence: msgspec.Raw = msgspec.Raw(b"[]")
     notes: tuple[str, ...] = ()
+    old_comments: dict[str, str] = {}
 
     def verdicts_by_exercise(self) -> dict[str, Verdict]:
         """Return the verdicts by exercise; none if another version wrote them."""

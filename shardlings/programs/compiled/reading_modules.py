@@ -1,6 +1,7 @@
 """Turn XLA's serialised module into instructions; refuse what is not understood."""
 
 import json
+import re
 from collections.abc import Callable, Iterable, Sequence
 from functools import cache
 from typing import Any, Final
@@ -46,6 +47,11 @@ MAX_PARTITIONS: Final = 1 << 16
 
 FFT: Final = b"fft"
 
+WITH_GLOBAL_IDS: Final = (
+    CollectiveKind.ALL_REDUCE, CollectiveKind.ALL_GATHER, CollectiveKind.REDUCE_SCATTER,
+)  # fmt: skip
+"""The kinds that can list devices by ids of their own, over replicas and partitions."""
+
 
 class UnreadableProgramError(ValueError):
     """A compiled program is not understood, most likely because its compiler is too new."""
@@ -86,13 +92,13 @@ def read_module(serialised: bytes) -> CompiledProgram:
 
 
 def _read_program(module: Any) -> CompiledProgram:
-    partitions = _count_partitions(module.device_assignment)
+    partitions, is_replicated = _count_partitions(module.device_assignment)
     find_stack = _stack_finder(module.stack_frame_index)
     orders = {entry.key: entry.value.instruction_ids for entry in module.schedule.sequences}
     program = CompiledProgram(
         {
             computation.id: _read_computation(
-                computation, partitions, find_stack, orders.get(computation.id, ())
+                computation, partitions, is_replicated, find_stack, orders.get(computation.id, ())
             )
             for computation in module.computations
         },
@@ -108,8 +114,11 @@ def _read_program(module: Any) -> CompiledProgram:
     return program
 
 
-def _count_partitions(assignment: Any) -> int:
-    """Count the devices of a program: JAX writes one replica of many partitions, or nothing."""
+def _count_partitions(assignment: Any) -> tuple[int, bool]:
+    """Count the devices of a program, and check whether they are replicas of one partition.
+
+    JAX writes one replica of many partitions, or nothing; `pmap` used to write many replicas.
+    """
     partitions, replicas = int(assignment.computation_count), int(assignment.replica_count)
     if min(partitions, replicas) > 1:
         raise UnreadableProgramError(
@@ -117,20 +126,24 @@ def _count_partitions(assignment: Any) -> int:
         )
     if max(partitions, replicas) > MAX_PARTITIONS:
         raise UnreadableProgramError(f"The program has more than {MAX_PARTITIONS:,} partitions.")
-    return max(partitions, replicas, 1)
+    return max(partitions, replicas, 1), replicas > 1
 
 
 _StackFinder = Callable[[Any], tuple[Frame, ...]]
 
 
 def _read_computation(
-    computation: Any, partitions: int, find_stack: _StackFinder, order: Sequence[int]
+    computation: Any,
+    partitions: int,
+    is_replicated: bool,
+    find_stack: _StackFinder,
+    order: Sequence[int],
 ) -> Computation:
     """Read the instructions of a computation in the order in which they run, the root last."""
     instructions: dict[int, Instruction] = {}
     positions = {number: position for position, number in enumerate(order)}
     for proto in sorted(computation.instructions, key=lambda proto: positions.get(proto.id, 0)):
-        instruction = _read_instruction(proto, partitions, find_stack)
+        instruction = _read_instruction(proto, partitions, is_replicated, find_stack)
         unknown = [number for number in instruction.operands if number not in instructions]
         if unknown or instruction.number in instructions:
             raise UnreadableProgramError(
@@ -144,8 +157,15 @@ def _read_computation(
     return instructions
 
 
-def _read_instruction(proto: Any, partitions: int, find_stack: _StackFinder) -> Instruction:
-    opcode = proto.opcode.decode()
+def _read_instruction(
+    proto: Any, partitions: int, is_replicated: bool, find_stack: _StackFinder
+) -> Instruction:
+    opcode, operands = proto.opcode.decode(), tuple(proto.operand_ids)
+    sends = _read_transfers(proto) if opcode == "send" else ()
+    if sends:  # a transfer is a permutation; its other operand only orders it
+        opcode, operands = f"{CollectiveKind.COLLECTIVE_PERMUTE}-start", operands[:1]
+    elif opcode == CollectiveKind.RAGGED_ALL_TO_ALL:
+        operands = operands[:1]  # the others say where the pieces are, and where they go
     is_collective = collective_kind(opcode) is not None
     if not is_collective and _has_groups(proto):
         raise UnreadableProgramError(
@@ -158,11 +178,11 @@ def _read_instruction(proto: Any, partitions: int, find_stack: _StackFinder) -> 
         number=proto.id,
         opcode=opcode,
         arrays=tuple(_read_arrays(proto.shape)),
-        operands=tuple(proto.operand_ids),
+        operands=operands,
         called=tuple(proto.called_computation_ids),
         index=proto.parameter_number if opcode == "parameter" else proto.tuple_index,
         constant=_read_integers(proto.literal) if opcode == "constant" else None,
-        groups=_read_groups(proto, partitions) if is_collective else (),
+        groups=sends or (_read_groups(proto, partitions, is_replicated) if is_collective else ()),
         comparison=proto.comparison_direction.decode(),
         is_unsigned=proto.comparison_type == b"UNSIGNED",
         contracting=tuple(proto.dot_dimension_numbers.lhs_contracting_dimensions),
@@ -248,18 +268,48 @@ def _has_groups(proto: Any) -> bool:
     )
 
 
-def _read_groups(proto: Any, partitions: int) -> Groups:
+TRANSFERS: Final = re.compile(rb"_xla_send_recv_source_target_pairs\W+?(\{\{[\d,{}\s]+\}\})")
+"""Matches the pairs of source and target that XLA writes beside a `send` and a `recv`."""
+
+
+def _read_transfers(proto: Any) -> Groups:
+    """Read the pairs of source and target of a `send`; empty if it sends to the host.
+
+    Raises:
+        UnreadableProgramError: it sends to another device, and does not say to which.
+    """
+    if proto.is_host_transfer:
+        return ()
+    written = TRANSFERS.search(proto.frontend_attributes)
+    if written is None:
+        raise UnreadableProgramError("A send does not say from which device to which it is.")
+    numbers = [int(number) for number in re.findall(rb"\d+", written[1])]
+    return tuple(zip(numbers[::2], numbers[1::2], strict=True))
+
+
+def _read_groups(proto: Any, partitions: int, is_replicated: bool) -> Groups:
     """Read a collective's groups of partitions, or a permutation's pairs.
 
     XLA writes them as a list, as the rows of a transposed grid of numbers, or as axes of a mesh.
     Without any of these, all partitions are one group.
+
+    In a program of partitions, what has no channel is between replicas, of which there is one. A
+    collective that can have global ids, and has none, lists replicas, and runs between all
+    partitions of those (`GetCollectiveOpGroupMode` in XLA's `collective_ops_utils.cc`).
 
     Raises:
         ValueError: the groups are in another form.
         UnreadableProgramError: they have unknown fields, or partitions that do not exist.
     """
     opcode = proto.opcode.decode()
-    if collective_kind(opcode) == CollectiveKind.COLLECTIVE_PERMUTE:
+    kind = collective_kind(opcode)
+    if not is_replicated and partitions > 1:
+        if not proto.channel_id:
+            has_pairs = kind == CollectiveKind.COLLECTIVE_PERMUTE
+            return () if has_pairs else tuple((partition,) for partition in range(partitions))
+        if kind in WITH_GLOBAL_IDS and not proto.use_global_device_ids:
+            return (tuple(range(partitions)),)
+    if kind == CollectiveKind.COLLECTIVE_PERMUTE:
         groups: Groups = tuple((pair.source, pair.target) for pair in proto.source_target_pairs)
     else:
         groups = _read_group_list(proto, partitions) or (tuple(range(partitions)),)

@@ -4,7 +4,9 @@ XLA's CPU compiler notes the trip count of a loop beside it. A TPU's compiler do
 is worked out from the loop itself (`counting_loops`).
 """
 
+import re
 from collections.abc import Iterator
+from functools import partial
 from itertools import count
 from typing import Final, NamedTuple
 
@@ -12,6 +14,7 @@ from shardlings.programs.compiled.hlo import (
     CompiledProgram,
     Computation,
     Instruction,
+    bits_per_element,
     find_root,
 )
 from shardlings.programs.compiled.reading_modules import UnreadableProgramError
@@ -22,9 +25,6 @@ CALLS: Final = ("fusion", "call", "async-start")
 
 NAMES_AGAIN: Final = ("async-update", "async-done")
 """The opcodes that name the computation which an `async-start` runs."""
-
-MAX_COUNT: Final = 1 << 31
-"""A 32-bit counter would overflow here."""
 
 
 class ComputationRuns(NamedTuple):
@@ -99,28 +99,32 @@ def trip_count(program: CompiledProgram, around: Computation, loop: Instruction)
     if loop.known_trip_count is not None:
         return loop.known_trip_count
     body, condition = program.called(loop), program.called(loop, 1)
-    test, updated, initial = (
-        find_root(condition),
-        find_root(body),
-        around[loop.operands[0]],
-    )
-    if test.opcode != "compare" or test.comparison != "LT":
-        return None
-    if not updated.opcode == initial.opcode == "tuple":
+    test, compared = _unfuse(program, (condition, find_root(condition)))
+    updated, initial = find_root(body), around[loop.operands[0]]
+    if test.opcode != "compare" or not updated.opcode == initial.opcode == "tuple":
         return None
     counter = find_counter(
-        _describe,
-        compared=_operands(condition, test),
+        partial(_describe, program),
+        compared=compared,
         initial=_operands(around, initial),
         updated=_operands(body, updated),
+        comparison=test.comparison,
     )
-    if counter is None or counter.start is None or counter.limit is None:
+    if counter is None or counter.start is None or counter.limit is None or counter.last is None:
         return None
-    if counter.limit + counter.step >= MAX_COUNT:
-        return None
-    if test.is_unsigned and min(counter.start, counter.limit) < 0:
-        return None  # an unsigned number cannot be negative, so this was misread
+    lowest, highest = _range_of(body[updated.operands[counter.position]].arrays[0][0])
+    lowest = 0 if test.is_unsigned else lowest
+    if not all(lowest <= n <= highest for n in (counter.start, counter.limit, counter.last)):
+        return None  # the counter would overflow, or a number was misread
     return counter.trip_count
+
+
+def _range_of(dtype: str) -> tuple[int, int]:
+    """Return the lowest and the highest number of an integer type; an empty range for another."""
+    if not re.fullmatch(r"[su]\d+", dtype):
+        return 0, -1
+    bits = bits_per_element(dtype)
+    return (0, 2**bits - 1) if dtype.startswith("u") else (-(2 ** (bits - 1)), 2 ** (bits - 1) - 1)
 
 
 _Value = tuple[Computation, Instruction]
@@ -131,13 +135,29 @@ def _operands(computation: Computation, instruction: Instruction) -> list[_Value
     return [(computation, computation[number]) for number in instruction.operands]
 
 
-def _describe(value: _Value) -> LoopValue:
+def _unfuse(program: CompiledProgram, value: _Value) -> tuple[Instruction, list[_Value]]:
+    """Return the instruction that computes a value, be it in a fusion, and its operands."""
+    computation, instruction = value
+    if instruction.opcode != "fusion":
+        return instruction, _operands(computation, instruction)
+    steps = program.called(instruction)
+    root = find_root(steps)
+    return root, [
+        (computation, computation[instruction.operands[step.index]])
+        if step.opcode == "parameter"
+        else (steps, step)
+        for step in (steps[number] for number in root.operands)
+    ]
+
+
+def _describe(program: CompiledProgram, value: _Value) -> LoopValue:
     """Describe a value for `find_counter`. A copy counts as the value that it copies."""
     computation, instruction = value
     while instruction.opcode == "copy":
         instruction = computation[instruction.operands[0]]
-    if instruction.opcode == "add":
-        return LoopValue(addends=_operands(computation, instruction))
+    computing, operands = _unfuse(program, (computation, instruction))
+    if computing.opcode in ("add", "subtract"):
+        return LoopValue(addends=operands, is_difference=computing.opcode == "subtract")
     if instruction.opcode == "get-tuple-element":
         is_carried = computation[instruction.operands[0]].opcode == "parameter"
         return LoopValue(carried=instruction.index if is_carried else None)

@@ -10,6 +10,8 @@ from nbgrader.api import Gradebook
 from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import StateRow
 from autograder.instructor.classroom.counting import compute_percentage, mark_left_out
+from autograder.instructor.classroom.grade_tables import tabulate_students
+from autograder.instructor.classroom.submission_states import Mark
 from autograder.instructor.course import ClassError, ClassRules, read_class_file
 from autograder.instructor.pipeline import State
 from tests.instructor.classroom.plain_course import FIRST, SECOND, grades, hand_in, plain_course
@@ -176,3 +178,19 @@ def test_missing_work_is_the_first_that_the_best_n_leave_out():
     counted = mark_left_out(ClassRules(best=3), rows)
     assert [row.assignment for row in counted if row.counts] == ["b", "c", "d"]
     assert compute_percentage(ClassRules(), counted) == 70.0
+
+
+def test_an_essay_that_waits_is_marked_where_it_may_be_one_of_the_best():
+    waits = {"essay": Mark(0.0, 5.0, needs_a_look=True)}
+    rows = [
+        StateRow("ann", "a", State.GRADED, waits, score=1, points=10),
+        StateRow("ann", "b", State.GRADED, score=9, points=10),
+    ]
+    for rules, mark in (
+        (ClassRules(best=1), "yes"),
+        (ClassRules(), "yes"),
+        (ClassRules(weights={"a": 0, "b": 1}), ""),
+        (ClassRules(drop={"ann": ("a",)}), ""),
+    ):
+        heading, (line,) = tabulate_students(mark_left_out(rules, rows), [], rules)
+        assert dict(zip(heading, line, strict=True))["needs_a_look"] == mark

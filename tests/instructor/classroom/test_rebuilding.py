@@ -9,7 +9,7 @@ from nbgrader.api import Gradebook
 from autograder.instructor import gradebook
 from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import grading, rebuilding
-from autograder.instructor.course import Course
+from autograder.instructor.course import REBUILDING_FILE, Course
 from autograder.instructor.gradebook import GradebookError, open_gradebook
 from autograder.instructor.nbgrader_plugins import entering
 from tests.conftest import some_of
@@ -149,7 +149,13 @@ def test_without_a_sound_copy_it_is_said_that_what_was_given_by_hand_is_lost(gra
     assert scores(graded) == {"ann": 2, "bob": 0, "cy": 0}
 
 
-@pytest.mark.parametrize("when", ["restore_backup", "reenter_record"])
+GOES_ON = {
+    "restore_backup": "make grade makes it again, from what was graded",
+    "reenter_record": "stopped before its end, so its scores are old. make grade goes on with it.",
+}
+
+
+@pytest.mark.parametrize("when", GOES_ON)
 def test_who_goes_on_after_a_stop_asks_about_the_same(graded, make, monkeypatch, when):
     """Ann's score by hand was for what she had handed in before, which had the same score."""
     path = graded / "grading" / "submitted" / "ann" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
@@ -165,9 +171,16 @@ def test_who_goes_on_after_a_stop_asks_about_the_same(graded, make, monkeypatch,
     with monkeypatch.context() as patch:
         patch.setattr(rebuilding, when, stop)
         assert make("grade")[0] == 130
+    files = [p for p in (graded / "grading").rglob("*") if p.suffix in (".csv", ".html")]
+    shown = {p: p.read_bytes() for p in files}
+    for command in ("report", "feedback", "regrade"):
+        status, said = make(command)
+        assert status == 1
+        assert GOES_ON[when] in said
+    assert {p: p.read_bytes() for p in shown} == shown, "no old score is shown as a new one"
     assert make("grade")[0] == 0
     assert entered(graded) == was
-    assert not (graded / "grading" / rebuilding.REBUILDING_FILE).exists()
+    assert not (graded / "grading" / REBUILDING_FILE).exists()
 
 
 def test_a_class_that_has_graded_nothing_needs_no_gradebook(tmp_path):

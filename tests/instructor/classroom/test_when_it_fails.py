@@ -369,6 +369,51 @@ def test_a_score_by_hand_of_a_notebook_that_is_left_out_is_asked_about(of_two, m
     assert "ann,tiny,second/test2,0.0,2.0,,0.0,,unanswered," in cells
 
 
+def test_states_and_notes_are_of_the_notebook_that_they_are_about(of_two, make):
+    folder = of_two / "grading" / "submitted" / "ann" / ASSIGNMENT
+    released = nbformat.read(of_two / "course" / ASSIGNMENT / "second.ipynb", 4)
+    changed = [c for c in released.cells if c.metadata.get("nbgrader", {}).get("grade")]
+    changed[0].source = "assert True"
+    nbformat.write(released, folder / "second.ipynb")
+    _, said = make(of_two, "grade")
+    assert "ann, tiny: second.ipynb: These tests were changed before it was handed in" in said
+    cells = (of_two / "grading" / "exercises.csv").read_text("utf-8-sig")
+    assert "ann,tiny,second/test2,0.0,2.0,,0.0,,unanswered," in cells
+    assert "ann,tiny,test,2.0,2.0,,0.0,,right," in cells
+
+
+def test_a_notebook_that_was_only_renamed_is_no_copy_of_another(of_two, make):
+    folder = of_two / "grading" / "submitted" / "ann" / ASSIGNMENT
+    (folder / "second.ipynb").rename(folder / "second (1).ipynb")
+    _, said = make(of_two, "grade")
+    assert "until they are renamed: second (1).ipynb of ann (to second.ipynb)." in said
+    assert "a copy may be newer" not in said
+    shutil.copy(folder / "second (1).ipynb", folder / "second.ipynb")
+    _, said = make(of_two, "grade")
+    assert "Beside tiny.ipynb there is second (1).ipynb of ann." in said
+    assert "until they are renamed" not in said
+
+
+def test_a_comment_on_what_was_handed_in_before_says_so(of_two, make):
+    page = of_two / "grading" / "feedback" / "ann" / ASSIGNMENT / f"{ASSIGNMENT}.html"
+
+    def comment(text):
+        with Gradebook(f"sqlite:///{of_two / 'grading' / 'gradebook.db'}") as book:
+            book.find_comment("double", ASSIGNMENT, ASSIGNMENT, "ann").manual_comment = text
+            book.db.commit()
+        make(of_two, "report")
+
+    comment("What of zero?")
+    assert "What of zero?" in page.read_text()
+    assert "on what was handed in before" not in page.read_text()
+    change(of_two, "ann", "double = 2 * 1")
+    make(of_two, "grade")
+    make(of_two, "grade", "--again")
+    assert "<em>(on what was handed in before)</em> What of zero?" in page.read_text()
+    comment("Better.")
+    assert "on what was handed in before" not in page.read_text()
+
+
 def test_who_hands_in_another_notebook_alone_is_asked_for_all(of_two, make):
     pages = of_two / "grading" / "feedback" / "ann" / ASSIGNMENT
     assert {page.name for page in pages.iterdir()} == {f"{ASSIGNMENT}.html", "second.html"}

@@ -119,6 +119,7 @@ COPIED = (
     "hand."
 )
 LOST = "It has none of the assignment's cells, so all that are graded were added at its end."
+PUT_BACK = "These tests were missing, and were run at the end: sum."
 DELETED = "Missing cells were added at the end: essay. Their answers may be in other cells."
 
 # the text of the essay's own cell, whether it needs a look, and the note
@@ -126,7 +127,7 @@ CASES = {
     answers_in_the_lower_copy: ("Because.", True, COPIED),
     answers_in_the_upper_copy: ("Because.", True, COPIED),
     deletes_the_essay: (UNANSWERED, True, DELETED),
-    deletes_the_test: ("Because.", False, ""),
+    deletes_the_test: ("Because.", False, PUT_BACK),
     loses_all_metadata: (UNANSWERED, True, LOST),
     loses_metadata_and_keeps_ids: ("Because.", False, ""),
     copies_the_test_above: ("Because.", False, ""),

@@ -232,7 +232,7 @@ def fails(x):
         ),
         (
             lambda: communication(jax.jit(jnp.sin).lower(BLOCKS).compile(), scaled={16: 32}),
-            "This is compiled already, for one size.",
+            "This is lowered already, for one size.",
         ),
         (lambda: communication(jnp.sin, BLOCKS, machine="abacus"), "There is no machine 'abacus'"),
     ],

@@ -92,6 +92,7 @@ def test_an_exported_program_has_layouts_and_no_devices():
             tree["a"] * by, jax.NamedSharding(auto, jax.P("y"))
         ),
         (given, 2.0),
+        {},
     )
     assert artifact
     assert devices == 8
@@ -135,7 +136,7 @@ def test_systems_other_than_linux_are_refused(monkeypatch):
 @pytest.mark.parametrize(
     ("function", "arguments", "says"),
     [
-        (jax.jit(lambda x: x).lower(BLOCKS).compile(), (), "This is compiled already, for the dev"),
+        (jax.jit(lambda x: x).lower(BLOCKS).compile(), (), "This is lowered already, for the dev"),
         (
             jax.jit(lambda x, n: x * n, static_argnums=1),
             (BLOCKS, 3),
@@ -236,14 +237,14 @@ def test_arguments_have_the_names_that_jax_gives_them():
     def function(params, x, *rest):
         return params["w"] @ x + rest[0]
 
-    named = name_arguments(function, ({"v": 1.0, "w": [1.0, 2.0]}, 1.0, 2.0))
+    named = name_arguments(function, ({"v": 1.0, "w": [1.0, 2.0]}, 1.0, 2.0), {})
     assert named == {
         "args[0]": "params['v']", "args[1]": "params['w'][0]", "args[2]": "params['w'][1]",
         "args[3]": "x", "args[4]": "rest[0]",
     }  # fmt: skip
     jitted = jax.jit(lambda a, b: a + b)
-    assert name_arguments(jitted, (1.0, 2.0)) == {"args[0]": "a", "args[1]": "b"}
-    assert name_arguments(len, (1.0, 2.0)) == {}
+    assert name_arguments(jitted, (1.0, 2.0), {}) == {"args[0]": "a", "args[1]": "b"}
+    assert name_arguments(len, (1.0, 2.0), {}) == {}
 
 
 @needs_libtpu
