@@ -29,6 +29,14 @@ DEVICE_COUNT_FLAG: Final = "--xla_force_host_platform_device_count"
 UNOPTIMISED: Final = {"--xla_backend_optimization_level": "0"}
 """Makes programs compile faster and run slower, with the same collectives."""
 
+LARGEST_POOL: Final = 256
+"""The most threads that XLA gives its pool, however many are asked for."""
+
+ONLY_TO_COMPILE: Final = (
+    "{} emulated devices share a pool of 256 threads, which is the largest. Programs for them can "
+    "be compiled and reported on; run on so many, a loop of sharded steps could hang."
+)
+
 WITHOUT_EMITTERS: Final = {"--xla_cpu_use_fusion_emitters": "false"}
 """Selects XLA's older way of fusing operations, which compiles in half the time."""
 
@@ -69,7 +77,8 @@ def emulate_devices(devices: int = 8) -> list[jax.Device]:
     is known to crash.
 
     XLA compiles quickly and optimises little, so programs run slower than they could. That is fine
-    for reading layouts and collectives, but not for measuring time.
+    for reading layouts and collectives, but not for measuring time. On more than 128 devices
+    programs can be compiled, but not safely run.
 
     Args:
         devices: how many devices to emulate.
@@ -104,13 +113,16 @@ def emulate_devices(devices: int = 8) -> list[jax.Device]:
             f"Restart the kernel and run this cell before any other that uses JAX."
         )
     threads = _threads_in_pool() or int(os.environ.get("PJRT_NPROC", "") or 0)
-    if available[0].platform == "cpu" and devices > 1 and threads < 2 * devices:
+    needed = min(2 * devices, LARGEST_POOL)
+    if available[0].platform == "cpu" and devices > 1 and threads < needed:
         raise EmulationError(
             f"JAX had already started when emulate_devices({devices}) was called, and its "
             f"{len(available)} devices share a pool of {threads or 'too few'} threads: a loop of "
             f"sharded steps could kill the kernel. "
             f"Restart the kernel and run this cell before any other that uses JAX."
         )
+    if 2 * devices > LARGEST_POOL:
+        print(ONLY_TO_COMPILE.format(devices))
     _warn_of_version()
     return list(available[:devices])
 

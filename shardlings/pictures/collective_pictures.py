@@ -177,12 +177,11 @@ def before_and_after_as_html(
     is_new = above is None or (above.mesh, above.groups) != (picture.mesh, picture.groups)
     mesh = mesh_as_svg(picture.mesh, picture.groups) if picture.mesh is not None and is_new else ""
     images = ""
-    caption = picture.caption
-    if len(picture.group) > MAX_DRAWN_DEVICES:
-        caption += f" (A group of {len(picture.group)} devices is too large to be drawn.)"
-    elif KINDS[picture.kind].has_pairs:
+    caption = _caption(picture)
+    is_drawn = len(picture.group) <= MAX_DRAWN_DEVICES
+    if is_drawn and KINDS[picture.kind].has_pairs:
         images = _permutation_as_svg(picture)
-    else:
+    elif is_drawn:
         width = _slot_width(picture)
         images = "".join(
             held_as_svg(held, picture, heading, width)
@@ -199,7 +198,16 @@ def before_and_after_as_html(
     )
 
 
+def _caption(picture: CollectivePicture) -> str:
+    """Return a picture's caption, and for a large group that it is all there is."""
+    if len(picture.group) <= MAX_DRAWN_DEVICES:
+        return picture.caption
+    return f"{picture.caption} (A group of {len(picture.group)} devices is too large to be drawn.)"
+
+
 def _before_and_after_as_text(picture: CollectivePicture) -> str:
+    if len(picture.group) > MAX_DRAWN_DEVICES:
+        return f"{picture.title}: {_caption(picture)}"
     before, after = picture.held
     table = [("device", "before", "after")] + [
         (str(device), *(slots_as_text(slots, len(before), picture.operation) for slots in both))

@@ -13,6 +13,7 @@ import os
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
+from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
 from typing import Any, Final
@@ -138,7 +139,8 @@ def name_axes(
     return replace(collective, axes=axes, groups=groups)
 
 
-def _axes_of(groups: Groups, shape: tuple[int, ...], names: Sequence[str]) -> tuple[str, ...]:
+@lru_cache(maxsize=256)  # a program has many collectives, and few kinds of groups
+def _axes_of(groups: Groups, shape: tuple[int, ...], names: tuple[str, ...]) -> tuple[str, ...]:
     """Return the mesh axes whose groups are exactly these; none if there are no such axes."""
     wanted = {frozenset(group) for group in groups}
     grid = np.arange(math.prod(shape)).reshape(shape)

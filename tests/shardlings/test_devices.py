@@ -139,3 +139,19 @@ def test_the_number_of_devices_must_be_a_positive_integer(number):
 def test_the_pool_has_threads_for_three_dispatching_threads():
     assert pool_size(8) >= 32
     assert environment(8)["PJRT_NPROC"] == str(pool_size(8))
+
+
+def test_programs_can_be_reported_on_for_more_devices_than_can_run():
+    code = (
+        "from shardlings import communication, emulate_devices; emulate_devices(512)\n"
+        "import jax, jax.numpy as jnp\n"
+        "mesh = jax.make_mesh((512,), ('x',))\n"
+        "rows = jax.NamedSharding(mesh, jax.P('x'))\n"
+        "x = jax.ShapeDtypeStruct((512, 64), jnp.float32, sharding=rows)\n"
+        "print(communication(lambda x: x.sum(), x))\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert "512 emulated devices share a pool of 256 threads" in done.stdout
+    assert "all-reduce one number" in done.stdout
+    assert "(A group of 512 devices is too large to be drawn.)" in done.stdout
+    assert len(done.stdout.splitlines()) < 12

@@ -191,10 +191,10 @@ def _read_instruction(
         sorted_along=tuple(proto.dimensions) if opcode == "sort" else (),
         custom_call_target=_decode_name(proto.custom_call_target),
         fft_lengths=tuple(proto.fft_length),
-        other_fields=serialise_other_fields(proto),
         known_trip_count=_read_trip_count(proto.backend_config) if opcode == "while" else None,
         stack=find_stack(proto.metadata),
         name=_read_parameter_name(proto.metadata) if opcode == "parameter" else "",
+        other_fields=serialise_other_fields(proto),  # the last, because it clears what was read
     )
 
 

@@ -10,7 +10,6 @@ where a loop carries the offset along unchanged.
 from collections.abc import Iterator
 from dataclasses import dataclass
 from functools import cached_property
-from itertools import combinations
 from typing import Any, Final
 
 import numpy as np
@@ -107,8 +106,8 @@ class Scope:
         return users
 
 
-_Offsets = tuple[tuple[int, ...], ...]
-"""The first index of each partition's slice, along each dimension."""
+_Offsets = bytes
+"""The first index of each partition's slice, along each dimension, to be compared with others."""
 
 
 def keeps_own_slice(scope: Scope, all_reduce: Instruction, groups: Groups) -> bool:
@@ -155,7 +154,11 @@ def _find_slices(
 def _find_offsets(
     scope: Scope, dynamic_slice: Instruction, value: Instruction, groups: Groups
 ) -> _Offsets | None:
-    """Return where each partition's slice begins; None unless each group's make up the whole."""
+    """Return where each partition's slice begins; None unless each group's make up the whole.
+
+    Slices of equal size do so if they are as many as there is room for, and each is in a place of
+    its own, counted in slices.
+    """
     group_size = max(map(len, groups))
     if sum(dynamic_slice.array_bytes) * group_size != sum(value.array_bytes):
         return None
@@ -169,20 +172,23 @@ def _find_offsets(
     ]
     if any(start is None for start in starts) or len(starts) != len(shape):
         return None
-    offsets = tuple(
-        tuple(
-            # a slice that would reach over the end begins earlier
-            min(max(int(np.ravel(start)[p if np.size(start) > 1 else 0]), 0), size - slice_size)
+    # a slice that would reach over the end begins earlier
+    offsets = np.stack(
+        [
+            np.broadcast_to(np.clip(np.ravel(start), 0, size - slice_size), partitions)
             for start, slice_size, size in zip(starts, slice_shape, shape, strict=True)
             if start is not None
-        )
-        for p in range(partitions)
+        ],
+        axis=1,
     )
-    for group in groups:
-        for one, other in combinations((offsets[p] for p in group), 2):
-            if all(abs(a - b) < size for a, b, size in zip(one, other, slice_shape, strict=True)):
-                return None  # these two overlap
-    return offsets
+    places, remainders = np.divmod(offsets, np.maximum(slice_shape, 1))
+    if remainders.any():
+        return None
+    pieces = np.floor_divide(shape, np.maximum(slice_shape, 1))
+    numbers = np.ravel_multi_index(tuple(places.T), tuple(pieces)) if shape else places.sum(axis=1)
+    if any(len({*numbers[list(group)].tolist()}) < len(group) for group in groups):
+        return None  # two of them overlap
+    return offsets.tobytes()
 
 
 def _evaluate(
