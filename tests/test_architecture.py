@@ -17,7 +17,7 @@ from tests.conftest import ROOT
 
 LIBRARY, GRADER = "shardlings", "autograder"
 
-COMMANDS = (LIBRARY, GRADER, "instructor.__main__")
+COMMANDS = (LIBRARY, GRADER, "__main__", "pytest_plugin", "instructor.__main__")
 """The modules above all packages, which only call them."""
 
 
@@ -157,7 +157,7 @@ NOUNS = re.findall(
     r"\w+",
     """
     assembled_arrays assigned_names auto_axes badge before_and_after bytes_with_unit
-    calibration_file cell_lines collective_kind communication
+    calibration_file cell_lines collective_kind communication communication_baseline
     communication_seconds comparison_pictures container_name crash_warning current_basis
     device_colour device_local_picture encoded_verdicts environment failed_outcome failed_verdict
     feedback_page first_line formgrader_policy frame_owner free_port gradebook_file headline
@@ -165,6 +165,7 @@ NOUNS = re.findall(
     known_plans last_cell_line last_line live_operations main mesh_picture mime_bundle
     missing_answer modification_times module_elsewhere nested_unknown_fields
     not_a_function not_an_array other_meshes permutation_groups piece_label plain plain_text
+    pytest_addoption
     playground pool_size printable progress progress_file ring_steps short_float_types
     solution_seconds spec_entries
     svg_element svg_image svg_number svg_points table_files target template_environment

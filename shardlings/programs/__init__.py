@@ -1,9 +1,9 @@
 """Compile programs, and report their collectives, memory and costs.
 
-In: a function and its arguments, or a compiled program. Out: its collectives, both compiled
+In: a function and its arguments, or a stage of its compilation. Out: its collectives, both compiled
 (`compiled/`) and requested (`requested/`), with the bytes, the number of runs and the line of code
 of each; operations and memory on each device; times on named machines; and the same for TPUs, if
-their compiler is installed.
+their compiler is installed. Reports are stored as JSON, and compared.
 """
 
 from shardlings.programs.collective import (
@@ -26,6 +26,12 @@ from shardlings.programs.lowering import CommunicationError
 from shardlings.programs.numbers_in_words import bytes_with_unit
 from shardlings.programs.report import Report
 from shardlings.programs.requested import remove_collectives, scale_collectives
+from shardlings.programs.stored_reports import (
+    Comparison,
+    StoredReport,
+    StoredReportError,
+    compare,
+)
 
 __all__ = [
     "BFLOAT16",
@@ -34,12 +40,16 @@ __all__ = [
     "Collective",
     "CommunicationError",
     "ComparedReports",
+    "Comparison",
     "Latency",
     "Machine",
     "Report",
+    "StoredReport",
+    "StoredReportError",
     "bytes_with_unit",
     "communication",
     "communication_seconds",
+    "compare",
     "count_in_bfloat16",
     "groups_along",
     "remove_collectives",

@@ -446,6 +446,8 @@ PLANTINGS = [
     Planting("shardlings.programs.collective", "communication_seconds", "1.7", looks),
     Planting("artifacts.program_checks", "refuse_custom_calls", "3.1", turned),
     Planting("shardlings.programs.code_lines", "lines_of", "1.7", looks),
+    Planting("shardlings.programs.lowering", "compile_function", "1.7", looks),
+    Planting("shardlings.programs.closed_over", "find_closed_over", "1.7", looks),
     Planting("shardlings.programs.collective_pictures", "pictures_of", "1.7", looks),
     Planting("artifacts.exporting", "export", "3.1", turned),
     Planting("artifacts.running", "run_laid_out", "11.7", designed),
@@ -481,6 +483,9 @@ PLANTINGS = [
     Planting("artifacts.program_checks", "refuse_unknown_operations", "3.1", turned),
 ]
 ELSEWHERE = {
+    "shardlings.__main__": "it is a command, and asked in its tests",
+    "shardlings.pytest_plugin": "it is a fixture, and asked in its tests",
+    "shardlings.programs.stored_reports": "it stores and compares reports, in no check",
     "command_start": "it is for an instructor's commands, and asked in their tests",
     "shardlings.collective_kinds": "it holds data, and does nothing",
     "evidence.__main__": "it is a process of its own, and asked in its tests",

@@ -1,0 +1,140 @@
+"""The command `shardlings`: report on a function, and compare two reports.
+
+    shardlings report train.py:step            a table, by source line
+    shardlings report train.py:step --json     the same numbers, to be stored
+    shardlings compare before.json after.json  what is new, gone, larger or smaller
+
+A function's arguments come from another one beside it, with `_arguments` after its name:
+`step_arguments()` returns a tuple of arrays, or of `jax.ShapeDtypeStruct`s with shardings.
+"""
+
+import argparse
+import importlib.util
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from shardlings.errors import ShortError
+
+GROWN, WRONG = 1, 2
+"""The exit statuses if a number has grown, and if the command cannot do what it is asked."""
+
+DEVICES: Final = 8
+
+PAGE: Final = (
+    '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{title}</title></head>\n'
+    '<body style="font-family: system-ui, sans-serif; margin: 1.5rem">\n{body}\n</body>\n</html>\n'
+)
+
+
+class CommandError(ShortError):
+    """The command cannot do what it is asked; the message says why and what to do."""
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run the command, and return its exit status.
+
+    Args:
+        arguments: the words after `shardlings`; by default those of this process.
+    """
+    given = _parser().parse_args(arguments)
+    try:
+        status: int = given.run(given)
+    except ShortError as error:
+        print(f"shardlings: {error}", file=sys.stderr)
+        return WRONG
+    return status
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = argparse.ArgumentParser(
+        prog="shardlings", description=(__doc__ or "").partition("\n\n")[2],
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+    )  # fmt: skip
+    commands = parser.add_subparsers(required=True, metavar="COMMAND")
+    report = commands.add_parser("report", help="report on a function")
+    report.add_argument("function", metavar="FILE.py:FUNCTION")
+    report.add_argument("--devices", type=int, default=DEVICES, help="emulated devices (8)")
+    report.add_argument("--machine", help="the machine that times are for")
+    report.add_argument("--target", help="a TPU topology, such as v5e:2x4")
+    report.add_argument("--json", action="store_true", help="print the numbers as JSON")
+    report.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file")
+    report.set_defaults(run=_report)
+    compare = commands.add_parser("compare", help="compare two stored reports")
+    compare.add_argument("before", type=Path, metavar="BEFORE.json")
+    compare.add_argument("now", type=Path, metavar="NOW.json")
+    compare.add_argument("--tolerance", type=float, default=0.0, help="the growth allowed: 0.02")
+    compare.set_defaults(run=_compare)
+    return parser
+
+
+def _report(given: argparse.Namespace) -> int:
+    from shardlings import communication, emulate_devices
+    from shardlings.documents import as_html
+    from shardlings.programs import ComparedReports, StoredReport
+
+    emulate_devices(given.devices)
+    function, arguments = _load(given.function)
+    options: dict[str, Any] = {"machine": given.machine, "target": given.target}
+    chosen = {name: value for name, value in options.items() if value is not None}
+    report = communication(function, *arguments, **chosen)
+    if given.html is not None:
+        page = PAGE.format(title=given.function, body=as_html(report.document()))
+        given.html.write_text(page, encoding="utf-8")
+    if given.json:
+        of = report.tpu if isinstance(report, ComparedReports) else report
+        print(StoredReport.of(of).to_json(), end="")
+    elif given.html is None:
+        print(report)
+    return 0
+
+
+def _load(named: str) -> tuple[Any, tuple[Any, ...]]:
+    """Return a function of a file, and its arguments."""
+    file, _, name = named.rpartition(":")
+    path = Path(file)
+    if not file or not path.is_file():
+        raise CommandError(
+            f"{named} names no function of a file; write FILE.py:FUNCTION, as in train.py:step."
+        )
+    spec = importlib.util.spec_from_file_location(path.stem, path)
+    if spec is None or spec.loader is None:
+        raise CommandError(f"{file} is no Python file.")
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[path.stem] = module
+    sys.path.insert(0, str(path.parent.resolve()))  # so that it finds the modules beside it
+    spec.loader.exec_module(module)
+    function, make_arguments = (getattr(module, n, None) for n in (name, f"{name}_arguments"))
+    if function is None:
+        raise CommandError(f"{file} has no function {name}.")
+    if make_arguments is None:
+        raise CommandError(
+            f"{file} has no function {name}_arguments. It has to return the tuple of arguments to "
+            f"report on, such as sharded arrays or jax.ShapeDtypeStructs with shardings."
+        )
+    arguments = make_arguments()
+    return function, arguments if isinstance(arguments, tuple) else (arguments,)
+
+
+def _compare(given: argparse.Namespace) -> int:
+    from shardlings.programs import StoredReport, compare
+
+    before, now = (StoredReport.from_json(_read(path)) for path in (given.before, given.now))
+    comparison = compare(before, now)
+    print(comparison)
+    grown = comparison.find_growth(given.tolerance)
+    for sentence in grown:
+        print(sentence)
+    return GROWN if grown else 0
+
+
+def _read(path: Path) -> str:
+    try:
+        return path.read_text(encoding="utf-8")
+    except (OSError, UnicodeDecodeError) as error:
+        raise CommandError(f"{path} cannot be read: {error}.") from None
+
+
+if __name__ == "__main__":
+    sys.exit(main())

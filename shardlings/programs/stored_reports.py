@@ -1,0 +1,284 @@
+"""Store the numbers of a report as JSON, and compare two reports.
+
+    >>> stored = StoredReport.of(communication(step, params, batch))
+    >>> StoredReport.from_json(stored.to_json()) == stored
+    True
+
+A stored report has what its table shows, and not the devices, so that one can be read on any
+machine. Two reports are compared by the text of the lines of code, because an edit elsewhere moves
+their numbers.
+"""
+
+import math
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from typing import Final, Literal
+
+import jax
+import msgspec
+
+from shardlings.documents import (
+    Block,
+    Content,
+    Document,
+    Paragraph,
+    ShownAsDocument,
+    Small,
+    Table,
+    TableRow,
+)
+from shardlings.errors import ShortError
+from shardlings.programs.numbers_in_words import (
+    BYTES,
+    bytes_with_unit,
+    choose_byte_unit,
+    count_in_words,
+)
+from shardlings.programs.report import Report, place_of, source_of
+
+
+class StoredReportError(ShortError, ValueError):
+    """A text is no stored report; the message says why."""
+
+
+class StoredRow(msgspec.Struct, frozen=True):
+    """A line of code, and one kind of collective that it causes.
+
+    Attributes:
+        place: the file and the number of the line, such as `train.py:31`; empty if unknown.
+        source: the text of the line; empty if unknown.
+        kind: the kind of collective.
+        over: the mesh axes that it runs over, in words.
+        arrays: the arrays that are communicated, in words.
+        times: how often it runs; None if a loop's length is unknown.
+        bytes: the bytes of the buffers on each device, in all runs.
+        sent: the bytes that each device sends in all runs.
+    """
+
+    place: str
+    source: str
+    kind: str
+    over: str
+    arrays: str
+    times: int | None
+    bytes: int
+    sent: float
+
+    @property
+    def key(self) -> tuple[str, str, str, str]:
+        """What is the same in two reports: the file, the line's text, the kind and the axes."""
+        return self.place.rpartition(":")[0], self.source or self.place, self.kind, self.over
+
+
+class StoredReport(msgspec.Struct, frozen=True):
+    """The numbers of a report.
+
+    Attributes:
+        rows: the rows of its table.
+        bytes: the bytes of all collectives' buffers on each device.
+        sent: the bytes that each device sends.
+        peak_bytes: the bytes of memory on each device at the peak.
+        flops: the floating-point operations on each device; None if unknown.
+        jax: the version of JAX that compiled the program.
+        schema: the version of this format.
+    """
+
+    rows: tuple[StoredRow, ...]
+    bytes: int
+    sent: int
+    peak_bytes: int
+    flops: float | None
+    jax: str
+    schema: Literal[1] = 1
+
+    @classmethod
+    def of(cls, report: Report) -> "StoredReport":
+        """Return the numbers of a report."""
+        rows = [
+            StoredRow(
+                place_of(row.lines[0]) if row.lines else "",
+                source_of(row.lines[0]) if row.lines else "",
+                row.kind,
+                row.over,
+                row.arrays,
+                row.runs,
+                row.bytes,
+                row.sent,
+            )
+            for row in report.rows()
+        ]
+        return cls(
+            tuple(rows),
+            report.bytes,
+            report.sent,
+            report.peak_bytes,
+            report.flops if math.isfinite(report.flops) else None,
+            jax.__version__,
+        )
+
+    @classmethod
+    def from_json(cls, text: str) -> "StoredReport":
+        """Read a stored report.
+
+        Raises:
+            StoredReportError: the text is none, or one of another version.
+        """
+        try:
+            return msgspec.json.decode(text, type=cls)
+        except (msgspec.MsgspecError, RecursionError) as error:
+            raise StoredReportError(
+                f"This is no report that this version of shardlings has stored: {error}. Store it "
+                f"again."
+            ) from None
+
+    def to_json(self) -> str:
+        """Return the report as JSON that people can read and compare line by line."""
+        return msgspec.json.format(msgspec.json.encode(self)).decode() + "\n"
+
+
+TOTALS: Final = {
+    "bytes": "buffers of collectives", "peak_bytes": "memory at the peak",
+    "flops": "floating-point operations",
+}  # fmt: skip
+"""The numbers of a whole program that must not grow, in words."""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A line of code and a kind of collective, in two reports.
+
+    Attributes:
+        before: its rows in the first report.
+        now: its rows in the second.
+    """
+
+    before: tuple[StoredRow, ...]
+    now: tuple[StoredRow, ...]
+
+    @property
+    def row(self) -> StoredRow:
+        """A row that describes it, in the second report if it is there."""
+        return (*self.now, *self.before)[0]
+
+    @property
+    def bytes(self) -> tuple[int, int]:
+        """The bytes of the buffers, in both reports."""
+        return sum(row.bytes for row in self.before), sum(row.bytes for row in self.now)
+
+    @property
+    def what(self) -> str:
+        """What has become of it: new, gone, larger, smaller, or the same."""
+        before, now = self.bytes
+        if not self.before or not self.now:
+            return "new" if self.now else "gone"
+        return "larger" if now > before else "smaller" if now < before else "same"
+
+
+@dataclass(frozen=True, repr=False)
+class Comparison(ShownAsDocument):
+    """Two reports, line by line.
+
+    Attributes:
+        before: the first.
+        now: the second.
+    """
+
+    before: StoredReport
+    now: StoredReport
+
+    def changes(self) -> list[Change]:
+        """Return what each line of code communicates in both reports, the largest growth first."""
+        keys = dict.fromkeys(row.key for row in (*self.now.rows, *self.before.rows))
+        found = [
+            Change(*(tuple(r for r in each.rows if r.key == key) for each in self._both()))
+            for key in keys
+        ]
+        return sorted(found, key=lambda change: change.bytes[0] - change.bytes[1])
+
+    def find_growth(self, tolerance: float = 0.0) -> list[str]:
+        """Return a sentence for each number of the whole program that has grown.
+
+        Args:
+            tolerance: the growth that is allowed, as a share: 0.02 for two per cent.
+        """
+        return [*self._grown(tolerance)]
+
+    def document(self) -> Document:
+        """Return a table of what has changed, and the numbers of both programs."""
+        changes = [change for change in self.changes() if change.what != "same"]
+        blocks: list[Block] = [self._table(changes)] if changes else []
+        same = len(self.changes()) - len(changes)
+        if same:
+            lines = "1 line communicates" if same == 1 else f"{same} lines communicate"
+            blocks.append(Paragraph(f"{lines} the same as before."))
+        blocks.append(Paragraph(self._totals()))
+        if self.before.jax != self.now.jax:
+            blocks.append(
+                Paragraph(
+                    f"They were compiled by JAX {self.before.jax} and {self.now.jax}, and another "
+                    f"compiler may communicate differently."
+                )
+            )
+        return Document(tuple(blocks))
+
+    def _both(self) -> tuple[StoredReport, StoredReport]:
+        return self.before, self.now
+
+    def _grown(self, tolerance: float) -> Iterator[str]:
+        for name, words in TOTALS.items():
+            before, now = (getattr(each, name) for each in self._both())
+            if before is None or now is None:
+                if before is not None:
+                    yield f"The {words} are not known any more."
+                continue
+            if now > before * (1 + tolerance):
+                written = count_in_words if name == "flops" else bytes_with_unit
+                share = f", {now / before - 1:.0%} more" if before else ""
+                yield f"{words.capitalize()}: {written(before)} before, {written(now)} now{share}."
+
+    def _table(self, changes: Sequence[Change]) -> Table:
+        unit = choose_byte_unit([float(size) for change in changes for size in change.bytes])
+        of = "bytes" if unit == BYTES else f"bytes, in {unit.name}"
+        rows = []
+        for change in changes:
+            row = change.row
+            line: tuple[Content, ...] = ()
+            if row.place:
+                line = ((Small(row.place), " ", row.source),)
+            cells: tuple[Content, ...] = (
+                change.what, f"{row.kind} {row.arrays}".strip(), row.over,
+                *(unit.write(size) for size in change.bytes),
+            )  # fmt: skip
+            rows.append(TableRow(cells, above=line))
+        headings = ("", "line and collective", "over", f"{of}, before", "now")
+        return Table(headings, tuple(rows), "lllrr")
+
+    def _totals(self) -> str:
+        flops = [
+            "unknown" if each.flops is None else count_in_words(each.flops) for each in self._both()
+        ]
+        buffers, memory = (
+            [bytes_with_unit(getattr(each, name)) for each in self._both()]
+            for name in ("bytes", "peak_bytes")
+        )
+        return (
+            f"All together, before and now: {buffers[0]} and {buffers[1]} of buffers; {memory[0]} "
+            f"and {memory[1]} of memory at the peak; {flops[0]} and {flops[1]} floating-point "
+            f"operations on each device."
+        )
+
+
+def compare(before: Report | StoredReport, now: Report | StoredReport) -> Comparison:
+    """Compare what two programs communicate, or one before and after a change.
+
+    Args:
+        before: a report, or a stored one.
+        now: another.
+
+    Returns:
+        A `Comparison`, which is displayed as a table of what is new, gone, larger or smaller.
+    """
+    first, second = (
+        StoredReport.of(each) if isinstance(each, Report) else each for each in (before, now)
+    )
+    return Comparison(first, second)

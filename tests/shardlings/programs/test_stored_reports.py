@@ -1,0 +1,100 @@
+"""Reports as JSON, and two of them compared."""
+
+import dataclasses
+import math
+
+import jax
+import msgspec
+import numpy as np
+import pytest
+
+from shardlings import communication
+from shardlings.programs import StoredReport, StoredReportError, compare
+from tests.helpers import sharding
+
+X = jax.device_put(np.ones((64, 64), np.float32), sharding("x", x=8))
+
+
+def total(x):
+    return x.sum()
+
+
+def gathered(x):
+    return (x + x.T).sum()
+
+
+def report_on(f=total):
+    return communication(f, X)
+
+
+def test_a_report_is_read_as_it_was_stored():
+    for f in (total, gathered, lambda x: x):
+        stored = StoredReport.of(report_on(f))
+        assert StoredReport.from_json(stored.to_json()) == stored
+    (row,) = StoredReport.of(report_on()).rows
+    first = total.__code__.co_firstlineno
+    assert row.place == f"test_stored_reports.py:{first + 1}"
+    assert (row.source, row.kind, row.over, row.bytes) == ("return x.sum()", "all-reduce", "x", 4)
+
+
+def test_an_unknown_number_of_operations_is_stored_as_such():
+    unknown = dataclasses.replace(report_on(), flops=math.inf)
+    stored = StoredReport.of(unknown)
+    assert stored.flops is None
+    assert StoredReport.from_json(stored.to_json()) == stored
+
+
+@pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 2}', "[" * 100_000])
+def test_what_is_no_stored_report_is_refused(text):
+    with pytest.raises(StoredReportError, match="no report that this version of shardlings"):
+        StoredReport.from_json(text)
+    other = StoredReport.of(report_on()).to_json().replace('"schema": 1', '"schema": 2')
+    with pytest.raises(StoredReportError, match="Store it again"):
+        StoredReport.from_json(other)
+
+
+def test_two_reports_are_compared_by_lines():
+    comparison = compare(report_on(), report_on(gathered))
+    assert {(c.row.source, c.what) for c in comparison.changes()} == {
+        ("return (x + x.T).sum()", "new"), ("return x.sum()", "gone"),
+    }  # fmt: skip
+    grown = comparison.find_growth()
+    assert grown[0].startswith("Buffers of collectives: 4 bytes before, ")
+    assert any(sentence.startswith("Memory at the peak: ") for sentence in grown)
+    said = str(comparison)
+    assert "new" in said
+    assert "return (x + x.T).sum()" in said
+    assert "All together, before and now: 4 bytes and" in said
+
+
+def test_the_same_report_has_not_changed():
+    comparison = compare(report_on(gathered), StoredReport.of(report_on(gathered)))
+    assert {change.what for change in comparison.changes()} == {"same"}
+    assert comparison.find_growth() == []
+    assert "the same as before." in str(comparison)
+
+
+def test_a_line_that_has_moved_is_the_same():
+    stored = StoredReport.of(report_on())
+    moved = [msgspec.structs.replace(r, place="test_stored_reports.py:999") for r in stored.rows]
+    comparison = compare(stored, msgspec.structs.replace(stored, rows=tuple(moved)))
+    assert [change.what for change in comparison.changes()] == ["same"]
+
+
+def test_growth_within_the_tolerance_is_none():
+    stored = StoredReport.of(report_on(gathered))
+    more = msgspec.structs.replace(stored, bytes=round(stored.bytes * 1.01))
+    assert compare(stored, more).find_growth(0.02) == []
+    assert compare(stored, more).find_growth() == [
+        f"Buffers of collectives: {stored.bytes:,} bytes before, {more.bytes:,} bytes now, 1% more."
+    ]
+    unknown = msgspec.structs.replace(stored, flops=None)
+    (said,) = compare(stored, unknown).find_growth()
+    assert said == "The floating-point operations are not known any more."
+    assert compare(unknown, stored).find_growth() == []
+
+
+def test_another_compiler_is_named():
+    stored = StoredReport.of(report_on())
+    other = msgspec.structs.replace(stored, jax="0.1")
+    assert f"compiled by JAX 0.1 and {jax.__version__}" in str(compare(other, stored))

@@ -1,0 +1,147 @@
+"""The command `shardlings`, and the fixture with stored baselines, each in a project of its own."""
+
+import json
+import os
+import subprocess
+import sys
+
+import pytest
+
+TRAIN = """
+import jax
+import jax.numpy as jnp
+from jax import NamedSharding, P
+
+
+def step(w, x):
+    return ((x @ w) ** 2).mean()
+
+
+def step_arguments():
+    mesh = jax.make_mesh((8,), ("data",), axis_types=(jax.sharding.AxisType.Auto,))
+    rows = NamedSharding(mesh, P("data"))
+    whole = NamedSharding(mesh, P())
+    return (
+        jax.ShapeDtypeStruct((64, 64), jnp.float32, sharding=whole),
+        jax.ShapeDtypeStruct((128, 64), jnp.float32, sharding=rows),
+    )
+
+
+def broken(x):
+    return x
+
+
+def alone(x):
+    return x
+
+
+def alone_arguments():
+    return jnp.ones(8)
+"""
+WORSE = TRAIN.replace("sharding=whole", "sharding=rows")
+
+TEST = """
+from shardlings import communication, emulate_devices
+
+emulate_devices(8)
+
+import train
+
+
+def test_step(communication_baseline):
+    report = communication(train.step, *train.step_arguments())
+    communication_baseline.check(report)
+    communication_baseline.check(report, name="once more")
+"""
+
+
+@pytest.fixture
+def project(tmp_path):
+    """Return a function that runs a module of Python's in a project; the first word is its name."""
+    (tmp_path / "train.py").write_text(TRAIN)
+    (tmp_path / "test_train.py").write_text(TEST)
+    variables = {n: v for n, v in os.environ.items() if n not in ("XLA_FLAGS", "PYTEST_ADDOPTS")}
+
+    def run(*words: str) -> tuple[int, str]:
+        done = subprocess.run(
+            [sys.executable, "-m", *words], cwd=tmp_path, env=variables, capture_output=True,
+            text=True, check=False,
+        )  # fmt: skip
+        return done.returncode, f"{done.stdout}{done.stderr}"
+
+    run.folder = tmp_path  # type: ignore[attr-defined]
+    return run
+
+
+def test_a_function_is_reported_on_and_two_reports_are_compared(project):
+    status, said = project("shardlings", "report", "train.py:step")
+    assert status == 0, said
+    assert "train.py:8 return ((x @ w) ** 2).mean()" in said
+    assert "all-reduce one number  data" in said
+    status, before = project("shardlings", "report", "train.py:step", "--json")
+    assert json.loads(before)["schema"] == 1
+    (project.folder / "before.json").write_text(before)
+    (project.folder / "train.py").write_text(WORSE)
+    _, now = project("shardlings", "report", "train.py:step", "--json")
+    (project.folder / "now.json").write_text(now)
+    status, said = project("shardlings", "compare", "before.json", "now.json")
+    assert status == 1
+    assert "new" in said
+    assert "all-gather" in said
+    assert "Buffers of collectives: 4 bytes before" in said
+    assert project("shardlings", "compare", "now.json", "before.json")[0] == 0
+    assert project("shardlings", "compare", "now.json", "now.json")[0] == 0
+
+
+def test_a_page_is_one_file_that_loads_nothing(project):
+    status, said = project("shardlings", "report", "train.py:step", "--html", "report.html")
+    assert (status, said) == (0, "")
+    page = (project.folder / "report.html").read_text()
+    assert page.startswith("<!doctype html>")
+    assert "all-reduce" in page
+    assert "src=" not in page
+    assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_what_cannot_be_reported_on_says_what_to_do(project):
+    for words, said in {
+        ("report", "train.py:nothing"): "train.py has no function nothing.",
+        ("report", "train.py:broken"): "train.py has no function broken_arguments.",
+        ("report", "nowhere.py:step"): "names no function of a file; write FILE.py:FUNCTION",
+        ("report", "train"): "names no function of a file",
+        ("report", "train.py:step", "--machine", "abacus"): "There is no machine 'abacus' here",
+        ("compare", "no.json", "no.json"): "no.json cannot be read",
+        ("compare", "train.py", "train.py"): "no report that this version",
+    }.items():
+        status, printed = project("shardlings", *words)
+        assert status == 2, words
+        assert said in printed
+        assert "Traceback" not in printed
+    status, said = project("shardlings", "report", "train.py:alone", "--devices", "2")
+    assert status == 0
+    assert "no communication" in said
+
+
+def test_a_test_fails_when_a_step_communicates_more_than_its_baseline(project):
+    quiet = ("pytest", "-q", "-p", "no:cacheprovider")
+    status, said = project(*quiet)
+    assert status == 1
+    assert "There is no baseline" in said
+    assert "pytest --update-communication writes it, to be committed." in said
+    assert project(*quiet, "--update-communication")[0] == 0
+    names = sorted(path.name for path in (project.folder / "communication").iterdir())
+    assert names == ["test_train-test_step-once-more.json", "test_train-test_step.json"]
+    assert project(*quiet)[0] == 0
+    (project.folder / "train.py").write_text(WORSE)
+    status, said = project(*quiet)
+    assert status == 1
+    assert "Buffers of collectives: 4 bytes before" in said
+    assert "all-gather" in said
+    assert "train.py:8" in said
+    assert "If that is meant, pytest --update-communication writes" in said
+    assert project(*quiet, "--update-communication")[0] == 0
+    assert project(*quiet)[0] == 0
+    (project.folder / "communication" / names[0]).write_text("{")
+    status, said = project(*quiet)
+    assert status == 1
+    assert "no report that this version of shardlings has stored" in said
