@@ -7,7 +7,8 @@ object around one of these.
 
 import functools
 import inspect
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from difflib import get_close_matches
 from types import MethodType
 from typing import Any, Final, NamedTuple
@@ -114,7 +115,8 @@ def compile_function(
         message = describe_error(raised.error, function)
         raise CommunicationError(f"Your function raised {message}") from raised.error
     try:
-        compiled = as_stage(lowered.compile())
+        with _lines_in_cache_keys():
+            compiled = as_stage(lowered.compile())
     except Exception as error:  # the compiler raises many types
         raise CommunicationError(f"The compiler refused it: {first_line(error)}") from error
     if not isinstance(compiled, jax.stages.Compiled):
@@ -123,6 +125,23 @@ def compile_function(
             f"that it jits: communication(lambda x: f(x), x)."
         )
     return Compilation(compiled, stage.jaxpr if isinstance(stage, jax.stages.Traced) else None)
+
+
+LINES_IN_KEYS: Final = "jax_compilation_cache_include_metadata_in_key"
+
+
+@contextmanager
+def _lines_in_cache_keys() -> Iterator[None]:
+    """Keep a persistent compilation cache from returning a program with the lines of another edit.
+
+    Programs that differ in nothing but their lines share an entry by default.
+    """
+    before = getattr(jax.config, LINES_IN_KEYS)
+    jax.config.update(LINES_IN_KEYS, True)
+    try:
+        yield
+    finally:
+        jax.config.update(LINES_IN_KEYS, before)
 
 
 def _trace(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:

@@ -93,6 +93,8 @@ KEY: Final = (
     "block that one device starts with: a is the first row's, b the second row's."
 )
 
+NO_LINE: Final = "from a line that the compiler does not name"
+
 ONE_BRANCH: Final = (
     "Only one branch of a conditional runs at a time, so the sums count the branch that costs most."
 )
@@ -428,7 +430,9 @@ class Report(ShownAsDocument):
             cells: list[Content] = [what, row.over, row.times]
             cells += [row.write(size, row.bytes), row.write(size, row.sent)]
             cells += [time.write(row.seconds)]
-            line = () if is_same or not row.lines else (row.line,)
+            line: tuple[Content, ...] = () if is_same or not row.lines else (row.line,)
+            if not row.lines and before is not None and before.lines:
+                line = (Small(NO_LINE),)
             shown.append(TableRow(tuple(compress(cells, is_shown)), above=line))
         if len(rows) > 1:
             cells = ["all together", "", "", size.write(self.bytes), size.write(self.sent)]
