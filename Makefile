@@ -19,7 +19,7 @@ endif
 # What is given may be a name that a stranger chose: neither make nor the shell is to read it as more
 # than a text. So it goes through the environment, from which $(call given,FILE) takes it, and
 # $(call option,--student,STUDENT).
-GIVEN := ASSIGNMENT STUDENT SCHEDULER WORKERS SORT FROM TIMES ID NOTEBOOK FILE VISIBILITY
+GIVEN := ASSIGNMENT STUDENT SCHEDULER WORKERS FROM TIMES ID NOTEBOOK FILE VISIBILITY
 $(foreach name,$(GIVEN),$(eval export GIVEN_$(name) := $$(value $(name))))
 unexport DB $(GIVEN)
 given = $(if $(value $(1)),"$$GIVEN_$(1)")
@@ -50,8 +50,8 @@ grade: .venv/installed ## Grade what is new in grading/submitted/ (AGAIN=1: ever
 regrade: .venv/installed ## Judge a class again from the evidence that was kept, after exercises changed
 	@$(BIN)/python -m autograder.instructor regrade $(SOME)
 
-report: .venv/installed ## Show a class as it stands, and write its CSVs and report again (SORT=total: best first)
-	@$(BIN)/python -m autograder.instructor report $(SOME) $(call option,--sort,SORT)
+report: .venv/installed ## Show a class as it stands, and write its CSVs and report again
+	@$(BIN)/python -m autograder.instructor report $(SOME)
 
 feedback: .venv/installed ## Make the feedback pages again (RELEASE=1: and put them into nbgrader's exchange)
 	@$(BIN)/python -m autograder.instructor feedback $(call flag,--release,RELEASE) $(SOME)

@@ -161,7 +161,7 @@ NOUNS = re.findall(
     communication_seconds comparison_pictures container_name crash_warning current_basis
     device_colour device_local_picture encoded_verdicts environment failed_outcome failed_verdict
     feedback_page first_line formgrader_policy frame_owner free_port gradebook_file headline
-    heat_map_rows inline_parts inset instruction_flops item_rest_correlation joint_layout
+    heat_map_rows inline_parts inset instruction_flops joint_layout
     known_plans last_cell_line last_line live_operations main mesh_picture mime_bundle
     missing_answer modification_times module_elsewhere nested_unknown_fields
     not_a_function not_an_array other_meshes permutation_groups piece_label plain plain_text

@@ -329,7 +329,6 @@ TAKES = (
     "AGAIN",
     "WORKERS",
     "SCHEDULER",
-    "SORT",
     "RELEASE",
     "FROM",
     "ALL",

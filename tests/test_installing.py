@@ -133,7 +133,6 @@ NAMES = {
         ("grade", "STUDENT", "--student="),
         ("grade", "ASSIGNMENT", "--assignment="),
         ("grade", "SCHEDULER", "--scheduler="),
-        ("report", "SORT", "--sort="),
         ("collect", "FROM", ""),
         ("restore", "FROM", ""),
         ("try", "FILE", ""),

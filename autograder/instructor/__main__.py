@@ -77,8 +77,6 @@ DISK_ERRORS: Final = frozenset({
 })  # fmt: skip
 """The error numbers of a disk that is full, broken, closed to us, or without locks."""
 
-SORT_ORDERS: Final = ("student", "total")
-
 RUNS_SUBMISSIONS: Final = ("grade", "regrade", "demo")
 """The commands that run students' code or judge what it returned."""
 
@@ -111,7 +109,7 @@ def main(arguments: list[str] | None = None) -> int:
 
 
 class _Parser(argparse.ArgumentParser):
-    """Reports errors in terms of `make`'s variables, since users type `SORT=…` and not `--sort`."""
+    """Reports errors in terms of `make`'s variables: users type `STUDENT=…`, not `--student`."""
 
     def error(self, message: str) -> NoReturn:
         """Exit with status 2 and a sentence."""
@@ -137,15 +135,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
         help="how many at once, if not one for each core",
     )
     commands.add_parser("regrade", parents=[filters], help="judge again, from kept evidence")
-    report = commands.add_parser(
-        "report", parents=[filters], help="show the class; nothing is graded"
-    )
-    report.add_argument(
-        "--sort",
-        type=_parse_sort_order,
-        default="student",
-        help=f"what by: {' or '.join(SORT_ORDERS)}",
-    )
+    commands.add_parser("report", parents=[filters], help="show the class; nothing is graded")
     feedback = commands.add_parser("feedback", parents=[filters], help="make feedback pages again")
     feedback.add_argument("--release", action="store_true", help="by nbgrader's exchange, too")
     demo = commands.add_parser("demo", help="grade five made-up students, in a folder apart")
@@ -190,14 +180,6 @@ def _parse_workers(text: str) -> int:
     return int(text)
 
 
-def _parse_sort_order(text: str) -> str:
-    if text not in SORT_ORDERS:
-        raise argparse.ArgumentTypeError(
-            f"tables are sorted by {' or by '.join(SORT_ORDERS)}, and not by {text!r}"
-        )
-    return text
-
-
 def _run(chosen: argparse.Namespace, course: Course, console: Console) -> int:
     # nbgrader's own sessions cause this warning for each new submission, and it is harmless
     warnings.filterwarnings("ignore", category=SAWarning)
@@ -210,8 +192,7 @@ def _run(chosen: argparse.Namespace, course: Course, console: Console) -> int:
         case "regrade":
             return regrade_class(course, console, _choose(chosen, course))
         case "report":
-            best_first = chosen.sort == "total"
-            return report_class(course, console, _choose(chosen, course), best_first)
+            return report_class(course, console, _choose(chosen, course))
         case "feedback":
             return hand_back(course, console, _choose(chosen, course), chosen.release)
         case "demo":

@@ -1,8 +1,8 @@
 """Statistics of a class's answers to each exercise.
 
-How often each diagnosis was given; how the exercise's score correlates with the rest of the score;
-the designs of an exercise about a trade-off between time and memory; answers to show in class,
-which name nobody; and students who made the same rare mistakes, without a guess at the cause.
+How often each diagnosis was given; the designs of an exercise about a trade-off between time and
+memory; answers to show in class, which name nobody; and students who made the same rare mistakes,
+without a guess at the cause.
 """
 
 import re
@@ -11,7 +11,6 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final
 
-import numpy as np
 from markupsafe import Markup
 
 from autograder.instructor.classroom.grade_tables import number
@@ -86,65 +85,6 @@ def find_unexplained_answers(
         ):
             found.append(submission)
     return found
-
-
-MIN_FOR_CORRELATION: Final = 10
-"""A correlation is reported from this many submissions; with fewer it is mostly chance."""
-
-LOW_CORRELATION: Final = 0.2
-
-
-def item_rest_correlation(name: str, submissions: Sequence[SubmissionState]) -> float | None:
-    """Compute the correlation of an exercise's score with the sum of all other scores.
-
-    Late penalties are left out.
-
-    Returns:
-        The correlation, from -1 to 1. None if there are too few submissions, or if all have the
-        same score in the exercise or in the rest.
-    """
-    pairs = [
-        (mark.score, sum(m.score for n, m in s.row.marks.items() if n != name))
-        for s in submissions
-        for mark in [s.row.marks.get(name)]
-        if mark is not None
-    ]
-    if len(pairs) < MIN_FOR_CORRELATION:
-        return None
-    item, rest = np.array(pairs).T
-    if np.ptp(item) < 1e-9 or np.ptp(rest) < 1e-9:
-        return None
-    return float(np.corrcoef(item, rest)[0, 1])
-
-
-def explain_missing_correlations(
-    names: Sequence[str], submissions: Sequence[SubmissionState]
-) -> str:
-    """Explain why some exercises have no correlation; empty if all have enough submissions."""
-    if all(_count(name, submissions) >= MIN_FOR_CORRELATION for name in names):
-        return ""
-    return (
-        f"How an exercise correlates with the rest of the score is shown from "
-        f"{MIN_FOR_CORRELATION} graded submissions on."
-    )
-
-
-def describe_item_rest_correlation(name: str, submissions: Sequence[SubmissionState]) -> str:
-    """Describe the item-rest correlation in a sentence; empty if there are too few submissions."""
-    if _count(name, submissions) < MIN_FOR_CORRELATION:
-        return ""
-    found = item_rest_correlation(name, submissions)
-    if found is None:
-        return "There is no correlation with the rest of the score: all have the same score."
-    meaning = "who has it right tends to do well in the rest, too"
-    if found < 0:
-        meaning = (
-            "who has it right tends to do worse in the rest; is there something in its text, or in "
-            "what it asks, that misleads those who know more?"
-        )
-    elif found < LOW_CORRELATION:
-        meaning = "it says little about the rest"
-    return f"Correlation with the rest of the score: {found:.2f} ({meaning})."
 
 
 def _count(name: str, submissions: Sequence[SubmissionState]) -> int:

@@ -24,8 +24,6 @@ from autograder.instructor.classroom.class_answers import (
     choose_answers,
     collect_designs,
     count_diagnoses,
-    describe_item_rest_correlation,
-    explain_missing_correlations,
     find_shared_mistakes,
     find_unexplained_answers,
     list_exercises,
@@ -199,7 +197,6 @@ class ExercisePart:
     title: str
     points: str
     counts: dict[str, int]
-    correlation: str
     diagnoses: Sequence[Diagnosis]
     more_diagnoses: int
     designs: ClassDesigns | None
@@ -217,7 +214,6 @@ class AssignmentPart:
     summary: str
     totals: Sequence[TotalsBar]
     exercises: Sequence[ExercisePart]
-    too_few: str
     lines: Sequence[HeatMapRow]
     alike: Sequence[Alike]
     more_alike: int
@@ -296,7 +292,6 @@ def _assignment(
         _summary(totals, points),
         count_totals(totals, points),
         parts,
-        explain_missing_correlations([*exercises], submissions),
         [*heat_map_rows(course, rows, submissions, [*exercises], known, here)],
         [_printable(each) for each in alike[:MAX_ALIKE]],
         max(0, len(alike) - MAX_ALIKE),
@@ -382,7 +377,6 @@ def _exercise(
         known.title if known else "",
         number(mine[0].row.marks[name].points),
         {state: states[state] for state in STATES if states[state]},
-        describe_item_rest_correlation(name, mine),
         found[:MAX_DIAGNOSES],
         max(0, len(found) - MAX_DIAGNOSES),
         collect_designs(name, mine),

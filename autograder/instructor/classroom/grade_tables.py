@@ -5,7 +5,6 @@ short, names are shortened first; then whole exercises are left out and listed b
 """
 
 import csv
-import math
 import os
 import re
 import statistics
@@ -78,20 +77,15 @@ class Column:
         return GAP_WIDTH + len(self.cells[0])
 
 
-def show_table(
-    console: Console, assignment: str, rows: Sequence[StateRow], best_first: bool = False
-) -> None:
+def show_table(console: Console, assignment: str, rows: Sequence[StateRow]) -> None:
     """Print an assignment's table, and the names of exercises that do not fit.
 
     Args:
         console: where the table is printed, as wide as the console is.
         assignment: the assignment's id, printed above the table.
         rows: the rows, at least one.
-        best_first: whether rows are sorted by total instead of by student, ungraded ones last.
     """
     rows = sorted(rows, key=lambda row: row.student.casefold())
-    if best_first:
-        rows.sort(key=lambda row: -row.total if row.graded else math.inf)
     names = [printable(row.student) for row in rows]
     graded = [row for row in rows if row.graded]
     averaged = [AVERAGE] * (len(graded) >= MIN_FOR_AVERAGE)

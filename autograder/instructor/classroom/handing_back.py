@@ -15,16 +15,13 @@ from autograder.instructor.nbgrader_plugins import (
 )
 
 
-def report_class(
-    course: Course, console: Console, choice: Choice = EVERYTHING, best_first: bool = False
-) -> int:
+def report_class(course: Course, console: Console, choice: Choice = EVERYTHING) -> int:
     """Print a class's table, and write its CSVs and its report, without grading anything.
 
     Args:
         course: the course.
         console: where output is printed.
         choice: the submissions to print.
-        best_first: whether tables are sorted by total instead of by student.
 
     Returns:
         The exit status: 1 if a page could not be renewed, else 0.
@@ -36,7 +33,7 @@ def report_class(
         if not course.has_submitted_files() and not read_roster(course):
             console.print(NOTHING_HANDED_IN, markup=False, highlight=False)
             return 0
-        failures = report(course, console, find_broken_submissions(course), choice, best_first)
+        failures = report(course, console, find_broken_submissions(course), choice)
     return 0 if all(failure.theirs for failure in failures) else 1
 
 

@@ -72,7 +72,6 @@ def report(
     console: Console,
     failures: list[Failure],
     choice: Choice = EVERYTHING,
-    best_first: bool = False,
 ) -> list[Failure]:
     """Print the table and the failures, renew outdated pages, and write the CSVs and the report.
 
@@ -81,7 +80,6 @@ def report(
         console: where output is printed.
         failures: the submissions that could not be graded.
         choice: the submissions to print; the CSVs and the report have all of them.
-        best_first: whether tables are sorted by total instead of by student.
 
     Returns:
         The failures, and those of pages that could not be renewed.
@@ -107,7 +105,7 @@ def report(
     for assignment in dict.fromkeys(row.assignment for row in rows):
         console.print()
         of_assignment = [row for row in rows if row.assignment == assignment]
-        show_table(console, assignment, of_assignment, best_first)
+        show_table(console, assignment, of_assignment)
     console.print()
     if any(row.needs_a_look for row in rows):
         console.print(f"{LOOK_SIGN} is where somebody has to look: Formgrader shows where.")

@@ -14,10 +14,8 @@ import pytest
 
 from autograder.exercises import find
 from autograder.instructor.classroom.class_answers import (
-    describe_item_rest_correlation,
     find_shared_mistakes,
     format_code,
-    item_rest_correlation,
 )
 from autograder.instructor.classroom.class_report import REPORT_FILE, count_totals, write_report
 from autograder.instructor.classroom.roster import Person
@@ -220,12 +218,6 @@ def test_it_says_of_an_exercise_how_it_went_and_what_to_teach(course):
     assert "candidates for the bank" not in said
 
 
-def test_that_a_class_is_small_is_said_once(course):
-    rows = of_class(course, 4)
-    said = Parsed(page(course, rows)).said
-    assert said.count("with the rest of the score is shown from 10 graded submissions on.") == 1
-
-
 def test_what_somebody_else_made_is_not_called_yours(course):
     expected, made = Layout.parse("0 1 2 3"), Layout.parse("3 2 1 0")
     finding = Finding("columns", False, "asked", "came", KNOWN, LESSON, expected, made)
@@ -262,29 +254,6 @@ def test_what_is_shown_of_the_class_names_nobody(course):
     assert "LOVELACE" not in said
     assert "countess" not in said
     assert "One that is right columns = 3 # it works bold" in said
-
-
-@pytest.mark.parametrize(
-    ("item", "rest", "found"),
-    [([0, 1] * 6, [0, 5] * 6, 1.0), ([0, 1] * 6, [5, 0] * 6, -1.0),
-     ([0, 0, 1, 1] * 3, [0, 5] * 6, 0.0), ([1] * 12, [0, 5] * 6, None),
-     ([0, 1] * 4, [0, 5] * 4, None)],
-)  # fmt: skip
-def test_an_exercise_is_held_against_the_rest_and_not_against_itself(course, item, rest, found):
-    rows = [
-        grade(course, f"s{i:02}", [right("1.1")], others={"1.1": Mark(a, 1), "x": Mark(b, 5)})
-        for i, (a, b) in enumerate(zip(item, rest, strict=True))
-    ]
-    submissions = read_kept_answers(course, rows)
-    correlation = item_rest_correlation("1.1", submissions)
-    assert correlation == (None if found is None else pytest.approx(found))
-    said = describe_item_rest_correlation("1.1", submissions)
-    if len(item) < 10:
-        assert not said
-    elif found is None:
-        assert "all have the same score" in said
-    elif found == -1:
-        assert "-1.00 (who has it right tends to do worse in the rest; is there" in said
 
 
 def test_who_made_the_same_rare_mistake_is_named_and_the_cause_is_not(course):

@@ -174,7 +174,6 @@ def test_a_variable_that_is_misspelt_is_a_sentence(room, typed):
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        (("report", "SORT=totl"), "SORT: tables are sorted by student or by total, and not by 't"),
         (("grade", "WORKERS=two"), "WORKERS: a number of workers is 1 or more, and 'two' is none"),
         (("grade", "WORKERS=0"), "WORKERS: a number of workers is 1 or more, and '0' is none"),
     ],

@@ -167,14 +167,6 @@ def test_averages_stand_below_and_are_of_what_is_graded():
     assert "average" not in "\n".join(shown(rows[:3], 80))
 
 
-def test_the_table_can_be_sorted_by_totals_and_what_has_none_comes_last():
-    said = io.StringIO()
-    rows = [StateRow("a", "06", State.BROKEN), *totals(0.5, 1, 0.25)]
-    table.show_table(Console(file=said, width=80), "06", rows, best_first=True)
-    names = [line.split()[0] for line in said.getvalue().splitlines()[4:]]
-    assert names == ["s01", "s00", "s02", "a"]
-
-
 def test_what_waits_for_somebody_is_marked_and_what_is_taken_off_has_a_column():
     marks = {"essay": Mark(0, 3, None, None, 0, needs_a_look=True), "test": Mark(1, 2, 1)}
     rows = [
