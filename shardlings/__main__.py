@@ -10,12 +10,13 @@ A function's arguments come from another one beside it, with `_arguments` after 
 
 import argparse
 import importlib.util
+import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from shardlings.errors import ShortError
+from shardlings.errors import ShortError, first_line
 
 GROWN, WRONG = 1, 2
 """The exit statuses if a number has grown, and if the command cannot do what it is asked."""
@@ -41,9 +42,13 @@ def main(arguments: Sequence[str] | None = None) -> int:
     given = _parser().parse_args(arguments)
     try:
         status: int = given.run(given)
+        sys.stdout.flush()
     except ShortError as error:
         print(f"shardlings: {error}", file=sys.stderr)
         return WRONG
+    except BrokenPipeError:  # whoever reads has seen enough
+        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        return 0
     return status
 
 
@@ -81,7 +86,10 @@ def _report(given: argparse.Namespace) -> int:
     report = communication(function, *arguments, **chosen)
     if given.html is not None:
         page = PAGE.format(title=given.function, body=as_html(report.document()))
-        given.html.write_text(page, encoding="utf-8")
+        try:
+            given.html.write_text(page, encoding="utf-8")
+        except OSError as error:
+            raise CommandError(f"{given.html} cannot be written: {error}.") from None
     if given.json:
         of = report.tpu if isinstance(report, ComparedReports) else report
         print(StoredReport.of(of).to_json(), end="")
@@ -104,7 +112,10 @@ def _load(named: str) -> tuple[Any, tuple[Any, ...]]:
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     sys.path.insert(0, str(path.parent.resolve()))  # so that it finds the modules beside it
-    spec.loader.exec_module(module)
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        raise CommandError(f"{file} raised {type(error).__name__}: {first_line(error)}") from error
     function, make_arguments = (getattr(module, n, None) for n in (name, f"{name}_arguments"))
     if function is None:
         raise CommandError(f"{file} has no function {name}.")
@@ -113,8 +124,12 @@ def _load(named: str) -> tuple[Any, tuple[Any, ...]]:
             f"{file} has no function {name}_arguments. It has to return the tuple of arguments to "
             f"report on, such as sharded arrays or jax.ShapeDtypeStructs with shardings."
         )
-    arguments = make_arguments()
-    return function, arguments if isinstance(arguments, tuple) else (arguments,)
+    try:
+        arguments = make_arguments()
+    except Exception as error:
+        kind = type(error).__name__
+        raise CommandError(f"{name}_arguments() raised {kind}: {first_line(error)}") from error
+    return function, tuple(arguments) if isinstance(arguments, tuple | list) else (arguments,)
 
 
 def _compare(given: argparse.Namespace) -> int:

@@ -8,7 +8,7 @@ baseline beside the test, to be committed.
 """
 
 import re
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
@@ -40,11 +40,13 @@ class CommunicationBaseline:
         folder: where they are stored.
         test: the test's name.
         is_updated: whether they are written and not compared.
+        checked: the names that were checked already.
     """
 
     folder: Path
     test: str
     is_updated: bool
+    checked: set[str] = field(default_factory=set)
 
     def check(self, report: "Report", name: str = "", tolerance: float = TOLERANCE) -> None:
         """Assert that a program communicates, holds and computes no more than its baseline says.
@@ -55,12 +57,24 @@ class CommunicationBaseline:
             tolerance: the share by which bytes, memory and operations may grow.
 
         Raises:
+            TypeError: this is no report.
+            ValueError: the test has checked another report of this name.
             AssertionError: there is no baseline, or something has grown. The message has what is
                 new, gone, larger and smaller, by lines of code.
         """
         __tracebackhide__ = True
-        from shardlings.programs import StoredReport, compare
+        from shardlings.programs import Report, StoredReport, compare
 
+        if not isinstance(report, Report):
+            raise TypeError(
+                f"check takes what communication(f, x) returns; {type(report).__name__} came."
+            )
+        if name in self.checked:
+            raise ValueError(
+                "A test that checks several reports gives each a name: "
+                "communication_baseline.check(report, name=…)."
+            )
+        self.checked.add(name)
         path, stored = self._path(name), StoredReport.of(report)
         if self.is_updated:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -86,6 +100,6 @@ def communication_baseline(request: pytest.FixtureRequest) -> CommunicationBasel
     path = request.path
     return CommunicationBaseline(
         path.parent / FOLDER,
-        f"{path.stem}-{request.node.name}",
+        f"{path.stem}-{request.node.nodeid.partition('::')[2].replace('::', '-')}",
         bool(request.config.getoption(UPDATE)),
     )

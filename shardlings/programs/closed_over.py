@@ -5,7 +5,7 @@ all of the work on it.
 """
 
 import math
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -39,38 +39,45 @@ class ClosedOver:
     where: Frame | None
 
 
-def find_closed_over(jaxpr: Any) -> list[ClosedOver]:
+def find_closed_over(jaxpr: Any, program: CompiledProgram) -> list[ClosedOver]:
     """Return the arrays that a function closes over, if they are sharded or large.
+
+    One of which the compiler needs only a part, or nothing, is left out.
 
     Args:
         jaxpr: the function's closed jaxpr, as `jax.jit(f).trace(x).jaxpr` is.
+        program: the compiled function.
     """
+    largest = max(_constant_sizes(program), default=0)
     found: dict[int, ClosedOver] = {}
     for array, where in _constants(jaxpr):
         size = math.prod(array.shape) * array.dtype.itemsize
         axes = _axes_of(array)
-        if (axes or size >= LARGE_BYTES) and id(array) not in found:
+        if size <= largest and (axes or size >= LARGE_BYTES) and id(array) not in found:
             found[id(array)] = ClosedOver(array.shape, str(array.dtype), size, axes, where)
     return list(found.values())
 
 
 def count_constant_bytes(program: CompiledProgram) -> int:
     """Return the bytes of a compiled program's constants, of which each device has a copy."""
+    return sum(_constant_sizes(program))
+
+
+def _constant_sizes(program: CompiledProgram) -> Collection[int]:
     constants = {
         (step.arrays, step.other_fields): sum(step.array_bytes)
         for computation in program.computations.values()
         for step in computation.values()
         if step.opcode == "constant"
     }
-    return sum(constants.values())
+    return constants.values()
 
 
-def _constants(closed: Any) -> Iterator[tuple[jax.Array, Frame | None]]:
+def _constants(closed: Any) -> Iterator[tuple[Any, Frame | None]]:
     """Yield the arrays among a closed jaxpr's constants, and where they are first used."""
     jaxpr = closed.jaxpr
     for variable, value in zip(jaxpr.constvars, closed.consts, strict=True):
-        is_key = jnp.issubdtype(value.dtype, jax.dtypes.extended)
-        if isinstance(value, jax.Array) and not is_key:
+        if not jnp.issubdtype(value.dtype, jax.dtypes.extended):  # a key is no array of numbers
             users = (each for each in jaxpr.eqns if any(v is variable for v in each.invars))
             yield value, next(map(_find_line, users), None)
     for equation in jaxpr.eqns:
@@ -90,10 +97,11 @@ def _find_line(equation: Any) -> Frame | None:
     return None
 
 
-def _axes_of(array: jax.Array) -> tuple[str, ...]:
-    """Return the mesh axes over which an array is sharded."""
-    spec = getattr(array.sharding, "spec", None)
-    if spec is None or array.sharding.is_fully_replicated:
+def _axes_of(array: Any) -> tuple[str, ...]:
+    """Return the mesh axes over which an array is sharded; none for one of NumPy's."""
+    sharding = getattr(array, "sharding", None)
+    spec = getattr(sharding, "spec", None)
+    if sharding is None or spec is None or sharding.is_fully_replicated:
         return ()
     return tuple(
         axis

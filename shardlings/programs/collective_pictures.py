@@ -7,7 +7,12 @@ import jax
 import numpy as np
 
 from shardlings.pictures import CollectivePicture, DrawnMesh
-from shardlings.programs.collective import Collective, Groups, wire_bytes
+from shardlings.programs.collective import (
+    Collective,
+    Groups,
+    take_dearest_branches,
+    wire_bytes,
+)
 
 
 def pictures_of(
@@ -72,8 +77,9 @@ def _caption(same: Sequence[Collective], groups: Groups, pairs: Groups) -> Itera
         others = len(groups) - 1
         counted = "the other does" if others == 1 else f"the {others} others do"
         yield f"Drawn for one group; {counted} the same."
-    runs = sum(c.times or 0 for c in same)
-    if len(same) > 1 or runs > 1:
+    running = take_dearest_branches(same, lambda c: c.counted_times)
+    runs = sum(c.times or 0 for c in running)
+    if len(running) > 1 or runs > 1:
         yield f"The program does this {runs:,} times." if all(c.times for c in same) else ""
     else:
         sends = "A message has" if kind.has_pairs else "Each device sends"

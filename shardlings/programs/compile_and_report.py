@@ -132,7 +132,7 @@ def communication(
         _peak_bytes(compiled.memory_analysis()) + count_constant_bytes(program),
         machine,
         steps,
-        closed_over=tuple(find_closed_over(jaxpr)) if jaxpr is not None else (),
+        closed_over=tuple(find_closed_over(jaxpr, program)) if jaxpr is not None else (),
     )
     return count_in_bfloat16(report, scaled) if scaled else report
 

@@ -55,14 +55,39 @@ def has_lowering(function: Any) -> bool:
     )
 
 
+class Call(NamedTuple):
+    """A function and its arguments."""
+
+    function: Any
+    args: tuple[Any, ...]
+    kwargs: Mapping[str, Any]
+
+
+def unbind(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Call:
+    """Return a jitted function with all of its arguments, also those that are bound to it.
+
+    Otherwise an array that a partial or a method holds would be a constant of another program than
+    the one that runs.
+    """
+    while True:
+        if isinstance(function, functools.partial) and has_lowering(function.func):
+            args, kwargs = (*function.args, *args), {**function.keywords, **kwargs}
+            function = function.func
+        elif has_lowering(getattr(function, "__func__", None)) and hasattr(function, "__self__"):
+            function, args = function.__func__, (function.__self__, *args)
+        else:
+            return Call(function, args, kwargs)
+
+
 def as_jitted(function: Any) -> Any:
     """Return a function that can be lowered."""
     if has_lowering(function):
         return function
-    if "lower" not in getattr(function, "__dict__", {}):
+    if "lower" not in getattr(function, "__dict__", {}) and _is_hashable(function):
         return jax.jit(function)
 
-    # `jax.jit` copies an object's fields, and one that is called `lower` would hide its own
+    # `jax.jit` hashes what it is given, and copies an object's fields, of which one that is called
+    # `lower` would hide its own
     def call(*args: Any, **kwargs: Any) -> Any:
         return function(*args, **kwargs)
 
@@ -79,6 +104,14 @@ class Compilation(NamedTuple):
 
     compiled: jax.stages.Compiled
     jaxpr: Any = None
+
+
+def _is_hashable(thing: Any) -> bool:
+    try:
+        hash(thing)
+    except TypeError:
+        return False
+    return True
 
 
 def compile_function(
@@ -146,6 +179,7 @@ def _lines_in_cache_keys() -> Iterator[None]:
 
 def _trace(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Any:
     """Trace a function, or lower it if that is all that its library can do."""
+    function, args, kwargs = unbind(function, args, kwargs)
     with theirs():
         jitted = as_jitted(function)
     if isinstance(jitted, jax.stages.Wrapped) and hasattr(jitted, "trace"):

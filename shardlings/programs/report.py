@@ -396,6 +396,8 @@ class Report(ShownAsDocument):
             blocks.append(Paragraph(Small(ONE_BRANCH)))
         blocks += [Paragraph(self.summary()), *self._conclusion()]
         blocks += map(Paragraph, map(explain_closed_over, self.closed_over[:MAX_CLOSED_OVER]))
+        if more := len(self.closed_over[MAX_CLOSED_OVER:]):
+            blocks.append(Paragraph(f"It closes over {more} more such array{'s' * (more > 1)}."))
         # the report at the original size has drawn the same exchanges
         pictures = self.pictures() if self.steps or not self.scaled else []
         return Document((*blocks, *_figures(pictures)))

@@ -137,7 +137,8 @@ class StoredReport(msgspec.Struct, frozen=True):
 
 
 TOTALS: Final = {
-    "bytes": "buffers of collectives", "peak_bytes": "memory at the peak",
+    "bytes": "buffers of collectives", "sent": "bytes that are sent",
+    "peak_bytes": "memory at the peak",
     "flops": "floating-point operations",
 }  # fmt: skip
 """The numbers of a whole program that must not grow, in words."""
@@ -225,6 +226,12 @@ class Comparison(ShownAsDocument):
         return self.before, self.now
 
     def _grown(self, tolerance: float) -> Iterator[str]:
+        unknown = [sum(row.times is None for row in each.rows) for each in self._both()]
+        if unknown[1] > unknown[0]:
+            yield (
+                "The length of a loop with a collective is not known any more, so the bytes of its "
+                "rows are those of one turn."
+            )
         for name, words in TOTALS.items():
             before, now = (getattr(each, name) for each in self._both())
             if before is None or now is None:
@@ -233,7 +240,10 @@ class Comparison(ShownAsDocument):
                 continue
             if now > before * (1 + tolerance):
                 written = count_in_words if name == "flops" else bytes_with_unit
-                share = f", {now / before - 1:.0%} more" if before else ""
+                share = ""
+                if before:
+                    factor = now / before
+                    share = f", {factor - 1:.0%} more" if factor < 2 else f", {factor:,.1f} times"
                 yield f"{words.capitalize()}: {written(before)} before, {written(now)} now{share}."
 
     def _table(self, changes: Sequence[Change]) -> Table:

@@ -52,6 +52,21 @@ def test_step(communication_baseline):
     report = communication(train.step, *train.step_arguments())
     communication_baseline.check(report)
     communication_baseline.check(report, name="once more")
+
+
+class TestAgain:
+    def test_step(self, communication_baseline):
+        communication_baseline.check(communication(train.step, *train.step_arguments()))
+
+
+def test_misuse(communication_baseline):
+    import pytest
+
+    with pytest.raises(TypeError, match="str came"):
+        communication_baseline.check("x")
+    communication_baseline.checked.add("")
+    with pytest.raises(ValueError, match="gives each a name"):
+        communication_baseline.check(communication(lambda: 1))
 """
 
 
@@ -110,6 +125,8 @@ def test_what_cannot_be_reported_on_says_what_to_do(project):
         ("report", "nowhere.py:step"): "names no function of a file; write FILE.py:FUNCTION",
         ("report", "train"): "names no function of a file",
         ("report", "train.py:step", "--machine", "abacus"): "There is no machine 'abacus' here",
+        ("report", "train.py:step", "--html", "no/r.html"): "no/r.html cannot be written",
+        ("report", "train.py:step", "--devices", "2"): "step_arguments() raised ValueError",
         ("compare", "no.json", "no.json"): "no.json cannot be read",
         ("compare", "train.py", "train.py"): "no report that this version",
     }.items():
@@ -130,7 +147,10 @@ def test_a_test_fails_when_a_step_communicates_more_than_its_baseline(project):
     assert "pytest --update-communication writes it, to be committed." in said
     assert project(*quiet, "--update-communication")[0] == 0
     names = sorted(path.name for path in (project.folder / "communication").iterdir())
-    assert names == ["test_train-test_step-once-more.json", "test_train-test_step.json"]
+    assert names == [
+        "test_train-TestAgain-test_step.json", "test_train-test_step-once-more.json",
+        "test_train-test_step.json",
+    ]  # fmt: skip
     assert project(*quiet)[0] == 0
     (project.folder / "train.py").write_text(WORSE)
     status, said = project(*quiet)

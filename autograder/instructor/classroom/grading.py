@@ -344,7 +344,9 @@ def _check_files(course: Course, bases: Bases, student: str, assignment: str) ->
     folder = course.submitted / student / assignment
     why = course.find_submission_problem(student, assignment)
     if not why and not bases.is_graded(student, assignment):
-        why = find_notebook_problem(folder / f"{assignment}.ipynb", course.api.config)
+        names = sorted(path.name for path in (course.solutions / assignment).glob("*.ipynb"))
+        here = [folder / name for name in names if (folder / name).exists()]
+        why = next(filter(None, (find_notebook_problem(p, course.api.config) for p in here)), "")
     return Failure(student, assignment, why, theirs=True) if why else None
 
 

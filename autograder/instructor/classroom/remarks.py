@@ -286,8 +286,8 @@ def list_remarks(
         yield f"Not graded yet: {_listed(waiting)}. make grade grades them."
     if broken := [row for row in handed_in if row.state == "broken"]:
         yield (
-            f"Broken, and not counted in any total until something else is handed in (what is "
-            f"missing counts 0 once it was due): {_listed(broken)}."
+            "What is broken counts in no total until something else is handed in. What is missing "
+            "counts 0 once it was due."
         )
         yield from _scores_before(course, broken)
     yield from _removed(course, facts, rows, choice)

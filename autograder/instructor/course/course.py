@@ -330,7 +330,7 @@ class Course:
 
     def _find_copies(self, only: str) -> Iterator[str]:
         """Yield a sentence for each assignment with notebooks beside those that are graded."""
-        copies: dict[str, list[str]] = {}
+        copies: dict[str, list[str]] = {}  # by the notebook that they are beside
         renamed: list[str] = []
         for student, assignment in self.submissions():
             if only not in ("", student):
@@ -339,23 +339,20 @@ class Course:
             submission = self.submitted / student / assignment
             if exists(submission / f"{assignment}.ipynb"):
                 here = {path.name for path in submission.glob("[!.]*.ipynb")}
-                others = here - graded
-                for name in sorted(others):
-                    if (meant := _without_copy_number(name)) in graded - here:
-                        others.remove(name)
+                for name in sorted(here - graded):
+                    meant = _without_copy_number(name)
+                    if meant in graded - here:
                         renamed.append(f"{name} of {student} (to {meant})")
-                copies.setdefault(assignment, []).extend(
-                    f"{n} of {student}" for n in sorted(others)
-                )
+                        continue
+                    beside = meant if meant in graded else f"{assignment}.ipynb"
+                    copies.setdefault(beside, []).append(f"{name} of {student}")
         if renamed:
             yield f"These notebooks are not graded until they are renamed: {', '.join(renamed)}."
-        for assignment, names in copies.items():
-            if names:
-                yield (
-                    f"Beside {assignment}.ipynb there {_list_with_verb(names)}. What is graded is "
-                    f"{assignment}.ipynb, and a copy may be newer: ask which one counts, and leave "
-                    f"only that."
-                )
+        for beside, names in copies.items():
+            yield (
+                f"Beside {beside} there {_list_with_verb(names)}. What is graded is {beside}, and "
+                f"a copy may be newer: ask which one counts, and leave only that."
+            )
 
     def find_misnamed_solutions(self) -> Iterator[str]:
         """Yield a sentence for each folder in `solutions/` with notebooks of other names."""

@@ -171,7 +171,9 @@ def enter(
             comments = enter_scores(
                 gradebook, times, student, assignment, record, cells, not is_same_submission
             )
-    if is_same_submission and before is not None:
+    if before is None:  # it is not known what was handed in before
+        comments = {}
+    elif is_same_submission:
         comments = {name: found.old_comments for name, found in before.notebooks.items()}
     notebooks = {
         name: replace(record.notebooks[name], old_comments=comments.get(name, {}))

@@ -7,7 +7,7 @@ device takes follows from the instructions that compute its offset from the part
 where a loop carries the offset along unchanged.
 """
 
-from collections.abc import Iterator
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
 from typing import Any, Final
@@ -28,11 +28,21 @@ MOVES: Final = (
 )  # fmt: skip
 """The opcodes that hand on their operand's data as it is."""
 
-INTEGER_ARITHMETIC: Final = {
-    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "divide": np.floor_divide,
-    "remainder": np.remainder, "minimum": np.minimum, "maximum": np.maximum, "and": np.bitwise_and,
-    "or": np.bitwise_or, "shift-right-logical": np.right_shift, "shift-left": np.left_shift,
+INTEGER_ARITHMETIC: Final[Mapping[str, Callable[..., Any]]] = {
+    "add": np.add, "subtract": np.subtract, "multiply": np.multiply, "negate": np.negative,
+    "divide": lambda a, b: np.trunc(a / b).astype(int), "remainder": np.fmod,
+    "minimum": np.minimum, "maximum": np.maximum, "and": np.bitwise_and, "or": np.bitwise_or,
+    "xor": np.bitwise_xor, "shift-right-logical": np.right_shift, "shift-left": np.left_shift,
 }  # fmt: skip
+"""XLA's operations on integers; its division rounds towards zero."""
+
+INTEGERS: Final = {
+    f"{sign}{bits}": np.dtype(f"{kind}{bits}")
+    for sign, kind in (("s", "int"), ("u", "uint"))
+    for bits in (8, 16, 32, 64)
+}
+"""The integer types, whose numbers wrap around."""
+
 COMPARISONS: Final = {
     "LT": np.less, "LE": np.less_equal, "GT": np.greater, "GE": np.greater_equal,
     "EQ": np.equal, "NE": np.not_equal,
@@ -41,8 +51,7 @@ COMPARISONS: Final = {
 MAX_STEPS: Final = 150
 """The most instructions that are followed to compute one offset, or from an all-reduce to its uses.
 
-JAX emits about a dozen. This also bounds the time for instructions that use the same value again
-and again. An offset that takes more steps is unknown.
+JAX emits about a dozen. An offset that takes more steps is unknown.
 """
 
 
@@ -166,10 +175,7 @@ def _find_offsets(
         return None
     partitions = max(max(group) for group in groups) + 1
     slice_shape, shape = dynamic_slice.arrays[0][1], value.arrays[0][1]
-    starts = [
-        _evaluate(scope, number, partitions, iter(range(MAX_STEPS)))
-        for number in dynamic_slice.operands[1:]
-    ]
+    starts = [_evaluate(scope, number, partitions, {}) for number in dynamic_slice.operands[1:]]
     if any(start is None for start in starts) or len(starts) != len(shape):
         return None
     # a slice that would reach over the end begins earlier
@@ -191,23 +197,35 @@ def _find_offsets(
     return offsets.tobytes()
 
 
-def _evaluate(
-    scope: Scope, number: int, partitions: int, steps: Iterator[int]
-) -> npt.NDArray[Any] | None:
+_Key = tuple[int, int, int]
+"""A computation, the instruction that calls it, and one of its instructions."""
+
+_Known = dict[_Key, npt.NDArray[Any] | None]
+"""The values that are known already: many instructions use the same ones."""
+
+
+def _evaluate(scope: Scope, number: int, partitions: int, known: _Known) -> npt.NDArray[Any] | None:
     """Return the value of an instruction on each partition; None where it is unknown.
 
     Args:
         scope: the scope of the instruction.
         number: the instruction's number.
         partitions: the number of partitions.
-        steps: yields once for each instruction that may still be followed, including this one.
+        known: the values of instructions that were followed before.
     """
-    if next(steps, None) is None:
-        return None
+    caller = scope.caller.number if scope.caller is not None else -1
+    key = id(scope.computation), caller, number
+    if key not in known and len(known) < MAX_STEPS:
+        known[key] = None
+        known[key] = _compute(scope, number, partitions, known)
+    return known.get(key)
+
+
+def _compute(scope: Scope, number: int, partitions: int, known: _Known) -> npt.NDArray[Any] | None:
     instruction = scope.computation[number]
 
     def operand(i: int) -> npt.NDArray[Any] | None:
-        return _evaluate(scope, instruction.operands[i], partitions, steps)
+        return _evaluate(scope, instruction.operands[i], partitions, known)
 
     opcode = instruction.opcode
     if opcode == "partition-id":
@@ -220,37 +238,45 @@ def _evaluate(
         return np.full(partitions, instruction.constant[0])
     if opcode == "parameter" and scope.outer and scope.caller and scope.caller.opcode == "fusion":
         argument = scope.caller.operands[instruction.index]
-        return _evaluate(scope.outer, argument, partitions, steps)
+        return _evaluate(scope.outer, argument, partitions, known)
     if opcode == "get-tuple-element":
         source = scope.computation[instruction.operands[0]]
         found = scope.initial_value(instruction) if source.opcode == "parameter" else None
-        return _evaluate(*found, partitions, steps) if found is not None else None
+        return _evaluate(*found, partitions, known) if found is not None else None
     if opcode in (*MOVES, "broadcast"):
         value = operand(0)
         if value is not None and value.dtype == bool and instruction.arrays[0][0] != "pred":
             return value.astype(int)  # a Boolean that is converted to a number
-        return value
+        return None if value is None else _wrap(value, instruction)
     if opcode == "dynamic-slice" and len(instruction.operands) == 2:
         table, index = _find_table(scope, instruction.operands[0]), operand(1)
         if table is None or index is None:
             return None
         return np.take(table, index, mode="clip")
     values = [operand(i) for i in range(len(instruction.operands))]
-    known = [value for value in values if value is not None]
-    if len(known) < len(values):
+    inputs = [value for value in values if value is not None]
+    if len(inputs) < len(values):
         return None
     if opcode == "clamp":
-        return np.asarray(np.clip(known[1], known[0], known[2]))
+        return np.asarray(np.clip(inputs[1], inputs[0], inputs[2]))
     if opcode == "select":
-        return np.where(known[0], known[1], known[2])
+        return np.where(inputs[0], inputs[1], inputs[2])
     if opcode == "compare" and instruction.comparison in COMPARISONS:
-        return np.asarray(COMPARISONS[instruction.comparison](*known))
+        return np.asarray(COMPARISONS[instruction.comparison](*inputs))
     if opcode in INTEGER_ARITHMETIC:
-        return np.asarray(INTEGER_ARITHMETIC[opcode](*known))
+        if opcode in ("divide", "remainder") and not inputs[1].all():
+            return None
+        return _wrap(np.asarray(INTEGER_ARITHMETIC[opcode](*inputs)), instruction)
     if opcode == "fusion":
         fusion = scope.inside(instruction)
-        return _evaluate(fusion, find_root(fusion.computation).number, partitions, steps)
+        return _evaluate(fusion, find_root(fusion.computation).number, partitions, known)
     return None
+
+
+def _wrap(value: npt.NDArray[Any], instruction: Instruction) -> npt.NDArray[Any]:
+    """Return integers as an instruction's type holds them."""
+    dtype = INTEGERS.get(instruction.arrays[0][0])
+    return value if dtype is None or value.dtype == bool else value.astype(dtype).astype(np.int64)
 
 
 def _find_table(scope: Scope, number: int) -> npt.NDArray[Any] | None:

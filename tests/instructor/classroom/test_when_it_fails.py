@@ -390,8 +390,17 @@ def test_a_notebook_that_was_only_renamed_is_no_copy_of_another(of_two, make):
     assert "a copy may be newer" not in said
     shutil.copy(folder / "second (1).ipynb", folder / "second.ipynb")
     _, said = make(of_two, "grade")
-    assert "Beside tiny.ipynb there is second (1).ipynb of ann." in said
+    assert "Beside second.ipynb there is second (1).ipynb of ann." in said
     assert "until they are renamed" not in said
+
+
+def test_another_notebook_that_cannot_be_read_is_broken_for_every_command(of_two, make):
+    folder = of_two / "grading" / "submitted" / "ann" / ASSIGNMENT
+    (folder / "second.ipynb").write_text("{")
+    for command in ("grade", "report", "grade", "report"):
+        _, said = make(of_two, command)
+        assert "second.ipynb cannot be read as a notebook" in said, command
+        assert row(of_two, "ann").startswith("ann,tiny,broken,")
 
 
 def test_a_comment_on_what_was_handed_in_before_says_so(of_two, make):
@@ -424,7 +433,7 @@ def test_who_hands_in_another_notebook_alone_is_asked_for_all(of_two, make):
         "of them together."
     ) in said
     assert row(of_two, "ann").startswith("ann,tiny,broken,")
-    assert "Broken, and not counted in any total until something else is handed in" in said
+    assert "What is broken counts in no total until something else is handed in." in said
     assert [page.name for page in pages.iterdir()] == [f"{ASSIGNMENT}.html"]
 
 

@@ -87,6 +87,14 @@ def test_limits_hold_for_each_kind_by_itself():
         report.at_most({"all-gather": GATHERED})
 
 
+def test_a_picture_says_how_often_one_branch_runs():
+    def same_line(i, v):
+        return lax.cond(i > 0, lambda u: add(2 * u), lambda u: add(3 * u), v)
+
+    said = str(report_on(same_line))
+    assert "The program does this 2 times." not in said
+
+
 def test_a_program_without_branches_says_nothing_of_them():
     assert "branch that costs" not in str(report_on(lambda _, v: both(v)))
 

@@ -89,10 +89,25 @@ def test_a_large_array_on_one_device_is():
 
 
 def test_of_many_a_few_are_named():
-    arrays = [jax.device_put(np.full((N, N), float(n)), W.sharding) for n in range(5)]
+    draw = np.random.default_rng(3)
+    arrays = [jax.device_put(draw.random((N, N), np.float32), W.sharding) for _ in range(5)]
     report = communication(lambda x: sum(x @ a for a in arrays), X)
     assert len(report.closed_over) == 5
     assert str(report).count("closes over an array") == 3
+    assert "It closes over 2 more such arrays." in str(report)
+
+
+def test_what_the_compiler_does_not_need_is_not_named():
+    for program in (lambda x: x * W[0, :], lambda x: (x @ W, 2 * x)[1]):
+        report = communication(program, X)
+        assert report.closed_over == ()
+        assert report.peak_bytes < W.nbytes
+
+
+def test_a_large_array_of_numpys_is_one_too():
+    table = np.random.default_rng(2).random((512, 512), np.float32)
+    (found,) = communication(lambda x: x @ table, jnp.ones((8, 512))).closed_over
+    assert (found.bytes, found.axes) == (2**20, ())
 
 
 def test_a_compiled_program_still_counts_its_constants():

@@ -113,3 +113,32 @@ def test_the_pieces_of_an_all_to_all_are_one():
     swapped = jax.jit(lambda x: x, out_shardings=COLUMNS.sharding)
     (found,) = communication(swapped, ROWS).collectives
     assert found.kind == "all-to-all"
+
+
+@pytest.mark.parametrize(
+    ("slice_of", "kind"),
+    [
+        (lambda i: i, "reduce-scatter"),
+        (lambda i: (i + 1) % 8, "reduce-scatter"),
+        (lambda i: lax.rem(i + 1, 8), "reduce-scatter"),
+        (lambda i: i ^ 1, "reduce-scatter"),
+        (lambda i: -i + 7, "reduce-scatter"),
+        (lambda i: (i * 3) % 8, "reduce-scatter"),
+        (lambda i: lax.div(3 * i - 8, 3) + 3, "all-reduce"),
+        (lambda i: (i.astype(jnp.uint8) + jnp.uint8(250)).astype(jnp.int32) - 250, "all-reduce"),
+        (lambda i: i // 2, "all-reduce"),
+        (lambda i: 0 * i, "all-reduce"),
+    ],
+)
+def test_who_keeps_which_slice_decides_what_it_is(slice_of, kind):
+    """Division rounds towards zero, and eight bits wrap around: two devices keep the same slice."""
+
+    def keep(x):
+        first = slice_of(lax.axis_index("x")) * 8
+        return lax.dynamic_slice_in_dim(lax.psum(x, "x"), first, 8)
+
+    step = jax.shard_map(
+        keep, mesh=ROWS.sharding.mesh, in_specs=P(), out_specs=P("x"), check_vma=False
+    )
+    (found,) = communication(step, jnp.ones((N, N))).collectives
+    assert found.kind == kind

@@ -181,3 +181,51 @@ def test_a_described_array_is_drawn():
     assert Layout.of(described) == Layout.of(X)
     with pytest.raises(LayoutError, match="Give it a sharding, too"):
         Layout.of(jax.eval_shape(lambda: jnp.ones(3)))
+
+
+W = jax.device_put(np.ones((64, 64), np.float32), sharding(None, "x", x=8))
+
+
+@jax.jit
+def product(w, x):
+    return (x @ w).sum()
+
+
+@dataclass(frozen=True)
+class Layer:
+    """Holds a weight, and has a method that is jitted with it as an argument."""
+
+    w: Any
+
+    @jax.jit
+    def apply(self, x):
+        return (x @ self.w).sum()
+
+
+jax.tree_util.register_dataclass(Layer, ["w"], [])
+
+
+def test_what_is_bound_to_a_jitted_function_is_an_argument_of_its_program():
+    whole = found(product, W, X)
+    assert len(whole) == 2, "the weight is gathered, and the sum is added up"
+    for bound in (
+        functools.partial(product, W),
+        functools.partial(functools.partial(product), W),
+        functools.partial(product, w=W),
+        Layer(W).apply,
+    ):
+        given = {"x": X} if getattr(bound, "keywords", {}) else {}
+        report = communication(bound, *(() if given else (X,)), **given)
+        assert [(c.kind, c.bytes) for c in report.collectives] == whole
+        assert report.closed_over == ()
+
+
+def test_an_object_that_cannot_be_hashed_is_called():
+    @dataclass
+    class Unhashable:
+        w: Any
+
+        def __call__(self, x):
+            return total(x)
+
+    assert found(Unhashable(W), X) == SUM

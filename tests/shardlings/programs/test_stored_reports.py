@@ -94,6 +94,25 @@ def test_growth_within_the_tolerance_is_none():
     assert compare(unknown, stored).find_growth() == []
 
 
+def test_a_loop_whose_length_is_not_known_any_more_is_growth():
+    stored = StoredReport.of(report_on())
+    (row,) = stored.rows
+    unknown = msgspec.structs.replace(
+        stored, rows=(msgspec.structs.replace(row, times=None, bytes=1),), bytes=1, sent=1
+    )
+    (said,) = compare(stored, unknown).find_growth()
+    assert said.startswith("The length of a loop with a collective is not known any more")
+    assert compare(unknown, unknown).find_growth() == []
+
+
+def test_what_sends_more_with_the_same_buffers_has_grown():
+    stored = StoredReport.of(report_on(gathered))
+    more = msgspec.structs.replace(stored, sent=3 * stored.sent)
+    (said,) = compare(stored, more).find_growth(1.0)
+    assert said.startswith("Bytes that are sent: ")
+    assert said.endswith("3.0 times.")
+
+
 def test_another_compiler_is_named():
     stored = StoredReport.of(report_on())
     other = msgspec.structs.replace(stored, jax="0.1")
