@@ -199,9 +199,8 @@ def test_the_fastest_layout_is_fastest_by_a_clear_margin(machine, batch):
 REACHED = {
     # bytes held and microseconds: layouts of x, w_in and w_out. Found by compiling the 729 layouts
     # on a mesh of 4 × 2, and all 1,684 within the cap on one of 2 × 2 × 2, but for its symmetry.
-    (50_331_648, 22_865): (("y", "x"), ("y", "x"), (("x", "y"),)),
-    (67_108_864, 20_180): (("y", "x"), (None, "x"), ("x", "y")),
-    (83_886_080, 18_838): (("y", "x"), (None, "x"), ("x",)),
+    (50_331_648, 21_522): (("x", "y"), ("x", "y"), (("y", "x"),)),
+    (67_108_864, 18_838): (("y", "x"), (None, "x"), ("x", "y")),
     (100_663_296, 14_812): (("y",), ("y", "x"), (("x", "y"),)),
 }
 
@@ -226,22 +225,24 @@ def test_the_frontier_is_that_of_the_exercise():
     assert isinstance(asked, RunsFast)
     assert set(asked.frontier) == set(REACHED)
     assert min(time for _, time in asked.frontier) == 14_812
-    assert took(((("x", "y"),),) * 3) == (50_331_648, asked.given)
+    # each item is rounded by itself
+    assert took(((("x", "y"),),) * 3) == (50_331_648, pytest.approx(asked.given, abs=1))
 
 
-WITHOUT_A_REDUCE_SCATTER = (
+ENOUGH = (
+    (("y",), ("y", "x"), (("x", "y"),)),
     (("y",), ("y", "x"), ("x", "y")),
     (("y",), (None, ("x", "y")), (("x", "y"),)),
 )
 
 
-@pytest.mark.parametrize("specs", WITHOUT_A_REDUCE_SCATTER)
-def test_full_marks_need_no_reduce_scatter(specs):
+@pytest.mark.parametrize("specs", ENOUGH)
+def test_more_than_one_layout_earns_full_marks(specs):
     (asked,) = EXERCISES["4.8"].requirements
     assert isinstance(asked, RunsFast)
     held, time = took(specs)
     assert held <= asked.cap
-    assert min(each for _, each in asked.frontier) < time <= asked.best
+    assert min(each for _, each in asked.frontier) <= time <= asked.best
 
 
 def test_the_times_of_what_is_shown_are_those_of_its_items():
