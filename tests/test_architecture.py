@@ -147,7 +147,7 @@ VERBS = re.findall(
     measure move name number observe open override pack parse pickle prepare print prune quote
     read rebuild recall recognise reenter refuse regrade remember remove rename render renew
     replace report restore rewrite run sample scale serialise serve settle share shorten show
-    sort split stage start stop suggest summarise tabulate take transform try unwrap walk watch
+    sort split stage start stop suggest summarise tabulate take transform try unbind unwrap walk watch
     widen withdraw write
     """,
 )
