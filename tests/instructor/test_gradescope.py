@@ -109,7 +109,7 @@ class Gradescope:
 def make_bundle(folder, visibility="visible", container=False):
     """Make the bundle of a notebook with one exercise."""
     room = Classroom.at(folder, until="1.1", calibrated=False)
-    for name in ("autograder", "containers", "requirements"):
+    for name in ("shardlings", "autograder", "containers", "requirements"):
         shutil.copytree(ROOT / name, room.root / name)
     for name in ("LICENSE", "README.md", "nbgrader_config.py"):
         shutil.copy(ROOT / name, room.root)
