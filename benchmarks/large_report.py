@@ -1,4 +1,4 @@
-"""What a report costs beside the compilation: 100 unrolled layers on 512 emulated devices.
+"""Measure a report beside the compilation: 100 unrolled layers on 512 emulated devices.
 
     python benchmarks/large_report.py                 512 devices, 100 layers
     python benchmarks/large_report.py --devices 8     another number

@@ -66,7 +66,7 @@ class StoredRow(msgspec.Struct, frozen=True):
 
     @property
     def key(self) -> tuple[str, str, str, str]:
-        """What is the same in two reports: the file, the line's text, the kind and the axes."""
+        """The file, the line's text, the kind and the axes, by which rows are matched."""
         return self.place.rpartition(":")[0], self.source or self.place, self.kind, self.over
 
 
@@ -168,7 +168,7 @@ class Change:
 
     @property
     def what(self) -> str:
-        """What has become of it: new, gone, larger, smaller, or the same."""
+        """The change in a word: new, gone, larger, smaller, or same."""
         before, now = self.bytes
         if not self.before or not self.now:
             return "new" if self.now else "gone"
