@@ -120,12 +120,21 @@ def test_the_buffer_of_a_ragged_all_to_all_is_what_is_sent():
     assert (found.kind, found.bytes_in, found.bytes_out) == ("ragged-all-to-all", 256, 256)
 
 
-def test_the_operands_of_an_all_to_all_are_the_pieces_of_one():
-    body = (
-        "ROOT a = (f32[64], f32[64]) all-to-all(x, x), channel_id=1, replica_groups={{0,1},{2,3}}"
-    )
+TWO_LINES = """
+ first = f32[64] get-tuple-element(r), index=0, metadata={source_file="a.py" source_line=1}
+ second = f32[64] get-tuple-element(r), index=1, metadata={source_file="a.py" source_line=2}
+ ROOT both = f32[64] add(first, second)"""
+"""Uses both results of a collective, on two lines."""
+
+
+def test_the_operands_of_an_all_to_all_are_the_pieces_of_one_and_those_of_others_are_not():
+    groups = "replica_groups={{0,1},{2,3}}"
+    body = f"r = (f32[64], f32[64]) all-to-all(x, x), {CHANNEL}{groups}{TWO_LINES}"
     (found,) = collectives(body, partitions=4)
     assert (found.kind, found.bytes_in, found.bytes_out, found.size) == ("all-to-all", 512, 512, 2)
+    body = f"r = (f32[64], f32[64]) all-reduce(x, x), {GLOBAL}{groups}, to_apply=add{TWO_LINES}"
+    parts = [(c.kind, c.bytes, c.stack[0].line) for c in collectives(body, partitions=4)]
+    assert parts == [("all-reduce", 256, 1), ("all-reduce", 256, 2)]
 
 
 LOOP = """body {{ p = (f32[2], {type}[]) parameter(0)
