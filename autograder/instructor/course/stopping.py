@@ -44,6 +44,7 @@ class _StopHandler:
     def __init__(self) -> None:
         self.status, self.since = 0, 0.0
         self.ended, self.is_repeated = threading.Event(), False
+        self.repeating: threading.Thread | None = None
         self.print_ignored = sys.unraisablehook
         self.earlier_children = frozenset(psutil.Process().children())
 
@@ -52,7 +53,8 @@ class _StopHandler:
             self.status, self.since = 128 + number, time.monotonic()
             # an interrupted event loop would log an error for each of its tasks
             LOOPS_LOG.setLevel(logging.CRITICAL + 1)
-            threading.Thread(target=self._repeat, args=(number,), daemon=True).start()
+            self.repeating = threading.Thread(target=self._repeat, args=(number,), daemon=True)
+            self.repeating.start()
             raise KeyboardInterrupt
         elif self.is_repeated:
             self.is_repeated = False
@@ -67,6 +69,12 @@ class _StopHandler:
         while not self.ended.wait(REPEAT_SECONDS):
             self.is_repeated = True
             signal.pthread_kill(threading.main_thread().ident or 0, number)
+
+    def end_repeating(self) -> None:
+        """Send no further signal, which the next handler would take for a new one."""
+        self.ended.set()
+        if self.repeating is not None:
+            self.repeating.join()
 
     def report_ignored(self, ignored: "sys.UnraisableHookArgs") -> None:
         """Print an error that Python ignores, unless it is our interrupt, which is repeated."""
@@ -130,7 +138,7 @@ def stop_on_signal(around: AbstractContextManager[None] | None = None) -> Iterat
             raise
         sys.exit(stop.status or 128 + signal.SIGINT)
     finally:
-        stop.ended.set()
+        stop.end_repeating()
         LOOPS_LOG.setLevel(level)
         sys.unraisablehook = stop.print_ignored
         if not stop.status:  # otherwise it is exiting, which must not be interrupted

@@ -367,6 +367,25 @@ def test_cleaning_up_after_ctrl_c_is_not_interrupted():
     assert cleaned
 
 
+def test_no_signal_is_repeated_after_the_block_has_ended(monkeypatch):
+    """The next handler would take it for another Ctrl-C: once, it was the test run's."""
+    sent: list[int] = []
+
+    def send_late(*told: int) -> None:
+        time.sleep(5 * REPEAT_SECONDS)  # as on a busy machine
+        sent.append(told[1])
+
+    monkeypatch.setattr(signal, "pthread_kill", send_late)
+    with pytest.raises(SystemExit), stop_on_signal():
+        try:
+            interrupt_here()
+        finally:
+            time.sleep(2 * REPEAT_SECONDS)  # the thread is about to send one
+    before = len(sent)
+    time.sleep(10 * REPEAT_SECONDS)
+    assert len(sent) == before == 1
+
+
 STOPS = "import os, signal, time; os.kill(os.getpid(), signal.SIGINT); time.sleep({seconds})"
 """A module that is interrupted while it is imported."""
 
