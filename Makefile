@@ -95,6 +95,9 @@ lint: .venv/installed
 	$(BIN)/zizmor --offline --quiet .github/workflows
 	$(BIN)/mypy
 
+test-library: .venv/installed ## The library's tests from its wheel, where nothing of the course is installed
+	$(BIN)/python .ci/as_another_project.py
+
 test-oldest: .venv-oldest/installed ## The package's tests and the bank on the oldest supported JAX
 	$(OLDEST)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not crowded" --ignore=tests/instructor
 
@@ -102,7 +105,7 @@ test-newest: .venv-newest/installed ## The same on the newest JAX, on the newest
 	$(NEWEST)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not crowded" --ignore=tests/instructor
 
 test-colab: .venv-colab/installed ## Every notebook on the newest JAX, where its first cell installs the package
-	SHARDLINGS_SOURCE=$(CURDIR) .ci/newest-python .venv-colab/bin/python .ci/as_in_colab.py
+	SHARDLINGS_SOURCE="$(CURDIR)[course]" .ci/newest-python .venv-colab/bin/python .ci/as_in_colab.py
 
 test-hub: .venv-hub/installed ## A class on a real JupyterHub, from fetching a notebook to its feedback
 	.venv-hub/bin/python -m pytest tests/instructor/test_jupyterhub.py

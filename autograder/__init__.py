@@ -17,6 +17,7 @@ of `shardlings`, the library below this package, and these:
 """
 
 from autograder import command_start as command_start  # isort: skip  # before what takes seconds
+from autograder import course_packages as course_packages  # isort: skip  # before what needs them
 from autograder.evidence import watch_cells
 from autograder.notebook import check, hint, progress, target
 from autograder.processes import on_processes

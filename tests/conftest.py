@@ -6,6 +6,7 @@ import random
 import re
 import secrets
 import signal
+import sys
 import threading
 from collections.abc import Sequence
 from pathlib import Path
@@ -94,9 +95,8 @@ def root() -> Path:
 @pytest.fixture(autouse=True)
 def _own_progress(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """Keep tests from writing to the progress of whoever runs them."""
-    from autograder.judge import progress
-
     monkeypatch.setenv("SHARDLINGS_STATE", str(tmp_path / "state"))
-    monkeypatch.setattr(progress, "_in_memory", {})
+    if progress := sys.modules.get("autograder.judge.progress"):  # the library's tests have none
+        monkeypatch.setattr(progress, "_in_memory", {})
     # nbgrader leaves this set if a preprocessor raises an error
     os.environ.pop("NBGRADER_EXECUTION", None)

@@ -216,6 +216,13 @@ def test_the_library_knows_nothing_of_the_grader():
             assert not above, f"{module} is in the library, which is below: move one of them"
 
 
+def test_the_library_is_tested_without_the_grader():
+    tests = sorted((ROOT / "tests" / LIBRARY).rglob("*.py"))
+    assert tests
+    of_the_grader = re.compile(rf"^\s*(?:from|import) {GRADER}\b", re.MULTILINE)
+    assert [path.name for path in tests if of_the_grader.search(path.read_text())] == []
+
+
 def test_the_modules_of_a_grading_kernel_import_neither_exercises_nor_judge():
     for path in STUDENTS:
         module = name_of(path)

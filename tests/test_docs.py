@@ -67,6 +67,7 @@ ELSEWHERE = [
         ".ci/run",
         "make test-grading\n",
     ),
+    ("make test-library", "takes minutes", ".ci/run", "make test-library"),
     ("make test-orders*", "takes hours", WORKFLOW, "make test-orders ORDERS="),
     ("make test-oldest", "takes minutes", ".ci/run", "make test-oldest"),
     ("make test-newest", "takes minutes", ".ci/run", "make test-newest"),
@@ -366,6 +367,17 @@ def test_each_target_of_make_is_on_a_page():
     # what only saves a contributor some typing: `make help` lists it
     typing = {"format", "links", "benchmarks", "clean"}
     assert {target for target in targets if f"make {target}" not in named} <= typing
+
+
+def test_the_tests_that_pages_name_exist():
+    folders = (ROOT, ROOT / "tests", ROOT / "tests" / "instructor")  # as each page says
+    named = {
+        name
+        for page in sorted((ROOT / "docs").glob("*.md"))
+        for name in re.findall(r"`((?:[\w.]+/)*test_\w+\.py)`", page.read_text())
+    }
+    assert len(named) > 50
+    assert [n for n in sorted(named) if not any((f / n).exists() for f in folders)] == []
 
 
 def test_the_readme_is_short():

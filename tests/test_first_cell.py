@@ -2,6 +2,7 @@
 
 import importlib.util
 import os
+import shlex
 import subprocess
 import sys
 import tomllib
@@ -32,13 +33,14 @@ backend-path = ["."]
 import zipfile
 
 def build_wheel(folder, config_settings=None, metadata_directory=None):
-    with zipfile.ZipFile(f"{folder}/told-1-py3-none-any.whl", "w") as wheel:
+    with zipfile.ZipFile(f"{folder}/shardlings-1-py3-none-any.whl", "w") as wheel:
         wheel.write("told.py")
-        about = "told-1.dist-info"
-        wheel.writestr(f"{about}/METADATA", "Metadata-Version: 2.1\\nName: told\\nVersion: 1\\n")
+        about = "shardlings-1.dist-info"
+        lines = "Metadata-Version: 2.1", "Name: shardlings", "Version: 1", "Provides-Extra: course"
+        wheel.writestr(f"{about}/METADATA", "\\n".join(lines) + "\\n")
         wheel.writestr(f"{about}/WHEEL", "Wheel-Version: 1.0\\nTag: py3-none-any\\n")
         wheel.writestr(f"{about}/RECORD", "")
-    return "told-1-py3-none-any.whl"
+    return "shardlings-1-py3-none-any.whl"
 """,
 }
 
@@ -71,7 +73,7 @@ def repository(tmp_path):
             git(folder, "commit", "-qm", release)
             if release != "main":
                 git(folder, "tag", release)
-        return folder.as_uri()
+        return f"file://localhost{folder}"  # as an address, it has a host
 
     return make
 
@@ -119,17 +121,17 @@ NOT_FOUND = f"Release {RELEASE} was not found, so this installs the main branch.
 def test_it_installs_the_notebooks_release_or_says_why_not(repository, run, releases, branch, said):
     address, installed = repository(*releases), list[str]()
     lines = run(first_cell(address), installed.append).splitlines()
-    assert installed == [f"install --quiet git+{address}@{branch}"]
+    assert installed == [f'install --quiet "shardlings[course] @ git+{address}@{branch}"']
     assert len(lines) == len(said)
     assert all(words in line for words, line in zip(said, lines, strict=True))
 
 
 def test_a_folder_can_be_installed_without_a_network(run, monkeypatch, tmp_path):
-    monkeypatch.setenv("SHARDLINGS_SOURCE", str(tmp_path))
+    monkeypatch.setenv("SHARDLINGS_SOURCE", f"{tmp_path}[course]")
     monkeypatch.setenv("GIT_ALLOW_PROTOCOL", "file")
     installed = list[str]()
     run(first_cell(ADDRESS), installed.append)
-    assert installed == [f"install --quiet {tmp_path}"]
+    assert installed == [f'install --quiet "{tmp_path}[course]"']
 
 
 def test_pip_installs_the_notebooks_release_though_there_is_a_newer_one(
@@ -139,7 +141,7 @@ def test_pip_installs_the_notebooks_release_though_there_is_a_newer_one(
     monkeypatch.setenv("PIP_TARGET", str(target))
 
     def pip(line):
-        command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *line.split()]
+        command = [sys.executable, "-m", "pip", "--disable-pip-version-check", *shlex.split(line)]
         subprocess.run(command, check=True, env={**os.environ, "PIP_NO_INDEX": "1"})
 
     run(first_cell(repository(RELEASE, NEWER)), pip)

@@ -13,6 +13,7 @@ from autograder.notebook import NotYet, UnknownExercise
 from shardlings import show
 from shardlings.errors import UsageError
 from tests.helpers import mesh, sharding
+from tests.shardlings.test_devices import run
 
 X = np.arange(256, dtype=np.float32).reshape(16, 16)
 
@@ -226,3 +227,15 @@ def test_what_a_check_is_doing_is_not_shown_where_nbgrader_keeps_the_output(monk
     with notebook._show_steps("1.1"):
         pass
     assert not shown
+
+
+def test_the_library_alone_says_what_the_course_needs():
+    printed = run("import sys; sys.modules['matplotlib'] = None; import autograder")
+    assert "needs matplotlib, and what you have installed is only the library" in printed
+    assert 'pip install "shardlings[course]"' in printed
+
+
+def test_a_check_without_devices_says_which_cell_to_run():
+    printed = run("from autograder import check; check('1.1', ...)")
+    assert "UsageError: The exercises need 8 devices, and this process has 1." in printed
+    assert "emulate_devices(8) is there." in printed

@@ -7,6 +7,7 @@ the body of a `%%time` cell, gets no line number, because it is unknown which ce
 
 import inspect
 import linecache
+import os
 import sys
 from collections.abc import Callable
 from typing import Any, Final, NamedTuple
@@ -47,8 +48,9 @@ class CellLine(NamedTuple):
         return self.describe("the cell")
 
     def describe(self, cell: str) -> str:
-        """Return the line's number, a name for the cell, and the line's text."""
-        return f"line {self.number} of {cell}" + (f": `{self.text}`" if self.text else "")
+        """Return the line's number, the name of its file or else of its cell, and its text."""
+        where = os.path.basename(self.file) if os.path.isfile(self.file) else cell
+        return f"line {self.number} of {where}" + (f": `{self.text}`" if self.text else "")
 
 
 def describe_error(error: BaseException, function: Callable[..., object]) -> str:

@@ -77,6 +77,7 @@ def show(
     Raises:
         UsageError: there is nothing to draw, something has no layout or more than four dimensions,
             so many processes cannot share the devices, or values are asked for in a figure.
+        ModuleNotFoundError: a figure is asked for, and matplotlib is not installed.
     """
     if not things and not named:
         raise UsageError(

@@ -22,6 +22,7 @@ from shardlings.pictures.block_pictures import (
     inset,
     scenes_of,
 )
+from shardlings.pictures.figures import find_figure_class
 from shardlings.pictures.svg import (
     INK,
     Point,
@@ -199,7 +200,7 @@ def _style_attributes(style: str) -> dict[str, str]:
 
 def blocks_as_figure(pictures: Sequence[Picture]) -> "Figure":
     """Return pictures as one matplotlib figure, which is not registered with pyplot."""
-    from matplotlib.figure import Figure
+    figure_class = find_figure_class()
     from matplotlib.patches import Polygon
 
     def outline(points: Sequence[Point]) -> Polygon:
@@ -210,7 +211,7 @@ def blocks_as_figure(pictures: Sequence[Picture]) -> "Figure":
     heights = [
         scene.height + 8 + 13 * len(lines) for scene, lines in zip(scenes, below, strict=True)
     ]
-    figure = Figure(
+    figure = figure_class(
         figsize=(
             sum(s.width for s in scenes) / 72 + 0.4,
             max(heights) / 72 + 0.5,

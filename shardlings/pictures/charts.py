@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 
 from shardlings.documents import Document, Figure, Paragraph, Table, TableRow, as_html
-from shardlings.pictures.figures import figure_as_html
+from shardlings.pictures.figures import figure_as_html, find_figure_class
 
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
@@ -532,9 +532,7 @@ def _mark_places(
 
 def _new_figure(width: float, height: float) -> tuple["MatplotlibFigure", Any]:
     """Return a figure of a size in inches, and its axes."""
-    from matplotlib.figure import Figure as MatplotlibFigure
-
-    figure = MatplotlibFigure(figsize=(width, height), layout="constrained")
+    figure = find_figure_class()(figsize=(width, height), layout="constrained")
     axes = figure.subplots()
     axes.tick_params(labelsize=8)
     axes.spines[["top", "right"]].set_visible(False)

@@ -37,6 +37,21 @@ Elements = Mapping[str, ElementTree.Element]
 """A drawing's definitions, by their ids."""
 
 
+def find_figure_class() -> type["Figure"]:
+    """Return matplotlib's `Figure`.
+
+    Raises:
+        ModuleNotFoundError: matplotlib is not installed.
+    """
+    try:
+        from matplotlib.figure import Figure
+    except ModuleNotFoundError as error:
+        raise ModuleNotFoundError(
+            "A figure needs matplotlib: pip install matplotlib", name="matplotlib"
+        ) from error
+    return Figure
+
+
 def figure_as_html(figure: "Figure", description: str = "") -> str:
     """Return a matplotlib figure as an SVG image in a page's colours, no wider than the page.
 

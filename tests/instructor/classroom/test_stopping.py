@@ -375,12 +375,16 @@ def test_no_signal_is_repeated_after_the_block_has_ended(monkeypatch):
         time.sleep(5 * REPEAT_SECONDS)  # as on a busy machine
         sent.append(told[1])
 
-    monkeypatch.setattr(signal, "pthread_kill", send_late)
-    with pytest.raises(SystemExit), stop_on_signal():
+    @stop_on_signal()
+    def end_while_one_is_sent():
         try:
             interrupt_here()
         finally:
-            time.sleep(2 * REPEAT_SECONDS)  # the thread is about to send one
+            time.sleep(2 * REPEAT_SECONDS)
+
+    monkeypatch.setattr(signal, "pthread_kill", send_late)
+    with pytest.raises(SystemExit):
+        end_while_one_is_sent()
     before = len(sent)
     time.sleep(10 * REPEAT_SECONDS)
     assert len(sent) == before == 1

@@ -29,7 +29,7 @@ from autograder.notebook import NotJudged
 from shardlings.errors import Fault
 from tests.conftest import some_of
 from tests.instructor.room import ASSIGNMENT, RIGHT, UNCALIBRATED, Classroom
-from tests.shardlings.errors.plantings import PLANTINGS, Planting, strips
+from tests.judge.plantings import PLANTINGS, Planting, strips
 
 NOT_HERE = {
     "judge.progress": "only a student's own kernel remembers",

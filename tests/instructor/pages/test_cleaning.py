@@ -1,6 +1,7 @@
 """Students' HTML is shown without scripts, in feedback pages and in Formgrader."""
 
 import re
+import xml.etree.ElementTree as ET
 from html.parser import HTMLParser
 
 import pytest
@@ -20,11 +21,13 @@ from shardlings.pictures import (
     Stretch,
     Timeline,
     collective_as_html,
+    figure_as_html,
     timeline_as_html,
 )
 from tests.conftest import ROOT
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 from tests.shardlings.documents.test_documents import DOCUMENT
+from tests.shardlings.pictures.test_figures import some_figure
 from tests.sitting import sit
 
 RUNS = [
@@ -295,3 +298,13 @@ def test_a_timeline_is_kept_to_scale():
     cleaned = clean(timeline_as_html(timeline))
     assert re.search(r'<rect [^>]*x="25.000%"[^>]* width="75.000%"', cleaned)
     assert "The device, in order: computing 1 s, then all-gather over x 3 s." in cleaned
+
+
+def test_a_figure_is_shown_whole():
+    page = figure_as_html(some_figure())
+    tags = [element.tag for element in ET.fromstring(page).iter()]
+    cleaned = ET.fromstring(clean(page).replace("&nbsp;", " "))
+    assert [element.tag for element in cleaned.iter()] == tags
+    assert not re.search(r"<(use|defs|style|clipPath|metadata)|url\(|id=", page)
+    kept = {name for element in cleaned.iter() for name in element.attrib}
+    assert {"stroke-dasharray", "transform", "d", "viewBox", "href"} <= kept

@@ -16,7 +16,7 @@ from autograder.instructor.authoring import bank
 from autograder.instructor.sandbox import Case, Sandbox, judge_in_sandbox, prune_cache, sandbox
 from tests.conftest import ROOT, some_of
 from tests.helpers import capture, pretend_bubblewrap
-from tests.shardlings.errors.plantings import iterate
+from tests.judge.plantings import iterate
 
 pytestmark = pytest.mark.bubblewrap
 

@@ -3,6 +3,8 @@
 import contextlib
 import os
 import resource
+import subprocess
+import sys
 import threading
 import time
 
@@ -318,3 +320,18 @@ def test_a_judge_that_does_not_answer_is_an_error_that_says_so(monkeypatch):
     with pytest.raises(UnknownExerciseError, match="no exercise '99'"):
         judge_in_sandbox([Case("99", {}, 0)])
     assert judge_in_sandbox([]) == []
+
+
+def test_a_judge_prints_no_version_warning():
+    """Any other output than JSON would make the judge's reply unreadable."""
+    code = (
+        "import jax; jax.__version__ = '0.99.0'; "
+        "from autograder.instructor.sandbox import judge_process"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", f"{code}; judge_process.main()"],
+        input=b"[]",
+        capture_output=True,
+        check=True,
+    )
+    assert done.stdout == b""

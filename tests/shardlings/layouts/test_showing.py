@@ -1,12 +1,13 @@
 """`show`: meshes, specs on a mesh, and titles."""
 
+import sys
+
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import P
 from jax.sharding import AbstractMesh, AxisType, Mesh
-from matplotlib.figure import Figure
 
 from shardlings import show
 from shardlings.errors import UsageError
@@ -42,7 +43,16 @@ def test_a_mesh_is_drawn_with_its_axes():
     assert [(e.bold, e.note) for e in picture.edges] == [("x: 4", "Explicit"), ("y: 2", "Auto")]
     assert picture.caption == "a mesh of 8 devices"
     assert "x of size 4 (Explicit), y of size 2 (Auto)" in picture.description
-    assert isinstance(show(explicit, figure=True), Figure)
+
+
+def test_a_figure_needs_matplotlib(monkeypatch):
+    figure = pytest.importorskip("matplotlib.figure")
+    assert isinstance(show(mesh(x=4, y=2), figure=True), figure.Figure)
+    monkeypatch.setitem(sys.modules, "matplotlib.figure", None)  # as where it is not installed
+    with pytest.raises(
+        ModuleNotFoundError, match="A figure needs matplotlib: pip install matplotlib"
+    ):
+        show(mesh(x=4, y=2), figure=True)
 
 
 def test_a_mesh_of_some_devices_in_another_order():

@@ -4,6 +4,7 @@ import re
 
 import pytest
 
+pytest.importorskip("matplotlib", reason="charts are drawn where matplotlib is installed")
 from shardlings.pictures import Limits, TradePoint, attempts_as_html, class_tradeoff_as_html
 from shardlings.pictures.charts import BEST, YOURS
 

@@ -9,16 +9,22 @@ import pytest
 pytest.importorskip("IPython", reason="notebooks run where IPython is installed")
 from IPython.core.interactiveshell import InteractiveShell
 from IPython.core.pylabtools import select_figure_formats
+
+pytest.importorskip("matplotlib", reason="figures are drawn where matplotlib is installed")
 from matplotlib.figure import Figure
 
-from autograder.instructor.pages.clean_pages import clean
 from shardlings.pictures import displaying, figure_as_html
 from shardlings.pictures.figures import MAX_SVG_CHARACTERS, shown_figure_as_html
 
 
 @pytest.fixture
 def figure():
-    """A figure with lines, markers, a legend, a formula, and data outside its limits."""
+    """A figure with all that is drawn otherwise on a page."""
+    return some_figure()
+
+
+def some_figure() -> Figure:
+    """Return a figure with lines, markers, a legend, a formula, and data outside its limits."""
     made = Figure(figsize=(4, 3))
     axes = made.subplots()
     axes.imshow([[1, 2]], extent=(1, 2, 1, 2), aspect="auto")
@@ -34,16 +40,6 @@ def test_black_is_the_colour_of_the_page_and_there_is_no_background(figure):
     assert not re.search(r"#000000|#ffffff|black|white", page)
     assert page.count("currentColor") > 10
     assert "#d55e00" in page
-
-
-def test_a_feedback_page_shows_all_of_it(figure):
-    page = figure_as_html(figure)
-    tags = [element.tag for element in ET.fromstring(page).iter()]
-    cleaned = ET.fromstring(clean(page).replace("&nbsp;", " "))
-    assert [element.tag for element in cleaned.iter()] == tags
-    assert not re.search(r"<(use|defs|style|clipPath|metadata)|url\(|id=", page)
-    kept = {name for element in cleaned.iter() for name in element.attrib}
-    assert {"stroke-dasharray", "transform", "d", "viewBox", "href"} <= kept
 
 
 def test_words_stay_words_and_lines_stay_within_the_axes(figure):

@@ -3,6 +3,8 @@
 import xml.etree.ElementTree as ET
 
 import pytest
+
+pytest.importorskip("matplotlib", reason="charts are drawn where matplotlib is installed")
 from matplotlib.backends.backend_agg import FigureCanvasAgg
 
 from shardlings.pictures import Roofline, RooflinePoint

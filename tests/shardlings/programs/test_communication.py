@@ -193,7 +193,10 @@ def fails(x):
             "int came. Hand in the function and its arguments",
         ),
         (lambda: communication(fails, BLOCKS), "Your function raised TypeError: dot_general"),
-        (lambda: communication(fails, BLOCKS), "of the cell: `return x @ jnp.ones((3, 3))`)"),
+        (
+            lambda: communication(fails, BLOCKS),
+            "of test_communication.py: `return x @ jnp.ones((3, 3))`)",
+        ),
         (
             lambda: communication(
                 jnp.add, BLOCKS,

@@ -487,6 +487,7 @@ ELSEWHERE = {
     "shardlings.pytest_plugin": "it is a fixture, and asked in its tests",
     "shardlings.programs.stored_reports": "it stores and compares reports, in no check",
     "command_start": "it is for an instructor's commands, and asked in their tests",
+    "course_packages": "it ends an import, where the course is not installed",
     "shardlings.collective_kinds": "it holds data, and does nothing",
     "evidence.__main__": "it is a process of its own, and asked in its tests",
     "processes.forkserver": "it is a process of its own",

@@ -16,7 +16,7 @@ from shardlings import communication, show
 from shardlings.errors import Fault, TheirError, UsageError, blame, theirs, versions_in_words
 from shardlings.layouts import Layout
 from tests.conftest import some_of
-from tests.shardlings.errors.plantings import ELSEWHERE, PLANTINGS, Planting, X, turned
+from tests.judge.plantings import ELSEWHERE, PLANTINGS, Planting, X, turned
 from tests.test_architecture import STUDENTS, name_of
 
 
