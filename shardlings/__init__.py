@@ -11,8 +11,34 @@ it. `docs/architecture.md` describes the packages of both. They use these words:
 - A *report* says what a program sends, keeps in memory and computes, by line of source code.
 """
 
-from shardlings.devices import emulate_devices
-from shardlings.layouts import playground, show
-from shardlings.programs import communication
+from importlib import import_module
+from typing import TYPE_CHECKING, Final
+
+if TYPE_CHECKING:
+    from shardlings.devices import emulate_devices
+    from shardlings.layouts import playground, show
+    from shardlings.programs import communication
 
 __all__ = ["communication", "emulate_devices", "playground", "show"]
+
+_MODULES: Final = {
+    "communication": "programs",
+    "emulate_devices": "devices",
+    "playground": "layouts",
+    "show": "layouts",
+}
+
+
+def __getattr__(name: str) -> object:
+    """Import a public name when it is first used.
+
+    Pytest imports this package for its plugin in every project where it is installed, and most of
+    their tests need none of it, and no JAX.
+    """
+    if name not in _MODULES:
+        raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
+    return globals().setdefault(name, getattr(import_module(f"{__name__}.{_MODULES[name]}"), name))
+
+
+def __dir__() -> list[str]:
+    return sorted({*globals(), *__all__})

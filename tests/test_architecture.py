@@ -280,6 +280,19 @@ def test_importing_starts_no_backend_and_imports_nothing_heavy():
     assert done.stdout == "[]\n3\n", "import it inside the function that needs it"
 
 
+def test_a_test_run_that_needs_nothing_of_the_library_imports_no_jax():
+    code = (
+        "import sys, shardlings.pytest_plugin\n"
+        "print('jax' in sys.modules, set(shardlings.__all__) <= set(dir(shardlings)))\n"
+        "from shardlings import communication, emulate_devices, playground, show\n"
+        "print(communication.__name__, 'jax' in sys.modules)\n"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stdout == "False True\ncommunication True\n"
+    with pytest.raises(AttributeError, match="has no attribute 'comunication'"):
+        shardlings.comunication  # noqa: B018
+
+
 def test_importing_instructor_does_not_import_lark():
     """`jsonschema` would use it to build parsers that nothing needs, which takes a second."""
     code = (
