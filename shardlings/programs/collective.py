@@ -66,6 +66,8 @@ class Collective:
             0 to 1; None if the length of a loop is unknown.
         operation: how a reduction combines data, as HLO names it.
         dtypes: the types of its inputs, as HLO names them.
+        widened: the wider types that are sent in their place where CPUs stand for other machines;
+            empty if they are sent as they are. Bytes are those of `dtypes`.
         asynchronous: whether other work is scheduled between its start and its end.
     """
 
@@ -84,6 +86,7 @@ class Collective:
     work_before: float | None = None
     operation: str = "add"
     dtypes: tuple[str, ...] = ()
+    widened: tuple[str, ...] = ()
     asynchronous: bool = False
     branches: tuple[tuple[int, int], ...] = ()
 
@@ -194,6 +197,12 @@ class Machine:
     memory: float
     source: str
 
+
+INT8_SPEED: Final = 2
+"""How many products of integers of 8 bits a chip does in the time of one in bfloat16.
+
+It is 393 to 197 trillion a second for TPU v5e, 918 to 459 for TPU v5p and 1,979 to 989 for H100.
+"""
 
 MACHINES: Final = {
     machine.name: machine

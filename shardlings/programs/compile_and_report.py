@@ -15,7 +15,12 @@ import jax.numpy as jnp
 from shardlings.programs.closed_over import count_constant_bytes, find_closed_over
 from shardlings.programs.collective import MACHINES, Collective, explain_unknown_machine
 from shardlings.programs.compared_reports import ComparedReports
-from shardlings.programs.compiled import count_flops, read_collectives, read_executable
+from shardlings.programs.compiled import (
+    count_flops,
+    count_int8_operations,
+    read_collectives,
+    read_executable,
+)
 from shardlings.programs.lowering import (
     CommunicationError,
     Compilation,
@@ -119,6 +124,7 @@ def communication(
     if executable is None:
         raise CommunicationError("This program was compiled in a form that cannot be read.")
     program = read_executable(executable)
+    is_emulated = executable.client.platform == "cpu"
     flops = count_flops(program)
     mesh = (
         mesh
@@ -126,12 +132,13 @@ def communication(
         or _first_mesh((compiled.input_shardings, compiled.output_shardings))
     )
     report = Report(
-        tuple(read_collectives(program, mesh)),
+        tuple(read_collectives(program, mesh, is_emulated=is_emulated)),
         mesh,
         math.inf if flops is None else flops,
         _peak_bytes(compiled.memory_analysis()) + count_constant_bytes(program),
         machine,
         steps,
+        int8_operations=count_int8_operations(program),
         closed_over=tuple(find_closed_over(jaxpr, program)) if jaxpr is not None else (),
     )
     return count_in_bfloat16(report, scaled) if scaled else report

@@ -2,6 +2,7 @@
 
 import linecache
 import math
+import re
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -43,6 +44,7 @@ from shardlings.pictures import (
 from shardlings.programs.closed_over import ClosedOver
 from shardlings.programs.code_lines import lines_of
 from shardlings.programs.collective import (
+    INT8_SPEED,
     MACHINES,
     Collective,
     Frame,
@@ -93,6 +95,12 @@ KEY: Final = (
     "block that one device starts with: a is the first row's, b the second row's."
 )
 
+USUAL_TYPE: Final = "float32"
+"""A table in which all is of this type has no column for types."""
+
+TYPES: Final = {"s": "int", "u": "uint", "f": "float", "bf": "bfloat", "c": "complex"}
+"""JAX's names of HLO's types, which are followed by the bits."""
+
 NO_LINE: Final = "from a line that the compiler does not name"
 
 ONE_BRANCH: Final = (
@@ -110,6 +118,7 @@ class ReportRow:
         lines: the line of code to look at, and then those of the helpers that it calls.
         kind: the kind of collective.
         arrays: the arrays that are communicated: the names that are known, and the shapes.
+        dtypes: the types of what is communicated, in words.
         over: the mesh axes that it runs over, or its groups.
         runs: how often it runs; None if a loop's count is unknown.
         sometimes: whether `runs` is only an upper bound.
@@ -122,6 +131,7 @@ class ReportRow:
     lines: tuple[Frame, ...]
     kind: str
     arrays: str
+    dtypes: str
     over: str
     runs: int | None
     sometimes: bool
@@ -186,6 +196,7 @@ class Report(ShownAsDocument):
         steps: whether the pictures show each step on a ring.
         scaled: which sizes were replaced by which, in words; empty if none were.
         closed_over: the sharded or large arrays that the function closes over.
+        int8_operations: the part of `flops` that multiplies integers of 8 bits.
     """
 
     collectives: tuple[Collective, ...]
@@ -196,6 +207,7 @@ class Report(ShownAsDocument):
     steps: bool = False
     scaled: str = ""
     closed_over: tuple[ClosedOver, ...] = ()
+    int8_operations: float = 0.0
 
     @property
     def sent(self) -> int:
@@ -218,14 +230,15 @@ class Report(ShownAsDocument):
     @property
     def computing(self) -> float:
         """The seconds that computing takes on the report's machine, at its peak."""
-        return self.flops / MACHINES[self.machine].flops
+        slow = self.flops - self.int8_operations * (1 - 1 / INT8_SPEED)
+        return slow / MACHINES[self.machine].flops
 
     def rows(self) -> list[ReportRow]:
         """Return the table's rows; collectives that are alike share one."""
         alike: dict[tuple[Any, ...], list[Collective]] = {}
         for lines, c in self._as_written():
-            shapes = (c.shapes, c.results)
-            key = (lines, c.kind, axes_in_words(c), c.times, c.sometimes, c.bytes, shapes)
+            arrays = (c.shapes, c.results, types_in_words(c.dtypes))
+            key = (lines, c.kind, axes_in_words(c), c.times, c.sometimes, c.bytes, arrays)
             alike.setdefault(key, []).append(c)
         numbers = {id(c): n for n, c in enumerate(in_program_order(self._timed()), 1)}
         return [
@@ -233,6 +246,7 @@ class Report(ShownAsDocument):
                 lines,
                 kind=kind,
                 arrays=arrays_in_words(same),
+                dtypes=types_in_words(same[0].dtypes),
                 over=over,
                 runs=None if times is None else times * len(take_dearest_branches(same, _buffers)),
                 sometimes=sometimes,
@@ -394,6 +408,8 @@ class Report(ShownAsDocument):
         blocks += [*timeline, self._table(rows, numbered=numbered)] if rows else timeline
         if any(c.branches for c in self.collectives):
             blocks.append(Paragraph(Small(ONE_BRANCH)))
+        if widened := [c for c in self.collectives if c.widened]:
+            blocks.append(Paragraph(Small(explain_widened(widened))))
         blocks += [Paragraph(self.summary()), *self._conclusion()]
         blocks += map(Paragraph, map(explain_closed_over, self.closed_over[:MAX_CLOSED_OVER]))
         if more := len(self.closed_over[MAX_CLOSED_OVER:]):
@@ -421,15 +437,16 @@ class Report(ShownAsDocument):
             choose_byte_unit([self.bytes, self.sent]),
             choose_time_unit([self.communicating]),
         )
-        columns = ["line and collective", "over", "times"]
+        columns = ["line and collective", "type", "over", "times"]
         columns += ["bytes" if size == BYTES else f"bytes, in {size.name}", f"sent, in {size.name}"]
         columns += [f"on {self.machine}, in {time.name}"]
-        is_shown = (True, True, repeats, True, True, is_timed)
+        is_typed = any(row.dtypes != USUAL_TYPE for row in rows)
+        is_shown = (True, is_typed, True, repeats, True, True, is_timed)
         shown = []
         for before, row in zip([None, *rows], rows, strict=False):
             is_same = before is not None and before.lines == row.lines
             what = row.numbered if numbered else row.what
-            cells: list[Content] = [what, row.over, row.times]
+            cells: list[Content] = [what, row.dtypes, row.over, row.times]
             cells += [row.write(size, row.bytes), row.write(size, row.sent)]
             cells += [time.write(row.seconds)]
             line: tuple[Content, ...] = () if is_same or not row.lines else (row.line,)
@@ -437,10 +454,10 @@ class Report(ShownAsDocument):
                 line = (Small(NO_LINE),)
             shown.append(TableRow(tuple(compress(cells, is_shown)), above=line))
         if len(rows) > 1:
-            cells = ["all together", "", "", size.write(self.bytes), size.write(self.sent)]
+            cells = ["all together", "", "", "", size.write(self.bytes), size.write(self.sent)]
             cells += [time.write(self.communicating)]
             shown.append(TableRow(tuple(compress(cells, is_shown)), is_bold=True))
-        align = "".join(compress("llrrrr", is_shown))
+        align = "".join(compress("lllrrrr", is_shown))
         return Table(tuple(compress(columns, is_shown)), tuple(shown), align)
 
     def _conclusion(self) -> Iterator[Block]:
@@ -550,6 +567,35 @@ def explain_closed_over(array: ClosedOver) -> str:
         f"constant of the program: every device holds all of its {size}.{sharded}{where} Pass it "
         f"as an argument."
     )
+
+
+def explain_widened(collectives: Sequence[Collective]) -> str:
+    """Say which types CPUs send in place of those that are counted."""
+    pairs = dict.fromkeys(
+        (types_in_words((asked,)), types_in_words((made,)))
+        for c in collectives
+        for asked, made in zip(c.dtypes, c.widened, strict=True)
+        if asked != made
+    )
+    instead = natural_list([f"{made} in place of {asked}" for asked, made in pairs])
+    return (
+        f"CPUs send {instead}, because they cannot compute in it. The table counts the types that "
+        f"the program requests, as other machines send them; memory at the peak is that of CPUs."
+    )
+
+
+def types_in_words(dtypes: Sequence[str]) -> str:
+    """Return the names that JAX has for HLO's types: `bfloat16`, or `bfloat16, int32`."""
+    return ", ".join(dict.fromkeys(map(_type_in_words, dtypes)))
+
+
+def _type_in_words(dtype: str) -> str:
+    letters = dtype.rstrip("0123456789")
+    if letters in TYPES:
+        return f"{TYPES[letters]}{dtype.removeprefix(letters)}"
+    if short := re.fullmatch(r"f(\d)(e\d+m\d+\w*)", dtype):
+        return f"float{short[1]}_{short[2]}"
+    return "bool" if dtype == "pred" else dtype
 
 
 def is_combined(collective: Collective) -> bool:

@@ -50,6 +50,7 @@ class StoredRow(msgspec.Struct, frozen=True):
         kind: the kind of collective.
         over: the mesh axes that it runs over, in words.
         arrays: the arrays that are communicated, in words.
+        dtypes: their types, in words.
         times: how often it runs; None if a loop's length is unknown.
         bytes: the bytes of the buffers on each device, in all runs.
         sent: the bytes that each device sends in all runs.
@@ -60,6 +61,7 @@ class StoredRow(msgspec.Struct, frozen=True):
     kind: str
     over: str
     arrays: str
+    dtypes: str
     times: int | None
     bytes: int
     sent: float
@@ -101,6 +103,7 @@ class StoredReport(msgspec.Struct, frozen=True):
                 row.kind,
                 row.over,
                 row.arrays,
+                row.dtypes,
                 row.runs,
                 row.bytes,
                 row.sent,

@@ -6,7 +6,11 @@ parsed, because learners choose names in it.
 """
 
 from shardlings.programs.compiled.collectives import read_collectives
-from shardlings.programs.compiled.flop_counts import count_flops, count_flops_xla_omits
+from shardlings.programs.compiled.flop_counts import (
+    count_flops,
+    count_flops_xla_omits,
+    count_int8_operations,
+)
 from shardlings.programs.compiled.hlo import CompiledProgram
 from shardlings.programs.compiled.reading_modules import (
     UnreadableProgramError,
@@ -20,6 +24,7 @@ __all__ = [
     "UnreadableProgramError",
     "count_flops",
     "count_flops_xla_omits",
+    "count_int8_operations",
     "has_unrunnable_fft",
     "read_collectives",
     "read_executable",

@@ -15,6 +15,7 @@ operand on to the next.
 """
 
 from dataclasses import replace
+from itertools import chain
 from typing import Final, NamedTuple
 
 import jax
@@ -31,6 +32,7 @@ from shardlings.programs.compiled.hlo import (
 )
 from shardlings.programs.compiled.reduce_scatters import MOVES, Scope, keeps_own_slice
 from shardlings.programs.compiled.run_counts import count_runs
+from shardlings.programs.compiled.widened_types import find_requested_type
 
 IN_PIECES: Final = (CollectiveKind.ALL_TO_ALL, CollectiveKind.RAGGED_ALL_TO_ALL)
 """The kinds whose operands may be the pieces of one array."""
@@ -47,7 +49,7 @@ MOVES_OR_SENDS: Final = (
 
 
 def read_collectives(
-    program: CompiledProgram, mesh: jax.sharding.Mesh | None = None
+    program: CompiledProgram, mesh: jax.sharding.Mesh | None = None, *, is_emulated: bool = False
 ) -> list[Collective]:
     """Return the collectives of a compiled program, in order.
 
@@ -55,6 +57,8 @@ def read_collectives(
         program: the compiled program.
         mesh: the mesh that names the axes; its devices, in order, are the program's partitions.
             Without it, groups are of partition numbers, and axes have no names.
+        is_emulated: whether it was compiled for CPUs that stand for other machines. Bytes are then
+            those of the types that it requests, and not of the wider ones that a CPU needs.
 
     Raises:
         UnreadableProgramError: an instruction of an unknown kind calls a collective.
@@ -89,7 +93,7 @@ def read_collectives(
             if starts.get(instruction.number, instruction.number) != instruction.number:
                 continue  # it was counted where it started
             is_split = instruction.opcode.endswith("-start") or instruction.number in starts
-            for part in _find_parts(scope, instruction):
+            for part in _find_parts(scope, instruction, is_emulated):
                 collective = replace(
                     _read_part(scope, instruction, part),
                     times=runs.times,
@@ -112,15 +116,17 @@ class Part(NamedTuple):
         stack: the lines of source that it comes from.
         operands: the numbers of its operands.
         arrays: the type and the shape of each of its results, if the instruction has them.
+        dtypes: the type of each array in its operands, as it is counted.
     """
 
     kind: str
     stack: tuple[Frame, ...]
     operands: tuple[int, ...]
     arrays: tuple[tuple[str, tuple[int, ...]], ...]
+    dtypes: tuple[str, ...]
 
 
-def _find_parts(scope: Scope, instruction: Instruction) -> list[Part]:
+def _find_parts(scope: Scope, instruction: Instruction, is_emulated: bool) -> list[Part]:
     """Return the collectives that an instruction is; none if no two partitions exchange anything.
 
     An all-to-all is one, because its operands may be the pieces of one array.
@@ -132,7 +138,9 @@ def _find_parts(scope: Scope, instruction: Instruction) -> list[Part]:
     stack = _find_stack(scope.computation, instruction)
     is_combined = len(operands) > 1 and kind not in IN_PIECES
     if not is_combined:
-        return [Part(_canonical(scope, instruction, groups, kind), stack, operands, arrays)]
+        its_kind = _canonical(scope, instruction, groups, kind)
+        dtypes = [_find_dtypes(scope, each, instruction, is_emulated) for each in operands]
+        return [Part(its_kind, stack, operands, arrays, tuple(chain(*dtypes)))]
     starts = instruction.opcode.endswith("-start")
     elements = _find_elements(scope, instruction)
     places: dict[tuple[str, tuple[Frame, ...]], list[int]] = {}
@@ -146,9 +154,24 @@ def _find_parts(scope: Scope, instruction: Instruction) -> list[Part]:
             *of_part,
             tuple(operands[place] for place in its),
             () if starts else tuple(arrays[place] for place in its),
+            tuple(
+                dtype
+                for place in its
+                for dtype in _find_dtypes(scope, operands[place], elements.get(place), is_emulated)
+            ),
         )
         for of_part, its in places.items()
     ]
+
+
+def _find_dtypes(
+    scope: Scope, operand: int, result: Instruction | None, is_emulated: bool
+) -> tuple[str, ...]:
+    """Return the types of an operand's arrays, as they are counted; most are one array."""
+    arrays = scope.computation[operand].arrays
+    if is_emulated and len(arrays) == 1:
+        return (find_requested_type(scope, operand, result),)
+    return tuple(dtype for dtype, _ in arrays)
 
 
 def _communicates(kind: str, groups: Groups) -> bool:
@@ -176,8 +199,13 @@ def _read_part(scope: Scope, instruction: Instruction, part: Part) -> Collective
     """Read a collective, in terms of partitions."""
     operands = [scope.computation[number] for number in part.operands]
     size = max(map(len, instruction.groups))
-    bytes_in = sum(sum(operand.array_bytes) for operand in operands)
-    bytes_out = sum(count_bytes(*array) for array in part.arrays)
+    arrays = [array for operand in operands for array in operand.arrays]
+    compiled, shapes = tuple(dtype for dtype, _ in arrays), tuple(shape for _, shape in arrays)
+    bytes_in = sum(map(count_bytes, part.dtypes, shapes))
+    # each result has the type of its operand, or all the same one
+    is_paired = len(part.arrays) == len(part.dtypes)
+    counted = part.dtypes if is_paired else part.dtypes[:1] * len(part.arrays)
+    bytes_out = sum(map(count_bytes, counted, (shape for _, shape in part.arrays)))
     if instruction.opcode.endswith("-start"):
         # its result contains the operands, and whatever the backend needs in order to wait
         bytes_out = _bytes_after(str(instruction.collective_kind), bytes_in, size)
@@ -190,10 +218,11 @@ def _read_part(scope: Scope, instruction: Instruction, part: Part) -> Collective
         bytes_in,
         bytes_out,
         stack=part.stack,
-        shapes=tuple(shape for operand in operands for _, shape in operand.arrays),
+        shapes=shapes,
         results=tuple(shape for _, shape in part.arrays) if part.kind == instruction.opcode else (),
         operation=_find_reduction(scope.program, instruction),
-        dtypes=tuple(dtype for operand in operands for dtype, _ in operand.arrays),
+        dtypes=part.dtypes,
+        widened=compiled if compiled != part.dtypes else (),
     )
 
 

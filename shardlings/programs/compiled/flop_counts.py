@@ -16,7 +16,7 @@ numbers (*value numbering*). The work for a value counts once, or once in each r
 
 import math
 import re
-from collections.abc import Hashable
+from collections.abc import Callable, Hashable
 from typing import Final
 
 from shardlings.programs.compiled.hlo import (
@@ -47,6 +47,8 @@ TPU_KERNEL: Final = "tpu_custom_call"
 
 RUNS_INLINE: Final = ("fusion", "call", "async-start")
 """Instructions that run the computation they name on their own operands."""
+
+INT8: Final = frozenset({"s8", "u8"})
 
 NEVER_EQUAL: Final = ("rng", "infeed", "recv", "while", "conditional")
 """Instructions of which no two have the same value, or which are counted one by one."""
@@ -84,6 +86,33 @@ def count_flops(program: CompiledProgram) -> float | None:
     counting = _Counting(program)
     counting.run(program.entry, (), 1)
     return counting.total if math.isfinite(counting.total) else None
+
+
+def count_int8_operations(program: CompiledProgram) -> float:
+    """Count the operations of products of integers of 8 bits, which chips do faster than others.
+
+    They are part of what `count_flops` counts. Where a loop's length is unknown, there are none.
+    """
+    is_without = not any(
+        dtype in INT8
+        for computation in program.computations.values()
+        for instruction in computation.values()
+        for dtype, _ in instruction.arrays
+    )
+    if is_without:
+        return 0.0
+
+    def count_int8(computation: Computation, instruction: Instruction) -> float:
+        if instruction.opcode not in ("dot", "convolution"):
+            return 0.0
+        types = {
+            dtype for operand in instruction.operands for dtype, _ in computation[operand].arrays
+        }
+        return _array_flops(computation, instruction) if types <= INT8 else 0.0
+
+    counting = _Counting(program, count_int8)
+    counting.run(program.entry, (), 1)
+    return counting.total if math.isfinite(counting.total) else 0.0
 
 
 def find_work_before(program: CompiledProgram) -> dict[int, float]:
@@ -169,10 +198,19 @@ def _size(shape: Shape) -> float:
 
 
 class _Counting:
-    """A count of a program's operations, by value numbering."""
+    """A count of a program's operations, by value numbering.
 
-    def __init__(self, program: CompiledProgram) -> None:
-        self.program, self.total = program, 0.0
+    Args:
+        program: the program.
+        count: returns the operations that one instruction of a computation does.
+    """
+
+    def __init__(
+        self,
+        program: CompiledProgram,
+        count: Callable[[Computation, Instruction], float] = instruction_flops,
+    ) -> None:
+        self.program, self.total, self.count_one = program, 0.0, count
         self.before: dict[int, float] = {}  # the operations before each collective
         self._values: dict[Hashable, _Value] = {}
         self._elements: dict[_Value, tuple[_Value, ...]] = {}
@@ -234,7 +272,7 @@ class _Counting:
                 self.total = before
             self.total += max(branches, default=0.0)
         else:
-            self.total += times * instruction_flops(computation, instruction)
+            self.total += times * self.count_one(computation, instruction)
 
     def _count_inner(self, number: int, times: float) -> None:
         """Count a loop's or a branch's computation, whose values are none of those around it."""

@@ -162,6 +162,8 @@ class Instruction:
         stack: the lines of source that it comes from, the innermost first.
         name: the name of a parameter of the whole program, such as `params['w']`; empty for
             anything else.
+        op_name: the path of JAX's names to what it comes from, such as
+            `jit(step)/transpose(jvp(Decoder))/dot_general`; only of collectives and conversions.
     """
 
     number: int
@@ -184,6 +186,7 @@ class Instruction:
     known_trip_count: int | None = None
     stack: tuple[Frame, ...] = ()
     name: str = ""
+    op_name: str = ""
 
     @property
     def array_bytes(self) -> tuple[int, ...]:

@@ -47,6 +47,8 @@ MAX_PARTITIONS: Final = 1 << 16
 
 FFT: Final = b"fft"
 
+CONVERT: Final = "convert"
+
 WITH_GLOBAL_IDS: Final = (
     CollectiveKind.ALL_REDUCE, CollectiveKind.ALL_GATHER, CollectiveKind.REDUCE_SCATTER,
 )  # fmt: skip
@@ -194,6 +196,7 @@ def _read_instruction(
         known_trip_count=_read_trip_count(proto.backend_config) if opcode == "while" else None,
         stack=find_stack(proto.metadata),
         name=_read_parameter_name(proto.metadata) if opcode == "parameter" else "",
+        op_name=_decode_name(proto.metadata.op_name) if is_collective or opcode == CONVERT else "",
         other_fields=serialise_other_fields(proto),  # the last, because it clears what was read
     )
 

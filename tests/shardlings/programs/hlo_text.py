@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import numpy as np
 
 from shardlings.programs.collective import Frame, Groups
-from shardlings.programs.compiled.hlo import CompiledProgram, Instruction
+from shardlings.programs.compiled.hlo import CompiledProgram, Instruction, collective_kind
 
 ARRAY = re.compile(r"([a-z][a-z0-9]*)\[([0-9,<=?]*)\]")
 INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?([^\s=]+) = ")
@@ -260,6 +260,7 @@ def _read(written, computation, line, number, places, partitions):
     attributes, plain = line.attributes, line.opcode in ("parameter", "constant")
     pairs, groups = attributes.get("source_target_pairs"), attributes.get("replica_groups")
     called = [places[name] for name in line.called if name in places]
+    collective = collective_kind(line.opcode)
     return Instruction(
         number=number[computation, line.name],
         opcode=line.opcode,
@@ -281,7 +282,8 @@ def _read(written, computation, line, number, places, partitions):
         ).encode(),
         known_trip_count=_trip_count(attributes.get("backend_config", "")),
         stack=written.stack(line),
-        name=_parameter_name(attributes) if line.opcode == "parameter" else "",
+        name=_op_name(attributes) if line.opcode == "parameter" else "",
+        op_name=_op_name(attributes) if collective or line.opcode == "convert" else "",
     )
 
 
@@ -290,8 +292,8 @@ def _window_sizes(attributes: Mapping[str, str]) -> tuple[int, ...]:
     return _numbers(window.get("size", ""))
 
 
-def _parameter_name(attributes: Mapping[str, str]) -> str:
-    """Return what JAX calls a parameter. Its text escapes what JAX has escaped once more."""
+def _op_name(attributes: Mapping[str, str]) -> str:
+    """Return JAX's name of a parameter or an operation. XLA escapes what JAX has escaped again."""
     metadata = attributes_of(attributes.get("metadata", "")[1:-1], separator=" ")
     name = metadata.get("op_name", "").removeprefix('"').removesuffix('"')
     return name.replace("\\'", "'")
