@@ -27,14 +27,16 @@ class ComparedReports(ShownAsDocument):
     """Reports on a program compiled for the CPU here, and for a TPU.
 
     Attributes:
-        cpu: the report on what the CPU's compiler made.
+        cpu: the report on what the CPU's compiler made; None if it refused the program.
         tpu: the report on what the TPU's compiler made.
         target: the topology of the TPUs.
+        refusal: why the CPU's compiler refused the program; empty if it did not.
     """
 
-    cpu: Report
+    cpu: Report | None
     tpu: Report
     target: str
+    refusal: str = ""
 
     def at_most(self, limits: Limits, *, over: str | Sequence[str] | None = None) -> bool:
         """Assert that the program for the TPU communicates no more than this, in a test.
@@ -46,11 +48,16 @@ class ComparedReports(ShownAsDocument):
 
     def differences(self) -> str:
         """Return sentences on what the TPU's compiler does differently."""
+        if self.cpu is None:
+            return f"There is no program for the CPU here to compare it with. {self.refusal}"
         return " ".join(_differences(self.cpu, self.tpu))
 
     def document(self) -> Document:
         """Return both reports side by side, and the differences."""
         tpu = f"Compiled for {self.target}, by the TPU's own compiler"
+        if self.cpu is None:
+            blocks = self.tpu.document().blocks
+            return Document((Heading(tpu), *blocks, Paragraph(self.differences())))
         named = (("Compiled for the CPU here", self.cpu), (tpu, self.tpu))
         reports = [Document((Heading(n), *report.document().blocks)) for n, report in named]
         return Document((SideBySide(tuple(reports)), Paragraph(self.differences())))

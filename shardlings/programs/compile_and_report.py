@@ -22,8 +22,10 @@ from shardlings.programs.compiled import (
     read_executable,
 )
 from shardlings.programs.lowering import (
+    ELSEWHERE,
     CommunicationError,
     Compilation,
+    RefusedError,
     as_stage,
     compile_function,
     refuse_shared_names,
@@ -95,7 +97,8 @@ def communication(
     Returns:
         A `Report`, which is displayed as a timeline, a table, and a picture of each collective. Its
         `at_most` limits what the program communicates, in a test. With a target, a
-        `ComparedReports`, whose `.cpu` and `.tpu` are reports.
+        `ComparedReports`, whose `.cpu` and `.tpu` are reports. A program that only the CPU's
+        compiler refuses, such as a ragged all-to-all, has the latter alone.
 
     Raises:
         CommunicationError: the function cannot be compiled, or not at that size, or not for that
@@ -118,7 +121,7 @@ def communication(
         )
     except CommunicationError as error:
         if meant := suggest_option(kwargs, function, options):
-            raise CommunicationError(f"{error}{meant}") from error
+            raise type(error)(f"{error}{meant}") from error
         raise
     executable = compiled.runtime_executable()
     if executable is None:
@@ -162,17 +165,22 @@ def _compare_compilers(
                 "This is lowered already, for the devices here. Hand in the function itself, and "
                 f"its arguments: communication(f, x, target={target!r})."
             )
-        cpu = communication(
-            function, *args, machine=machine, mesh=mesh, scaled=sizes, steps=steps, **kwargs
-        )
+        cpu, refusal = None, ""
+        try:
+            cpu = communication(
+                function, *args, machine=machine, mesh=mesh, scaled=sizes, steps=steps, **kwargs
+            )
+        except RefusedError as error:
+            refusal = str(error).removesuffix(ELSEWHERE)
+        mesh = cpu.mesh if cpu is not None else mesh or _first_mesh((args, kwargs))
         if sizes:
             args, kwargs = scale_arguments((args, kwargs), sizes, bfloat16=True)
-        tpu = compile_for_tpus(target, function, args, kwargs, cpu.mesh, machine, steps)
+        tpu = compile_for_tpus(target, function, args, kwargs, mesh, machine, steps)
     except TargetError as error:
         raise CommunicationError(str(error)) from error
     if sizes:
         tpu = replace(tpu, scaled=sizes_in_words(sizes))
-    return ComparedReports(cpu, tpu, target)
+    return ComparedReports(cpu, tpu, target, refusal)
 
 
 def _compile(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Compilation:
@@ -196,7 +204,7 @@ def _compile_scaled(
     try:
         return _compile(function, larger_args, larger_kwargs)
     except CommunicationError as error:
-        raise CommunicationError(
+        raise type(error)(
             f"With {sizes_in_words(sizes)}, this program cannot be compiled. A size that is "
             f"written in the function stays as it is, and each new size has to divide among the "
             f"devices as the old one did. {error}"

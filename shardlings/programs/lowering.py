@@ -94,6 +94,10 @@ def as_jitted(function: Any) -> Any:
     return jax.jit(call)
 
 
+class RefusedError(CommunicationError):
+    """The compiler of the devices here refuses a program, which another one may take."""
+
+
 class Compilation(NamedTuple):
     """A compiled function.
 
@@ -151,7 +155,8 @@ def compile_function(
         with _lines_in_cache_keys():
             compiled = as_stage(lowered.compile())
     except Exception as error:  # the compiler raises many types
-        raise CommunicationError(f"The compiler refused it: {first_line(error)}") from error
+        other = ELSEWHERE if first_line(error).startswith("UNIMPLEMENTED") else ""
+        raise RefusedError(f"The compiler refused it: {first_line(error)}{other}") from error
     if not isinstance(compiled, jax.stages.Compiled):
         raise CommunicationError(
             f"The compiled form of {type(function).__name__} cannot be read. Hand in the function "
@@ -159,6 +164,11 @@ def compile_function(
         )
     return Compilation(compiled, stage.jaxpr if isinstance(stage, jax.stages.Traced) else None)
 
+
+ELSEWHERE: Final = (
+    ". A TPU has what is missing here, perhaps: communication(…, target=…) asks its compiler."
+)
+"""Follows the refusal of an operation that this compiler lacks."""
 
 LINES_IN_KEYS: Final = "jax_compilation_cache_include_metadata_in_key"
 

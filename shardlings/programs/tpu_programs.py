@@ -158,9 +158,16 @@ def export_for_tpus(
     from jax import export
 
     leaves = jax.tree.leaves((tuple(args), dict(kwargs)))
+    jitted = as_jitted(function)
     try:
         with theirs():
-            exported = export.export(as_jitted(function), platforms=("tpu",))(*args, **kwargs)
+            lowered = jitted.trace(*args, **kwargs).lower(lowering_platforms=("tpu",))
+        # JAX has no exported program depend on most custom calls, because another version might
+        # read it. Here it is this one.
+        checks = list(map(export.DisabledSafetyCheck.custom_call, _name_custom_calls(lowered)))
+        export_now = export.export(jitted, platforms=("tpu",), disabled_checks=checks)
+        with theirs():
+            exported = export_now(*args, **kwargs)
     except TheirError as raised:
         message = describe_error(raised.error, function)
         raise TargetError(f"JAX cannot export your function for a TPU: {message}") from raised.error
@@ -180,6 +187,21 @@ def export_for_tpus(
     except Exception as error:  # JAX raises many types
         raise TargetError(f"JAX cannot serialise your function: {first_line(error)}") from error
     return artifact, list(map(_layout_of, leaves)), exported.nr_devices
+
+
+def _name_custom_calls(lowered: Any) -> list[str]:
+    """Return the routines that a lowered program calls by name."""
+    from jax.extend.mlir import ir
+
+    names: set[str] = set()
+
+    def look(operation: Any) -> Any:
+        if operation.name == "stablehlo.custom_call":
+            names.add(ir.StringAttr(operation.attributes["call_target_name"]).value)
+        return ir.WalkResult.ADVANCE
+
+    lowered.compiler_ir("stablehlo").operation.walk(look)
+    return sorted(names)
 
 
 def _layout_of(leaf: Any) -> NamedLayout | None:

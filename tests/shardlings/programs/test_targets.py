@@ -56,6 +56,7 @@ def test_both_reports_are_shown(recorded):
     recorded("add_transpose")
     both = communication(add_transpose, BLOCKS, target=V5E)
     assert isinstance(both, ComparedReports)
+    assert both.cpu is not None
     assert (both.cpu.bytes, both.tpu.bytes) == (2816, 2048)
     assert {c.axes for c in both.tpu.collectives} == {("x", "y")}
     assert both.tpu.peak_bytes == 10240
@@ -82,6 +83,55 @@ def test_equal_collectives_are_reported_as_equal(recorded):
     assert both.differences().startswith(
         "Both compilers make the same collectives, of the same bytes."
     )
+
+
+def send_pieces(a, sizes):
+    """Send rows in pieces of sizes that only the running program knows."""
+
+    def body(a, sizes):
+        places = jnp.arange(8, dtype=jnp.int32)
+        room = jnp.zeros((64, 4), a.dtype)
+        return lax.ragged_all_to_all(
+            a, room, places, sizes[0], places, sizes[0], axis_name=("x", "y")
+        )
+
+    rows = jax.P(("x", "y"))
+    grid = mesh(x=4, y=2)
+    return jax.shard_map(body, mesh=grid, in_specs=rows, out_specs=rows, check_vma=False)(a, sizes)
+
+
+ROWS = sharding(("x", "y"), x=4, y=2)
+PIECES = (
+    jax.ShapeDtypeStruct((128, 4), jnp.float32, sharding=ROWS),
+    jax.ShapeDtypeStruct((8, 8), jnp.int32, sharding=ROWS),
+)
+
+
+def test_what_the_cpus_compiler_lacks_is_reported_for_the_tpu_alone(recorded):
+    with pytest.raises(
+        CommunicationError, match=r"ragged-all-to-all.*communication\(…, target=…\)"
+    ):
+        communication(send_pieces, *PIECES)
+    recorded("psum")  # whatever it is
+    both = communication(send_pieces, *PIECES, target=V5E)
+    assert both.cpu is None
+    assert both.tpu.collectives[0].kind == "all-reduce"
+    text = str(both)
+    assert text.startswith("Compiled for v5e:2x4, by the TPU's own compiler")
+    assert "There is no program for the CPU here to compare it with. The compiler refused" in text
+    assert "target=" not in text
+
+
+def test_a_mistake_is_not_asked_of_the_tpus_compiler(recorded):
+    recorded("psum")
+    with pytest.raises(CommunicationError, match="Your function raised TypeError"):
+        communication(lambda x: x @ jnp.ones((3, 3)), BLOCKS, target=V5E)
+
+
+@needs_libtpu
+def test_a_ragged_exchange_is_compiled_for_a_tpu():
+    (found,) = communication(send_pieces, *PIECES, target=V5E).tpu.collectives
+    assert (found.kind, found.axes) == ("ragged-all-to-all", ("x", "y"))
 
 
 def test_an_exported_program_has_layouts_and_no_devices():
@@ -199,6 +249,7 @@ def test_scaled_arguments_are_bfloat16_on_a_tpu():
     rows = jax.device_put(np.ones((16, 16), np.float32), sharding("x", x=8))
     product = communication(lambda x: x.T @ x, rows, scaled={16: 2048}, target=V5E)
     assert {c.dtypes for c in product.tpu.collectives} == {("bf16",)}
+    assert product.cpu is not None
     assert product.tpu.bytes == product.cpu.bytes == 2048 * 2048 * 2
     assert product.tpu.scaled == product.cpu.scaled
 
