@@ -17,14 +17,15 @@ from typing import TYPE_CHECKING, Final
 if TYPE_CHECKING:
     from shardlings.devices import emulate_devices
     from shardlings.layouts import playground, show
-    from shardlings.programs import communication
+    from shardlings.programs import communication, read_dump
 
-__all__ = ["communication", "emulate_devices", "playground", "show"]
+__all__ = ["communication", "emulate_devices", "playground", "read_dump", "show"]
 
 _MODULES: Final = {
     "communication": "programs",
     "emulate_devices": "devices",
     "playground": "layouts",
+    "read_dump": "programs",
     "show": "layouts",
 }
 

@@ -1,7 +1,8 @@
-"""The command `shardlings`: report on a function, and compare two reports.
+"""The command `shardlings`: report on a function or a dumped program, and compare two reports.
 
     shardlings report train.py:step            a table, by source line
     shardlings report train.py:step --json     the same numbers, to be stored
+    shardlings read dump/                      the same of a program that XLA has dumped
     shardlings compare before.json after.json  what is new, gone, larger or smaller
 
 A function's arguments come from another one beside it, with `_arguments` after its name:
@@ -9,14 +10,18 @@ A function's arguments come from another one beside it, with `_arguments` after 
 """
 
 import argparse
+import html
 import importlib.util
 import os
 import sys
 from collections.abc import Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from shardlings.errors import ShortError, first_line
+
+if TYPE_CHECKING:
+    from shardlings.programs import ComparedReports, Report
 
 GROWN, WRONG = 1, 2
 """The exit statuses if a number has grown, and if the command cannot do what it is asked."""
@@ -66,6 +71,15 @@ def _parser() -> argparse.ArgumentParser:
     report.add_argument("--json", action="store_true", help="print the numbers as JSON")
     report.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file")
     report.set_defaults(run=_report)
+    read = commands.add_parser("read", help="report on a program that XLA has dumped")
+    read.add_argument(
+        "dump", type=Path, metavar="DUMP", help="a file, or a folder with one program"
+    )
+    read.add_argument("--mesh", type=_axes, help="the axes and their sizes: data=8,model=4")
+    read.add_argument("--machine", help="the machine that times are for")
+    read.add_argument("--json", action="store_true", help="print the numbers as JSON")
+    read.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file")
+    read.set_defaults(run=_read_dump)
     compare = commands.add_parser("compare", help="compare two stored reports")
     compare.add_argument("before", type=Path, metavar="BEFORE.json")
     compare.add_argument("now", type=Path, metavar="NOW.json")
@@ -76,16 +90,41 @@ def _parser() -> argparse.ArgumentParser:
 
 def _report(given: argparse.Namespace) -> int:
     from shardlings import communication, emulate_devices
-    from shardlings.documents import as_html
-    from shardlings.programs import ComparedReports, StoredReport
 
     emulate_devices(given.devices)
     function, arguments = _load(given.function)
     options: dict[str, Any] = {"machine": given.machine, "target": given.target}
     chosen = {name: value for name, value in options.items() if value is not None}
     report = communication(function, *arguments, **chosen)
+    return _write(report, given, given.function)
+
+
+def _read_dump(given: argparse.Namespace) -> int:
+    from shardlings import read_dump
+
+    chosen = {} if given.machine is None else {"machine": given.machine}
+    return _write(read_dump(given.dump, mesh=given.mesh, **chosen), given, given.dump.name)
+
+
+def _axes(written: str) -> dict[str, int]:
+    """Read `data=8,model=4`.
+
+    Raises:
+        ArgumentTypeError: it is written otherwise.
+    """
+    axes = [each.partition("=") for each in written.split(",")]
+    if not all(name and size.isdigit() and int(size) for name, _, size in axes):
+        raise argparse.ArgumentTypeError(f"{written!r} is not written as data=8,model=4")
+    return {name: int(size) for name, _, size in axes}
+
+
+def _write(report: "Report | ComparedReports", given: argparse.Namespace, title: str) -> int:
+    """Print a report, or write it, as the options say."""
+    from shardlings.documents import as_html
+    from shardlings.programs import ComparedReports, StoredReport
+
     if given.html is not None:
-        page = PAGE.format(title=given.function, body=as_html(report.document()))
+        page = PAGE.format(title=html.escape(title), body=as_html(report.document()))
         try:
             given.html.write_text(page, encoding="utf-8")
         except OSError as error:

@@ -284,7 +284,7 @@ def test_a_test_run_that_needs_nothing_of_the_library_imports_no_jax():
     code = (
         "import sys, shardlings.pytest_plugin\n"
         "print('jax' in sys.modules, set(shardlings.__all__) <= set(dir(shardlings)))\n"
-        "from shardlings import communication, emulate_devices, playground, show\n"
+        "from shardlings import communication, emulate_devices, playground, read_dump, show\n"
         "print(communication.__name__, 'jax' in sys.modules)\n"
     )
     done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
@@ -304,7 +304,8 @@ def test_importing_instructor_does_not_import_lark():
 
 
 def test_the_names_that_a_notebook_imports():
-    assert set(shardlings.__all__) == {"communication", "emulate_devices", "playground", "show"}
+    library = {"communication", "emulate_devices", "playground", "read_dump", "show"}
+    assert set(shardlings.__all__) == library
     assert set(autograder.__all__) == {"check", "hint", "on_processes", "progress", "target"}
     public = [(top, name) for top in (shardlings, autograder) for name in top.__all__]
     for top, name in public:

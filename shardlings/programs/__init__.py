@@ -21,6 +21,7 @@ from shardlings.programs.compile_and_report import (
     communication,
     count_in_bfloat16,
 )
+from shardlings.programs.dumped_programs import DumpError, read_dump
 from shardlings.programs.latencies import LATENCIES, Latency
 from shardlings.programs.lowering import CommunicationError
 from shardlings.programs.numbers_in_words import bytes_with_unit
@@ -41,6 +42,7 @@ __all__ = [
     "CommunicationError",
     "ComparedReports",
     "Comparison",
+    "DumpError",
     "Latency",
     "Machine",
     "Report",
@@ -52,6 +54,7 @@ __all__ = [
     "compare",
     "count_in_bfloat16",
     "groups_along",
+    "read_dump",
     "remove_collectives",
     "scale_collectives",
     "take_dearest_branches",

@@ -16,9 +16,8 @@ from difflib import get_close_matches
 from functools import lru_cache
 from itertools import combinations
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
-import jax
 import numpy as np
 import numpy.typing as npt
 
@@ -121,9 +120,19 @@ class Collective:
         return next((f for f in self.stack if not f.file.startswith(FOLDERS)), None)
 
 
-def name_axes(
-    collective: Collective, mesh: jax.sharding.Mesh | None, ids: Sequence[int]
-) -> Collective:
+class MeshLike(Protocol):
+    """What a report needs of a mesh, such as JAX's, or one that a dumped program names."""
+
+    @property
+    def devices(self) -> npt.NDArray[Any]:
+        """Its devices, each with an `id`."""
+
+    @property
+    def axis_names(self) -> tuple[str, ...]:
+        """The names of its axes, in order."""
+
+
+def name_axes(collective: Collective, mesh: MeshLike | None, ids: Sequence[int]) -> Collective:
     """Return a collective with device ids in its groups, and with the names of its mesh axes.
 
     Args:

@@ -3,20 +3,20 @@
 import math
 from collections.abc import Iterator, Sequence
 
-import jax
 import numpy as np
 
 from shardlings.pictures import CollectivePicture, DrawnMesh
 from shardlings.programs.collective import (
     Collective,
     Groups,
+    MeshLike,
     take_dearest_branches,
     wire_bytes,
 )
 
 
 def pictures_of(
-    collectives: Sequence[Collective], mesh: jax.sharding.Mesh | None, *, steps: bool = False
+    collectives: Sequence[Collective], mesh: MeshLike | None, *, steps: bool = False
 ) -> list[CollectivePicture]:
     """Return a picture for each kind of exchange; collectives that are alike share one.
 
@@ -44,9 +44,7 @@ def axes_in_words(collective: Collective) -> str:
     return f"{len(collective.groups)} groups of {collective.size}"
 
 
-def _picture(
-    same: Sequence[Collective], mesh: jax.sharding.Mesh | None, steps: bool
-) -> CollectivePicture:
+def _picture(same: Sequence[Collective], mesh: MeshLike | None, steps: bool) -> CollectivePicture:
     first = same[0]
     groups: Groups = first.groups
     pairs: tuple[tuple[int, int], ...] = ()
@@ -87,7 +85,7 @@ def _caption(same: Sequence[Collective], groups: Groups, pairs: Groups) -> Itera
 
 
 def permutation_groups(
-    permutation: Collective, mesh: jax.sharding.Mesh | None
+    permutation: Collective, mesh: MeshLike | None
 ) -> tuple[Groups, tuple[tuple[int, int], ...]]:
     """Return the groups within which a permutation moves data, and its pairs.
 
@@ -123,9 +121,7 @@ def _within(line: Sequence[int], sent: Sequence[tuple[int, int]]) -> frozenset[t
     return frozenset((place[a], place[b]) for a, b in sent if a in place and b in place)
 
 
-def _drawn_mesh(
-    collective: Collective, mesh: jax.sharding.Mesh | None, groups: Groups
-) -> DrawnMesh:
+def _drawn_mesh(collective: Collective, mesh: MeshLike | None, groups: Groups) -> DrawnMesh:
     if mesh is None:
         ids = tuple(sorted({device for group in groups for device in group}))
         return DrawnMesh(ids, (len(ids),))

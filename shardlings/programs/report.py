@@ -12,7 +12,6 @@ from pathlib import Path
 from textwrap import shorten
 from typing import Any, Final
 
-import jax
 from humanize import natural_list
 
 from shardlings.collective_kinds import KINDS, CollectiveKind
@@ -48,6 +47,7 @@ from shardlings.programs.collective import (
     MACHINES,
     Collective,
     Frame,
+    MeshLike,
     communication_seconds,
     take_dearest_branches,
     wire_bytes,
@@ -191,16 +191,18 @@ class Report(ShownAsDocument):
         mesh: the mesh that names their axes, if there is one.
         flops: floating-point operations on each device, in all runs of loops; infinite if a loop's
             trip count is unknown, or the work of a library's routine.
-        peak_bytes: bytes on each device for arguments, results, temporaries and constants.
+        peak_bytes: bytes on each device for arguments, results, temporaries and constants; 0 if
+            they are unknown.
         machine: the name of the machine that times are for, a key of `MACHINES`.
         steps: whether the pictures show each step on a ring.
         scaled: which sizes were replaced by which, in words; empty if none were.
         closed_over: the sharded or large arrays that the function closes over.
         int8_operations: the part of `flops` that multiplies integers of 8 bits.
+        source: where the program is from, in words; empty if it was compiled here.
     """
 
     collectives: tuple[Collective, ...]
-    mesh: jax.sharding.Mesh | None
+    mesh: MeshLike | None
     flops: float
     peak_bytes: int
     machine: str = MACHINE
@@ -208,6 +210,7 @@ class Report(ShownAsDocument):
     scaled: str = ""
     closed_over: tuple[ClosedOver, ...] = ()
     int8_operations: float = 0.0
+    source: str = ""
 
     @property
     def sent(self) -> int:
@@ -383,9 +386,10 @@ class Report(ShownAsDocument):
             else "no communication"
         )
         flops = count_in_words(self.flops) if math.isfinite(self.flops) else "an unknown number of"
+        memory = f"{bytes_with_unit(self.peak_bytes)} of memory at the peak"
         return (
-            f"{communicated}; on each device {flops} floating-point operations "
-            f"and {bytes_with_unit(self.peak_bytes)} of memory at the peak"
+            f"{communicated}; on each device {flops} floating-point operations and "
+            f"{memory if self.peak_bytes else 'an unknown amount of memory'}"
         )
 
     def lines(self) -> list[tuple[str, int]]:
@@ -400,6 +404,8 @@ class Report(ShownAsDocument):
     def document(self) -> Document:
         """Return the report as a document: the table, times, and a picture for each exchange."""
         blocks: list[Block] = []
+        if self.source:
+            blocks.append(Paragraph(Small(self.source)))
         if self.scaled:
             sizes = f"{self.scaled}, floating-point numbers as bfloat16"
             blocks.append(Paragraph(Small(f"Scaled up, and not run: {sizes}.")))

@@ -13,20 +13,24 @@ from shardlings.programs.compiled.flop_counts import (
 )
 from shardlings.programs.compiled.hlo import CompiledProgram
 from shardlings.programs.compiled.reading_modules import (
+    DumpedModule,
     UnreadableProgramError,
     has_unrunnable_fft,
+    read_dumped_module,
     read_executable,
     read_module,
 )
 
 __all__ = [
     "CompiledProgram",
+    "DumpedModule",
     "UnreadableProgramError",
     "count_flops",
     "count_flops_xla_omits",
     "count_int8_operations",
     "has_unrunnable_fft",
     "read_collectives",
+    "read_dumped_module",
     "read_executable",
     "read_module",
 ]

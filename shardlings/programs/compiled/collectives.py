@@ -18,10 +18,8 @@ from dataclasses import replace
 from itertools import chain
 from typing import Final, NamedTuple
 
-import jax
-
 from shardlings.collective_kinds import KINDS, CollectiveKind
-from shardlings.programs.collective import Collective, Frame, Groups, name_axes
+from shardlings.programs.collective import Collective, Frame, Groups, MeshLike, name_axes
 from shardlings.programs.compiled.flop_counts import find_work_before
 from shardlings.programs.compiled.hlo import (
     CompiledProgram,
@@ -49,7 +47,7 @@ MOVES_OR_SENDS: Final = (
 
 
 def read_collectives(
-    program: CompiledProgram, mesh: jax.sharding.Mesh | None = None, *, is_emulated: bool = False
+    program: CompiledProgram, mesh: MeshLike | None = None, *, is_emulated: bool = False
 ) -> list[Collective]:
     """Return the collectives of a compiled program, in order.
 

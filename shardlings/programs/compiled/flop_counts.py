@@ -148,6 +148,11 @@ def _routine_flops(computation: Computation, instruction: Instruction) -> float:
 
     Any other instruction has 0.
     """
+    if instruction.opcode == "custom-call" and instruction.contracting:
+        ((_, shape), *_) = computation[instruction.operands[0]].arrays
+        ((_, output), *_) = instruction.arrays  # the others are room to work in
+        contracted = math.prod(shape[d] for d in instruction.contracting)
+        return _product_flops(instruction) * _size(output) * contracted
     routine = LAPACK.fullmatch(instruction.custom_call_target)
     if routine is None:
         return math.inf if LIBRARIES.match(instruction.custom_call_target) else 0.0

@@ -150,7 +150,7 @@ class Instruction:
             permutation.
         comparison: the direction of a comparison, "LT" for "less than".
         is_unsigned: whether a comparison takes its operands to be unsigned.
-        contracting: the contracting dimensions of the first operand of a `dot`.
+        contracting: the contracting dimensions of the first operand of a `dot`, or of cuBLAS's.
         convolution: the dimensions and the window of a convolution.
         window: the sizes of the window of a `reduce-window`.
         sorted_along: the dimension along which a `sort` sorts.

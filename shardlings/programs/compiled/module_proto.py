@@ -10,6 +10,7 @@ Names and numbers of fields are those of `xla/service/hlo.proto` and `xla/xla_da
 https://github.com/openxla/xla, and never change.
 """
 
+import re
 from functools import cache
 from typing import Any, Final
 
@@ -20,7 +21,14 @@ MESSAGES: Final[dict[str, dict[str, tuple[int, str]]]] = {
         "device_assignment": (15, "DeviceAssignmentProto"),
         "schedule": (7, "HloScheduleProto"),
         "stack_frame_index": (17, "StackFrameIndexProto"),
+        "frontend_attributes": (19, "bytes"),
     },
+    "HloProto": {
+        "hlo_module": (1, "HloModuleProto"),
+        "buffer_assignment": (3, "BufferAssignmentProto"),
+    },
+    "BufferAssignmentProto": {"buffer_allocations": (3, "BufferAllocationProto*")},
+    "BufferAllocationProto": {"size": (2, "int64"), "is_thread_local": (3, "bool")},
     "HloScheduleProto": {"sequences": (1, "SequenceEntry*")},
     "SequenceEntry": {"key": (1, "int64"), "value": (2, "InstructionSequence")},
     "InstructionSequence": {"instruction_ids": (1, "int64*")},
@@ -65,6 +73,8 @@ MESSAGES: Final[dict[str, dict[str, tuple[int, str]]]] = {
         "iota_replica_group_list": (92, "IotaReplicaGroupListProto"),
         "mesh_axes_replica_groups": (93, "MeshAxesReplicaGroupListProto"),
     },
+    "OpSharding": {"named_sharding": (14, "NamedShardingProto")},
+    "NamedShardingProto": {"mesh": (2, "MeshProto")},
     "ShapeProto": {
         "element_type": (2, "int32"),
         "dimensions": (3, "int64*"),
@@ -142,6 +152,11 @@ MESSAGES: Final[dict[str, dict[str, tuple[int, str]]]] = {
 Names are bytes, because what a learner wrote need not be UTF-8.
 """
 
+MESH: Final = re.compile(rb"#sdy\.mesh<\[([^\]]+)\]>")
+"""Matches the axes of a mesh for which Shardy writes no other order of devices."""
+
+MESH_AXIS: Final = re.compile(rb'"([^"]+)"=(\d+)')
+
 READ_SEPARATELY: Final = (
     "name", "opcode", "shape", "metadata", "id", "operand_ids", "called_computation_ids",
     "backend_config", "fusion_kind", "sharding", "frontend_attributes", "statistics",
@@ -166,7 +181,49 @@ def decode_module(serialised: bytes) -> Any:
     Raises:
         google.protobuf.message.DecodeError: it is not one.
     """
-    return _module_class().FromString(serialised)
+    return _message_class("HloModuleProto").FromString(serialised)
+
+
+def decode_dump(serialised: bytes) -> tuple[Any, list[int]]:
+    """Decode what XLA dumps: an `HloProto`, or the `HloModuleProto` by itself.
+
+    Returns:
+        The module, and the sizes in bytes of what a device allocates, if it says.
+
+    Raises:
+        google.protobuf.message.DecodeError: it is neither.
+    """
+    from google.protobuf.message import DecodeError
+
+    try:
+        whole = _message_class("HloProto").FromString(serialised)
+    except DecodeError:
+        return decode_module(serialised), []
+    if not whole.hlo_module.computations:
+        return decode_module(serialised), []
+    allocations = whole.buffer_assignment.buffer_allocations
+    return whole.hlo_module, [each.size for each in allocations if not each.is_thread_local]
+
+
+def decode_meshes(module: Any) -> set[tuple[tuple[bytes, int], ...]]:
+    """Return the meshes that a module names: of each, the names and sizes of its axes.
+
+    Up to JAX 0.10 they are attributes of the module, in Shardy's text. Since then, they are part of
+    each sharding. A mesh with another order of devices than the partitions' is left out.
+    """
+    meshes = {
+        tuple((name, int(size)) for name, size in MESH_AXIS.findall(axes))
+        for axes in MESH.findall(module.frontend_attributes)
+    }
+    for computation in module.computations:
+        for instruction in computation.instructions:
+            if instruction.opcode != b"parameter" or not instruction.sharding:
+                continue
+            mesh = _message_class("OpSharding").FromString(instruction.sharding).named_sharding.mesh
+            is_in_order = not mesh.device_ids and not mesh.HasField("iota_device_ids")
+            if mesh.axes and is_in_order:
+                meshes.add(tuple((axis.name, axis.size) for axis in mesh.axes))
+    return meshes
 
 
 def unknown_fields(message: Any) -> list[int]:
@@ -200,8 +257,8 @@ def serialise_other_fields(instruction: Any) -> bytes:
 
 
 @cache
-def _module_class() -> Any:
-    """Make the class of `HloModuleProto` from the description."""
+def _message_class(message_name: str) -> Any:
+    """Make the class of a message, and those of its parts, from the description."""
     from google.protobuf import descriptor_pool, message_factory
     from google.protobuf.descriptor_pb2 import FieldDescriptorProto, FileDescriptorProto
 
@@ -223,4 +280,4 @@ def _module_class() -> Any:
                 field.type = FieldDescriptorProto.Type.Value(f"TYPE_{field_type.upper()}")
     pool = descriptor_pool.DescriptorPool()
     pool.Add(file)
-    return message_factory.GetMessageClass(pool.FindMessageTypeByName("shardlings.HloModuleProto"))
+    return message_factory.GetMessageClass(pool.FindMessageTypeByName(f"shardlings.{message_name}"))

@@ -2,9 +2,9 @@
 
 import json
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cache
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,6 +21,8 @@ from shardlings.programs.compiled.hlo import (
 )
 from shardlings.programs.compiled.module_proto import (
     LAST_DESCRIBED_FIELD,
+    decode_dump,
+    decode_meshes,
     decode_module,
     nested_unknown_fields,
     serialise_other_fields,
@@ -48,6 +50,9 @@ MAX_PARTITIONS: Final = 1 << 16
 FFT: Final = b"fft"
 
 CONVERT: Final = "convert"
+
+CUBLAS: Final = b"__cublas$"
+"""The first letters of the custom calls by which a GPU's matmuls are computed."""
 
 WITH_GLOBAL_IDS: Final = (
     CollectiveKind.ALL_REDUCE, CollectiveKind.ALL_GATHER, CollectiveKind.REDUCE_SCATTER,
@@ -91,6 +96,46 @@ def read_module(serialised: bytes) -> CompiledProgram:
         raise
     except (DecodeError, LookupError, ValueError, OverflowError) as error:
         raise UnreadableProgramError(f"The module is not in order: {error}") from error
+
+
+class DumpedModule(NamedTuple):
+    """A program that XLA has dumped.
+
+    Attributes:
+        program: the program.
+        allocated: the bytes that each device allocates for it; 0 if it does not say.
+        meshes: the meshes that it names, whose devices are in order: axes' sizes by their names.
+    """
+
+    program: CompiledProgram
+    allocated: int
+    meshes: tuple[Mapping[str, int], ...]
+
+
+def read_dumped_module(serialised: bytes, partitions: int = 0) -> DumpedModule:
+    """Read the instructions of a program that XLA has dumped.
+
+    Args:
+        serialised: an `HloProto` or an `HloModuleProto`.
+        partitions: the number of its partitions; 0 if it says so itself.
+
+    Raises:
+        UnreadableProgramError: something in it is not understood.
+    """
+    from google.protobuf.message import DecodeError
+
+    try:
+        module, sizes = decode_dump(serialised)
+        if partitions:
+            module.device_assignment.computation_count = partitions
+        meshes = sorted(decode_meshes(module))  # reading the program clears what it does not need
+        program = _read_program(module)
+    except UnreadableProgramError:
+        raise
+    except (DecodeError, LookupError, ValueError, OverflowError) as error:
+        raise UnreadableProgramError(f"The module is not in order: {error}") from error
+    named = ({_decode_name(name): size for name, size in axes} for axes in meshes)
+    return DumpedModule(program, sum(sizes), tuple(named))
 
 
 def _read_program(module: Any) -> CompiledProgram:
@@ -187,7 +232,7 @@ def _read_instruction(
         groups=sends or (_read_groups(proto, partitions, is_replicated) if is_collective else ()),
         comparison=proto.comparison_direction.decode(),
         is_unsigned=proto.comparison_type == b"UNSIGNED",
-        contracting=tuple(proto.dot_dimension_numbers.lhs_contracting_dimensions),
+        contracting=_read_contracting(proto),
         convolution=_read_convolution(proto) if opcode == "convolution" else None,
         window=_read_window_sizes(proto) if opcode == "reduce-window" else (),
         sorted_along=tuple(proto.dimensions) if opcode == "sort" else (),
@@ -225,6 +270,18 @@ def _read_convolution(proto: Any) -> Convolution:
         max(proto.feature_group_count, 1),
         max(proto.batch_group_count, 1),
     )
+
+
+def _read_contracting(proto: Any) -> tuple[int, ...]:
+    """Read the contracting dimensions of a product, which a GPU's may have cuBLAS compute."""
+    if not proto.custom_call_target.startswith(CUBLAS):
+        return tuple(proto.dot_dimension_numbers.lhs_contracting_dimensions)
+    try:
+        config = json.loads(proto.backend_config)
+        numbers = config.get("gemm_backend_config", config)["dot_dimension_numbers"]
+        return tuple(map(int, numbers["lhs_contracting_dimensions"]))
+    except (KeyError, TypeError, ValueError, AttributeError):
+        return ()
 
 
 def _read_window_sizes(proto: Any) -> tuple[int, ...]:
