@@ -1,7 +1,8 @@
 """The command `shardlings`: report on a function or a dumped program, and compare two reports.
 
     shardlings report train.py:step            a table, by source line
-    shardlings report train.py:step --json     the same numbers, to be stored
+    shardlings report train.py:step --by-part  a table, by part of the model
+    shardlings report train.py:step --json     the numbers, to be stored
     shardlings read dump/                      the same of a program that XLA has dumped
     shardlings compare before.json after.json  what is new, gone, larger or smaller
 
@@ -63,22 +64,23 @@ def _parser() -> argparse.ArgumentParser:
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )  # fmt: skip
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
-    report = commands.add_parser("report", help="report on a function")
+    shown = argparse.ArgumentParser(add_help=False)
+    shown.add_argument("--machine", help="the machine that times are for")
+    shown.add_argument("--by-part", action="store_true", help="add up the parts of the model")
+    shown.add_argument("--json", action="store_true", help="print the numbers as JSON")
+    shown.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file")
+    report = commands.add_parser("report", parents=[shown], help="report on a function")
     report.add_argument("function", metavar="FILE.py:FUNCTION")
     report.add_argument("--devices", type=int, default=DEVICES, help="emulated devices (8)")
-    report.add_argument("--machine", help="the machine that times are for")
     report.add_argument("--target", help="a TPU topology, such as v5e:2x4")
-    report.add_argument("--json", action="store_true", help="print the numbers as JSON")
-    report.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file")
     report.set_defaults(run=_report)
-    read = commands.add_parser("read", help="report on a program that XLA has dumped")
+    read = commands.add_parser(
+        "read", parents=[shown], help="report on a program that XLA has dumped"
+    )
     read.add_argument(
         "dump", type=Path, metavar="DUMP", help="a file, or a folder with one program"
     )
     read.add_argument("--mesh", type=_axes, help="the axes and their sizes: data=8,model=4")
-    read.add_argument("--machine", help="the machine that times are for")
-    read.add_argument("--json", action="store_true", help="print the numbers as JSON")
-    read.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file")
     read.set_defaults(run=_read_dump)
     compare = commands.add_parser("compare", help="compare two stored reports")
     compare.add_argument("before", type=Path, metavar="BEFORE.json")
@@ -120,11 +122,14 @@ def _axes(written: str) -> dict[str, int]:
 
 def _write(report: "Report | ComparedReports", given: argparse.Namespace, title: str) -> int:
     """Print a report, or write it, as the options say."""
-    from shardlings.documents import as_html
+    from shardlings.documents import ShownAsDocument, as_html
     from shardlings.programs import ComparedReports, StoredReport
 
+    shown: ShownAsDocument = report
+    if given.by_part:
+        shown = (report.tpu if isinstance(report, ComparedReports) else report).by_part()
     if given.html is not None:
-        page = PAGE.format(title=html.escape(title), body=as_html(report.document()))
+        page = PAGE.format(title=html.escape(title), body=as_html(shown.document()))
         try:
             given.html.write_text(page, encoding="utf-8")
         except OSError as error:
@@ -133,7 +138,7 @@ def _write(report: "Report | ComparedReports", given: argparse.Namespace, title:
         of = report.tpu if isinstance(report, ComparedReports) else report
         print(StoredReport.of(of).to_json(), end="")
     elif given.html is None:
-        print(report)
+        print(shown)
     return 0
 
 

@@ -25,6 +25,7 @@ from shardlings.programs.dumped_programs import DumpError, read_dump
 from shardlings.programs.latencies import LATENCIES, Latency
 from shardlings.programs.lowering import CommunicationError
 from shardlings.programs.numbers_in_words import bytes_with_unit
+from shardlings.programs.parts_reports import PartsReport
 from shardlings.programs.report import Report
 from shardlings.programs.requested import remove_collectives, scale_collectives
 from shardlings.programs.stored_reports import (
@@ -45,6 +46,7 @@ __all__ = [
     "DumpError",
     "Latency",
     "Machine",
+    "PartsReport",
     "Report",
     "StoredReport",
     "StoredReportError",

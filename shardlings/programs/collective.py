@@ -67,6 +67,8 @@ class Collective:
         dtypes: the types of its inputs, as HLO names them.
         widened: the wider types that are sent in their place where CPUs stand for other machines;
             empty if they are sent as they are. Bytes are those of `dtypes`.
+        op_names: for each of its inputs, the path of JAX's names to what it comes from, such as
+            `jit(step)/transpose(jvp(Decoder))/dot_general`.
         asynchronous: whether other work is scheduled between its start and its end.
     """
 
@@ -88,6 +90,7 @@ class Collective:
     widened: tuple[str, ...] = ()
     asynchronous: bool = False
     branches: tuple[tuple[int, int], ...] = ()
+    op_names: tuple[str, ...] = ()
 
     @property
     def traits(self) -> CollectiveKind:

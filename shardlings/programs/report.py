@@ -69,6 +69,7 @@ from shardlings.programs.numbers_in_words import (
     runs_in_words,
     time_in_words,
 )
+from shardlings.programs.parts_reports import PartsReport
 from shardlings.programs.report_rooflines import MIN_SECONDS, Measured, roofline_of
 from shardlings.programs.report_timelines import in_program_order, timeline_of
 
@@ -272,6 +273,18 @@ class Report(ShownAsDocument):
 
     def _seconds(self, collective: Collective) -> float:
         return communication_seconds(collective, MACHINES[self.machine])
+
+    def by_part(self, depth: int | None = None) -> PartsReport:
+        """Return what each part of the model sends, forward, backward and recomputed.
+
+        Args:
+            depth: how many names of a path to a part are kept, such as two of
+                `Decoder / block_0 / down`; None for all.
+
+        Returns:
+            A `PartsReport`, which is displayed as a table, the largest part first.
+        """
+        return PartsReport.of(self.collectives, self.machine, depth)
 
     def pictures(self) -> list[CollectivePicture]:
         """Return a picture for each kind of exchange."""

@@ -11,7 +11,7 @@ from shardlings.programs.compiled.flop_counts import (
     count_flops_xla_omits,
     count_int8_operations,
 )
-from shardlings.programs.compiled.hlo import CompiledProgram
+from shardlings.programs.compiled.hlo import CompiledProgram, count_bytes
 from shardlings.programs.compiled.reading_modules import (
     DumpedModule,
     UnreadableProgramError,
@@ -25,6 +25,7 @@ __all__ = [
     "CompiledProgram",
     "DumpedModule",
     "UnreadableProgramError",
+    "count_bytes",
     "count_flops",
     "count_flops_xla_omits",
     "count_int8_operations",

@@ -91,6 +91,7 @@ def read_collectives(
             if starts.get(instruction.number, instruction.number) != instruction.number:
                 continue  # it was counted where it started
             is_split = instruction.opcode.endswith("-start") or instruction.number in starts
+            is_asynchronous = is_split and not instruction.is_synchronous
             for part in _find_parts(scope, instruction, is_emulated):
                 collective = replace(
                     _read_part(scope, instruction, part),
@@ -100,7 +101,7 @@ def read_collectives(
                     argument=arguments.get(part.operands[0]) if len(part.operands) == 1 else None,
                     names=tuple(names.get(operand, "") for operand in part.operands),
                     work_before=work_before.get(instruction.number),
-                    asynchronous=is_split or runs.computation in asynchronous,
+                    asynchronous=is_asynchronous or runs.computation in asynchronous,
                 )
                 collectives.append(name_axes(collective, mesh, device_ids))
     return collectives
@@ -115,6 +116,7 @@ class Part(NamedTuple):
         operands: the numbers of its operands.
         arrays: the type and the shape of each of its results, if the instruction has them.
         dtypes: the type of each array in its operands, as it is counted.
+        op_names: for each of its operands, the path of JAX's names to what it comes from.
     """
 
     kind: str
@@ -122,6 +124,7 @@ class Part(NamedTuple):
     operands: tuple[int, ...]
     arrays: tuple[tuple[str, tuple[int, ...]], ...]
     dtypes: tuple[str, ...]
+    op_names: tuple[str, ...]
 
 
 def _find_parts(scope: Scope, instruction: Instruction, is_emulated: bool) -> list[Part]:
@@ -138,10 +141,12 @@ def _find_parts(scope: Scope, instruction: Instruction, is_emulated: bool) -> li
     if not is_combined:
         its_kind = _canonical(scope, instruction, groups, kind)
         dtypes = [_find_dtypes(scope, each, instruction, is_emulated) for each in operands]
-        return [Part(its_kind, stack, operands, arrays, tuple(chain(*dtypes)))]
+        op_names = (instruction.op_name,) * len(operands)
+        return [Part(its_kind, stack, operands, arrays, tuple(chain(*dtypes)), op_names)]
     starts = instruction.opcode.endswith("-start")
     elements = _find_elements(scope, instruction)
     places: dict[tuple[str, tuple[Frame, ...]], list[int]] = {}
+    named = {place: element.op_name for place, element in elements.items() if element.stack}
     for place in range(len(operands)):
         element = elements.get(place)
         its_kind = kind if element is None else _canonical(scope, element, groups, kind)
@@ -149,7 +154,8 @@ def _find_parts(scope: Scope, instruction: Instruction, is_emulated: bool) -> li
         places.setdefault((its_kind, its_stack), []).append(place)
     return [
         Part(
-            *of_part,
+            its_kind,
+            its_stack,
             tuple(operands[place] for place in its),
             () if starts else tuple(arrays[place] for place in its),
             tuple(
@@ -157,8 +163,9 @@ def _find_parts(scope: Scope, instruction: Instruction, is_emulated: bool) -> li
                 for place in its
                 for dtype in _find_dtypes(scope, operands[place], elements.get(place), is_emulated)
             ),
+            tuple(named.get(place, instruction.op_name) for place in its),
         )
-        for of_part, its in places.items()
+        for (its_kind, its_stack), its in places.items()
     ]
 
 
@@ -220,6 +227,7 @@ def _read_part(scope: Scope, instruction: Instruction, part: Part) -> Collective
         results=tuple(shape for _, shape in part.arrays) if part.kind == instruction.opcode else (),
         operation=_find_reduction(scope.program, instruction),
         dtypes=part.dtypes,
+        op_names=part.op_names,
         widened=compiled if compiled != part.dtypes else (),
     )
 

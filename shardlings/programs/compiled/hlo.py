@@ -162,8 +162,10 @@ class Instruction:
         stack: the lines of source that it comes from, the innermost first.
         name: the name of a parameter of the whole program, such as `params['w']`; empty for
             anything else.
+        is_synchronous: whether a GPU starts a collective and waits for it at once.
         op_name: the path of JAX's names to what it comes from, such as
-            `jit(step)/transpose(jvp(Decoder))/dot_general`; only of collectives and conversions.
+            `jit(step)/transpose(jvp(Decoder))/dot_general`; only of collectives, of elements of
+            tuples, and of conversions.
     """
 
     number: int
@@ -186,6 +188,7 @@ class Instruction:
     known_trip_count: int | None = None
     stack: tuple[Frame, ...] = ()
     name: str = ""
+    is_synchronous: bool = False
     op_name: str = ""
 
     @property

@@ -49,7 +49,8 @@ MAX_PARTITIONS: Final = 1 << 16
 
 FFT: Final = b"fft"
 
-CONVERT: Final = "convert"
+NAMED: Final = ("convert", "get-tuple-element")
+"""The opcodes whose paths of names are kept, and those of collectives."""
 
 CUBLAS: Final = b"__cublas$"
 """The first letters of the custom calls by which a GPU's matmuls are computed."""
@@ -241,7 +242,8 @@ def _read_instruction(
         known_trip_count=_read_trip_count(proto.backend_config) if opcode == "while" else None,
         stack=find_stack(proto.metadata),
         name=_read_parameter_name(proto.metadata) if opcode == "parameter" else "",
-        op_name=_decode_name(proto.metadata.op_name) if is_collective or opcode == CONVERT else "",
+        is_synchronous=is_collective and _is_synchronous(proto.backend_config),
+        op_name=_decode_name(proto.metadata.op_name) if is_collective or opcode in NAMED else "",
         other_fields=serialise_other_fields(proto),  # the last, because it clears what was read
     )
 
@@ -315,6 +317,13 @@ def _read_trip_count(backend_config: bytes) -> int | None:
         return int(json.loads(backend_config)["known_trip_count"]["n"])
     except (KeyError, TypeError, ValueError):
         return None
+
+
+def _is_synchronous(backend_config: bytes) -> bool:
+    try:
+        return bool(json.loads(backend_config)["collective_backend_config"]["is_sync"])
+    except (KeyError, TypeError, ValueError):
+        return False
 
 
 def _has_groups(proto: Any) -> bool:

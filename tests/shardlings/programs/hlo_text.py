@@ -22,6 +22,8 @@ INSTRUCTION = re.compile(r"\s+(?:ROOT )?%?([^\s=]+) = ")
 COMPUTATION = re.compile(r"(?:ENTRY )?%?([^\s(]+) .*\{$")
 TABLE_ROW = re.compile(r'(\d+) (?:"(.*)"|\{(.*)\})$')
 
+NAMED = ("convert", "get-tuple-element")
+
 NOT_COMPARED = (
     "metadata", "backend_config", "calls", "to_apply", "body", "condition", "true_computation",
     "false_computation", "branch_computations", "called_computations", "sharding", "kind", "index",
@@ -283,7 +285,7 @@ def _read(written, computation, line, number, places, partitions):
         known_trip_count=_trip_count(attributes.get("backend_config", "")),
         stack=written.stack(line),
         name=_op_name(attributes) if line.opcode == "parameter" else "",
-        op_name=_op_name(attributes) if collective or line.opcode == "convert" else "",
+        op_name=_op_name(attributes) if collective or line.opcode in NAMED else "",
     )
 
 

@@ -190,12 +190,15 @@ ENTRY main {{
     to_apply=sum
   gather = (bf16[8,32], bf16[32,32]) all-gather-start(part), channel_id=2, {ALL}, dimensions={{0}},
     use_global_device_ids=true
+  waited = bf16[64,32] all-reduce-start(h), channel_id=4, {PAIRS}, use_global_device_ids=true,
+    to_apply=sum, backend_config={{"collective_backend_config":{{"is_sync":true}}}}
   done = bf16[64,32] all-reduce-done(start)
+  end = bf16[64,32] all-reduce-done(waited)
   gathered = bf16[32,32] all-gather-done(gather)
   asynchronous = ((bf16[64,32]), bf16[64,32]) async-start(done), calls=swap
   swapped = bf16[64,32] async-done(asynchronous)
   out = bf16[64,16] fusion(swapped, v), kind=kCustom, calls=gemm_fusion
-  ROOT both = (bf16[64,16], bf16[32,32]) tuple(out, gathered)
+  ROOT both = (bf16[64,16], bf16[32,32], bf16[64,32]) tuple(out, gathered, end)
 }}
 """
 """What XLA makes for GPUs: asynchronous pairs, a wrapped collective, cuBLAS and a custom fusion."""
@@ -206,11 +209,12 @@ def test_a_gpus_program_has_asynchronous_and_wrapped_collectives_and_library_cal
     file.write_text(ON_GPUS)
     report = read_dump(file, mesh={"data": 2, "model": 2}, machine="H100 NVLink")
     found = {(c.kind, c.axes, c.bytes, c.asynchronous) for c in report.collectives}
-    assert len(report.collectives) == 3
+    assert len(report.collectives) == 4
     assert found == {
         ("all-to-all", ("data", "model"), 64 * 32 * 2, True),
         ("all-reduce", ("model",), 64 * 32 * 2, True),
         ("all-gather", ("data", "model"), 32 * 32 * 2, True),
+        ("all-reduce", ("model",), 64 * 32 * 2, False),
     }
     assert report.flops == 2 * 64 * 32 * 32 + 2 * 64 * 32 * 16
     assert not any(c.widened for c in report.collectives)
