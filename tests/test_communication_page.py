@@ -1,8 +1,10 @@
 """`docs/communication.md`: its examples run, and print what the page says."""
 
 import importlib
+import os
 import re
 import runpy
+import subprocess
 import sys
 from importlib.util import find_spec
 
@@ -66,6 +68,36 @@ def without_lines(text):
 def without_versions(text):
     """Leave out the memory and the small operations that compilers of other JAX versions add."""
     return re.sub(r"on each device [\d.]+ \w+ float.*", "", text)
+
+
+def test_the_parts_have_the_names_of_the_page(tmp_path, capsys):
+    runpy.run_path(str(tmp_path / "parts.py"))
+    printed = capsys.readouterr().out
+    assert "block_0" in printed
+    assert "backward" in printed
+
+
+JOB = """
+from mlp import SPECS, jax, make_mesh, sharded, step
+from shardlings import emulate_devices
+
+emulate_devices(8)
+mesh = make_mesh()
+up, down = sharded(mesh, (1024, 4096), *SPECS["up"]), sharded(mesh, (4096, 1024), *SPECS["down"])
+params = {"up": up, "down": down}
+jax.jit(step).lower(params, sharded(mesh, (8192, 1024), "data")).compile()
+"""
+
+
+def test_a_dumped_program_is_read(tmp_path, monkeypatch, capsys):
+    (tmp_path / "job.py").write_text(JOB)
+    flags = "--xla_dump_to=dump --xla_dump_hlo_as_proto"
+    assert flags in PAGE
+    variables = os.environ | {"XLA_FLAGS": f"{os.environ.get('XLA_FLAGS', '')} {flags}"}
+    subprocess.run([sys.executable, "job.py"], cwd=tmp_path, env=variables, check=True)
+    monkeypatch.chdir(tmp_path)
+    runpy.run_path("dumped.py")
+    assert "Read from module_" in capsys.readouterr().out
 
 
 def test_the_limits_hold_for_a_tpu():
