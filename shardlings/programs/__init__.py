@@ -1,9 +1,10 @@
 """Compile programs, and report their collectives, memory and costs.
 
-In: a function and its arguments, or a stage of its compilation. Out: its collectives, both compiled
-(`compiled/`) and requested (`requested/`), with the bytes, the number of runs and the line of code
-of each; operations and memory on each device; times on named machines; and the same for TPUs, if
-their compiler is installed. Reports are stored as JSON, and compared.
+In: a function and its arguments, a stage of its compilation, or a program that XLA has dumped. Out:
+its collectives, both compiled (`compiled/`) and requested (`requested/`), with the bytes, the
+number of runs, the line of code and the part of the model of each; operations and memory on each
+device; times on named machines; and the same for TPUs, if their compiler is installed. Reports are
+stored as JSON, and compared.
 """
 
 from shardlings.programs.collective import (
