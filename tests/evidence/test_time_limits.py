@@ -196,7 +196,7 @@ def test_an_endless_call_is_reported_with_its_line_and_other_answers_are_judged(
     assert isinstance(piece, NotCaptured)
     assert piece.why == "does-not-end"
     assert piece.sentence.startswith(f"{name}(")
-    assert "of the cell: `" in piece.sentence
+    assert "of test_time_limits.py: `" in piece.sentence
     assert piece.sentence.endswith(" Is there a loop that never ends?")
     assert all(isinstance(pieces[other], Value) for other in exercise.answers[1:])
     verdict = judge(exercise, capture(exercise, answers | {name: lambda *_: spins()}, 1), 1)

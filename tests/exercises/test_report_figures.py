@@ -57,6 +57,7 @@ def table(report):
     if found is None:
         return [], {}
     headings = ["".join(cell.itertext()) for cell in found.iter("th")]
+    first = 3 if headings[1] == "type" else 2  # not all is float32
     rows, total = [], {}
     for line in found.findall("tbody/tr"):
         cells = line.findall("td")
@@ -64,16 +65,16 @@ def table(report):
             continue  # a line of code
         texts = ["".join(cell.itertext()).split() for cell in cells]
         kind = next(word for word in texts[0] if word[0].isalpha())  # its numbers are before it
-        over, runs, figures = " ".join(texts[1]), "", {}
-        for heading, cell in zip(headings[2:], cells[2:], strict=True):
-            first, *rest = [text.strip() for text in cell.itertext() if text.strip()] or [""]
+        over, runs, figures = " ".join(texts[first - 1]), "", {}
+        for heading, cell in zip(headings[first:], cells[first:], strict=True):
+            shown, *rest = [text.strip() for text in cell.itertext() if text.strip()] or [""]
             if heading == "times":
-                runs = first
+                runs = shown
                 continue
             unit = UNITS[heading.rpartition(" ")[2]] if ", in " in heading else 1
             each = next((r for r in map(re.compile(r"\((.*) each\)").fullmatch, rest) if r), None)
             figures[heading.split()[0].rstrip(",")] = (
-                figure(first, unit),
+                figure(shown, unit),
                 figure(each[1], unit) if each else None,
             )
         if kind == "all":

@@ -439,6 +439,7 @@ PLANTINGS = [
     Planting("shardlings.programs.compiled.collectives", "find_arguments", "6.9", iterate),
     Planting("shardlings.programs.compiled.reduce_scatters", "keeps_own_slice", "6.9", iterate),
     Planting("shardlings.programs.compiled.reading_modules", "_read_groups", "3.1", turned),
+    Planting("shardlings.programs.compiled.widened_types", "_types_after", "6.9", iterate),
     Planting("shardlings.programs.compiled.flop_counts", "instruction_flops", "6.9", iterate),
     Planting("shardlings.programs.compiled.flop_counts", "count_flops", "6.9", iterate),
     Planting("shardlings.programs.compiled.reading_modules", "has_unrunnable_fft", "6.9", iterate),
@@ -485,6 +486,9 @@ PLANTINGS = [
 ELSEWHERE = {
     "shardlings.__main__": "it is a command, and asked in its tests",
     "shardlings.pytest_plugin": "it is a fixture, and asked in its tests",
+    "shardlings.programs.dumped_programs": "it reads files of somebody's own, in no check",
+    "shardlings.programs.model_parts": "it is for a report by part, in no check",
+    "shardlings.programs.parts_reports": "it is for a report by part, in no check",
     "shardlings.programs.stored_reports": "it stores and compares reports, in no check",
     "command_start": "it is for an instructor's commands, and asked in their tests",
     "course_packages": "it ends an import, where the course is not installed",
