@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shardlings.errors import ShortError, first_line
 
 if TYPE_CHECKING:
-    from shardlings.programs import ComparedReports, Report
+    from shardlings.programs import ComparedReports, Report, StoredReport
 
 GROWN, WRONG = 1, 2
 """The exit statuses if a number has grown, and if the command cannot do what it is asked."""
@@ -125,9 +125,7 @@ def _write(report: "Report | ComparedReports", given: argparse.Namespace, title:
     from shardlings.documents import ShownAsDocument, as_html
     from shardlings.programs import ComparedReports, StoredReport
 
-    shown: ShownAsDocument = report
-    if given.by_part:
-        shown = (report.tpu if isinstance(report, ComparedReports) else report).by_part()
+    shown: ShownAsDocument = report.by_part() if given.by_part else report
     if given.html is not None:
         page = PAGE.format(title=html.escape(title), body=as_html(shown.document()))
         try:
@@ -146,7 +144,9 @@ def _load(named: str) -> tuple[Any, tuple[Any, ...]]:
     """Return a function of a file, and its arguments."""
     file, _, name = named.rpartition(":")
     path = Path(file)
-    if not file or not path.is_file():
+    if file and not path.is_file():
+        raise CommandError(f"There is no file {file}.")
+    if not file:
         raise CommandError(
             f"{named} names no function of a file; write FILE.py:FUNCTION, as in train.py:step."
         )
@@ -177,9 +177,9 @@ def _load(named: str) -> tuple[Any, tuple[Any, ...]]:
 
 
 def _compare(given: argparse.Namespace) -> int:
-    from shardlings.programs import StoredReport, compare
+    from shardlings.programs import compare
 
-    before, now = (StoredReport.from_json(_read(path)) for path in (given.before, given.now))
+    before, now = map(_read_stored, (given.before, given.now))
     comparison = compare(before, now)
     print(comparison)
     grown = comparison.find_growth(given.tolerance)
@@ -188,9 +188,13 @@ def _compare(given: argparse.Namespace) -> int:
     return GROWN if grown else 0
 
 
-def _read(path: Path) -> str:
+def _read_stored(path: Path) -> "StoredReport":
+    from shardlings.programs import StoredReport, StoredReportError
+
     try:
-        return path.read_text(encoding="utf-8")
+        return StoredReport.from_json(path.read_text(encoding="utf-8"))
+    except StoredReportError as error:
+        raise CommandError(f"{path}: {error}") from None
     except (OSError, UnicodeDecodeError) as error:
         raise CommandError(f"{path} cannot be read: {error}.") from None
 

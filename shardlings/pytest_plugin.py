@@ -63,7 +63,7 @@ class CommunicationBaseline:
                 new, gone, larger and smaller, by lines of code.
         """
         __tracebackhide__ = True
-        from shardlings.programs import Report, StoredReport, compare
+        from shardlings.programs import Report, StoredReport, StoredReportError, compare
 
         if not isinstance(report, Report):
             raise TypeError(
@@ -84,7 +84,11 @@ class CommunicationBaseline:
             raise AssertionError(
                 f"There is no baseline {path}. pytest {UPDATE} writes it, to be committed."
             )
-        comparison = compare(StoredReport.from_json(path.read_text(encoding="utf-8")), stored)
+        try:
+            before = StoredReport.from_json(path.read_text(encoding="utf-8"))
+        except StoredReportError as error:
+            raise AssertionError(f"{path}: {error}") from None
+        comparison = compare(before, stored)
         if grown := comparison.find_growth(tolerance):
             meant = f"If that is meant, pytest {UPDATE} writes {path} again."
             raise AssertionError("\n".join([*grown, "", str(comparison), "", meant]))

@@ -279,8 +279,10 @@ def _take_dearest(
 def wire_bytes(collective: Collective) -> float:
     """Return the bytes that each device sends in one run of a collective, by the formulas above.
 
-    A ragged all-to-all decides at run time how much it sends; this is its maximum.
+    A ragged all-to-all decides at run time how much it sends, and sends at most its input.
     """
+    if collective.kind == CollectiveKind.RAGGED_ALL_TO_ALL:
+        return float(collective.bytes_in)
     passes, n = collective.traits.ring_passes, collective.size
     return passes * (n - 1) / n * collective.bytes if passes else float(collective.bytes)
 

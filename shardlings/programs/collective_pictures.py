@@ -5,6 +5,7 @@ from collections.abc import Iterator, Sequence
 
 import numpy as np
 
+from shardlings.collective_kinds import CollectiveKind
 from shardlings.pictures import CollectivePicture, DrawnMesh
 from shardlings.programs.collective import (
     Collective,
@@ -80,7 +81,8 @@ def _caption(same: Sequence[Collective], groups: Groups, pairs: Groups) -> Itera
     if len(running) > 1 or runs > 1:
         yield f"The program does this {runs:,} times." if all(c.times for c in same) else ""
     else:
-        sends = "A message has" if kind.has_pairs else "Each device sends"
+        most = " at most" * (kind is CollectiveKind.RAGGED_ALL_TO_ALL)
+        sends = "A message has" if kind.has_pairs else f"Each device sends{most}"
         yield f"{sends} {round(wire_bytes(first)):,} bytes."
 
 

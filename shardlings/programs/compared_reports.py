@@ -16,6 +16,7 @@ from shardlings.documents import (
 )
 from shardlings.programs.communication_limits import Limits
 from shardlings.programs.numbers_in_words import bytes_with_unit
+from shardlings.programs.parts_reports import PartsReport
 from shardlings.programs.report import Report
 
 TILE_BYTES: Final = 1 << 24
@@ -45,6 +46,10 @@ class ComparedReports(ShownAsDocument):
         """
         __tracebackhide__ = True
         return self.tpu.at_most(limits, over=over)
+
+    def by_part(self, depth: int | None = None) -> PartsReport:
+        """Return what each part of the model sends on the TPU; see `Report.by_part`."""
+        return self.tpu.by_part(depth)
 
     def differences(self) -> str:
         """Return sentences on what the TPU's compiler does differently."""

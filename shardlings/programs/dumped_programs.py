@@ -139,6 +139,7 @@ def read_dump(
         machine,
         steps,
         int8_operations=count_int8_operations(program),
+        is_unoptimised=name is not None and name["stage"] == BEFORE,
         source=_explain_source(file, name["stage"] if name is not None else ""),
     )
 

@@ -8,9 +8,10 @@ stack of calls say as much.
 
 import re
 from collections.abc import Iterator, Sequence
-from itertools import takewhile
+from itertools import dropwhile, takewhile
 from typing import Final
 
+from shardlings.programs.code_lines import is_library
 from shardlings.programs.collective import FOLDERS, Frame
 
 FORWARD: Final = "forward"
@@ -28,10 +29,11 @@ TRANSFORMS: Final = re.compile(
 
 CONTROL: Final = re.compile(
     r"|jit\(.*\)|pjit|while|body|cond|scan|closed_call|shard_map|checkpoint|remat\d?|branch_\d+_fun"
-    r"|rematted_computation|core_call|custom_(?:jvp|vjp)_call\w*|xla_call|named_call"
+    r"|rematted_computation|call_exported|core_call|custom_(?:jvp|vjp)_call\w*|xla_call|named_call"
 )
 """Matches names that JAX adds by itself."""
 
+CHECKPOINT: Final = "checkpoint"
 REMATERIALISED: Final = "rematted_computation"
 
 CALL: Final = ".__call__"
@@ -44,15 +46,11 @@ def find_part(op_name: str, stack: Sequence[Frame]) -> tuple[str, ...]:
         op_name: JAX's path to an operation.
         stack: the lines of source that it comes from, the innermost first.
     """
-    scopes = map(_without_transforms, _names(op_name)[:-1])
-    named = tuple(scope for scope in scopes if not CONTROL.fullmatch(scope))
-    # what called `communication` is no part of the program
-    own = list(takewhile(lambda frame: not frame.file.startswith(FOLDERS), stack))
-    return named or tuple(
-        frame.function.removesuffix(CALL).rpartition(".")[2]
-        for frame in reversed(own)
-        if frame.function.endswith(CALL) and not frame.function.startswith("_")
-    )
+    names = _names(op_name)[:-1]
+    place = names.index(CHECKPOINT) if CHECKPOINT in names else 0
+    # of a part with a checkpoint, the backward pass has the names before it twice
+    named = (*_once(_scopes(names[:place])), *_scopes(names[place:]))
+    return named or _called_classes(stack)
 
 
 def find_pass(op_name: str) -> str:
@@ -60,9 +58,32 @@ def find_pass(op_name: str) -> str:
     names = _names(op_name)
     if REMATERIALISED in names:
         return RECOMPUTED
-    if any(name.startswith("transpose(") for name in names):
+    if any("transpose(" in name for name in names):
         return BACKWARD
     return FORWARD if any("jvp(" in name for name in names) else OUTSIDE
+
+
+def _scopes(names: Sequence[str]) -> tuple[str, ...]:
+    """Return the names that somebody has given: none of JAX's own, and no subscripts of einsum."""
+    inner = map(_without_transforms, names)
+    return tuple(name for name in inner if not CONTROL.fullmatch(name) and "->" not in name)
+
+
+def _once(scopes: tuple[str, ...]) -> tuple[str, ...]:
+    half = len(scopes) // 2
+    return scopes[:half] if scopes[:half] == scopes[half:] else scopes
+
+
+def _called_classes(stack: Sequence[Frame]) -> tuple[str, ...]:
+    """Return the classes that are called, from the first of the program's own on."""
+    # what called `communication` is no part of the program
+    program = list(takewhile(lambda frame: not frame.file.startswith(FOLDERS), stack))
+    calls = [frame for frame in reversed(program) if frame.function.endswith(CALL)]
+    return tuple(
+        frame.function.removesuffix(CALL).rpartition(".")[2]
+        for frame in dropwhile(is_library, calls)
+        if not frame.function.startswith("_")
+    )
 
 
 def _names(op_name: str) -> list[str]:

@@ -69,14 +69,20 @@ class PartsReport(ShownAsDocument):
     Attributes:
         parts: the parts, the one that sends most first.
         machine: the name of the machine that times are for.
+        source: where the program is from, in words; empty if it was compiled here.
     """
 
     parts: tuple[ModelPart, ...]
     machine: str
+    source: str = ""
 
     @classmethod
     def of(
-        cls, collectives: Sequence[Collective], machine: str, depth: int | None = None
+        cls,
+        collectives: Sequence[Collective],
+        machine: str,
+        depth: int | None = None,
+        source: str = "",
     ) -> "PartsReport":
         """Add up collectives by part.
 
@@ -84,6 +90,7 @@ class PartsReport(ShownAsDocument):
             collectives: those of a program.
             machine: the name of a machine.
             depth: how many names of a path are kept; None for all.
+            source: where the program is from, in words.
         """
         parts: dict[tuple[str, ...], ModelPart] = {}
         for c in take_dearest_branches(collectives, _sent):
@@ -94,14 +101,16 @@ class PartsReport(ShownAsDocument):
                 where = find_pass(op_name)
                 sent = part.sent | {where: part.sent.get(where, 0.0) + share * _sent(c)}
                 parts[path] = ModelPart(path, sent, part.seconds + share * seconds)
-        return cls(tuple(sorted(parts.values(), key=lambda part: -part.all_sent)), machine)
+        ordered = sorted(parts.values(), key=lambda part: -part.all_sent)
+        return cls(tuple(ordered), machine, source)
 
     def document(self) -> Document:
         """Return a table, the largest part first."""
+        blocks: list[Block] = [Paragraph(Small(self.source))] if self.source else []
         if not self.parts:
-            return Document((Paragraph("No communication."),))
+            return Document((*blocks, Paragraph("No communication.")))
         shown, folded = self.parts[:MAX_PARTS], self.parts[MAX_PARTS:]
-        blocks: list[Block] = [self._table(shown, folded)]
+        blocks.append(self._table(shown, folded))
         if folded:
             blocks.append(Fold(f"{len(folded)} others", (self._table(folded),)))
         if not any(part.path for part in self.parts):

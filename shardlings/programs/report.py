@@ -200,6 +200,7 @@ class Report(ShownAsDocument):
         closed_over: the sharded or large arrays that the function closes over.
         int8_operations: the part of `flops` that multiplies integers of 8 bits.
         source: where the program is from, in words; empty if it was compiled here.
+        is_unoptimised: whether it has none yet of the collectives that the compiler adds.
     """
 
     collectives: tuple[Collective, ...]
@@ -212,6 +213,7 @@ class Report(ShownAsDocument):
     closed_over: tuple[ClosedOver, ...] = ()
     int8_operations: float = 0.0
     source: str = ""
+    is_unoptimised: bool = False
 
     @property
     def sent(self) -> int:
@@ -284,7 +286,7 @@ class Report(ShownAsDocument):
         Returns:
             A `PartsReport`, which is displayed as a table, the largest part first.
         """
-        return PartsReport.of(self.collectives, self.machine, depth)
+        return PartsReport.of(self.collectives, self.machine, depth, self.source)
 
     def pictures(self) -> list[CollectivePicture]:
         """Return a picture for each kind of exchange."""
@@ -354,9 +356,16 @@ class Report(ShownAsDocument):
         Raises:
             AssertionError: the program communicates more; the message has the line of code that
                 communicates most, and the report's table.
-            UsageError: a kind, a size or an axis is unknown.
+            UsageError: a kind, a size or an axis is unknown, or the program was dumped before it
+                was optimised.
         """
         __tracebackhide__ = True  # so that pytest shows the line of the test
+        if self.is_unoptimised:
+            raise UsageError(
+                "This program was dumped before it was optimised, and has none of the collectives "
+                "that the compiler adds. Limit what was dumped after it: "
+                "….after_optimizations.hlo.pb."
+            )
         most = read_limits(limits)
         axes = read_axes(over, self.mesh.axis_names if self.mesh is not None else ())
         exceeded = list(find_exceeded(self.collectives, most, axes))

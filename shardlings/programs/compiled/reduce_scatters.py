@@ -253,6 +253,9 @@ def _compute(scope: Scope, number: int, partitions: int, known: _Known) -> npt.N
         if table is None or index is None:
             return None
         return np.take(table, index, mode="clip")
+    if opcode == "fusion":  # of its operands, some may be tables
+        fusion = scope.inside(instruction)
+        return _evaluate(fusion, find_root(fusion.computation).number, partitions, known)
     values = [operand(i) for i in range(len(instruction.operands))]
     inputs = [value for value in values if value is not None]
     if len(inputs) < len(values):
@@ -267,9 +270,6 @@ def _compute(scope: Scope, number: int, partitions: int, known: _Known) -> npt.N
         if opcode in ("divide", "remainder") and not inputs[1].all():
             return None
         return _wrap(np.asarray(INTEGER_ARITHMETIC[opcode](*inputs)), instruction)
-    if opcode == "fusion":
-        fusion = scope.inside(instruction)
-        return _evaluate(fusion, find_root(fusion.computation).number, partitions, known)
     return None
 
 

@@ -88,6 +88,26 @@ def test_in_a_loop_too():
     assert {(c.kind, c.bytes, c.times) for c in losses} == {("all-reduce", 4, 3)}
 
 
+def test_a_slice_whose_offset_a_loop_carries_is_a_devices_own():
+    """XLA computes it once, before the loop, from a table and the partition's number."""
+
+    def step(weights, x):
+        def loss(weights):
+            return (lax.scan(lambda c, w: (jnp.tanh(c @ w), None), x, weights)[0] ** 2).mean()
+
+        return weights - 0.1 * jax.grad(loss)(weights)
+
+    def given(shape, *spec):
+        return jax.ShapeDtypeStruct(shape, jnp.float32, sharding=sharding(*spec, data=4, model=2))
+
+    report = communication(step, given((6, 64, 64), None, "data"), given((16, 32, 64), "data"))
+    assert [(c.kind, c.axes, c.times, c.bytes) for c in report.collectives] == [
+        ("all-gather", ("data",), 6, 64 * 64 * 4),
+        ("all-gather", ("data",), 6, 64 * 64 * 4),
+        ("reduce-scatter", ("data",), 6, 64 * 64 * 4),
+    ]
+
+
 def test_each_part_has_its_own_line():
     report = report_on(with_the_loss, ROWS, COLUMNS)
     first = loss.__code__.co_firstlineno

@@ -13,6 +13,7 @@ import pytest
 from shardlings import communication, read_dump
 from shardlings.__main__ import main
 from shardlings.devices import environment
+from shardlings.errors import UsageError
 from shardlings.programs import DumpError
 from tests.helpers import mesh, sharding
 
@@ -118,6 +119,9 @@ def test_what_was_dumped_before_it_was_optimised_says_so(job):
     report = read_dump(before)
     assert report.collectives == ()
     assert "those that it requests itself" in str(report)
+    assert "those that it requests itself" in str(report.by_part())
+    with pytest.raises(UsageError, match="before it was optimised"):
+        report.at_most({})
 
 
 def test_axes_are_those_that_are_given(job, tmp_path):

@@ -30,6 +30,11 @@ from tests.helpers import sharding
             "a",
             "forward",
         ),
+        ("jit(f)/transpose(jvp(a))/jvp(a)/checkpoint/b/dot_general", "a b", "backward"),
+        ("jit(f)/transpose(jvp(a))/b/jvp(a)/b/checkpoint/dot_general", "a b", "backward"),
+        ("jit(f)/jvp(a)/a/dot_general", "a a", "forward"),
+        ("jit(f)/jvp(transpose(jvp(m)))/dot_general", "m", "backward"),
+        ("jit(call_exported)/call_exported/jvp(mlp)/bd,df->bf/dot_general", "mlp", "forward"),
         ("jit(f)/vmap(decoder)/dot_general", "decoder", "outside"),
         ("jit(f)/optimizer/add", "optimizer", "outside"),
         ("", "", "outside"),
@@ -44,9 +49,10 @@ def test_paths_of_names_are_understood(op_name, path, when):
 
 def test_without_names_the_classes_that_are_called_name_a_part():
     stack = [
-        Frame("layers.py", 3, "Linear.__call__"),
+        Frame("/usr/site-packages/layers.py", 3, "Linear.__call__"),
         Frame("model.py", 9, "make.<locals>.Block.__call__"),
         Frame("wrap.py", 1, "_Wrapper.__call__"),
+        Frame("/usr/site-packages/transforms.py", 1, "JitFn.__call__"),
         Frame("train.py", 1, "step"),
     ]
     assert find_part("jit(step)/dot_general", stack) == ("Block", "Linear")
