@@ -279,12 +279,13 @@ def _take_dearest(
 def wire_bytes(collective: Collective) -> float:
     """Return the bytes that each device sends in one run of a collective, by the formulas above.
 
-    A ragged all-to-all decides at run time how much it sends, and sends at most its input.
+    A ragged all-to-all decides at run time how much of its input it sends. This is what it sends if
+    all pieces are equal; its output has room for more.
     """
-    if collective.kind == CollectiveKind.RAGGED_ALL_TO_ALL:
-        return float(collective.bytes_in)
+    is_ragged = collective.kind == CollectiveKind.RAGGED_ALL_TO_ALL
+    buffer = collective.bytes_in if is_ragged else collective.bytes
     passes, n = collective.traits.ring_passes, collective.size
-    return passes * (n - 1) / n * collective.bytes if passes else float(collective.bytes)
+    return passes * (n - 1) / n * buffer if passes else float(buffer)
 
 
 def communication_seconds(collective: Collective, machine: Machine) -> float:

@@ -81,9 +81,9 @@ def _caption(same: Sequence[Collective], groups: Groups, pairs: Groups) -> Itera
     if len(running) > 1 or runs > 1:
         yield f"The program does this {runs:,} times." if all(c.times for c in same) else ""
     else:
-        most = " at most" * (kind is CollectiveKind.RAGGED_ALL_TO_ALL)
-        sends = "A message has" if kind.has_pairs else f"Each device sends{most}"
-        yield f"{sends} {round(wire_bytes(first)):,} bytes."
+        sends = "A message has" if kind.has_pairs else "Each device sends"
+        equal = " if its pieces are equal" * (kind is CollectiveKind.RAGGED_ALL_TO_ALL)
+        yield f"{sends} {round(wire_bytes(first)):,} bytes{equal}."
 
 
 def permutation_groups(

@@ -122,7 +122,7 @@ def test_what_cannot_be_reported_on_says_what_to_do(project):
     for words, said in {
         ("report", "train.py:nothing"): "train.py has no function nothing.",
         ("report", "train.py:broken"): "train.py has no function broken_arguments.",
-        ("report", "nowhere.py:step"): "names no function of a file; write FILE.py:FUNCTION",
+        ("report", "nowhere.py:step"): "There is no file",
         ("report", "train"): "names no function of a file",
         ("report", "train.py:step", "--machine", "abacus"): "There is no machine 'abacus' here",
         ("report", "train.py:step", "--html", "no/r.html"): "no/r.html cannot be written",

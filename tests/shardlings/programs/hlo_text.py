@@ -284,7 +284,7 @@ def _read(written, computation, line, number, places, partitions):
         ).encode(),
         known_trip_count=_trip_count(attributes.get("backend_config", "")),
         stack=written.stack(line),
-        name=_op_name(attributes) if line.opcode == "parameter" else "",
+        name=_parameter_name(attributes) if line.opcode == "parameter" else "",
         op_name=_op_name(attributes) if collective or line.opcode in NAMED else "",
     )
 
@@ -295,10 +295,17 @@ def _window_sizes(attributes: Mapping[str, str]) -> tuple[int, ...]:
 
 
 def _op_name(attributes: Mapping[str, str]) -> str:
-    """Return JAX's name of a parameter or an operation. XLA escapes what JAX has escaped again."""
+    """Return JAX's name of an operation, without the backslashes that XLA writes in text."""
     metadata = attributes_of(attributes.get("metadata", "")[1:-1], separator=" ")
     name = metadata.get("op_name", "").removeprefix('"').removesuffix('"')
-    return name.replace("\\'", "'")
+    return re.sub(
+        r"\\(.)", lambda escaped: {"n": "\n", "t": "\t"}.get(escaped[1], escaped[1]), name
+    )
+
+
+def _parameter_name(attributes: Mapping[str, str]) -> str:
+    """Return JAX's name of a parameter, in which it has escaped quotation marks once more."""
+    return _op_name(attributes).replace("\\'", "'")
 
 
 def _integers(value: str) -> tuple[int, ...] | None:

@@ -32,7 +32,7 @@ def collective(kind, size, bytes_in, bytes_out, times=1):
         (collective("all-gather", 4, MIB, 4 * MIB), 3 * MIB),
         (collective("reduce-scatter", 4, 4 * MIB, MIB), 3 * MIB),
         (collective("all-to-all", 4, 4 * MIB, 4 * MIB), 3 * MIB),
-        (collective("ragged-all-to-all", 4, MIB, 2 * MIB), MIB),
+        (collective("ragged-all-to-all", 4, 4 * MIB, 8 * MIB), 3 * MIB),
         (collective("collective-permute", 2, MIB, MIB), MIB),
         (collective("collective-broadcast", 4, MIB, MIB), MIB),
     ],
