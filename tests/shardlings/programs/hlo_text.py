@@ -298,9 +298,13 @@ def _op_name(attributes: Mapping[str, str]) -> str:
     """Return JAX's name of an operation, without the backslashes that XLA writes in text."""
     metadata = attributes_of(attributes.get("metadata", "")[1:-1], separator=" ")
     name = metadata.get("op_name", "").removeprefix('"').removesuffix('"')
-    return re.sub(
-        r"\\(.)", lambda escaped: {"n": "\n", "t": "\t"}.get(escaped[1], escaped[1]), name
-    )
+    return re.sub(rb"\\([0-7]{3}|.)", _unescape, name.encode()).decode(errors="backslashreplace")
+
+
+def _unescape(escaped: re.Match[bytes]) -> bytes:
+    if len(escaped[1]) == 3:
+        return bytes([int(escaped[1], 8)])
+    return {b"n": b"\n", b"t": b"\t", b"r": b"\r"}.get(escaped[1], escaped[1])
 
 
 def _parameter_name(attributes: Mapping[str, str]) -> str:
