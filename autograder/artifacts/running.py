@@ -7,7 +7,7 @@ into Python is not among these.
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any, Final
 
 import jax
@@ -29,6 +29,7 @@ from autograder.artifacts.program_checks import (
 from autograder.artifacts.program_sizes import hide_sizes, refuse_another_program, short_float_types
 from shardlings.errors import JAX_SAYS, first_line
 from shardlings.programs import (
+    MACHINE,
     Collective,
     CommunicationError,
     Report,
@@ -36,7 +37,7 @@ from shardlings.programs import (
     count_in_bfloat16,
     requested,
 )
-from shardlings.programs.compiled import has_unrunnable_fft
+from shardlings.programs.compiled import has_unrunnable_fft, read_collectives, read_executable
 
 Inputs = Sequence[np.ndarray]
 """One array for each argument."""
@@ -169,7 +170,7 @@ def compile_and_run(
         return ProgramRun(
             outputs=outputs,
             container=container_name(lowered.out_tree),
-            report=communication(compiled, mesh=mesh),
+            report=report_as_compiled(compiled, mesh),
             requested=tuple(requested.read_collectives(module, mesh)),
             mapped=mapped,
             constrained=requested.is_constrained(module),
@@ -180,6 +181,21 @@ def compile_and_run(
             always_terminates=requested.is_sure_to_end(module),
             short_float_types=short_float_types(module),
         )
+
+
+def report_as_compiled(
+    compiled: jax.stages.Compiled, mesh: jax.sharding.Mesh, machine: str = MACHINE
+) -> Report:
+    """Report on a compiled program, with the bytes of the types that it was compiled to send.
+
+    A report for its author counts narrower types where the program requests them and only a CPU
+    widens them. Which conversions are the CPU's is told by names, which a stranger can forge.
+    """
+    report = communication(compiled, mesh=mesh, machine=machine)
+    if not any(c.widened for c in report.collectives):
+        return report
+    program = read_executable(compiled.runtime_executable())
+    return replace(report, collectives=tuple(read_collectives(program, report.mesh)))
 
 
 def container_name(structure: Any) -> str:
@@ -361,7 +377,7 @@ def report_laid_out(
         hide_sizes(module)
         compiled = compile_lowered(lowered)
         try:
-            report = communication(compiled, mesh=program.mesh, machine=machine)
+            report = report_as_compiled(compiled, program.mesh, machine)
         except CommunicationError as error:
             raise ProgramError("fails", str(error)) from error
     return count_in_bfloat16(report, {})

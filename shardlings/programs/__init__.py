@@ -27,7 +27,7 @@ from shardlings.programs.latencies import LATENCIES, Latency
 from shardlings.programs.lowering import CommunicationError
 from shardlings.programs.numbers_in_words import bytes_with_unit
 from shardlings.programs.parts_reports import PartsReport
-from shardlings.programs.report import Report
+from shardlings.programs.report import MACHINE, Report
 from shardlings.programs.requested import remove_collectives, scale_collectives
 from shardlings.programs.stored_reports import (
     Comparison,
@@ -39,6 +39,7 @@ from shardlings.programs.stored_reports import (
 __all__ = [
     "BFLOAT16",
     "LATENCIES",
+    "MACHINE",
     "MACHINES",
     "Collective",
     "CommunicationError",

@@ -16,6 +16,7 @@ from autograder.exercises import Computes, Exercise, PlacedLike, RunsWithinBudge
 from autograder.instructor.sandbox import Case, Sandbox, judge_in_sandbox
 from autograder.judge import judge
 from autograder.judge.running_programs import run_all
+from shardlings import communication
 from tests.helpers import capture
 
 GRID = (("x", 4), ("y", 2))
@@ -328,3 +329,19 @@ def test_a_mesh_that_a_learner_has_set_for_good_does_not_interfere():
             only = replace(exercises.EXERCISES[exercise], requirements=(feeds,))
             captured = capture(only, {feeds.answer: answer}, seed=5)
             assert judge(only, captured, seed=5).score == 1
+
+
+def test_a_strangers_program_is_counted_as_it_was_compiled():
+    """What tells a CPU's conversions from the program's own are names, which can be forged."""
+    rows = Argument((16, 8), (("x", 8),), ("x",), mode="auto", dtype="bfloat16")
+
+    def gather(x):
+        return jax.lax.with_sharding_constraint(x, jax.NamedSharding(mesh_of(rows), jax.P()))
+
+    artifact = artifacts.export(gather, (rows,))
+    drawn = np.ones(rows.shape, jnp.bfloat16)
+    (judged,) = artifacts.run(artifact, (rows,), [[drawn]]).report.collectives
+    placed = jax.device_put(drawn, artifacts.sharding_of(rows))
+    (reported,) = communication(gather, placed).collectives
+    assert (judged.dtypes, judged.bytes) == (("f32",), 16 * 8 * 4)
+    assert (reported.dtypes, reported.bytes) == (("bf16",), 16 * 8 * 2)
