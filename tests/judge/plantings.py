@@ -428,7 +428,7 @@ PLANTINGS = [
     Planting("shardlings.programs.compiled.collectives", "read_collectives", "3.1", turned),
     Planting(
         "shardlings.programs.compiled.hlo",
-        lambda: vars(Instruction)["array_bytes"].fget,
+        lambda: vars(Instruction)["collective_kind"].fget,
         "3.1",
         turned,
     ),

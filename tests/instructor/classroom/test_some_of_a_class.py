@@ -239,7 +239,7 @@ def test_a_grade_of_what_is_handed_in_stands_where_the_course_itself_is_not_grad
 ):
     status, said = command("grade", "--again", "--assignment", FIRST)
     assert status == 1
-    assert "grading does not get the course's own notebooks right here" in said
+    assert "its own solution does not pass its tests, so no student could" in said
     assert states(room)["ann", FIRST] == ("graded", "10.0")
     assert states(room)["bob", FIRST] == ("failed", ""), "who handed in something else"
     assert "ann (01_sums), bob (01_sums)" in said, "of whom it is said"
@@ -251,7 +251,7 @@ def test_a_failed_calibration_is_reported_even_if_every_new_submission_is_broken
     (room.root / "grading" / "submitted" / "bob" / FIRST / f"{FIRST}.ipynb").write_text("{")
     status, said = command("grade", "--student", "bob")
     assert status == 1
-    assert f"bob, {FIRST}: Nothing of {FIRST} is graded, because grading does not get" in said
+    assert f"bob, {FIRST}: Nothing of {FIRST} is graded, because its own solution does not" in said
     assert f"bob, {FIRST}: {FIRST}.ipynb cannot be read as a notebook" in said
     assert states(room)["bob", FIRST] == ("broken", "")
 
