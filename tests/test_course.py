@@ -10,6 +10,7 @@ import nbformat
 import pytest
 import yaml
 
+from autograder import course_packages
 from autograder.exercises import EXERCISES, NOTEBOOKS
 from tests.conftest import ROOT
 
@@ -179,6 +180,11 @@ def test_environment_yml_does_not_drift():
     floor = PROJECT["project"]["requires-python"].removeprefix(">=")
     assert f"python={floor}" in listed, "repo2docker reads no other way to name a version"
     assert environment["name"] == PROJECT["project"]["name"]
+
+
+def test_what_the_course_asks_for_where_there_is_only_the_library_is_its_extra():
+    extra = PROJECT["project"]["optional-dependencies"]["course"]
+    assert {re.split("[<>=]", each)[0] for each in extra} == set(course_packages.NEEDED)
 
 
 @pytest.mark.parametrize("lock", ["lock.txt", "oldest.txt"])

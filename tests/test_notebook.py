@@ -231,7 +231,7 @@ def test_what_a_check_is_doing_is_not_shown_where_nbgrader_keeps_the_output(monk
 
 def test_the_library_alone_says_what_the_course_needs():
     printed = run("import sys; sys.modules['matplotlib'] = None; import autograder")
-    assert "needs matplotlib, and what you have installed is only the library" in printed
+    assert "The course needs matplotlib, and only its library is installed here." in printed
     assert 'pip install "shardlings[course]"' in printed
 
 

@@ -124,7 +124,7 @@ class Collective:
 
 
 class MeshLike(Protocol):
-    """What a report needs of a mesh, such as JAX's, or one that a dumped program names."""
+    """A mesh as reports read it: one of JAX's, or one that a dumped program names."""
 
     @property
     def devices(self) -> npt.NDArray[Any]:
@@ -211,7 +211,7 @@ class Machine:
 
 
 INT8_SPEED: Final = 2
-"""How many products of integers of 8 bits a chip does in the time of one in bfloat16.
+"""The number of 8-bit integer products that a chip does in the time of one in bfloat16.
 
 It is 393 to 197 trillion a second for TPU v5e, 918 to 459 for TPU v5p and 1,979 to 989 for H100.
 """

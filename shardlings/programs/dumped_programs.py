@@ -9,6 +9,7 @@ module is an `HloProto`, of which an `HloModuleProto` is a part. Text is parsed 
 import importlib
 import re
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, NamedTuple
@@ -33,9 +34,10 @@ BEFORE: Final = "before_optimizations"
 AFTER: Final = "after_optimizations"
 
 DUMPED: Final = re.compile(
-    rf"(?P<module>.+?)\.(?P<backend>\w+_)?(?P<stage>{BEFORE}|{AFTER})(?P<form>\.hlo\.pb|\.pb|\.txt)"
+    r"(?P<module>.+?)\.(?P<backend>(sm_\d+\.)?\w+_)?"  # a GPU's generation is written sm_9.0
+    rf"(?P<stage>{BEFORE}|{AFTER})(?P<form>\.hlo\.pb|\.pb|\.txt)"
 )
-"""The names that XLA gives to what it dumps."""
+"""Matches the names that XLA gives to dumped programs."""
 
 PARTITIONS: Final = re.compile(r"HloModule .*?\bnum_partitions=(\d+)")
 REPLICAS: Final = re.compile(r"HloModule .*?\breplica_count=(\d+)")
@@ -109,7 +111,7 @@ def read_dump(
         DumpError: there is no such file, it is no dumped program, the folder has several, or the
             mesh has another number of devices.
     """
-    if machine not in MACHINES:
+    if not isinstance(machine, str) or machine not in MACHINES:
         raise DumpError(explain_unknown_machine(machine))
     file = _find_program(Path(path))
     name = DUMPED.fullmatch(file.name)
@@ -235,7 +237,8 @@ def _find_mesh(file: Path, meshes: Sequence[Mapping[str, int]]) -> MeshLike | No
         for form in (".hlo.pb", ".pb", ".txt"):
             before = file.with_name(f"{name['module']}.{BEFORE}{form}")
             if before.is_file():
-                meshes = read_dumped_module(*_read_module(before)).meshes
+                with suppress(DumpError, UnreadableProgramError):  # it only gives names
+                    meshes = read_dumped_module(*_read_module(before)).meshes
                 break
     return DumpedMesh.of(meshes[0]) if len(meshes) == 1 else None
 

@@ -1,4 +1,4 @@
-"""Show what each part of a model sends, in the forward pass, the backward pass and recomputed."""
+"""Add up the bytes that each part of a model sends: forward, backward and recomputed."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -64,7 +64,7 @@ class ModelPart(NamedTuple):
 
 @dataclass(frozen=True, repr=False)
 class PartsReport(ShownAsDocument):
-    """What the parts of a model communicate.
+    """A report that adds up collectives by part of the model.
 
     Attributes:
         parts: the parts, the one that sends most first.

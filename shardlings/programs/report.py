@@ -598,7 +598,7 @@ def explain_closed_over(array: ClosedOver) -> str:
 
 
 def explain_widened(collectives: Sequence[Collective]) -> str:
-    """Say which types CPUs send in place of those that are counted."""
+    """Return a sentence on the types that CPUs send in place of those that are counted."""
     pairs = dict.fromkeys(
         (types_in_words((asked,)), types_in_words((made,)))
         for c in collectives
@@ -607,8 +607,8 @@ def explain_widened(collectives: Sequence[Collective]) -> str:
     )
     instead = natural_list([f"{made} in place of {asked}" for asked, made in pairs])
     return (
-        f"CPUs send {instead}, because they cannot compute in it. The table counts the types that "
-        f"the program requests, as other machines send them; memory at the peak is that of CPUs."
+        f"XLA's CPU compiler sends {instead}. The table counts the types that the program "
+        f"requests, as TPUs and GPUs send them; memory at the peak is that of the CPU's program."
     )
 
 

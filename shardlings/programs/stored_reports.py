@@ -79,7 +79,7 @@ class StoredReport(msgspec.Struct, frozen=True):
         rows: the rows of its table.
         bytes: the bytes of all collectives' buffers on each device.
         sent: the bytes that each device sends.
-        peak_bytes: the bytes of memory on each device at the peak.
+        peak_bytes: the bytes of memory on each device at the peak; None if unknown.
         flops: the floating-point operations on each device; None if unknown.
         jax: the version of JAX that compiled the program.
         schema: the version of this format.
@@ -88,7 +88,7 @@ class StoredReport(msgspec.Struct, frozen=True):
     rows: tuple[StoredRow, ...]
     bytes: int
     sent: int
-    peak_bytes: int
+    peak_bytes: int | None
     flops: float | None
     jax: str
     schema: Literal[1] = 1
@@ -114,7 +114,7 @@ class StoredReport(msgspec.Struct, frozen=True):
             tuple(rows),
             report.bytes,
             report.sent,
-            report.peak_bytes,
+            report.peak_bytes or None,
             report.flops if math.isfinite(report.flops) else None,
             jax.__version__,
         )
@@ -239,7 +239,8 @@ class Comparison(ShownAsDocument):
             before, now = (getattr(each, name) for each in self._both())
             if before is None or now is None:
                 if before is not None:
-                    yield f"The {words} are not known any more."
+                    is_one = name == "peak_bytes"
+                    yield f"The {words} {'is' if is_one else 'are'} not known any more."
                 continue
             if now > before * (1 + tolerance):
                 written = count_in_words if name == "flops" else bytes_with_unit
@@ -270,10 +271,11 @@ class Comparison(ShownAsDocument):
         flops = [
             "unknown" if each.flops is None else count_in_words(each.flops) for each in self._both()
         ]
-        buffers, memory = (
-            [bytes_with_unit(getattr(each, name)) for each in self._both()]
-            for name in ("bytes", "peak_bytes")
-        )
+        buffers = [bytes_with_unit(each.bytes) for each in self._both()]
+        memory = [
+            "an unknown amount" if each.peak_bytes is None else bytes_with_unit(each.peak_bytes)
+            for each in self._both()
+        ]
         return (
             f"All together, before and now: {buffers[0]} and {buffers[1]} of buffers; {memory[0]} "
             f"and {memory[1]} of memory at the peak; {flops[0]} and {flops[1]} floating-point "

@@ -332,7 +332,7 @@ def test_a_mesh_that_a_learner_has_set_for_good_does_not_interfere():
 
 
 def test_a_strangers_program_is_counted_as_it_was_compiled():
-    """What tells a CPU's conversions from the program's own are names, which can be forged."""
+    """Names tell a CPU's conversions from the program's own, and names can be forged."""
     rows = Argument((16, 8), (("x", 8),), ("x",), mode="auto", dtype="bfloat16")
 
     def gather(x):

@@ -1,4 +1,4 @@
-"""What was requested by hand is told from what the compiler added, and from what does nothing."""
+"""Requested collectives are told from the compiler's, and from those without an effect."""
 
 import jax
 import jax.numpy as jnp

@@ -102,6 +102,15 @@ class Scope:
         """Return the scope within a fusion."""
         return Scope(self.program, self.program.called(fusion), fusion, self)
 
+    def enter(self, fusion: Instruction, number: int) -> "tuple[Scope, list[Instruction]]":
+        """Return the scope within a fusion, and its parameters for a value; it may have several."""
+        inner = self.inside(fusion)
+        return inner, [
+            each
+            for each in inner.computation.values()
+            if each.opcode == "parameter" and fusion.operands[each.index] == number
+        ]
+
     def users(self, number: int) -> list[Instruction]:
         """Return the instructions that use the result of another."""
         return self._users.get(number, [])
@@ -142,17 +151,9 @@ def _find_slices(
         if user.opcode in MOVES:
             slices += _find_slices(scope, user, groups, steps - 1)
         elif user.opcode == "fusion":
-            fusion = scope.inside(user)
-            index = user.operands.index(value.number)
-            parameters = [
-                instruction
-                for instruction in fusion.computation.values()
-                if instruction.opcode == "parameter" and instruction.index == index
-            ]
-            if parameters:
-                slices += _find_slices(fusion, parameters[0], groups, steps - 1)
-            else:
-                slices.append(None)
+            fusion, parameters = scope.enter(user, value.number)
+            for parameter in parameters:
+                slices += _find_slices(fusion, parameter, groups, steps - 1)
         elif user.opcode == "dynamic-slice" and user.operands[0] == value.number:
             slices.append(_find_offsets(scope, user, value, groups))
         else:

@@ -15,6 +15,7 @@ from shardlings.programs import (
     wire_bytes,
 )
 from shardlings.programs import report as report_module
+from shardlings.programs.collective import INT8_SPEED
 from shardlings.programs.report_timelines import timeline_of
 from tests.helpers import mesh
 
@@ -39,6 +40,14 @@ def collective(kind, size, bytes_in, bytes_out, times=1):
 )
 def test_bytes_on_the_wire(made, sent):
     assert wire_bytes(made) == sent
+
+
+@pytest.mark.parametrize(
+    ("int8", "bfloat16"),
+    [(393, 197), (918, 459), (3_958 / 2, 1_979 / 2)],  # TPU v5e, TPU v5p, H100 without sparsity
+)
+def test_products_of_bytes_are_as_fast_as_published(int8, bfloat16):
+    assert pytest.approx(int8 / bfloat16, rel=0.01) == INT8_SPEED
 
 
 @pytest.mark.parametrize("n", [2, 3, 8])

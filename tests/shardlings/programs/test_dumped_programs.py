@@ -14,7 +14,7 @@ from shardlings import communication, read_dump
 from shardlings.__main__ import main
 from shardlings.devices import environment
 from shardlings.errors import UsageError
-from shardlings.programs import DumpError
+from shardlings.programs import DumpError, compare
 from tests.helpers import mesh, sharding
 
 JOB = """
@@ -160,6 +160,8 @@ def test_where_there_is_nothing_the_error_says_how_to_dump(tmp_path):
         read_dump(tmp_path / "other")
     with pytest.raises(DumpError, match="There is no machine 'H1000'"):
         read_dump(tmp_path, machine="H1000")
+    with pytest.raises(DumpError, match="asked for by its name"):
+        read_dump(tmp_path, machine=[])  # type: ignore[arg-type]
 
 
 GEMM = (
@@ -205,7 +207,7 @@ ENTRY main {{
   ROOT both = (bf16[64,16], bf16[32,32], bf16[64,32]) tuple(out, gathered, end)
 }}
 """
-"""What XLA makes for GPUs: asynchronous pairs, a wrapped collective, cuBLAS and a custom fusion."""
+"""A program as XLA makes it for GPUs: asynchronous pairs, cuBLAS, a custom fusion."""
 
 
 def test_a_gpus_program_has_asynchronous_and_wrapped_collectives_and_library_calls(tmp_path):
@@ -222,6 +224,31 @@ def test_a_gpus_program_has_asynchronous_and_wrapped_collectives_and_library_cal
     }
     assert report.flops == 2 * 64 * 32 * 32 + 2 * 64 * 32 * 16
     assert not any(c.widened for c in report.collectives)
+
+
+def test_axes_have_names_on_gpus_too_and_a_broken_file_beside_takes_only_them(job, tmp_path):
+    """XLA puts a GPU's generation into the name of what it has optimised, with a dot in it."""
+    (before,) = job().glob("*before_optimizations.hlo.pb")
+    (after,) = job().glob(f"module_*.jit_step.{AFTER}.hlo.pb")
+    beside = Path(
+        shutil.copy(before, tmp_path / "module_0001.jit_step.before_optimizations.hlo.pb")
+    )
+    name = "module_0001.jit_step.sm_9.0_gpu_after_optimizations.hlo.pb"
+    shutil.copy(after, tmp_path / name)
+    assert {row.over for row in read_dump(tmp_path).rows()} == {"data"}
+    beside.write_bytes(b"broken")
+    assert {row.bytes for row in read_dump(tmp_path).rows()} == {4096}
+
+
+def test_memory_that_is_unknown_is_not_none_at_all(job):
+    (text,) = job().glob(f"module_*.jit_step.{AFTER}.txt")
+    (whole,) = job().glob(f"module_*.jit_step.{AFTER}.hlo.pb")
+    unknown, known = read_dump(text), read_dump(whole)
+    assert compare(unknown, known).find_growth() == []
+    assert compare(known, unknown).find_growth() == [
+        "The memory at the peak is not known any more."
+    ]
+    assert "an unknown amount" in str(compare(known, unknown))
 
 
 def test_the_command_line_reads_a_dump(job, tmp_path, capsys):

@@ -1,4 +1,4 @@
-"""What is sent is added up by the part of the model, and by the pass in which it is sent."""
+"""Bytes that are sent are added up by part of the model, and by pass."""
 
 import jax
 import jax.numpy as jnp

@@ -70,7 +70,25 @@ def two_layers():
     return communication(step, *arguments, machine="H100 100G Ethernet", scaled=sizes)
 
 
+def in_bfloat16():
+    def given(shape, *spec):
+        return jax.ShapeDtypeStruct(shape, jnp.bfloat16, sharding=sharding(*spec, **GRID))
+
+    def named(x, w_in, w_out):
+        with jax.named_scope("a_block_of_a_decoder"):
+            return step(x, w_in, w_out)
+
+    return communication(
+        named,
+        given((8192, 1024), "x"),
+        given((1024, 4096), "x", "y"),
+        given((4096, 1024), "y", "x"),
+    )
+
+
 REPORTS = {
+    "types": in_bfloat16,
+    "parts": lambda: in_bfloat16().by_part(),
     "four rows": lambda: communication(lambda x: x + x.T, put((16, 16), "x", "y")),
     "two layers": two_layers,
     "a loop and helpers": fully_sharded,

@@ -111,6 +111,36 @@ def test_a_send_to_the_host_is_none():
     assert collectives(TRANSFER.replace("{pairs}", "is_host_transfer=true")) == []
 
 
+TAKES_TWICE = """
+keeps { one = f32[64] parameter(0)
+  other = f32[64] parameter(1)
+  at = s32[] parameter(2)
+  own = f32[8] dynamic-slice(one, at), dynamic_slice_sizes={8}
+  RESULT }
+"""
+
+
+@pytest.mark.parametrize(
+    ("result", "size", "kind"),
+    [
+        ("same = f32[8] dynamic-slice(other, at), dynamic_slice_sizes={8}", "8", "reduce-scatter"),
+        ("same = f32[64] negate(other)", "64", "all-reduce"),
+    ],
+)
+def test_a_fusion_may_take_a_sum_twice_and_slice_it_once(result, size, kind):
+    """If only its first parameter were followed, nobody would see that the whole sum is used."""
+    result += f"\n  ROOT both = (f32[8], f32[{size}]) tuple(own, same)"
+    (found,) = collectives(
+        f"sum = f32[64] all-reduce(x), {GLOBAL}to_apply=add, "
+        f"replica_groups={{{{0,1,2,3,4,5,6,7}}}}\n"
+        f" p = u32[] partition-id()\n i = s32[] convert(p)\n eight = s32[] constant(8)\n"
+        f" at = s32[] multiply(i, eight)\n"
+        f" ROOT r = (f32[8], f32[{size}]) fusion(sum, sum, at), kind=kLoop, calls=keeps",
+        others=TAKES_TWICE.replace("RESULT", result),
+    )
+    assert found.kind == kind
+
+
 def test_the_buffer_of_a_ragged_all_to_all_is_what_is_sent():
     argument = "x = f32[64] parameter(0)\n o = f32[64] parameter(1)\n i = s32[2] parameter(2)"
     body = (
