@@ -5,7 +5,14 @@ a ring of `n` devices, an all-gather or a reduce-scatter takes `n - 1` steps, an
 device sends `V / n` bytes: `(n - 1) / n * V` in all. An all-to-all sends as much. An all-reduce is
 a reduce-scatter followed by an all-gather, so it sends twice that. A permutation and a broadcast
 send the buffer once. (Thakur, Rabenseifner and Gropp, "Optimization of Collective Communication
-Operations in MPICH", 2005, section 4.) Latency is neglected, so times hold for large buffers.
+Operations in MPICH", 2005, section 4.)
+
+How long this takes depends on the network. Behind a switch, a device sends all of it at its full
+bandwidth. In a torus, each mesh axis is a ring whose links carry data in both directions: two axes
+have twice the bandwidth of one, and what is not for a neighbour occupies every link on its way.
+(Austin et al., "How to Scale Your Model", "Sharded matrices and how to multiply them":
+https://jax-ml.github.io/scaling-book/sharding/.) Latency is neglected, so times hold for large
+buffers.
 """
 
 import math
@@ -70,6 +77,10 @@ class Collective:
         op_names: for each of its inputs, the path of JAX's names to what it comes from, such as
             `jit(step)/transpose(jvp(Decoder))/dot_general`.
         asynchronous: whether other work is scheduled between its start and its end.
+        axis_sizes: the sizes of its mesh axes; empty if it has none.
+        torus_passes: how often a permutation's buffer passes the links of an axis of a torus, in
+            the time that both directions take: twice for each step round its ring, because only
+            one direction is used; once for each if both ways round are equally long.
     """
 
     kind: str
@@ -91,6 +102,8 @@ class Collective:
     asynchronous: bool = False
     branches: tuple[tuple[int, int], ...] = ()
     op_names: tuple[str, ...] = ()
+    axis_sizes: tuple[int, ...] = ()
+    torus_passes: int = 2
 
     @property
     def traits(self) -> CollectiveKind:
@@ -143,27 +156,31 @@ def name_axes(collective: Collective, mesh: MeshLike | None, ids: Sequence[int])
         mesh: the mesh whose axes are looked for; None if the program has none.
         ids: the id of each partition's device.
     """
-    axes: tuple[str, ...] = ()
-    if mesh is not None:
-        shape = mesh.devices.shape
-        if collective.traits.has_pairs:
-            axes = _axes_moved(collective.groups, shape, mesh.axis_names)
-        else:
-            axes = _axes_of(collective.groups, shape, mesh.axis_names)
-    groups = tuple(tuple(ids[i] for i in group) for group in collective.groups)
-    return replace(collective, axes=axes, groups=groups)
+    dimensions, passes = tuple[int, ...](), 2
+    names, shape = (mesh.axis_names, mesh.devices.shape) if mesh is not None else ((), ())
+    if mesh is not None and collective.traits.has_pairs:
+        dimensions, passes = _dimensions_moved(collective.groups, shape)
+    elif mesh is not None:
+        dimensions = _dimensions_of(collective.groups, shape)
+    return replace(
+        collective,
+        axes=tuple(names[d] for d in dimensions),
+        axis_sizes=tuple(shape[d] for d in dimensions),
+        torus_passes=passes,
+        groups=tuple(tuple(ids[i] for i in group) for group in collective.groups),
+    )
 
 
 @lru_cache(maxsize=256)  # a program has many collectives, and few kinds of groups
-def _axes_of(groups: Groups, shape: tuple[int, ...], names: tuple[str, ...]) -> tuple[str, ...]:
-    """Return the mesh axes whose groups are exactly these; none if there are no such axes."""
+def _dimensions_of(groups: Groups, shape: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the mesh's dimensions whose groups are exactly these; none if there are no such."""
     wanted = {frozenset(group) for group in groups}
     grid = np.arange(math.prod(shape)).reshape(shape)
     larger_than_one = [d for d, size in enumerate(shape) if size > 1]
     for count in range(1, len(larger_than_one) + 1):
         for chosen in combinations(larger_than_one, count):
             if {frozenset(group) for group in groups_along(grid, chosen)} == wanted:
-                return tuple(names[d] for d in chosen)
+                return chosen
     return ()
 
 
@@ -180,13 +197,20 @@ def groups_along(mesh: npt.NDArray[Any], dimensions: Sequence[int]) -> Groups:
     return tuple(tuple(row) for row in rows.tolist())
 
 
-def _axes_moved(pairs: Groups, shape: tuple[int, ...], names: Sequence[str]) -> tuple[str, ...]:
-    """Return the mesh axes along which a permutation moves data."""
-    moved: set[int] = set()
+def _dimensions_moved(pairs: Groups, shape: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+    """Return the dimensions along which a permutation moves data, and its `torus_passes`.
+
+    A block takes the shorter way round the ring of each dimension.
+    """
+    moved, most = set[int](), 0
     for source, target in pairs:
-        source_at, target_at = np.unravel_index(source, shape), np.unravel_index(target, shape)
-        moved |= {d for d in range(len(shape)) if source_at[d] != target_at[d]}
-    return tuple(names[d] for d in sorted(moved))
+        at, to = np.unravel_index(source, shape), np.unravel_index(target, shape)
+        for d, size in enumerate(shape):
+            steps = min((at[d] - to[d]) % size, (to[d] - at[d]) % size)
+            if steps:
+                moved.add(d)
+                most = max(most, int(steps) * (1 if 2 * steps == size else 2))
+    return tuple(sorted(moved)), most
 
 
 @dataclass(frozen=True)
@@ -195,12 +219,14 @@ class Machine:
 
     Attributes:
         name: its name.
-        link: bandwidth in bytes per second with which a chip sends in a ring along one mesh axis.
-            Every axis is assumed to be such a ring, as behind a switch, or with wraparound links.
-            Along an open row of chips, an all-gather takes twice as long.
+        link: bandwidth in bytes per second with which a chip sends in a ring along one mesh axis,
+            in both directions together.
         flops: dense bfloat16 floating-point operations per second.
         memory: bandwidth of its own memory in bytes per second.
         source: where these numbers are published.
+        torus: the dimensions of the torus that its chips form, in which each mesh axis is taken for
+            a ring with wraparound links; 0 if they are behind a switch. Along an open row of chips,
+            an all-gather takes twice as long as in a ring.
     """
 
     name: str
@@ -208,6 +234,14 @@ class Machine:
     flops: float
     memory: float
     source: str
+    torus: int = 0
+
+    @property
+    def network(self) -> str:
+        """What its mesh axes are taken for, in words."""
+        if not self.torus:
+            return "a switch, through which each chip sends at its full bandwidth"
+        return f"rings of a torus of {self.torus} dimensions"
 
 
 INT8_SPEED: Final = 2
@@ -221,9 +255,9 @@ MACHINES: Final = {
     for machine in (
         # 400 GB/s between chips in both directions together, over four ports: 50 GB/s out of each
         # port. A ring along one axis of the torus runs in both directions, out of two ports.
-        Machine("TPU v5e", 100e9, 197e12, 819e9, "https://docs.cloud.google.com/tpu/docs/v5e"),
+        Machine("TPU v5e", 100e9, 197e12, 819e9, "https://docs.cloud.google.com/tpu/docs/v5e", 2),
         # 1,200 GB/s in both directions, over six ports: 100 GB/s out of each, two of them used.
-        Machine("TPU v5p", 200e9, 459e12, 2765e9, "https://docs.cloud.google.com/tpu/docs/v5p"),
+        Machine("TPU v5p", 200e9, 459e12, 2765e9, "https://docs.cloud.google.com/tpu/docs/v5p", 3),
         # NVLink's 900 GB/s are both directions together; the operations are without sparsity.
         Machine(
             "H100 NVLink", 450e9, 989e12, 3350e9, "https://www.nvidia.com/en-us/data-center/h100/"
@@ -282,10 +316,13 @@ def wire_bytes(collective: Collective) -> float:
     A ragged all-to-all decides at run time how much of its input it sends. This is what it sends if
     all pieces are equal; its output has room for more.
     """
-    is_ragged = collective.kind == CollectiveKind.RAGGED_ALL_TO_ALL
-    buffer = collective.bytes_in if is_ragged else collective.bytes
     passes, n = collective.traits.ring_passes, collective.size
-    return passes * (n - 1) / n * buffer if passes else float(buffer)
+    return passes * (n - 1) / n * _buffer(collective) if passes else float(collective.bytes)
+
+
+def _buffer(collective: Collective) -> int:
+    is_ragged = collective.kind == CollectiveKind.RAGGED_ALL_TO_ALL
+    return collective.bytes_in if is_ragged else collective.bytes
 
 
 def communication_seconds(collective: Collective, machine: Machine) -> float:
@@ -295,4 +332,26 @@ def communication_seconds(collective: Collective, machine: Machine) -> float:
         collective: the collective; an unknown number of runs counts as one.
         machine: one of `MACHINES`, or one of your own.
     """
-    return collective.counted_times * wire_bytes(collective) / machine.link
+    load = _torus_load(collective, machine.torus) if machine.torus else wire_bytes(collective)
+    return collective.counted_times * load / machine.link
+
+
+def _torus_load(collective: Collective, dimensions: int) -> float:
+    """Return the bytes that a chip's links along one axis carry, in both directions together.
+
+    In a ring of `n`, a piece of an all-to-all travels `n / 4` hops in the mean: `n² / 4` of them,
+    rounded down, for the `n` pieces of a device.
+    """
+    sizes = collective.axis_sizes or (collective.size,)
+    shared = min(len(sizes), dimensions)
+    match collective.kind:
+        case CollectiveKind.ALL_TO_ALL | CollectiveKind.RAGGED_ALL_TO_ALL:
+            longest = max(sizes)
+            hops = longest**2 // 4 / longest
+            return _buffer(collective) * hops * len(sizes) / shared
+        case CollectiveKind.COLLECTIVE_PERMUTE:
+            return collective.bytes * collective.torus_passes
+        case CollectiveKind.COLLECTIVE_BROADCAST:
+            return collective.bytes
+        case _:
+            return wire_bytes(collective) / shared

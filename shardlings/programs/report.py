@@ -108,6 +108,11 @@ ONE_BRANCH: Final = (
     "Only one branch of a conditional runs at a time, so the sums count the branch that costs most."
 )
 
+IN_A_TORUS: Final = (
+    "the links of two axes work at once, a block for a neighbour uses those of one direction, and "
+    "a piece for another device passes those between."
+)
+
 KEY_TO_SUMS: Final = " The coloured strip under a sum says whose data are in it."
 
 
@@ -438,6 +443,11 @@ class Report(ShownAsDocument):
             blocks.append(Paragraph(Small(ONE_BRANCH)))
         if widened := [c for c in self.collectives if c.widened]:
             blocks.append(Paragraph(Small(explain_widened(widened))))
+        machine = MACHINES[self.machine]
+        in_a_ring = self.sent / machine.link
+        if self._is_timed() and not math.isclose(self.communicating, in_a_ring, rel_tol=1e-3):
+            sentence = f"On {self.machine}, mesh axes are taken for {machine.network}: {IN_A_TORUS}"
+            blocks.append(Paragraph(Small(sentence)))
         blocks += [Paragraph(self.summary()), *self._conclusion()]
         blocks += map(Paragraph, map(explain_closed_over, self.closed_over[:MAX_CLOSED_OVER]))
         if more := len(self.closed_over[MAX_CLOSED_OVER:]):

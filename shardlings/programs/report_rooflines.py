@@ -2,7 +2,8 @@
 
 A chip computes at most so many operations a second, and sends at most so many bytes a second. A
 program that computes `i` operations for each byte that it sends can therefore reach `min(peak, link
-× i)` operations a second if it does both at once: that is the roof. If one waits for the other, it
+× i)` operations a second if it does both at once: that is the roof. (In a torus, a byte counts as
+often as it occupies the links of an axis.) If one waits for the other, it
 reaches its operations divided by the sum of both times, which is at least half of that.
 """
 
@@ -113,7 +114,11 @@ def _point(program: Measured, machine: Machine) -> RooflinePoint:
             apart,
             ("sends nothing", _percent(1), "–"),
         )
-    intensity = program.flops / (program.communicating * machine.link)
+    occupied = program.communicating * machine.link
+    sent = f"{bytes_with_unit(program.sent)} sent on each device"
+    if not math.isclose(occupied, program.sent, rel_tol=1e-2):
+        sent += f", which takes as long as {bytes_with_unit(occupied)} in a ring along one axis"
+    intensity = program.flops / occupied
     ratio = f"{_count(intensity)} operations for each byte"
     if math.isclose(program.communicating, program.computing, rel_tol=1e-2):
         limit = "sending takes as long as computing"
@@ -124,7 +129,7 @@ def _point(program: Measured, machine: Machine) -> RooflinePoint:
     best, worst = _percent(together / machine.flops), _percent(apart / machine.flops)
     return RooflinePoint(
         program.name,
-        f"{flops} and {bytes_with_unit(program.sent)} sent on each device, {ratio}, so {limit}. If "
+        f"{flops} and {sent}, {ratio}, so {limit}. If "
         f"computing and sending happen at once, {count_in_words(together)} operations a second "
         f"({best} of the peak, in {time_in_words(both)}); if one waits for the other, "
         f"{count_in_words(apart)} ({worst}, in {time_in_words(one_after_another)}).",

@@ -256,7 +256,10 @@ def test_the_times_of_what_is_shown_are_those_of_its_items():
 
 @pytest.mark.parametrize("grid", [(4, 2), (2, 4), (8, 1)])
 @pytest.mark.parametrize("batch", [1_024, 65_536])
-def test_what_a_layout_takes_on_256_devices_follows_from_what_it_takes_on_eight(grid, batch):
+@pytest.mark.parametrize("machine", [V5E, MACHINES["H100 NVLink"]], ids=lambda m: m.name)
+def test_what_a_layout_takes_on_256_devices_follows_from_what_it_takes_on_eight(
+    grid, batch, machine
+):
     mesh = sharding(x=grid[0], y=grid[1]).mesh
     specs = {
         "copies": (P(), P(), P()),
@@ -265,9 +268,11 @@ def test_what_a_layout_takes_on_256_devices_follows_from_what_it_takes_on_eight(
         "both": (P("x"), P(None, "y"), P("y")),
     }
     shapes = (batch, 4_096), (4_096, 16_384), (16_384, 4_096)
-    for name, formula in nb04.times_of(batch, grid, V5E.flops, V5E.link).items():
+    at_once = 2 if machine.torus and 1 not in grid else 1
+    times = nb04.times_of(batch, grid, machine.flops, machine.link, at_once)
+    for name, formula in times.items():
         placed = [NamedSharding(mesh, spec) for spec in specs[name]]
-        report = reported(nb04.step, *map(at, shapes, placed))
+        report = reported(nb04.step, *map(at, shapes, placed), machine=machine.name)
         came = report.computing, report.communicating
         assert came == pytest.approx(formula, rel=0.02), name
 

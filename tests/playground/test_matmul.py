@@ -21,6 +21,8 @@ FLOAT_BYTES = 4
 WAYS = f"""(i, j, k, mesh, A, B, C) => matmuls.waysOf({{i, j, k}}, layouts.parseMesh(mesh),
   {{A: layouts.parseSpec(A), B: layouts.parseSpec(B), C: layouts.parseSpec(C)}}).map((way) => ({{
     sent: way.sent, flops: way.flops, repeats: way.repeats,
+    seconds: course.machines.map(
+      (machine) => matmuls.timesOf(way, machine, {FLOAT_BYTES}).communicating),
     A: way.moves.A.map({STEP}), B: way.moves.B.map({STEP}), C: way.moves.C.map({STEP})}}))"""
 
 
@@ -91,6 +93,9 @@ def test_each_way_multiplies_and_compiles_to_those_bytes_and_operations(ask, arg
     steps = [*way["A"], *way["B"], *way["C"]]
     planned = in_bytes((s["kind"], FLOAT_BYTES * s["sent"]) for s in steps if s["kind"] != "slice")
     assert in_bytes((c.kind, wire_bytes(c)) for c in report.collectives) == planned
+    for machine, seconds in zip(MACHINES.values(), way["seconds"], strict=True):
+        took = sum(communication_seconds(c, machine) for c in report.collectives)
+        assert seconds == pytest.approx(took), machine.name
     sums = sum(s["kind"] in ("all-reduce", "reduce-scatter") for s in steps)
     assert (
         way["flops"] <= report.flops <= way["flops"] * (1 + sums) + 16
@@ -147,8 +152,9 @@ def test_times_are_those_of_the_notebooks(ask, machine):
     old, new = (jax.NamedSharding(mesh, spec_of(s)) for s in ("x,-", "-,-"))
     b = jax.ShapeDtypeStruct((32, 64), np.float32, sharding=old)
     (gather,) = communication(jax.jit(lambda b: b, out_shardings=new), b).collectives
-    times = """(sent, flops, name) => matmuls.timesOf({sent, flops},
+    number = list(MACHINES).index(machine)
+    assert way["seconds"][number] == pytest.approx(communication_seconds(gather, MACHINES[machine]))
+    times = """(flops, name) => matmuls.timesOf({flops, moves: {}},
       course.machines.find((machine) => machine.name === name), 4)"""
-    (found,) = ask(times, [[way["sent"], way["flops"], machine]])
-    assert found["communicating"] == pytest.approx(communication_seconds(gather, MACHINES[machine]))
+    (found,) = ask(times, [[way["flops"], machine]])
     assert found["computing"] == pytest.approx(2 * 64 * 32 * 64 / 4 / MACHINES[machine].flops)

@@ -92,11 +92,13 @@ def test_compiled_layers_send_compute_and_hold_what_the_page_says(ask, degrees):
     (found,) = ask(asked, [[run]])
     report, memory = compile_step(*degrees)
     sent: Counter[tuple[str, str]] = Counter()
+    axis_counts: dict[tuple[str, str], int] = {}
     for collective in report.collectives:
         kind, axes = collective.kind, collective.axes
         name = "data" if kind == "all-reduce" and "tensor" not in axes else axes[0]
         if collective.bytes > FLOAT_BYTES:  # not the loss
             sent[name, kind] += wire_bytes(collective) * collective.times
+            axis_counts[name, kind] = len(collective.axes)
     norms = FLOAT_BYTES * (LAYERS * 2 * WIDTH + WIDTH) / degrees[1]  # the test's have no weights
     fsdp, replicas = degrees[1], degrees[0] * degrees[3]
     without = {
@@ -107,6 +109,7 @@ def test_compiled_layers_send_compute_and_hold_what_the_page_says(ask, degrees):
     planned: Counter[tuple[str, str]] = Counter()
     for term in found["sent"]:
         name = "data" if term["name"].startswith("data") else term["name"].lower()
+        assert term["axes"] == axis_counts.get((name, term["kind"]), 1)
         planned[name, term["kind"]] += term["bytes"] - without.get((name, term["kind"]), 0)
     assert {k: v for k, v in planned.items() if v > 1e-6} == pytest.approx(dict(sent))
     weights = next(term["bytes"] for term in found["memory"] if term["name"] == "weights") - norms
@@ -145,10 +148,27 @@ def test_memory_and_linked_chips_are_those_that_the_sources_publish(ask):
     assert ethernet == (80 * GB, None)  # the same chip, and switches join any number
 
 
+def test_in_a_torus_an_all_reduce_over_two_axes_takes_half_as_long(ask):
+    times = """(sequence, name) => transformers.timesOf({model: transformers.MODELS["Llama 2 7B"],
+      batch: 64, length: 4096, itemBytes: 2, degrees: {data: 4, fsdp: 1, tensor: 1, sequence}},
+      course.machines.find((machine) => machine.name === name)).communicating"""
+    sent = """(sequence) => transformers.sentBytes({model: transformers.MODELS["Llama 2 7B"],
+      batch: 64, length: 4096, itemBytes: 2, degrees: {data: 4, fsdp: 1, tensor: 1, sequence}})"""
+    for sequence in (1, 2):
+        (terms,) = ask(sent, [[sequence]])
+        both = sum(term["bytes"] for term in terms if term["axes"] == 2)
+        assert (both > 0) == (sequence > 1)
+        total = sum(term["bytes"] for term in terms)
+        for machine in MACHINES.values():
+            (took,) = ask(times, [[sequence, machine.name]])
+            load = total - both / 2 if machine.torus else total
+            assert took == pytest.approx(load / machine.link)
+
+
 def test_machines_are_those_of_the_notebooks(ask):
     (machines,) = ask("() => course.machines", [[]])
-    assert {m["name"]: (m["flops"], m["link"]) for m in machines} == {
-        m.name: (m.flops, m.link) for m in MACHINES.values()
+    assert {m["name"]: (m["flops"], m["link"], m["torus"]) for m in machines} == {
+        m.name: (m.flops, m.link, m.torus) for m in MACHINES.values()
     }
 
 

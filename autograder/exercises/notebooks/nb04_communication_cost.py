@@ -1600,7 +1600,7 @@ BATCHES: Final = (1_024, 65_536, 524_288)
 
 FASTEST: Final = {
     1_024: {"H100 100G Ethernet": "copies"},
-    65_536: {},
+    65_536: {"TPU v5e": "data", "TPU v5p": "data"},  # where both axes' links work at once
     524_288: {},
 }
 """For each batch, the machines on which the fastest layout is not that of `USUALLY`."""
@@ -1625,13 +1625,19 @@ def _mistakes(machine: str, batch: int) -> dict[str, Any]:
             )
         }
         return named
+    if right == "data" and batch == BATCHES[1]:
+        return {
+            "copies-cost-work": "copies",
+            "axes-share": "both",
+            "twice-the-weights": "tensor",
+        }
     if batch == BATCHES[1]:
         return {"copies-cost-work": "copies", "one-axis-alone": AnyOf(("data", "tensor"))}
     return {"copies-cost-work": "copies", "activations-are-heavy": AnyOf(("tensor", "both"))}
 
 
 def times_of(
-    batch: int, grid: tuple[int, int], flops: float, link: float
+    batch: int, grid: tuple[int, int], flops: float, link: float, axes_at_once: int = 1
 ) -> dict[str, tuple[float, float]]:
     """Return the seconds of computing and of communicating of `step`, for each layout.
 
@@ -1639,7 +1645,8 @@ def times_of(
         batch: the number of rows of the whole batch.
         grid: the number of devices along x and along y.
         flops: the operations per second of one device.
-        link: the bytes per second that one device sends.
+        link: the bytes per second that one device sends along an axis.
+        axes_at_once: 2 if an all-reduce over both axes uses the links of both at once.
     """
     along_x, along_y = grid
     n, work = along_x * along_y, 10 * batch * 4_096 * 16_384 / flops
@@ -1651,8 +1658,8 @@ def times_of(
     both = added_up(along_x, weights / along_y) + added_up(along_y, rows / along_x)
     return {
         "copies": (work, 0.0),
-        "data": (work / n, added_up(n, weights)),
-        "tensor": (work / n, added_up(n, rows)),
+        "data": (work / n, added_up(n, weights) / axes_at_once),
+        "tensor": (work / n, added_up(n, rows) / axes_at_once),
         "both": (work / n, both),
     }
 
@@ -1660,7 +1667,7 @@ def times_of(
 def _at_the_same_time(machine: str, batch: int) -> AnyOf:
     """Return the layouts that are fastest if a device computes while it sends."""
     chip = MACHINES[machine]
-    times = times_of(batch, (4, 2), chip.flops, chip.link)
+    times = times_of(batch, (4, 2), chip.flops, chip.link, 2 if chip.torus else 1)
     took = {name: max(each) for name, each in times.items()}
     return AnyOf(name for name in LAYOUTS if took[name] < 1.001 * min(took.values()))
 
@@ -1670,12 +1677,24 @@ def cell_of(machine: str, batch: int) -> str:
     return f"{machine}, {batch:,} rows"
 
 
-ALL_AT_ONCE: Final = {
+def _in_one_ring(machine: str, batch: int) -> str:
+    """Return the layout that is fastest if every all-reduce goes round one ring."""
+    chip = MACHINES[machine]
+    times = times_of(batch, (4, 2), chip.flops, chip.link)
+    return min(times, key=lambda name: sum(times[name]))
+
+
+ALL_ALIKE: Final[dict[str, dict[str, Any]]] = {
+    "in-one-ring": {
+        cell_of(machine, batch): _in_one_ring(machine, batch)
+        for batch in BATCHES
+        for machine in MACHINES
+    },
     "at-the-same-time": {
         cell_of(machine, batch): _at_the_same_time(machine, batch)
         for batch in BATCHES
         for machine in MACHINES
-    }
+    },
 }
 
 POD: Final = (32, 8)
@@ -1718,7 +1737,7 @@ STRATEGIES: Final = Exercise(
     id="4.7",
     title="Four layouts, three batches, four machines",
     afterwards="The fastest layout changed with the batch on every machine, and with the machine "
-    "only where more work could save bytes.",
+    "where more work could save bytes, or where the links of two axes work at once.",
     requirements=(
         *(
             Predicts(
@@ -1728,7 +1747,7 @@ STRATEGIES: Final = Exercise(
                 fastest(machine, batch),
                 _mistakes(machine, batch),
                 words=LAYOUTS,
-                tables=ALL_AT_ONCE,
+                tables=ALL_ALIKE,
             )
             for batch in BATCHES
             for machine in MACHINES
@@ -1768,6 +1787,13 @@ STRATEGIES: Final = Exercise(
         "longer than all of the work on each device.",
         "one-axis-alone": "With 65,536 rows, both the activations and the weights are large. One "
         "layout sends less of each.",
+        "in-one-ring": "Every one of your entries would be right if each all-reduce went round one "
+        "ring. In a torus, an all-reduce over both axes uses the links of both at once.",
+        "axes-share": "This sends the fewest bytes, and on the H100s it is the fastest. On a TPU, "
+        "each of its two all-reduces uses the links of one axis, while those of the other are "
+        "idle. Which layouts have one all-reduce, over both axes, and which of them sends less?",
+        "twice-the-weights": "With 65,536 rows, the activations that this adds up are twice as "
+        "large as the weights.",
         "activations-are-heavy": "With 524,288 rows, the activations are by far the largest. "
         "Which layout never sends any, and still shares the work?",
         "at-the-same-time": "Every one of your entries would be right if computing and "

@@ -1,5 +1,6 @@
 """Bytes on the wire and seconds, against figures worked out by hand and by playing the ring."""
 
+import math
 from dataclasses import replace
 
 import numpy as np
@@ -15,7 +16,7 @@ from shardlings.programs import (
     wire_bytes,
 )
 from shardlings.programs import report as report_module
-from shardlings.programs.collective import INT8_SPEED
+from shardlings.programs.collective import INT8_SPEED, name_axes
 from shardlings.programs.report_timelines import timeline_of
 from tests.helpers import mesh
 
@@ -128,3 +129,112 @@ def test_latencies_are_what_their_sources_publish():
     assert LATENCIES["H100 NVLink"].seconds * 1e6 == microseconds_of_rings["NVLink"][2]
     assert LATENCIES["H100 100G Ethernet"].seconds * 1e6 == microseconds_of_rings["network"][2]
     assert set(LATENCIES) < set(MACHINES)
+
+
+def gathered(kind, sizes, block, **more):
+    """Return a collective over axes of these sizes, with a block of so many bytes before it."""
+    n = math.prod(sizes)
+    bytes_out = {"all-gather": n * block, "all-to-all": block, "collective-permute": block}[kind]
+    groups = (tuple(range(n)),)
+    return Collective(kind, ("x",), groups, block, bytes_out, axis_sizes=sizes, **more)
+
+
+TORUS, SWITCH = MACHINES["TPU v5p"], MACHINES["H100 NVLink"]
+
+
+@pytest.mark.parametrize(("n", "ratio"), [(4, 1 / 3), (8, 2 / 7), (16, 4 / 15)])
+def test_in_a_ring_an_all_to_all_takes_about_a_quarter_of_an_all_gather(n, ratio):
+    """The Scaling Book has V / W for gathering, and V / (4 W) here; we count n - 1 blocks of n."""
+    seconds = [
+        communication_seconds(gathered(kind, (n,), MIB), TORUS)
+        for kind in ("all-to-all", "all-gather")
+    ]
+    assert seconds[0] / seconds[1] == pytest.approx(ratio)
+    assert seconds[0] / (seconds[1] * n / (n - 1)) == pytest.approx(1 / 4)
+
+
+@pytest.mark.parametrize("n", range(2, 10))
+def test_an_all_to_all_takes_as_long_as_its_pieces_occupy_the_links_of_a_ring(n):
+    """Send each piece the shorter way round, half each way if both are as long; count them."""
+    carried = np.zeros((2, n))  # for each direction, the pieces on the link after each device
+    for source in range(n):
+        for steps in range(1, n):
+            for direction, way in ((0, steps), (1, n - steps)):
+                share = 1.0 if 2 * way < n else 0.5 if 2 * way == n else 0.0
+                for step in range(way):
+                    at = source + step if direction == 0 else source - step - 1
+                    carried[direction, at % n] += share
+    one_way = TORUS.link / 2
+    seconds = carried.max() * MIB / one_way
+    assert communication_seconds(gathered("all-to-all", (n,), n * MIB), TORUS) == pytest.approx(
+        seconds
+    )
+
+
+def test_axes_of_a_torus_share_the_work_and_those_behind_a_switch_do_not():
+    one, two, three = (gathered("all-gather", sizes, MIB) for sizes in ((64,), (8, 8), (4, 4, 4)))
+    for machine, times in (
+        (SWITCH, (1, 1, 1)),
+        (TORUS, (1, 2, 3)),
+        (MACHINES["TPU v5e"], (1, 2, 2)),
+    ):
+        seconds = communication_seconds(one, machine)
+        assert seconds / communication_seconds(two, machine) == pytest.approx(times[1])
+        assert seconds / communication_seconds(three, machine) == pytest.approx(times[2])
+
+
+@pytest.mark.parametrize("machine", MACHINES.values(), ids=lambda machine: machine.name)
+def test_an_all_reduce_takes_twice_as_long_as_an_all_gather(machine):
+    reduced = replace(gathered("all-gather", (4, 4), MIB), kind="all-reduce")
+    gather = gathered("all-gather", (4, 4), MIB)
+    assert communication_seconds(reduced, machine) == pytest.approx(
+        2 * communication_seconds(gather, machine)
+    )
+
+
+def test_over_two_axes_of_a_torus_the_longer_one_bounds_an_all_to_all():
+    seconds = {
+        sizes: communication_seconds(gathered("all-to-all", sizes, MIB), TORUS)
+        for sizes in ((8,), (2, 8), (8, 8))
+    }
+    assert len(set(seconds.values())) == 1
+
+
+@pytest.mark.parametrize(
+    ("axes", "shift", "passes"),
+    [
+        ({"x": 8}, {"x": 1}, 2),
+        ({"x": 8}, {"x": 7}, 2),
+        ({"x": 8}, {"x": 3}, 6),
+        ({"x": 8}, {"x": 4}, 4),
+        ({"x": 4, "y": 2}, {"x": 1}, 2),
+        ({"x": 4, "y": 2}, {"y": 1}, 1),
+        ({"x": 4, "y": 2}, {"x": 1, "y": 1}, 2),
+    ],
+)
+def test_a_shift_uses_one_direction_of_a_ring(axes, shift, passes):
+    numbers = np.arange(8).reshape(*axes.values())
+    moved = np.roll(numbers, list(shift.values()), [list(axes).index(axis) for axis in shift])
+    pairs = tuple(zip(numbers.flat, moved.flat, strict=True))
+    sent = Collective("collective-permute", (), pairs, MIB, MIB)
+    sent = name_axes(sent, mesh(**axes), range(8))
+    assert sent.axes == tuple(shift)
+    assert communication_seconds(sent, TORUS) == pytest.approx(passes * MIB / TORUS.link)
+    assert communication_seconds(sent, SWITCH) == pytest.approx(MIB / SWITCH.link)
+
+
+def test_a_swap_of_two_chips_takes_as_long_as_a_gather_over_both():
+    swapped = name_axes(
+        Collective("collective-permute", (), ((0, 1), (1, 0)), MIB, MIB), mesh(x=2), range(2)
+    )
+    gather = gathered("all-gather", (2,), MIB)
+    assert communication_seconds(swapped, TORUS) == communication_seconds(gather, TORUS)
+
+
+def test_each_machine_says_what_a_mesh_axis_is_taken_for():
+    assert {machine.name: machine.network for machine in MACHINES.values()} == {
+        "TPU v5e": "rings of a torus of 2 dimensions",
+        "TPU v5p": "rings of a torus of 3 dimensions",
+        "H100 NVLink": "a switch, through which each chip sends at its full bandwidth",
+        "H100 100G Ethernet": "a switch, through which each chip sends at its full bandwidth",
+    }

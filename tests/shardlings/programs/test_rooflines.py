@@ -67,6 +67,23 @@ def test_each_program_has_a_line_of_its_own():
     assert product((None, "x"), ("x",)).roofline().points[0].line.startswith("this program: 137")
 
 
+def test_in_a_torus_bytes_count_as_often_as_they_occupy_the_links_of_an_axis():
+    both = {"x": 4, "y": 2}
+    x, w = (jax.device_put(np.ones((16, 16), np.float32), sharding(*s, **both))
+            for s in ((None, ("x", "y")), (("x", "y"),)))  # fmt: skip
+    report = communication(jnp.dot, x, w, scaled=LARGE)
+    (point,) = report.roofline().points
+    assert point.intensity == pytest.approx(2 * report.flops / report.sent)
+    assert (
+        "224 MiB sent on each device, which takes as long as 112 MiB in a ring along one axis"
+        in (point.line)
+    )
+    assert "rings of a torus of 2 dimensions: the links of two axes work at once" in str(report)
+    behind_a_switch = communication(jnp.dot, x, w, scaled=LARGE, machine="H100 NVLink")
+    assert "in a ring" not in behind_a_switch.roofline().points[0].line
+    assert "torus" not in str(behind_a_switch)
+
+
 def test_it_is_an_image():
     pytest.importorskip("matplotlib")
     assert 'role="img"' in product((None, "x"), ("x",)).roofline()._repr_html_()
@@ -89,7 +106,7 @@ def test_what_has_no_place_is_told_in_words():
     assert drawn.points == ()
     assert drawn.remarks == (
         "turned: not drawn, for it does no floating-point operations; it sends 14 MiB from each "
-        "device, which takes 147 µs.",
+        "device, which takes 336 µs.",
         "endless: not drawn, for nobody knows how often a loop of it runs, or what it does there, "
         "and so how much it computes or sends.",
         "nothing: not drawn, for it neither computes nor sends anything.",

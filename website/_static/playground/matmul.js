@@ -91,11 +91,42 @@ const matmuls = (() => {
    * Return the time of a way on a machine, in seconds, and which of both is the limit.
    *
    * @param {Way} way
-   * @param {{flops: number, link: number}} machine
+   * @param {{flops: number, link: number, torus: number}} machine
    */
   function timesOf(way, machine, itemBytes) {
-    return {computing: way.flops / machine.flops, communicating: way.sent * itemBytes / machine.link};
+    const sending = Object.values(way.moves).flat().map((step) => sendingTime(step, machine, itemBytes));
+    return {computing: way.flops / machine.flops, communicating: sending.reduce((sum, time) => sum + time, 0)};
   }
 
-  return {waysOf, fastestFirst, timesOf};
+  /** Return the time of a step on a machine, in seconds. */
+  function sendingTime(step, machine, itemBytes) {
+    return (machine.torus ? loadInTorus(step, machine.torus) : step.sent) * itemBytes / machine.link;
+  }
+
+  /**
+   * Return the elements that a chip's links along one axis carry in a step, as reports count them.
+   *
+   * Axes share the work, and what is not for a neighbour passes the chips between.
+   */
+  function loadInTorus(step, dimensions) {
+    if (step.kind === "collective-permute") return step.sent * ringPasses(step);
+    const sizes = step.axes.map((name) => sizeOf(step.from.mesh, name)).filter((size) => size > 1);
+    const shared = Math.min(sizes.length, dimensions);
+    if (step.kind !== "all-to-all") return step.sent / shared;
+    const [longest, buffer] = [Math.max(...sizes), step.sent * step.devices / (step.devices - 1)];
+    return buffer * Math.floor(longest ** 2 / 4) / longest * sizes.length / shared;
+  }
+
+  /** Return how often a permutation passes the links of an axis: twice a hop, as one direction does it. */
+  function ringPasses(step) {
+    const places = step.from.placements.map(({place}) => place);
+    const passes = reshards.sourcesOf(step).flatMap((sources, target) => sources.flatMap((source) =>
+      step.from.mesh.axes.map(({size}, d) => {
+        const steps = Math.abs(places[source][d] - places[target][d]);
+        return 2 * steps === size ? steps : 2 * Math.min(steps, size - steps);
+      })));
+    return Math.max(0, ...passes);
+  }
+
+  return {waysOf, fastestFirst, timesOf, sendingTime};
 })();

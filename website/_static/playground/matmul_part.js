@@ -76,7 +76,7 @@ const matmulPart = (() => {
       const way = shown[number];
       const times = matmuls.timesOf(way, machine, itemBytes);
       sentence.textContent = verdict(way, times, machine, itemBytes) + (way.sent ? slowerLinks(machine, mesh.devices.length) : "");
-      const points = shown.map((other, i) => ({flops: other.flops / other.repeats, repeats: other.repeats, bytes: other.sent * itemBytes, label: `way ${i + 1}`, chosen: i === number}));
+      const points = shown.map((other, i) => ({flops: other.flops / other.repeats, repeats: other.repeats, bytes: matmuls.timesOf(other, machine, itemBytes).communicating * machine.link, label: `way ${i + 1}`, chosen: i === number}));
       const picture = roofline.draw(machine, points, trail);
       trail = [...trail, points[number]].slice(-MAX_TRAIL);
       details.replaceChildren(
@@ -127,16 +127,20 @@ const matmulPart = (() => {
 
   function stepRows(way, machine, itemBytes) {
     const rows = (name) => way.moves[name].map((step) => [`${step.kind} of ${name}${step.kind === "collective-permute" ? "" : ` over ${words.list(step.axes)}`}`,
-      String(step.devices), words.bytes(step.sent * itemBytes), words.time(step.sent * itemBytes / machine.link)]);
+      String(step.devices), words.bytes(step.sent * itemBytes), words.time(matmuls.sendingTime(step, machine, itemBytes))]);
     const blocks = `${words.tuple(way.left.blockShape)} times ${words.tuple(way.right.blockShape)}${way.product.spec.unreduced.length ? ", a partial sum" : ""}`;
     const multiply = [`multiply ${blocks}`, "1", "nothing", words.time(way.flops / machine.flops)];
     return [...rows("A"), ...rows("B"), multiply, ...rows("C")].map((row, i) => [String(i + 1), ...row]);
   }
 
+  const network = ({torus}) => torus
+    ? `Each mesh axis is taken for a ring of a torus of ${torus} dimensions: the links of two axes work at once, a block for a neighbour uses those of one direction, and a piece for another device passes those between. In the picture above, a byte counts as often as it occupies the links of an axis.`
+    : "Chips are behind a switch, through which each sends to any other at its full bandwidth.";
+
   function assumptions(machine) {
     return [
       html("p", {}, "A device multiplies its blocks if j is sharded alike in A and B, and i and k over other axes. What does not fit is moved before; partial sums are added up after. The way that is fastest on this machine comes first, if it sends while it computes. The compiler knows nothing of the machine's links, and may take another one; the last line of the code shows which. Where a CPU emulates the devices, XLA may send bfloat16 as float32, which is twice the bytes."),
-      html("p", {}, `${machine.name}: ${words.count(machine.flops)} operations a second in bfloat16, and ${words.bytes(machine.link)} a second that a chip sends along one mesh axis (`, machine.source.startsWith("http") ? html("a", {href: machine.source}, "its specification") : machine.source, "). The time of a collective is that of a ring, without latency. Memory is left out: whether the matrices fit into it, and the time to read them, which is the limit where the matrices are small. Both times are at full speed, which no program quite reaches: if sending and computing overlap, a device needs at least the longer one, and if not, their sum."),
+      html("p", {}, `${machine.name}: ${words.count(machine.flops)} operations a second in bfloat16, and ${words.bytes(machine.link)} a second that a chip sends along one mesh axis (`, machine.source.startsWith("http") ? html("a", {href: machine.source}, "its specification") : machine.source, `). ${network(machine)} Latency is left out. Memory is left out: whether the matrices fit into it, and the time to read them, which is the limit where the matrices are small. Both times are at full speed, which no program quite reaches: if sending and computing overlap, a device needs at least the longer one, and if not, their sum.`),
       html("p", {}, "The four cases of a sharded matmul are in ", html("a", {href: "https://jax-ml.github.io/scaling-book/sharding/"}, "the Scaling Book"), ", and so is the roofline of communication."),
     ];
   }

@@ -103,7 +103,8 @@ const transformers = (() => {
    * Return what a device sends in one step, by the kind of parallelism, in bytes.
    *
    * @param {Run} run
-   * @returns {{name: string, kind: string, formula: string, bytes: number}[]}
+   * @returns {{name: string, kind: string, formula: string, bytes: number, axes: number}[]}  `axes` is the
+   *     number of mesh axes that it runs over, which share the work in a torus.
    */
   function sentBytes(run) {
     const {model, degrees: {data, fsdp, tensor, sequence}, itemBytes} = run;
@@ -115,12 +116,12 @@ const transformers = (() => {
     const share = (n) => `(${n} − 1)/${n}`;
     const replicas = data * sequence;
     return [
-      {name: "FSDP", kind: "all-gather", formula: `weights, twice: 2 × ${share(fsdp)} × ${words.bytes(mine * fsdp)}`, bytes: 2 * ring(fsdp) * mine * fsdp},
-      {name: "FSDP", kind: "reduce-scatter", formula: `gradients: ${share(fsdp)} × ${words.bytes(mine * fsdp)}`, bytes: ring(fsdp) * mine * fsdp},
-      {name: sequence > 1 ? "data and sequence" : "data", kind: "all-reduce", formula: `gradients: 2 × ${share(replicas)} × ${words.bytes(mine)}`, bytes: 2 * ring(replicas) * mine},
-      {name: "tensor", kind: "all-reduce", formula: `${model.layers} layers × 5 × 2 × ${share(tensor)} × ${words.bytes(values)}`, bytes: model.layers * 5 * 2 * ring(tensor) * values},
-      {name: "sequence", kind: "all-gather", formula: `keys and values, twice: ${model.layers} layers × 2 × ${share(sequence)} × ${words.bytes(keys)}`, bytes: model.layers * 2 * ring(sequence) * keys},
-      {name: "sequence", kind: "reduce-scatter", formula: `their gradients: ${model.layers} layers × ${share(sequence)} × ${words.bytes(keys)}`, bytes: model.layers * ring(sequence) * keys},
+      {name: "FSDP", kind: "all-gather", formula: `weights, twice: 2 × ${share(fsdp)} × ${words.bytes(mine * fsdp)}`, bytes: 2 * ring(fsdp) * mine * fsdp, axes: 1},
+      {name: "FSDP", kind: "reduce-scatter", formula: `gradients: ${share(fsdp)} × ${words.bytes(mine * fsdp)}`, bytes: ring(fsdp) * mine * fsdp, axes: 1},
+      {name: sequence > 1 ? "data and sequence" : "data", kind: "all-reduce", formula: `gradients: 2 × ${share(replicas)} × ${words.bytes(mine)}`, bytes: 2 * ring(replicas) * mine, axes: data > 1 && sequence > 1 ? 2 : 1},
+      {name: "tensor", kind: "all-reduce", formula: `${model.layers} layers × 5 × 2 × ${share(tensor)} × ${words.bytes(values)}`, bytes: model.layers * 5 * 2 * ring(tensor) * values, axes: 1},
+      {name: "sequence", kind: "all-gather", formula: `keys and values, twice: ${model.layers} layers × 2 × ${share(sequence)} × ${words.bytes(keys)}`, bytes: model.layers * 2 * ring(sequence) * keys, axes: 1},
+      {name: "sequence", kind: "reduce-scatter", formula: `their gradients: ${model.layers} layers × ${share(sequence)} × ${words.bytes(keys)}`, bytes: model.layers * ring(sequence) * keys, axes: 1},
     ];
   }
 
@@ -138,12 +139,13 @@ const transformers = (() => {
    * Return a run on a machine: whether it fits, and its times in seconds.
    *
    * @param {Run} run
-   * @param {{flops: number, link: number, capacity: number}} machine
+   * @param {{flops: number, link: number, torus: number, capacity: number}} machine
    */
   function timesOf(run, machine) {
     const total = (terms) => terms.reduce((sum, {bytes}) => sum + bytes, 0);
+    const loads = sentBytes(run).map(({bytes, axes}) => ({bytes: machine.torus ? bytes / axes : bytes}));
     return {memory: total(memoryOf(run)), fits: total(memoryOf(run)) <= machine.capacity,
-      computing: flopsOf(run).all / machine.flops, communicating: total(sentBytes(run)) / machine.link};
+      computing: flopsOf(run).all / machine.flops, communicating: total(loads) / machine.link};
   }
 
   return {MODELS, countParameters, explainMisfit, tokensOf, memoryOf, parametersOf, sentBytes, flopsOf, timesOf};
