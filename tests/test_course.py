@@ -33,7 +33,7 @@ def name(path):
 
 def test_there_are_notebooks():
     assert [p.stem for p in SOLUTIONS] == [p.stem for p in RELEASED]
-    assert set(NOTEBOOKS) < {p.stem for p in SOLUTIONS}
+    assert [*NOTEBOOKS] == [p.stem for p in SOLUTIONS]
 
 
 @pytest.mark.parametrize("path", [*SOLUTIONS, *RELEASED], ids=str)

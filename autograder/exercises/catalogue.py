@@ -4,6 +4,7 @@ import reprlib
 from typing import Final
 
 from autograder.exercises.notebooks import (
+    nb00_setup,
     nb01_sharding_basics,
     nb02_computation_follows_data,
     nb03_constraints,
@@ -23,6 +24,7 @@ from autograder.exercises.other_courses import CourseError, iterate_notebooks, m
 from autograder.judge import Exercise
 
 _OURS: Final[dict[str, tuple[Exercise, ...]]] = {
+    "00_setup": nb00_setup.EXERCISES,
     "01_sharding_basics": nb01_sharding_basics.EXERCISES,
     "02_computation_follows_data": nb02_computation_follows_data.EXERCISES,
     "03_constraints": nb03_constraints.EXERCISES,

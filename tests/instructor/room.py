@@ -281,6 +281,15 @@ def configuration() -> str:
     return text if has_bubblewrap() else f"{text}\nc.Sandbox.required = False\n"
 
 
+def grade_nothing(path: Path) -> None:
+    """Take the exercises' cells out of a notebook."""
+
+    def strip(data: Any) -> None:
+        data["cells"] = [cell for cell in data["cells"] if "nbgrader" not in cell["metadata"]]
+
+    edit(path, strip)
+
+
 def edit(path: Path, change: Callable[[Any], None]) -> None:
     """Apply a function to a notebook's JSON."""
     data = json.loads(path.read_text())

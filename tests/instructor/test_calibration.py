@@ -28,7 +28,7 @@ from autograder.instructor.sandbox import has_bubblewrap, sandbox
 from tests.conftest import ROOT
 from tests.helpers import pretend_bubblewrap
 from tests.instructor import tiny_class
-from tests.instructor.room import ASSIGNMENT, RIGHT, UNCALIBRATED, Classroom
+from tests.instructor.room import ASSIGNMENT, RIGHT, UNCALIBRATED, Classroom, grade_nothing
 
 NO_PACKAGE = """
 from autograder.instructor.pipeline import basis, time_limit
@@ -212,6 +212,7 @@ def test_another_assignment_is_graded(room, monkeypatch):
     shutil.copytree(ROOT / "solutions" / "00_setup", room.root / "solutions" / "00_setup")
     folder = room.root / "grading" / "submitted" / "late" / "00_setup"
     shutil.copytree(ROOT / "course" / "00_setup", folder)
+    grade_nothing(room.root / "solutions" / "00_setup" / "00_setup.ipynb")
     monkeypatch.setattr(Trial, "run", fail)
     status, said = grade(room)
     assert "Nothing of 00_setup is graded" in said

@@ -10,7 +10,7 @@ from nbgrader.api import Gradebook
 from autograder.exercises import find
 from autograder.instructor.__main__ import main
 from tests.conftest import ROOT
-from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom, edit
+from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom, edit, grade_nothing
 
 pytestmark = pytest.mark.slow
 
@@ -25,6 +25,7 @@ def before(tmp_path_factory):
     for folder in (room.root / "solutions").iterdir():
         if folder.name not in (ASSIGNMENT, OTHER):
             shutil.rmtree(folder)
+    grade_nothing(source(room, OTHER))
     add_to_the_other(room, "assert True")
     assert main(["--root", str(room.root), "release"]) == 0
     room.hand_in("early", {"1.1": RIGHT["1.1"]})
