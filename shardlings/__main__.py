@@ -66,8 +66,9 @@ def _parser() -> argparse.ArgumentParser:
     commands = parser.add_subparsers(required=True, metavar="COMMAND")
     shown = argparse.ArgumentParser(add_help=False)
     shown.add_argument("--machine", help="the machine that times are for")
-    shown.add_argument("--by-part", action="store_true", help="add up the parts of the model")
-    shown.add_argument("--json", action="store_true", help="print the numbers as JSON")
+    either = shown.add_mutually_exclusive_group()  # a stored report has no parts
+    either.add_argument("--by-part", action="store_true", help="add up the parts of the model")
+    either.add_argument("--json", action="store_true", help="print the numbers as JSON")
     shown.add_argument("--html", type=Path, metavar="FILE", help="write one HTML file")
     report = commands.add_parser("report", parents=[shown], help="report on a function")
     report.add_argument("function", metavar="FILE.py:FUNCTION")
@@ -85,7 +86,10 @@ def _parser() -> argparse.ArgumentParser:
     compare = commands.add_parser("compare", help="compare two stored reports")
     compare.add_argument("before", type=Path, metavar="BEFORE.json")
     compare.add_argument("now", type=Path, metavar="NOW.json")
-    compare.add_argument("--tolerance", type=float, default=0.0, help="the growth allowed: 0.02")
+    compare.add_argument(
+        "--tolerance", type=float, default=0.0, metavar="SHARE",
+        help="the growth that is allowed, such as 0.02 for 2 per cent; 0 if it is not given",
+    )  # fmt: skip
     compare.set_defaults(run=_compare)
     return parser
 
@@ -123,7 +127,7 @@ def _axes(written: str) -> dict[str, int]:
 def _write(report: "Report | ComparedReports", given: argparse.Namespace, title: str) -> int:
     """Print a report, or write it, as the options say."""
     from shardlings.documents import ShownAsDocument, as_html
-    from shardlings.programs import ComparedReports, StoredReport
+    from shardlings.programs import StoredReport
 
     shown: ShownAsDocument = report.by_part() if given.by_part else report
     if given.html is not None:
@@ -133,8 +137,7 @@ def _write(report: "Report | ComparedReports", given: argparse.Namespace, title:
         except OSError as error:
             raise CommandError(f"{given.html} cannot be written: {error}.") from None
     if given.json:
-        of = report.tpu if isinstance(report, ComparedReports) else report
-        print(StoredReport.of(of).to_json(), end="")
+        print(StoredReport.of(report).to_json(), end="")
     elif given.html is None:
         print(shown)
     return 0

@@ -69,6 +69,12 @@ def environment(devices: int = 8) -> dict[str, str]:
     }
 
 
+RESTART: Final = (
+    "In a notebook, restart the kernel and run this cell before any other that uses JAX; in a "
+    "script or a test, call it before anything that does."
+)
+
+
 def emulate_devices(devices: int = 8) -> list[jax.Device]:
     """Give this process emulated CPU devices, with a thread pool that cannot deadlock.
 
@@ -110,7 +116,7 @@ def emulate_devices(devices: int = 8) -> list[jax.Device]:
         raise EmulationError(
             f"JAX had already started with {_count(len(available), 'device')} when "
             f"emulate_devices({devices}) was called, and the number cannot change afterwards. "
-            f"Restart the kernel and run this cell before any other that uses JAX."
+            f"{RESTART}"
         )
     threads = _threads_in_pool() or int(os.environ.get("PJRT_NPROC", "") or 0)
     needed = min(2 * devices, LARGEST_POOL)
@@ -118,8 +124,7 @@ def emulate_devices(devices: int = 8) -> list[jax.Device]:
         raise EmulationError(
             f"JAX had already started when emulate_devices({devices}) was called, and its "
             f"{len(available)} devices share a pool of {threads or 'too few'} threads: a loop of "
-            f"sharded steps could kill the kernel. "
-            f"Restart the kernel and run this cell before any other that uses JAX."
+            f"sharded steps could abort the process. {RESTART}"
         )
     if 2 * devices > LARGEST_POOL:
         print(ONLY_TO_COMPILE.format(devices))

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 if TYPE_CHECKING:
-    from shardlings.programs import Report
+    from shardlings.programs import ComparedReports, Report
 
 FOLDER: Final = "communication"
 """The folder of baselines, beside the file with the test."""
@@ -48,11 +48,13 @@ class CommunicationBaseline:
     is_updated: bool
     checked: set[str] = field(default_factory=set)
 
-    def check(self, report: "Report", name: str = "", tolerance: float = TOLERANCE) -> None:
+    def check(
+        self, report: "Report | ComparedReports", name: str = "", tolerance: float = TOLERANCE
+    ) -> None:
         """Assert that a program communicates, holds and computes no more than its baseline says.
 
         Args:
-            report: what `communication(f, x)` returns.
+            report: what `communication(f, x)` returns; with a target, the program for it counts.
             name: tells several baselines of one test apart.
             tolerance: the share by which bytes, memory and operations may grow.
 
@@ -63,9 +65,15 @@ class CommunicationBaseline:
                 new, gone, larger and smaller, by lines of code.
         """
         __tracebackhide__ = True
-        from shardlings.programs import Report, StoredReport, StoredReportError, compare
+        from shardlings.programs import (
+            ComparedReports,
+            Report,
+            StoredReport,
+            StoredReportError,
+            compare,
+        )
 
-        if not isinstance(report, Report):
+        if not isinstance(report, Report | ComparedReports):
             raise TypeError(
                 f"check takes what communication(f, x) returns; {type(report).__name__} came."
             )

@@ -14,6 +14,7 @@ Neither is a library's function, whose lines nobody can change; they are shown b
 
 import ast
 import linecache
+import re
 import sysconfig
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
@@ -29,6 +30,9 @@ LIBRARIES: Final = tuple(
 )
 """The folders of Python's own modules and of installed packages."""
 
+COMPILED: Final = re.compile(r"jit\(([^()]+)\)/")
+"""The beginning of JAX's path of names to an operation, with the name of the compiled function."""
+
 Calls = tuple[Frame, ...]
 """Lines of code, each of which calls the next."""
 
@@ -43,7 +47,8 @@ def lines_of(collectives: Sequence[Collective]) -> list[Calls]:
         For each collective, the line to look at, and then the lines of the helpers that it calls,
         the innermost last; nothing if no line is known.
     """
-    paths = [_own_calls(collective) for collective in collectives]
+    program = _name_program(collectives)
+    paths = [_own_calls(collective, program) for collective in collectives]
     callers = _callers(paths)
     paths = [tuple(_without_lines_around(path, callers)) for path in paths]
     callers, callees = _callers(paths), defaultdict[Calls, set[Frame]](set)
@@ -60,8 +65,18 @@ def lines_of(collectives: Sequence[Collective]) -> list[Calls]:
     return [from_caller(path) for path in paths]
 
 
-def _own_calls(collective: Collective) -> Calls:
-    """Return the learner's lines, the outermost first, and a library's if it is the innermost."""
+def _name_program(collectives: Sequence[Collective]) -> str:
+    """Return the name of the function that was compiled; empty if it is unknown."""
+    paths = (path for collective in collectives for path in collective.op_names)
+    return next((found[1] for path in paths if (found := COMPILED.match(path))), "")
+
+
+def _own_calls(collective: Collective, program: str) -> Calls:
+    """Return the learner's lines, the outermost first, and a library's if it is the innermost.
+
+    What called the compiled function is no part of the program. JAX notes it if the function was
+    traced before, in a call elsewhere.
+    """
     calls: list[Frame] = []
     for frame in collective.stack:  # the innermost first
         if frame.file.startswith(FOLDERS) and calls:
@@ -70,6 +85,9 @@ def _own_calls(collective: Collective) -> Calls:
             break
         if not frame.file.startswith(FOLDERS) and (not calls or not is_library(frame)):
             calls.append(frame)
+    own = [i for i, frame in enumerate(calls) if frame.function.rpartition(".")[2] == program]
+    if own:
+        calls = calls[: own[-1] + 1]
     return tuple(frame for frame, _ in groupby(reversed(calls)))
 
 

@@ -17,6 +17,7 @@ buffers.
 
 import math
 import os
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
@@ -78,9 +79,9 @@ class Collective:
             `jit(step)/transpose(jvp(Decoder))/dot_general`.
         asynchronous: whether other work is scheduled between its start and its end.
         axis_sizes: the sizes of its mesh axes; empty if it has none.
-        torus_passes: how often a permutation's buffer passes the links of an axis of a torus, in
-            the time that both directions take: twice for each step round its ring, because only
-            one direction is used; once for each if both ways round are equally long.
+        torus_passes: how often a permutation's buffer passes the busiest link of a torus, in the
+            time that both directions take: twice if each device sends to the next one, which uses
+            one direction.
     """
 
     kind: str
@@ -103,7 +104,7 @@ class Collective:
     branches: tuple[tuple[int, int], ...] = ()
     op_names: tuple[str, ...] = ()
     axis_sizes: tuple[int, ...] = ()
-    torus_passes: int = 2
+    torus_passes: float = 2
 
     @property
     def traits(self) -> CollectiveKind:
@@ -156,7 +157,7 @@ def name_axes(collective: Collective, mesh: MeshLike | None, ids: Sequence[int])
         mesh: the mesh whose axes are looked for; None if the program has none.
         ids: the id of each partition's device.
     """
-    dimensions, passes = tuple[int, ...](), 2
+    dimensions, passes = tuple[int, ...](), 2.0
     names, shape = (mesh.axis_names, mesh.devices.shape) if mesh is not None else ((), ())
     if mesh is not None and collective.traits.has_pairs:
         dimensions, passes = _dimensions_moved(collective.groups, shape)
@@ -197,20 +198,27 @@ def groups_along(mesh: npt.NDArray[Any], dimensions: Sequence[int]) -> Groups:
     return tuple(tuple(row) for row in rows.tolist())
 
 
-def _dimensions_moved(pairs: Groups, shape: tuple[int, ...]) -> tuple[tuple[int, ...], int]:
+@lru_cache(maxsize=256)
+def _dimensions_moved(pairs: Groups, shape: tuple[int, ...]) -> tuple[tuple[int, ...], float]:
     """Return the dimensions along which a permutation moves data, and its `torus_passes`.
 
-    A block takes the shorter way round the ring of each dimension.
+    A block goes along one dimension after the other, the shorter way round each ring, and half of
+    it each way if both are as long.
     """
-    moved, most = set[int](), 0
+    moved, carried = set[int](), defaultdict[tuple[int, tuple[int, ...], int], float](float)
     for source, target in pairs:
-        at, to = np.unravel_index(source, shape), np.unravel_index(target, shape)
+        at, to = (list(map(int, np.unravel_index(i, shape))) for i in (source, target))
         for d, size in enumerate(shape):
-            steps = min((at[d] - to[d]) % size, (to[d] - at[d]) % size)
-            if steps:
-                moved.add(d)
-                most = max(most, int(steps) * (1 if 2 * steps == size else 2))
-    return tuple(sorted(moved)), most
+            there = (to[d] - at[d]) % size
+            for direction, steps in ((1, there), (-1, (size - there) % size)):
+                if 0 < 2 * steps <= size:
+                    moved.add(d)
+                    for step in range(steps):
+                        link = at.copy()
+                        link[d] = (at[d] + direction * step) % size
+                        carried[d, tuple(link), direction] += 0.5 if 2 * steps == size else 1
+            at[d] = to[d]
+    return tuple(sorted(moved)), 2 * max(carried.values(), default=0)
 
 
 @dataclass(frozen=True)
@@ -235,13 +243,6 @@ class Machine:
     memory: float
     source: str
     torus: int = 0
-
-    @property
-    def network(self) -> str:
-        """What its mesh axes are taken for, in words."""
-        if not self.torus:
-            return "a switch, through which each chip sends at its full bandwidth"
-        return f"rings of a torus of {self.torus} dimensions"
 
 
 INT8_SPEED: Final = 2
@@ -342,16 +343,16 @@ def _torus_load(collective: Collective, dimensions: int) -> float:
     In a ring of `n`, a piece of an all-to-all travels `n / 4` hops in the mean: `n² / 4` of them,
     rounded down, for the `n` pieces of a device.
     """
-    sizes = collective.axis_sizes or (collective.size,)
-    shared = min(len(sizes), dimensions)
+    sizes = sorted(collective.axis_sizes or (collective.size,))
+    while len(sizes) > dimensions:  # two mesh axes are one of the torus
+        sizes = sorted([sizes[0] * sizes[1], *sizes[2:]])
     match collective.kind:
         case CollectiveKind.ALL_TO_ALL | CollectiveKind.RAGGED_ALL_TO_ALL:
-            longest = max(sizes)
-            hops = longest**2 // 4 / longest
-            return _buffer(collective) * hops * len(sizes) / shared
+            longest = sizes[-1]
+            return _buffer(collective) * (longest**2 // 4) / longest
         case CollectiveKind.COLLECTIVE_PERMUTE:
             return collective.bytes * collective.torus_passes
         case CollectiveKind.COLLECTIVE_BROADCAST:
             return collective.bytes
         case _:
-            return wire_bytes(collective) / shared
+            return wire_bytes(collective) / len(sizes)

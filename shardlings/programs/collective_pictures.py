@@ -79,11 +79,13 @@ def _caption(same: Sequence[Collective], groups: Groups, pairs: Groups) -> Itera
     running = take_dearest_branches(same, lambda c: c.counted_times)
     runs = sum(c.times or 0 for c in running)
     if len(running) > 1 or runs > 1:
-        yield f"The program does this {runs:,} times." if all(c.times for c in same) else ""
+        most = " at most" * any(c.sometimes for c in same)
+        yield f"The program does this {runs:,} times{most}." if all(c.times for c in same) else ""
     else:
         sends = "A message has" if kind.has_pairs else "Each device sends"
         equal = " if its pieces are equal" * (kind is CollectiveKind.RAGGED_ALL_TO_ALL)
-        yield f"{sends} {round(wire_bytes(first)):,} bytes{equal}."
+        turn = " in one turn of its loop" * (first.times is None)
+        yield f"{sends} {round(wire_bytes(first)):,} bytes{turn}{equal}."
 
 
 def permutation_groups(

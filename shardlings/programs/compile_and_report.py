@@ -39,7 +39,7 @@ from shardlings.programs.tpu_programs import TargetError, compile_for_tpus, refu
 def communication(
     function: Callable[..., Any],
     *args: Any,
-    machine: str = MACHINE,
+    machine: str | None = None,
     mesh: jax.sharding.Mesh | None = None,
     scaled: Mapping[int, int] | None = None,
     steps: bool = False,
@@ -52,7 +52,7 @@ def communication(
 def communication(
     function: Callable[..., Any],
     *args: Any,
-    machine: str = MACHINE,
+    machine: str | None = None,
     mesh: jax.sharding.Mesh | None = None,
     scaled: Mapping[int, int] | None = None,
     steps: bool = False,
@@ -64,7 +64,7 @@ def communication(
 def communication(
     function: Callable[..., Any],
     *args: Any,
-    machine: str = MACHINE,
+    machine: str | None = None,
     mesh: jax.sharding.Mesh | None = None,
     scaled: Mapping[int, int] | None = None,
     steps: bool = False,
@@ -81,7 +81,8 @@ def communication(
             with its arguments: a `Traced`, a `Lowered` or a `Compiled`.
         *args: its arguments: sharded arrays, or `jax.ShapeDtypeStruct` with a sharding.
         machine: the machine to estimate times for: a name in
-            `shardlings.programs.collective.MACHINES`.
+            `shardlings.programs.collective.MACHINES`; None for that of the target, and else for the
+            TPU v5e.
         mesh: the mesh by which axes are named, if it is not the arguments' mesh.
         scaled: a dictionary that maps sizes of the arguments' dimensions to other sizes, in
             elements. The report then counts floating-point numbers as bfloat16, and has no
@@ -105,10 +106,13 @@ def communication(
             target; or an option has the name of one of its parameters.
     """
     options = {
-        "machine": machine != MACHINE, "mesh": mesh is not None, "scaled": scaled is not None,
+        "machine": machine is not None, "mesh": mesh is not None, "scaled": scaled is not None,
         "steps": steps, "target": target is not None,
     }  # fmt: skip
     refuse_shared_names(function, options)
+    if machine is None:
+        chip = f"TPU {target.partition(':')[0]}" if isinstance(target, str) else MACHINE
+        machine = chip if chip in MACHINES else MACHINE
     if target is not None:
         return _compare_compilers(function, args, kwargs, machine, mesh, scaled, steps, target)
     if not isinstance(machine, str) or machine not in MACHINES:

@@ -108,11 +108,6 @@ ONE_BRANCH: Final = (
     "Only one branch of a conditional runs at a time, so the sums count the branch that costs most."
 )
 
-IN_A_TORUS: Final = (
-    "the links of two axes work at once, a block for a neighbour uses those of one direction, and "
-    "a piece for another device passes those between."
-)
-
 KEY_TO_SUMS: Final = " The coloured strip under a sum says whose data are in it."
 
 
@@ -286,11 +281,19 @@ class Report(ShownAsDocument):
 
         Args:
             depth: how many names of a path to a part are kept, such as two of
-                `Decoder / block_0 / down`; None for all.
+                `Decoder / block_0 / down`, 1 or more; None for all.
 
         Returns:
             A `PartsReport`, which is displayed as a table, the largest part first.
+
+        Raises:
+            UsageError: the depth is no such number.
         """
+        if depth is not None and not (isinstance(depth, int) and depth >= 1):
+            raise UsageError(
+                f"by_part takes the number of names that are kept of a path, 1 or more, or None "
+                f"for all; {depth!r} came."
+            )
         return PartsReport.of(self.collectives, self.machine, depth, self.source)
 
     def pictures(self) -> list[CollectivePicture]:
@@ -414,8 +417,9 @@ class Report(ShownAsDocument):
         )
         flops = count_in_words(self.flops) if math.isfinite(self.flops) else "an unknown number of"
         memory = f"{bytes_with_unit(self.peak_bytes)} of memory at the peak"
+        where = "on all devices together" if self.is_unoptimised else "on each device"
         return (
-            f"{communicated}; on each device {flops} floating-point operations and "
+            f"{communicated}; {where} {flops} floating-point operations and "
             f"{memory if self.peak_bytes else 'an unknown amount of memory'}"
         )
 
@@ -443,12 +447,9 @@ class Report(ShownAsDocument):
             blocks.append(Paragraph(Small(ONE_BRANCH)))
         if widened := [c for c in self.collectives if c.widened]:
             blocks.append(Paragraph(Small(explain_widened(widened))))
-        machine = MACHINES[self.machine]
-        in_a_ring = self.sent / machine.link
-        if self._is_timed() and not math.isclose(self.communicating, in_a_ring, rel_tol=1e-3):
-            sentence = f"On {self.machine}, mesh axes are taken for {machine.network}: {IN_A_TORUS}"
-            blocks.append(Paragraph(Small(sentence)))
         blocks += [Paragraph(self.summary()), *self._conclusion()]
+        if self._is_timed() and MACHINES[self.machine].torus:
+            blocks.append(Paragraph(Small(" ".join(self._assumptions()))))
         blocks += map(Paragraph, map(explain_closed_over, self.closed_over[:MAX_CLOSED_OVER]))
         if more := len(self.closed_over[MAX_CLOSED_OVER:]):
             blocks.append(Paragraph(f"It closes over {more} more such array{'s' * (more > 1)}."))
@@ -459,6 +460,21 @@ class Report(ShownAsDocument):
     def _is_timed(self) -> bool:
         """Check whether sending takes long enough for its time to mean anything."""
         return self.communicating >= MIN_SECONDS
+
+    def _assumptions(self) -> Iterator[str]:
+        """Yield what times in a torus assume of these collectives."""
+        yield (
+            f"On {self.machine}, each mesh axis is taken for a ring in a torus of "
+            f"{MACHINES[self.machine].torus} dimensions; along an open row of chips, sending takes "
+            f"up to twice as long."
+        )
+        moved = {c.kind for c in self.collectives}
+        if any(len(c.axis_sizes) > 1 and not c.traits.has_pairs for c in self.collectives):
+            yield "Over two axes, the links of both work at once."
+        if CollectiveKind.COLLECTIVE_PERMUTE in moved:
+            yield "A permutation waits for its busiest link, which sends in one direction."
+        if moved & {CollectiveKind.ALL_TO_ALL, CollectiveKind.RAGGED_ALL_TO_ALL}:
+            yield "In an all-to-all, chips pass on what is for others."
 
     def _time(self) -> Iterator[Block]:
         """Yield the timeline, if sending takes long enough for its time to mean anything."""

@@ -28,6 +28,7 @@ from shardlings.documents import (
     TableRow,
 )
 from shardlings.errors import ShortError
+from shardlings.programs.compared_reports import ComparedReports
 from shardlings.programs.numbers_in_words import (
     BYTES,
     bytes_with_unit,
@@ -94,8 +95,9 @@ class StoredReport(msgspec.Struct, frozen=True):
     schema: Literal[1] = 1
 
     @classmethod
-    def of(cls, report: Report) -> "StoredReport":
-        """Return the numbers of a report."""
+    def of(cls, report: Report | ComparedReports) -> "StoredReport":
+        """Return the numbers of a report, for a target those of the program for it."""
+        report = report.tpu if isinstance(report, ComparedReports) else report
         rows = [
             StoredRow(
                 place_of(row.lines[0]) if row.lines else "",
@@ -147,6 +149,10 @@ TOTALS: Final = {
 """The numbers of a whole program that must not grow, in words."""
 
 
+MIN_SHOWN_SHARE: Final = 0.01
+"""A growth by less than this share is told as an amount."""
+
+
 @dataclass(frozen=True)
 class Change:
     """A line of code and a kind of collective, in two reports.
@@ -168,6 +174,18 @@ class Change:
     def bytes(self) -> tuple[int, int]:
         """The bytes of the buffers, in both reports."""
         return sum(row.bytes for row in self.before), sum(row.bytes for row in self.now)
+
+    @property
+    def arrays(self) -> str:
+        """The arrays that are communicated, and those before if they were others."""
+        arrays = [", ".join(dict.fromkeys(r.arrays for r in each)) for each in self._both()]
+        before, now = arrays
+        if not (before and now) or before == now:
+            return now or before
+        return f"{now}, before: {before}"
+
+    def _both(self) -> tuple[tuple[StoredRow, ...], tuple[StoredRow, ...]]:
+        return self.before, self.now
 
     @property
     def what(self) -> str:
@@ -213,8 +231,14 @@ class Comparison(ShownAsDocument):
         blocks: list[Block] = [self._table(changes)] if changes else []
         same = len(self.changes()) - len(changes)
         if same:
-            lines = "1 line communicates" if same == 1 else f"{same} lines communicate"
-            blocks.append(Paragraph(f"{lines} the same as before."))
+            other = "other " * bool(changes)
+            blocks.append(
+                Paragraph(
+                    f"1 {other}collective is the same as before."
+                    if same == 1
+                    else f"{same} {other}collectives are the same as before."
+                )
+            )
         blocks.append(Paragraph(self._totals()))
         if self.before.jax != self.now.jax:
             blocks.append(
@@ -244,10 +268,13 @@ class Comparison(ShownAsDocument):
                 continue
             if now > before * (1 + tolerance):
                 written = count_in_words if name == "flops" else bytes_with_unit
-                share = ""
-                if before:
-                    factor = now / before
-                    share = f", {factor - 1:.0%} more" if factor < 2 else f", {factor:,.1f} times"
+                factor, more = now / before if before else math.inf, written(now - before)
+                if factor < 1 + MIN_SHOWN_SHARE:
+                    share = f", {more} more"
+                elif factor < 2:
+                    share = f", {factor - 1:.0%} more"
+                else:
+                    share = f", {factor:,.1f} times" if before else ""
                 yield f"{words.capitalize()}: {written(before)} before, {written(now)} now{share}."
 
     def _table(self, changes: Sequence[Change]) -> Table:
@@ -260,7 +287,7 @@ class Comparison(ShownAsDocument):
             if row.place:
                 line = ((Small(row.place), " ", row.source),)
             cells: tuple[Content, ...] = (
-                change.what, f"{row.kind} {row.arrays}".strip(), row.over,
+                change.what, f"{row.kind} {change.arrays}".strip(), row.over,
                 *(unit.write(size) for size in change.bytes),
             )  # fmt: skip
             rows.append(TableRow(cells, above=line))
@@ -283,17 +310,19 @@ class Comparison(ShownAsDocument):
         )
 
 
-def compare(before: Report | StoredReport, now: Report | StoredReport) -> Comparison:
+def compare(
+    before: Report | ComparedReports | StoredReport, now: Report | ComparedReports | StoredReport
+) -> Comparison:
     """Compare what two programs communicate, or one before and after a change.
 
     Args:
-        before: a report, or a stored one.
+        before: a report, or a stored one; of a report with a target, the program for it counts.
         now: another.
 
     Returns:
         A `Comparison`, which is displayed as a table of what is new, gone, larger or smaller.
     """
     first, second = (
-        StoredReport.of(each) if isinstance(each, Report) else each for each in (before, now)
+        each if isinstance(each, StoredReport) else StoredReport.of(each) for each in (before, now)
     )
     return Comparison(first, second)

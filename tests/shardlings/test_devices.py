@@ -79,7 +79,10 @@ def test_a_backend_that_has_already_started_is_explained(first, variables, messa
     printed = run(f"{first}{CALL}", **variables)
     assert "EmulationError" in printed
     assert message in printed
-    assert "Restart the kernel and run this cell before any other that uses JAX." in printed
+    assert (
+        "restart the kernel and run this cell before any other that uses JAX; in a script"
+        in printed
+    )
 
 
 def test_other_flags_are_kept():

@@ -95,6 +95,16 @@ def test_a_picture_says_how_often_one_branch_runs():
     assert "The program does this 2 times." not in said
 
 
+def test_a_picture_says_that_a_branch_may_not_be_taken():
+    def loop(i, v):
+        def step(v, _):
+            return lax.cond(i > 0, add, lambda u: u, v), None
+
+        return lax.scan(step, v, length=3)[0]
+
+    assert "The program does this 3 times at most." in str(report_on(loop))
+
+
 def test_a_program_without_branches_says_nothing_of_them():
     assert "branch that costs" not in str(report_on(lambda _, v: both(v)))
 

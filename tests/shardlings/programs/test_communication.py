@@ -253,7 +253,6 @@ def test_misuse_is_explained(call, says):
         (3, "A machine is asked for by its name, one of 'TPU v5e', 'TPU v5p', 'H100 NVLink', "
             "'H100 100G Ethernet'; int came."),
         (["TPU v5e"], "'H100 100G Ethernet'; list came."),
-        (None, "'H100 100G Ethernet'; NoneType came."),
         ("TPU v5E", "Did you mean 'TPU v5e'?"),
         ("v5p", "Did you mean 'TPU v5p'?"),
         ("H100 NVlinks", "Did you mean 'H100 NVLink'?"),

@@ -66,3 +66,31 @@ def test_a_collective_without_a_line_has_a_heading_of_its_own():
     assert report.collectives[0].kind in above
     assert report.collectives[0].kind in below.partition("all together")[0]
     assert "does not name" not in str(report)
+
+
+def mean_of_squares(x):
+    return (x * x).mean()
+
+
+def step_afresh(x):
+    return x - jax.grad(mean_of_squares)(x) * mean_of_squares(x)
+
+
+stepped = jax.jit(step_afresh)
+
+
+def test_a_function_that_ran_before_has_the_same_lines():
+    """JAX keeps the lines of the first call, those of its callers too."""
+
+    def train(x):
+        return stepped(x)
+
+    x = jax.device_put(np.ones((64, 64), np.float32), sharding("x", x=8))
+    train(x)
+    after = communication(stepped, x)
+    compiled = communication(stepped.lower(x).compile())
+    fresh = communication(step_afresh, x)
+    wanted = ["return (x * x).mean()"]
+    for report in (after, compiled, fresh):
+        lines = [line.partition("  ")[2] for line, _ in report.lines()]
+        assert lines == wanted, lines

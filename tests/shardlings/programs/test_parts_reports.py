@@ -6,6 +6,7 @@ import pytest
 
 from shardlings import communication
 from shardlings.__main__ import main
+from shardlings.errors import UsageError
 from shardlings.programs import PartsReport
 from shardlings.programs.collective import Frame
 from shardlings.programs.model_parts import find_part, find_pass
@@ -145,3 +146,10 @@ def test_the_command_line_adds_up_by_part(tmp_path, capsys):
     )
     assert main(["report", f"{tmp_path}/train.py:step", "--by-part"]) == 0
     assert "head" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("depth", [0, -1, "2", 1.0])
+def test_a_depth_is_a_number_of_names(depth):
+    x = jax.device_put(jnp.ones((64, 64)), sharding("x", x=8))
+    with pytest.raises(UsageError, match="1 or more, or None for all; "):
+        communication(lambda x: x.sum(), x).by_part(depth)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from shardlings import communication
-from shardlings.programs import StoredReport, StoredReportError, compare
+from shardlings.programs import ComparedReports, StoredReport, StoredReportError, compare
 from tests.helpers import sharding
 
 X = jax.device_put(np.ones((64, 64), np.float32), sharding("x", x=8))
@@ -117,3 +117,26 @@ def test_another_compiler_is_named():
     stored = StoredReport.of(report_on())
     other = msgspec.structs.replace(stored, jax="0.1")
     assert f"compiled by JAX 0.1 and {jax.__version__}" in str(compare(other, stored))
+
+
+def test_of_a_report_with_a_target_the_program_for_it_is_compared():
+    cpu, tpu = report_on(), report_on(gathered)
+    both = ComparedReports(cpu, tpu, "v5e:2x4")
+    assert StoredReport.of(both) == StoredReport.of(tpu)
+    assert compare(both, both).find_growth() == []
+    assert compare(cpu, both).find_growth()
+
+
+def test_little_growth_is_told_as_an_amount_and_other_arrays_are_named():
+    before = StoredReport.of(report_on())
+    grown = msgspec.structs.replace(before, peak_bytes=10_000_000)
+    more = msgspec.structs.replace(before, peak_bytes=10_000_128)
+    (said,) = compare(grown, more).find_growth()
+    assert said.endswith("128 bytes more.")
+    row = msgspec.structs.replace(
+        before.rows[0], arrays="(128, 256)", bytes=before.rows[0].bytes * 2
+    )
+    now = msgspec.structs.replace(before, rows=(row, *before.rows[1:]))
+    assert f"(128, 256), before: {before.rows[0].arrays}" in " ".join(
+        str(compare(before, now)).split()
+    )

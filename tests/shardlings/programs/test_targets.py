@@ -16,7 +16,12 @@ import pytest
 from jax import lax
 
 from shardlings import communication
-from shardlings.programs import CommunicationError, ComparedReports, tpu_programs
+from shardlings.programs import (
+    CommunicationError,
+    ComparedReports,
+    compile_and_report,
+    tpu_programs,
+)
 from shardlings.programs.tpu_process import Compiled
 from shardlings.programs.tpu_programs import (
     TargetError,
@@ -303,3 +308,23 @@ def test_a_report_on_a_tpu_names_arguments():
     x = jax.device_put(np.ones((64, 64), np.float32), sharding("x", x=8))
     rows = communication(lambda x: x + x.T, x, target="v5e:2x4").tpu.rows()
     assert any(row.arrays.startswith("x ") for row in rows)
+
+
+@pytest.mark.parametrize(
+    ("asked", "target", "machine"),
+    [
+        (None, "v5p:2x2x2", "TPU v5p"),
+        (None, "v5e:2x4", "TPU v5e"),
+        (None, "v4:2x2x2", "TPU v5e"),  # whose speeds are not known here
+        ("H100 NVLink", "v5p:2x2x2", "H100 NVLink"),
+    ],
+)
+def test_times_are_those_of_the_target(monkeypatch, asked, target, machine):
+    def compile_for_tpus(target, function, args, kwargs, mesh, machine, steps):
+        return communication(function, *args, machine=machine)
+
+    monkeypatch.setattr(compile_and_report, "compile_for_tpus", compile_for_tpus)
+    monkeypatch.setattr(compile_and_report, "refuse_target", lambda target: None)
+    compared = communication(add_transpose, BLOCKS, target=target, machine=asked)
+    assert compared.cpu is not None
+    assert compared.tpu.machine == compared.cpu.machine == machine

@@ -110,22 +110,37 @@ const matmuls = (() => {
    */
   function loadInTorus(step, dimensions) {
     if (step.kind === "collective-permute") return step.sent * ringPasses(step);
-    const sizes = step.axes.map((name) => sizeOf(step.from.mesh, name)).filter((size) => size > 1);
-    const shared = Math.min(sizes.length, dimensions);
-    if (step.kind !== "all-to-all") return step.sent / shared;
-    const [longest, buffer] = [Math.max(...sizes), step.sent * step.devices / (step.devices - 1)];
-    return buffer * Math.floor(longest ** 2 / 4) / longest * sizes.length / shared;
+    const ascending = (values) => values.sort((a, b) => a - b);
+    let sizes = ascending(step.axes.map((name) => sizeOf(step.from.mesh, name)).filter((size) => size > 1));
+    while (sizes.length > dimensions) sizes = ascending([sizes[0] * sizes[1], ...sizes.slice(2)]); // two mesh axes are one of the torus
+    if (step.kind !== "all-to-all") return step.sent / sizes.length;
+    const [longest, buffer] = [sizes.at(-1), step.sent * step.devices / (step.devices - 1)];
+    return buffer * Math.floor(longest ** 2 / 4) / longest;
   }
 
-  /** Return how often a permutation passes the links of an axis: twice a hop, as one direction does it. */
+  /**
+   * Return how often a permutation's block passes the busiest link, in the time that both directions take.
+   *
+   * A block goes along one axis after the other, the shorter way round, and half of it each way if both are as long.
+   */
   function ringPasses(step) {
     const places = step.from.placements.map(({place}) => place);
-    const passes = reshards.sourcesOf(step).flatMap((sources, target) => sources.flatMap((source) =>
-      step.from.mesh.axes.map(({size}, d) => {
-        const steps = Math.abs(places[source][d] - places[target][d]);
-        return 2 * steps === size ? steps : 2 * Math.min(steps, size - steps);
-      })));
-    return Math.max(0, ...passes);
+    const carried = new Map();
+    reshards.sourcesOf(step).forEach((sources, target) => sources.forEach((source) => {
+      const at = [...places[source]];
+      step.from.mesh.axes.forEach(({size}, d) => {
+        const there = (places[target][d] - at[d] + size) % size;
+        for (const [direction, steps] of [[1, there], [-1, (size - there) % size]]) {
+          if (steps === 0 || 2 * steps > size) continue;
+          for (let n = 0; n < steps; n += 1) {
+            const link = `${d}:${at.map((place, i) => (i === d ? (place + direction * n + size) % size : place))}:${direction}`;
+            carried.set(link, (carried.get(link) ?? 0) + (2 * steps === size ? 0.5 : 1));
+          }
+        }
+        at[d] = places[target][d];
+      });
+    }));
+    return 2 * Math.max(0, ...carried.values());
   }
 
   return {waysOf, fastestFirst, timesOf, sendingTime};
