@@ -105,6 +105,7 @@ html_theme_options = {
     "pygments_dark_style": "a11y-high-contrast-dark",
 }
 without_sidebar = (
-    "index", "playground", "docs/cheat_sheet", "docs/what_moved", "docs/communication", "api",
+    "index", "playground", "docs/cheat_sheet", "docs/what_moved", "docs/communication",
+    "docs/choosing", "api",
 )  # fmt: skip
 html_sidebars: dict[str, list[str]] = {page: [] for page in without_sidebar}
