@@ -12,6 +12,7 @@ from autograder.exercises.notebooks import nb04_communication_cost as nb04
 from autograder.judge.requirements_on_times import time_by_item
 from shardlings import communication
 from shardlings.programs import MACHINES, Collective, count_in_bfloat16, wire_bytes
+from tests.conftest import ROOT
 from tests.exercises.solutions import sitting_for
 from tests.helpers import sharding
 
@@ -243,6 +244,23 @@ def test_more_than_one_layout_earns_full_marks(specs):
     held, time = took(specs)
     assert held <= asked.cap
     assert min(each for _, each in asked.frontier) <= time <= asked.best
+
+
+def with_axes_exchanged(spec):
+    other = {"x": "y", "y": "x", None: None}
+    return tuple(tuple(map(other.get, e)) if isinstance(e, tuple) else other[e] for e in spec)
+
+
+def test_a_layout_with_two_axes_exchanged_takes_as_long_as_the_notebook_says():
+    times = []
+    for specs in ENOUGH:
+        for i in range(3):
+            held, time = took((*specs[:i], with_axes_exchanged(specs[i]), *specs[i + 1 :]))
+            assert held <= took(specs)[0]
+            times.append(round(time / 1e3))
+    assert (min(times), max(times)) == (33, 55)
+    text = (ROOT / "solutions" / "04_communication_cost" / "04_communication_cost.md").read_text()
+    assert "14.8 ms become 33 to 55." in " ".join(text.split())
 
 
 def test_the_times_of_what_is_shown_are_those_of_its_items():
