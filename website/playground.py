@@ -21,7 +21,15 @@ FOLDER: Final = Path(__file__).parent / "_static" / "playground"
 SCRIPTS: Final = (
     *("words", "layout", "reshard", "matmul", "transformer", "state"),
     *("drawing", "step_drawing", "roofline", "controls"),
-    *("layout_part", "reshard_part", "matmul_part", "transformer_part", "page", "hero"),
+    *(
+        "layout_part",
+        "reshard_part",
+        "matmul_part",
+        "transformer_code",
+        "transformer_part",
+        "page",
+        "hero",
+    ),
 )
 """The scripts in order: each uses only those before it."""
 

@@ -1,15 +1,20 @@
 """The transformer's arithmetic: compared with published sizes, and with compiled layers."""
 
+import math
 from collections import Counter
+from typing import Any
 
 import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
+from hypothesis import assume, given, settings
+from hypothesis import strategies as st
 from jax import P, lax
 
 from shardlings import communication
 from shardlings.programs import MACHINES, wire_bytes
+from tests.conftest import fewer
 
 LAYERS, WIDTH, HIDDEN, HEADS, KV_HEADS, HEAD_SIZE, BATCH, LENGTH = 2, 16, 32, 4, 2, 8, 8, 16
 FLOAT_BYTES = 4
@@ -116,6 +121,55 @@ def test_compiled_layers_send_compute_and_hold_what_the_page_says(ask, degrees):
     x = FLOAT_BYTES * BATCH * LENGTH * WIDTH / (degrees[0] * degrees[1] * degrees[3])
     assert memory.argument_size_in_bytes == pytest.approx(weights + x)
     assert found["flops"] == pytest.approx(report.flops, rel=0.15)  # softmax and norms are small
+
+
+MODES = [2**p for p in range(4)]
+"""The degrees of each kind of sharding that eight devices allow."""
+
+
+@settings(max_examples=fewer(100))
+@given(
+    st.tuples(*[st.sampled_from(MODES)] * 4).filter(lambda sizes: math.prod(sizes) <= 8),
+    st.sampled_from([1, 4]),
+    st.sampled_from([KV_HEADS, HEADS]),
+)
+def test_the_code_reports_on_what_the_page_says(ask, degrees, experts, kv_heads):
+    model = TINY | {"experts": experts, "active": min(experts, 2), "kvHeads": kv_heads}
+    run = {
+        "model": model, "batch": BATCH, "length": LENGTH, "itemBytes": FLOAT_BYTES,
+        "degrees": dict(zip(("data", "fsdp", "tensor", "sequence"), degrees, strict=True)),
+    }  # fmt: skip
+    assume(degrees[2] <= kv_heads)
+    asked = """(run) => ({sent: transformers.sentBytes(run), memory: transformers.memoryOf(run),
+      code: transformerCode.write(run, {dtype: "float32", machine: "TPU v5p"})})"""
+    (found,) = ask(asked, [[run]])
+    names: dict[str, Any] = {}
+    exec(found["code"], names)
+    report = names["report"]
+    assert report.machine == "TPU v5p"
+    assert math.isfinite(report.flops)
+    held = sum(
+        FLOAT_BYTES * math.prod(each.sharding.shard_shape(each.shape))
+        for each in names["parameters"].values()
+    )
+    small = LAYERS * (2 * WIDTH + (experts > 1) * WIDTH * experts) + WIDTH  # norms, and a router
+    weights = next(term["bytes"] for term in found["memory"] if term["name"] == "weights")
+    assert held == pytest.approx(weights, abs=FLOAT_BYTES * small)
+    sharded = {axis for axis, size in names["mesh"].shape.items() if size > 1}
+    assert set().union(*(c.axes for c in report.collectives)) <= sharded
+    assert bool(sharded) == bool(report.collectives)
+    gathered = sum(
+        wire_bytes(c) * c.times
+        for c in report.collectives
+        if c.kind == "all-gather" and c.axes == ("fsdp",)
+    )
+    planned = sum(
+        term["bytes"]
+        for term in found["sent"]
+        if term["name"] == "FSDP" and term["kind"] == "all-gather"
+    )
+    assert gathered <= planned
+    assert gathered >= 0.4 * planned  # at least once
 
 
 @pytest.mark.parametrize(

@@ -59,7 +59,9 @@ const transformerPart = (() => {
         controls.foldedTable("Memory of a device", ["What", "Arithmetic", "Bytes"], memory.map(({name, formula, bytes}) => [name, formula, gibibytes(bytes)]), true),
         controls.foldedTable("What a device sends in a step", ["Sharding", "Collective", "Arithmetic", "Bytes"],
           sent.filter(({bytes}) => bytes > 0).map(({name, kind, formula, bytes}) => [name, kind, formula, gibibytes(bytes)]), true),
-        assumptions(run, fields.model));
+        assumptions(run, fields.model),
+        html("p", {}, "The same layers in JAX, with this mesh and these specs. The last line shows what the compiler makes of them: it may send a little more than the table says, or less."),
+        controls.codeBlock(transformerCode.write(run, {dtype: fields.dtype, machine: fastestThatFits(run).name})));
     }
 
     draw();
@@ -75,6 +77,13 @@ const transformerPart = (() => {
     return `${words.count(transformers.countParameters(run.model).all)} parameters on ${plural(devices, "device")}, ` +
       `${plural(run.batch * run.length, "token")} in a step: ${gibibytes(memory)} on each device. ` +
       (fitting.length ? `It fits on ${words.list(fitting)}.` : "It fits on none of the four machines.");
+  }
+
+  /** Return the machine that fits and takes the shortest time; if none fits, the fastest of all. */
+  function fastestThatFits(run) {
+    const time = (machine) => { const {computing, communicating} = transformers.timesOf(run, machine); return Math.max(computing, communicating); };
+    const inOrder = [...course.machines].sort((a, b) => time(a) - time(b));
+    return inOrder.find((machine) => transformers.timesOf(run, machine).fits) ?? inOrder[0];
   }
 
   const isTight = (memory, {capacity}) => memory <= capacity && memory > TIGHT * capacity;
