@@ -1,4 +1,4 @@
-"""Notebook 00: one innocent line, which sends eleven times what it has to.
+"""Notebook 00: one innocent line, which sends nine times what it has to.
 
 The budgets are those of 3.6, which has the same line without the constraint in its prompt.
 """
@@ -12,7 +12,7 @@ from autograder.judge import Budget, CommunicatesAtMost, Computes, Exercise, Pla
 
 GRID: Final = (("x", 4), ("y", 2))
 BLOCKS: Final = "0 1\n2 3\n4 5\n6 7"
-SIZES: Final = (16, 32)
+SIZES: Final = (32, 16)
 
 FIRST_LINE: Final = Exercise(
     id="0.1",
@@ -21,19 +21,19 @@ FIRST_LINE: Final = Exercise(
     "and look at the report again.",
     requirements=(
         Computes(
-            "mended",
-            "mended(x) must be x + x.T.",
-            lambda x: x + x.T,
+            "repaired",
+            "repaired(m) must be m + m.T.",
+            lambda m: m + m.T,
             tuple((Argument((size, size), GRID, ("x", "y"), mode="auto"),) for size in SIZES),
             mistakes={
-                "added-to-itself": lambda x: 2 * x,
-                "turned-alone": lambda x: x.T,
-                "turned-twice": lambda x: 2 * np.transpose(x),
+                "added-to-itself": lambda m: 2 * m,
+                "turned-alone": lambda m: m.T,
+                "turned-twice": lambda m: 2 * np.transpose(m),
             },
         ),
-        PlacedLike("mended", BLOCKS, tuple((size, size) for size in SIZES)),
+        PlacedLike("repaired", BLOCKS, tuple((size, size) for size in SIZES)),
         CommunicatesAtMost(
-            "mended",
+            "repaired",
             tuple(
                 (
                     Budget("all-to-all", bytes=size * size // 2),
@@ -44,23 +44,25 @@ FIRST_LINE: Final = Exercise(
         ),
     ),
     hints=(
-        "The line is `return x + x.T`. Which of its arrays do not have the layout of the picture?",
+        "The line is `return m + m.T`. Which of its arrays do not have the layout of the picture?",
         "`with_sharding_constraint(y, blocks)` returns y, in the layout `blocks`. Use what it "
         "returns in place of y.",
-        "x.T is not in blocks. Put `with_sharding_constraint(…, blocks)` around it, or around the "
+        "m.T is not in blocks. Put `with_sharding_constraint(…, blocks)` around it, or around the "
         "whole sum.",
     ),
     diagnoses={
-        "replicated": "The compiler has not been told in which layout the sum should be. Does "
-        "something in your line say so, of x.T or of the sum, and is what it returns used?",
+        "replicated": "The compiler had to choose the layout of the sum, and replicated it. A "
+        "constraint to `blocks` on m.T or on the sum chooses for it, if what "
+        "with_sharding_constraint returns is used. (m.T by itself is in P('y', 'x'), and in a "
+        "compiled function jax.device_put is no constraint.)",
         "all-gather": "Is something gathered on the way, such as complete rows or the whole "
-        "array? Each device needs only an eighth of x.T.",
+        "array? Each device needs only an eighth of m.T.",
         "too-many-bytes": "Is the array resharded more than once on the way?",
-        "grid": "The result must be in blocks, as x is.",
-        "transposed": "The result must have the layout of x, not that of x.T.",
-        "added-to-itself": "These are the values of x + x. Is x.T in your line?",
-        "turned-alone": "These are the values of x.T alone.",
-        "turned-twice": "These are the values of x.T + x.T.",
+        "grid": "The result must be in blocks, as m is.",
+        "transposed": "The result must have the layout of m, not that of m.T.",
+        "added-to-itself": "These are the values of m + m. Is m.T in your line?",
+        "turned-alone": "These are the values of m.T alone.",
+        "turned-twice": "These are the values of m.T + m.T.",
     },
     about=(CommunicatesAtMost,),
 )

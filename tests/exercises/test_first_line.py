@@ -1,0 +1,27 @@
+"""Notebook 00 says what its innocent line costs, and what the repaired one does."""
+
+import pytest
+
+from shardlings import communication
+from tests.conftest import ROOT
+from tests.exercises.solutions import sitting_for
+
+TEXT = " ".join((ROOT / "solutions" / "00_setup" / "00_setup.md").read_text().split())
+
+
+def test_the_innocent_line_costs_what_the_notebook_says():
+    names = sitting_for("0.1").names
+    matrix, blocks = names["matrix"], names["blocks"]
+
+    def repaired(m):
+        return m + names["with_sharding_constraint"](m.T, blocks)
+
+    before, after = (communication(f, matrix) for f in (names["innocent"], repaired))
+    assert f"it sends {before.sent:,} bytes" in TEXT
+    assert f"or {after.bytes // 2} bytes" in TEXT
+    assert [c.bytes for c in after.collectives] == [512, 512]
+    assert int(before.sent / after.sent) == 9
+    assert before.peak_bytes / after.peak_bytes == pytest.approx(6, rel=0.1)
+    assert before.flops / after.flops == 8
+    assert "sends nine times the bytes, needs six times the memory" in TEXT
+    assert "each device do eight times the work" in TEXT
