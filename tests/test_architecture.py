@@ -1,6 +1,7 @@
 """Packages, their public APIs, and imports that go one way. See `docs/architecture.md`."""
 
 import ast
+import builtins
 import re
 import subprocess
 import sys
@@ -341,6 +342,27 @@ def _is_override(node: ast.AST) -> bool:
     """Check for overloads and properties, which need no docstring of their own."""
     decorators = {ast.unparse(d) for d in getattr(node, "decorator_list", [])}
     return bool(decorators & {"overload", "property"})
+
+
+CALLED = re.compile(r"(?<![\w.'\"])([A-Z][a-z]\w+)\(")
+"""A class that an example calls, such as `RunsFast(`."""
+
+
+def test_the_classes_that_examples_call_exist():
+    known, called = set(dir(builtins)), dict[str, str]()
+    for name, path in MODULES.items():
+        for node in ast.walk(ast.parse(path.read_text())):
+            match node:
+                case ast.ClassDef():
+                    known.add(node.name)
+                case ast.alias():
+                    known.add((node.asname or node.name).rpartition(".")[2])
+                case ast.Attribute():
+                    known.add(node.attr)
+                case ast.Constant(value=str() as words):
+                    called |= dict.fromkeys(CALLED.findall(words), name)
+    assert {"RunsFast", "RequestedCollective"} <= set(called)
+    assert {word: module for word, module in called.items() if word not in known} == {}
 
 
 def test_every_module_is_linted():

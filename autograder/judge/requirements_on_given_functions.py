@@ -53,7 +53,9 @@ class RunsWithinBudgets(Requirement):
 
     For example, a sharding for which a sum communicates nothing:
 
-        Feeds("quiet", "a sharding for which …", lambda x: x.sum(0), (((16, 16),),), budgets=((),))
+        RunsWithinBudgets(
+            "quiet", "a sharding for which …", lambda x: x.sum(0), (((16, 16),),), budgets=((),)
+        )
 
     The answer is a sharding, or one for each argument. The function is compiled with Auto axes, so
     the compiler decides the rest. Each device must do only its share of the work: otherwise an
@@ -141,7 +143,9 @@ class MovesFewBytes(Requirement):
 
     For example, shardings of four matrices for their product, with at most 30 kB on each device:
 
-        Trades("roomy", "shardings (of A, …", chain, ((64, 64),) * 4, 30_000, FRONTIER, slack=4096)
+        MovesFewBytes(
+            "roomy", "shardings (of A, …", chain, ((64, 64),) * 4, 30_000, FRONTIER, slack=4096
+        )
 
     There is no single right answer: to hold more of the arguments saves communication. Credit
     depends on how close the bytes moved come to the fewest that are known within the cap.

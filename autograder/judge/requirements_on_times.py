@@ -104,7 +104,7 @@ class RunsFast(Requirement):
 
     For example, shardings with which a step on eight H100s beats the layout in the notebook:
 
-        RunsIn("layout", "shardings …", step, SHAPES, "H100 100G Ethernet", CAP, FRONTIER, SHOWN)
+        RunsFast("layout", "shardings …", step, SHAPES, "H100 100G Ethernet", CAP, FRONTIER, SHOWN)
 
     The function is compiled at its real size and never run. The model adds up the time to compute,
     at the machine's peak, and the time to send, without overlap, and counts floating-point numbers
