@@ -158,7 +158,7 @@ class GradedExample:
     notebooks: list[Path]
 
 
-class Trial:
+class TrialCourse:
     """A temporary course in which an assignment's solution and released notebook are graded.
 
     Args:
@@ -350,7 +350,7 @@ def calibrate(config: Config, assignment: str) -> str:
         exposed = find_exposed_answers(config, assignment)
         if exposed:
             raise CalibrationError(_explain_exposed(assignment, exposed))
-        trial = Trial(coursedir, config, assignment, file.with_suffix(""))
+        trial = TrialCourse(coursedir, config, assignment, file.with_suffix(""))
         solution, released = trial.run()
     except CalibrationError:
         raise

@@ -10,7 +10,7 @@ from autograder.judge.comparing_values import ArrayFunction
 from autograder.judge.exercise import Exercise, Order, Requirement
 from autograder.judge.feedback import (
     HEADLINES,
-    Parts,
+    VerdictParts,
     headline,
     list_sentences,
     show_verdict,
@@ -81,7 +81,6 @@ __all__ = [
     "NoScoreError",
     "OnProcesses",
     "Order",
-    "Parts",
     "PlacedLike",
     "Predicts",
     "RecomputesAtMost",
@@ -100,6 +99,7 @@ __all__ = [
     "Trade",
     "TrainsFast",
     "Verdict",
+    "VerdictParts",
     "WorksAtMost",
     "alternatives_of",
     "failed_verdict",

@@ -188,7 +188,7 @@ def show_verdict(verdict: Verdict) -> None:
             earlier.setdefault(finding.answer, []).append(finding.trade)
 
 
-class Parts(NamedTuple):
+class VerdictParts(NamedTuple):
     """A verdict as HTML, in the parts that feedback pages have places for.
 
     Attributes:
@@ -202,7 +202,7 @@ class Parts(NamedTuple):
     rest: str
 
 
-def verdict_in_parts(verdict: Verdict, way_on: bool = True, title: str = YOURS) -> Parts:
+def verdict_in_parts(verdict: Verdict, way_on: bool = True, title: str = YOURS) -> VerdictParts:
     """Return the verdict as HTML in parts, with all details, for a page that is read later.
 
     Args:
@@ -218,7 +218,7 @@ def verdict_in_parts(verdict: Verdict, way_on: bool = True, title: str = YOURS) 
     layouts = pictures_of(verdict, whole=True, title=title)
     pictures = (*_figures(layouts), *_chart_figures(verdict), *_trade_figures(verdict, {}))
     rest = (*report.rest, *report.notes, *(report.way_on if way_on else ()))
-    return Parts(*(as_html(Document(blocks)) for blocks in (first, pictures, rest)))
+    return VerdictParts(*(as_html(Document(blocks)) for blocks in (first, pictures, rest)))
 
 
 def _figures(rows: Sequence[Sequence[Picture]]) -> Iterator[Figure]:

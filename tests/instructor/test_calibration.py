@@ -17,7 +17,7 @@ from autograder.instructor.__main__ import main
 from autograder.instructor.calibration import (
     CalibrationError,
     GradedExample,
-    Trial,
+    TrialCourse,
     TrialError,
     calibrate,
 )
@@ -151,7 +151,7 @@ def no_trial(monkeypatch):
     def refuse(_):
         raise TrialError("It was tried.")
 
-    monkeypatch.setattr(Trial, "run", refuse)
+    monkeypatch.setattr(TrialCourse, "run", refuse)
     monkeypatch.setattr(calibration, "find_exposed_answers", lambda *_: [])
 
 
@@ -191,7 +191,7 @@ def test_it_is_tried_once_in_a_run_and_again_in_the_next(room, monkeypatch):
         tried.append(trial.assignment)
         raise TrialError("No luck.")
 
-    monkeypatch.setattr(Trial, "run", fail)
+    monkeypatch.setattr(TrialCourse, "run", fail)
     change(room, lambda notebook: notebook.cells.append(new_markdown_cell("One more.", id="more")))
     for times in (1, 2):
         status, said = grade(room, again=True)
@@ -213,7 +213,7 @@ def test_another_assignment_is_graded(room, monkeypatch):
     folder = room.root / "grading" / "submitted" / "late" / "00_setup"
     shutil.copytree(ROOT / "course" / "00_setup", folder)
     grade_nothing(room.root / "solutions" / "00_setup" / "00_setup.ipynb")
-    monkeypatch.setattr(Trial, "run", fail)
+    monkeypatch.setattr(TrialCourse, "run", fail)
     status, said = grade(room)
     assert "Nothing of 00_setup is graded" in said
     assert status == 1
@@ -328,7 +328,7 @@ def test_a_test_that_passes_untouched_is_named_now_and_when_it_is_remembered(
     (root / "grading" / "calibration").mkdir()
     graded = GradedExample({"test": (2.0, 2.0)}, "", 1.0, {"tiny.ipynb": [1.0]}, [])
     trials = iter([(graded, graded)])
-    monkeypatch.setattr(Trial, "run", lambda self: next(trials))
+    monkeypatch.setattr(TrialCourse, "run", lambda self: next(trials))
     sentence = (
         "tiny as it is released, with nothing filled in, gets 2 of 2 for test. If you do not want "
         "that, write these tests so that they fail without an answer."
@@ -336,5 +336,5 @@ def test_a_test_that_passes_untouched_is_named_now_and_when_it_is_remembered(
     for _ in range(2):
         assert main(["--root", str(root), "grade", "--again"]) == 0
         assert sentence in " ".join(capsys.readouterr().out.split())
-    monkeypatch.setattr(Trial, "run", lambda self: (graded, graded))
+    monkeypatch.setattr(TrialCourse, "run", lambda self: (graded, graded))
     assert sentence in Course(root).api.autograde("tiny", "ann")["log"]

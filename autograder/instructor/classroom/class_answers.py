@@ -186,7 +186,7 @@ Mistake = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
-class Alike:
+class SharedMistakes:
     """Students who made the same rare mistakes.
 
     Attributes:
@@ -200,7 +200,7 @@ class Alike:
     same_code: tuple[str, ...]
 
 
-def find_shared_mistakes(submissions: Sequence[SubmissionState]) -> list[Alike]:
+def find_shared_mistakes(submissions: Sequence[SubmissionState]) -> list[SharedMistakes]:
     """Find students who made the same rare mistakes; those who share the most come first."""
     max_students = max(2, int(RARE_SHARE * len(submissions)))
     shared: dict[tuple[str, ...], list[str]] = defaultdict(list)
@@ -219,7 +219,7 @@ def find_shared_mistakes(submissions: Sequence[SubmissionState]) -> list[Alike]:
                 same[students] += [name] * (len(codes) == 1 and "" not in codes)
     fewest = 2 if len(submissions) < SMALL_CLASS else 1
     found = [
-        Alike(who, tuple(names), tuple(same[who]))
+        SharedMistakes(who, tuple(names), tuple(same[who]))
         for who, names in shared.items()
         if len(names) >= fewest
     ]

@@ -17,10 +17,10 @@ from urllib.parse import quote
 
 from autograder.exercises import EXERCISES, NOTEBOOKS
 from autograder.instructor.classroom.class_answers import (
-    Alike,
     Answer,
     ClassDesigns,
     Diagnosis,
+    SharedMistakes,
     choose_answers,
     collect_designs,
     count_diagnoses,
@@ -215,7 +215,7 @@ class AssignmentPart:
     totals: Sequence[TotalsBar]
     exercises: Sequence[ExercisePart]
     lines: Sequence[HeatMapRow]
-    alike: Sequence[Alike]
+    alike: Sequence[SharedMistakes]
     more_alike: int
     without_verdicts: int
 
@@ -386,7 +386,7 @@ def _exercise(
     )
 
 
-def _printable(alike: Alike) -> Any:
+def _printable(alike: SharedMistakes) -> Any:
     students = tuple(map(printable, alike.students))
     exercises = tuple(map(printable, alike.exercises))
-    return Alike(students, exercises, tuple(map(printable, alike.same_code)))
+    return SharedMistakes(students, exercises, tuple(map(printable, alike.same_code)))

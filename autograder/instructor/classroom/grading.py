@@ -66,10 +66,10 @@ from autograder.instructor.course import (
     read_time_zone,
 )
 from autograder.instructor.nbgrader_plugins import enter, enter_failure, load_times, withdraw_scores
-from autograder.instructor.pages import About, renew_page, ungraded_page, write_page
+from autograder.instructor.pages import SubmissionDetails, renew_page, ungraded_page, write_page
 from autograder.instructor.pipeline import (
+    AssignmentSettings,
     Basis,
-    Facts,
     Outcome,
     State,
     Submission,
@@ -352,7 +352,7 @@ def _check_files(course: Course, bases: Bases, student: str, assignment: str) ->
 
 def _write_failure_page(course: Course, failure: Failure) -> None:
     """Write a feedback page that says why a submission could not be graded."""
-    about = About(
+    about = SubmissionDetails(
         escape_surrogates(failure.student),
         failure.assignment,
         failure.assignment,
@@ -453,7 +453,7 @@ class _Dispatcher:
         )
         self.sent: dict[Pair, tuple[str, Basis]] = {}
 
-    def handed_in(self, student: str, assignment: str) -> tuple[Submission, Facts]:
+    def handed_in(self, student: str, assignment: str) -> tuple[Submission, AssignmentSettings]:
         """Read a submission and the facts of its assignment, to send them to a worker."""
         self.sent.pop((student, assignment), None)  # in case reading it fails this time
         basis, facts = self.bases.current(student, assignment), self.facts(assignment)
@@ -520,7 +520,7 @@ def _log_fields(outcome: Outcome, failure: Failure | None, same_as: str) -> dict
 
 
 def group_identical_submissions(
-    pairs: Sequence[Pair], handed_in: Callable[[str, str], tuple[Submission, Facts]]
+    pairs: Sequence[Pair], handed_in: Callable[[str, str], tuple[Submission, AssignmentSettings]]
 ) -> dict[Pair, list[Pair]]:
     """Group submissions that are identical to the byte.
 

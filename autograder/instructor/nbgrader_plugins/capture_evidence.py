@@ -17,10 +17,10 @@ from autograder.instructor.course import NAMESPACE, with_noun
 from autograder.instructor.pipeline import find_compiled, is_note, time_limit
 from autograder.instructor.sandbox import (
     GRADE_AGAIN,
-    Allowance,
     Kernel,
     KernelDiedError,
     MachineError,
+    OutputLimits,
     Sandbox,
     TooLargeMessage,
     make_error_output,
@@ -174,7 +174,9 @@ class CaptureEvidence(NbGraderPreprocessor):
         """
         for cell in nb.cells:
             cell.get("outputs", []).clear()  # outputs that were submitted are not evidence
-        self.allowance = Allowance(self.cell_output, self.notebook_output, self.notebook_evidence)
+        self.allowance = OutputLimits(
+            self.cell_output, self.notebook_output, self.notebook_evidence
+        )
         self.shown = defaultdict[str, list[NotebookNode]](list)
         self.current_cell = BEFORE_FIRST_CELL
         self.stopped.clear()

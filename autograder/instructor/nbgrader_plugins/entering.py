@@ -26,8 +26,8 @@ from autograder.instructor.course import Course, escape_surrogates, write_atomic
 from autograder.instructor.nbgrader_plugins.judge_evidence import compute_score, write_verdict
 from autograder.instructor.nbgrader_plugins.lateness import Times, assign_penalties, load_times
 from autograder.instructor.pipeline import (
+    AssignmentSettings,
     Basis,
-    Facts,
     GradedNotebook,
     Outcome,
     Record,
@@ -139,7 +139,11 @@ NO_RESPONSE: Final = "No response."
 
 
 def enter(
-    course: Course, times: Times, submission: Submission, facts: Facts, outcome: Outcome
+    course: Course,
+    times: Times,
+    submission: Submission,
+    facts: AssignmentSettings,
+    outcome: Outcome,
 ) -> None:
     """Enter the outcome of a graded submission.
 
@@ -332,7 +336,7 @@ def _is_same_submission(before: Record | None, now: Record) -> bool:
 
 
 def _write_files(
-    folder: Path, submission: Submission, facts: Facts, notebooks: Mapping[str, str]
+    folder: Path, submission: Submission, facts: AssignmentSettings, notebooks: Mapping[str, str]
 ) -> None:
     """Write the graded notebooks, and the submitted files and the course's own beside them."""
     files = {**submission.files, **submission.exchanged, **facts.files}

@@ -33,10 +33,10 @@ from autograder.instructor.course import (
 from autograder.instructor.gradebook import fingerprint_shown_grades
 from autograder.instructor.nbgrader_plugins.autograde import escape_log
 from autograder.instructor.pages import (
-    About,
     GradebookEntry,
     InAll,
     PageContents,
+    SubmissionDetails,
     make_page_in_process,
     write_page,
 )
@@ -139,7 +139,7 @@ def _read_contents(
         for comment in book.comments
         if comment.comment
     }
-    facts = About(
+    facts = SubmissionDetails(
         student.id,
         names["assignment"],
         names["notebook"],

@@ -8,8 +8,8 @@ content security policy.
 from autograder.instructor.pages.clean_pages import FILTERS, clean
 from autograder.instructor.pages.feedback_page import (
     FILES,
-    About,
     InAll,
+    SubmissionDetails,
     formgrader_policy,
     read_shown_grades,
     renew_page,
@@ -22,10 +22,10 @@ from autograder.instructor.pages.results import GradebookEntry
 __all__ = [
     "FILES",
     "FILTERS",
-    "About",
     "GradebookEntry",
     "InAll",
     "PageContents",
+    "SubmissionDetails",
     "clean",
     "formgrader_policy",
     "make_page_in_process",

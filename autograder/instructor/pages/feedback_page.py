@@ -137,7 +137,7 @@ class InAll:
 
 
 @dataclass(frozen=True)
-class About:
+class SubmissionDetails:
     """Facts about a submission that are on its page, but not in its notebook.
 
     Attributes:
@@ -175,7 +175,7 @@ class About:
 
 
 @dataclass(frozen=True)
-class LessonCell:
+class FoldedCell:
     """A cell in the folded notebook: its index, its HTML, and the anchor of its result."""
 
     place: int
@@ -184,7 +184,7 @@ class LessonCell:
 
 
 def feedback_page(
-    about: About,
+    about: SubmissionDetails,
     cells: Sequence[Any],
     given: Mapping[str, GradebookEntry],
     comments: Mapping[str, str],
@@ -205,7 +205,7 @@ def feedback_page(
     found = tuple(list_results(cells, given, comments, verdicts, room))
     anchors = {result.place: result.anchor for result in found}
     lesson = [
-        LessonCell(
+        FoldedCell(
             place,
             render_cell(cell, room, is_judged=is_judged(cell, verdicts)),
             anchors.get(place, ""),
@@ -229,7 +229,7 @@ def feedback_page(
     )
 
 
-def ungraded_page(about: About, why: str) -> Callable[[datetime], str]:
+def ungraded_page(about: SubmissionDetails, why: str) -> Callable[[datetime], str]:
     """Return a function that makes the page of an ungraded submission, given the page's time.
 
     Args:

@@ -15,7 +15,7 @@ from typing import Any, Final
 
 from autograder.instructor.course import ProcessExecutor
 from autograder.instructor.pages.clean_pages import MAX_TAGS, TAG_COUNT_KEY
-from autograder.instructor.pages.feedback_page import About, feedback_page, renew_page
+from autograder.instructor.pages.feedback_page import SubmissionDetails, feedback_page, renew_page
 from autograder.instructor.pages.results import GradebookEntry
 from autograder.judge import Verdict
 
@@ -45,7 +45,7 @@ class PageContents:
         verdicts: the kept verdicts, by the ids of exercises.
     """
 
-    about: About
+    about: SubmissionDetails
     cells: Sequence[Any]
     given: Mapping[str, GradebookEntry]
     comments: Mapping[str, str]

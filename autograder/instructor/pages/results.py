@@ -13,7 +13,7 @@ from autograder.instructor.course import NOT_RUN
 from autograder.instructor.pages.clean_pages import render_markdown
 from autograder.instructor.pages.page_templates import number
 from autograder.instructor.pages.shown_cells import find_error_line, render_cell
-from autograder.judge import HEADLINES, MARKS, Parts, Verdict, headline, verdict_in_parts
+from autograder.judge import HEADLINES, MARKS, Verdict, VerdictParts, headline, verdict_in_parts
 from shardlings.documents import Document, Paragraph, as_html
 
 WAITS: Final = "waits"
@@ -208,23 +208,23 @@ def _parts(
     verdict: Verdict | None,
     given: GradebookEntry,
     room: dict[str, Any],
-) -> Parts:
+) -> VerdictParts:
     """Return the parts of a cell's result, as HTML."""
     if verdict is not None:
         return _verdict_parts(verdict, given.by_hand is None)
     if cell is None:
-        return Parts(_sentence("This cell is not in what was handed in."), "", "")
+        return VerdictParts(_sentence("This cell is not in what was handed in."), "", "")
     about = cell.metadata["nbgrader"]
     if about.get("solution") or about.get("task"):
         waits = given.waits and given.by_hand is None
         first = _sentence("This is graded by hand, and has no score yet.") if waits else ""
-        return Parts(first, "", render_cell(cell, room))
+        return VerdictParts(first, "", render_cell(cell, room))
     if BY_GRADE_ID.get(_name(cell)) is not None:  # graded by a version that kept no verdicts
-        return Parts(render_cell(cell, room, outputs_alone=True), "", "")
+        return VerdictParts(render_cell(cell, room, outputs_alone=True), "", "")
     if find_error_line(cell):
-        return Parts("", "", "")  # the page lists the error
+        return VerdictParts("", "", "")  # the page lists the error
     passed = given.score >= given.points
-    return Parts(_sentence("The test passed.") if passed else "", "", "")
+    return VerdictParts(_sentence("The test passed.") if passed else "", "", "")
 
 
 def _sentence(text: str) -> str:
@@ -232,7 +232,7 @@ def _sentence(text: str) -> str:
 
 
 @functools.lru_cache(MAX_CACHED_VERDICTS)
-def _verdict_parts(verdict: Verdict, way_on: bool) -> Parts:
+def _verdict_parts(verdict: Verdict, way_on: bool) -> VerdictParts:
     return verdict_in_parts(verdict, way_on)
 
 

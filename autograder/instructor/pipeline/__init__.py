@@ -14,8 +14,8 @@ from autograder.instructor.pipeline.basis import (
     read_versions,
 )
 from autograder.instructor.pipeline.facts import (
+    AssignmentSettings,
     Calibration,
-    Facts,
     calibration_file,
     collect_facts,
     find_compiled,
@@ -44,9 +44,9 @@ from autograder.instructor.pipeline.record import (
 
 __all__ = [
     "REJUDGEABLE",
+    "AssignmentSettings",
     "Basis",
     "Calibration",
-    "Facts",
     "GradedNotebook",
     "OtherPackageError",
     "Outcome",

@@ -222,7 +222,7 @@ KEPT_COLUMNS: Final[Mapping[Any, Sequence[str]]] = {
 
 
 @dataclass(frozen=True)
-class Facts:
+class AssignmentSettings:
     """The facts of an assignment that grading a submission needs.
 
     Attributes:
@@ -248,7 +248,7 @@ class Facts:
     secret: bytes
 
 
-def collect_facts(coursedir: Any, config: Config, assignment: str) -> Facts:
+def collect_facts(coursedir: Any, config: Config, assignment: str) -> AssignmentSettings:
     """Collect the facts of an assignment.
 
     Args:
@@ -258,7 +258,7 @@ def collect_facts(coursedir: Any, config: Config, assignment: str) -> Facts:
     """
     autograde = Autograde(coursedir=coursedir, config=config)
     gradebook, notebooks = _copy_without_students(coursedir, assignment)
-    return Facts(
+    return AssignmentSettings(
         assignment,
         gradebook,
         dict(_read_files(autograde, assignment)),

@@ -22,7 +22,7 @@ from autograder.instructor.sandbox.judge_process import JUDGE_CPU_SECONDS, Case,
 from autograder.instructor.sandbox.judging_in_sandbox import JudgeFailedError, judge_in_sandbox
 from autograder.instructor.sandbox.kernel import Kernel, KernelDiedError, copy_kernel_packages
 from autograder.instructor.sandbox.kernel_messages import (
-    Allowance,
+    OutputLimits,
     TooLargeMessage,
     make_error_output,
     make_output,
@@ -56,7 +56,6 @@ __all__ = [
     "ROOT_WARNING",
     "SERVERS",
     "START_SECONDS",
-    "Allowance",
     "Case",
     "ExposedError",
     "ForkedTask",
@@ -66,6 +65,7 @@ __all__ = [
     "MachineError",
     "NoSandboxError",
     "NotObservedError",
+    "OutputLimits",
     "ProcessFamily",
     "Sandbox",
     "TooLargeMessage",

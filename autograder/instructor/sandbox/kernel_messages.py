@@ -80,7 +80,7 @@ def read_message(line: bytes | None) -> Message | TooLargeMessage | None:
     return message
 
 
-class Allowance:
+class OutputLimits:
     """Limits how much of a notebook's output is kept.
 
     Evidence has a limit of its own, so a notebook that prints a lot can still submit its answers.
@@ -180,7 +180,7 @@ def make_error_output(error: Error) -> NotebookNode:
 
 
 def make_output(
-    message: Output, index: int, allowance: Allowance, times: int = 1
+    message: Output, index: int, allowance: OutputLimits, times: int = 1
 ) -> NotebookNode | None:
     """Return the notebook output for a message; None if it cannot be kept.
 

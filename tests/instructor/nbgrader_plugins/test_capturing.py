@@ -15,7 +15,7 @@ from autograder.instructor.course import NAMESPACE
 from autograder.instructor.nbgrader_plugins import CaptureEvidence, capture_evidence
 from autograder.instructor.nbgrader_plugins.capture_evidence import KernelDeath
 from autograder.instructor.pipeline.grading import make_note
-from autograder.instructor.sandbox import Allowance, MachineError, kernel, limit_watch
+from autograder.instructor.sandbox import MachineError, OutputLimits, kernel, limit_watch
 from tests.helpers import SPINS, crowd
 
 
@@ -23,7 +23,7 @@ class Ends(CaptureEvidence):
     """Runs no notebook; each run ends as it is told."""
 
     def _run(self, nb, resources):
-        self.allowance = Allowance(0, 0, 0)
+        self.allowance = OutputLimits(0, 0, 0)
         cell = self.ends.pop(0)
         return None if cell is None else KernelDeath(cell, "")
 

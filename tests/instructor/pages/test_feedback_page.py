@@ -20,8 +20,8 @@ from autograder.exercises import find
 from autograder.instructor.authoring import NotebookSession, bank, fill_in_answers
 from autograder.instructor.course.names import INVISIBLE, show_invisible_characters
 from autograder.instructor.pages import (
-    About,
     GradebookEntry,
+    SubmissionDetails,
     renew_page,
     ungraded_page,
     write_page,
@@ -35,7 +35,7 @@ from tests.instructor.room import ASSIGNMENT, FULL, Classroom
 from tests.sitting import sit
 
 NOW = datetime(2026, 11, 22, 21, 4, tzinfo=UTC)
-ADA = About(
+ADA = SubmissionDetails(
     "ada",
     ASSIGNMENT,
     ASSIGNMENT,
@@ -243,7 +243,7 @@ STRANGE = "<img src=x onerror=PWNED><script>PWNED</script>"
 
 @pytest.mark.parametrize("made", ["graded", "ungraded"])
 def test_a_page_runs_nothing_and_asks_for_nothing(cells, given, verdicts, made):
-    about = About(STRANGE, STRANGE, STRANGE, STRANGE, notes=(STRANGE,))
+    about = SubmissionDetails(STRANGE, STRANGE, STRANGE, STRANGE, notes=(STRANGE,))
     hostile = [
         new_markdown_cell(f"![x](https://evil.example/x.png) {STRANGE}\n\n# A heading"),
         new_code_cell(
@@ -290,9 +290,9 @@ def test_a_notebook_graded_by_an_earlier_version_has_its_verdicts_all_the_same(g
 
 
 def test_a_page_of_what_could_not_be_graded_looks_like_the_others(page):
-    broken = ungraded_page(About("bob", ASSIGNMENT, ASSIGNMENT), "It is not a notebook's JSON.")(
-        NOW
-    )
+    broken = ungraded_page(
+        SubmissionDetails("bob", ASSIGNMENT, ASSIGNMENT), "It is not a notebook's JSON."
+    )(NOW)
     assert f"{ASSIGNMENT} could not be graded Student bob" in words(broken)
     assert "It is not a notebook&#39;s JSON." in broken
     assert broken.partition("<title>")[0] == page.partition("<title>")[0]
@@ -321,7 +321,7 @@ def test_no_invisible_characters_of_strangers_are_on_a_page(verdicts):
     ]
     finding = verdicts["1.2"].findings[0].but(difference=UNSEEN, got=UNSEEN)
     forged = msgspec.structs.replace(verdicts["1.2"], findings=(finding,))
-    about = About(UNSEEN, UNSEEN, UNSEEN, UNSEEN, notes=(UNSEEN,))
+    about = SubmissionDetails(UNSEEN, UNSEEN, UNSEEN, UNSEEN, notes=(UNSEEN,))
     given = {"code": GradebookEntry(0, 1), find("1.2").grade_id: GradebookEntry(0, 1)}
     page = feedback_page(about, cells, given, {"code": UNSEEN}, {"1.2": forged})(NOW)
     assert INVISIBLE.findall(page) == []
@@ -341,7 +341,7 @@ def test_every_character_that_changes_the_direction_of_text_is_replaced():
 
 def test_only_so_much_code_is_highlighted():
     many = [new_code_cell(f"# {'x' * 400}\n" * 30) for _ in range(8)]
-    about = About("a", "a", "a")
+    about = SubmissionDetails("a", "a", "a")
     assert feedback_page(about, many, {}, {}, {})(NOW).count('class="c1"') == 5 * 30
     long_line = new_code_cell(f"x = 1\n{'a.' * 2**13}")
     long_cell = new_code_cell("x = 1\n" * 6000)
@@ -351,7 +351,9 @@ def test_only_so_much_code_is_highlighted():
 
 def test_a_page_is_written_only_where_it_is_another_one(tmp_path):
     path = tmp_path / "ada" / "page.html"
-    pages = {why: ungraded_page(About("ada", "a", "a"), why) for why in ("Once.", "Twice.")}
+    pages = {
+        why: ungraded_page(SubmissionDetails("ada", "a", "a"), why) for why in ("Once.", "Twice.")
+    }
     say = {why: partial(renew_page, page=page) for why, page in pages.items()}
     assert write_page(path, say["Once."])
     long_ago = datetime(2020, 1, 2, 3, 4, tzinfo=UTC)
@@ -371,7 +373,7 @@ def test_a_page_is_written_only_where_it_is_another_one(tmp_path):
 
 def test_a_folder_of_a_pages_name_is_no_obstacle(tmp_path):
     (tmp_path / "page.html" / "in it").mkdir(parents=True)
-    page = ungraded_page(About("a", "a", "a"), "No.")
+    page = ungraded_page(SubmissionDetails("a", "a", "a"), "No.")
     assert write_page(tmp_path / "page.html", partial(renew_page, page=page))
     assert (tmp_path / "page.html").is_file()
 

@@ -5,7 +5,7 @@ import os
 import pytest
 from nbformat.v4 import new_code_cell
 
-from autograder.instructor.pages import About, PageContents, page_process
+from autograder.instructor.pages import PageContents, SubmissionDetails, page_process
 from autograder.instructor.pages.page_process import PageError, make_page, make_page_in_process
 
 QUICK = [new_code_cell("x = 1")]
@@ -14,7 +14,7 @@ SLOW = [new_code_cell(("a." * 490 + "\n") * 33) for _ in range(2)]
 
 
 def contents(cells):
-    return PageContents(About("ada", "a", "a"), cells, {}, {}, {})
+    return PageContents(SubmissionDetails("ada", "a", "a"), cells, {}, {}, {})
 
 
 @pytest.fixture(autouse=True)

@@ -105,7 +105,7 @@ from nbgrader.converters import GenerateFeedback
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 from autograder.instructor.nbgrader_plugins import configure
-from autograder.instructor.pages import About
+from autograder.instructor.pages import SubmissionDetails
 from autograder.instructor.pages.feedback_page import feedback_page
 configure(config := Config(), Path(sys.argv[1]))
 made = GenerateFeedback(coursedir=CourseDirectory(config=config), config=config)
@@ -115,7 +115,8 @@ def most():
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss // 1024
 def page(cells):
     notebook = nbformat.v4.new_notebook(nbformat_minor=4, cells=[*map(nbformat.from_dict, cells)])
-    ours = len(feedback_page(About("a", "a", "a"), notebook.cells, {}, {}, {})(datetime.now()))
+    details = SubmissionDetails("a", "a", "a")
+    ours = len(feedback_page(details, notebook.cells, {}, {}, {})(datetime.now()))
     resources = {"metadata": {}, "nbgrader": about}
     return ours + len(exporter.from_notebook_node(notebook, resources=resources)[0])
 page([])

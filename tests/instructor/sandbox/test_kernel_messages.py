@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from autograder import evidence
-from autograder.instructor.sandbox import Allowance, kernel_messages, make_output, read_message
+from autograder.instructor.sandbox import OutputLimits, kernel_messages, make_output, read_message
 from autograder.instructor.sandbox.kernel_messages import MAX_DEPTH, measure_depth
 
 
@@ -21,7 +21,7 @@ def evidence_of(size, **data):
 
 def keep(written, allowance=None):
     message: Any = read_message(written)
-    return message and make_output(message, 0, allowance or Allowance(10_000, 20_000, 5000))
+    return message and make_output(message, 0, allowance or OutputLimits(10_000, 20_000, 5000))
 
 
 deep: list[object] = []
@@ -56,7 +56,7 @@ def test_small_parts_count_as_what_they_take():
     parts = line("Display", data={"application/json": [[]] * 1000})
     words = line("Display", data={"text/plain": ", ".join("a" * 1000)})
     for written, is_kept in ((parts, False), (words, True)):
-        assert (keep(written, Allowance(50_000, 50_000, 0)) is not None) == is_kept
+        assert (keep(written, OutputLimits(50_000, 50_000, 0)) is not None) == is_kept
 
 
 def test_what_is_text_is_kept_and_so_is_json():
@@ -70,13 +70,13 @@ def test_an_error_is_as_long_as_somebody_reads():
     said = ["x" * 10_000] * 10_000
     error = keep(
         line("Error", ename="e" * 9999, evalue="v" * 9999, traceback=said),
-        Allowance(10**9, 10**9, 0),
+        OutputLimits(10**9, 10**9, 0),
     )
     assert len(json.dumps(error)) < 500_000
 
 
 def test_who_prints_without_end_hands_in_none_the_less():
-    allowance = Allowance(10_000, 20_000, 5000)
+    allowance = OutputLimits(10_000, 20_000, 5000)
     for _ in range(9):
         keep(line("Stream", name="stdout", text="x" * 4000), allowance)
     assert keep(line("Stream", name="stdout", text="x" * 4000), allowance) is None
@@ -85,14 +85,14 @@ def test_who_prints_without_end_hands_in_none_the_less():
 
 
 def test_evidence_that_is_too_large_is_noted_and_does_not_count():
-    allowance = Allowance(10_000, 20_000, 5000)
+    allowance = OutputLimits(10_000, 20_000, 5000)
     assert keep(evidence_of(6000), allowance) is None
     assert allowance.too_large == {0}
     assert keep(evidence_of(1000), allowance) is not None
 
 
 def test_what_only_pretends_to_be_evidence_counts_as_all_else_does():
-    allowance = Allowance(10_000, 20_000, 5000)
+    allowance = OutputLimits(10_000, 20_000, 5000)
     assert keep(evidence_of(1000, **{"text/html": "x" * 30_000}), allowance) is None
     assert keep(evidence_of(1000, **{"text/plain": "x" * 30_000}), allowance) is None
     assert not allowance.too_large
