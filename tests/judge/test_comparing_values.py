@@ -9,7 +9,12 @@ from jax import lax
 from autograder.artifacts import Argument
 from autograder.exercises import Computes, Exercise
 from autograder.judge import judge, verdict_as_text
-from autograder.judge.comparing_values import compare, is_close_throughout
+from autograder.judge.comparing_values import (
+    LENIENT,
+    compare,
+    is_alike_where_finite,
+    is_close_throughout,
+)
 from autograder.judge.explaining_values import describe_factor, find_factor
 from tests.helpers import capture
 
@@ -183,3 +188,46 @@ def test_a_small_sum_of_larger_numbers_is_as_exact_as_these():
     outputs = [jnp.asarray(np.float32(0.125 + 2e-5))]
     assert is_close_throughout(lambda x: x.sum(), [numbers], outputs)
     assert not is_close_throughout(lambda x: x.max() / 8000, [numbers], outputs)
+
+
+def overflowing(many=0, once=0, divided=0, other=0):
+    """Return numbers of which many are infinite, one more row overflows, or others are wrong."""
+    values = np.linspace(1, 2, 400, dtype=np.float32).reshape(40, 10)
+    values[:many] = np.inf
+    values[many : many + once] = np.nan
+    values[many : many + divided] = 0  # a number divided by an infinity
+    values[39, :other] *= 1.5
+    return values
+
+
+@pytest.mark.parametrize(
+    ("one", "another", "is_alike"),
+    [
+        ({}, {}, True),
+        ({"many": 4}, {"many": 4}, True),
+        ({"many": 4}, {"once": 4}, True),  # an infinity in one is a NaN in the other
+        ({"many": 39}, {"many": 39}, True),
+        ({"many": 4, "once": 1}, {"many": 4}, True),
+        ({"many": 4}, {"many": 4, "once": 2}, True),
+        ({"many": 4, "divided": 2}, {"many": 4}, True),
+        ({"many": 4, "once": 3}, {"many": 4}, False),  # more than a few
+        ({"many": 1, "once": 2}, {"many": 1}, False),  # more than in both
+        ({"many": 21, "once": 1}, {"many": 21}, False),  # too little is left to compare
+        ({"once": 1}, {}, False),
+        ({"divided": 1}, {}, False),
+        ({"many": 4, "other": 1}, {"many": 4}, False),
+        ({"many": 4, "once": 1, "other": 1}, {"many": 4}, False),
+    ],
+)
+def test_what_just_overflows_may_do_so_in_one_array_only(one, another, is_alike):
+    ours, others = overflowing(**one), overflowing(**another)
+    assert is_alike_where_finite([jnp.asarray(ours)], [others], LENIENT) == is_alike
+    assert is_alike_where_finite([jnp.asarray(others)], [ours], LENIENT) == is_alike
+
+
+def test_quotients_of_denormal_numbers_overflow():
+    huge, values = overflowing(many=4), overflowing(many=4)
+    huge[4], values[4] = 1e37, 2e37
+    assert is_alike_where_finite([jnp.asarray(huge)], [values], LENIENT)
+    huge[5], values[5] = 1.0, 1.5  # next to 1e37, this would be little
+    assert not is_alike_where_finite([jnp.asarray(huge)], [values], LENIENT)
