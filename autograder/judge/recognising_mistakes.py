@@ -324,10 +324,11 @@ def recognise_known_mistake(
     """Find the exercise's mistake that explains all results, preferring an exact match."""
     roughly = None
     for diagnosis, mistaken in mistakes.items():
-        likeness = min(
-            max(_likeness(way, reference, *run) for way in alternatives_of(mistaken))
-            for run in runs
-        )
+        ways, likeness = alternatives_of(mistaken), EXACT
+        for run in runs:
+            likeness = min(likeness, max(_likeness(way, reference, *run) for way in ways))
+            if not likeness:  # further runs would only take time
+                break
         if likeness == EXACT:
             return diagnosis, "The values are wrong."
         if likeness == ROUGH and roughly is None:
