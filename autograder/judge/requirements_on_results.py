@@ -40,6 +40,14 @@ MAX_LISTED_CASES: Final = 6
 MAX_WORDS: Final = 4
 """If the right results are no more different words than this, any other word is a slip."""
 
+UNITS: Final = {10**digits: f"{10**digits:,} times" for digits in (3, 6, 9, 12)} | {
+    10**-digits: f"1/{10**digits:,} of" for digits in (3, 6, 9, 12)
+}
+"""The factors between a unit and those with a prefix, in words."""
+
+MAX_IN_UNITS: Final = 1e100
+"""Numbers from here on are in no unit."""
+
 MAX_DIGITS: Final = 12
 """The most digits after the point to which somebody rounds."""
 
@@ -348,12 +356,16 @@ def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[st
         return "other-word", f"The function returns {_shown_word(foreign[0])}; expected {words}. "
     if not any(_is_of_one_kind(c, r) for c, r in zip(actual, right, strict=True)):
         got, expected = _kind(actual[0]), _kind(right[0])
+        if isinstance(right[0], bool):
+            got, expected = _shown_word(actual[0]), "True or False"
         return "other-kind", f"The function returns {got}; expected {expected}. "
     if len(actual) > 1 and all(c == actual[0] for c in actual):  # tiny numbers may be close
         return "ignores-inputs", (
             f"The function returns the same result in all {len(cases)} cases. Does it use what it "
             f"is given? "
         )
+    if unit := _find_unit(actual, right):
+        return "other-unit", f"Every result is {unit} what it should be. Is it in another unit? "
     if (digits := _find_digits(actual, right)) is not None:
         to = f"{digits} digit{'s' * (digits > 1)} after the point" if digits else "a whole number"
         return "rounded", f"The result is rounded to {to}; expected the exact one. "
@@ -368,6 +380,19 @@ def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[st
     if which := _list_wrong_cases(cases, actual, right):
         how = f"{how}, for {which}" if how else f"those for {which}"
     return OTHER_RESULT, f"{sentence}{f': {how}' * bool(how)}.{counted}"
+
+
+def _find_unit(actual: Sequence[Any], right: Sequence[Any]) -> str:
+    """Return the power of 1,000 by which all results are off, in words; empty if there is none."""
+    if len(set(map(repr, right))) < 2 or not all(map(_is_number, (*actual, *right))):
+        return ""
+    if any(abs(number) >= MAX_IN_UNITS for number in (*actual, *right)):
+        return ""  # an integer may be too large for a float
+    pairs = list(zip(actual, right, strict=True))
+    for factor, words in UNITS.items():
+        if all(r and math.isclose(c, factor * r, rel_tol=1e-9) for c, r in pairs):
+            return words
+    return ""
 
 
 def _find_digits(actual: Sequence[Any], right: Sequence[Any]) -> int | None:

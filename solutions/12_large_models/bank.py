@@ -248,7 +248,7 @@ def two_levels(hosts, chips, size, fast, slow):
     return within + 2 * (hosts - 1) / hosts * size / chips / slow + within
 
 
-# %% a ring is slower than a row exercise="12.2" score=0.75 diagnoses=["upside-down"] near=["one-direction", "always-a-ring"]
+# %% a ring is slower than a row exercise="12.2" score=0.75 diagnoses=["upside-down"] near=["one-direction", "always-a-ring", "other-unit"]
 def wraps(chip, length):
     return length == 16 if chip in ("v5e", "v6e") else length % 4 == 0
 
@@ -5789,3 +5789,61 @@ def mixed_step(master, X, Y):
     return jax.shard_map(body, in_specs=(P("data"), batch, batch), out_specs=P("data"))(
         master, X, Y
     )
+# %% microseconds, and words for True and False exercise="12.2" score=0 diagnoses=["other-kind", "other-unit"] near=["in-quotes", "other-factors", "rounded"]
+def wraps(chip, length):
+    full = length % 4 == 0 if chip in ("v4", "v5p") else length == 16
+    return "yes" if full else "no"
+
+
+def gather(n, size, link, wraps):
+    return 1e6 * (n - 1) / n * size / link / (2 if wraps else 1)
+
+
+def flat(hosts, chips, size, fast, slow):
+    n = hosts * chips
+    return 1e6 * 2 * (n - 1) / n * size / slow
+
+
+def two_levels(hosts, chips, size, fast, slow):
+    within = 2 * (chips - 1) / chips * size / fast
+    return 1e6 * (within + 2 * (hosts - 1) / hosts * size / chips / slow)
+
+
+# %% nanoseconds, and True in quotes exercise="12.2" score=0 diagnoses=["in-quotes", "other-unit"] near=["other-kind", "other-factors"]
+def wraps(chip, length):
+    full = length % 4 == 0 if chip in ("v4", "v5p") else length == 16
+    return str(full)
+
+
+def gather(n, size, link, wraps):
+    return 1e9 * (n - 1) / n * size / link / (2 if wraps else 1)
+
+
+def flat(hosts, chips, size, fast, slow):
+    n = hosts * chips
+    return 1e9 * 2 * (n - 1) / n * size / slow
+
+
+def two_levels(hosts, chips, size, fast, slow):
+    within = 2 * (chips - 1) / chips * size / fast
+    return 1e9 * (within + 2 * (hosts - 1) / hosts * size / chips / slow)
+
+
+# %% gigabytes per second taken for bytes per second exercise="12.2" score=0 diagnoses=["unanswered", "other-unit"] near=["rounded", "other-factors"]
+def wraps(chip, length):
+    return ...
+
+
+def gather(n, size, link, wraps):
+    return 1e-9 * (n - 1) / n * size / link / (2 if wraps else 1)
+
+
+def flat(hosts, chips, size, fast, slow):
+    n = hosts * chips
+    return 1e-9 * 2 * (n - 1) / n * size / slow
+
+
+def two_levels(hosts, chips, size, fast, slow):
+    within = 2 * (chips - 1) / chips * size / fast
+    return 1e-9 * (within + 2 * (hosts - 1) / hosts * size / chips / slow)
+

@@ -217,6 +217,9 @@ TIMES = Exercise(
         (lambda n, latency, size: latency * size,
          "With 8 devices, the result is not a sum of so many times latency and so many times size"),
         (lambda n, latency, size: steps(n, latency, size) + (n == 4), "wrong in 1 of 4 cases"),
+        (lambda n, latency, size: steps(n, 1e6 * latency, 1e6 * size),
+         "Every result is 1,000,000 times what it should be. Is it in another unit?"),
+        (lambda n, latency, size: steps(n, latency, size) / 1000, "is 1/1,000 of what it should"),
         (lambda n, latency, size: "long", "The function returns a string; expected a number"),
         (lambda n, latency, size: float("inf"), "The function returns inf; expected a number"),
     ],
@@ -277,3 +280,18 @@ def test_of_long_lists_the_first_entry_that_differs_is_shown(
     _, shown = said(exercise, words=lambda text: change(text.split()))
     assert f"Expected: {expected}" in shown
     assert f"Got:      {got}" in shown
+
+
+@pytest.mark.parametrize("unit", [1024, 100, 1, 10**400])
+def test_a_factor_that_is_no_power_of_1000_is_no_unit(unit: int) -> None:
+    asks = Returns("size", "size must return it.", lambda rng: [(3,), (7,)], lambda n: 2 * n)
+    exercise = Exercise("4.1", "A size", (asks,), ("Think.",))
+    assert "other-unit" not in said(exercise, size=lambda n: 2 * n * unit)[0]
+
+
+@pytest.mark.parametrize(("word", "shown"), [("yes", "'yes'"), (1, "a number")])
+def test_what_comes_in_place_of_a_bool_is_shown(word: Any, shown: str) -> None:
+    asks = Returns("odd", "odd must say it.", lambda rng: [(3,), (4,)], lambda n: n % 2 == 1)
+    exercise = Exercise("4.1", "Odd", (asks,), ("Think.",))
+    _, text = said(exercise, odd=lambda n: word if n % 2 else "no")
+    assert f"The function returns {shown}; expected True or False." in text
