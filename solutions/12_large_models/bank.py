@@ -5789,6 +5789,163 @@ def mixed_step(master, X, Y):
     return jax.shard_map(body, in_specs=(P("data"), batch, batch), out_specs=P("data"))(
         master, X, Y
     )
+# %% exponentials added up over the queries exercise="12.5" score=0 diagnoses=["summed-over-queries", "not-counted-yet", "unanswered"] near=["sums-not-rescaled", "not-divided", "not-finite"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t) % n * length + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            larger = jnp.maximum(largest, scores.max(axis=1))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(largest - larger)
+            total = rescale * total + weights.sum(axis=0)
+            weighted = rescale[:, None] * weighted + weights @ v
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, larger, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% all exponentials of a block added up exercise="12.5" score=0 diagnoses=["summed-over-queries", "not-counted-yet", "unanswered"] near=["exponentials-not-rescaled"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t) % n * length + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            larger = jnp.maximum(largest, scores.max(axis=1))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(largest - larger)
+            total = rescale * total + weights.sum()
+            weighted = rescale[:, None] * weighted + weights @ v
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, larger, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% softmaxes of blocks, divided by the number of blocks exercise="12.5" score=0 diagnoses=["means-of-blocks", "not-counted-yet", "unanswered"] near=["sums-of-blocks", "never-rescaled"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t) % n * length + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            own = jax.nn.softmax(scores, axis=1)
+            weighted = weighted + jnp.nan_to_num(own) @ v
+            total = total + 1
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, largest, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% softmaxes of blocks, with a large negative number for a mask exercise="12.5" score=0 diagnoses=["means-of-blocks", "not-counted-yet", "unanswered"] near=["sums-of-blocks", "not-causal"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t) % n * length + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -1e30)
+            own = jax.nn.softmax(scores, axis=1)
+            weighted = weighted + jnp.nan_to_num(own) @ v
+            total = total + 1
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, largest, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% softmaxes of blocks, added up exercise="12.5" score=0 diagnoses=["sums-of-blocks", "not-counted-yet", "unanswered"] near=["means-of-blocks", "summed-over-queries"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t) % n * length + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            own = jax.nn.softmax(scores, axis=1)
+            weighted = weighted + jnp.nan_to_num(own) @ v
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, largest, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% the mean of the result so far and a block's softmax exercise="12.5" score=0 diagnoses=["means-of-blocks", "not-counted-yet", "unanswered"] near=["sums-of-blocks"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t) % n * length + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            own = jnp.nan_to_num(jax.nn.softmax(scores, axis=1)) @ v
+            new = jnp.where(t == 0, own, (weighted + own) / 2)
+            weighted = jnp.where(is_seen.any(axis=1)[:, None], new, weighted)
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, largest, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
 # %% microseconds, and words for True and False exercise="12.2" score=0 diagnoses=["other-kind", "other-unit"] near=["in-quotes", "other-factors", "rounded"]
 def wraps(chip, length):
     full = length % 4 == 0 if chip in ("v4", "v5p") else length == 16

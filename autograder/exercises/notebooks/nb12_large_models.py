@@ -1239,7 +1239,7 @@ def _block_of(q: Any) -> int:
 
 
 def _block_weights(q: Any, k: Any, v: Any) -> Iterator[tuple[Any, Any, Any]]:
-    """Yield for each block of keys, the first first: a mask, weights and the block of values.
+    """Yield for each block of keys, the first first: how many are seen, weights, and the values.
 
     The weights are the exponentials of the scores less their maximum in the block.
     """
@@ -1249,17 +1249,61 @@ def _block_weights(q: Any, k: Any, v: Any) -> Iterator[tuple[Any, Any, Any]]:
         scores = np.where(seen, q @ k[first : first + block].T * np.float32(q.shape[1] ** -0.5), 0)
         largest = np.where(seen, scores, -np.inf).max(1, keepdims=True)
         weights = np.where(seen, np.exp(scores - np.where(seen, largest, 0)), 0)
-        yield seen.any(1), weights, v[first : first + block]
+        yield seen.sum(1, keepdims=True), weights, v[first : first + block]
 
 
-def _means_of_blocks(q: Any, k: Any, v: Any) -> Any:
-    """Return attention in which each block of keys has its own softmax, and these are averaged."""
-    total, count = np.zeros_like(q), np.zeros(len(q))
-    for has_any, weights, values in _block_weights(q, k, v):
-        own = weights @ values / np.maximum(weights.sum(1, keepdims=True), 1e-30)
-        total += np.where(has_any[:, None], own, 0)
-        count += has_any
-    return np.asarray(total / count[:, None], np.float32)
+def _softmaxes_of_blocks(q: Any, k: Any, v: Any, unseen: bool = False) -> list[tuple[Any, Any]]:
+    """Return for each block of keys how many are seen, and their values with a softmax of its own.
+
+    With `unseen`, a query that sees none of the keys has the mean of all their values: the softmax
+    of scores that are all equal, such as -1e30. Otherwise it has zeros.
+    """
+    return [
+        (
+            count,
+            np.where(count > 0, weights @ values, values.mean(0) if unseen else 0)
+            / np.where(count > 0, weights.sum(1, keepdims=True), 1),
+        )
+        for count, weights, values in _block_weights(q, k, v)
+    ]
+
+
+def _means_of_blocks(
+    q: Any, k: Any, v: Any, weight: Callable[[Any], Any] = np.sign, unseen: bool = False
+) -> Any:
+    """Return attention in which each block of keys has its own softmax, and these are averaged.
+
+    Args:
+        q: the queries.
+        k: the keys.
+        v: the values.
+        weight: how much a block counts, for the number of its keys that a query sees.
+        unseen: whether blocks of which a query sees no key count, as in `_softmaxes_of_blocks`.
+    """
+    blocks = _softmaxes_of_blocks(q, k, v, unseen)
+    total = sum(weight(count) * own for count, own in blocks)
+    return np.asarray(total / sum(weight(count) for count, _ in blocks), np.float32)
+
+
+def _sum_of_blocks(q: Any, k: Any, v: Any, unseen: bool = False) -> Any:
+    """Return attention in which each block of keys has its own softmax, and these are added up."""
+    return np.asarray(sum(own for _, own in _softmaxes_of_blocks(q, k, v, unseen)), np.float32)
+
+
+def _halved_each_turn(q: Any, k: Any, v: Any, way: int = -1, if_seen: bool = False) -> Any:
+    """Return attention in which a turn's result is the mean of its block's softmax and the last.
+
+    With `if_seen`, blocks of which a query sees no key leave its result as it was.
+    """
+    blocks, devices = _softmaxes_of_blocks(q, k, v), np.arange(len(q)) // _block_of(q)
+    n, rows = len(blocks), np.arange(len(q))
+    counts, results = (np.stack(each) for each in zip(*blocks, strict=True))
+    made = results[devices, rows]
+    for turn in range(1, n):
+        held = (devices + way * turn) % n
+        mean = (made + results[held, rows]) / 2
+        made = np.where(counts[held, rows] > 0, mean, made) if if_seen else mean
+    return np.asarray(made, np.float32)
 
 
 def _never_rescaled(q: Any, k: Any, v: Any) -> Any:
@@ -1285,6 +1329,7 @@ def _pass_round(
     rescaled: Callable[[Any], tuple[Any, Any]] = lambda growth: (np.exp(-growth),) * 2,
     moving: str = "kv",
     values_way: int = 1,
+    add_up: Callable[[Any], Any] = lambda weights: weights.sum(2, keepdims=True),
     carries_largest: bool = True,
     is_divided: bool = True,
     first_largest: float = -np.inf,
@@ -1306,6 +1351,7 @@ def _pass_round(
             largest scores grow by.
         moving: what is sent on: keys, values or both.
         values_way: 1 if values are sent the same way as keys, and -1 if the other way.
+        add_up: adds up exponentials, which are on (devices, queries, keys).
         carries_largest: whether the largest scores are carried from turn to turn.
         is_divided: whether the sum of values is divided by that of exponentials.
         first_largest: the largest score before the first turn.
@@ -1327,7 +1373,7 @@ def _pass_round(
             larger = np.maximum(largest, scores.max(2, keepdims=True))
             weights = np.exp(scores - larger)
             factors = rescaled(larger - largest)
-            total = factors[0] * total + weights.sum(2, keepdims=True)
+            total = factors[0] * total + add_up(weights)
             weighted = factors[1] * weighted + weights @ values
             largest = larger if carries_largest else largest
         made = weighted / total if is_divided else weighted
@@ -1476,7 +1522,30 @@ RING_ATTENTION: Final = Exercise(
                 ),
                 "turn-for-block": _passed_round(taken_for=lambda i, turn, n: 0 * i + turn),
                 "never-rescaled": _never_rescaled,
-                "means-of-blocks": _means_of_blocks,
+                "means-of-blocks": AnyOf(
+                    (
+                        _means_of_blocks,
+                        partial(_means_of_blocks, weight=np.ones_like),
+                        partial(_means_of_blocks, weight=np.ones_like, unseen=True),
+                        partial(_means_of_blocks, weight=lambda count: count),
+                        *(
+                            partial(_halved_each_turn, way=way, if_seen=if_seen)
+                            for way in (-1, 1)
+                            for if_seen in (False, True)
+                        ),
+                    )
+                ),
+                "sums-of-blocks": AnyOf(
+                    partial(_sum_of_blocks, unseen=unseen) for unseen in (False, True)
+                ),
+                "summed-over-queries": AnyOf(
+                    made
+                    for add_up in (
+                        lambda weights: weights.sum(1)[..., None],
+                        lambda weights: weights.sum((1, 2), keepdims=True),
+                    )
+                    for made in _passed_round(add_up=add_up)
+                ),
             },
             under_mesh=True,
         ),
@@ -1578,6 +1647,11 @@ RING_ATTENTION: Final = Exercise(
         "maxima, and added up all the same. Rescale the old sums when the maximum changes.",
         "means-of-blocks": "Each block has a softmax of its own, and these are averaged. A block "
         "with large scores has to weigh more.",
+        "sums-of-blocks": "Each block has a softmax of its own, and these are added up. A query's "
+        "weights should add up to 1 over all blocks, and a block with large scores has to weigh "
+        "more.",
+        "summed-over-queries": "The exponentials are added up over the queries, or over all of a "
+        "block. Each query needs its own sum, over the keys: along which dimension are they?",
         "all-gather": "All keys or values are gathered. In a ring, a device has one block of them "
         "at a time.",
         "too-much-memory": "A device should hold one block of keys and values, and the scores for "
