@@ -6004,3 +6004,45 @@ def two_levels(hosts, chips, size, fast, slow):
     within = 2 * (chips - 1) / chips * size / fast
     return 1e-9 * (within + 2 * (hosts - 1) / hosts * size / chips / slow)
 
+
+# %% what gelu returns is kept exercise="12.8" score=0.6666666667 diagnoses=["recomputes-too-much"] near=["saves-too-much", "keeps-nothing", "keep_little: recomputes-too-much"]
+def with_names(x, qkv, out, up, down):
+    q, k, v = checkpoint_name(jnp.einsum("tf,cfhs->chts", x, qkv), "qkv")
+    scores = jnp.einsum("hts,hus->htu", q, k) / jnp.sqrt(q.shape[2])
+    mixed = checkpoint_name(jnp.einsum("htu,hus->hts", jax.nn.softmax(scores), v), "mixed")
+    x = x + checkpoint_name(jnp.einsum("hts,hsf->tf", mixed, out), "out")
+    return x + checkpoint_name(jax.nn.gelu(x @ up), "up") @ down
+
+
+def keeping(*names):
+    policy = jax.checkpoint_policies.save_only_these_names(*names)
+    return jax.checkpoint(with_names, policy=policy)
+
+
+keep_nothing, keep_products, keep_little = (
+    keeping(),
+    keeping("qkv", "out", "up"),
+    keeping("qkv", "mixed"),
+)
+
+
+# %% what gelu gets is kept, and what it returns exercise="12.8" score=0.6666666667 diagnoses=["saves-too-much"] near=["recomputes-too-much", "keep_little: saves-too-much"]
+def with_names(x, qkv, out, up, down):
+    q, k, v = checkpoint_name(jnp.einsum("tf,cfhs->chts", x, qkv), "qkv")
+    scores = jnp.einsum("hts,hus->htu", q, k) / jnp.sqrt(q.shape[2])
+    mixed = checkpoint_name(jnp.einsum("htu,hus->hts", jax.nn.softmax(scores), v), "mixed")
+    x = x + checkpoint_name(jnp.einsum("hts,hsf->tf", mixed, out), "out")
+    return x + checkpoint_name(jax.nn.gelu(checkpoint_name(x @ up, "up")), "act") @ down
+
+
+def keeping(*names):
+    policy = jax.checkpoint_policies.save_only_these_names(*names)
+    return jax.checkpoint(with_names, policy=policy)
+
+
+keep_nothing, keep_products, keep_little = (
+    keeping(),
+    keeping("qkv", "out", "up", "act"),
+    keeping("qkv", "mixed"),
+)
+

@@ -2611,8 +2611,9 @@ ACTIVATIONS: Final = Exercise(
         "keep_products: saves-too-much": "Only the results of matmuls with weights have to be "
         "kept. The scores are not among them, and neither is what element-wise functions return.",
         "keep_products: recomputes-too-much": "Is a matmul with a weight computed again? Such "
-        "results have to be kept: q, k and v, the attention's output, and the hidden layer. Or is "
-        "attention computed again twice, because a checkpoint is in another one?",
+        "results have to be kept: q, k and v, the attention's output, and the hidden layer before "
+        "gelu, because gelu's gradient depends on it. Or is attention computed again twice, "
+        "because a checkpoint is in another one?",
         "keep_little: saves-too-much": "Five arrays of the size of x are enough, and the hidden "
         "layer alone is four.",
         "keep_little: recomputes-too-much": "Are q, k, v and the result of attention among them? "
