@@ -6046,3 +6046,139 @@ keep_nothing, keep_products, keep_little = (
     keeping("qkv", "mixed"),
 )
 
+
+# %% one dimension for both on the way there exercise="12.9" score=0 diagnoses=["unanswered", "one-way-along-0", "not-counted-yet"] near=["of-other-experts", "never-sent", "moe: split-does-not-divide"]
+def find_places(scores):
+    """Return each token's expert, and how many tokens before it have chosen the same one."""
+    chosen = scores.argmax(axis=1)
+    is_chosen = jax.nn.one_hot(chosen, scores.shape[1], dtype=jnp.int32)
+    before = jnp.cumsum(is_chosen, axis=0) - 1
+    return chosen, jnp.take_along_axis(before, chosen[:, None], axis=1)[:, 0]
+
+
+def moe(x, scores, up, down):
+    def layer(x, scores, up, down):
+        tokens, experts = scores.shape
+        chosen, place = find_places(scores)
+        places = jnp.zeros((experts, tokens // experts, x.shape[1]))
+        sent = places.at[chosen, place].set(x, mode="drop")
+        # from (experts, capacity) to (own experts, devices * capacity), and back
+        received = lax.all_to_all(sent, "expert", split_axis=0, concat_axis=0, tiled=True)
+        received = received.reshape(len(up), -1, x.shape[1])
+        hidden = jax.nn.relu(jnp.einsum("epf,efh->eph", received, up))
+        outputs = jnp.einsum("eph,ehf->epf", hidden, down)
+        returned = lax.all_to_all(outputs, "expert", split_axis=1, concat_axis=0, tiled=True)
+        own = returned.at[chosen, place].get(mode="fill", fill_value=0)
+        return jax.nn.softmax(scores).max(axis=1, keepdims=True) * own
+
+    return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% one dimension for both on the way back exercise="12.9" score=0 diagnoses=["unanswered", "one-way-along-0", "not-counted-yet"] near=["of-other-experts", "never-returned", "in-order-of-experts"]
+def find_places(scores):
+    """Return each token's expert, and how many tokens before it have chosen the same one."""
+    chosen = scores.argmax(axis=1)
+    is_chosen = jax.nn.one_hot(chosen, scores.shape[1], dtype=jnp.int32)
+    before = jnp.cumsum(is_chosen, axis=0) - 1
+    return chosen, jnp.take_along_axis(before, chosen[:, None], axis=1)[:, 0]
+
+
+def moe(x, scores, up, down):
+    def layer(x, scores, up, down):
+        tokens, experts = scores.shape
+        chosen, place = find_places(scores)
+        places = jnp.zeros((experts, tokens // experts, x.shape[1]))
+        sent = places.at[chosen, place].set(x, mode="drop")
+        # from (experts, capacity) to (own experts, devices * capacity), and back
+        received = lax.all_to_all(sent, "expert", split_axis=0, concat_axis=1, tiled=True)
+        hidden = jax.nn.relu(jnp.einsum("epf,efh->eph", received, up))
+        outputs = jnp.einsum("eph,ehf->epf", hidden, down)
+        returned = lax.all_to_all(
+            outputs.reshape(sent.shape), "expert", split_axis=0, concat_axis=0, tiled=True
+        )
+        own = returned.at[chosen, place].get(mode="fill", fill_value=0)
+        return jax.nn.softmax(scores).max(axis=1, keepdims=True) * own
+
+    return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% one dimension for both, there and back exercise="12.9" score=0 diagnoses=["unanswered", "of-other-experts", "not-counted-yet"] near=["one-way-along-0"]
+def find_places(scores):
+    """Return each token's expert, and how many tokens before it have chosen the same one."""
+    chosen = scores.argmax(axis=1)
+    is_chosen = jax.nn.one_hot(chosen, scores.shape[1], dtype=jnp.int32)
+    before = jnp.cumsum(is_chosen, axis=0) - 1
+    return chosen, jnp.take_along_axis(before, chosen[:, None], axis=1)[:, 0]
+
+
+def moe(x, scores, up, down):
+    def layer(x, scores, up, down):
+        tokens, experts = scores.shape
+        chosen, place = find_places(scores)
+        places = jnp.zeros((experts, tokens // experts, x.shape[1]))
+        sent = places.at[chosen, place].set(x, mode="drop")
+        # from (experts, capacity) to (own experts, devices * capacity), and back
+        received = lax.all_to_all(sent, "expert", split_axis=0, concat_axis=0, tiled=True)
+        received = received.reshape(len(up), -1, x.shape[1])
+        hidden = jax.nn.relu(jnp.einsum("epf,efh->eph", received, up))
+        outputs = jnp.einsum("eph,ehf->epf", hidden, down)
+        returned = lax.all_to_all(
+            outputs.reshape(sent.shape), "expert", split_axis=0, concat_axis=0, tiled=True
+        )
+        own = returned.at[chosen, place].get(mode="fill", fill_value=0)
+        return jax.nn.softmax(scores).max(axis=1, keepdims=True) * own
+
+    return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% all tokens with the same expert are counted exercise="12.9" score=0 diagnoses=["unanswered", "first-place-for-all", "not-counted-yet"] near=["of-other-tokens", "overwritten", "one-too-few"]
+def find_places(scores):
+    """Return each token's expert, and how many tokens before it have chosen the same one."""
+    chosen = scores.argmax(axis=1)
+    is_chosen = jax.nn.one_hot(chosen, scores.shape[1], dtype=jnp.int32)
+    before = jnp.broadcast_to(is_chosen.sum(axis=0), is_chosen.shape) - 1
+    return chosen, jnp.take_along_axis(before, chosen[:, None], axis=1)[:, 0]
+
+
+def moe(x, scores, up, down):
+    def layer(x, scores, up, down):
+        tokens, experts = scores.shape
+        chosen, place = find_places(scores)
+        places = jnp.zeros((experts, tokens // experts, x.shape[1]))
+        sent = places.at[chosen, place].set(x, mode="drop")
+        # from (experts, capacity) to (own experts, devices * capacity), and back
+        received = lax.all_to_all(sent, "expert", split_axis=0, concat_axis=1, tiled=True)
+        hidden = jax.nn.relu(jnp.einsum("epf,efh->eph", received, up))
+        outputs = jnp.einsum("eph,ehf->epf", hidden, down)
+        returned = lax.all_to_all(outputs, "expert", split_axis=1, concat_axis=0, tiled=True)
+        own = returned.at[chosen, place].get(mode="fill", fill_value=0)
+        return jax.nn.softmax(scores).max(axis=1, keepdims=True) * own
+
+    return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% the first place for all that are kept exercise="12.9" score=0 diagnoses=["unanswered", "first-place-for-all", "not-counted-yet"] near=["of-other-tokens", "added-up"]
+def find_places(scores):
+    """Return each token's expert, and how many tokens before it have chosen the same one."""
+    chosen = scores.argmax(axis=1)
+    is_chosen = jax.nn.one_hot(chosen, scores.shape[1], dtype=jnp.int32)
+    before = jnp.cumsum(is_chosen, axis=0) - 1
+    return chosen, jnp.take_along_axis(before, chosen[:, None], axis=1)[:, 0]
+
+
+def moe(x, scores, up, down):
+    def layer(x, scores, up, down):
+        tokens, experts = scores.shape
+        chosen, place = find_places(scores)
+        places = jnp.zeros((experts, tokens // experts, x.shape[1]))
+        sent = places.at[chosen, 0].set(x, mode="drop")
+        # from (experts, capacity) to (own experts, devices * capacity), and back
+        received = lax.all_to_all(sent, "expert", split_axis=0, concat_axis=1, tiled=True)
+        hidden = jax.nn.relu(jnp.einsum("epf,efh->eph", received, up))
+        outputs = jnp.einsum("eph,ehf->epf", hidden, down)
+        returned = lax.all_to_all(outputs, "expert", split_axis=1, concat_axis=0, tiled=True)
+        own = jnp.where((place < tokens // experts)[:, None], returned[chosen, 0], 0)
+        return jax.nn.softmax(scores).max(axis=1, keepdims=True) * own
+
+    return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+

@@ -2874,18 +2874,42 @@ def _relu_at_the_end(x: Any, scores: Any, up: Any, down: Any) -> Any:
     return np.where(_is_kept(scores)[:, None], outputs, np.float32(0))
 
 
-def _exchange_once(
+def _stay(array: Any) -> Any:
+    return array
+
+
+def _send(places: Any) -> Any:
+    """Exchange places on (devices, receivers, experts, …) to (receivers, experts, devices, …)."""
+    return places.transpose(1, 2, 0, 3, 4)
+
+
+def _send_back(places: Any) -> Any:
+    return places.transpose(2, 0, 1, 3, 4)
+
+
+def _send_along_0(places: Any) -> Any:
+    """Exchange as `_send`, but to (receivers, devices, experts, …)."""
+    return places.transpose(1, 0, 2, 3, 4)
+
+
+def _send_back_along_0(places: Any) -> Any:
+    """Exchange as `_send_back`, as if the places were on (receivers, devices, experts, …)."""
+    n, experts, _, *rest = places.shape
+    return places.reshape(n, n, experts, *rest).transpose(1, 0, 2, 3, 4)
+
+
+def _exchange_otherwise(
     x: Any,
     scores: Any,
     up: Any,
     down: Any,
-    is_sent: bool = False,
-    is_returned: bool = False,
+    send: Callable[[Any], Any] = _send,
+    send_back: Callable[[Any], Any] = _send_back,
 ) -> Any:
-    """Return the layer in which an array is taken as if it had been exchanged, there or back.
+    """Return the layer with another exchange, there or back, after which arrays are reshaped.
 
-    If tokens are not sent, a device's own experts work on them. If results are not returned, tokens
-    read, at their own place, what their device's experts made.
+    If tokens stay, a device's own experts work on them. If results stay, tokens read, at their own
+    place, what their device's experts made.
     """
     n, (tokens, experts) = _devices_for(scores), scores.shape
     own, each = experts // n, tokens // n
@@ -2893,25 +2917,34 @@ def _exchange_once(
     sent = np.zeros((n, experts, each // experts, x.shape[1]), np.float32)
     devices = np.arange(tokens) // each
     sent[devices[kept], chosen[kept], places[kept]] = x[kept]
-    if is_sent:
-        arrived = sent.reshape(n, n, own, each // experts, -1).transpose(1, 2, 0, 3, 4)
-    else:
-        arrived = sent.reshape(n, own, n, each // experts, -1)
+    arrived = send(sent.reshape(n, n, own, each // experts, -1))
+    arrived = arrived.reshape(n, own, n, each // experts, -1)
     hidden = _rectify(np.einsum("dkscf,dkfh->dksch", arrived, up.reshape(n, own, *up.shape[1:])))
     made = np.einsum("dksch,dkhf->dkscf", hidden, down.reshape(n, own, *down.shape[1:]))
-    made = made.transpose(2, 0, 1, 3, 4) if is_returned else made
+    returned = send_back(made).reshape(sent.shape)
     read = np.zeros_like(x)
-    read[kept] = made.reshape(sent.shape)[devices[kept], chosen[kept], places[kept]]
+    read[kept] = returned[devices[kept], chosen[kept], places[kept]]
     return _gates(scores) * read
 
 
-def _place_of_all(x: Any, scores: Any, up: Any, down: Any) -> Any:
-    """Return the layer in which all tokens with one expert have its first place on a device."""
+def _kept_if_all_are(scores: Any, more: int = 0) -> Any:
+    """Return which tokens are kept, if an expert with too many on a device keeps none of them."""
+    n, (tokens, experts) = _devices_for(scores), scores.shape
+    chosen = np.eye(experts)[scores.argmax(1)].reshape(n, -1, experts)
+    fits = chosen.sum(1, keepdims=True) <= tokens // n // experts + more
+    return (chosen * fits).any(2).ravel()
+
+
+def _place_of_all(
+    x: Any, scores: Any, up: Any, down: Any, is_kept: Callable[[Any], Any] = _all_kept
+) -> Any:
+    """Return the layer in which all tokens with one expert have the same place on a device."""
     n, tokens = _devices_for(scores), len(scores)
     chosen, devices = scores.argmax(1), np.arange(tokens) * n // tokens
     last = {(int(d), int(c)): t for t, (d, c) in enumerate(zip(devices, chosen, strict=True))}
     source = [last[int(d), int(c)] for d, c in zip(devices, chosen, strict=True)]
-    return _gates(scores) * _chosen_outputs(x, scores, up, down)[source]
+    outputs = _gates(scores) * _chosen_outputs(x, scores, up, down)[source]
+    return np.where(is_kept(scores)[:, None], outputs, np.float32(0))
 
 
 def _smallest(scores: Any) -> Any:
@@ -3155,14 +3188,31 @@ EXPERTS: Final = Exercise(
                         lambda scores: np.log(_gates(scores)),
                     )
                 ),
-                "never-returned": partial(_exchange_once, is_sent=True),
-                "never-sent": AnyOf((_exchange_once, partial(_exchange_once, is_returned=True))),
+                "never-returned": partial(_exchange_otherwise, send_back=_stay),
+                "never-sent": AnyOf(
+                    partial(_exchange_otherwise, send=_stay, send_back=send_back)
+                    for send_back in (_stay, _send_back)
+                ),
+                "one-way-along-0": AnyOf(
+                    (
+                        partial(_exchange_otherwise, send=_send_along_0),
+                        partial(_exchange_otherwise, send_back=_send_back_along_0),
+                    )
+                ),
                 "places-by-devices": _moe(_kept_by_devices),
                 "two-experts": AnyOf((_add_second_experts, partial(_add_second_experts, own=True))),
                 "added-up": AnyOf(
                     (_add_in_the_last_place, partial(_add_in_the_last_place, reads=True))
                 ),
-                "first-place-for-all": _place_of_all,
+                "first-place-for-all": AnyOf(
+                    partial(_place_of_all, is_kept=is_kept)
+                    for is_kept in (
+                        _all_kept,
+                        _is_kept,
+                        _kept_if_all_are,
+                        partial(_kept_if_all_are, more=-1),
+                    )
+                ),
                 "relu-at-the-end": _relu_at_the_end,
                 "no-relu": _moe(
                     outputs_of=partial(_chosen_outputs, activate=lambda hidden: hidden)
@@ -3269,6 +3319,9 @@ EXPERTS: Final = Exercise(
         "no-relu": "relu is missing between an expert's two layers.",
         "of-other-experts": "Some tokens are worked on by another expert of the same device. "
         "all_to_all concatenates what comes from the devices: along which dimension?",
+        "one-way-along-0": "One of the two exchanges concatenates along dimension 0 what comes "
+        "from the devices, and a reshape follows. A reshape changes no order, so tokens or results "
+        "are in the wrong places. Is it the one to the experts, or the one back?",
         "layers-exchanged": "The experts' second layer comes first. Expected: up, relu, and then "
         "down.",
         "other-activation": "The function between an expert's two layers is not relu.",
