@@ -4414,7 +4414,7 @@ def mixed_step(master, X, Y):
     return jax.shard_map(body, in_specs=in_specs, out_specs=P("data"))(master, X, Y)
 
 
-# %% one increment too many, and a rate ten times as large exercise="12.10" score=0 diagnoses=["other-result", "other-change", "not-counted-yet"] near=["other-multiple", "other-type", "the-sum-before"]
+# %% one increment too many, and a rate ten times as large exercise="12.10" score=0 diagnoses=["added-again", "other-change", "not-counted-yet"] near=["other-multiple", "other-type", "the-sum-before"]
 def stalls_at(increment):
     power = np.ceil(np.log2(increment))  # from 2**(power + 8) on, half of the distance is 2**power
     return 2.0 ** (power + 8) + increment
@@ -5789,6 +5789,8 @@ def mixed_step(master, X, Y):
     return jax.shard_map(body, in_specs=(P("data"), batch, batch), out_specs=P("data"))(
         master, X, Y
     )
+
+
 # %% exponentials added up over the queries exercise="12.5" score=0 diagnoses=["summed-over-queries", "not-counted-yet", "unanswered"] near=["sums-not-rescaled", "not-divided", "not-finite"]
 def ring_attention(q, k, v):
     def attend(q, k, v):
@@ -6182,3 +6184,18 @@ def moe(x, scores, up, down):
 
     return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
 
+
+# %% the sum before, by playing it exercise="12.10" score=0 diagnoses=["the-sum-before", "unanswered"] near=["added-again", "not-rounded"]
+def stalls_at(increment):
+    step, total, before = jnp.bfloat16(increment), jnp.bfloat16(0), None
+    while total + step != total:
+        before, total = total, total + step
+    return float(before)
+
+
+# %% two increments too many exercise="12.10" score=0 diagnoses=["added-again", "unanswered"] near=["the-sum-before", "other-multiple"]
+def stalls_at(increment):
+    step, total = jnp.bfloat16(increment), jnp.bfloat16(0)
+    while total + step != total:
+        total = total + step
+    return float(total) + 2 * increment

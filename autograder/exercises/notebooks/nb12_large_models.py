@@ -3474,9 +3474,11 @@ def _sum_of_unrounded(increment: float, by: Callable[[float, float], Any]) -> fl
 
 
 def _sample_increments(rng: np.random.Generator) -> list[tuple[float]]:
-    """Sample bfloat16 numbers, and powers of two."""
-    drawn = [float(_round(10 ** rng.uniform(-4, 2))) for _ in range(6)]
-    return [(1.0,), *((each,) for each in drawn), (float(2.0 ** rng.integers(-8, 5)),)]
+    """Sample bfloat16 numbers: some nearer to the power of two below, others to that above."""
+    drawn = [10 ** rng.uniform(-4, 2) for _ in range(6)]
+    power = 2.0 ** rng.integers(-8, 5)
+    drawn += [power, power * 2 ** rng.uniform(0.1, 0.4), power * 2 ** rng.uniform(0.6, 0.9)]
+    return [(1.0,), *((float(_round(each)),) for each in drawn)]
 
 
 def _short_budgets(rows: int, columns: int) -> tuple[RequestedCollective, ...]:
@@ -3530,7 +3532,18 @@ MIXED_PRECISION: Final = Exercise(
                     )
                 ),
                 "upside-down": lambda increment: 256.0 / increment,
-                "the-sum-before": lambda increment: _stalls_at(8)(increment) - increment,
+                "the-sum-before": AnyOf(
+                    (
+                        lambda increment: _stalls_at(8)(increment) - increment,
+                        lambda increment: _sums_in_bfloat16(increment)[-2],
+                    )
+                ),
+                "added-again": AnyOf(
+                    partial(
+                        lambda times, increment: _stalls_at(8)(increment) + times * increment, times
+                    )
+                    for times in (1, 2)
+                ),
                 "natural-logarithm": lambda increment: float(
                     2.0 ** (8 + np.ceil(np.log(increment)))
                 ),
@@ -3609,6 +3622,8 @@ MIXED_PRECISION: Final = Exercise(
         "a sum that is rounded to bfloat16 after each addition.",
         "upside-down": "A sum of larger increments stops later, and not earlier.",
         "the-sum-before": "This is the last sum but one.",
+        "added-again": "This is the sum at which it stops, and the increment once or twice more. "
+        "In bfloat16, these additions change nothing.",
         "stalls_at: natural-logarithm": "Which logarithm is this? The distance doubles at powers "
         "of two.",
         "last-microbatch": "Only one of the microbatches counts. The gradients of all of them have "
