@@ -1651,7 +1651,7 @@ def train_step(params, x, y):
 
 design = (layouts, train_step)
 
-# %% tensor parallelism, and nothing added up exercise="11.7" score=0 diagnoses=["parts-not-summed"] near=["never-summed", "copies-disagree"]
+# %% tensor parallelism, and nothing added up exercise="11.7" score=0 diagnoses=["parts-not-summed"] near=["never-summed", "copies-disagree", "slices-not-summed"]
 specs = {
     "qkv": P(None, None, "x"),
     "out": P("x"),
@@ -2300,7 +2300,7 @@ def train_or_resume(folder, mesh, read_batch, steps):
     return losses
 
 
-# %% texts are gathered in place of tokens exercise="11.7" score=0 diagnoses=["own-tokens-alone"] near=["one-layer-alone"]
+# %% texts are gathered in place of tokens exercise="11.7" score=0 diagnoses=["own-tokens-alone"] near=["one-layer-alone", "slices-not-summed"]
 mesh = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
 
 
@@ -2382,3 +2382,91 @@ def train_step(params, x, y):
 
 
 design = layouts, train_step
+
+
+# %% slices of partial sums, by texts exercise="11.7" score=0 diagnoses=["slices-not-summed"] near=["parts-not-summed", "never-summed", "own-tokens-alone"]
+mesh = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+specs = {
+    "qkv": P(None, "x", "y"),
+    "out": P("y", None, "x"),
+    "up": P("x", "y"),
+    "down": P("y", "x"),
+    "batch": P(("x", "y")),
+}
+layouts = {name: NamedSharding(mesh, spec) for name, spec in specs.items()}
+
+
+def train_step(params, x, y):
+    def gathered(w, dimension):
+        return lax.all_gather(w, "x", axis=dimension, tiled=True)
+
+    def tokens(x):
+        return lax.all_gather(norm(x), "y", axis=0, tiled=True)
+
+    def own(x):
+        size = x.shape[0] // lax.axis_size("y")
+        return lax.dynamic_slice_in_dim(x, lax.axis_index("y") * size, size, 0)
+
+    def summed(x):
+        return lax.psum_scatter(x, "y", scatter_dimension=0, tiled=True)
+
+    def objective(params, x, y):
+        for w in params:
+            x = x + own(attention(tokens(x), gathered(w["qkv"], 1), gathered(w["out"], 2)))
+            x = x + own(mlp(tokens(x), gathered(w["up"], 0), gathered(w["down"], 1)))
+        return lax.pmean(((x - y) ** 2).sum(-1).mean(), ("x", "y"))
+
+    def body(params, x, y):
+        down = jax.grad(objective)(params, x, y)
+        return jax.tree.map(lambda w, d: w - LEARNING_RATE * d, params, down)
+
+    weights = [{name: specs[name] for name in params[0]}] * 2
+    batch = specs["batch"]
+    return jax.shard_map(body, in_specs=(weights, batch, batch), out_specs=weights)(params, x, y)
+
+
+design = (layouts, train_step)
+
+
+# %% slices of partial sums, by tokens, in the MLP exercise="11.7" score=0 diagnoses=["slices-not-summed"] near=["parts-not-summed", "one-residual"]
+mesh = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Auto,) * 2)
+specs = {
+    "qkv": P(None, "x", "y"),
+    "out": P("y", None, "x"),
+    "up": P("x", "y"),
+    "down": P("y", "x"),
+    "batch": P("x", "y"),
+}
+layouts = {name: NamedSharding(mesh, spec) for name, spec in specs.items()}
+
+
+def train_step(params, x, y):
+    def gathered(w, dimension):
+        return lax.all_gather(w, "x", axis=dimension, tiled=True)
+
+    def tokens(x):
+        return lax.all_gather(norm(x), "y", axis=1, tiled=True)
+
+    def own(x):
+        size = x.shape[1] // lax.axis_size("y")
+        return lax.dynamic_slice_in_dim(x, lax.axis_index("y") * size, size, 1)
+
+    def summed(x):
+        return lax.psum_scatter(x, "y", scatter_dimension=1, tiled=True)
+
+    def objective(params, x, y):
+        for w in params:
+            x = x + summed(attention(tokens(x), gathered(w["qkv"], 1), gathered(w["out"], 2)))
+            x = x + own(mlp(tokens(x), gathered(w["up"], 0), gathered(w["down"], 1)))
+        return lax.pmean(((x - y) ** 2).sum(-1).mean(), ("x", "y"))
+
+    def body(params, x, y):
+        down = jax.grad(objective)(params, x, y)
+        return jax.tree.map(lambda w, d: w - LEARNING_RATE * d, params, down)
+
+    weights = [{name: specs[name] for name in params[0]}] * 2
+    batch = specs["batch"]
+    return jax.shard_map(body, in_specs=(weights, batch, batch), out_specs=weights)(params, x, y)
+
+
+design = (layouts, train_step)

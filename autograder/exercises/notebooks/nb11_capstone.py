@@ -27,22 +27,36 @@ def norm(x: Any) -> Any:
     return x * jax.lax.rsqrt((x * x).mean(-1, keepdims=True) + 1e-6)
 
 
-def attention(x: Any, qkv: Any, out: Any, causal: bool = True) -> Any:
-    """Return a mix of the tokens before each token, or of all tokens if not `causal`."""
+def attention(x: Any, qkv: Any, out: Any, causal: bool = True, used: Any = True) -> Any:
+    """Return a mix of the tokens before each token, or of all tokens if not `causal`.
+
+    `used` says which heads each token uses, in an array on (texts, tokens, heads).
+    """
     q, k, v = jnp.einsum("bsd,cdhk->cbshk", x, qkv)
     scores = jnp.einsum("bshk,bthk->bhst", q, k) / q.shape[-1] ** 0.5
     if causal:
         scores = jnp.where(jnp.tril(jnp.ones(scores.shape[-2:], bool)), scores, -1e9)
     mixed = jnp.einsum("bhst,bthk->bshk", jax.nn.softmax(scores), v)
-    return jnp.einsum("bshk,hkd->bsd", mixed, out)
+    return jnp.einsum("bshk,hkd->bsd", mixed * jnp.expand_dims(used, -1), out)
 
 
-def mlp(x: Any, up: Any, down: Any) -> Any:
-    """Transform each token by itself."""
-    return jax.nn.gelu(x @ up) @ down
+def mlp(x: Any, up: Any, down: Any, used: Any = True) -> Any:
+    """Transform each token by itself.
+
+    `used` says which hidden units each token uses, in an array on (texts, tokens, units).
+    """
+    return (jax.nn.gelu(x @ up) * used) @ down
 
 
-def loss(params: list[Layer], x: Any, y: Any, without: str = "", parts: int = 1) -> Any:
+def loss(
+    params: list[Layer],
+    x: Any,
+    y: Any,
+    without: str = "",
+    parts: int = 1,
+    heads: Any = True,
+    hidden: Any = True,
+) -> Any:
     """Return the mean loss over all tokens.
 
     Args:
@@ -52,6 +66,8 @@ def loss(params: list[Layer], x: Any, y: Any, without: str = "", parts: int = 1)
         without: the parts of the model to leave out, of "mask", "norm of attention", "norm of mlp",
             "residual of attention", "residual of mlp", "first layer", "second layer".
         parts: the number of parts of a text whose tokens do not look at those of other parts.
+        heads: which heads each token uses, as in `attention`; for this, `parts` has to be 1.
+        hidden: which hidden units each token uses, as in `mlp`.
     """
 
     def normed(x: Any, of: str) -> Any:
@@ -62,10 +78,11 @@ def loss(params: list[Layer], x: Any, y: Any, without: str = "", parts: int = 1)
             continue
         tokens = normed(x, "attention")
         tokens = tokens.reshape(-1, x.shape[1] // parts, x.shape[2])
-        mixed = attention(tokens, layer["qkv"], layer["out"], causal="mask" not in without)
+        causal = "mask" not in without
+        mixed = attention(tokens, layer["qkv"], layer["out"], causal, heads)
         mixed = mixed.reshape(x.shape)
         x = mixed if "residual of attention" in without else x + mixed
-        made = mlp(normed(x, "mlp"), layer["up"], layer["down"])
+        made = mlp(normed(x, "mlp"), layer["up"], layer["down"], hidden)
         x = made if "residual of mlp" in without else x + made
     return ((x - y) ** 2).sum(-1).mean()
 
@@ -88,15 +105,15 @@ an array in a step shows which of them it comes from. All have the same number o
 each of eight devices may hold one: JAX writes derivatives differently for an axis of length 1."""
 
 
-def gradient(*arrays: Any, without: str = "", parts: int = 1) -> list[Any]:
-    """Return the gradient of the loss, for the plan's arrays in their order."""
+def gradient(*arrays: Any, **options: Any) -> list[Any]:
+    """Return the gradient of the loss, with its options, for the plan's arrays in their order."""
     *weights, x, y = arrays
     count = len(PLAN.parameters)
     params = [
         dict(zip(PLAN.parameters, weights[i : i + count], strict=True))
         for i in range(0, len(weights), count)
     ]
-    down = jax.grad(loss)(params, x, y, without, parts)
+    down = jax.grad(partial(loss, **options))(params, x, y)
     return [layer[name] for layer in down for name in PLAN.parameters]
 
 
@@ -149,6 +166,56 @@ def parts_not_summed(n: int, share: float) -> Callable[..., list[np.ndarray]]:
         ]
 
     return step
+
+
+@jax.jit
+def _gradient_of_used(heads: Any, hidden: Any, *arrays: Any) -> list[Any]:
+    """Return the gradient if each token uses only some of the heads and hidden units."""
+    return gradient(*arrays, heads=heads, hidden=hidden)
+
+
+def slices_not_summed(
+    owner: Callable[[Any, Any], Any], n: int, of: str = "attention, mlp"
+) -> Callable[..., tuple[np.ndarray, ...]]:
+    """Return a step with tensor parallelism over n devices that slices its partial sums.
+
+    Each device keeps its own slice of its own partial sums, where it should keep that of the sum.
+
+    Args:
+        owner: returns the device that keeps a token, for numbers that are at least 0 and below 1:
+            the place of its text in the batch, and its own in the text.
+        n: the number of devices.
+        of: which of the two sums are sliced.
+    """
+
+    def step(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        *weights, x, _ = arrays
+        texts, tokens = (np.arange(size) / size for size in x.shape[:2])
+        owners = np.broadcast_to(owner(texts[:, None], tokens[None, :]), x.shape[:2])
+
+        def used(part: str, size: int) -> np.ndarray:
+            own: np.ndarray = owners.astype(int)[..., None] == np.arange(size) * n // size
+            return own | (part not in of)
+
+        heads, hidden = used("attention", weights[1].shape[0]), used("mlp", weights[2].shape[1])
+        down = map(np.asarray, _gradient_of_used(heads, hidden, *arrays))
+        return tuple(w - np.float32(RATE) * d for w, d in zip(weights, down, strict=True))
+
+    return step
+
+
+TEXTS: Final = 8
+"""The number of texts in the batch, at all sizes."""
+
+
+def _owners(n: int) -> tuple[Callable[[Any, Any], Any], ...]:
+    """Return the ways in which n devices of eight may share tokens, or texts in two orders."""
+    ways = (
+        lambda text, token: token * n,
+        lambda text, token: text * n,
+        lambda text, token: text * TEXTS % n,
+    )
+    return ways if n < TEXTS else ways[:2]
 
 
 def from_own_batch(*arrays: np.ndarray) -> list[tuple[np.ndarray, ...]]:
@@ -249,6 +316,12 @@ DESIGN: Final = Exercise(
                 "parts-not-summed": AnyOf(
                     parts_not_summed(n, share) for n in (8, 4, 2) for share in (1, 1 / n)
                 ),
+                "slices-not-summed": AnyOf(
+                    slices_not_summed(owner, n, of)
+                    for n in (8, 4, 2)
+                    for owner in _owners(n)
+                    for of in ("attention, mlp", "attention", "mlp")
+                ),
                 "first-layer-unchanged": lambda *arrays: (*arrays[:4], *trained()(*arrays)[4:]),
                 "second-layer-unchanged": lambda *arrays: (*trained()(*arrays)[:4], *arrays[4:8]),
             },
@@ -328,6 +401,9 @@ DESIGN: Final = Exercise(
         "also at those of other devices.",
         "parts-not-summed": "Each device continues with the result of its own heads and its own "
         "part of the hidden width. Where are the partial sums of attention and MLP added up?",
+        "slices-not-summed": "Each device takes its own slice of its partial sums of attention or "
+        "the MLP, and the rest is lost. It needs this slice of the sum over all devices that share "
+        "the heads or the hidden width.",
         "looks-ahead": "These are the values of a model in which every token looks at all others. "
         "Expected: only at the tokens before it.",
         "devices-unused": "All eight devices must take part.",
