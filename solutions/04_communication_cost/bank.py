@@ -1874,3 +1874,54 @@ def faster(rows, d, f, n, flops, link):
     gather = work + (n - 1) / n * 2 * d * f / link
     add_up = work / n + 2 * (n - 1) / n * 2 * rows * f / n / link
     return "gather" if gather < add_up else "add up"
+
+
+# %% a piece for each link of the ring exercise="4.2" score=0 diagnoses=["once-per-hop", "unanswered"] near=["twice-for-one", "whole-buffer-for-one", "block-for-one"]
+def sent(kind, n, size):
+    if kind == "collective-permute":
+        return size
+    if kind == "all-to-all":
+        return sum(hop * size / n for hop in range(1, n))
+    return (2 if kind == "all-reduce" else 1) * (n - 1) / n * size
+
+
+# %% a piece for each link of the shorter way exercise="4.2" score=0 diagnoses=["once-per-hop", "unanswered"] near=["whole-buffer-for-one", "one-piece"]
+def sent(kind, n, size):
+    if kind == "collective-permute":
+        return size
+    if kind == "all-to-all":
+        return sum(min(hop, n - hop) * size / n for hop in range(1, n))
+    return (2 if kind == "all-reduce" else 1) * (n - 1) / n * size
+
+
+# %% twice for an all-to-all exercise="4.2" score=0 diagnoses=["twice-for-one", "unanswered"] near=["once-per-hop"]
+def sent(kind, n, size):
+    if kind == "collective-permute":
+        return size
+    if kind == "all-to-all":
+        return 2 * (n - 1) / n * size
+    return (2 if kind == "all-reduce" else 1) * (n - 1) / n * size
+
+
+# %% bytes exchanged exercise="4.6" score=0.5 diagnoses=["bytes-exchanged"] near=["work-exchanged", "exchanged", "passes-exchanged"]
+def same_bytes(d, f, n):
+    return d / 2
+
+
+def faster(rows, d, f, n, flops, link):
+    once_round = (n - 1) / n * 2 / link
+    gather = 2 * rows * d * f / flops + 2 * once_round * rows * f
+    add_up = 2 * rows * d * f / n / flops + once_round * d * f
+    return "gather" if gather < add_up else "add up"
+
+
+# %% the weights go round twice exercise="4.6" score=0 diagnoses=["upside-down", "passes-exchanged"] near=["bytes-exchanged", "reduced-once"]
+def same_bytes(d, f, n):
+    return 2 * d
+
+
+def faster(rows, d, f, n, flops, link):
+    once_round = (n - 1) / n * 2 / link
+    gather = 2 * rows * d * f / flops + 2 * once_round * d * f
+    add_up = 2 * rows * d * f / n / flops + once_round * rows * f
+    return "gather" if gather < add_up else "add up"

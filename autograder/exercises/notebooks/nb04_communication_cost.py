@@ -637,7 +637,7 @@ def _sample_sent(rng: np.random.Generator) -> list[tuple[str, int, int]]:
     counts = rng.permutation([4, 8, 16, 32, 64])
     return [
         (kind, int(n), int(n * rng.integers(1, 1000) * 4))
-        for kind, n in zip([*COLLECTIVES, "all-reduce"], [*counts, 3], strict=True)
+        for kind, n in zip([*COLLECTIVES, "all-reduce", "all-to-all"], [*counts, 3, 3], strict=True)
     ]
 
 
@@ -669,6 +669,14 @@ SENT: Final = Exercise(
                 "twice-for-one": AnyOf(
                     partial(_sent_but_for, kind, lambda n, size: 2 * (n - 1) / n * size)
                     for kind in ("all-gather", "reduce-scatter", "all-to-all")
+                ),
+                "once-per-hop": AnyOf(
+                    partial(_sent_but_for, "all-to-all", instead)
+                    for instead in (
+                        lambda n, size: (n - 1) / 2 * size,
+                        lambda n, size: n * n // 4 / n * size,  # the shorter way round
+                        lambda n, size: n / 4 * size,
+                    )
                 ),
                 "all-devices": lambda kind, n, size: n * _sent(kind, n, size),
                 "one-piece": AnyOf(
@@ -820,6 +828,8 @@ SENT: Final = Exercise(
         "Expected: the second one.",
         "twice-for-one": "One of the other kinds goes round the ring twice here. Only an "
         "all-reduce does.",
+        "once-per-hop": "In an all-to-all, a piece counts here once for each link that it passes "
+        "on its way round a ring. Expected: each piece once, for the device that it comes from.",
         "n-minus-one-pieces": "A ring of n devices cuts the buffer into n pieces, of which a "
         "device sends n - 1. This is one of n - 1 pieces.",
         "permuted-piece": "In a permutation each device sends its whole buffer, and not one n-th.",
@@ -1426,6 +1436,17 @@ def _input_added_up(*case: Any) -> str:
     return _faster(*case, adding_up=_times(1, d / f, _adding_up))
 
 
+def _bytes_exchanged(*case: Any) -> str:
+    one, other = _gathering(*case), _adding_up(*case)
+    return "gather" if one[0] + other[1] < other[0] + one[1] else "add up"
+
+
+def _passes_exchanged(*case: Any) -> str:
+    return _faster(
+        *case, gathering=_times(1, 2, _gathering), adding_up=_times(1, 1 / 2, _adding_up)
+    )
+
+
 def _fewer_bytes_exchanged(*case: Any) -> str:
     fewer = _faster(*case, time=lambda times: times[1])
     return "add up" if fewer == "gather" else "gather"
@@ -1445,6 +1466,8 @@ CHOICES: Final[dict[str, Callable[..., str]]] = {
     "twice-as-long": _of_four_bytes,
     "n-left-out": _n_left_out,
     "work-exchanged": _work_exchanged,
+    "bytes-exchanged": _bytes_exchanged,
+    "passes-exchanged": _passes_exchanged,
     "half-as-long": partial(
         _faster, gathering=_times(1, 1 / 2, _gathering), adding_up=_times(1, 1 / 2, _adding_up)
     ),
@@ -1554,6 +1577,10 @@ CROSSOVER: Final = Exercise(
         "n-left-out": "A ring of n devices sends (n - 1)/n of the buffer each time round.",
         "work-exchanged": "A device that gathers the weights does the complete matmul, and one "
         "that adds up does one n-th of it. Here it is the other way round.",
+        "bytes-exchanged": "The bytes of the two ways are exchanged: gathering sends the weights, "
+        "d × f, and adding up the result, rows × f.",
+        "passes-exchanged": "The weights go round the ring twice here, and the result once. "
+        "Which of the two collectives is a reduce-scatter and an all-gather?",
         "input-for-result": "Does this add up the input, rows × d? What is added up is the "
         "result, rows × f.",
         "n-in-one": "Both ways send (n - 1)/n of something, so n cancels.",
