@@ -2399,7 +2399,23 @@ def _solver_cases(rng: np.random.Generator) -> list[tuple[Any, ...]]:
         methods = [(alone, (local, 1)), (together, (polynomial, exchanges))]
         counts = dict(methods if rng.random() < 0.5 else methods[::-1])
         cases.append((counts, devices, halo, latency, bandwidth))
-    return cases
+    return cases + [_sample_nearly_equal_exchanges(rng, names) for names in 3 * METHODS]
+
+
+def _sample_nearly_equal_exchanges(
+    rng: np.random.Generator, names: tuple[str, str]
+) -> tuple[Any, ...]:
+    """Sample a case in which methods hardly differ in all of their exchanges, with small halos.
+
+    These tell whether steps and exchanges are mixed up: their product is the same.
+    """
+    devices, halo = 2 ** int(rng.integers(4, 11)), 4 * int(rng.integers(16, 1000))
+    local, exchanges = int(rng.integers(60, 200)), int(rng.integers(3, 8))
+    latency = float(f"{10 ** rng.uniform(-6, -4):.2g}")
+    bandwidth = float(f"{10 * halo / latency:.3g}")
+    methods = [(names[0], (local, 1)), (names[1], ((local - 1) // exchanges, exchanges))]
+    counts = dict(methods if rng.random() < 0.5 else methods[::-1])
+    return counts, devices, halo, latency, bandwidth
 
 
 def _fastest(
@@ -2516,6 +2532,9 @@ PRECONDITIONER: Final = Exercise(
             {
                 "fewest-steps": lambda counts, *_: min(counts, key=lambda name: counts[name][0]),
                 "bytes-ignored": partial(_fastest, sends=0),
+                "counts-exchanged": lambda counts, *machine: _fastest(
+                    {name: (steps, number) for name, (number, steps) in counts.items()}, *machine
+                ),
                 "one-exchange-too-few": partial(_fastest, exchanges=lambda m: m - 1),
                 "only-exchanges": partial(_fastest, sums=0),
                 "one-sum": partial(_fastest, sums=1),
@@ -2618,6 +2637,8 @@ PRECONDITIONER: Final = Exercise(
         "bytes-ignored": "This is always the method with fewer messages one after the other, "
         "however large the halo is. Each exchange sends a halo's bytes, and a sum sends almost "
         "none.",
+        "counts-exchanged": "The two numbers of a method are exchanged. In counts, the number of "
+        "its steps comes first, and that of the exchanges in one step second.",
         "one-exchange-too-few": "Each step lacks one exchange. The number in counts includes the "
         "multiplication of the method itself.",
         "only-exchanges": "This is always the method with fewer exchanges in its whole solve. The "
