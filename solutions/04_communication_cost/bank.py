@@ -1925,3 +1925,27 @@ def faster(rows, d, f, n, flops, link):
     gather = 2 * rows * d * f / flops + 2 * once_round * d * f
     add_up = 2 * rows * d * f / n / flops + once_round * rows * f
     return "gather" if gather < add_up else "add up"
+
+
+# %% buffers compared exercise="4.6" score=0.5 diagnoses=["buffers-for-bytes"] near=["bytes-exchanged", "reduced-once", "n-left-out", "work-times-n"]
+def same_bytes(d, f, n):
+    return d / 2
+
+
+def faster(rows, d, f, n, flops, link):
+    matmul = 2 * rows * d * f / flops
+    gather = matmul + 2 * d * f / link
+    add_up = matmul / n + 2 * rows * f / link
+    return "gather" if gather < add_up else "add up"
+
+
+# %% the work of adding up times n exercise="4.6" score=0.5 diagnoses=["work-times-n"] near=["work-exchanged", "buffers-for-bytes", "bytes-alone"]
+def same_bytes(d, f, n):
+    return d / 2
+
+
+def faster(rows, d, f, n, flops, link):
+    matmul = 2 * rows * d * f / flops
+    gather = matmul + 2 * d * f * (n - 1) / n / link
+    add_up = matmul * n + 2 * 2 * rows * f * (n - 1) / n / link
+    return "gather" if gather < add_up else "add up"

@@ -2363,3 +2363,17 @@ def train_step(w, mean, X, y, seed):
     return jax.shard_map(body, in_specs=(P(), P(), P("x"), P("x"), P()), out_specs=P())(
         w, mean, X, y, seed
     )
+
+
+# %% a dropout of their own, without its factor exercise="7.8" score=0 diagnoses=["not-scaled", "not-counted-yet"] near=["scaled-twice", "no-dropout", "same-mask"]
+@partial(jax.jit, donate_argnums=(0, 1))
+def train_step(w, mean, X, y, seed):
+    def body(w, mean, X, y, seed):
+        now = lax.pmean(X.mean(0), "x")
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        dropped = jnp.where(jax.random.bernoulli(key, 0.75, X.shape), X - now, 0)
+        grads = jax.grad(lambda w: lax.pmean(loss(w, dropped, y), "x"))(w)
+        return w - 0.1 * grads, 0.9 * mean + 0.1 * now
+
+    specs = P(), P(), P("x"), P("x"), P()
+    return jax.shard_map(body, in_specs=specs, out_specs=P())(w, mean, X, y, seed)

@@ -6199,3 +6199,85 @@ def stalls_at(increment):
     while total + step != total:
         total = total + step
     return float(total) + 2 * increment
+
+
+# %% a row from both sides, and a ring from four exercise="12.2" score=0.75 diagnoses=["halved-once-more"] near=["one-direction", "upside-down", "other-factors"]
+def wraps(chip, length):
+    if chip in ("v5e", "v6e"):
+        return length == 16
+    return length % 4 == 0
+
+
+def gather(n, size, link, wraps):
+    return size * (n - 1) / n / link / (4 if wraps else 2)
+
+
+def flat(hosts, chips, size, fast, slow):
+    n = hosts * chips
+    return 2 * (n - 1) / n * size / slow
+
+
+def two_levels(hosts, chips, size, fast, slow):
+    within = (chips - 1) / chips * size / fast
+    across = 2 * (hosts - 1) / hosts * (size / chips) / slow
+    return 2 * within + across
+
+
+# %% the longer of two levels exercise="12.2" score=0.75 diagnoses=["at-the-same-time"] near=["all-of-it-across", "not-gathered", "halved-once-more"]
+def wraps(chip, length):
+    if chip in ("v5e", "v6e"):
+        return length == 16
+    return length % 4 == 0
+
+
+def gather(n, size, link, wraps):
+    return size * (n - 1) / n / link / (2 if wraps else 1)
+
+
+def flat(hosts, chips, size, fast, slow):
+    n = hosts * chips
+    return 2 * (n - 1) / n * size / slow
+
+
+def two_levels(hosts, chips, size, fast, slow):
+    within = (chips - 1) / chips * size / fast
+    across = 2 * (hosts - 1) / hosts * (size / chips) / slow
+    return max(2 * within, across)
+
+
+# %% outputs of own units, added up over data exercise="12.7" score=0.75 diagnoses=["own-units-alone"] near=["summed-twice", "rows-added-up", "mean-over-model"]
+w_out = jax.device_put(start(0)["w_out"], NamedSharding(grid, P("model", None)))
+
+
+def dropout(seed, h):
+    def body(seed, h):
+        key = jax.random.key(seed)
+        key = jax.random.fold_in(key, lax.axis_index("data"))
+        key = jax.random.fold_in(key, lax.axis_index("model"))
+        return jnp.where(jax.random.bernoulli(key, 0.5, h.shape), 2 * h, 0)
+
+    blocks = P("data", None, "model")
+    return jax.shard_map(body, in_specs=(P(), blocks), out_specs=blocks)(seed, h)
+
+
+def mean_error(errors, lengths):
+    def body(errors, lengths):
+        is_token = jnp.arange(errors.shape[1]) < lengths[:, None]
+        total = lax.psum(jnp.sum(jnp.where(is_token, errors, 0)), "data")
+        return total / lax.psum(jnp.sum(lengths), "data")
+
+    return jax.shard_map(body, in_specs=P("data"), out_specs=P())(errors, lengths)
+
+
+def gradient(w_out, h, y, lengths):
+    def body(w, h, y, lengths):
+        is_token = jnp.arange(h.shape[1]) < lengths[:, None]
+
+        def error(w):
+            outputs = h @ w
+            return jnp.sum(jnp.where(is_token[..., None], (outputs - y) ** 2, 0))
+
+        return lax.psum(jax.grad(error)(w), "data")
+
+    in_specs = P("model"), P("data", None, "model"), P("data"), P("data")
+    return jax.shard_map(body, in_specs=in_specs, out_specs=P("model"))(w_out, h, y, lengths)

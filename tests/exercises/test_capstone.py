@@ -22,6 +22,7 @@ from autograder.exercises.notebooks import nb11_capstone
 from autograder.judge import judge
 from shardlings import communication
 from shardlings.programs import MACHINES
+from tests.conftest import ROOT
 from tests.exercises.solutions import sitting_for, solution_of
 from tests.helpers import capture
 
@@ -115,6 +116,23 @@ def test_a_step_that_gathers_at_small_sizes_alone_earns_no_more_than_an_honest_o
     design = names["layouts"], names["train_step"]
     exercise = EXERCISES["11.7"]
     assert judge(exercise, capture(exercise, {"design": design}, 1), 1).score < 0.35
+
+
+@pytest.mark.slow
+def test_the_notebook_says_what_its_designs_send_and_take():
+    names = sitting_for("11.7").names
+    reports = {
+        name: names["design_report"](layouts, names["plain_step"])
+        for name, layouts in names["designs"].items()
+    }
+    text = (ROOT / "solutions" / "11_beyond_one_process" / "11_beyond_one_process.md").read_text()
+    sent = {name: round(report.sent / 2**20) for name, report in reports.items()}
+    assert [name for name, amount in sent.items() if amount > 960] == ["fully sharded"]
+    assert f'Only "fully sharded" sends more, {sent["fully sharded"]:,} MiB' in text
+    took = {name: 1e3 * (r.computing + r.communicating) for name, r in reports.items()}
+    fastest = min(took, key=took.__getitem__)
+    assert fastest == "data and tensor"
+    assert f"with {took[fastest]:.2f} ms, because it sends least" in " ".join(text.split())
 
 
 def test_nothing_can_hold_less_than_the_best_does():

@@ -1456,6 +1456,17 @@ def _bytes_alone_reduced_once(*case: Any) -> str:
     return _faster(*case, time=lambda times: times[1], adding_up=_times(1, 1 / 2, _adding_up))
 
 
+def _buffers_compared(*case: Any) -> str:
+    whole = case[3] / (case[3] - 1)
+    return _faster(
+        *case, gathering=_times(1, whole, _gathering), adding_up=_times(1, whole / 2, _adding_up)
+    )
+
+
+def _work_times_n(*case: Any) -> str:
+    return _faster(*case, adding_up=_times(case[3] ** 2, 1, _adding_up))
+
+
 CHOICES: Final[dict[str, Callable[..., str]]] = {
     "always-gather": lambda *case: "gather",
     "always-add-up": lambda *case: "add up",
@@ -1466,6 +1477,8 @@ CHOICES: Final[dict[str, Callable[..., str]]] = {
     "twice-as-long": _of_four_bytes,
     "n-left-out": _n_left_out,
     "work-exchanged": _work_exchanged,
+    "buffers-for-bytes": _buffers_compared,
+    "work-times-n": _work_times_n,
     "bytes-exchanged": _bytes_exchanged,
     "passes-exchanged": _passes_exchanged,
     "half-as-long": partial(
@@ -1577,6 +1590,10 @@ CROSSOVER: Final = Exercise(
         "n-left-out": "A ring of n devices sends (n - 1)/n of the buffer each time round.",
         "work-exchanged": "A device that gathers the weights does the complete matmul, and one "
         "that adds up does one n-th of it. Here it is the other way round.",
+        "buffers-for-bytes": "This goes by the buffers. A device sends less than a buffer in one "
+        "pass round a ring, and an all-reduce takes two.",
+        "work-times-n": "The arithmetic of adding up is multiplied by n here. A device does one "
+        "n-th of the matmul, and one that gathers does all of it.",
         "bytes-exchanged": "The bytes of the two ways are exchanged: gathering sends the weights, "
         "d × f, and adding up the result, rows × f.",
         "passes-exchanged": "The weights go round the ring twice here, and the result once. "

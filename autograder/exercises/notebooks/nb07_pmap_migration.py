@@ -1323,6 +1323,7 @@ STATE: Final = Exercise(
                     partial(_stateful, times=_always(times)) for times in (10, 0.1, 0.01)
                 ),
                 "scaled-twice": partial(_stateful, divisor=KEPT**2),
+                "not-scaled": partial(_stateful, divisor=1),
                 "one-mean-for-all": _of_one_mean,
             },
             under_mesh=True,
@@ -1377,6 +1378,8 @@ STATE: Final = Exercise(
         "other-rate": "The gradient is multiplied by another rate than 0.1.",
         "scaled-twice": "The numbers that dropout keeps are divided by 0.75 twice: dropout itself "
         "does it already.",
+        "not-scaled": "The numbers that dropout keeps are not divided by 0.75, the share that is "
+        "kept.",
         "one-mean-for-all": "This is one mean for all features. Expected: one for each.",
         "not-donated": "Is train_step itself the result of jax.jit, with donate_argnums? "
         "(A jit in a function does not donate the arguments of that function, and none donates an "

@@ -56,7 +56,7 @@ GREY, BLUE, ORANGE, PINK = "#c2c2c2", "#9ad2f2", "#e69e66", "#e0afca"
 """Light colours, which colour-blind readers can distinguish."""
 
 MAX_DRAWN: Final = 3
-"""A time that is more times as long as the right one is not drawn."""
+"""A time that is more times as long as the right one is cut off."""
 
 
 def _draw_beside(
@@ -71,8 +71,11 @@ def _draw_beside(
         right: the right number.
         start: when the time begins.
     """
-    is_drawn = isinstance(result, int | float) and 0 < result <= MAX_DRAWN * (start + right)
-    bars = [JobBar("your time", "yours", PINK, start, start + float(result))] if is_drawn else []
+    bars = []
+    if isinstance(result, int | float) and 0 < result < float("inf"):
+        drawn = min(float(result), MAX_DRAWN * (start + right))
+        name = "your time" if drawn == result else "the beginning of your time"
+        bars = [JobBar(name, "yours", PINK, start, start + drawn)]
     return (GanttChart(f"expected, {title}", lanes | {"yours": bars}),)
 
 
@@ -504,6 +507,7 @@ TOPOLOGY: Final = Exercise(
                     _gather(n, size, link, wraps) * n / (n - 1)
                 ),
                 "whole-buffers": lambda n, size, link, wraps: _gather(n, size, link, wraps) * n,
+                "halved-once-more": lambda n, size, link, wraps: _gather(n, size, link, wraps) / 2,
                 "every-other-piece": lambda n, size, link, wraps: (
                     (n // 2 if wraps else n - 1) * size / n / link
                 ),
@@ -547,6 +551,9 @@ TOPOLOGY: Final = Exercise(
                     lambda h, c: _rounds(c), lambda h, c: _rounds(h * c) / c
                 ),
                 "hosts-for-chips": _levels(lambda h, c: _rounds(c), lambda h, c: _rounds(h) / h),
+                "at-the-same-time": lambda hosts, chips, size, fast, slow: max(
+                    _rounds(chips) * size / fast, _rounds(hosts) / chips * size / slow
+                ),
             },
             _draw_two_levels,
             FAST_AND_SLOW,
@@ -581,6 +588,10 @@ TOPOLOGY: Final = Exercise(
         "hosts-for-chips": "The piece that crosses to the other hosts is what a reduce-scatter "
         "within a host leaves to a chip. How many chips share the sum there?",
         "whole-buffers": "Each chip has one piece, size / n. size is the whole buffer afterwards.",
+        "halved-once-more": "This is half of it, in a ring and in a row. Only in a ring do pieces "
+        "arrive from both sides, and link is what one link carries in one direction.",
+        "at-the-same-time": "This is the longer of the times within hosts and between them. Each "
+        "step needs the result of the one before, so they follow one another.",
         "fast-ring": "Some links of this ring are slow, and all others wait for them.",
         "once-round": "This is one round. An all-reduce takes two.",
         "ring-of-hosts": "The ring goes through all chips of all hosts.",
@@ -1655,7 +1666,8 @@ RING_ATTENTION: Final = Exercise(
         "all-gather": "All keys or values are gathered. In a ring, a device has one block of them "
         "at a time.",
         "too-much-memory": "A device should hold one block of keys and values, and the scores for "
-        "it. Does it keep the blocks, or the scores, of earlier steps?",
+        "it. Does it keep the blocks, or the scores, of earlier steps? In a loop of Python, the "
+        "compiler may keep them where lax.fori_loop does not.",
         "too-many-bytes": "A block of keys and one of values are sent n times at most.",
         "unbalanced": "A later chunk has more keys before it. Which two chunks have together as "
         "many as any other two?",
@@ -2288,6 +2300,12 @@ def _slope_of_own_units(w_out: Any, h: Any, y: Any, lengths: Any) -> Any:
     return np.concatenate([_slope(w, own, y, lengths) for w, own in parts])
 
 
+def _slope_of_own_units_on_all(w_out: Any, h: Any, y: Any, lengths: Any) -> Any:
+    """Return the same, added up once more over data."""
+    n = np.float32(_mesh_of(len(h))[0])
+    return n * _slope_of_own_units(w_out, h, y, lengths)
+
+
 def _slope_of_mean_output(w_out: Any, h: Any, y: Any, lengths: Any) -> Any:
     """Return the gradient if the parts of the output are averaged."""
     n = np.float32(_mesh_of(len(h))[1])
@@ -2404,7 +2422,7 @@ TRAINER: Final = Exercise(
                     _slope(w_out, h, y, lengths) / lengths.sum(dtype=np.float32)
                 ),
                 "rows-added-up": _slope_added_up,
-                "own-units-alone": _slope_of_own_units,
+                "own-units-alone": AnyOf((_slope_of_own_units, _slope_of_own_units_on_all)),
                 "mean-over-model": _slope_of_mean_output,
             },
             under_mesh=True,
@@ -3339,8 +3357,9 @@ EXPERTS: Final = Exercise(
         "be added up.",
         "moe: all-gather": "Only places for tokens travel here. Neither the tokens of all devices "
         "nor the experts' weights fit on one device.",
-        "moe: too-many-bytes": "Two all-to-alls are enough, each of an array with capacity places "
-        "for each expert: one to the experts, and one back.",
+        "moe: too-many-bytes": "Two all-to-alls are enough, one to the experts and one back, each "
+        "of an array with capacity places for each expert, and with the tokens' own numbers: a "
+        "device knows its tokens' probabilities.",
     },
 )
 
