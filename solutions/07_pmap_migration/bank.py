@@ -2320,7 +2320,7 @@ def train_step(w, mean, X, y, seed):
     )
 
 
-# %% divided by what dropout keeps, again exercise="7.8" score=0 diagnoses=["scaled-twice", "not-counted-yet"] near=["other-rate"]
+# %% divided by what dropout keeps, again exercise="7.8" score=0 diagnoses=["scaled-twice", "not-counted-yet"] near=["not-scaled", "other-rate"]
 @partial(jax.jit, donate_argnums=(0, 1))
 def train_step(w, mean, X, y, seed):
     def body(w, mean, X, y, seed):

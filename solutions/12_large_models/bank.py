@@ -6201,7 +6201,7 @@ def stalls_at(increment):
     return float(total) + 2 * increment
 
 
-# %% a row from both sides, and a ring from four exercise="12.2" score=0.75 diagnoses=["halved-once-more"] near=["one-direction", "upside-down", "other-factors"]
+# %% a row from both sides, and a ring from four exercise="12.2" score=0.75 diagnoses=["halved-once-more"] near=["one-direction", "upside-down", "other-factors", "at-the-same-time"]
 def wraps(chip, length):
     if chip in ("v5e", "v6e"):
         return length == 16
