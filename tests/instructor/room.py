@@ -12,6 +12,7 @@ import tempfile
 import warnings
 from collections.abc import Callable, Collection
 from dataclasses import dataclass
+from itertools import takewhile
 from pathlib import Path
 from typing import Any
 from unittest import mock
@@ -282,10 +283,10 @@ def configuration() -> str:
 
 
 def grade_nothing(path: Path) -> None:
-    """Take the exercises' cells out of a notebook."""
+    """End a notebook before its first exercise, whose names later cells may use."""
 
     def strip(data: Any) -> None:
-        data["cells"] = [cell for cell in data["cells"] if "nbgrader" not in cell["metadata"]]
+        data["cells"] = [*takewhile(lambda cell: "nbgrader" not in cell["metadata"], data["cells"])]
 
     edit(path, strip)
 
