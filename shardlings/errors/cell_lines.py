@@ -118,8 +118,11 @@ def cell_lines(error: BaseException, names: object) -> list[CellLine]:
             _text(frame.f_code.co_filename, number),
         )
         for frame, number in frames_of(error.__traceback__)
-        # an interrupt can hit an instruction of Python's own, such as a jump, which has no line
-        if number is not None and frame.f_globals is names and frame_owner(frame) == "theirs"
+        # an interrupt can hit an instruction of Python's own, such as a jump: it has no line, or -1
+        if number is not None
+        and number > 0
+        and frame.f_globals is names
+        and frame_owner(frame) == "theirs"
     ]
     found = [line for line in passed if line.file not in WITHOUT_A_CELL]
     return [] if found and found[-1].text.startswith(MAGIC) else found
