@@ -70,3 +70,8 @@ def repaired(m):
 def repaired(m):
     m = with_sharding_constraint(m.T, blocks)
     return m + m
+
+
+# %% the sum replicated on purpose exercise="0.1" score=0.125 diagnoses=["replicated", "all-gather over x"] near=["grid"]
+def repaired(m):
+    return with_sharding_constraint(m + m.T, NamedSharding(grid, P()))

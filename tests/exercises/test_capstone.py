@@ -118,7 +118,6 @@ def test_a_step_that_gathers_at_small_sizes_alone_earns_no_more_than_an_honest_o
     assert judge(exercise, capture(exercise, {"design": design}, 1), 1).score < 0.35
 
 
-@pytest.mark.slow
 def test_the_notebook_says_what_its_designs_send_and_take():
     names = sitting_for("11.7").names
     reports = {

@@ -6,7 +6,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from shardlings import communication
@@ -63,12 +63,15 @@ def mesh_of(text):
 
 
 @settings(max_examples=fewer(60))
-@given(matmul_arguments(most=8))
-def test_each_way_multiplies_and_compiles_to_those_bytes_and_operations(ask, arguments):
+@given(matmul_arguments(most=8), st.integers(0, 99))
+@example((64, 32, 64, "x:4,y:2", "x,-", "x,-", "y,-"), 2)  # with a collective-permute
+@example((64, 32, 64, "x:2,y:4", "x,-", "x,-", "y,x"), 3)
+@example((64, 32, 64, "x:2,y:2", "x,-", "x,-", "y,-"), 2)
+def test_each_way_multiplies_and_compiles_to_those_bytes_and_operations(ask, arguments, number):
     i, j, k, text, *specs = arguments
     ways = ask(WAYS, [arguments])[0]
     mesh, (left, right, out) = mesh_of(text), map(spec_of, specs)
-    way = ways[len(ways) // 2] if i % 2 else ways[0]
+    way = ways[number % len(ways)]
 
     def body(a, b):
         for step in way["A"]:

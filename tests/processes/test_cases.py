@@ -193,4 +193,5 @@ def reads_the_others_memory(x):
 def test_no_process_reads_the_memory_of_another():
     given = CaseArgument("array", (16, 2), ("x",), seed=5)
     for outcome in call(reads_the_others_memory, ProcessCase(2, LINE, (given,))):
-        assert outcome.result == ["PermissionError"] * 2
+        assert len(outcome.result) >= 2  # its parent, the other worker, and whatever else there is
+        assert set(outcome.result) == {"PermissionError"}

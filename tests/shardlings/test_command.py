@@ -118,6 +118,12 @@ def test_a_page_is_one_file_that_loads_nothing(project):
     assert "http" not in page.replace("http://www.w3.org/2000/svg", "")
 
 
+def test_parts_have_no_json(project):
+    status, said = project("shardlings", "report", "train.py:step", "--by-part", "--json")
+    assert status == 2
+    assert "--json: not allowed with argument --by-part" in said
+
+
 def test_what_cannot_be_reported_on_says_what_to_do(project):
     for words, said in {
         ("report", "train.py:nothing"): "train.py has no function nothing.",

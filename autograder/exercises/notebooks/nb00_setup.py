@@ -51,10 +51,9 @@ FIRST_LINE: Final = Exercise(
         "whole sum.",
     ),
     diagnoses={
-        "replicated": "The compiler had to choose the layout of the sum, and replicated it. A "
-        "constraint to `blocks` on m.T or on the sum chooses for it, if what "
-        "with_sharding_constraint returns is used. (m.T by itself is in P('y', 'x'), and in a "
-        "compiled function jax.device_put is no constraint.)",
+        "replicated": "Every device has all of the sum. Does something in your line ask for it, or "
+        "for m.T, in `blocks`, and is what with_sharding_constraint returns used? (m.T by itself "
+        "is in P('y', 'x'), and in a compiled function jax.device_put asks for nothing.)",
         "all-gather": "Is something gathered on the way, such as complete rows or the whole "
         "array? Each device needs only an eighth of m.T.",
         "too-many-bytes": "Is the array resharded more than once on the way?",

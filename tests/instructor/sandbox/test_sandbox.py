@@ -301,6 +301,16 @@ def listener():
         each.close()
 
 
+LOOKS = f"""import os
+own = {{".cache", ".ipython"}}  # which a kernel makes that no warm server made ready
+print(
+    sorted({{*os.listdir()}} - own),
+    [p for p in os.scandir("/tmp") if p.is_file()],
+    [each for _, *names in os.walk(".") for each in sum(names, []) if {MARK!r} in each],
+)"""
+"""Prints what lies around: in the notebook's folder, in `/tmp`, and with the attacks' mark."""
+
+
 @pytest.fixture(scope="module")
 def room(tmp_path_factory, listener):
     room = Classroom.at(tmp_path_factory.mktemp("course"), until=LAST, calibrated=False)
@@ -319,8 +329,7 @@ def room(tmp_path_factory, listener):
         attack = f"import os, signal\n{textwrap.dedent(DEADLY[name])}"
         room.hand_in(name, {"1.1": RIGHT["1.1"]}, first=attack)
     room.hand_in("a_neighbour", RIGHT)
-    looks = "import os\nprint(os.listdir(), [p for p in os.scandir('/tmp') if p.is_file()])"
-    room.hand_in("zz_next", RIGHT, first=looks)
+    room.hand_in("zz_next", RIGHT, first=LOOKS)
     os.environ["SHARDLINGS_TEST_SECRET"] = MARK
     try:
         with warnings.catch_warnings(action="ignore", category=SAWarning):  # nbgrader's
@@ -369,7 +378,7 @@ def test_nothing_was_left_behind(room):
     assert not list(room.root.rglob(f"{MARK}*"))
     assert not (Path.home() / ".ipython/profile_default/startup" / f"{MARK}.py").exists()
     assert not (Path.home() / ".cache" / MARK).exists()
-    assert room.printed("zz_next") == f"['{ASSIGNMENT}.ipynb'] []\n"
+    assert room.printed("zz_next") == f"['{ASSIGNMENT}.ipynb'] [] []\n"
 
 
 def test_no_process_outlives_its_grading(room):

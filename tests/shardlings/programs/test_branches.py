@@ -105,6 +105,13 @@ def test_a_picture_says_that_a_branch_may_not_be_taken():
     assert "The program does this 3 times at most." in str(report_on(loop))
 
 
+def test_a_picture_says_that_its_bytes_are_those_of_one_turn():
+    def endless(_, v):
+        return lax.while_loop(lambda u: u.sum() < 100, add, v)
+
+    assert "bytes in one turn of its loop." in str(report_on(endless))
+
+
 def test_a_program_without_branches_says_nothing_of_them():
     assert "branch that costs" not in str(report_on(lambda _, v: both(v)))
 

@@ -119,6 +119,7 @@ def test_what_was_dumped_before_it_was_optimised_says_so(job):
     report = read_dump(before)
     assert report.collectives == ()
     assert "those that it requests itself" in str(report)
+    assert "on all devices together" in report.summary()
     assert "those that it requests itself" in str(report.by_part())
     with pytest.raises(UsageError, match="before it was optimised"):
         report.at_most({})

@@ -60,7 +60,7 @@ const transformerPart = (() => {
         controls.foldedTable("What a device sends in a step", ["Sharding", "Collective", "Arithmetic", "Bytes"],
           sent.filter(({bytes}) => bytes > 0).map(({name, kind, formula, bytes}) => [name, kind, formula, gibibytes(bytes)]), true),
         assumptions(run, fields.model),
-        html("p", {}, "The same layers in JAX, with this mesh and these specs. The last line shows what the compiler makes of them: it may send a little more than the table says, or less."),
+        html("p", {}, "The same layers in JAX, with this mesh and these specs. The last line shows what the compiler makes of them. It may send up to two thirds more than the table says, because it adds up the gradients through query, key and value one by one, and those through gate and up."),
         controls.codeBlock(transformerCode.write(run, {dtype: fields.dtype, machine: fastestThatFits(run).name})));
     }
 
