@@ -19,6 +19,7 @@ from autograder.exercises.notebooks import (
     nb11_capstone,
     nb11_resuming,
     nb12_large_models,
+    nb13_a_real_trainer,
 )
 from autograder.exercises.other_courses import CourseError, iterate_notebooks, module_elsewhere
 from autograder.judge import Exercise
@@ -41,6 +42,7 @@ _OURS: Final[dict[str, tuple[Exercise, ...]]] = {
         *nb11_resuming.RESUMING,
     ),
     "12_large_models": nb12_large_models.EXERCISES,
+    "13_a_real_trainer": nb13_a_real_trainer.EXERCISES,
 }
 _OTHERS: Final = dict(iterate_notebooks())
 

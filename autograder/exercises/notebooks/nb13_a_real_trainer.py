@@ -1,0 +1,1272 @@
+"""Notebook 13: a trainer that lasts, from rules for its parameters to the memory at its peak.
+
+The limits of 13.6 depend on the compiler; `tests/exercises/test_a_real_trainer.py` fails when it
+does better. All other budgets follow from the exercises.
+"""
+
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
+from itertools import combinations
+from typing import Any, Final
+
+import jax
+import numpy as np
+
+from autograder.artifacts import Argument
+from autograder.judge import (
+    AnyOf,
+    Budget,
+    CommunicatesAtMost,
+    Computes,
+    Donates,
+    Exercise,
+    FitsIn,
+    KeepsLayouts,
+    PlacedLike,
+    Predicts,
+    Satisfies,
+)
+from shardlings.layouts import Layout, LayoutError, find_difference
+
+Axes = tuple[tuple[str, int], ...]
+
+GRIDS: Final[tuple[Axes, ...]] = ((("data", 4), ("model", 2)), (("data", 2), ("model", 4)))
+"""The meshes of most exercises. Functions are judged on both."""
+
+# 13.1
+
+Path = tuple[str | int, ...]
+
+RULES: Final[Mapping[str, tuple[str, str]]] = {
+    "embed": ("model", "data"),
+    "query": ("data", "model"),
+    "key": ("data", "model"),
+    "value": ("data", "model"),
+    "out": ("model", "data"),
+    "up": ("data", "model"),
+    "down": ("model", "data"),
+}
+"""The mesh axes for the last two dimensions of a leaf, by the last name in its path."""
+
+
+def find_spec(path: Path, shape: Sequence[int], sizes: Mapping[str, int]) -> list[str | None]:
+    """Return the spec of a leaf as a list, with an entry for each dimension."""
+    rule = RULES.get(str(path[-1]), ())
+    if len(shape) < len(rule) or not rule:
+        return [None] * len(shape)
+    entries = [None] * (len(shape) - len(rule)) + list(rule)
+    return [
+        axis if axis is not None and size % sizes[axis] == 0 else None
+        for axis, size in zip(entries, shape, strict=True)
+    ]
+
+
+def _sample_leaves(generator: np.random.Generator) -> list[tuple[Path, tuple[int, ...], Any]]:
+    """Sample the paths and shapes of leaves, and a mesh for each, from simple to intricate."""
+    sizes: list[dict[str, int]] = [
+        {"data": 4, "model": 2},
+        {"data": 2, "model": 4},
+        {"model": 2, "data": 2},
+    ]
+
+    def choose(*options: Any) -> Any:
+        return options[int(generator.integers(len(options)))]
+
+    def even() -> int:
+        return 8 * int(generator.integers(1, 9))
+
+    leaves: list[tuple[Path, tuple[int, ...]]] = []
+    for name in RULES:
+        layer: Path = () if name == "embed" else ("layers", int(generator.integers(12)))
+        part: Path = {"up": ("mlp",), "down": ("mlp",), "embed": ()}.get(name, ("attention",))
+        leaves.append((("params", *layer, *part, name), (even(), even())))
+    leaves += [
+        (("params", "layers", int(generator.integers(12)), "norm", "scale"), (even(),)),
+        (("params", "layers", int(generator.integers(12)), "mlp", "bias"), (even(),)),
+        (("params", "head", "table"), (even(), even())),
+    ]
+    # the optimizer's state
+    moment = choose("mu", "nu")
+    leaves += [
+        (
+            (
+                "optimizer",
+                moment,
+                "layers",
+                int(generator.integers(12)),
+                "mlp",
+                choose("up", "down"),
+            ),
+            (even(), even()),
+        ),
+        (("optimizer", moment, "embed"), (even(), even())),
+        (("optimizer", moment, "layers", int(generator.integers(12)), "norm", "scale"), (even(),)),
+        (("optimizer", "count"), ()),
+        (
+            (
+                "optimizer",
+                "rows",
+                "layers",
+                int(generator.integers(12)),
+                "mlp",
+                choose("up", "down"),
+            ),
+            (even(),),
+        ),
+        (("optimizer", "placeholder", choose("up", "query", "embed")), ()),
+    ]
+    # layers that are stacked for a scan
+    leaves += [
+        (("params", "blocks", "mlp", name), (choose(8, 12, 16), even(), even()))
+        for name in ("up", "down")
+    ]
+    leaves += [
+        (("optimizer", moment, "blocks", "attention", "query"), (choose(8, 16), even(), even())),
+        (("params", "blocks", "norm", "scale"), (choose(8, 16), even())),
+    ]
+    # sizes that do not divide
+    odd = choose(7, 9, 11, 13)
+    leaves += [
+        (("params", "embed"), (50_257, even())),
+        (("params", "layers", 0, "attention", "key"), (even(), odd)),
+        (("params", "layers", 1, "mlp", "down"), (even(), odd)),
+        (("params", "layers", 2, "attention", "value"), (odd, odd + 2)),
+        (("params", "blocks", "attention", "key"), (6, even(), odd)),
+    ]
+    return [(path, shape, sizes[i % len(sizes)]) for i, (path, shape) in enumerate(leaves)]
+
+
+def _is_stacked(path: Path, shape: Sequence[int]) -> bool:
+    return "blocks" in path
+
+
+def _does_not_divide(path: Path, shape: Sequence[int], sizes: Mapping[str, int]) -> bool:
+    rule = RULES.get(str(path[-1]), ())
+    return len(shape) >= 2 and any(
+        size % sizes[axis] for axis, size in zip(rule, shape[-2:], strict=False)
+    )
+
+
+def _part_of(path: Path, shape: Sequence[int], sizes: Mapping[str, int]) -> str:
+    """Return which part of 13.1 a leaf belongs to."""
+    if _does_not_divide(path, shape, sizes):
+        return "sizes"
+    if _is_stacked(path, shape):
+        return "stacked"
+    return "optimizer" if path[0] == "optimizer" else "parameters"
+
+
+def _entries_of(result: Any) -> list[tuple[str, ...]] | None:
+    """Return a spec's entries as tuples of axes; None if the result is no spec."""
+    if not isinstance(result, list):
+        return None
+    entries = []
+    for entry in result:
+        names = [] if entry is None else [entry] if isinstance(entry, str) else entry
+        if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
+            return None
+        entries.append(tuple(names))
+    return entries
+
+
+def _layout_of(
+    entries: Sequence[tuple[str, ...]], shape: Sequence[int], sizes: Mapping[str, int]
+) -> Layout:
+    count = int(np.prod([*sizes.values()]))
+    mesh = jax.sharding.Mesh(
+        np.array(jax.devices()[:count]).reshape([*sizes.values()]), tuple(sizes)
+    )
+    return Layout.of(jax.NamedSharding(mesh, jax.P(*entries)), tuple(shape))
+
+
+def _explain_rule(
+    result: Any, path: Path, shape: Sequence[int], sizes: Mapping[str, int]
+) -> tuple[str, str] | None:
+    """Explain what is wrong with the spec of one leaf."""
+    leaf = f"The leaf is {path}, with the shape {tuple(shape)}, on a mesh of {dict(sizes)}."
+    entries = _entries_of(result)
+    if entries is None:
+        return "no-spec", f"Expected a partition spec such as P('data', None). {leaf}"
+    named = [axis for entry in entries for axis in entry]
+    unknown = [axis for axis in named if axis not in sizes]
+    if unknown:
+        return "unknown-axis", f"The mesh has no axis {unknown[0]!r}. {leaf}"
+    if len({*named}) < len(named):
+        return "axis-twice", f"The spec names an axis twice. {leaf}"
+    while entries and not entries[-1]:
+        entries = entries[:-1]
+    if len(entries) > len(shape):
+        return "too-many-entries", f"The spec has more entries than the leaf dimensions. {leaf}"
+    for i, (entry, size) in enumerate(zip(entries, shape, strict=False)):
+        count = int(np.prod([sizes[axis] for axis in entry]))
+        if size % count:
+            return (
+                "does-not-divide",
+                f"Dimension {i} has the size {size}, which {count} devices do not divide. {leaf}",
+            )
+    wanted = find_spec(path, shape, sizes)
+    right = _layout_of([() if axis is None else (axis,) for axis in wanted], shape, sizes)
+    try:
+        made = _layout_of(entries, shape, sizes)
+    except LayoutError as error:
+        return "does-not-fit", f"{error} {leaf}"
+    found = find_difference(right, made)
+    if found is None:
+        return None
+    slip = "gave-up" if not named and any(wanted) and None in wanted[-2:] else ""
+    return slip or _name_slip(entries, wanted, shape), f"{found.sentence} {leaf}"
+
+
+def _name_slip(
+    entries: Sequence[tuple[str, ...]], wanted: Sequence[str | None], shape: Sequence[int]
+) -> str:
+    """Name the likeliest slip behind a spec that is valid, and another one than expected."""
+    got = [*entries, *[()] * (len(shape) - len(entries))]
+    right = [() if axis is None else (axis,) for axis in wanted]
+    if len(shape) > 2 and got[0]:
+        return "layers-sharded"
+    if not any(right):
+        return "small-leaf-sharded"
+    if not any(got):
+        return "left-replicated"
+    if sum(map(bool, got)) < sum(map(bool, right)):
+        return "one-axis-only"
+    swapped = {"data": "model", "model": "data"}
+    if [tuple(swapped.get(a, a) for a in entry) for entry in got] == right:
+        return "axes-swapped"
+    return "other-layout"
+
+
+def _explain_part(part: str, result: Any, *leaf: Any) -> tuple[str, str] | None:
+    return _explain_rule(result, *leaf) if _part_of(*leaf) == part else None
+
+
+SPEC_RULES: Final = Exercise(
+    id="13.1",
+    title="Rules for a tree of parameters",
+    afterwards="Libraries have this function under other names: MaxText calls the table logical "
+    "axis rules, and T5X partitioning rules. A test like the one below it, which fails for a large "
+    "leaf that no rule matches, is worth as much as the rules.",
+    requirements=tuple(
+        Satisfies("rule", asks, _sample_leaves, partial(_explain_part, part))
+        for part, asks in (
+            ("parameters", "rule returns the spec of each parameter, by the table"),
+            ("optimizer", "rule returns the spec of each leaf of the optimizer's state"),
+            ("stacked", "rule leaves the dimension that counts layers whole"),
+            ("sizes", "rule shards no dimension that the axis does not divide, and all others"),
+        )
+    ),
+    hints=(
+        "Only the last name in a path matters, wherever the leaf stands. Which leaves have no "
+        "rule?",
+        "The table is for a leaf's last two dimensions. How many `None`s come first, if a leaf has "
+        "three dimensions? And which leaves have fewer than two?",
+        "When you have an axis for each dimension, replace it by `None` where "
+        "`size % sizes[axis]` is not 0. The other dimension keeps its axis.",
+    ),
+    diagnoses={
+        "too-many-entries": "An optimizer may keep a vector, or a number, under a matrix's name.",
+        "does-not-divide": "`device_put` raises an error for such a spec. Which dimension could "
+        "still be sharded?",
+        "layers-sharded": "The first dimension of a stack counts layers. A scan takes one layer "
+        "in each turn, so each turn would have to fetch it from the device that has it.",
+        "small-leaf-sharded": "No rule is for this leaf, or it has too few dimensions for one. It "
+        "stays replicated.",
+        "left-replicated": "A rule of the table is for this leaf. Replicated, it takes its whole "
+        "size on each device, and its moments in the optimizer do as well.",
+        "one-axis-only": "This leaf can be sharded over both axes.",
+        "gave-up": "One dimension cannot be sharded, and the other one can: each is decided by "
+        "itself.",
+        "axes-swapped": "Both axes are there, in the other order. In which row of the table is "
+        "this leaf's name?",
+        "unknown-axis": "Use the names that are in `sizes`.",
+    },
+)
+
+# 13.2
+
+WORKS: Final = "works"
+ERROR: Final = "error"
+
+MEETINGS: Final[Mapping[str, tuple[str, str, str]]] = {
+    "a + b": ("a + b, on two meshes", ERROR, "moves-by-itself"),
+    "a + numpy": ("a + an array of NumPy", WORKS, "numpy-has-a-place"),
+    "a + fresh": ("a + jnp.ones(…), which nobody has placed", WORKS, "fresh-has-a-place"),
+    "a + placed": ("a + an array that was put on device 5", ERROR, "placed-follows"),
+    "jit of both": ("a jitted function that returns 2 a and 2 b", ERROR, "two-meshes-in-one"),
+    "moved": ("device_put of a to b's sharding, plus b", WORKS, "never-leaves"),
+    "other axes": (
+        "two arrays on the same devices, whose meshes have other axes",
+        WORKS,
+        "names-must-agree",
+    ),
+    "other order": ("two arrays on the same devices, in another order", ERROR, "order-is-free"),
+    "host": ("an array in pinned_host plus one on the devices", ERROR, "host-follows"),
+}
+"""For each cell of 13.2: what it is about, what comes of it, and the diagnosis if not so."""
+
+MEETS: Final = Exercise(
+    id="13.2",
+    title="What meets in one program",
+    afterwards="One program runs on one list of devices, in one order. So a pipeline whose stages "
+    "have meshes of their own is several programs, and Python hands arrays from one to the next; "
+    "that is slower to write than the `shard_map` of 8.8, and lets the stages differ.",
+    requirements=(
+        *(
+            Predicts(
+                "meets",
+                cell,
+                what,
+                right,
+                {name: ERROR if right == WORKS else WORKS},
+            )
+            for cell, (what, right, name) in MEETINGS.items()
+        ),
+        PlacedLike(
+            "arrived",
+            "4,5 \n 6,7",
+            ((16, 8),),
+            lambda: np.arange(128, dtype=np.float32).reshape(16, 8),
+        ),
+    ),
+    weights={"meets": 2},
+    hints=(
+        "Each operation is a program of its own, and a program has one list of devices. Which of "
+        "the two sides has devices already?",
+        "An array that you have placed is committed: it never moves by itself. One that JAX made "
+        "without being asked where is not, and follows the others. Axis names mean nothing to a "
+        "program on Auto axes; the order of its devices does.",
+        "For `arrived`: a mesh of four devices with two axes, made of `jax.devices()[4:]`, and a "
+        "spec that shards the rows over one of them.",
+    ),
+    diagnoses={
+        "moves-by-itself": "Both arrays are committed to devices of their own, and no program has "
+        "both. JAX raises an error, and copies nothing by itself.",
+        "numpy-has-a-place": "An array of NumPy has no devices, so it goes where the others are.",
+        "fresh-has-a-place": "Without a current mesh and without `device=`, an array of `jnp` is "
+        "on a device, but not committed to it. It follows the others.",
+        "placed-follows": "`device_put` with a device commits the array to it.",
+        "two-meshes-in-one": "Although a and b never touch, they are arguments of one program, and "
+        "this has one list of devices.",
+        "never-leaves": "`device_put` is the way from one mesh to another; it is no program.",
+        "names-must-agree": "On Auto axes, a program knows devices and blocks, and no names.",
+        "order-is-free": "The order of devices is a part of a program: it says which device has "
+        "number 0. These two arrays disagree.",
+        "host-follows": "Memories do not mix, either. `device_put` brings the array back first.",
+        "devices-extra": "`jax.make_mesh` uses all devices unless `devices=` says which.",
+        "other-devices": "The mesh of the second stage has the other four devices.",
+    },
+)
+
+# 13.3
+
+STEP_SHAPES: Final = ((128, 64, 32), (64, 32, 48))
+"""Examples, features, and outputs."""
+
+
+def _momentum(
+    W: Any,  # noqa: N803
+    moment: Any,
+    count: Any,
+    x: Any,
+    y: Any,
+) -> tuple[Any, Any, Any]:
+    """Return the state after one step of gradient descent with momentum."""
+    gradient = 2 * x.T @ (x @ W - y) / y.size
+    moment = 0.9 * moment + gradient
+    return W - 0.1 * moment, moment, count + 1
+
+
+def _step_arguments(axes: Axes, shape: tuple[int, int, int]) -> tuple[Argument, ...]:
+    batch, features, outputs = shape
+    place = partial(Argument, axes=axes, mode="auto")
+    return (
+        place((features, outputs), spec=("data",)),
+        place((features, outputs), spec=("data",), scale=0.1),
+        place((), dtype="int32", scale=50),
+        place((batch, features), spec=("data",)),
+        place((batch, outputs), spec=("data", "model")),
+    )
+
+
+STATE: Final = Exercise(
+    id="13.3",
+    title="A step that keeps its layouts",
+    afterwards="A trainer's test can hold both: `step._cache_size()` is 1 after five steps, and "
+    "the layouts that come out are those that went in. Flax and optax make states whose leaves "
+    "drift in just this way, if they are initialised without `out_shardings`.",
+    requirements=(
+        Computes(
+            "step",
+            "step(W, moment, count, x, y) must return what update returns.",
+            _momentum,
+            tuple(map(_step_arguments, GRIDS, STEP_SHAPES)),
+            under_mesh=True,
+        ),
+        KeepsLayouts("step"),
+        Donates("step", 3),
+    ),
+    about=(KeepsLayouts, Donates),
+    hints=(
+        "What does `update` leave open? Print `.sharding.spec` of what comes out of "
+        "`jax.jit(update)`.",
+        "`jax.jit` takes `out_shardings`: one for each result. Under a current mesh, these may be "
+        "specs.",
+        "`jax.jit(update, out_shardings=(P('data'), …, …), donate_argnums=…)`: the second is like "
+        "the first, and a count is replicated. The arguments 0, 1 and 2 are the state.",
+    ),
+    diagnoses={
+        "not-donated": "The old state is of no use after a step. `donate_argnums` gives its "
+        "memory to the new one.",
+        "split-dimension": "The compiler chose this layout from the targets', which are "
+        "sharded over `model` "
+        "as well. The next step starts from another layout than this one did, and is compiled "
+        "again. What tells the compiler which layout a result has?",
+        "replicated": "Each device has all of it now, and the next step is compiled again.",
+    },
+)
+
+# 13.4
+
+CLOSED_NAMES: Final = ("frozen", "positions", "prior")
+
+FEATURE_SHAPES: Final = ((16, 32, 64, 256), (8, 32, 64, 256))
+"""Sequences, positions, features, and features afterwards."""
+
+
+def make_positions(length: int, width: int) -> np.ndarray:
+    """Return the table of positions that the notebook has: sines and cosines."""
+    angles = np.arange(length)[:, None] / 10_000 ** (np.arange(0, width, 2) / width)
+    return np.concatenate([np.sin(angles), np.cos(angles)], axis=1).astype(np.float32)
+
+
+def make_frozen(width: int, features: int) -> np.ndarray:
+    """Return the frozen weights that the notebook has."""
+    generator = np.random.default_rng(13)
+    return np.asarray(generator.standard_normal((width, features)) / width**0.5, np.float32)
+
+
+def make_prior(features: int) -> np.ndarray:
+    """Return the prior that the notebook has: the logarithm of Zipf's law."""
+    return -np.log1p(np.arange(features)).astype(np.float32)
+
+
+def _features(x: Any, frozen: Any, positions: Any, prior: Any) -> Any:
+    return np.tanh((x + positions) @ frozen) + prior
+
+
+def _features_closing_over(
+    closed: Sequence[str], x: Any, frozen: Any, positions: Any, prior: Any
+) -> Any:
+    """Use the notebook's arrays for some of the arguments."""
+    return _features(
+        x,
+        make_frozen(*frozen.shape) if "frozen" in closed else frozen,
+        make_positions(*positions.shape) if "positions" in closed else positions,
+        make_prior(*prior.shape) if "prior" in closed else prior,
+    )
+
+
+def _feature_arguments(axes: Axes, shape: tuple[int, ...]) -> tuple[Argument, ...]:
+    batch, length, width, features = shape
+    place = partial(Argument, axes=axes, mode="auto")
+    return (
+        place((batch, length, width), spec=("data",)),
+        place((width, features), spec=(None, "model"), scale=width**-0.5),
+        place((length, width)),
+        place((features,), spec=("model",)),
+    )
+
+
+CLOSED_OVER: Final = Exercise(
+    id="13.4",
+    title="Three arrays that are closed over",
+    afterwards="JAX warns when constants of more than 2 GB are captured, and with "
+    "`jax_use_simplified_jaxpr_constants` it passes them as arguments by itself; their layout is "
+    "still not yours. What a step reads belongs into its arguments.",
+    requirements=(
+        Computes(
+            "features",
+            "features(x, frozen, positions, prior) must be tanh((x + positions) @ frozen) + prior, "
+            "of these four arguments.",
+            _features,
+            tuple(map(_feature_arguments, GRIDS, FEATURE_SHAPES)),
+            {
+                f"closed-over-{name}": partial(_features_closing_over, (name,))
+                for name in CLOSED_NAMES
+            }
+            | {
+                "closed-over-several": AnyOf(
+                    partial(_features_closing_over, names)
+                    for count in (2, 3)
+                    for names in combinations(CLOSED_NAMES, count)
+                ),
+                "prior-missing": lambda x, frozen, positions, prior: _features(
+                    x, frozen, positions, 0 * prior
+                ),
+                "positions-missing": lambda x, frozen, positions, prior: _features(
+                    x, frozen, 0 * positions, prior
+                ),
+            },
+            under_mesh=True,
+        ),
+        PlacedLike(
+            "features",
+            "0 1 \n\n 2 3 \n\n 4 5 \n\n 6 7",
+            tuple((b, t, f) for b, t, _, f in FEATURE_SHAPES),
+            elsewhere=("0 1 2 3 \n\n 4 5 6 7",),
+        ),
+        CommunicatesAtMost("features", ((), ())),
+        Predicts(
+            "cost",
+            "as an argument",
+            "the KiB of frozen on each device, as an argument",
+            32,
+            {"whole": 64, "over-all": 8, "of-data": 16, "in-bytes": 32_768},
+        ),
+        Predicts(
+            "cost",
+            "closed over",
+            "the KiB of frozen on each device, closed over",
+            64,
+            {"still-sharded": 32, "on-all-together": 512, "in-bytes": 65_536, "over-all": 8},
+        ),
+        Predicts(
+            "cost",
+            "work",
+            "how many times as much each device computes, if it is closed over",
+            2,
+            {"same-work": 1, "all-devices": 8, "of-data": 4, "half": 0.5},
+        ),
+    ),
+    weights={"features": 2},
+    hints=(
+        "A name in a function's body is an argument of its own, or it comes from somewhere else. "
+        "There are three ways in: from the notebook, from the function around it, and from a "
+        "default.",
+        "`jax.jit` makes arguments of what the caller passes, and constants of all the rest, also "
+        "of defaults that nobody passes.",
+        "Write `def features(x, frozen, positions, prior):`, with nothing around it, and use these "
+        "four names only. For the table: a constant has no sharding.",
+    ),
+    diagnoses={
+        "closed-over-frozen": "With other arguments, the result is that of the notebook's "
+        "`frozen`: it is a constant of your program.",
+        "closed-over-positions": "With other arguments, the result is that of the notebook's "
+        "`positions`: it is a constant of your program.",
+        "closed-over-prior": "With other arguments, the result is that of the notebook's `prior`: "
+        "it is a constant of your program. A default that nobody passes is one, too.",
+        "closed-over-several": "With other arguments, more than one of the three arrays is still "
+        "the notebook's: they are constants of your program.",
+        "prior-missing": "The prior is not added.",
+        "positions-missing": "The positions are not added.",
+        "over-all": "Eight devices do not have eight different blocks. Which axis is `frozen` "
+        "sharded over, and how many devices does this axis have?",
+        "all-devices": "Two devices had shared the columns, and four the sequences. Which of the "
+        "two is over?",
+        "half": "Which block of the result does a device compute, if it has all columns of "
+        "`frozen`? Look at the layout of the result.",
+        "whole": "This is all of it. As an argument it keeps its layout, P(None, 'model').",
+        "still-sharded": "A constant is in the program, and each device runs the whole program.",
+        "on-all-together": "This is the sum over all eight devices.",
+        "same-work": "Which block of the result does a device compute, if it has all columns of "
+        "`frozen`? Look at the layout of the result.",
+        "of-data": "`frozen` is sharded over `model`, and so is the work that it saves.",
+        "in-bytes": "This is the number of bytes. Asked for is KiB.",
+    },
+)
+
+# 13.5
+
+LAYERS: Final = 12
+
+MODEL_SHAPES: Final = ((8, 16, 32, 4, 4, 128), (4, 8, 16, 4, 2, 64))
+"""Sequences, positions, features, heads, the size of a head, and hidden features."""
+
+
+def _softmax(scores: Any) -> Any:
+    weights = np.exp(scores - scores.max(axis=-1, keepdims=True))
+    return weights / weights.sum(axis=-1, keepdims=True)
+
+
+def _forward(
+    x: Any, qkv: Any, out: Any, up: Any, down: Any, order: str = "qkv", scaled: bool = True
+) -> Any:
+    """Compute the transformer of the notebook, with NumPy."""
+    for layer in range(len(qkv)):
+        made = dict(zip("qkv", np.einsum("btd,jdhe->jbthe", x, qkv[layer]), strict=True))
+        q, k, v = (made[name] for name in order)
+        scores = np.einsum("bqhe,bkhe->bhqk", q, k)
+        if scaled:
+            scores = scores / np.float32(q.shape[-1] ** 0.5)
+        attended = np.einsum("bhqk,bkhe->bqhe", _softmax(scores), v)
+        x = x + np.einsum("bthe,hed->btd", attended, out[layer])
+        x = x + np.maximum(x @ up[layer], 0) @ down[layer]
+    return x
+
+
+def _model_arguments(axes: Axes, shape: tuple[int, ...]) -> tuple[Argument, ...]:
+    batch, length, width, heads, head, hidden = shape
+    place = partial(Argument, axes=axes, mode="auto", scale=0.2 * width**-0.5)
+    return (
+        place((batch, length, width), spec=("data",), scale=1.0),
+        place((LAYERS, 3, width, heads, head), spec=(None, None, None, "model")),
+        place((LAYERS, heads, head, width), spec=(None, "model")),
+        place((LAYERS, width, hidden), spec=(None, None, "model")),
+        place((LAYERS, hidden, width), spec=(None, "model")),
+    )
+
+
+def _reduced_bytes(axes: Axes, shape: tuple[int, ...]) -> int:
+    """Return the bytes of the two all-reduces in each layer, over all layers."""
+    batch, length, width, *_ = shape
+    return LAYERS * 2 * 4 * batch // dict(axes)["data"] * length * width
+
+
+GATHER: Final = Exercise(
+    id="13.5",
+    title="Where is the gather?",
+    afterwards="In a test, `baseline` holds this for good: one all-reduce more in a layer, and the "
+    "test fails, with the line. In a model with a hundred constraints nobody sees a transposed one "
+    "by reading.",
+    requirements=(
+        Predicts(
+            "found",
+            "array",
+            "the array whose constraint is wrong",
+            "v",
+            {
+                "follows-the-first": AnyOf(("q", "k")),
+                "where-it-is-used": AnyOf(("s", "a")),
+                "in-the-mlp": "h",
+                "the-residual": "x",
+            },
+            words=("q", "k", "v", "s", "a", "h", "x"),
+        ),
+        Predicts(
+            "found",
+            "bytes",
+            "the bytes of what that line sends too much, on each device",
+            LAYERS * (3072 + 1024),
+            {
+                "one-layer": 3072 + 1024,
+                "first-only": LAYERS * 3072,
+                "way-back-only": LAYERS * 1024,
+                "all-collectives": LAYERS * (3072 + 1024 + 4096 + 4096),
+                "what-has-to-be": LAYERS * (4096 + 4096),
+            },
+        ),
+        Computes(
+            "forward",
+            "forward(x, qkv, out, up, down) must be the transformer, as it was handed out.",
+            _forward,
+            tuple(map(_model_arguments, GRIDS, MODEL_SHAPES)),
+            {
+                "keys-and-values-swapped": partial(_forward, order="qvk"),
+                "not-scaled": partial(_forward, scaled=False),
+            },
+            under_mesh=True,
+        ),
+        PlacedLike(
+            "forward",
+            "0,1 \n\n 2,3 \n\n 4,5 \n\n 6,7",
+            tuple((b, t, d) for b, t, d, *_ in MODEL_SHAPES),
+            elsewhere=("0,1,2,3 \n\n 4,5,6,7",),
+            drawn=False,
+        ),
+        CommunicatesAtMost(
+            "forward",
+            tuple(
+                (Budget("all-reduce", ("model",), _reduced_bytes(axes, shape)),)
+                for axes, shape in zip(GRIDS, MODEL_SHAPES, strict=True)
+            ),
+        ),
+    ),
+    about=(CommunicatesAtMost,),
+    weights={"forward": 2},
+    hints=(
+        "A layer needs two all-reduces over `model`: one after `out`, and one after `down`. The "
+        "report has more. Which lines does it give for those, and how often do they run?",
+        "The report names the line that an operation came from, and the array, where it has a "
+        "name. What does that line's array look like before, and what does its constraint ask for?",
+        "Heads are sharded over `model`, in all arrays that have heads. One constraint has `model` "
+        "at another dimension, and the array is exchanged to it and back.",
+    ),
+    diagnoses={
+        "all-to-all": "An exchange is left. A constraint asks for blocks of positions where there "
+        "are blocks of heads.",
+        "all-gather": "Something is gathered now that was sharded. Which constraint has lost its "
+        "axis, and which one is gone?",
+        "follows-the-first": "q and k get the layout that they have already.",
+        "where-it-is-used": "The scores and what is attended to follow from q, k and v, and have "
+        "no constraint of their own.",
+        "in-the-mlp": "The constraint on h is as it should be: hidden features over `model`.",
+        "the-residual": "The constraint on x is as it should be: it makes the sum complete, once "
+        "after each part.",
+        "one-layer": "This is for one layer. The scan has twelve turns.",
+        "first-only": "The array is brought into the wrong layout, and back from it as well.",
+        "way-back-only": "The array is brought back, and into the wrong layout as well.",
+        "all-collectives": "The two all-reduces are needed. Count what is sent too much.",
+        "what-has-to-be": "These are the two all-reduces, which stay.",
+        "not-scaled": "The scores are not divided by the square root of a head's size any more.",
+        "keys-and-values-swapped": "Keys and values are swapped.",
+    },
+)
+
+# 13.6
+
+PEAK_SHAPES: Final = ((512, 64, 256), (256, 32, 256))
+"""Examples, features, and hidden features."""
+
+
+def _differentiate(
+    x: Any, y: Any, up: Any, down: Any, rows: slice = slice(None), factor: float = 1.0
+) -> tuple[Any, Any]:
+    """Return the gradients of the squared error of a residual network, with NumPy."""
+    inputs, hidden = [np.asarray(x[rows], float)], []
+    for layer in range(len(up)):
+        hidden.append(np.tanh(inputs[-1] @ up[layer]))
+        inputs.append(inputs[-1] + hidden[-1] @ down[layer])
+    back = 2 * factor * (inputs[-1] - y[rows])
+    ups, downs = np.zeros(up.shape), np.zeros(down.shape)
+    for layer in reversed(range(len(up))):
+        downs[layer] = hidden[layer].T @ back
+        inner = (back @ down[layer].T) * (1 - hidden[layer] ** 2)
+        ups[layer] = inputs[layer].T @ inner
+        back = back + inner @ up[layer].T
+    return ups.astype(np.float32), downs.astype(np.float32)
+
+
+def _peak_arguments(axes: Axes, shape: tuple[int, ...]) -> tuple[Argument, ...]:
+    batch, width, hidden = shape
+    place = partial(Argument, axes=axes, mode="auto", scale=0.2 * width**-0.5)
+    return (
+        place((batch, width), spec=("data",), scale=1.0),
+        place((batch, width), spec=("data",), scale=1.0),
+        place((LAYERS, width, hidden), spec=(None, None, "model")),
+        place((LAYERS, hidden, width), spec=(None, "model")),
+    )
+
+
+def _gradient_budget(axes: Axes, shape: tuple[int, ...]) -> tuple[Budget, ...]:
+    """Return what a gradient sends: two sums in each layer, and the gradients once."""
+    batch, width, hidden = shape
+    sizes = dict(axes)
+    sums = 4 * LAYERS * 2 * width * hidden // sizes["model"]
+    return (
+        Budget("all-reduce", ("model",), LAYERS * 2 * 4 * batch // sizes["data"] * width),
+        Budget("all-reduce", ("data",), sums),
+    )
+
+
+PEAK: Final = Exercise(
+    id="13.6",
+    title="What is at the peak?",
+    afterwards="12.8 lets you choose what to keep in a layer. If the inputs of the layers alone "
+    "are too much, microbatches are next, and they cost an array of sums as large as the weights.",
+    requirements=(
+        *(
+            Predicts("peak", cell, f"the KiB of {what} on each device, at the peak", right, wrong)
+            for cell, what, right, wrong in (
+                (
+                    "weights",
+                    "all weights",
+                    768,
+                    {"whole-weights": 1536, "one-kind": 384, "one-layer": 64, "over-all": 192},
+                ),
+                (
+                    "gradients",
+                    "all gradients",
+                    768,
+                    {"whole-weights": 1536, "one-kind": 384, "one-layer": 64, "over-all": 192},
+                ),
+                (
+                    "inputs",
+                    "the inputs of all layers",
+                    384,
+                    {"whole-activations": 1536, "one-layer": 32, "over-all": 192},
+                ),
+                (
+                    "hidden",
+                    "the hidden features of all layers",
+                    768,
+                    {
+                        "whole-activations": 6144,
+                        "one-layer": 64,
+                        "not-over-model": 1536,
+                        "not-over-data": 3072,
+                    },
+                ),
+            )
+        ),
+        Computes(
+            "gradients",
+            "gradients(x, y, up, down) must be the gradients with respect to up and down.",
+            _differentiate,
+            tuple(map(_peak_arguments, GRIDS, PEAK_SHAPES)),
+            {
+                "mean": lambda x, y, up, down: _differentiate(x, y, up, down, factor=1 / y.size),
+                "mean-over-rows": lambda x, y, up, down: _differentiate(
+                    x, y, up, down, factor=1 / len(y)
+                ),
+                "half-the-batch": AnyOf(
+                    partial(_differentiate, rows=rows)
+                    for rows in (slice(None, None, 2), slice(1, None, 2))
+                ),
+                "half": partial(_differentiate, factor=0.5),
+            },
+            under_mesh=True,
+        ),
+        CommunicatesAtMost("gradients", tuple(map(_gradient_budget, GRIDS, PEAK_SHAPES))),
+        FitsIn("gradients", (2_500_000, 2_000_000)),
+    ),
+    about=(FitsIn, CommunicatesAtMost),
+    together=True,
+    weights={"gradients": 2},
+    hints=(
+        "Weights are arguments, and gradients are results: they are there in any case. What else "
+        "has twelve layers?",
+        "The backward pass needs each layer's input and hidden features. Which of the two can be "
+        "computed from the other, and how large are they? Microbatches need a sum of gradients as "
+        "large as the gradients.",
+        "`jax.checkpoint` around the function that `lax.scan` calls keeps each layer's input, and "
+        "nothing else.",
+    ),
+    diagnoses={
+        "too-much-memory": "Which arrays with twelve layers are still there in the backward pass?",
+        "whole-weights": "Weights and gradients are sharded over `model`.",
+        "one-kind": "There are up and down.",
+        "one-layer": "This is for one layer. At the peak all twelve are there.",
+        "over-all": "This counts eight devices. Along which mesh axes is this array sharded?",
+        "whole-activations": "The examples are sharded over `data`.",
+        "not-over-model": "The hidden features are sharded over `model` as well.",
+        "not-over-data": "The examples are sharded over `data` as well.",
+        "mean": "The gradient is that of a mean. Expected: that of the sum of the squares.",
+        "mean-over-rows": "The gradient is divided by the number of examples. Expected: that of "
+        "the sum of the squares.",
+        "half-the-batch": "Only every second example counts.",
+        "half": "The gradient is half as large as it should be.",
+    },
+)
+
+# 13.7
+
+ACCUMULATIONS: Final = ((8, (8, 64, 32), 256), (4, (6, 32, 16), 128))
+"""Devices; microbatches, examples and features; and hidden features."""
+
+
+def _accumulate(
+    W: Any,  # noqa: N803
+    X: Any,  # noqa: N803
+    Y: Any,  # noqa: N803
+    which: slice = slice(None),
+    factor: float = 1.0,
+) -> Any:
+    """Return the sum of the gradients of all microbatches, with NumPy."""
+    total = np.zeros(W.shape)
+    for x, y in zip(X[which], Y[which], strict=True):
+        hidden = np.asarray(x, float) @ W
+        back = 2 * (np.tanh(hidden).sum(axis=1) - y) / len(y)
+        total += x.T @ (back[:, None] * (1 - np.tanh(hidden) ** 2))
+    return (factor * total).astype(np.float32)
+
+
+def _devices_of(X: Any) -> int:  # noqa: N803
+    return next(n for n, shape, _ in ACCUMULATIONS if shape == X.shape)
+
+
+def _accumulation_arguments(n: int, shape: tuple[int, ...], hidden: int) -> tuple[Argument, ...]:
+    place = partial(Argument, axes=(("x", n),))
+    return (
+        place((shape[-1], hidden), scale=shape[-1] ** -0.5),
+        place(shape, spec=(None, "x")),
+        place(shape[:2], spec=(None, "x")),
+    )
+
+
+ACCUMULATION: Final = Exercise(
+    id="13.7",
+    title="Add up first, reduce once",
+    afterwards="`reduced` and `unreduced` are types, so a function between the two that needs the "
+    "complete sum raises an error in place of being wrong. 8.7 does the same with `shard_map`.",
+    requirements=(
+        Computes(
+            "accumulate",
+            "accumulate(W, X, Y) must be the sum of the gradients of all microbatches.",
+            _accumulate,
+            tuple(_accumulation_arguments(*case) for case in ACCUMULATIONS),
+            {
+                "first-microbatch": partial(_accumulate, which=slice(0, 1)),
+                "last-microbatch": partial(_accumulate, which=slice(-1, None)),
+                "first-missing": partial(_accumulate, which=slice(1, None)),
+                "mean": lambda W, X, Y: _accumulate(W, X, Y, factor=1 / len(X)),  # noqa: N803
+                "once-per-device": lambda W, X, Y: _accumulate(  # noqa: N803
+                    W, X, Y, factor=_devices_of(X)
+                ),
+                "divided-by-devices": lambda W, X, Y: _accumulate(  # noqa: N803
+                    W, X, Y, factor=1 / _devices_of(X)
+                ),
+            },
+            under_mesh=True,
+        ),
+        PlacedLike(
+            "accumulate",
+            "0,1,2,3,4,5,6,7",
+            tuple((shape[-1], hidden) for _, shape, hidden in ACCUMULATIONS),
+            elsewhere=("0,1,2,3",),
+            drawn=False,
+        ),
+        CommunicatesAtMost(
+            "accumulate",
+            tuple(
+                (Budget("all-reduce", ("x",), 4 * shape[-1] * hidden),)
+                for _, shape, hidden in ACCUMULATIONS
+            ),
+        ),
+        FitsIn("accumulate", (160_000, 80_000)),
+    ),
+    about=(CommunicatesAtMost, FitsIn),
+    together=True,
+    hints=(
+        "Which operation makes the gradient complete in each turn? It is the transpose of one in "
+        "the forward pass: of W's way to all devices.",
+        "Say once, before the loop, that W is on all devices and that its gradient may stay "
+        "unreduced: `jax.sharding.reshard(W, P(reduced={'x'}))`. What type does the sum start "
+        "with, then?",
+        "The carry starts as zeros that are resharded to `P(unreduced={'x'})`, and after the loop "
+        "the sum is resharded to `P()`.",
+    ),
+    diagnoses={
+        "too-many-bytes": "How often is the gradient reduced? Its sum is reduced once, after "
+        "the loop.",
+        "too-much-memory": "All microbatches are in memory at once. One after the other is what "
+        "they are for.",
+        "first-microbatch": "Only the first microbatch counts.",
+        "last-microbatch": "Only the last microbatch counts.",
+        "first-missing": "The first microbatch is missing.",
+        "mean": "The result is the mean over the microbatches. Expected: the sum.",
+        "once-per-device": "The result is too large by the number of devices: a sum that was "
+        "complete was added up once more.",
+        "divided-by-devices": "The result is divided by the number of devices.",
+    },
+)
+
+# 13.8
+
+TOP: Final = 4
+
+LOGITS: Final = ((8, (16, 4096), "float32"), (4, (8, 512), "float32"), (8, (16, 256), "int32"))
+"""Devices, the logits' shape, and their dtype. Integers have ties."""
+
+
+def _best(logits: Any, last: bool = False) -> tuple[Any, Any]:
+    """Return the largest logits of each row and their places, the first place for a tie."""
+    if last:
+        places = np.argsort(logits, axis=1, kind="stable")[:, ::-1][:, :TOP]
+    else:
+        places = np.argsort(-logits, axis=1, kind="stable")[:, :TOP]
+    return np.take_along_axis(logits, places, axis=1), places.astype(np.int32)
+
+
+def _devices_for(logits: Any) -> int:
+    return next(n for n, shape, _ in LOGITS if shape == logits.shape)
+
+
+def _best_in_blocks(logits: Any) -> tuple[Any, Any]:
+    values, places = _best(logits)
+    return values, places % (logits.shape[1] // _devices_for(logits))
+
+
+def _best_of_candidates(logits: Any) -> tuple[Any, Any]:
+    """Return places among the candidates of all devices in place of those among the logits."""
+    n = _devices_for(logits)
+    blocks = logits.reshape(len(logits), n, -1)
+    candidates = np.sort(blocks, axis=2)[:, :, ::-1][:, :, :TOP].reshape(len(logits), -1)
+    return _best(candidates)
+
+
+def _best_of_each(logits: Any, keep: int) -> tuple[Any, Any]:
+    """Keep fewer candidates for each device than are asked for."""
+    n = _devices_for(logits)
+    kept = np.full(logits.shape, -np.inf)
+    for i, row in enumerate(logits):
+        for block in np.split(np.arange(len(row)), n):
+            best = block[np.argsort(-row[block], kind="stable")[:keep]]
+            kept[i, best] = row[best]
+    values, places = _best(kept)
+    return values.astype(logits.dtype), places
+
+
+def _smallest(logits: Any) -> tuple[Any, Any]:
+    places = np.argsort(logits, axis=1, kind="stable")[:, :TOP].astype(np.int32)
+    return np.take_along_axis(logits, places, axis=1), places
+
+
+def _ascending(logits: Any) -> tuple[Any, Any]:
+    values, places = _best(logits)
+    return values[:, ::-1], places[:, ::-1]
+
+
+SELECTION: Final = Exercise(
+    id="13.8",
+    title="The largest four of a sharded row",
+    afterwards="Beam search and sampling from the most likely tokens begin with this. A sort "
+    "across devices is dearer: XLA exchanges the whole array twice.",
+    requirements=(
+        Computes(
+            "most_likely",
+            "most_likely(logits) must be the largest four logits of each row, the largest first, "
+            "and their places.",
+            _best,
+            tuple(
+                (
+                    Argument(
+                        shape,
+                        (("x", n),),
+                        (None, "x"),
+                        dtype,
+                        mode="auto",
+                        scale=40 if dtype == "int32" else 1.0,
+                    ),
+                )
+                for n, shape, dtype in LOGITS
+            ),
+            {
+                "places-in-blocks": _best_in_blocks,
+                "places-of-candidates": _best_of_candidates,
+                "last-of-ties": partial(_best, last=True),
+                "too-few-candidates": AnyOf(partial(_best_of_each, keep=k) for k in (1, 2, 3)),
+                "smallest": _smallest,
+                "ascending": _ascending,
+            },
+            under_mesh=True,
+        ),
+        CommunicatesAtMost(
+            "most_likely",
+            tuple((Budget("all-gather", ("x",), 2 * 4 * s[0] * n * TOP),) for n, s, _ in LOGITS),
+        ),
+    ),
+    about=(CommunicatesAtMost,),
+    hints=(
+        "The largest four of a row are among the largest four of its blocks. How many candidates "
+        "is that?",
+        "In a `shard_map`: `lax.top_k` of the block gives places within the block. What do you "
+        "have to add to them, and what do you need of the other devices?",
+        "Gather values and places along dimension 1, take `lax.top_k` of the values, and look up "
+        "the places with `jnp.take_along_axis`. `lax.axis_index('x')` times the size of a block "
+        "is a block's first place.",
+    ),
+    diagnoses={
+        "places-in-blocks": "The values are right, and the places are those within a block.",
+        "places-of-candidates": "The values are right, and the places are those among the "
+        "candidates. Which token is a candidate?",
+        "last-of-ties": "Among equal logits, the first place counts, as for `lax.top_k`.",
+        "too-few-candidates": "All four may be on one device. How many candidates does each "
+        "device have to send?",
+        "smallest": "These are the smallest ones.",
+        "ascending": "The largest one comes first.",
+        "too-many-bytes": "More is gathered than four candidates of each device, with their "
+        "places.",
+        "all-to-all": "A sort exchanges the whole array.",
+    },
+)
+
+# 13.9
+
+NUMBERS: Final = ((8, 64, 1000), (4, 48, 100_000), (8, 16, 100))
+"""Devices, how many numbers there are, and their limit."""
+
+
+def _collatz(n: int) -> int:
+    steps = 0
+    while n > 1:
+        n, steps = (n // 2 if n % 2 == 0 else 3 * n + 1), steps + 1
+    return steps
+
+
+def _collatz_short(n: int) -> int:
+    """Count (3 n + 1) / 2 as one step."""
+    steps = 0
+    while n > 1:
+        n, steps = (n // 2 if n % 2 == 0 else (3 * n + 1) // 2), steps + 1
+    return steps
+
+
+def _for_each(count: Callable[[int], int], numbers: Any) -> Any:
+    return np.array([count(int(n)) for n in numbers], np.int32)
+
+
+def _of_slowest(numbers: Any, blocks: int) -> Any:
+    """Count for each number the steps of the slowest one in its block."""
+    steps = _for_each(_collatz, numbers).reshape(blocks, -1)
+    return np.repeat(steps.max(axis=1), steps.shape[1])
+
+
+def _blocks_of(numbers: Any) -> int:
+    return next(n for n, count, _ in NUMBERS if count == len(numbers))
+
+
+LOOPS: Final = Exercise(
+    id="13.9",
+    title="Loops of different lengths",
+    afterwards="`jax.random.gamma` has such a loop inside, and so do adaptive solvers: each waits "
+    "for the slowest number of all devices, and asks all of them in every turn.",
+    requirements=(
+        Computes(
+            "count_steps",
+            "count_steps(numbers) must be the number of steps from each number to 1.",
+            partial(_for_each, _collatz),
+            tuple(
+                (
+                    Argument(
+                        (count,), (("x", n),), ("x",), "int32", mode="auto", scale=limit, shift=1
+                    ),
+                )
+                for n, count, limit in NUMBERS
+            ),
+            {
+                "of-the-slowest": AnyOf(
+                    (
+                        lambda numbers: _of_slowest(numbers, 1),
+                        lambda numbers: _of_slowest(numbers, _blocks_of(numbers)),
+                    )
+                ),
+                "two-steps-as-one": partial(_for_each, _collatz_short),
+                "one-too-many": lambda numbers: _for_each(_collatz, numbers) + 1,
+                "one-too-few": lambda numbers: np.maximum(_for_each(_collatz, numbers) - 1, 0),
+            },
+            under_mesh=True,
+        ),
+        PlacedLike(
+            "count_steps",
+            "0 1 2 3 4 5 6 7",
+            tuple((count,) for _, count, _ in NUMBERS),
+            elsewhere=("0 1 2 3", "0 1 2 3 4 5 6 7"),
+        ),
+        CommunicatesAtMost("count_steps", ((), (), ())),
+        *(
+            Predicts(
+                "agree",
+                cell,
+                f"True or False: the devices have to agree, {what}",
+                right,
+                {name: not right},
+            )
+            for cell, what, right, name in (
+                ("rows of their own", "if each finds roots of its own rows", False, "no-need"),
+                ("sums inside", "if each turn has a psum", True, "would-hang"),
+                (
+                    "batch-sharded text",
+                    "if each writes its own sequences, with all weights",
+                    False,
+                    "no-need-for-text",
+                ),
+                (
+                    "tensor-parallel text",
+                    "if all write the same sequences, each with its part of the weights",
+                    True,
+                    "would-hang-for-text",
+                ),
+            )
+        ),
+    ),
+    about=(CommunicatesAtMost,),
+    weights={"count_steps": 2},
+    hints=(
+        "Which program decides whether there is another turn, and which numbers does it look at?",
+        "Inside a `shard_map`, `jnp.any` looks at the device's own numbers.",
+        "Write the loop for one block, as you have it, and map it: `jax.shard_map(loop, "
+        "in_specs=P('x'), out_specs=P('x'))`. For the table: what happens to a collective if one "
+        "device has left the loop?",
+    ),
+    diagnoses={
+        "all-reduce": "In each turn, all devices agree whether there is another one: the condition "
+        "looks at all numbers.",
+        "of-the-slowest": "A number that has arrived at 1 goes on being counted, until the slowest "
+        "one has arrived.",
+        "two-steps-as-one": "An odd number takes two steps to (3 n + 1) / 2.",
+        "one-too-many": "One step too many is counted.",
+        "one-too-few": "One step is not counted.",
+        "no-need": "Nothing in a row depends on others, so a device may stop when its rows are "
+        "done.",
+        "no-need-for-text": "With all weights and its own sequences, a device needs nothing of "
+        "others.",
+        "would-hang": "A device that has left the loop does not take part in the sum, and all "
+        "others wait for it for ever.",
+        "would-hang-for-text": "Each token needs all parts of the weights, so there are sums in "
+        "each turn. Who has left the loop is missing in them.",
+    },
+)
+
+# 13.10
+
+MEMBERS: Final = (
+    ((("members", 4), ("model", 2)), (8, 16, 32, 64)),
+    ((("members", 2), ("model", 4)), (4, 8, 16, 32)),
+)
+"""Meshes; and members, examples, features and outputs."""
+
+
+def _ensemble(x: Any, W: Any, active: bool = True) -> Any:  # noqa: N803
+    made = x @ W
+    return np.maximum(made, 0) if active else made
+
+
+ENSEMBLE: Final = Exercise(
+    id="13.10",
+    title="vmap over a mesh axis",
+    afterwards="`spmd_axis_name` does nothing for operations that the compiler partitions, and "
+    "for constraints not any more. A `shard_map` says which dimension is sharded over what, so "
+    "`vmap` has to be told about the one that it adds.",
+    requirements=(
+        Computes(
+            "ensemble",
+            "ensemble(x, W) must be multiply(x[i], W[i]) for each member i.",
+            _ensemble,
+            tuple(
+                (
+                    Argument((m, b, d), axes, ("members",), mode="auto"),
+                    Argument((m, d, f), axes, ("members", None, "model"), mode="auto"),
+                )
+                for axes, (m, b, d, f) in MEMBERS
+            ),
+            {"not-active": partial(_ensemble, active=False)},
+            under_mesh=True,
+        ),
+        PlacedLike(
+            "ensemble",
+            "0 1 \n\n 2 3 \n\n 4 5 \n\n 6 7",
+            tuple((m, b, f) for _, (m, b, _, f) in MEMBERS),
+            elsewhere=("0 1 2 3 \n\n 4 5 6 7",),
+        ),
+        CommunicatesAtMost("ensemble", ((), ())),
+    ),
+    about=(PlacedLike, CommunicatesAtMost),
+    together=True,
+    hints=(
+        "`multiply` names the axes for the dimensions that it sees. `vmap` adds one in "
+        "front. Which "
+        "axis does the `shard_map` take for it?",
+        "Read the docstring of `jax.vmap` down to its last argument.",
+        "`jax.vmap(multiply, spmd_axis_name=…)` with the name of the mesh axis that shards "
+        "members.",
+    ),
+    diagnoses={
+        "not-active": "The negative numbers are still there: `multiply` ends with a relu.",
+        "all-gather": "Each device fetches all members, computes them, and keeps them. Which mesh "
+        "axis is the dimension for, that `vmap` adds?",
+    },
+)
+
+EXERCISES: Final = (
+    SPEC_RULES,
+    MEETS,
+    STATE,
+    CLOSED_OVER,
+    GATHER,
+    PEAK,
+    ACCUMULATION,
+    SELECTION,
+    LOOPS,
+    ENSEMBLE,
+)

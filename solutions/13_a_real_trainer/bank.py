@@ -1,0 +1,854 @@
+# %% [markdown]
+# Known answers to the exercises of notebook 13. A cell stands below what the exercise's cell was
+# handed out with.
+
+
+# %% a chain of questions exercise="13.1" score=1
+def rule(path, shape, sizes):
+    name = path[-1]
+    if name in {"out", "down", "embed"}:
+        last = ["model", "data"]
+    elif name in {"query", "key", "value", "up"}:
+        last = ["data", "model"]
+    else:
+        return P()
+    if len(shape) == 1 or len(shape) == 0:
+        return P(*[None] * len(shape))
+    for place in (-2, -1):
+        if shape[place] % sizes[last[place]]:
+            last[place] = None
+    return P(*[None] * (len(shape) - 2), *last)
+
+
+# %% ignores sizes exercise="13.1" score=0.75 diagnoses=["does-not-divide"]
+def rule(path, shape, sizes):
+    table = {"out": P("model", "data"), "down": P("model", "data"), "embed": P("model", "data")}
+    table |= dict.fromkeys(("query", "key", "value", "up"), P("data", "model"))
+    spec = table.get(path[-1], P())
+    if len(shape) < 2:
+        return P()
+    return P(None, *spec) if len(shape) == 3 and spec else spec
+
+
+# %% gives up on the whole leaf exercise="13.1" score=0.75 diagnoses=["gave-up"] near=["does-not-divide"]
+def rule(path, shape, sizes):
+    ways = {"out": ("model", "data"), "down": ("model", "data"), "embed": ("model", "data")}
+    ways |= dict.fromkeys(("query", "key", "value", "up"), ("data", "model"))
+    way = ways.get(path[-1])
+    if way is None or len(shape) < 2:
+        return P()
+    if any(size % sizes[axis] for size, axis in zip(shape[-2:], way)):
+        return P()
+    return P(*(None,) * (len(shape) - 2), *way)
+
+
+# %% shards the stack exercise="13.1" score=0.5 diagnoses=["layers-sharded", "axes-swapped"] near=["gave-up"]
+def rule(path, shape, sizes):
+    ways = {"out": ("model", "data"), "down": ("model", "data"), "embed": ("model", "data")}
+    ways |= dict.fromkeys(("query", "key", "value", "up"), ("data", "model"))
+    way = ways.get(path[-1])
+    if way is None or len(shape) < 2:
+        return P()
+    return P(*(axis if size % sizes[axis] == 0 else None for size, axis in zip(shape, way)))
+
+
+# %% forgets vectors under a matrix's name exercise="13.1" score=0.75 diagnoses=["small-leaf-sharded"] near=["layers-sharded", "axes-swapped"]
+def rule(path, shape, sizes):
+    ways = {"out": ("model", "data"), "down": ("model", "data"), "embed": ("model", "data")}
+    ways |= dict.fromkeys(("query", "key", "value", "up"), ("data", "model"))
+    way = ways.get(path[-1])
+    if way is None:
+        return P()
+    way = (None,) * (len(shape) - 2) + way
+    return P(*(a if a is None or n % sizes[a] == 0 else None for a, n in zip(way, shape + (1, 1))))
+
+
+# %% only the parameters exercise="13.1" score=0.5 diagnoses=["left-replicated"] near=["small-leaf-sharded"]
+def rule(path, shape, sizes):
+    ways = {"out": ("model", "data"), "down": ("model", "data"), "embed": ("model", "data")}
+    ways |= dict.fromkeys(("query", "key", "value", "up"), ("data", "model"))
+    way = ways.get(path[-1])
+    if path[0] != "params" or way is None or len(shape) < 2:
+        return P()
+    way = (None,) * (len(shape) - 2) + way
+    return P(*(a if a is None or n % sizes[a] == 0 else None for a, n in zip(way, shape)))
+
+
+# %% one way for all exercise="13.1" score=0 diagnoses=["axes-swapped"] near=["left-replicated"]
+def rule(path, shape, sizes):
+    if len(shape) < 2 or path[-1] in ("scale", "bias", "table"):
+        return P()
+    way = (None,) * (len(shape) - 2) + ("data", "model")
+    return P(*(a if a is None or n % sizes[a] == 0 else None for a, n in zip(way, shape)))
+
+
+# %% looks only at names exercise="13.1" score=0.25 diagnoses=["too-many-entries", "layers-sharded", "does-not-divide"]
+def rule(path, shape, sizes):
+    table = dict.fromkeys(("out", "down", "embed"), P("model", "data"))
+    table |= dict.fromkeys(("query", "key", "value", "up"), P("data", "model"))
+    return table.get(path[-1], P())
+
+
+# %% everything over data exercise="13.1" score=0 diagnoses=["one-axis-only", "layers-sharded", "gave-up"] near=["too-many-entries"]
+def rule(path, shape, sizes):
+    return P("data") if shape and shape[0] % sizes["data"] == 0 else P()
+
+
+# %% other names for the axes exercise="13.1" score=0 diagnoses=["unknown-axis", "left-replicated"] near=["one-axis-only"]
+def rule(path, shape, sizes):
+    return P("fsdp", "tensor") if len(shape) == 2 else P()
+
+
+# %% a string exercise="13.1" score=0 diagnoses=["no-spec"] near=["unknown-axis"]
+def rule(path, shape, sizes):
+    return "data, model"
+
+
+# %% filled in otherwise exercise="13.2" score=1 near=["other-devices"]
+meets = dict.fromkeys(meets, "error")
+meets |= {"a + numpy": "works", "a + fresh": "works", "moved": "works", "other axes": "Works"}
+arrived = put(
+    sent,
+    ("y",),
+    None,
+    mesh=jax.make_mesh((2, 2), ("y", "z"), devices=devices[4:], axis_types=(AxisType.Auto,) * 2),
+)
+
+
+# %% devices do not matter exercise="13.2" score=0 diagnoses=["moves-by-itself", "placed-follows", "two-meshes-in-one", "order-is-free", "host-follows", "devices-unused"]
+meets = dict.fromkeys(meets, "works")
+arrived = put(
+    sent, "x", mesh=jax.make_mesh((2,), ("x",), devices=devices[4:6], axis_types=(AxisType.Auto,))
+)
+
+
+# %% everything has a place exercise="13.2" score=0 diagnoses=["numpy-has-a-place", "fresh-has-a-place", "two-meshes-in-one", "never-leaves", "names-must-agree", "split-dimension"] near=["moves-by-itself", "placed-follows", "order-is-free", "host-follows"]
+meets = dict.fromkeys(meets, "error") | {"jit of both": "works"}
+arrived = put(sent, "y", mesh=second)
+
+
+# %% names have to agree, and order does not exercise="13.2" score=0 diagnoses=["placed-follows", "never-leaves", "names-must-agree", "order-is-free", "host-follows", "devices-extra"] near=["numpy-has-a-place", "fresh-has-a-place", "two-meshes-in-one"]
+meets = {
+    "a + b": "error",
+    "a + numpy": "works",
+    "a + fresh": "works",
+    "a + placed": "works",
+    "jit of both": "error",
+    "moved": "error",
+    "other axes": "error",
+    "other order": "works",
+    "host": "works",
+}
+arrived = put(sent, "data", mesh=mesh)
+
+
+# %% the four devices in quarters exercise="13.2" score=0.3333333333 diagnoses=["fresh-has-a-place", "names-must-agree", "split-dimension"] near=["never-leaves", "devices-extra"]
+meets = dict.fromkeys(meets, "error") | {"a + numpy": "works", "moved": "works"}
+square = jax.make_mesh((2, 2), ("p", "q"), devices=devices[4:], axis_types=(AxisType.Auto,) * 2)
+arrived = put(sent, "p", "q", mesh=square)
+
+
+# %% the first four devices exercise="13.2" score=0.5 diagnoses=["never-leaves", "other-devices"] near=["names-must-agree"]
+meets = dict.fromkeys(meets, "error") | {
+    "a + numpy": "works",
+    "a + fresh": "works",
+    "other axes": "works",
+}
+square = jax.make_mesh((2, 2), ("p", "q"), devices=devices[:4], axis_types=(AxisType.Auto,) * 2)
+arrived = put(sent, "p", mesh=square)
+
+
+# %% constraints inside exercise="13.3" score=1
+@jax.jit
+def moved(W, moment, count, x, y):
+    W, moment, count = update(W, moment, count, x, y)
+    rows = lambda a: lax.with_sharding_constraint(a, P("data", None))
+    return rows(W), rows(moment), count
+
+
+step = jax.jit(moved, donate_argnames=("W", "moment", "count"))
+
+
+# %% only jitted exercise="13.3" score=0.25 diagnoses=["split-dimension", "not-donated"] naive=true
+step = jax.jit(update)
+
+
+# %% only donated exercise="13.3" score=0.25 diagnoses=["split-dimension", "not-counted-yet"] near=["not-donated"]
+step = jax.jit(update, donate_argnums=(0, 1, 2))
+
+
+# %% only W keeps its layout exercise="13.3" score=0.25 diagnoses=["split-dimension", "not-counted-yet"]
+step = jax.jit(update, out_shardings=(P("data"), None, None), donate_argnums=(0, 1, 2))
+
+
+# %% replicated results exercise="13.3" score=0.25 diagnoses=["replicated", "not-donated"] near=["split-dimension"]
+step = jax.jit(update, out_shardings=P(), donate_argnums=(0, 1, 2))
+
+
+# %% the columns exercise="13.3" score=0.25 diagnoses=["transposed", "not-counted-yet"] near=["replicated"]
+step = jax.jit(
+    update, out_shardings=(P(None, "data"), P(None, "data"), P()), donate_argnums=(0, 1, 2)
+)
+
+
+# %% donates the batch as well, which JAX warns of exercise="13.3" score=1
+step = jax.jit(update, out_shardings=(P("data"), P("data"), P()), donate_argnums=(0, 1, 2, 3, 4))
+
+
+# %% donates nothing exercise="13.3" score=0.625 diagnoses=["not-donated"]
+step = jax.jit(update, out_shardings=(P("data"), P("data"), P()))
+
+
+# %% donates the weights only exercise="13.3" score=0.625 diagnoses=["not-donated"]
+step = jax.jit(update, out_shardings=(P("data"), P("data"), P()), donate_argnums=0)
+
+
+# %% no step exercise="13.3" score=0 diagnoses=["values", "not-counted-yet"]
+step = jax.jit(lambda W, moment, count, x, y: (W, moment, count), donate_argnums=(0, 1, 2))
+
+
+# %% with lax.dot, and the sizes in KiB as floats exercise="13.4" score=1
+def features(x, frozen, positions, prior):
+    with_places = x + positions[None]
+    return prior[None, None] + jnp.tanh(jnp.einsum("btd,df->btf", with_places, frozen))
+
+
+cost = {"as an argument": 64 * 256 * 4 / 2 / 1024, "closed over": 64.0, "work": 2.0}
+
+
+# %% calls the old one exercise="13.4" score=0 diagnoses=["closed-over-several", "replicated-dimension", "not-counted-yet", "whole", "still-sharded", "same-work"] naive=true
+old = make_features(np.asarray(frozen))
+
+
+def features(x, frozen, positions, prior):
+    return old(x)
+
+
+cost = {"as an argument": 64, "closed over": 32, "work": 1}
+
+
+# %% still the default exercise="13.4" score=0 diagnoses=["closed-over-prior", "not-counted-yet", "over-all", "on-all-together", "all-devices"] near=["closed-over-several", "whole", "still-sharded", "same-work"]
+outer = prior
+
+
+def features(x, frozen, positions, prior):
+    def inner(x, prior=outer):
+        return jnp.tanh((x + positions) @ frozen) + prior
+
+    return inner(x)
+
+
+cost = {"as an argument": 8, "closed over": 512, "work": 8}
+
+
+# %% still the positions exercise="13.4" score=0 diagnoses=["closed-over-positions", "not-counted-yet", "of-data"] near=["closed-over-prior", "over-all", "all-devices", "on-all-together"]
+table = positions
+
+
+def features(x, frozen, positions, prior):
+    return jnp.tanh((x + table) @ frozen) + prior
+
+
+cost = {"as an argument": 16, "closed over": 64, "work": 4}
+
+
+# %% still the weights exercise="13.4" score=0 diagnoses=["closed-over-frozen", "not-counted-yet", "in-bytes"] near=["closed-over-positions", "of-data"]
+weights = frozen
+
+
+def features(x, frozen, positions, prior):
+    return jnp.tanh((x + positions) @ weights) + prior
+
+
+cost = {"as an argument": 32768, "closed over": 65536, "work": 2}
+
+
+# %% without the prior exercise="13.4" score=0 diagnoses=["prior-missing", "not-counted-yet", "over-all", "half"] near=["closed-over-frozen", "in-bytes"]
+def features(x, frozen, positions, prior):
+    return jnp.tanh((x + positions) @ frozen)
+
+
+cost = {"as an argument": 32, "closed over": 8, "work": 0.5}
+
+
+# %% without positions exercise="13.4" score=0.1666666667 diagnoses=["positions-missing", "not-counted-yet", "same-work"] near=["prior-missing", "half"]
+def features(x, frozen, positions, prior):
+    return jnp.tanh(x @ frozen) + prior
+
+
+cost = {"as an argument": 32, "closed over": 64, "work": 1}
+
+
+# %% passed, and replicated again exercise="13.4" score=0.5 diagnoses=["replicated-dimension", "all-gather over model"] near=["positions-missing"]
+def features(x, frozen, positions, prior):
+    frozen = lax.with_sharding_constraint(frozen, P())
+    made = jnp.tanh((x + positions) @ frozen) + prior
+    return lax.with_sharding_constraint(made, P("data"))
+
+
+cost = {"as an argument": 32, "closed over": 64, "work": 2}
+
+
+# %% with no constraints but the last exercise="13.5" score=1 near=["where-it-is-used", "keys-and-values-swapped"]
+found = {"array": "V", "bytes": 49152}
+
+
+def forward(x, qkv, out, up, down):
+    def turn(x, weights):
+        qkv, out, up, down = weights
+        q, k, v = jnp.einsum("btd,jdhe->jbthe", x, qkv)
+        s = jnp.einsum("bqhe,bkhe->bhqk", q, k) / q.shape[-1] ** 0.5
+        a = jnp.einsum("bhqk,bkhe->bqhe", jax.nn.softmax(s), v)
+        x = x + jnp.einsum("bthe,hed->btd", a, out)
+        return constrain(x + jax.nn.relu(x @ up) @ down, P("data")), None
+
+    return lax.scan(turn, x, (qkv, out, up, down))[0]
+
+
+# %% as it was exercise="13.5" score=0.1666666667 diagnoses=["follows-the-first", "one-layer", "all-to-all over model"] naive=true
+found = {"array": "q", "bytes": 3072 + 1024}
+
+
+def forward(x, qkv, out, up, down):
+    return lax.scan(layer, x, (qkv, out, up, down))[0]
+
+
+# %% loses the axis exercise="13.5" score=0.1666666667 diagnoses=["first-only", "all-gather over model"] near=["all-to-all", "follows-the-first", "one-layer"]
+found = {"array": "v", "bytes": 12 * 3072}
+
+
+def mended(x, weights):
+    qkv, out, up, down = weights
+    heads = P("data", None, "model", None)
+    q, k, v = jnp.einsum("btd,jdhe->jbthe", x, qkv)
+    q, k, v = constrain(q, heads), constrain(k, heads), constrain(v, P("data", None, None, None))
+    s = jnp.einsum("bqhe,bkhe->bhqk", q, k) / q.shape[-1] ** 0.5
+    a = jnp.einsum("bhqk,bkhe->bqhe", jax.nn.softmax(s), v)
+    x = constrain(x + jnp.einsum("bthe,hed->btd", a, out), P("data", None, None))
+    h = constrain(jax.nn.relu(x @ up), P("data", None, "model"))
+    return constrain(x + h @ down, P("data", None, None)), None
+
+
+def forward(x, qkv, out, up, down):
+    return lax.scan(mended, x, (qkv, out, up, down))[0]
+
+
+# %% takes all to positions exercise="13.5" score=0.1666666667 diagnoses=["in-the-mlp", "all-collectives", "all-gather over model"] near=["first-only"]
+found = {"array": "h", "bytes": 12 * (3072 + 1024 + 8192)}
+
+
+def mended(x, weights):
+    qkv, out, up, down = weights
+    places = P("data", "model", None, None)
+    q, k, v = (constrain(each, places) for each in jnp.einsum("btd,jdhe->jbthe", x, qkv))
+    s = jnp.einsum("bqhe,bkhe->bhqk", q, k) / q.shape[-1] ** 0.5
+    a = jnp.einsum("bhqk,bkhe->bqhe", jax.nn.softmax(s), v)
+    x = constrain(x + jnp.einsum("bthe,hed->btd", a, out), P("data", None, None))
+    h = constrain(jax.nn.relu(x @ up), P("data", None, "model"))
+    return constrain(x + h @ down, P("data", None, None)), None
+
+
+def forward(x, qkv, out, up, down):
+    return lax.scan(mended, x, (qkv, out, up, down))[0]
+
+
+# %% shards the residual exercise="13.5" score=0.0833333333 diagnoses=["the-residual", "way-back-only", "split-dimension", "all-gather over model"] near=["in-the-mlp", "all-collectives"]
+found = {"array": "x", "bytes": 12 * 1024}
+
+
+def mended(x, weights):
+    qkv, out, up, down = weights
+    heads = P("data", None, "model", None)
+    q, k, v = (constrain(each, heads) for each in jnp.einsum("btd,jdhe->jbthe", x, qkv))
+    s = jnp.einsum("bqhe,bkhe->bhqk", q, k) / q.shape[-1] ** 0.5
+    a = jnp.einsum("bhqk,bkhe->bqhe", jax.nn.softmax(s), v)
+    x = constrain(x + jnp.einsum("bthe,hed->btd", a, out), P("data", None, "model"))
+    h = constrain(jax.nn.relu(x @ up), P("data", None, "model"))
+    return constrain(x + h @ down, P("data", None, None)), None
+
+
+def forward(x, qkv, out, up, down):
+    return lax.scan(mended, x, (qkv, out, up, down))[0]
+
+
+# %% forgets the scale exercise="13.5" score=0 diagnoses=["where-it-is-used", "what-has-to-be", "not-scaled", "not-counted-yet"] near=["all-gather", "the-residual", "way-back-only"]
+found = {"array": "a", "bytes": 12 * (4096 + 4096)}
+
+
+def mended(x, weights):
+    qkv, out, up, down = weights
+    q, k, v = jnp.einsum("btd,jdhe->jbthe", x, qkv)
+    a = jnp.einsum("bhqk,bkhe->bqhe", jax.nn.softmax(jnp.einsum("bqhe,bkhe->bhqk", q, k)), v)
+    x = constrain(x + jnp.einsum("bthe,hed->btd", a, out), P("data", None, None))
+    return constrain(x + jax.nn.relu(x @ up) @ down, P("data", None, None)), None
+
+
+def forward(x, qkv, out, up, down):
+    return lax.scan(mended, x, (qkv, out, up, down))[0]
+
+
+# %% unpacks keys and values the wrong way exercise="13.5" score=0 diagnoses=["where-it-is-used", "keys-and-values-swapped", "not-counted-yet"] near=["what-has-to-be", "not-scaled"]
+found = {"array": "s", "bytes": 49152}
+
+
+def mended(x, weights):
+    qkv, out, up, down = weights
+    q, v, k = jnp.einsum("btd,jdhe->jbthe", x, qkv)
+    s = jnp.einsum("bqhe,bkhe->bhqk", q, k) / q.shape[-1] ** 0.5
+    a = jnp.einsum("bhqk,bkhe->bqhe", jax.nn.softmax(s), v)
+    x = constrain(x + jnp.einsum("bthe,hed->btd", a, out), P("data", None, None))
+    return constrain(x + jax.nn.relu(x @ up) @ down, P("data", None, None)), None
+
+
+def forward(x, qkv, out, up, down):
+    return lax.scan(mended, x, (qkv, out, up, down))[0]
+
+
+# %% checkpoints with a policy exercise="13.6" score=1 near=["half-the-batch"]
+peak = {
+    "weights": 2 * 12 * 64 * 256 / 2 * 4 / 1024,
+    "gradients": 768.0,
+    "inputs": 384,
+    "hidden": 768,
+}
+
+
+def gradients(x, y, up, down):
+    keep = jax.checkpoint(block, policy=jax.checkpoint_policies.nothing_saveable, prevent_cse=False)
+
+    def loss(weights):
+        made, _ = lax.scan(keep, x, weights)
+        return ((made - y) ** 2).sum()
+
+    return jax.grad(loss)((up, down))
+
+
+# %% as it was exercise="13.6" score=0.1666666667 diagnoses=["whole-weights", "whole-activations", "too-much-memory"] naive=true
+peak = {"weights": 1536, "gradients": 1536, "inputs": 1536, "hidden": 6144}
+
+
+def gradients(x, y, up, down):
+    return plain(x, y, up, down)
+
+
+# %% checkpoints the whole model exercise="13.6" score=0.1666666667 diagnoses=["one-kind", "one-layer", "too-much-memory"] near=["whole-weights", "whole-activations"]
+peak = {"weights": 384, "gradients": 384, "inputs": 32, "hidden": 64}
+
+
+def gradients(x, y, up, down):
+    return jax.grad(jax.checkpoint(loss), argnums=(0, 1))(up, down, x, y)
+
+
+# %% microbatches exercise="13.6" score=0.1666666667 diagnoses=["one-layer", "not-over-model", "too-many-bytes", "too-much-memory"] near=["one-kind"]
+peak = {"weights": 64, "gradients": 64, "inputs": 384, "hidden": 1536}
+
+
+def gradients(x, y, up, down):
+    split = lambda a: constrain(a.reshape(-1, 4, a.shape[1]).swapaxes(0, 1), P(None, "data"))
+
+    def add(total, batch):
+        made = jax.grad(loss, argnums=(0, 1))(up, down, *batch)
+        return jax.tree.map(jnp.add, total, made), None
+
+    return lax.scan(add, (jnp.zeros_like(up), jnp.zeros_like(down)), (split(x), split(y)))[0]
+
+
+# %% activations over model as well exercise="13.6" score=0.1666666667 diagnoses=["over-all", "not-over-data", "all-gather over model", "too-much-memory"] near=["one-layer", "not-over-model"]
+peak = {"weights": 192, "gradients": 192, "inputs": 192, "hidden": 3072}
+
+
+def gradients(x, y, up, down):
+    def sharded(x, weights):
+        up, down = weights
+        whole = constrain(x, P("data"))
+        return constrain(x + jnp.tanh(whole @ up) @ down, P(("data", "model"))), None
+
+    def loss(up, down):
+        return jnp.sum(
+            (lax.scan(sharded, constrain(x, P(("data", "model"))), (up, down))[0] - y) ** 2
+        )
+
+    return jax.grad(loss, argnums=(0, 1))(up, down)
+
+
+# %% keeps the matmuls exercise="13.6" score=0.5 diagnoses=["too-much-memory"] near=["over-all", "not-over-data"]
+peak = {"weights": 768, "gradients": 768, "inputs": 384, "hidden": 768}
+
+
+def gradients(x, y, up, down):
+    kept = jax.checkpoint(block, policy=jax.checkpoint_policies.dots_saveable)
+
+    def loss(up, down):
+        return jnp.sum((lax.scan(kept, x, (up, down))[0] - y) ** 2)
+
+    return jax.grad(loss, argnums=(0, 1))(up, down)
+
+
+# %% the mean exercise="13.6" score=0.3333333333 diagnoses=["mean", "not-counted-yet"] near=["too-much-memory"]
+peak = {"weights": 768, "gradients": 768, "inputs": 384, "hidden": 768}
+
+
+def gradients(x, y, up, down):
+    def loss(up, down):
+        return jnp.mean((lax.scan(jax.checkpoint(block), x, (up, down))[0] - y) ** 2)
+
+    return jax.grad(loss, argnums=(0, 1))(up, down)
+
+
+# %% the sum over features, and the mean over examples exercise="13.6" score=0.3333333333 diagnoses=["mean-over-rows", "not-counted-yet"] near=["mean"]
+peak = {"weights": 768, "gradients": 768, "inputs": 384, "hidden": 768}
+
+
+def gradients(x, y, up, down):
+    def loss(up, down):
+        return jnp.sum((lax.scan(jax.checkpoint(block), x, (up, down))[0] - y) ** 2) / len(x)
+
+    return jax.grad(loss, argnums=(0, 1))(up, down)
+
+
+# %% half of the square exercise="13.6" score=0.3333333333 diagnoses=["half", "not-counted-yet"] near=["mean-over-rows"]
+peak = {"weights": 768, "gradients": 768, "inputs": 384, "hidden": 768}
+
+
+def gradients(x, y, up, down):
+    def loss(up, down):
+        return jnp.sum((lax.scan(jax.checkpoint(block), x, (up, down))[0] - y) ** 2) / 2
+
+    return jax.grad(loss, argnums=(0, 1))(up, down)
+
+
+# %% saves memory by leaving examples out exercise="13.6" score=0.3333333333 diagnoses=["half-the-batch", "not-counted-yet", "too-much-memory"] near=["half"]
+peak = {"weights": 768, "gradients": 768, "inputs": 384, "hidden": 768}
+
+
+def gradients(x, y, up, down):
+    return plain(x[::2], y[::2], up, down)
+
+
+# %% with a shard_map exercise="13.7" score=1 near=["divided-by-devices"]
+def accumulate(W, X, Y):
+    def body(W, X, Y):
+        W = lax.pcast(W, "x", to="varying") if hasattr(lax, "pcast") else lax.pvary(W, "x")
+
+        def add(total, batch):
+            x, y = batch
+            own = jnp.sum((jnp.tanh(x @ W).sum(axis=1) - y) ** 2)
+            return total + jax.grad(lambda W: jnp.sum((jnp.tanh(x @ W).sum(axis=1) - y) ** 2))(
+                W
+            ), None
+
+        total, _ = lax.scan(add, jnp.zeros_like(W), (X, Y))
+        return lax.psum(total, "x") / (X.shape[1] * lax.axis_size("x"))
+
+    specs = P(), P(None, "x", None), P(None, "x")
+    return jax.shard_map(body, in_specs=specs, out_specs=P())(W, X, Y)
+
+
+# %% as it was exercise="13.7" score=0.25 diagnoses=["too-many-bytes"] naive=true
+def accumulate(W, X, Y):
+    return reduced_each_time(W, X, Y)
+
+
+# %% W is resharded in each turn, and its gradient is complete exercise="13.7" score=0.25 diagnoses=["too-many-bytes"]
+def accumulate(W, X, Y):
+    def add(total, batch):
+        made = jax.grad(lambda W: error(jax.sharding.reshard(W, P(reduced={"x"})), *batch))(W)
+        return total + made, None
+
+    return lax.scan(add, jnp.zeros_like(W), (X, Y))[0]
+
+
+# %% all at once exercise="13.7" score=0.25 diagnoses=["too-much-memory"] near=["too-many-bytes"]
+def accumulate(W, X, Y):
+    return jax.grad(lambda W: jax.vmap(error, in_axes=(None, 0, 0))(W, X, Y).sum())(W)
+
+
+# %% a mean exercise="13.7" score=0 diagnoses=["mean", "not-counted-yet"] near=["too-much-memory"]
+def accumulate(W, X, Y):
+    ready = jax.sharding.reshard(W, P(reduced={"x"}))
+
+    def add(total, batch):
+        return total + jax.grad(error)(ready, *batch), None
+
+    nothing = jax.sharding.reshard(jnp.zeros_like(W), P(unreduced={"x"}))
+    return jax.sharding.reshard(lax.scan(add, nothing, (X, Y))[0], P()) / len(X)
+
+
+# %% the last microbatch exercise="13.7" score=0 diagnoses=["last-microbatch", "not-counted-yet"] near=["mean"]
+def accumulate(W, X, Y):
+    ready = jax.sharding.reshard(W, P(reduced={"x"}))
+
+    def add(total, batch):
+        return jax.grad(error)(ready, *batch), None
+
+    nothing = jax.sharding.reshard(jnp.zeros_like(W), P(unreduced={"x"}))
+    return jax.sharding.reshard(lax.scan(add, nothing, (X, Y))[0], P())
+
+
+# %% the first microbatch exercise="13.7" score=0 diagnoses=["first-microbatch", "not-counted-yet"] near=["last-microbatch"]
+def accumulate(W, X, Y):
+    return jax.grad(error)(W, X[0], Y[0])
+
+
+# %% without the first exercise="13.7" score=0 diagnoses=["first-missing", "not-counted-yet"] near=["first-microbatch"]
+def accumulate(W, X, Y):
+    ready = jax.sharding.reshard(W, P(reduced={"x"}))
+
+    def add(total, batch):
+        return total + jax.grad(error)(ready, *batch), None
+
+    nothing = jax.sharding.reshard(jnp.zeros_like(W), P(unreduced={"x"}))
+    return jax.sharding.reshard(lax.scan(add, nothing, (X[1:], Y[1:]))[0], P())
+
+
+# %% summed twice exercise="13.7" score=0 diagnoses=["once-per-device", "not-counted-yet", "too-many-bytes"] near=["first-missing"]
+def accumulate(W, X, Y):
+    def body(W, X, Y):
+        def add(total, batch):
+            x, y = batch
+            return total + jax.grad(error)(W, x, y), None
+
+        total, _ = lax.scan(add, jnp.zeros_like(W), (X, Y))
+        return lax.psum(lax.pcast(total, "x", to="varying"), "x") / lax.axis_size("x")
+
+    specs = P(), P(None, "x", None), P(None, "x")
+    return jax.shard_map(body, in_specs=specs, out_specs=P())(W, X, Y)
+
+
+# %% divided by the devices exercise="13.7" score=0 diagnoses=["divided-by-devices", "not-counted-yet", "too-many-bytes"] near=["once-per-device"]
+def accumulate(W, X, Y):
+    return reduced_each_time(W, X, Y) / jax.sharding.get_abstract_mesh().size
+
+
+# %% candidates by argsort exercise="13.8" score=1
+def most_likely(logits):
+    def body(block):
+        places = jnp.argsort(-block, axis=1, stable=True)[:, :4]
+        values = jnp.take_along_axis(block, places, axis=1)
+        places += lax.axis_index("x") * block.shape[1]
+        values = lax.all_gather(values, "x", axis=1, tiled=True)
+        places = lax.all_gather(places, "x", axis=1, tiled=True)
+        order = jnp.argsort(-values, axis=1, stable=True)[:, :4]
+        return jnp.take_along_axis(values, order, 1), jnp.take_along_axis(places, order, 1)
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(), check_vma=False)(logits)
+
+
+# %% the compiler's exercise="13.8" score=0.25 diagnoses=["too-many-bytes"] naive=true
+def most_likely(logits):
+    return lax.top_k(logits, 4)
+
+
+# %% a sort exercise="13.8" score=0.25 diagnoses=["all-to-all over x"] near=["too-many-bytes"]
+def most_likely(logits):
+    places = jnp.argsort(-logits, axis=1, stable=True)[:, :4]
+    return jnp.take_along_axis(logits, places, axis=1), places
+
+
+# %% places within a block exercise="13.8" score=0 diagnoses=["places-in-blocks", "not-counted-yet"] near=["all-to-all"]
+def most_likely(logits):
+    def body(block):
+        values, places = lax.top_k(block, 4)
+        values, places = lax.all_gather((values, places), "x", axis=1, tiled=True)
+        best, which = lax.top_k(values, 4)
+        return best, jnp.take_along_axis(places, which, axis=1)
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(), check_vma=False)(logits)
+
+
+# %% places among the candidates exercise="13.8" score=0 diagnoses=["places-of-candidates", "not-counted-yet"] near=["places-in-blocks"]
+def most_likely(logits):
+    def body(block):
+        values, _ = lax.top_k(block, 4)
+        return lax.top_k(lax.all_gather(values, "x", axis=1, tiled=True), 4)
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(), check_vma=False)(logits)
+
+
+# %% the best of each device exercise="13.8" score=0 diagnoses=["too-few-candidates", "not-counted-yet"] near=["places-of-candidates"]
+def most_likely(logits):
+    def body(block):
+        values, places = lax.top_k(block, 1)
+        places = places + lax.axis_index("x") * block.shape[1]
+        values, places = lax.all_gather((values, places), "x", axis=1, tiled=True)
+        best, which = lax.top_k(values, 4)
+        return best, jnp.take_along_axis(places, which, axis=1)
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(), check_vma=False)(logits)
+
+
+# %% the smallest exercise="13.8" score=0 diagnoses=["smallest", "not-counted-yet"] near=["too-few-candidates"]
+def most_likely(logits):
+    def body(block):
+        values, places = lax.top_k(-block, 4)
+        places = places + lax.axis_index("x") * block.shape[1]
+        values, places = lax.all_gather((values, places), "x", axis=1, tiled=True)
+        best, which = lax.top_k(values, 4)
+        return -best, jnp.take_along_axis(places, which, axis=1)
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(), check_vma=False)(logits)
+
+
+# %% the smallest of them first exercise="13.8" score=0 diagnoses=["ascending", "too-many-bytes"] near=["smallest"]
+def most_likely(logits):
+    values, places = lax.top_k(logits, 4)
+    return values[:, ::-1], places[:, ::-1]
+
+
+# %% by argsort, reversed exercise="13.8" score=0 diagnoses=["last-of-ties", "all-to-all over x"] near=["ascending"]
+def most_likely(logits):
+    places = jnp.argsort(logits, axis=1)[:, ::-1][:, :4]
+    return jnp.take_along_axis(logits, places, axis=1), places
+
+
+# %% gathers first exercise="13.8" score=0.25 diagnoses=["too-many-bytes"] near=["last-of-ties"]
+def most_likely(logits):
+    def body(block):
+        return lax.top_k(lax.all_gather(block, "x", axis=1, tiled=True), 4)
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(), check_vma=False)(logits)
+
+
+# %% a loop of its own exercise="13.9" score=1 near=["one-too-few"]
+def count_steps(numbers):
+    def body(n):
+        def turn(state):
+            n, steps = state
+            odd = n % 2
+            after = (1 - odd) * (n // 2) + odd * (3 * n + 1)
+            return jnp.where(n == 1, 1, after), steps + jnp.where(n == 1, 0, 1)
+
+        return lax.while_loop(lambda s: (s[0] != 1).any(), turn, (n, n * 0))[1]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(numbers)
+
+
+agree = {
+    "rows of their own": False,
+    "sums inside": True,
+    "batch-sharded text": False,
+    "tensor-parallel text": True,
+}
+
+
+# %% a fixed number of turns exercise="13.9" score=1
+def count_steps(numbers):
+    def turn(_, state):
+        n, steps = state
+        after = jnp.where(n % 2 == 0, n // 2, 3 * n + 1)
+        return jnp.where(n > 1, after, n), steps + (n > 1)
+
+    return lax.fori_loop(0, 400, turn, (numbers, jnp.zeros_like(numbers)))[1]
+
+
+agree = dict(zip(agree, (False, True, False, True)))
+
+
+# %% as it was exercise="13.9" score=0.1666666667 diagnoses=["all-reduce over x", "no-need", "no-need-for-text"] naive=true
+def count_steps(numbers):
+    return count_all(numbers)
+
+
+agree = dict.fromkeys(agree, True)
+
+
+# %% vmap of a loop exercise="13.9" score=0.1666666667 diagnoses=["all-reduce over x", "would-hang", "would-hang-for-text"] near=["no-need", "no-need-for-text"]
+def count_steps(numbers):
+    def count(n):
+        def turn(state):
+            n, steps = state
+            return jnp.where(n % 2 == 0, n // 2, 3 * n + 1), steps + 1
+
+        return lax.while_loop(lambda state: state[0] > 1, turn, (n, 0))[1]
+
+    return jax.vmap(count)(numbers)
+
+
+agree = dict.fromkeys(agree, False)
+
+
+# %% counts for all exercise="13.9" score=0 diagnoses=["of-the-slowest", "not-counted-yet", "no-need", "would-hang", "no-need-for-text", "would-hang-for-text"] near=["all-reduce"]
+def count_steps(numbers):
+    def body(numbers):
+        def turn(state):
+            n, steps = state
+            return jnp.where(n > 1, jnp.where(n % 2 == 0, n // 2, 3 * n + 1), n), steps + 1
+
+        return lax.while_loop(lambda s: jnp.any(s[0] > 1), turn, (numbers, numbers * 0))[1]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(numbers)
+
+
+agree = dict(zip(agree, (True, False, True, False)))
+
+
+# %% two steps as one exercise="13.9" score=0.1666666667 diagnoses=["two-steps-as-one", "not-counted-yet", "no-need-for-text"] near=["of-the-slowest", "would-hang", "would-hang-for-text"]
+def count_steps(numbers):
+    def body(numbers):
+        def turn(state):
+            n, steps = state
+            after = jnp.where(n % 2 == 0, n // 2, (3 * n + 1) // 2)
+            return jnp.where(n > 1, after, n), steps + (n > 1)
+
+        return lax.while_loop(lambda s: jnp.any(s[0] > 1), turn, (numbers, numbers * 0))[1]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(numbers)
+
+
+agree = dict(zip(agree, (False, True, True, True)))
+
+
+# %% one too many exercise="13.9" score=0.1666666667 diagnoses=["one-too-many", "not-counted-yet", "would-hang-for-text"] near=["two-steps-as-one"]
+def count_steps(numbers):
+    return jax.shard_map(lambda n: count_all(n) + 1, in_specs=P("x"), out_specs=P("x"))(numbers)
+
+
+agree = dict(zip(agree, (False, True, False, False)))
+
+
+# %% one too few exercise="13.9" score=0.3333333333 diagnoses=["one-too-few", "not-counted-yet"] near=["one-too-many"]
+def count_steps(numbers):
+    counted = jax.shard_map(count_all, in_specs=P("x"), out_specs=P("x"))(numbers)
+    return jnp.maximum(counted - 1, 0)
+
+
+agree = dict(zip(agree, (False, True, False, True)))
+
+
+# %% one shard_map exercise="13.10" score=1
+def ensemble(x, W):
+    def body(x, W):
+        return jnp.maximum(jnp.einsum("mbd,mdf->mbf", x, W), 0)
+
+    specs = P("members"), P("members", None, "model")
+    return jax.shard_map(body, in_specs=specs, out_specs=P("members", None, "model"))(x, W)
+
+
+# %% left to the compiler exercise="13.10" score=1
+def ensemble(x, W):
+    return jax.nn.relu(x @ W)
+
+
+# %% vmap alone exercise="13.10" score=0.25 diagnoses=["replicated-dimension", "all-gather over members"] naive=true
+def ensemble(x, W):
+    return jax.vmap(multiply)(x, W)
+
+
+# %% vmap, and a constraint afterwards exercise="13.10" score=0.25 diagnoses=["all-gather over members"]
+def ensemble(x, W):
+    return lax.with_sharding_constraint(jax.vmap(multiply)(x, W), P("members", None, "model"))
+
+
+# %% without the relu exercise="13.10" score=0 diagnoses=["not-active", "not-counted-yet"] near=["all-gather"]
+def ensemble(x, W):
+    return jnp.einsum("mbd,mdf->mbf", x, W)
+
+
+# %% map exercise="13.10" score=0.25 diagnoses=["replicated-dimension", "all-gather over members"] near=["not-active"]
+def ensemble(x, W):
+    return lax.map(lambda xW: multiply(*xW), (x, W))
+
+
+# %% a loop of Python exercise="13.10" score=0.25 diagnoses=["replicated-dimension", "all-reduce over members"]
+def ensemble(x, W):
+    return jnp.stack([multiply(x[i], W[i]) for i in range(len(x))])
