@@ -60,6 +60,11 @@ def slabs() -> Answers:
     return dict.fromkeys(names, jax.device_put(np.ones((16, 16, 16)), sharding(None, "x", x=8)))
 
 
+def ruled() -> Answers:
+    """Return a rule for 13.1 that replicates everything."""
+    return {"rule": lambda path, shape, sizes: jax.P()}
+
+
 def functions() -> Answers:
     """Return functions for 1.7 that return something."""
     return dict.fromkeys(("shard_shape", "bytes_total", "holders"), lambda *_: 0)
@@ -392,6 +397,7 @@ PLANTINGS = [
     Planting("judge.running_programs", "run_all", "3.1", turned),
     Planting("judge.requirements_on_given_functions", "suggest_one_change", "6.8", chained),
     Planting("exercises.notebooks.nb12_large_models", "explain_gpipe", "12.3", schedules),
+    Planting("exercises.notebooks.nb13_a_real_trainer", "_explain_rule", "13.1", ruled),
     Planting("judge.requirements_on_properties", lambda: Satisfies.judge, "12.3", schedules),
     Planting("judge.requirements_on_states", lambda: KeepsLayouts.judge, "12.4", steps),
     Planting("judge.requirements_on_gradients", "run_gradients", "12.8", blocks),
