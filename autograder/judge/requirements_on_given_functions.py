@@ -465,7 +465,7 @@ def suggest_one_change(requirement: MovesFewBytes, parts: tuple[Placement, ...],
     tried = [
         (name, [*given[:place], other, *given[place + 1 :]])
         for place, (name, shape) in enumerate(zip(requirement.arguments, shapes, strict=True))
-        for other in _shardings(mesh_of(parts[place]), len(shape))
+        for other in _shardings(mesh_of(parts[place]), shape)
     ]
     if len(shapes) == 1 or len(tried) > MAX_TRIED_PROGRAMS:
         return ""
@@ -486,14 +486,19 @@ def suggest_one_change(requirement: MovesFewBytes, parts: tuple[Placement, ...],
     )
 
 
-def _shardings(mesh: jax.sharding.Mesh, ndim: int) -> Iterator[jax.NamedSharding]:
-    """Yield the shardings on a mesh that have at most one mesh axis in each dimension.
+def _shardings(mesh: jax.sharding.Mesh, shape: Shape) -> Iterator[jax.NamedSharding]:
+    """Yield the shardings of a shape that have at most one mesh axis in each dimension.
 
     With two axes in a dimension, XLA prints warnings for some programs, which a learner would see.
     """
-    for spec in product([None, *mesh.axis_names], repeat=ndim):
+    for spec in product([None, *mesh.axis_names], repeat=len(shape)):
         axes = [name for name in spec if name]
-        if len(set(axes)) == len(axes):
+        fits = all(
+            size % mesh.shape[name] == 0
+            for size, name in zip(shape, spec, strict=True)
+            if name is not None
+        )
+        if fits and len(set(axes)) == len(axes):
             yield jax.NamedSharding(mesh, jax.P(*spec))
 
 
