@@ -20,6 +20,7 @@ from autograder.exercises.notebooks import (
     nb11_resuming,
     nb12_large_models,
     nb13_a_real_trainer,
+    nb14_serving,
 )
 from autograder.exercises.other_courses import CourseError, iterate_notebooks, module_elsewhere
 from autograder.judge import Exercise
@@ -43,6 +44,7 @@ _OURS: Final[dict[str, tuple[Exercise, ...]]] = {
     ),
     "12_large_models": nb12_large_models.EXERCISES,
     "13_a_real_trainer": nb13_a_real_trainer.EXERCISES,
+    "14_serving": nb14_serving.EXERCISES,
 }
 _OTHERS: Final = dict(iterate_notebooks())
 

@@ -1,0 +1,648 @@
+"""Notebook 14: serving a model, where each step reads everything for a few tokens."""
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any, Final
+
+import jax
+import jax.numpy as jnp
+import numpy as np
+
+from autograder.artifacts import Argument
+from autograder.judge import (
+    AnyOf,
+    Budget,
+    CommunicatesAtMost,
+    Computes,
+    Donates,
+    Exercise,
+    KeepsLayouts,
+    MovesFewBytes,
+    Returns,
+    RunsWithinBudgets,
+)
+from shardlings.programs import MACHINES
+
+BYTES: Final = 2
+"""The bytes of a bfloat16."""
+
+# 14.1: the memory's share of a step
+
+
+def _cache_bytes(layers: int, kv_heads: int, head: int, positions: int) -> int:
+    return 2 * BYTES * layers * kv_heads * head * positions
+
+
+def _computing(batch: float, weights: int, flops: float) -> float:
+    return 2 * batch * weights / flops
+
+
+def _reading(batch: float, weights: int, cache: int, memory: float) -> float:
+    return (BYTES * weights + batch * cache) / memory
+
+
+def _step_seconds(batch: int, weights: int, cache: int, flops: float, memory: float) -> float:
+    return max(_computing(batch, weights, flops), _reading(batch, weights, cache, memory))
+
+
+def _compute_bound_from(weights: int, cache: int, flops: float, memory: float) -> float | None:
+    """Return where two straight lines cross: the seconds of computing and those of reading."""
+    each_request = 2 * weights / flops - cache / memory
+    return BYTES * weights / memory / each_request if each_request > 0 else None
+
+
+def _most_requests(capacity: int, weights: int, cache: int) -> int:
+    return max(0, (capacity - BYTES * weights) // cache)
+
+
+def _sample_chip(rng: np.random.Generator) -> tuple[float, float]:
+    """Sample the speed and the bandwidth of a chip, near those of a machine."""
+    machine = list(MACHINES.values())[rng.integers(len(MACHINES))]
+    near = rng.uniform(0.8, 1.2, 2)
+    return float(f"{near[0] * machine.flops:.3g}"), float(f"{near[1] * machine.memory:.3g}")
+
+
+def _sample_caches(rng: np.random.Generator) -> list[tuple[Any, ...]]:
+    return [
+        (
+            int(rng.integers(12, 100)),
+            int(2 ** rng.integers(0, 6)),
+            int(rng.choice([64, 128, 256])),
+            int(rng.integers(100, 200_000)),
+        )
+        for _ in range(6)
+    ]
+
+
+def _sample_steps(rng: np.random.Generator) -> list[tuple[Any, ...]]:
+    """Sample steps that read for longer, and steps that compute for longer."""
+    steps = []
+    for _ in range(4):
+        weights, (flops, memory) = int(10 ** rng.uniform(9, 11)), _sample_chip(rng)
+        # the share of a request's cache in the bytes up to which a large batch is compute-bound
+        small, large = rng.uniform(0.05, 0.3), rng.uniform(1.5, 20)
+        enough = 2 * weights * memory / flops
+        many = int(rng.uniform(3, 5) * flops / memory / (1 - small))
+        steps += [
+            (int(rng.integers(2, 9)), weights, int(small * enough), flops, memory),
+            (many, weights, int(small * enough), flops, memory),
+            (int(rng.integers(16, 400)), weights, int(large * enough), flops, memory),
+        ]
+    return steps
+
+
+def _sample_models(rng: np.random.Generator) -> list[tuple[Any, ...]]:
+    """Sample the same models without a batch; some never become compute-bound."""
+    models = [step[1:] for step in _sample_steps(rng)[1:]]
+    weights, _, flops, memory = models[0]
+    return [(weights, 0, flops, memory), *models]
+
+
+def _sample_capacities(rng: np.random.Generator) -> list[tuple[Any, ...]]:
+    """Sample memories with room for many requests, for one, and too small for the weights."""
+    sampled = []
+    for factor in (0.7, 1.0, 1.3, 2.5, 4.0, 1.5, 3.0):
+        weights = int(10 ** rng.uniform(9, 10.5))
+        cache = int(weights * rng.uniform(0.01, 0.2))
+        sampled.append((int(factor * BYTES * weights + rng.integers(cache)), weights, cache))
+    return sampled
+
+
+def _rounded_up(capacity: int, weights: int, cache: int) -> int:
+    return max(0, -(-(capacity - BYTES * weights) // cache))
+
+
+def _negative(weights: int, cache: int, flops: float, memory: float) -> float:
+    """Return where the lines cross, which is before 0 if they never do."""
+    return BYTES * weights / (2 * weights / flops - cache / memory) / memory
+
+
+ROOFLINE: Final = Exercise(
+    id="14.1",
+    title="What a step reads",
+    afterwards="With a long context, no batch makes decoding compute-bound. This is why models "
+    "have fewer KV heads than query heads, why caches are kept in 8 bits, and why some servers "
+    "run prefill and decode on different machines.",
+    requirements=(
+        Returns(
+            "cache_bytes",
+            "cache_bytes(layers, kv_heads, head, positions) must return the bytes of one request's "
+            "cache.",
+            _sample_caches,
+            _cache_bytes,
+            {
+                "keys-alone": lambda *sizes: _cache_bytes(*sizes) // 2,
+                "four-bytes": lambda *sizes: 2 * _cache_bytes(*sizes),
+                "numbers-alone": lambda *sizes: _cache_bytes(*sizes) // 4,
+                "one-layer": lambda layers, *sizes: _cache_bytes(1, *sizes),
+            },
+        ),
+        Returns(
+            "step_seconds",
+            "step_seconds(batch, weights, cache, flops, memory) must return the seconds of a step.",
+            _sample_steps,
+            _step_seconds,
+            {
+                "added": lambda b, w, c, f, m: _computing(b, w, f) + _reading(b, w, c, m),
+                "weights-for-each": lambda b, w, c, f, m: max(
+                    _computing(b, w, f), b * _reading(1, w, c, m)
+                ),
+                "one-cache": lambda b, w, c, f, m: max(_computing(b, w, f), _reading(1, w, c, m)),
+                "no-cache": lambda b, w, c, f, m: max(_computing(b, w, f), _reading(b, w, 0, m)),
+                "one-byte": lambda b, w, c, f, m: max(_computing(b, w, f), (w + b * c) / m),
+                "one-operation": lambda b, w, c, f, m: max(
+                    _computing(b, w, f) / 2, _reading(b, w, c, m)
+                ),
+                "reading-alone": lambda b, w, c, f, m: _reading(b, w, c, m),
+                "computing-alone": lambda b, w, c, f, m: _computing(b, w, f),
+                "shorter": lambda b, w, c, f, m: min(_computing(b, w, f), _reading(b, w, c, m)),
+            },
+        ),
+        Returns(
+            "compute_bound_from",
+            "compute_bound_from(weights, cache, flops, memory) must return the batch from which on "
+            "a step computes for longer than it reads, or None.",
+            _sample_models,
+            _compute_bound_from,
+            {
+                "without-caches": lambda w, c, f, m: f / m,
+                "before-zero": _negative,
+                "never-ignored": lambda w, c, f, m: (
+                    crossing if (crossing := _negative(w, c, f, m)) > 0 else f / m
+                ),
+                "zero-for-never": lambda w, c, f, m: _compute_bound_from(w, c, f, m) or 0,
+                "one-cache": lambda w, c, f, m: (2 * w + c) * f / (2 * w * m),
+                "one-byte": lambda w, c, f, m: (
+                    crossing / 2 if (crossing := _compute_bound_from(w, c, f, m)) else None
+                ),
+            },
+        ),
+        Returns(
+            "most_requests",
+            "most_requests(capacity, weights, cache) must return how many requests fit into the "
+            "memory.",
+            _sample_capacities,
+            _most_requests,
+            {
+                "weights-forgotten": lambda capacity, w, cache: capacity // cache,
+                "rounded-up": _rounded_up,
+                "below-zero": lambda capacity, w, cache: (capacity - BYTES * w) // cache,
+                "one-byte": lambda capacity, w, cache: max(0, (capacity - w) // cache),
+                "weights-for-each": lambda capacity, w, cache: capacity // (BYTES * w + cache),
+                "not-whole": lambda capacity, w, cache: max(0.0, (capacity - BYTES * w) / cache),
+            },
+        ),
+    ),
+    hints=(
+        "Write two lines of a table: what a step reads, and what it computes. Which of the entries "
+        "grow with the batch?",
+        "The weights are read once for the whole batch. Each request has a cache of its own. Each "
+        "token is multiplied by each weight, and the product is added to a sum.",
+        "For compute_bound_from, set both times equal: both are straight lines in the batch. The "
+        "one for computing starts at 0. If the one for reading is as steep or steeper, they never "
+        "cross.",
+    ),
+    diagnoses={
+        "keys-alone": "There are as many values as keys.",
+        "four-bytes": "The numbers are bfloat16, with two bytes each.",
+        "numbers-alone": "This is the number of elements of the keys. Count the values, and bytes.",
+        "one-layer": "Each layer has a cache.",
+        "added": "Here both times are added. A chip reads and computes at the same time.",
+        "weights-for-each": "Here the weights count once for each request. The whole batch shares "
+        "them.",
+        "one-cache": "Each request has a cache of its own.",
+        "no-cache": "A step reads the caches, too.",
+        "one-byte": "`weights` is a number of weights, and each has two bytes.",
+        "one-operation": "A weight takes two operations for each token: a multiplication and an "
+        "addition.",
+        "reading-alone": "This is the time of reading, always. With a large batch and small caches, "
+        "a step computes for longer: one token for each request.",
+        "computing-alone": "Most of these steps read for longer than they compute.",
+        "shorter": "A step ends when the longer of the two is done.",
+        "without-caches": "This is right without caches. With one, each request also adds to what "
+        "is read.",
+        "before-zero": "A negative batch means that the lines cross before 0. From which batch on "
+        "does such a step compute for longer?",
+        "never-ignored": "If a request takes longer to read than to compute, a larger batch does "
+        "not help.",
+        "zero-for-never": "0 means that every batch is compute-bound. Expected here: None.",
+        "weights-forgotten": "The weights are in the same memory.",
+        "rounded-up": "The last request does not fit.",
+        "below-zero": "If the weights alone do not fit, neither does a request: 0.",
+        "not-whole": "Half a request does not help anyone.",
+    },
+)
+
+# 14.2: the layout of a cache
+
+
+def attend(q: Any, keys: Any, values: Any) -> Any:
+    """Attend to a cache, with fewer KV heads than query heads."""
+    head = q.shape[-1]
+    groups = q.reshape(*q.shape[:2], keys.shape[2], -1, head)
+    scores = jnp.einsum("btkgd,bskd->bkgts", groups, keys) / np.sqrt(head)
+    mixed = jnp.einsum("bkgts,bskd->btkgd", jax.nn.softmax(scores), values)
+    return mixed.reshape(q.shape)
+
+
+def _attention(batch: int, positions: int, kv_heads: int = 2) -> tuple[tuple[int, ...], ...]:
+    """Return the shapes of queries, keys and values."""
+    cache = (batch, positions, kv_heads, 32)
+    return (batch, 1, 8, 32), cache, cache
+
+
+def _cap_of(shapes: tuple[tuple[int, ...], ...]) -> int:
+    """Return the bytes of an eighth of the cache and of all queries, in float32."""
+    q, *cache = (4 * int(np.prod(shape)) for shape in shapes)
+    return q + sum(cache) // 8
+
+
+MANY: Final = (_attention(16, 128), _attention(8, 256))
+FEW: Final = (_attention(4, 256), _attention(4, 128, 4))
+ONE: Final = _attention(1, 2048)
+
+CACHE_LAYOUTS: Final = Exercise(
+    id="14.2",
+    title="Where the cache lives",
+    afterwards="Servers change the layout with the load: a mesh axis that shards requests in a "
+    "busy hour can shard positions of one long document at night.",
+    requirements=(
+        *(
+            RunsWithinBudgets(
+                answer,
+                f"shardings (of q, keys, values) for {asks}, with which nothing is sent",
+                attend,
+                shapes,
+                ((), ()),
+                caps=tuple(map(_cap_of, shapes)),
+            )
+            for answer, asks, shapes in (
+                ("many", "16 or 8 requests", MANY),
+                ("few", "4 requests", FEW),
+            )
+        ),
+        MovesFewBytes(
+            "one",
+            "shardings (of q, keys, values) for one request, with few bytes sent",
+            attend,
+            ONE,
+            _cap_of(ONE),
+            ((_cap_of(ONE), 544),),
+            slack=0,
+        ),
+    ),
+    weights={"few": 2, "one": 2},
+    hints=(
+        "Requests have nothing to do with each other, and neither have heads: attention is "
+        "computed for each separately. What about positions?",
+        "With four requests and two KV heads there are eight pairs of a request and a KV head. A "
+        "mesh may have two axes.",
+        "For one request, shard positions. A softmax over sharded positions needs a maximum, a sum "
+        "and a sum of outputs from all devices that share a head. How many heads does a device "
+        "have in a mesh of 2 by 4?",
+    ),
+    diagnoses={
+        "over-the-cap": "Are the keys and the values sharded over all eight devices?",
+        "does-not-fit": "A dimension can have no more shards than elements. How many requests and "
+        "how many KV heads are there?",
+        "all-reduce over x": "A softmax runs over all positions, and a score over all numbers of a "
+        "head. If either is sharded, devices have to exchange partial results.",
+        "all-reduce over y": "A softmax runs over all positions, and a score over all numbers of a "
+        "head. If either is sharded, devices have to exchange partial results.",
+        "could-move-less": "What is added up over devices depends on the dimension that is "
+        "sharded: a score for each position, or a result for each of a device's heads.",
+    },
+)
+
+# 14.3: entering new keys
+
+
+def _enter(
+    cache: Any,
+    new: Any,
+    positions: Any,
+    place: Callable[[int, int], int | None] = lambda at, length: at if at >= 0 else None,
+    put: Callable[[Any, Any], Any] = lambda old, entry: entry,
+) -> Any:
+    """Put a new entry into each row of a cache.
+
+    Args:
+        cache: the cache.
+        new: the entries.
+        positions: the positions of the entries.
+        place: where an entry is put, for its position and the length of the cache; None for
+            nowhere.
+        put: what is put there, from what was there and the entry.
+    """
+    entered = np.array(cache)
+    for row, position in enumerate(positions.tolist()):
+        at = place(position, cache.shape[1])
+        if at is not None:
+            entered[row, at] = put(entered[row, at], new[row])
+    return entered
+
+
+def _rows_of_others(cache: Any, new: Any, positions: Any) -> Any:
+    """Write every entry at every position that is used by any request."""
+    entered = np.array(cache)
+    entered[:, [at for at in positions.tolist() if at >= 0]] = new[:, None]
+    return entered
+
+
+def _entered_alone(cache: Any, new: Any, positions: Any) -> Any:
+    return _enter(np.zeros_like(cache), new, positions)
+
+
+def _update_arguments(devices: int, shape: tuple[int, ...]) -> tuple[Argument, ...]:
+    batch, length, *entry = shape
+    mesh, quarter = (("batch", devices),), length // 4
+    cache = Argument(shape, mesh, ("batch",), mode="auto")
+    positions = Argument(
+        (batch,), mesh, ("batch",), "int32", "auto", scale=3 * quarter, shift=-quarter
+    )
+    return cache, Argument((batch, *entry), mesh, ("batch",), mode="auto"), positions
+
+
+UPDATE: Final = Exercise(
+    id="14.3",
+    title="A new entry in each row",
+    afterwards="A server calls this function in each layer, for each token. Without donation it "
+    "would copy the whole cache each time.",
+    requirements=(
+        Computes(
+            "update",
+            "update(cache, new, positions) must return the cache with a new entry in each row that "
+            "has a request.",
+            _enter,
+            (
+                _update_arguments(8, (16, 64, 2, 8)),
+                _update_arguments(4, (16, 32, 4, 4)),
+            ),
+            {
+                "wraps-around": partial(_enter, place=lambda at, length: at % length),
+                "clamped": partial(_enter, place=lambda at, length: max(at, 0)),
+                "without-sign": partial(_enter, place=lambda at, length: abs(at)),
+                "added": partial(_enter, put=lambda old, entry: old + entry),
+                "one-further": partial(
+                    _enter, place=lambda at, length: at + 1 if at >= 0 else None
+                ),
+                "cache-lost": AnyOf(
+                    (
+                        _entered_alone,
+                        lambda cache, new, positions: _enter(
+                            np.zeros_like(cache),
+                            new,
+                            positions,
+                            place=lambda at, length: at % length,
+                        ),
+                    )
+                ),
+                "rows-of-others": _rows_of_others,
+                "nothing-entered": lambda cache, new, positions: cache,
+            },
+            under_mesh=True,
+        ),
+        CommunicatesAtMost("update", ((), ())),
+        KeepsLayouts("update", "a cache with the layout of the old one"),
+        Donates("update", 1, "a jitted function that donates the old cache"),
+    ),
+    about=(CommunicatesAtMost,),
+    hints=(
+        "Each row of the cache, its entry and its position are on the same device. Which ways of "
+        "writing this say so?",
+        "Three ways do: shard_map with a loop or an index over the own rows; jax.vmap of a "
+        "function that updates one row; or jnp.where with a mask over rows and positions.",
+        "For a mask, compare jnp.arange(cache.shape[1]) with positions[:, None], and give the mask "
+        "and the entries as many dimensions as the cache has. No element of arange is negative. To "
+        "donate: partial(jax.jit, donate_argnums=0).",
+    ),
+    diagnoses={
+        "wraps-around": "A negative index counts from the end. Rows with a negative position have "
+        "no request, and their cache stays as it is.",
+        "clamped": "Rows with a negative position get their entry at 0. They have no request, and "
+        "their cache stays as it is.",
+        "without-sign": "Rows with a negative position have no request, and their cache stays as "
+        "it is.",
+        "added": "The entries are added to what was there. A row's position may have been used by "
+        "an earlier request, so replace it.",
+        "one-further": "The entry is at the position after its own.",
+        "cache-lost": "The entries are there, and the rest of the cache is zeros.",
+        "rows-of-others": "Each row gets its entry at the positions of the other rows, too. What "
+        "does cache[:, positions] select?",
+        "nothing-entered": "The cache is returned as it was. `cache.at[…].set(…)` returns a new "
+        "array.",
+        "all-gather over batch": "The compiler cannot see that row i gets entry i. It expects that "
+        "an index points into any row.",
+        "not-donated": "`donate_argnums` of jax.jit lists the arguments whose buffers may be "
+        "overwritten.",
+        "donates-too-much": "Only the cache is replaced.",
+    },
+)
+
+# 14.4: two layouts for one layer
+
+
+def mlp(x: Any, up: Any, down: Any) -> Any:
+    """Apply a layer of two matmuls."""
+    return jax.nn.relu(x @ up) @ down
+
+
+FEW_TOKENS: Final = ((16, 128), (128, 256), (256, 128))
+MANY_TOKENS: Final = ((1024, 128), (128, 256), (256, 128))
+FEW_TOKENS_CAP: Final = 40_960
+MANY_TOKENS_CAP: Final = 98_304
+
+TWO_LAYOUTS: Final = Exercise(
+    id="14.4",
+    title="One layer, two layouts",
+    afterwards="With thousands of chips, a decode step shards weights along both dimensions, as "
+    "in the paper Efficiently Scaling Transformer Inference (Pope et al., 2022). So a prefill "
+    "machine and a decode machine often keep the same weights in different layouts.",
+    requirements=(
+        MovesFewBytes(
+            "decode",
+            "shardings (of x, up, down) for 16 tokens",
+            mlp,
+            FEW_TOKENS,
+            FEW_TOKENS_CAP,
+            ((34_816, 10_240), (36_864, 8_192)),
+            slack=0,
+        ),
+        MovesFewBytes(
+            "prefill",
+            "shardings (of x, up, down) for 1,024 tokens",
+            mlp,
+            MANY_TOKENS,
+            MANY_TOKENS_CAP,
+            ((98_304, 262_144),),
+            slack=0,
+        ),
+    ),
+    hints=(
+        "In each case, which arrays are smaller: x and the result, or the weights? Small arrays "
+        "may travel.",
+        "For few tokens, let weights stay: the columns of up and the rows of down belong to the "
+        "same hidden features. For many tokens, let tokens stay: each device has its own.",
+        "If x is sharded over its first dimension, each device needs all weights for its tokens, "
+        "so the compiler gathers them. If x is replicated and up has its columns sharded, nothing "
+        "is sent before the second matmul.",
+    ),
+    diagnoses={
+        "decode: over-the-cap": "Are both weights sharded over all eight devices?",
+        "prefill: over-the-cap": "Here x is larger than both weights together, so it has to be "
+        "sharded, too.",
+        "decode: could-move-less": "Here both weights together have 256 KiB, and the tokens 8 KiB. "
+        "Which of them travel?",
+        "prefill: could-move-less": "Here both weights together have 256 KiB, and the tokens 512 "
+        "KiB. Which of them travel?",
+    },
+)
+
+# 14.5: sampling from sharded logits
+
+SAMPLED: Final = ((8, 16, 4096, 8), (4, 8, 1024, 4))
+"""Tuples of (devices, rows, tokens of the vocabulary, candidates)."""
+
+
+def _candidates(logits: Any, k: int) -> tuple[Any, Any]:
+    """Return each row's largest logits, in descending order, and their tokens."""
+    tokens = np.argsort(-logits, axis=1, kind="stable")[:, :k]
+    return np.take_along_axis(logits, tokens, axis=1), tokens
+
+
+def _pick(tokens: Any, scores: Any) -> Any:
+    """Return the token with the highest score, in each row."""
+    best = scores.argmax(axis=1)[:, None]
+    return np.take_along_axis(tokens, best, axis=1)[:, 0].astype(np.int32)
+
+
+def _sample(logits: Any, noise: Any, temperature: Any) -> Any:
+    values, tokens = _candidates(logits, noise.shape[1])
+    return _pick(tokens, values / temperature + noise)
+
+
+def _width(logits: Any) -> int:
+    """Return the width of a device's block."""
+    return next(size // n for n, _, size, _ in SAMPLED if size == logits.shape[1])
+
+
+def _sampled_with(score: Callable[[Any, Any, Any], Any]) -> Callable[..., Any]:
+    """Return a sampling with another score of the candidates."""
+
+    def sampled(logits: Any, noise: Any, temperature: Any) -> Any:
+        values, tokens = _candidates(logits, noise.shape[1])
+        return _pick(tokens, score(values, noise, temperature))
+
+    return sampled
+
+
+def _sampled_from_block(logits: Any, noise: Any, temperature: Any, block: int = 0) -> Any:
+    width = _width(logits)
+    own = logits[:, block * width :][:, :width]
+    return (_sample(own, noise, temperature) + block * width).astype(np.int32)
+
+
+def _place_among_best(logits: Any, noise: Any, temperature: Any) -> Any:
+    values, _ = _candidates(logits, noise.shape[1])
+    return (values / temperature + noise).argmax(axis=1).astype(np.int32)
+
+
+def _place_among_candidates(logits: Any, noise: Any, temperature: Any) -> Any:
+    """Return the place of the sampled token among the candidates of all devices."""
+    width, k = _width(logits), noise.shape[1]
+    tokens = _sample(logits, noise, temperature)
+    blocks = logits.reshape(len(logits), -1, width)
+    orders = np.argsort(-blocks, axis=2, kind="stable")
+    return np.array(
+        [
+            token // width * k + list(orders[row, token // width]).index(token % width)
+            for row, token in enumerate(tokens.tolist())
+        ],
+        np.int32,
+    )
+
+
+def _sampling_arguments(
+    devices: int, rows: int, vocabulary: int, candidates: int
+) -> tuple[Argument, ...]:
+    mesh = (("vocab", devices),)
+    return (
+        Argument((rows, vocabulary), mesh, (None, "vocab"), mode="auto"),
+        Argument((rows, candidates), mesh, mode="auto"),
+        Argument((), mesh, mode="auto", scale=0.05, shift=0.6),
+    )
+
+
+SAMPLING: Final = Exercise(
+    id="14.5",
+    title="A token from sharded logits",
+    afterwards="A vocabulary of 128,000 tokens and a batch of 256 have 125 MiB of logits in "
+    "float32, and 50 candidates of each of eight devices have 800 KiB with their numbers.",
+    requirements=(
+        Computes(
+            "sample",
+            "sample(logits, noise, temperature) must return a token for each row.",
+            _sample,
+            tuple(_sampling_arguments(*sizes) for sizes in SAMPLED),
+            {
+                "most-likely": _sampled_with(lambda values, noise, temperature: values),
+                "not-divided": _sampled_with(lambda values, noise, temperature: values + noise),
+                "multiplied": _sampled_with(
+                    lambda values, noise, temperature: values * temperature + noise
+                ),
+                "noise-alone": _sampled_with(lambda values, noise, temperature: noise),
+                "number-in-block": lambda logits, noise, temperature: (
+                    _sample(logits, noise, temperature) % _width(logits)
+                ).astype(np.int32),
+                "place-among-best": _place_among_best,
+                "place-among-candidates": _place_among_candidates,
+                "first-block": _sampled_from_block,
+            },
+            under_mesh=True,
+        ),
+        CommunicatesAtMost(
+            "sample",
+            tuple(
+                tuple(
+                    Budget(kind, ("vocab",), bytes=2 * 4 * devices * rows * candidates)
+                    for kind in ("all-gather", "all-reduce")
+                )
+                for devices, rows, _, candidates in SAMPLED
+            ),
+        ),
+    ),
+    hints=(
+        "A token that is not among the k best of its own device cannot be among the k best of all. "
+        "So how many logits of each device matter?",
+        "In a shard_map, let each device return its own k best logits and their tokens. "
+        "lax.top_k(own, k) returns values and places in the own block. lax.axis_index says which "
+        "block it is.",
+        "If the body's results are sharded over dimension 1, they are together an array of (rows, "
+        "devices * k) candidates. Outside the body, lax.top_k of these gathers little. "
+        "jnp.take_along_axis looks up the tokens.",
+    ),
+    diagnoses={
+        "most-likely": "This is always the most likely token. Add the noise before you choose.",
+        "not-divided": "The temperature makes no difference here. Divide the logits by it, and not "
+        "the noise.",
+        "multiplied": "The temperature acts the wrong way round. Divide the logits by it: a low "
+        "temperature makes their differences larger.",
+        "noise-alone": "This chooses by the noise alone. Add the logits.",
+        "number-in-block": "This is the token's place in its own device's block. Where does the "
+        "block begin in the vocabulary?",
+        "place-among-best": "This is a place among the k best, and not a token.",
+        "place-among-candidates": "This is a place among the candidates of all devices. Which "
+        "token is there?",
+        "first-block": "This chooses among the tokens of the first device only.",
+        "too-many-bytes": "k candidates of each device are enough, and for each a number of four "
+        "bytes for its logit and one for its token.",
+    },
+)
+
+EXERCISES: Final = (
+    ROOFLINE,
+    CACHE_LAYOUTS,
+    UPDATE,
+    TWO_LAYOUTS,
+    SAMPLING,
+)

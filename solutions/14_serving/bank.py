@@ -1,0 +1,527 @@
+# %% [markdown]
+# Known answers to the exercises of notebook 14.
+
+# %% in other words exercise="14.1" score=1 near=["not-whole", "one-byte"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 4 * layers * kv_heads * head * positions
+
+
+def step_seconds(batch, weights, cache, flops, memory):
+    operations, size = 2 * batch * weights, 2 * weights + batch * cache
+    return operations / flops if operations / flops > size / memory else size / memory
+
+
+def compute_bound_from(weights, cache, flops, memory):
+    if 2 * weights * memory <= cache * flops:
+        return None
+    return 2 * weights * flops / (2 * weights * memory - cache * flops)
+
+
+def most_requests(capacity, weights, cache):
+    requests = 0
+    while 2 * weights + (requests + 1) * cache <= capacity:
+        requests += 1
+    return requests
+
+
+# %% keys alone, both times added, the batch without caches, no space for weights exercise="14.1" score=0 diagnoses=["keys-alone", "added", "without-caches", "weights-forgotten"] near=["four-bytes", "weights-for-each", "never-ignored", "below-zero", "shorter"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 2 * layers * kv_heads * head * positions
+
+
+def step_seconds(batch, weights, cache, flops, memory):
+    return 2 * batch * weights / flops + (2 * weights + batch * cache) / memory
+
+
+def compute_bound_from(weights, cache, flops, memory):
+    return flops / memory
+
+
+def most_requests(capacity, weights, cache):
+    return capacity // cache
+
+
+# %% float32, weights for each request, a negative batch, and rounded up exercise="14.1" score=0 diagnoses=["four-bytes", "weights-for-each", "before-zero", "rounded-up"] near=["keys-alone", "no-cache", "zero-for-never", "weights-forgotten"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 2 * layers * kv_heads * head * positions * 4
+
+
+def step_seconds(batch, weights, cache, flops, memory):
+    return max(2 * batch * weights / flops, batch * (2 * weights + cache) / memory)
+
+
+def compute_bound_from(weights, cache, flops, memory):
+    return 2 * weights / memory / (2 * weights / flops - cache / memory)
+
+
+def most_requests(capacity, weights, cache):
+    return max(0, int(np.ceil((capacity - 2 * weights) / cache)))
+
+
+# %% numbers alone, one cache, and less than none exercise="14.1" score=0 diagnoses=["numbers-alone", "one-cache", "below-zero"] near=["one-layer", "no-cache", "added", "rounded-up"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return layers * kv_heads * head * positions
+
+
+def step_seconds(batch, weights, cache, flops, memory):
+    return max(2 * batch * weights / flops, (2 * weights + cache) / memory)
+
+
+def compute_bound_from(weights, cache, flops, memory):
+    return (2 * weights + cache) / memory * flops / (2 * weights)
+
+
+def most_requests(capacity, weights, cache):
+    return (capacity - 2 * weights) // cache
+
+
+# %% one layer, no caches, the speeds where there is no such batch, and bytes of weights exercise="14.1" score=0 diagnoses=["one-layer", "no-cache", "never-ignored", "one-byte"] near=["numbers-alone", "one-cache", "before-zero", "without-caches"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 2 * kv_heads * head * positions * 2
+
+
+def step_seconds(batch, weights, cache, flops, memory):
+    return max(2 * batch * weights / flops, 2 * weights / memory)
+
+
+def compute_bound_from(weights, cache, flops, memory):
+    batch = 2 * weights / memory / (2 * weights / flops - cache / memory)
+    return batch if batch > 0 else flops / memory
+
+
+def most_requests(capacity, weights, cache):
+    return max(0, (capacity - weights) // cache)
+
+
+# %% one byte, 0 for no batch, and a cache with its weights exercise="14.1" score=0.25 diagnoses=["one-byte", "zero-for-never", "weights-for-each"] near=["one-operation"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 4 * layers * kv_heads * head * positions
+
+
+def step_seconds(batch, weights, cache, flops, memory):
+    return max(2 * batch * weights / flops, (weights + batch * cache) / memory)
+
+
+def compute_bound_from(weights, cache, flops, memory):
+    gained = 2 * weights / flops - cache / memory
+    return 2 * weights / memory / gained if gained > 0 else 0
+
+
+def most_requests(capacity, weights, cache):
+    return capacity // (2 * weights + cache)
+
+
+# %% one operation, one byte, and parts of requests exercise="14.1" score=0.25 diagnoses=["one-operation", "one-byte", "not-whole"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 4 * layers * kv_heads * head * positions
+
+
+def step_seconds(batch, weights, cache, flops, memory):
+    return max(batch * weights / flops, (2 * weights + batch * cache) / memory)
+
+
+def compute_bound_from(weights, cache, flops, memory):
+    gained = 2 * weights / flops - cache / memory
+    return weights / memory / gained if gained > 0 else None
+
+
+def most_requests(capacity, weights, cache):
+    return max(0, (capacity - 2 * weights) / cache)
+
+
+# %% the shorter of both times exercise="14.1" score=0.25 diagnoses=["shorter", "unanswered"] near=["reading-alone", "computing-alone"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 4 * layers * kv_heads * head * positions
+
+
+def step_seconds(batch, weights, cache, flops, memory):
+    return min(2 * batch * weights / flops, (2 * weights + batch * cache) / memory)
+
+
+# %% reading alone exercise="14.1" score=0.25 diagnoses=["reading-alone", "unanswered"] near=["shorter"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 4 * layers * kv_heads * head * positions
+
+
+def step_seconds(batch, weights, cache, flops, memory):
+    return (2 * weights + batch * cache) / memory
+
+
+# %% computing alone exercise="14.1" score=0.25 diagnoses=["computing-alone", "unanswered"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 4 * layers * kv_heads * head * positions
+
+
+def step_seconds(batch, weights, cache, flops, memory):
+    return 2 * batch * weights / flops
+
+
+# %% pairs, and a head on two devices in the other order exercise="14.2" score=1
+grid = make_mesh(r=2, s=4)
+many = tuple(place(grid, ("r", "s")) for _ in range(3))
+few = tuple(place(grid, "s", None, "r") for _ in range(3))
+one = place(grid), place(grid, None, "s", "r"), place(grid, None, "s", "r")
+
+# %% positions everywhere exercise="14.2" score=0.2 diagnoses=["all-reduce over x", "could-move-less"] near=["all-reduce over y", "over-the-cap"]
+many = few = one = place(line), place(line, None, "x"), place(line, None, "x")
+
+# %% replicated exercise="14.2" score=0 diagnoses=["over-the-cap"]
+many = few = one = 3 * (place(line),)
+
+# %% requests everywhere exercise="14.2" score=0.2 diagnoses=["does-not-fit"] near=["could-move-less"]
+many = few = one = 3 * (place(line, "x"),)
+
+# %% KV heads over all devices exercise="14.2" score=0 diagnoses=["does-not-fit"]
+many = few = one = 3 * (place(line, None, None, "x"),)
+
+# %% requests and positions exercise="14.2" score=0.2 diagnoses=["all-reduce over y", "could-move-less"] near=["over-the-cap", "does-not-fit", "all-reduce over x"]
+grid = make_mesh(x=4, y=2)
+many = few = place(grid, "x"), place(grid, "x", "y"), place(grid, "x", "y")
+one = place(line), place(line, None, "x"), place(line, None, "x")
+
+# %% numbers of a head exercise="14.2" score=0.2032 diagnoses=["all-reduce over x", "could-move-less"]
+many = 3 * (place(line, "x"),)
+few = one = place(line), place(line, None, None, None, "x"), place(line, None, None, None, "x")
+
+# %% requests over four devices only exercise="14.2" score=0.2 diagnoses=["over-the-cap", "could-move-less"]
+grid = make_mesh(x=4, y=2)
+many = few = 3 * (place(grid, "x"),)
+one = place(line), place(line, None, "x"), place(line, None, "x")
+
+# %% only the queries are sharded exercise="14.2" score=0 diagnoses=["over-the-cap"]
+many = place(line, "x"), place(line), place(line)
+few = place(line, None, None, "x"), place(line), place(line)
+one = place(line, None, None, "x"), place(line), place(line)
+
+# %% queries sharded over all devices for one request exercise="14.2" score=0.6828 diagnoses=["could-move-less"]
+grid = make_mesh(x=4, y=2)
+many = few = 3 * (place(grid, "x", None, "y"),)
+one = place(line, None, None, "x"), place(line, None, "x"), place(line, None, "x")
+
+# %% keys first exercise="14.2" score=0.6 diagnoses=["does-not-fit"]
+grid = make_mesh(x=4, y=2)
+many = few = 3 * (place(grid, "x", None, "y"),)
+one = place(grid, None, "x", "y"), place(grid, None, "x", "y"), place(grid, None, None, "y")
+
+# %% each row by itself exercise="14.3" score=1
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    def enter(row, entry, position):
+        changed = lax.dynamic_update_slice_in_dim(row, entry[None], jnp.maximum(position, 0), 0)
+        return jnp.where(position >= 0, changed, row)
+
+    return jax.vmap(enter)(cache, new, positions)
+
+
+# %% mapped over the devices exercise="14.3" score=1
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    def enter(cache, new, positions):
+        positions = jnp.where(positions < 0, cache.shape[1], positions)
+        return cache.at[jnp.arange(len(cache)), positions].set(new, mode="drop")
+
+    return jax.shard_map(enter, in_specs=P("batch"), out_specs=P("batch"))(cache, new, positions)
+
+
+# %% an index into all rows exercise="14.3" score=0.25 diagnoses=["all-gather over batch"] near=["rows-of-others", "wraps-around", "not-donated"] naive=true
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    positions = jnp.where(positions < 0, cache.shape[1], positions)
+    return cache.at[jnp.arange(len(cache)), positions].set(new, mode="drop")
+
+
+# %% negative positions count from the end exercise="14.3" score=0 diagnoses=["wraps-around", "not-counted-yet"] near=["clamped"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    return jax.vmap(lambda row, entry, position: row.at[position].set(entry))(
+        cache, new, positions
+    )
+
+
+# %% free slots written at 0 exercise="14.3" score=0 diagnoses=["clamped", "not-counted-yet"] near=["wraps-around", "without-sign"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    return jax.vmap(lambda row, entry, position: row.at[position].set(entry))(
+        cache, new, jnp.maximum(positions, 0)
+    )
+
+
+# %% without a sign exercise="14.3" score=0 diagnoses=["without-sign", "not-counted-yet"] near=["one-further", "clamped"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    is_new = jnp.arange(cache.shape[1]) == jnp.abs(positions)[:, None]
+    return jnp.where(is_new[:, :, None, None], new[:, None], cache)
+
+
+# %% added up exercise="14.3" score=0 diagnoses=["added", "not-counted-yet"] near=["cache-lost"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    hot = jax.nn.one_hot(positions, cache.shape[1])
+    return cache + hot[:, :, None, None] * new[:, None]
+
+
+# %% one further exercise="14.3" score=0 diagnoses=["one-further", "not-counted-yet"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    after = jnp.where(positions < 0, -1, positions + 1)
+    is_new = jnp.arange(cache.shape[1]) == after[:, None]
+    return jnp.where(is_new[:, :, None, None], new[:, None], cache)
+
+
+# %% the entries alone exercise="14.3" score=0 diagnoses=["cache-lost", "not-counted-yet", "not-donated"] near=["added", "nothing-entered"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    hot = jax.nn.one_hot(positions, cache.shape[1])
+    return hot[:, :, None, None] * new[:, None]
+
+
+# %% not donated exercise="14.3" score=0.9167 diagnoses=["not-donated"] near=["donates-too-much", "all-gather over batch"]
+def update(cache, new, positions):
+    is_new = jnp.arange(cache.shape[1]) == positions[:, None]
+    return jnp.where(is_new[:, :, None, None], new[:, None], cache)
+
+
+# %% all arguments donated exercise="14.3" score=0.9167 diagnoses=["donates-too-much"] near=["not-donated"]
+@partial(jax.jit, donate_argnums=(0, 1))
+def update(cache, new, positions):
+    is_new = jnp.arange(cache.shape[1]) == positions[:, None]
+    return jnp.where(is_new[:, :, None, None], new[:, None], cache)
+
+
+# %% every position in every row exercise="14.3" score=0 diagnoses=["rows-of-others", "all-gather over batch", "not-counted-yet"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    positions = jnp.where(positions < 0, cache.shape[1], positions)
+    return cache.at[:, positions].set(new[:, None], mode="drop")
+
+
+# %% a result that is thrown away exercise="14.3" score=0 diagnoses=["nothing-entered", "not-counted-yet"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    positions = jnp.where(positions < 0, cache.shape[1], positions)
+    cache.at[jnp.arange(len(cache)), positions].set(new, mode="drop")
+    return cache
+
+
+# %% replicated at the end exercise="14.3" score=0.0833 diagnoses=["all-gather over batch", "replicated", "not-counted-yet"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    is_new = jnp.arange(cache.shape[1]) == positions[:, None]
+    return lax.with_sharding_constraint(
+        jnp.where(is_new[:, :, None, None], new[:, None], cache), P()
+    )
+
+
+# %% two mesh axes for decode exercise="14.4" score=1
+grid = make_mesh(x=2, y=4)
+decode = place(grid, None, "x"), place(grid, "x", "y"), place(grid, "y", "x")
+prefill = place(line, "x"), place(line, None, "x"), place(line, "x")
+
+# %% decode's layout for both exercise="14.4" score=0.5 diagnoses=["over-the-cap"] near=["decode: could-move-less", "prefill: could-move-less"]
+decode = prefill = place(line), place(line, None, "x"), place(line, "x")
+
+# %% prefill's layout for both exercise="14.4" score=0.5155 diagnoses=["could-move-less"] near=["decode: over-the-cap", "prefill: over-the-cap"]
+decode = prefill = place(line, "x"), place(line, "x"), place(line, "x")
+
+# %% rows everywhere exercise="14.4" score=0.25 diagnoses=["could-move-less"] near=["decode: over-the-cap"]
+decode = place(line, None, "x"), place(line, "x"), place(line, "x")
+prefill = place(line, None, "x"), place(line, "x"), place(line, "x")
+
+# %% columns everywhere exercise="14.4" score=0.3335 diagnoses=["could-move-less"]
+decode = place(line), place(line, None, "x"), place(line, None, "x")
+prefill = place(line, None, "x"), place(line, None, "x"), place(line, None, "x")
+
+# %% replicated weights exercise="14.4" score=0 diagnoses=["over-the-cap"]
+decode = place(line), place(line), place(line)
+prefill = place(line, "x"), place(line), place(line)
+
+# %% features of tokens sharded, as the weights of the layer exercise="14.4" score=0.625 diagnoses=["could-move-less"]
+decode = place(line), place(line, None, "x"), place(line, "x")
+prefill = place(line, None, "x"), place(line, None, "x"), place(line, "x")
+
+# %% the example exercise="14.4" score=0.1665 diagnoses=["could-move-less", "unanswered"]
+decode = place(line), place(line, "x"), place(line, "x")
+
+# %% candidates gathered in the body exercise="14.5" score=1 near=["too-many-bytes"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(own, noise, temperature):
+        values, tokens = lax.top_k(own, k)
+        tokens += lax.axis_index("vocab") * own.shape[1]
+        values = lax.all_gather(values, "vocab", axis=1, tiled=True)
+        tokens = lax.all_gather(tokens, "vocab", axis=1, tiled=True)
+        order = jnp.argsort(-values, axis=1)[:, :k]
+        scores = jnp.take_along_axis(values, order, axis=1) / temperature + noise
+        best = jnp.take_along_axis(order, jnp.argmax(scores, axis=1, keepdims=True), axis=1)
+        return jnp.take_along_axis(tokens, best, axis=1)[:, 0]
+
+    in_specs = P(None, "vocab"), P(), P()
+    return jax.shard_map(body, in_specs=in_specs, out_specs=P(), check_vma=False)(
+        logits, noise, temperature
+    )
+
+
+# %% top_k of everything exercise="14.5" score=0.25 diagnoses=["too-many-bytes"] near=["most-likely", "number-in-block"] naive=true
+def sample(logits, noise, temperature):
+    values, tokens = lax.top_k(logits, noise.shape[1])
+    chosen = jnp.argmax(values / temperature + noise, axis=1)
+    return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+
+# %% logits gathered in the body exercise="14.5" score=0.25 diagnoses=["too-many-bytes"]
+def sample(logits, noise, temperature):
+    def body(own, noise, temperature):
+        logits = lax.all_gather(own, "vocab", axis=1, tiled=True)
+        values, tokens = lax.top_k(logits, noise.shape[1])
+        chosen = jnp.argmax(values / temperature + noise, axis=1)
+        return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+    in_specs = P(None, "vocab"), P(), P()
+    return jax.shard_map(body, in_specs=in_specs, out_specs=P(), check_vma=False)(
+        logits, noise, temperature
+    )
+
+
+# %% the most likely token exercise="14.5" score=0 diagnoses=["most-likely", "not-counted-yet"] near=["place-among-best", "noise-alone"]
+def sample(logits, noise, temperature):
+    return jnp.argmax(logits, axis=1)
+
+# %% tokens counted within a block exercise="14.5" score=0 diagnoses=["number-in-block", "not-counted-yet"] near=["first-block"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find_candidates(own):
+        values, places = lax.top_k(own, k)
+        return values, places
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(find_candidates, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    chosen = jnp.argmax(values / temperature + noise, axis=1)
+    return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+
+# %% places among all candidates exercise="14.5" score=0 diagnoses=["place-among-candidates", "not-counted-yet"] near=["place-among-best", "number-in-block"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find_candidates(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(find_candidates, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values, k)
+    tokens = places
+    chosen = jnp.argmax(values / temperature + noise, axis=1)
+    return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+
+# %% a place among the best exercise="14.5" score=0 diagnoses=["place-among-best", "not-counted-yet"] near=["place-among-candidates"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find_candidates(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(find_candidates, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    chosen = jnp.argmax(values / temperature + noise, axis=1)
+    return chosen
+
+
+# %% the temperature forgotten exercise="14.5" score=0 diagnoses=["not-divided", "not-counted-yet"] near=["multiplied", "most-likely"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find_candidates(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(find_candidates, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    chosen = jnp.argmax(values + noise, axis=1)
+    return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+
+# %% the logits times the temperature exercise="14.5" score=0 diagnoses=["multiplied", "not-counted-yet"] near=["not-divided", "noise-alone"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find_candidates(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(find_candidates, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    chosen = jnp.argmax(values * temperature + noise, axis=1)
+    return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+
+# %% the noise divided, too exercise="14.5" score=0 diagnoses=["not-divided", "not-counted-yet"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find_candidates(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(find_candidates, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    chosen = jnp.argmax((values + noise) / temperature, axis=1)
+    return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+
+# %% only the noise divided exercise="14.5" score=0 diagnoses=["multiplied", "not-counted-yet"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find_candidates(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(find_candidates, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    chosen = jnp.argmax(values + noise / temperature, axis=1)
+    return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+
+# %% the noise alone exercise="14.5" score=0 diagnoses=["noise-alone", "not-counted-yet"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find_candidates(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(find_candidates, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    chosen = jnp.argmax(noise, axis=1)
+    return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+
+# %% the candidates of the first device exercise="14.5" score=0 diagnoses=["first-block", "not-counted-yet"]
+def sample(logits, noise, temperature):
+    def body(own, noise, temperature):
+        values, tokens = lax.top_k(own, noise.shape[1])
+        chosen = jnp.argmax(values / temperature + noise, axis=1)
+        return jnp.take_along_axis(tokens, chosen[:, None], axis=1)
+
+    in_specs = P(None, "vocab"), P(), P()
+    chosen = jax.shard_map(body, in_specs=in_specs, out_specs=P(None, "vocab"))
+    return chosen(logits, noise, temperature)[:, 0]
