@@ -6,6 +6,7 @@ judge samples them again. Values are small integers, so that sums do not depend 
 """
 
 import math
+import operator
 import sys
 import threading
 from collections.abc import Iterator, Sequence
@@ -44,13 +45,16 @@ class CaseArgument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             the spec; `values`, a NumPy array that is the same in each process; a `folder` for
             files, either empty or with a table's rows in files; a `shared-folder`, which is empty
             at first, and which all processes read and write; `batches`, a function that returns a
-            batch of a table by its number, as one array; a `number`; or a `shape`.
+            batch of a table by its number, as one array; a `weights-file`, a function that reads
+            bytes of a file with one array; its `weights-entry`, which says where they are; a
+            `number`; or a `shape`.
         shape: the shape of the array or table, in elements.
         spec: the entries of the partition spec.
         seed: the seed for sampling the values.
         batch: for `rows` and `batches`, the number of rows in a batch, if each process has its
             share of each batch; 0 if it has its share of the whole table.
-        number: the `number`; for a `folder`, the number of files that hold a table's rows.
+        number: the `number`; for a `folder`, the number of files that hold a table's rows; for a
+            `weights-file` and its entry, the number of bytes before the array.
     """
 
     kind: Literal[
@@ -62,6 +66,8 @@ class CaseArgument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         "values",
         "folder",
         "shared-folder",
+        "weights-file",
+        "weights-entry",
         "number",
         "shape",
     ]
@@ -134,7 +140,7 @@ class ProcessCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Sample an argument's values, and set those that the process does not hold to zero."""
         if given.kind == "values":
             return given.values()
-        if given.kind not in ("array", "rows", "batches"):
+        if given.kind not in ("array", "rows", "batches", "weights-file"):
             return None
         here = self.is_here(given, process)
         if given.kind == "batches":
@@ -238,6 +244,13 @@ class ProcessShare:
             case "shared-folder":
                 (folders / "shared").mkdir(exist_ok=True)
                 return folders / "shared"
+            case "weights-file":
+                size = values.itemsize * math.prod(sharding.shard_shape(given.shape))
+                here = self.case.is_here(given, self.process)
+                budget = size * len(self.case.devices_of(self.process))
+                return WeightsFile(values, here, given.number, budget)
+            case "weights-entry":
+                return _describe_weights(given)
             case "batches":
                 return Batches(given, values, sharding, self, folders / "shared")
 
@@ -370,6 +383,88 @@ class Rows:
             RowsNotHereError: this process does not have all of it.
         """
         return self[:]
+
+
+class ReadRefusedError(ShortError, ValueError):
+    """A process read bytes of a file that its devices do not need.
+
+    Attributes:
+        diagnosis: `outside-the-array`; `of-another-process`, for other blocks of the array; or
+            `reads-too-much`, for more bytes than its devices' blocks have.
+    """
+
+    def __init__(self, diagnosis: str, message: str) -> None:
+        super().__init__(message)
+        self.diagnosis = diagnosis
+
+
+class WeightsFile:
+    """A file with an array, of which a process may read what its devices need, and no more.
+
+    It is called with an offset and a size, in bytes, and returns bytes.
+
+    Attributes:
+        refused: the first error raised for bytes that the process does not need.
+    """
+
+    __module__ = "builtins"  # as for Rows
+
+    def __init__(self, array: np.ndarray, here: np.ndarray, before: int, budget: int) -> None:
+        self._contents = bytes(before) + array.tobytes() + bytes(before)
+        self._array = range(before, before + array.nbytes)
+        self._needed = np.pad(np.repeat(here.ravel(), array.itemsize), before)
+        self._budget, self._read = budget, 0
+        self.refused: ReadRefusedError | None = None
+
+    def __call__(self, offset: int, size: int) -> bytes:
+        """Return so many bytes of the file, from an offset on.
+
+        Raises:
+            NoSuchPartError: the file does not have these bytes.
+            ReadRefusedError: the process does not need them.
+        """
+        with _as_wrong_index("an offset and a size are whole numbers of bytes"):
+            first, count = operator.index(offset), operator.index(size)
+        if first < 0 or count < 0 or first + count > len(self._contents):
+            raise NoSuchPartError(
+                f"the file has {len(self._contents):,} bytes, and not {count:,} from {first:,} on"
+            )
+        process, asked = jax.process_index(), f"{count:,} bytes from {first:,} on"
+        missing = np.flatnonzero(~self._needed[first : first + count])
+        outside = [byte for byte in (first, first + count - 1) if byte not in self._array]
+        if missing.size and outside:
+            ends = f"{self._array.start:,} to {self._array.stop - 1:,}"
+            self._refuse(
+                "outside-the-array",
+                f"process {process} read {asked}, and the array has bytes {ends}",
+            )
+        if missing.size:
+            byte = f"{first + int(missing[0]):,}"
+            sentence = f"process {process} read {asked}, and byte {byte} is of another process"
+            self._refuse("of-another-process", sentence)
+        self._read += count
+        if self._read > self._budget:
+            self._refuse(
+                "reads-too-much",
+                f"process {process} has read {self._read:,} bytes, and the blocks of its devices "
+                f"have {self._budget:,}",
+            )
+        return self._contents[first : first + count]
+
+    def _refuse(self, diagnosis: str, sentence: str) -> None:
+        error = ReadRefusedError(diagnosis, sentence)
+        self.refused = self.refused or error
+        raise error
+
+
+def _describe_weights(given: CaseArgument) -> dict[str, Any]:
+    """Return the entry of a weights file's header, in the form of safetensors."""
+    size = math.prod(given.shape) * np.dtype(np.float32).itemsize
+    return {
+        "dtype": "F32",
+        "shape": [*given.shape],
+        "data_offsets": [given.number, given.number + size],
+    }
 
 
 def _describe_rows(rows: np.ndarray) -> str:

@@ -22,7 +22,7 @@ import jaxlib._jax
 import msgspec
 import numpy as np
 
-from autograder.processes.cases import Rows, RowsNotHereError
+from autograder.processes.cases import ReadRefusedError, Rows, RowsNotHereError, WeightsFile
 from autograder.processes.interruptions import BatchUsedError
 from autograder.processes.isolation import REFUSED_WRITES
 from autograder.processes.packing import PackedFunction
@@ -168,6 +168,13 @@ def _call_function(job: Job) -> Message:
                 f"{rows.refused}. To catch it does not help: no process may ask for the rows of "
                 f"another.",
             )
+    for file in arguments:
+        if isinstance(file, WeightsFile) and file.refused is not None:
+            return raised(
+                file.refused.diagnosis,
+                f"Your function read bytes that it may not read, and caught the error: "
+                f"{file.refused}.",
+            )
     try:
         return Message("returned", job.write(result), printed=printed.getvalue())
     except ResultNotSendableError as error:
@@ -195,6 +202,8 @@ def _explain_error(
     """Return a diagnosis and an explanation of an error that a function raised."""
     if isinstance(error, RowsNotHereError):
         return "not-here", f"Your function raised {describe_error(error, function)}."
+    if isinstance(error, ReadRefusedError):
+        return error.diagnosis, f"Your function raised {describe_error(error, function)}."
     if isinstance(error, BatchUsedError):
         return "begins-anew", f"Your function raised {describe_error(error, function)}."
     if isinstance(error, OSError) and REFUSED_WRITES:

@@ -124,7 +124,7 @@ def test_each_point_of_both_frontiers_is_reached(point):
 # all
 
 
-@pytest.mark.parametrize("exercise", ["14.1", "14.2", "14.3", "14.4", "14.5"])
+@pytest.mark.parametrize("exercise", ["14.1", "14.2", "14.3", "14.4", "14.5", "14.6"])
 @pytest.mark.parametrize("seed", range(3))
 def test_solutions_are_right_for_many_seeds(exercise, seed):
     names = dict(sitting_for(exercise).names)

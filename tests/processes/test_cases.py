@@ -195,3 +195,56 @@ def test_no_process_reads_the_memory_of_another():
     for outcome in call(reads_the_others_memory, ProcessCase(2, LINE, (given,))):
         assert len(outcome.result) >= 2  # its parent, the other worker, and whatever else there is
         assert set(outcome.result) == {"PermissionError"}
+
+
+WEIGHTS = (CaseArgument("weights-file", (4, 8), (None, "x"), seed=5, number=64),)
+
+
+@pytest.mark.parametrize(
+    ("offset", "size", "why"),
+    [
+        (64, 16, ""),
+        (64, 17, "of-another-process"),
+        (60, 8, "outside-the-array"),
+        (64 + 4 * 32, 4, "outside-the-array"),
+        (-4, 4, "raised"),
+        (64, 10_000, "raised"),
+        (64.5, 4, "raised"),
+    ],
+)
+def test_a_process_reads_the_bytes_that_its_devices_need(offset, size, why):
+    def read_bytes(read):
+        print(read(offset, size).hex())
+
+    first, second = call(read_bytes, ProcessCase(2, LINE, WEIGHTS))
+    assert first.why == why
+    assert second.why == (why or "of-another-process")
+    if not why:
+        assert first.printed.strip() == WEIGHTS[0].values()[0, :4].tobytes().hex()
+
+
+def test_each_byte_is_read_as_often_as_devices_need_it():
+    def read_again(read):
+        for _ in range(5):
+            read(64, 16)
+
+    first, _ = call(read_again, ProcessCase(2, LINE, WEIGHTS))
+    assert first.why == "reads-too-much"
+    assert "process 0 has read 80 bytes, and the blocks of its devices have 64" in first.sentence
+
+
+def test_catching_the_error_of_a_refused_read_does_not_help():
+    def catches(read):
+        with contextlib.suppress(ValueError):
+            read(0, 4)
+        return 1
+
+    outcomes = call(catches, ProcessCase(2, LINE, WEIGHTS))
+    assert [outcome.why for outcome in outcomes] == ["outside-the-array"] * 2
+
+
+def test_the_entry_of_a_weights_file_is_that_of_safetensors():
+    entry = CaseArgument("weights-entry", (4, 8), number=64)
+    outcomes = call(print, ProcessCase(2, LINE, (entry,)))
+    expected = {"dtype": "F32", "shape": [4, 8], "data_offsets": [64, 192]}
+    assert [outcome.printed.strip() for outcome in outcomes] == [str(expected)] * 2

@@ -1,6 +1,6 @@
 """Notebook 14: serving a model, where each step reads everything for a few tokens."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -16,11 +16,14 @@ from autograder.judge import (
     Computes,
     Donates,
     Exercise,
+    Expected,
     KeepsLayouts,
     MovesFewBytes,
+    OnProcesses,
     Returns,
     RunsWithinBudgets,
 )
+from autograder.processes import CaseArgument, ProcessCase, Spec
 from shardlings.programs import MACHINES
 
 BYTES: Final = 2
@@ -215,8 +218,8 @@ ROOFLINE: Final = Exercise(
         "one-byte": "`weights` is a number of weights, and each has two bytes.",
         "one-operation": "A weight takes two operations for each token: a multiplication and an "
         "addition.",
-        "reading-alone": "This is the time of reading, always. With a large batch and small caches, "
-        "a step computes for longer: one token for each request.",
+        "reading-alone": "This is always the time of reading. With a large batch and small "
+        "caches, a step computes for longer: it has one token for each request.",
         "computing-alone": "Most of these steps read for longer than they compute.",
         "shorter": "A step ends when the longer of the two is done.",
         "without-caches": "This is right without caches. With one, each request also adds to what "
@@ -639,10 +642,118 @@ SAMPLING: Final = Exercise(
     },
 )
 
+# 14.6: weights from a file
+
+
+def _weights_cases(generator: np.random.Generator) -> Sequence[ProcessCase]:
+    def case(
+        processes: int, sizes: tuple[int, ...], shape: tuple[int, ...], spec: Spec
+    ) -> ProcessCase:
+        before, seed = 4 * int(generator.integers(40, 200)), int(generator.integers(2**31))
+        axes = tuple(zip("xy", sizes, strict=False))
+        given = (
+            CaseArgument("weights-file", shape, spec, seed, number=before),
+            CaseArgument("weights-entry", shape, number=before),
+            CaseArgument("sharding", shape, spec),
+        )
+        return ProcessCase(processes, axes, given)
+
+    rows = 8 * int(generator.integers(2, 4))
+    return (
+        case(1, (8,), (rows, 6), ("x",)),
+        case(1, (8,), (6, 16), (None, "x")),
+        case(2, (4, 2), (8, rows), ("x", "y")),
+        case(2, (2, 4), (4, 6, 8), (None, "x", "y")),
+        case(2, (2, 4), (8, 5), ("y",)),
+    )
+
+
+def _stored(case: ProcessCase) -> Any:
+    return case.given[0].values()
+
+
+def _block_by_block(case: ProcessCase, read: Callable[[Any, Any, Any], Any]) -> tuple[Any]:
+    """Return the array whose blocks are read in some way, from (stored, first, shape)."""
+    stored, file = _stored(case), case.given[0]
+    sharding = jax.NamedSharding(case.mesh(), jax.P(*file.spec))
+    made = np.zeros_like(stored)
+    for block in sharding.devices_indices_map(stored.shape).values():
+        shape = made[block].shape
+        first = tuple(part.indices(n)[0] for part, n in zip(block, stored.shape, strict=True))
+        made[block] = read(stored, first, shape)
+    return (made,)
+
+
+def _contiguous(stored: Any, first: Any, shape: Any) -> Any:
+    """Read as many numbers as a block has, from its first one on."""
+    start, count = np.ravel_multi_index(first, stored.shape), int(np.prod(shape))
+    return np.resize(stored.ravel()[start : start + count], shape)
+
+
+def _first_row_again(stored: Any, first: Any, shape: Any) -> Any:
+    """Read a block's first row, for each of its rows."""
+    run = stored[(*first[:-1], slice(first[-1], first[-1] + shape[-1]))]
+    return np.broadcast_to(run, shape)
+
+
+def _offsets_in_elements(stored: Any, first: Any, shape: Any) -> Any:
+    """Read each run of a block at an offset that counts elements."""
+    block, data, size = np.empty(shape, np.float32), stored.tobytes(), stored.itemsize * shape[-1]
+    for place in np.ndindex(shape[:-1]):
+        at = tuple(i + start for i, start in zip((*place, 0), first, strict=True))
+        start = np.ravel_multi_index(at, stored.shape)
+        block[place] = np.frombuffer(data[start : start + size], np.float32)
+    return block
+
+
+WEIGHTS: Final = Exercise(
+    id="14.6",
+    title="Only the bytes that you need",
+    afterwards="Fewer long reads are faster than many short ones. If a block spans all of the last "
+    "dimensions, its rows are one run. Orbax reads checkpoints in this way, and stores blocks, so "
+    "that a block of any layout is in few places.",
+    requirements=(
+        OnProcesses(
+            "load",
+            "an array from a file, laid out by the sharding",
+            _weights_cases,
+            lambda case: (Expected(_stored(case), case.given[0].spec),),
+            mistakes={
+                "one-run": lambda case: _block_by_block(case, _contiguous),
+                "first-row-again": lambda case: _block_by_block(case, _first_row_again),
+                "offsets-in-elements": lambda case: _block_by_block(case, _offsets_in_elements),
+            },
+        ),
+    ),
+    hints=(
+        "jax.make_array_from_callback(shape, sharding, callback) calls callback(index) for each of "
+        "the process's devices, with a tuple of slices. Which bytes of the file belong to it?",
+        "The array is stored row by row, and the last dimension is contiguous. So a block consists "
+        "of runs: one for each combination of indices in the other dimensions.",
+        "slice.indices(n) returns start, stop and step of a slice, without None. "
+        "np.ravel_multi_index((i, j), shape) returns the place of an element in the file, in "
+        "elements. np.frombuffer(data, np.float32) makes an array of bytes.",
+    ),
+    diagnoses={
+        "outside-the-array": "`data_offsets` says where the array begins in the file.",
+        "of-another-process": "The process has only some of the devices, and needs their blocks. "
+        "Which bytes does the index of the callback ask for?",
+        "reads-too-much": "Together, a process's devices need their own blocks, and nothing else. "
+        "Does each device read whole rows, or the whole array?",
+        "one-run": "Each block is read as one run of bytes. This is right if it consists of whole "
+        "rows. Otherwise, each of its rows begins somewhere else.",
+        "first-row-again": "Each row of a block has the numbers of its first row.",
+        "offsets-in-elements": "The offsets count elements, and each of them has four bytes.",
+        "raised": "callback(index) must return an array with the shape of the block. A slice can "
+        "be slice(None), whose start is None.",
+    },
+)
+
 EXERCISES: Final = (
     ROOFLINE,
     CACHE_LAYOUTS,
     UPDATE,
     TWO_LAYOUTS,
     SAMPLING,
+    WEIGHTS,
 )
