@@ -144,6 +144,14 @@ class CustomCall(NamedTuple):
     attributes: frozenset[tuple[str, str]]
 
 
+TOP_K: Final = "mhlo.topk"
+"""The call that JAX before 0.9 exports for `lax.top_k`; later ones export an operation."""
+
+TOP_K_ATTRIBUTES: Final = re.compile(r"\{k = (?P<k>\d{1,9}) : i64\}")
+
+TENSOR_TYPE: Final = re.compile(r"tensor<(?P<sizes>(?:\d{1,9}x){1,8})(?P<dtype>[a-z]\w{1,7})>")
+
+
 def refuse_custom_calls(module: Any) -> None:
     """Refuse custom calls of unknown routines, and ones that JAX would write differently.
 
@@ -154,6 +162,8 @@ def refuse_custom_calls(module: Any) -> None:
         ProgramError: there is such a call.
     """
     for call in read_custom_calls(module):
+        if _is_top_k(call):
+            continue
         if call.target not in ROUTINES:
             raise ProgramError(
                 "custom-call",
@@ -168,6 +178,24 @@ def refuse_custom_calls(module: Any) -> None:
                 f"The program calls {call.target!r} in a way in which JAX would not call it for "
                 f"such operands.",
             )
+
+
+def _is_top_k(call: CustomCall) -> bool:
+    """Check whether a call is what JAX exports for `lax.top_k` of these operands."""
+    attributes = dict(call.attributes)
+    chosen = TOP_K_ATTRIBUTES.fullmatch(attributes.pop("mhlo.attributes", ""))
+    types = [TENSOR_TYPE.fullmatch(each) for each in (*call.operands, *call.results)]
+    known = [each for each in types if each is not None]
+    if call.target != TOP_K or chosen is None or len(known) != len(types) or len(types) != 3:
+        return False
+    given, *results = [each["sizes"].split("x")[:-1] for each in known]
+    return (
+        attributes == {"mhlo.version": "1 : i64"}
+        and len(call.operands) == 1
+        and all(sizes == [*given[:-1], chosen["k"]] for sizes in results)
+        and int(chosen["k"]) <= int(given[-1])
+        and [each["dtype"] for each in known[1:]] == [known[0]["dtype"], "i32"]
+    )
 
 
 def read_custom_calls(module: Any) -> list[CustomCall]:

@@ -275,13 +275,13 @@ def update(cache, new, positions):
     return hot[:, :, None, None] * new[:, None]
 
 
-# %% not donated exercise="14.3" score=0.9167 diagnoses=["not-donated"] near=["donates-too-much", "all-gather over batch"]
+# %% not donated exercise="14.3" score=0.9166666667 diagnoses=["not-donated"] near=["donates-too-much", "all-gather over batch"]
 def update(cache, new, positions):
     is_new = jnp.arange(cache.shape[1]) == positions[:, None]
     return jnp.where(is_new[:, :, None, None], new[:, None], cache)
 
 
-# %% all arguments donated exercise="14.3" score=0.9167 diagnoses=["donates-too-much"] near=["not-donated"]
+# %% all arguments donated exercise="14.3" score=0.9166666667 diagnoses=["donates-too-much"] near=["not-donated"]
 @partial(jax.jit, donate_argnums=(0, 1))
 def update(cache, new, positions):
     is_new = jnp.arange(cache.shape[1]) == positions[:, None]
@@ -303,7 +303,7 @@ def update(cache, new, positions):
     return cache
 
 
-# %% replicated at the end exercise="14.3" score=0.0833 diagnoses=["all-gather over batch", "replicated", "not-counted-yet"]
+# %% replicated at the end exercise="14.3" score=0.0833333333 diagnoses=["all-gather over batch", "replicated", "not-counted-yet"]
 @partial(jax.jit, donate_argnums=0)
 def update(cache, new, positions):
     is_new = jnp.arange(cache.shape[1]) == positions[:, None]

@@ -102,3 +102,37 @@ def test_a_call_that_jax_would_not_write_is_refused(forged):
             return
         with pytest.raises(ProgramError, match="in a way in which JAX would not"):
             refuse_custom_calls(module)
+
+
+TOP_K = """func.func public @main(%a: tensor<4x8xf32>) {
+  %0:2 = stablehlo.custom_call @mhlo.topk(%a) {
+    mhlo.attributes = {k = 2 : i64}, mhlo.version = 1 : i64
+  } : (tensor<4x8xf32>) -> (tensor<4x2xf32>, tensor<4x2xi32>)
+  return
+}"""
+FORGED_TOP_K = {
+    "as it is": {},
+    "a larger result": {"tensor<4x2xi32>": "tensor<900x2xi32>"},
+    "more than there are": {"k = 2": "k = 9", "tensor<4x2x": "tensor<4x9x"},
+    "another number": {"k = 2": "k = 3"},
+    "another type": {"4x2xf32": "4x2xf64"},
+    "another version": {"mhlo.version = 1": "mhlo.version = 2"},
+    "a further attribute": {"{k = 2 : i64}": "{k = 2 : i64, odd = 1 : i64}"},
+    "a side effect": {"mhlo.version = 1 : i64": "mhlo.version = 1 : i64, has_side_effect = true"},
+    "a further operand": {"(%a)": "(%a, %a)", "} : (": "} : (tensor<4x8xf32>, "},
+}
+
+
+@pytest.mark.parametrize("forged", FORGED_TOP_K.values(), ids=FORGED_TOP_K)
+def test_only_the_call_that_an_older_jax_exports_for_top_k_is_accepted(forged):
+    text = TOP_K
+    for old, new in forged.items():
+        assert old in text
+        text = text.replace(old, new)
+    with mlir.make_ir_context():
+        module = ir.Module.parse(text)
+        if not forged:
+            refuse_custom_calls(module)
+            return
+        with pytest.raises(ProgramError, match=r"calls the routine 'mhlo\.topk'"):
+            refuse_custom_calls(module)

@@ -70,6 +70,11 @@ def functions() -> Answers:
     return dict.fromkeys(("shard_shape", "bytes_total", "holders"), lambda *_: 0)
 
 
+def rooflines() -> Answers:
+    """Return functions for 14.1 that return something."""
+    return dict.fromkeys(exercises.find("14.1").answers, lambda *_: 0)
+
+
 def local_transform() -> Answers:
     """Return the right answer to 10.2."""
     cut = jax.P("x", "y")
@@ -398,6 +403,7 @@ PLANTINGS = [
     Planting("judge.requirements_on_given_functions", "suggest_one_change", "6.8", chained),
     Planting("exercises.notebooks.nb12_large_models", "explain_gpipe", "12.3", schedules),
     Planting("exercises.notebooks.nb13_a_real_trainer", "_explain_rule", "13.1", ruled),
+    Planting("exercises.notebooks.nb14_serving", reference("14.1"), "14.1", rooflines),
     Planting("judge.requirements_on_properties", lambda: Satisfies.judge, "12.3", schedules),
     Planting("judge.requirements_on_states", lambda: KeepsLayouts.judge, "12.4", steps),
     Planting("judge.requirements_on_gradients", "run_gradients", "12.8", blocks),
