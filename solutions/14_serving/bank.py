@@ -203,6 +203,7 @@ grid = make_mesh(x=4, y=2)
 many = few = 3 * (place(grid, "x", None, "y"),)
 one = place(grid, None, "x", "y"), place(grid, None, "x", "y"), place(grid, None, None, "y")
 
+
 # %% each row by itself exercise="14.3" score=1
 @partial(jax.jit, donate_argnums=0)
 def update(cache, new, positions):
@@ -233,9 +234,7 @@ def update(cache, new, positions):
 # %% negative positions count from the end exercise="14.3" score=0 diagnoses=["wraps-around", "not-counted-yet"] near=["clamped"]
 @partial(jax.jit, donate_argnums=0)
 def update(cache, new, positions):
-    return jax.vmap(lambda row, entry, position: row.at[position].set(entry))(
-        cache, new, positions
-    )
+    return jax.vmap(lambda row, entry, position: row.at[position].set(entry))(cache, new, positions)
 
 
 # %% free slots written at 0 exercise="14.3" score=0 diagnoses=["clamped", "not-counted-yet"] near=["wraps-around", "without-sign"]
@@ -342,6 +341,7 @@ prefill = place(line, None, "x"), place(line, None, "x"), place(line, "x")
 # %% the example exercise="14.4" score=0.1665 diagnoses=["could-move-less", "unanswered"]
 decode = place(line), place(line, "x"), place(line, "x")
 
+
 # %% candidates gathered in the body exercise="14.5" score=1 near=["too-many-bytes"]
 def sample(logits, noise, temperature):
     k = noise.shape[1]
@@ -386,6 +386,7 @@ def sample(logits, noise, temperature):
 # %% the most likely token exercise="14.5" score=0 diagnoses=["most-likely", "not-counted-yet"] near=["place-among-best", "noise-alone"]
 def sample(logits, noise, temperature):
     return jnp.argmax(logits, axis=1)
+
 
 # %% tokens counted within a block exercise="14.5" score=0 diagnoses=["number-in-block", "not-counted-yet"] near=["first-block"]
 def sample(logits, noise, temperature):
@@ -525,6 +526,7 @@ def sample(logits, noise, temperature):
     in_specs = P(None, "vocab"), P(), P()
     chosen = jax.shard_map(body, in_specs=in_specs, out_specs=P(None, "vocab"))
     return chosen(logits, noise, temperature)[:, 0]
+
 
 # %% runs of whole rows where possible exercise="14.6" score=1 near=["one-run", "offsets-in-elements"]
 def load(read, entry, sharding):

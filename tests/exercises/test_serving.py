@@ -86,7 +86,9 @@ def test_the_best_of_one_request_is_the_best_of_all_that_fit():
     def shardings(shape):
         for spec in product((None, "x", "y"), repeat=len(shape)):
             used = [name for name in spec if name]
-            fits = all(n % sizes.get(name, 1) == 0 for n, name in zip(shape, spec, strict=True))
+            fits = all(
+                n % (sizes[name] if name else 1) == 0 for n, name in zip(shape, spec, strict=True)
+            )
             if fits and len(set(used)) == len(used):
                 yield spec
 
@@ -119,6 +121,23 @@ def test_each_point_of_both_frontiers_is_reached(point):
     assert communication(nb14.mlp, *given).bytes == moved
     assert (held, moved) in asked.frontier
     assert held <= asked.cap
+
+
+# 14.5
+
+
+def test_candidates_are_as_small_as_the_exercise_says():
+    assert 128_000 * 256 * 4 == 125 * 2**20
+    assert 8 * 50 * 256 * (4 + 4) == 800 * 2**10
+
+
+def test_rows_of_several_devices_are_sampled_and_all_of_the_best_matter():
+    for arguments in (nb14._sampling_arguments(*sizes) for sizes in nb14.SAMPLED):
+        generator = np.random.default_rng(0)
+        drawn = [a.draw(generator) for a in arguments]
+        tokens = nb14._sample(*drawn)
+        assert len(set(tokens // nb14._width(drawn[0]))) > 2
+        assert len(set(nb14._place_among_best(*drawn))) > 2
 
 
 # all
