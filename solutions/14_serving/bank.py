@@ -93,7 +93,7 @@ def most_requests(capacity, weights, cache):
     return max(0, (capacity - weights) // cache)
 
 
-# %% one byte, 0 for no batch, and a cache with its weights exercise="14.1" score=0.25 diagnoses=["one-byte", "zero-for-never", "weights-for-each"] near=["one-operation"]
+# %% one byte, 0 for no batch, and a cache with its weights exercise="14.1" score=0.25 diagnoses=["one-byte", "zero-for-never", "weights-for-each"] near=["one-operation", "infinity-for-never"]
 def cache_bytes(layers, kv_heads, head, positions):
     return 4 * layers * kv_heads * head * positions
 
@@ -145,6 +145,16 @@ def cache_bytes(layers, kv_heads, head, positions):
 
 def step_seconds(batch, weights, cache, flops, memory):
     return (2 * weights + batch * cache) / memory
+
+
+# %% infinity for no batch exercise="14.1" score=0.25 diagnoses=["unanswered", "infinity-for-never"] near=["zero-for-never"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 4 * layers * kv_heads * head * positions
+
+
+def compute_bound_from(weights, cache, flops, memory):
+    gained = 2 * weights / flops - cache / memory
+    return 2 * weights / memory / gained if gained > 0 else np.inf
 
 
 # %% computing alone exercise="14.1" score=0.25 diagnoses=["computing-alone", "unanswered"]
@@ -362,6 +372,56 @@ def sample(logits, noise, temperature):
     )
 
 
+# %% k times the largest exercise="14.5" score=1 near=["too-many-bytes", "not-divided"]
+def sample(logits, noise, temperature):
+    scores = []
+    tokens = []
+    for j in range(noise.shape[1]):
+        token = jnp.argmax(logits, axis=1)
+        scores.append(jnp.max(logits, axis=1) / temperature + noise[:, j])
+        tokens.append(token)
+        taken = jnp.arange(logits.shape[1]) == token[:, None]
+        logits = jnp.where(taken, -jnp.inf, logits)
+    chosen = jnp.argmax(jnp.stack(scores, axis=1), axis=1)
+    return jnp.take_along_axis(jnp.stack(tokens, axis=1), chosen[:, None], axis=1)[:, 0]
+
+
+# %% gathered in the body, for a replicated result, which raises exercise="14.5" score=0 diagnoses=["not-replicated"] near=["too-many-bytes"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(own, noise, temperature):
+        values, tokens = lax.top_k(own, k)
+        tokens += lax.axis_index("vocab") * own.shape[1]
+        values = lax.all_gather(values, "vocab", axis=1, tiled=True)
+        tokens = lax.all_gather(tokens, "vocab", axis=1, tiled=True)
+        values, places = lax.top_k(values, k)
+        tokens = jnp.take_along_axis(tokens, places, axis=1)
+        chosen = jnp.argmax(values / temperature + noise, axis=1)
+        return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+    in_specs = P(None, "vocab"), P(), P()
+    return jax.shard_map(body, in_specs=in_specs, out_specs=P())(logits, noise, temperature)
+
+
+# %% noise on each device exercise="14.5" score=0 diagnoses=["noise-on-each-device", "not-counted-yet"] near=["first-block", "noise-alone"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(own, noise, temperature):
+        values, tokens = lax.top_k(own, k)
+        tokens += lax.axis_index("vocab") * own.shape[1]
+        best = jnp.argmax(values / temperature + noise, axis=1)[:, None]
+        score = jnp.take_along_axis(values / temperature + noise, best, axis=1)
+        return score, jnp.take_along_axis(tokens, best, axis=1)
+
+    shards = P(None, "vocab")
+    scores, tokens = jax.shard_map(body, in_specs=(shards, P(), P()), out_specs=shards)(
+        logits, noise, temperature
+    )
+    return jnp.take_along_axis(tokens, jnp.argmax(scores, axis=1)[:, None], axis=1)[:, 0]
+
+
 # %% top_k of everything exercise="14.5" score=0.25 diagnoses=["too-many-bytes"] near=["most-likely", "number-in-block"] naive=true
 def sample(logits, noise, temperature):
     values, tokens = lax.top_k(logits, noise.shape[1])
@@ -369,7 +429,7 @@ def sample(logits, noise, temperature):
     return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
 
 
-# %% logits gathered in the body exercise="14.5" score=0.25 diagnoses=["too-many-bytes"]
+# %% logits gathered in the body exercise="14.5" score=0.25 diagnoses=["too-many-bytes"] near=["not-replicated"]
 def sample(logits, noise, temperature):
     def body(own, noise, temperature):
         logits = lax.all_gather(own, "vocab", axis=1, tiled=True)
@@ -516,7 +576,7 @@ def sample(logits, noise, temperature):
     return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
 
 
-# %% the candidates of the first device exercise="14.5" score=0 diagnoses=["first-block", "not-counted-yet"]
+# %% the candidates of the first device exercise="14.5" score=0 diagnoses=["first-block", "not-counted-yet"] near=["noise-on-each-device"]
 def sample(logits, noise, temperature):
     def body(own, noise, temperature):
         values, tokens = lax.top_k(own, noise.shape[1])

@@ -43,6 +43,13 @@ def test_the_examples_of_the_prompt_are_right():
     batch = nb14._compute_bound_from(8 * 10**9, 0, V5E.flops, V5E.memory)
     assert batch is not None
     assert round(batch, 1) == 240.5
+    assert round(V5E.flops / V5E.memory) == 241
+
+
+def test_with_long_contexts_a_chip_reads_so_many_caches_a_second():
+    batch, cache = 2**40, 10**9
+    seconds = nb14._step_seconds(batch, 8 * 10**9, cache, V5E.flops, V5E.memory)
+    assert round(batch / seconds) == round(V5E.memory / cache) == 819
 
 
 @pytest.mark.parametrize("seed", range(20))
@@ -138,6 +145,12 @@ def test_rows_of_several_devices_are_sampled_and_all_of_the_best_matter():
         tokens = nb14._sample(*drawn)
         assert len(set(tokens // nb14._width(drawn[0]))) > 2
         assert len(set(nb14._place_among_best(*drawn))) > 2
+
+
+def test_the_budget_of_the_prompt_is_that_of_its_sizes():
+    devices, rows, _, candidates = nb14.SAMPLED[0]
+    assert (devices, rows, candidates) == (8, 32, 8)
+    assert devices * rows * candidates * (4 + 4) == 16_384
 
 
 # all

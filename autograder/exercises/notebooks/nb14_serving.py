@@ -173,6 +173,8 @@ ROOFLINE: Final = Exercise(
                 "never-ignored": lambda w, c, f, m: (
                     crossing if (crossing := _negative(w, c, f, m)) > 0 else f / m
                 ),
+                # infinity arrives as a string
+                "infinity-for-never": lambda w, c, f, m: _compute_bound_from(w, c, f, m) or "inf",
                 "zero-for-never": lambda w, c, f, m: _compute_bound_from(w, c, f, m) or 0,
                 "one-cache": lambda w, c, f, m: (2 * w + c) * f / (2 * w * m),
                 "one-byte": lambda w, c, f, m: (
@@ -228,6 +230,7 @@ ROOFLINE: Final = Exercise(
         "does such a step compute for longer?",
         "never-ignored": "If a request takes longer to read than to compute, a larger batch does "
         "not help.",
+        "infinity-for-never": "If no batch is compute-bound, the result must be None.",
         "zero-for-never": "0 means that every batch is compute-bound. Expected here: None.",
         "weights-forgotten": "The weights are in the same memory.",
         "rounded-up": "The last request does not fit.",
@@ -503,7 +506,7 @@ TWO_LAYOUTS: Final = Exercise(
 
 # 14.5: sampling from sharded logits
 
-SAMPLED: Final = ((8, 16, 4096, 8), (4, 8, 1024, 4))
+SAMPLED: Final = ((8, 32, 4096, 8), (4, 32, 1024, 6))
 """Tuples of (devices, rows, tokens of the vocabulary, candidates)."""
 
 
@@ -545,6 +548,18 @@ def _sampled_from_block(logits: Any, noise: Any, temperature: Any, block: int = 
     return (_sample(own, noise, temperature) + block * width).astype(np.int32)
 
 
+def _sampled_on_each_device(logits: Any, noise: Any, temperature: Any) -> Any:
+    """Sample on each device, with the same noise on each, and choose the largest sum."""
+    width = _width(logits)
+    sums, tokens = [], []
+    for start in range(0, logits.shape[1], width):
+        values, own = _candidates(logits[:, start : start + width], noise.shape[1])
+        scores = values / temperature + noise
+        sums.append(scores.max(axis=1))
+        tokens.append(_pick(own, scores) + start)
+    return _pick(np.stack(tokens, axis=1), np.stack(sums, axis=1))
+
+
 def _place_among_best(logits: Any, noise: Any, temperature: Any) -> Any:
     values, _ = _candidates(logits, noise.shape[1])
     return (values / temperature + noise).argmax(axis=1).astype(np.int32)
@@ -570,9 +585,9 @@ def _sampling_arguments(
 ) -> tuple[Argument, ...]:
     mesh = (("vocab", devices),)
     return (
-        Argument((rows, vocabulary), mesh, (None, "vocab"), mode="auto"),
+        Argument((rows, vocabulary), mesh, (None, "vocab"), mode="auto", scale=2.0),
         Argument((rows, candidates), mesh, mode="auto"),
-        Argument((), mesh, mode="auto", scale=0.05, shift=0.6),
+        Argument((), mesh, mode="auto", scale=0.03, shift=0.45),
     )
 
 
@@ -600,6 +615,7 @@ SAMPLING: Final = Exercise(
                 "place-among-best": _place_among_best,
                 "place-among-candidates": _place_among_candidates,
                 "first-block": _sampled_from_block,
+                "noise-on-each-device": _sampled_on_each_device,
             },
             under_mesh=True,
         ),
@@ -637,6 +653,10 @@ SAMPLING: Final = Exercise(
         "place-among-candidates": "This is a place among the candidates of all devices. Which "
         "token is there?",
         "first-block": "This chooses among the tokens of the first device only.",
+        "noise-on-each-device": "Each device adds the noise to its own candidates, so that several "
+        "get the same. Find the k best of all devices first.",
+        "not-replicated": "The body may as well return candidates, sharded over dimension 1. What "
+        "comes after them can stand outside of it.",
         "too-many-bytes": "k candidates of each device are enough, and for each a number of four "
         "bytes for its logit and one for its token.",
     },
