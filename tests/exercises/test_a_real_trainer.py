@@ -1,6 +1,7 @@
 """Notebook 13's references agree with JAX, and its prose and tables with what JAX does."""
 
 from itertools import product
+from typing import Any
 
 import jax
 import jax.numpy as jnp
@@ -10,7 +11,7 @@ from jax import NamedSharding, P, lax
 from jax.sharding import AxisType, Mesh
 
 from autograder.artifacts import sharding_of
-from autograder.exercises import EXERCISES, FitsIn
+from autograder.exercises import EXERCISES, FitsIn, Predicts
 from autograder.exercises.notebooks import nb13_a_real_trainer as nb13
 from shardlings import communication
 from tests.exercises.solutions import sitting_for, solution_of
@@ -112,7 +113,8 @@ def test_what_meets_is_what_jax_says(cell, stages):
 def test_a_step_that_says_nothing_is_compiled_twice():
     names = names_for("13.3")
     mesh = mesh_of(4, 2)
-    for how, compiled in ((jax.jit(lambda *state: names["update"](*state)), 2), (None, 1)):
+    naive: Any = jax.jit(lambda *state: names["update"](*state))
+    for step, compiled in ((naive, 2), (names["step"], 1)):
         state = (
             put(np.ones((64, 32)), "data", mesh=mesh),
             put(np.zeros((64, 32)), "data", mesh=mesh),
@@ -121,7 +123,6 @@ def test_a_step_that_says_nothing_is_compiled_twice():
         x = put(np.ones((128, 64)), "data", mesh=mesh)
         y = put(np.ones((128, 32)), "data", "model", mesh=mesh)
         with jax.set_mesh(mesh):
-            step = how or names["step"]
             for _ in range(5):
                 state = step(*state, x, y)
         assert step._cache_size() == compiled
@@ -159,10 +160,16 @@ def test_a_constant_costs_what_the_table_says():
 def test_the_wrong_constraint_costs_what_the_table_says():
     names = sitting_for("13.5").names
     with jax.set_mesh(names["mesh"]):
-        report = communication(names["forward"], names["tokens"], *names["model"])
+        report = communication(
+            names["make_forward"](names["specs"]), names["tokens"], *names["model"]
+        )
     extra = [c for c in report.collectives if c.kind == "all-to-all"]
     rest = [c for c in report.collectives if c.kind != "all-to-all"]
-    wanted = {r.cell: r for r in EXERCISES["13.5"].requirements if hasattr(r, "cell")}["bytes"]
+    (wanted,) = (
+        each
+        for each in EXERCISES["13.5"].requirements
+        if isinstance(each, Predicts) and each.cell == "bytes"
+    )
     assert sum(c.total_bytes for c in extra) == wanted.right
     assert [c.kind for c in rest] == ["all-reduce", "all-reduce"]
     assert sum(c.total_bytes for c in rest) == wanted.mistakes["what-has-to-be"]

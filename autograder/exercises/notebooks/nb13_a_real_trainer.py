@@ -633,20 +633,19 @@ GATHER: Final = Exercise(
         Predicts(
             "found",
             "array",
-            "the array whose constraint is wrong",
+            "the array with the wrong spec",
             "v",
             {
                 "follows-the-first": AnyOf(("q", "k")),
-                "where-it-is-used": AnyOf(("s", "a")),
                 "in-the-mlp": "h",
                 "the-residual": "x",
             },
-            words=("q", "k", "v", "s", "a", "h", "x"),
+            words=("q", "k", "v", "x", "h"),
         ),
         Predicts(
             "found",
             "bytes",
-            "the bytes of what that line sends too much, on each device",
+            "the bytes that this spec makes each device send too much",
             LAYERS * (3072 + 1024),
             {
                 "one-layer": 3072 + 1024,
@@ -687,22 +686,19 @@ GATHER: Final = Exercise(
     hints=(
         "A layer needs two all-reduces over `model`: one after `out`, and one after `down`. The "
         "report has more. Which lines does it give for those, and how often do they run?",
-        "The report names the line that an operation came from, and the array, where it has a "
-        "name. What does that line's array look like before, and what does its constraint ask for?",
-        "Heads are sharded over `model`, in all arrays that have heads. One constraint has `model` "
-        "at another dimension, and the array is exchanged to it and back.",
+        "An exchange brings an array from one layout to another. Which of the five arrays are made "
+        "or used in the lines of the two exchanges?",
+        "Heads are sharded over `model`, in all arrays that have heads. One spec has `model` at "
+        "another dimension, so the array is exchanged to it, and back.",
     ),
     diagnoses={
-        "all-to-all": "An exchange is left. A constraint asks for blocks of positions where there "
-        "are blocks of heads.",
-        "all-gather": "Something is gathered now that was sharded. Which constraint has lost its "
-        "axis, and which one is gone?",
+        "all-to-all": "An exchange is left. Which array is brought from blocks of heads to others?",
+        "all-gather": "Something is gathered now that was sharded. Has a spec lost its axis?",
         "follows-the-first": "q and k get the layout that they have already.",
-        "where-it-is-used": "The scores and what is attended to follow from q, k and v, and have "
-        "no constraint of their own.",
-        "in-the-mlp": "The constraint on h is as it should be: hidden features over `model`.",
-        "the-residual": "The constraint on x is as it should be: it makes the sum complete, once "
-        "after each part.",
+        "in-the-mlp": "The spec of h is as it should be: hidden features over `model`.",
+        "the-residual": "The spec of x is as it should be: it makes the sum complete, once "
+        "after each "
+        "part.",
         "one-layer": "This is for one layer. The scan has twelve turns.",
         "first-only": "The array is brought into the wrong layout, and back from it as well.",
         "way-back-only": "The array is brought back, and into the wrong layout as well.",
