@@ -48,3 +48,19 @@ def test_every_row_names_places_that_there_are():
 def test_nothing_in_the_tables_is_overlooked():
     lines = [line for line in PAGE.splitlines() if line.startswith("| S")]
     assert len(lines) == len(ROW.findall(PAGE))
+
+
+THEME = re.compile(
+    r"^\| ([^|]+) \| ((?:[\w-]+ )?\d+(?:, (?:[\w-]+ )?\d+)+) \| ([^|]+) \|$", re.MULTILINE
+)
+
+
+def test_all_themes_of_public_questions_have_a_place():
+    _, _, section = PAGE.partition("## Questions that people ask in public")
+    section, _, _ = section.partition("\n## ")
+    themes = THEME.findall(section)
+    rows = [line for line in section.splitlines() if line.startswith("|")]
+    assert len(themes) == len(rows) - 2 == 16
+    known = places()
+    named = [(theme, place) for theme, _, where in themes for place in where.split("; ")]
+    assert not [(theme, place) for theme, place in named if place not in known]

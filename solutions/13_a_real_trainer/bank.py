@@ -471,12 +471,19 @@ def gradients(x, y, up, down):
     return jax.grad(loss, argnums=(0, 1))(up, down)
 
 
-# %% saves memory by leaving examples out exercise="13.6" score=0.3333333333 diagnoses=["half-the-batch", "not-counted-yet", "too-much-memory"] near=["half"]
+# %% leaves examples out exercise="13.6" score=0.3333333333 diagnoses=["half-the-batch", "not-counted-yet"] near=["half"]
 peak = {"weights": 768, "gradients": 768, "inputs": 384, "hidden": 768}
 
 
 def gradients(x, y, up, down):
-    return plain(x[::2], y[::2], up, down)
+    every_second = jnp.arange(len(x))[:, None] % 2 == 0
+    kept = jax.checkpoint(block)
+
+    def loss(up, down):
+        wrong = lax.scan(kept, x, (up, down))[0] - y
+        return jnp.sum(jnp.where(every_second, wrong, 0) ** 2)
+
+    return jax.grad(loss, argnums=(0, 1))(up, down)
 
 
 # %% with a shard_map exercise="13.7" score=1 near=["divided-by-devices"]
