@@ -245,8 +245,8 @@ SPEC_RULES: Final = Exercise(
     id="13.1",
     title="Rules for a tree of parameters",
     afterwards="Libraries have this function under other names: MaxText calls the table logical "
-    "axis rules, and T5X partitioning rules. A test like the one below it, which fails for a large "
-    "leaf that no rule matches, is worth as much as the rules.",
+    "axis rules, and T5X partitioning rules. A test that fails for a large leaf without a rule is "
+    "worth as much as the rules.",
     requirements=tuple(
         Satisfies("rule", asks, _sample_leaves, partial(_explain_part, part))
         for part, asks in (
@@ -625,7 +625,7 @@ def _reduced_bytes(axes: Axes, shape: tuple[int, ...]) -> int:
 
 GATHER: Final = Exercise(
     id="13.5",
-    title="Where is the gather?",
+    title="One wrong spec in twelve layers",
     afterwards="In a test, `baseline` holds this for good: one all-reduce more in a layer, and the "
     "test fails, with the line. In a model with a hundred constraints nobody sees a transposed one "
     "by reading.",
@@ -644,15 +644,17 @@ GATHER: Final = Exercise(
         ),
         Predicts(
             "found",
-            "bytes",
-            "the bytes that this spec makes each device send too much",
-            LAYERS * (3072 + 1024),
+            "KiB",
+            "the KiB that this spec costs on each device",
+            LAYERS * (3 + 1),
             {
-                "one-layer": 3072 + 1024,
-                "first-only": LAYERS * 3072,
-                "way-back-only": LAYERS * 1024,
-                "all-collectives": LAYERS * (3072 + 1024 + 4096 + 4096),
-                "what-has-to-be": LAYERS * (4096 + 4096),
+                "one-layer": 3 + 1,
+                "first-only": LAYERS * 3,
+                "way-back-only": LAYERS * 1,
+                "all-collectives": LAYERS * (3 + 1 + 4 + 4),
+                "what-has-to-be": LAYERS * (4 + 4),
+                "in-bytes": LAYERS * (3 + 1) * 1024,
+                "sent": LAYERS * (1.5 + 0.5),
             },
         ),
         Computes(
@@ -700,6 +702,8 @@ GATHER: Final = Exercise(
         "after each "
         "part.",
         "one-layer": "This is for one layer. The scan has twelve turns.",
+        "in-bytes": "This is the number of bytes. Asked for is KiB.",
+        "sent": "This is what is sent. Asked for is the report's column of bytes.",
         "first-only": "The array is brought into the wrong layout, and back from it as well.",
         "way-back-only": "The array is brought back, and into the wrong layout as well.",
         "all-collectives": "The two all-reduces are needed. Count what is sent too much.",
