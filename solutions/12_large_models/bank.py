@@ -4636,6 +4636,87 @@ def ring_attention(q, k, v):
     return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
 
 
+# %% divided in each step exercise="12.5" score=0 diagnoses=["divided-each-turn", "not-counted-yet", "unanswered"] near=["not-divided", "mask-one-step-ahead"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t) % n * length + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            larger = jnp.maximum(largest, scores.max(axis=1))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(largest - larger)
+            total = rescale * total + weights.sum(axis=1)
+            weighted = (rescale[:, None] * weighted + weights @ v) / total[:, None]
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, larger, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% the mask is one step ahead exercise="12.5" score=0 diagnoses=["mask-one-step-ahead", "not-counted-yet", "unanswered"] near=["divided-each-turn", "one-move-ahead"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t - 1) % n * length + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            larger = jnp.maximum(largest, scores.max(axis=1))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(largest - larger)
+            total = rescale * total + weights.sum(axis=1)
+            weighted = rescale[:, None] * weighted + weights @ v
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, larger, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, jnp.full_like(q[:, 0], -jnp.inf), nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% rescaled upside down, from 0 on exercise="12.5" score=0 diagnoses=["rescaled-upside-down", "not-counted-yet", "unanswered"] near=["begins-with-zero", "one-move-ahead"]
+def ring_attention(q, k, v):
+    def attend(q, k, v):
+        n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        own_places = jnp.arange(length)
+        to_the_next_device = [(d, (d + 1) % n) for d in range(n)]
+
+        def see_block(carry, t):
+            k, v, largest, total, weighted = carry
+            key_places = (i - t) % n * length + own_places
+            is_seen = key_places[None, :] <= (i * length + own_places)[:, None]
+            scores = jnp.where(is_seen, q @ k.T / jnp.sqrt(q.shape[1]), -jnp.inf)
+            larger = jnp.maximum(largest, scores.max(axis=1))
+            weights, rescale = jnp.exp(scores - larger[:, None]), jnp.exp(larger - largest)
+            total = rescale * total + weights.sum(axis=1)
+            weighted = rescale[:, None] * weighted + weights @ v
+            k, v = lax.ppermute((k, v), "seq", to_the_next_device)
+            return (k, v, larger, total, weighted), None
+
+        nothing = jnp.zeros_like(q)
+        carry = k, v, nothing[:, 0], nothing[:, 0], nothing
+        (_, _, _, total, weighted), _ = lax.scan(see_block, carry, jnp.arange(n))
+        return weighted / total[:, None]
+
+    return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
 # %% the largest score begins with 0 exercise="12.5" score=0 diagnoses=["begins-with-zero", "not-counted-yet", "unanswered"] near=["not-finite", "largest-not-carried"]
 def ring_attention(q, k, v):
     def attend(q, k, v):

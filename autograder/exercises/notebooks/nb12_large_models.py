@@ -1343,6 +1343,7 @@ def _pass_round(
     add_up: Callable[[Any], Any] = lambda weights: weights.sum(2, keepdims=True),
     carries_largest: bool = True,
     is_divided: bool = True,
+    is_divided_each_turn: bool = False,
     first_largest: float = -np.inf,
 ) -> Any:
     """Return ring attention as devices compute it, step by step; each option makes a mistake.
@@ -1365,6 +1366,7 @@ def _pass_round(
         add_up: adds up exponentials, which are on (devices, queries, keys).
         carries_largest: whether the largest scores are carried from turn to turn.
         is_divided: whether the sum of values is divided by that of exponentials.
+        is_divided_each_turn: whether this happens after each turn, and not once at the end.
         first_largest: the largest score before the first turn.
     """
     block, devices = _block_of(q), np.arange(len(q) // _block_of(q))
@@ -1386,8 +1388,9 @@ def _pass_round(
             factors = rescaled(larger - largest)
             total = factors[0] * total + add_up(weights)
             weighted = factors[1] * weighted + weights @ values
+            weighted = weighted / total if is_divided_each_turn else weighted
             largest = larger if carries_largest else largest
-        made = weighted / total if is_divided else weighted
+        made = weighted / total if is_divided and not is_divided_each_turn else weighted
     return np.asarray(made.reshape(n * block, -1), np.float32)
 
 
@@ -1474,7 +1477,11 @@ RING_ATTENTION: Final = Exercise(
                     rescaled=lambda growth: (1, np.exp(-growth))
                 ),
                 "values-not-rescaled": _passed_round(rescaled=lambda growth: (np.exp(-growth), 1)),
-                "rescaled-upside-down": _passed_round(rescaled=_upside_down),
+                "rescaled-upside-down": AnyOf(
+                    made
+                    for first in (-np.inf, 0.0)
+                    for made in _passed_round(rescaled=_upside_down, first_largest=first)
+                ),
                 "scaled-otherwise": AnyOf(
                     (
                         _attention(scale=lambda features: features**0.5),
@@ -1513,6 +1520,11 @@ RING_ATTENTION: Final = Exercise(
                     )
                 ),
                 "not-divided": _passed_round(is_divided=False),
+                "divided-each-turn": _passed_round(is_divided_each_turn=True),
+                "mask-one-step-ahead": AnyOf(
+                    partial(_pass_round, way=way, taken_for=_count_from_the_next(way))
+                    for way in (-1, 1)
+                ),
                 "values-stay": _passed_round(moving="k"),
                 "keys-stay": _passed_round(moving="v"),
                 "one-move-ahead": _passed_round(held=lambda turn: turn + 1),
@@ -1636,6 +1648,10 @@ RING_ATTENTION: Final = Exercise(
         "blocks-exchanged": "The mask takes the block of the keys for that of the queries, and the "
         "other way round.",
         "not-divided": "The sums of the values are not divided by those of the exponentials.",
+        "divided-each-turn": "The sum of the values is divided in each step, and the next one adds "
+        "values to it that are not. Divide once, at the end.",
+        "mask-one-step-ahead": "In step t, the mask expects the block that a device has in step "
+        "t + 1. Which block does it have before anything is sent?",
         "values-stay": "The keys go round the ring, and the values do not.",
         "keys-stay": "The values go round the ring, and the keys do not.",
         "one-move-ahead": "The blocks are sent on before they are used, so in step t a device has "
