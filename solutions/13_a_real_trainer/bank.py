@@ -94,7 +94,7 @@ def rule(path, shape, sizes):
     return P("data") if shape and shape[0] % sizes["data"] == 0 else P()
 
 
-# %% other names for the axes exercise="13.1" score=0 diagnoses=["unknown-axis", "left-replicated"] near=["one-axis-only"]
+# %% other names for the axes exercise="13.1" score=0 diagnoses=["unknown-axis", "left-replicated"] near=["one-axis-only", "no-spec"]
 def rule(path, shape, sizes):
     return P("fsdp", "tensor") if len(shape) == 2 else P()
 
