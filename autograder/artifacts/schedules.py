@@ -377,3 +377,39 @@ def draw_overlap(
 
 def _numbered(times: Iterable[tuple[float, float]], what: str, colour: str) -> list[JobBar]:
     return [JobBar(f"{what} {i}", str(i), colour, *each) for i, each in enumerate(times)]
+
+
+def draw_fsdp(layers: int) -> Schedules:
+    """Draw a step of fully sharded data parallelism, as one device runs it.
+
+    Gathering or reducing a layer takes one unit of time, as does its forward pass; its backward
+    pass takes two. Nothing overlaps.
+
+    Args:
+        layers: the number of layers.
+    """
+    sending: list[JobBar] = []
+    computing: list[JobBar] = []
+    holding: list[list[JobBar]] = [[] for _ in range(layers)]
+    now = 0.0
+
+    def gather_and_use(layer: int, what: str, duration: float) -> float:
+        used = now + 1
+        sending.append(JobBar(f"gather {layer}", f"↓{layer}", COLOURS["sending"], now, used))
+        bar = JobBar(f"{what} {layer}", str(layer), COLOURS[what[0].upper()], used, used + duration)
+        computing.append(bar)
+        holding[layer].append(JobBar("whole", "", COLOURS["computing"], now, bar.end))
+        return bar.end
+
+    for layer in range(layers):
+        now = gather_and_use(layer, "forward", FORWARD)
+    for layer in reversed(range(layers)):
+        now = gather_and_use(layer, "backward", BACKWARD)
+        sending.append(JobBar(f"reduce {layer}", f"↑{layer}", COLOURS["sending"], now, now + 1))
+        now += 1
+    lanes = {
+        "sends": sending,
+        "computes": computing,
+        **{f"holds layer {layer}": bars for layer, bars in enumerate(holding)},
+    }
+    return Schedules((GanttChart("one device, in one step", lanes),))

@@ -1,10 +1,12 @@
 """Schedules are run as their jobs allow, and orders that are none are explained."""
 
+import itertools
 from typing import Any
 
 import pytest
 
 from autograder.artifacts import (
+    draw_fsdp,
     draw_overlap,
     draw_pipelines,
     explain_buckets,
@@ -138,3 +140,17 @@ def test_a_chart_of_buckets_says_what_is_exposed():
     assert "reducing: bucket 0 4–7, bucket 1 7–9" in str(drawn)
     assert "mine: not filled in yet" in str(drawn)
     assert "wrong: The sum of the buckets is 1, and the number of layers 3." in str(drawn)
+
+
+def test_a_device_holds_one_whole_layer_at_a_time_in_fsdp():
+    (chart,) = draw_fsdp(3).charts
+    held = [bar for lane, bars in chart.lanes.items() if lane.startswith("holds") for bar in bars]
+    held.sort(key=lambda bar: bar.start)
+    assert all(bar.end <= after.start for bar, after in itertools.pairwise(held))
+    assert [bar.name for bar in chart.lanes["sends"]] == [
+        *("gather 0", "gather 1", "gather 2"),
+        *("gather 2", "reduce 2", "gather 1", "reduce 1", "gather 0", "reduce 0"),
+    ]
+    for bar in chart.lanes["computes"]:  # between the gather and the end of its layer
+        layer = chart.lanes[f"holds layer {bar.label}"]
+        assert any(each.start < bar.start and bar.end == each.end for each in layer)
