@@ -42,7 +42,7 @@ def rule(path, shape, sizes):
     return P(*(None,) * (len(shape) - 2), *way)
 
 
-# %% shards the stack exercise="13.1" score=0.5 diagnoses=["layers-sharded", "axes-swapped"] near=["gave-up"]
+# %% shards the stack exercise="13.1" score=0.5 diagnoses=["layers-sharded"] near=["gave-up"]
 def rule(path, shape, sizes):
     ways = {"out": ("model", "data"), "down": ("model", "data"), "embed": ("model", "data")}
     ways |= dict.fromkeys(("query", "key", "value", "up"), ("data", "model"))
@@ -52,7 +52,7 @@ def rule(path, shape, sizes):
     return P(*(axis if size % sizes[axis] == 0 else None for size, axis in zip(shape, way)))
 
 
-# %% forgets vectors under a matrix's name exercise="13.1" score=0.75 diagnoses=["small-leaf-sharded"] near=["layers-sharded", "axes-swapped"]
+# %% forgets vectors under a matrix's name exercise="13.1" score=0.75 diagnoses=["small-leaf-sharded"] near=["layers-sharded"]
 def rule(path, shape, sizes):
     ways = {"out": ("model", "data"), "down": ("model", "data"), "embed": ("model", "data")}
     ways |= dict.fromkeys(("query", "key", "value", "up"), ("data", "model"))
@@ -82,7 +82,7 @@ def rule(path, shape, sizes):
     return P(*(a if a is None or n % sizes[a] == 0 else None for a, n in zip(way, shape)))
 
 
-# %% looks only at names exercise="13.1" score=0.25 diagnoses=["too-many-entries", "layers-sharded", "does-not-divide"]
+# %% looks only at names exercise="13.1" score=0.25 diagnoses=["too-many-entries", "layers-sharded", "does-not-divide"] near=["axes-swapped"]
 def rule(path, shape, sizes):
     table = dict.fromkeys(("out", "down", "embed"), P("model", "data"))
     table |= dict.fromkeys(("query", "key", "value", "up"), P("data", "model"))
@@ -102,6 +102,83 @@ def rule(path, shape, sizes):
 # %% a string exercise="13.1" score=0 diagnoses=["no-spec"] near=["unknown-axis"]
 def rule(path, shape, sizes):
     return "data, model"
+
+
+# %% any name in the path counts exercise="13.1" score=0.75 diagnoses=["small-leaf-sharded"]
+def rule(path, shape, sizes):
+    if len(shape) < 2:
+        return P()
+    if any(n in path for n in ("query", "key", "value", "up")):
+        axes = ("data", "model")
+    elif any(n in path for n in ("out", "down", "embed")):
+        axes = ("model", "data")
+    else:
+        return P()
+    spec = [a if n % sizes[a] == 0 else None for n, a in zip(shape[-2:], axes)]
+    return P(*[None] * (len(shape) - 2), *spec)
+
+
+# %% a name that contains one of the table exercise="13.1" score=0.75 diagnoses=["small-leaf-sharded"]
+import re
+
+
+def rule(path, shape, sizes):
+    if len(shape) < 2:
+        return P()
+    text = "/".join(map(str, path))
+    if re.search("query|key|value|up", text):
+        axes = ("data", "model")
+    elif re.search("out|down|embed", text):
+        axes = ("model", "data")
+    else:
+        return P()
+    spec = [a if n % sizes[a] == 0 else None for n, a in zip(shape[-2:], axes)]
+    return P(*[None] * (len(shape) - 2), *spec)
+
+
+# %% the sizes of the example exercise="13.1" score=0.5 diagnoses=["one-axis-only", "does-not-divide"]
+RULES = {
+    "query": ("data", "model"),
+    "key": ("data", "model"),
+    "value": ("data", "model"),
+    "up": ("data", "model"),
+    "out": ("model", "data"),
+    "down": ("model", "data"),
+    "embed": ("model", "data"),
+}
+
+
+def rule(path, shape, sizes):
+    if len(shape) < 2 or path[-1] not in RULES:
+        return P()
+    spec = [
+        a if n % {"data": 4, "model": 2}[a] == 0 else None
+        for n, a in zip(shape[-2:], RULES[path[-1]])
+    ]
+    return P(*[None] * (len(shape) - 2), *spec)
+
+
+# %% divides by the size of the other axis exercise="13.1" score=0.75 diagnoses=["does-not-divide"]
+RULES = {
+    "query": ("data", "model"),
+    "key": ("data", "model"),
+    "value": ("data", "model"),
+    "up": ("data", "model"),
+    "out": ("model", "data"),
+    "down": ("model", "data"),
+    "embed": ("model", "data"),
+}
+
+
+def rule(path, shape, sizes):
+    if len(shape) < 2 or path[-1] not in RULES:
+        return P()
+    rows, columns = RULES[path[-1]]
+    if shape[-2] % sizes["data"]:
+        rows = None
+    if shape[-1] % sizes["model"]:
+        columns = None
+    return P(*[None] * (len(shape) - 2), rows, columns)
 
 
 # %% filled in otherwise exercise="13.2" score=1 near=["other-devices"]
@@ -207,7 +284,15 @@ step = jax.jit(update, out_shardings=(P("data"), P("data"), P()), donate_argnums
 step = jax.jit(lambda W, moment, count, x, y: (W, moment, count), donate_argnums=(0, 1, 2))
 
 
-# %% with lax.dot, and the sizes in KiB as floats exercise="13.4" score=1
+# %% both axes for the state exercise="13.3" score=0.25 diagnoses=["split-dimension", "not-donated"]
+step = jax.jit(
+    update,
+    out_shardings=(P("data", "model"), P("data", "model"), P()),
+    donate_argnums=(0, 1, 2),
+)
+
+
+# %% with lax.dot, and the sizes in KiB as floats exercise="13.4" score=1 near=["prior-inside", "peak-memory"]
 def features(x, frozen, positions, prior):
     with_places = x + positions[None]
     return prior[None, None] + jnp.tanh(jnp.einsum("btd,df->btf", with_places, frozen))
@@ -289,7 +374,15 @@ def features(x, frozen, positions, prior):
 cost = {"as an argument": 32, "closed over": 64, "work": 2}
 
 
-# %% with no constraints but the last exercise="13.5" score=1 near=["sent"]
+# %% the prior inside, and the memory of a report exercise="13.4" score=0 diagnoses=["prior-inside", "not-counted-yet", "peak-memory"]
+def features(x, frozen, positions, prior):
+    return jnp.tanh((x + positions) @ frozen + prior)
+
+
+cost = {"as an argument": 128, "closed over": 224, "work": 2}
+
+
+# %% with no constraints but the last exercise="13.5" score=1 near=["of-all-devices"]
 found = {"array": "V", "KiB": 48}
 
 
@@ -363,7 +456,12 @@ found = {"array": "v", "KiB": 24}
 forward = make_forward({**specs, "v": specs["k"]})
 
 
-# %% checkpoints with a policy exercise="13.6" score=1 near=["half-the-batch"]
+# %% for all eight devices exercise="13.5" score=0.6666666667 diagnoses=["of-all-devices"] near=["sent"]
+found = {"array": "v", "KiB": 48 * 8}
+forward = make_forward(specs | {"v": specs["q"]})
+
+
+# %% checkpoints with a policy exercise="13.6" score=1 near=["in-bytes"]
 peak = {
     "weights": 2 * 12 * 64 * 256 / 2 * 4 / 1024,
     "gradients": 768.0,
@@ -491,7 +589,15 @@ def gradients(x, y, up, down):
     return jax.grad(loss, argnums=(0, 1))(up, down)
 
 
-# %% with a shard_map exercise="13.7" score=1 near=["divided-by-devices"]
+# %% in bytes exercise="13.6" score=0.1666666667 diagnoses=["in-bytes", "too-much-memory"] near=["half-the-batch"]
+peak = {"weights": 786432, "gradients": 786432, "inputs": 393216, "hidden": 786432}
+
+
+def gradients(x, y, up, down):
+    return plain(x, y, up, down)
+
+
+# %% with a shard_map exercise="13.7" score=1
 def accumulate(W, X, Y):
     def body(W, X, Y):
         W = lax.pcast(W, "x", to="varying") if hasattr(lax, "pcast") else lax.pvary(W, "x")
@@ -586,6 +692,41 @@ def accumulate(W, X, Y):
     return reduced_each_time(W, X, Y) / jax.sharding.get_abstract_mesh().size
 
 
+# %% a replicated W in the body, and a psum exercise="13.7" score=0 diagnoses=["once-per-pair-of-devices", "not-counted-yet", "too-many-bytes"] near=["divided-by-devices"]
+def accumulate(W, X, Y):
+    def body(W, X, Y):
+        def turn(total, batch):
+            return total + jax.grad(error)(W, *batch), None
+
+        return lax.psum(lax.scan(turn, jnp.zeros_like(W), (X, Y))[0], "x")
+
+    return jax.shard_map(body, in_specs=(P(), P(None, "x"), P(None, "x")), out_specs=P())(W, X, Y)
+
+
+# %% reduced into pieces in each turn exercise="13.7" score=0.25 diagnoses=["reduce-scatter over x"] near=["once-per-pair-of-devices"]
+def accumulate(W, X, Y):
+    R = jax.sharding.reshard(W, P(reduced={"x"}))
+
+    def turn(total, batch):
+        return total + jax.sharding.reshard(jax.grad(error)(R, *batch), P("x")), None
+
+    zeros = jax.sharding.reshard(jnp.zeros_like(W), P("x"))
+    return jax.sharding.reshard(lax.scan(turn, zeros, (X, Y))[0], P())
+
+
+# %% a psum of means exercise="13.7" score=0 diagnoses=["once-per-device", "not-counted-yet"] near=["reduce-scatter"]
+def accumulate(W, X, Y):
+    def body(W, X, Y):
+        W = lax.pcast(W, "x", to="varying")
+
+        def turn(total, batch):
+            return total + jax.grad(error)(W, *batch), None
+
+        return lax.psum(lax.scan(turn, jnp.zeros_like(W), (X, Y))[0], "x")
+
+    return jax.shard_map(body, in_specs=(P(), P(None, "x"), P(None, "x")), out_specs=P())(W, X, Y)
+
+
 # %% candidates by argsort exercise="13.8" score=1
 def most_likely(logits):
     def body(block):
@@ -675,7 +816,89 @@ def most_likely(logits):
     return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(), check_vma=False)(logits)
 
 
-# %% a loop of its own exercise="13.9" score=1 near=["one-too-few"]
+# %% exchanged in pairs exercise="13.8" score=1
+def most_likely(logits):
+    def body(block):
+        v, i = lax.top_k(block, 4)
+        i = i + lax.axis_index("x") * block.shape[1]
+        n = lax.axis_size("x")
+        d = 1
+        while d < n:
+            perm = [(a, a ^ d) for a in range(n)]
+            v2, i2 = lax.ppermute((v, i), "x", perm)
+            V, I = jnp.concatenate([v, v2], 1), jnp.concatenate([i, i2], 1)
+            sv, si = lax.sort((-V, I), dimension=1, num_keys=2)
+            v, i = -sv[:, :4], si[:, :4]
+            d *= 2
+        return v, i
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(), check_vma=False)(logits)
+
+
+# %% merged outside of the shard_map exercise="13.8" score=1
+@jax.jit
+def most_likely(logits):
+    def body(block):
+        v, i = lax.top_k(block, 4)
+        return v, i + lax.axis_index("x") * block.shape[1]
+
+    v, i = jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(logits)
+    best, j = lax.top_k(v, 4)
+    return best, jnp.take_along_axis(i, j, axis=1)
+
+
+# %% untiled, and reshaped exercise="13.8" score=0 diagnoses=["rows-mixed", "not-counted-yet"]
+def most_likely(logits):
+    def body(block):
+        v, i = lax.top_k(block, 4)
+        i = i + lax.axis_index("x") * block.shape[1]
+        v = lax.all_gather(v, "x").reshape(block.shape[0], -1)
+        i = lax.all_gather(i, "x").reshape(block.shape[0], -1)
+        best, j = lax.top_k(v, 4)
+        return best, jnp.take_along_axis(i, j, axis=1)
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(), check_vma=False)(logits)
+
+
+# %% the offset counts candidates exercise="13.8" score=0 diagnoses=["offset-of-candidates", "not-counted-yet"] near=["rows-mixed"]
+def most_likely(logits):
+    def body(block):
+        v, i = lax.top_k(block, 4)
+        i = i + lax.axis_index("x") * 4
+        v = lax.all_gather(v, "x", axis=1, tiled=True)
+        i = lax.all_gather(i, "x", axis=1, tiled=True)
+        best, j = lax.top_k(v, 4)
+        return best, jnp.take_along_axis(i, j, axis=1)
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(), check_vma=False)(logits)
+
+
+# %% the last four of an ascending order exercise="13.8" score=0 diagnoses=["ascending", "not-counted-yet"] near=["offset-of-candidates"]
+def most_likely(logits):
+    def body(block):
+        v, i = lax.top_k(block, 4)
+        i = i + lax.axis_index("x") * block.shape[1]
+        v = lax.all_gather(v, "x", axis=1, tiled=True)
+        i = lax.all_gather(i, "x", axis=1, tiled=True)
+        j = jnp.argsort(v, axis=1)[:, -4:]
+        return jnp.take_along_axis(v, j, axis=1), jnp.take_along_axis(i, j, axis=1)
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(), check_vma=False)(logits)
+
+
+# %% gathered in the body exercise="13.8" score=1
+def most_likely(logits):
+    def body(block):
+        values, places = lax.top_k(block, 4)
+        places = places + lax.axis_index("x") * block.shape[1]
+        values, places = lax.all_gather((values, places), "x", axis=1, tiled=True)
+        best, which = lax.top_k(values, 4)
+        return best, jnp.take_along_axis(places, which, axis=1)
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(), check_vma=False)(logits)
+
+
+# %% a loop of its own exercise="13.9" score=1 near=["too-few-turns"]
 def count_steps(numbers):
     def body(n):
         def turn(state):
@@ -781,7 +1004,24 @@ def count_steps(numbers):
 agree = dict(zip(agree, (False, True, False, True)))
 
 
-# %% one shard_map exercise="13.10" score=1
+# %% as many turns as 27 takes exercise="13.9" score=0.3333333333 diagnoses=["too-few-turns", "not-counted-yet"] near=["one-too-few"]
+def count_steps(numbers):
+    def turn(_, s):
+        n, k = s
+        return jnp.where(n > 1, jnp.where(n % 2 == 0, n // 2, 3 * n + 1), n), k + (n > 1)
+
+    return lax.fori_loop(0, 111, turn, (numbers, jnp.zeros_like(numbers)))[1]
+
+
+agree = {
+    "rows of their own": False,
+    "sums inside": True,
+    "batch-sharded text": False,
+    "tensor-parallel text": True,
+}
+
+
+# %% one shard_map exercise="13.10" score=1 near=["all-gather over model"]
 def ensemble(x, W):
     def body(x, W):
         return jnp.maximum(jnp.einsum("mbd,mdf->mbf", x, W), 0)
@@ -805,7 +1045,7 @@ def ensemble(x, W):
     return lax.with_sharding_constraint(jax.vmap(multiply)(x, W), P("members", None, "model"))
 
 
-# %% without the relu exercise="13.10" score=0 diagnoses=["not-active", "not-counted-yet"] near=["all-gather"]
+# %% without the relu exercise="13.10" score=0 diagnoses=["not-active", "not-counted-yet"] near=["all-gather over members"]
 def ensemble(x, W):
     return jnp.einsum("mbd,mdf->mbf", x, W)
 
@@ -818,3 +1058,13 @@ def ensemble(x, W):
 # %% a loop of Python exercise="13.10" score=0.25 diagnoses=["replicated-dimension", "all-reduce over members"]
 def ensemble(x, W):
     return jnp.stack([multiply(x[i], W[i]) for i in range(len(x))])
+
+
+# %% all columns on all devices exercise="13.10" score=0.25 diagnoses=["replicated-dimension", "all-gather over model"]
+def ensemble(x, W):
+    def body(x, W):
+        own = jnp.maximum(jnp.einsum("mbd,mdf->mbf", x, W), 0)
+        return lax.all_gather(own, "model", axis=2, tiled=True)
+
+    specs = P("members"), P("members", None, "model")
+    return jax.shard_map(body, in_specs=specs, out_specs=P("members"), check_vma=False)(x, W)

@@ -84,6 +84,9 @@ def _sample_leaves(generator: np.random.Generator) -> list[tuple[Path, tuple[int
         (("params", "layers", int(generator.integers(12)), "norm", "scale"), (even(),)),
         (("params", "layers", int(generator.integers(12)), "mlp", "bias"), (even(),)),
         (("params", "head", "table"), (even(), even())),
+        # names that only contain one of the table's, or have it further up
+        (("params", "head", choose("lookup", "keys", "outer")), (even(), even())),
+        (("params", choose("embed", "value"), "positions"), (even(), even())),
     ]
     # the optimizer's state
     moment = choose("mu", "nu")
@@ -133,7 +136,14 @@ def _sample_leaves(generator: np.random.Generator) -> list[tuple[Path, tuple[int
         (("params", "layers", 2, "attention", "value"), (odd, odd + 2)),
         (("params", "blocks", "attention", "key"), (6, even(), odd)),
     ]
-    return [(path, shape, sizes[i % len(sizes)]) for i, (path, shape) in enumerate(leaves)]
+    on_meshes = [(path, shape, sizes[i % len(sizes)]) for i, (path, shape) in enumerate(leaves)]
+    # one axis divides 6, and the other one does not
+    return [
+        *on_meshes,
+        (("params", "layers", 3, "mlp", "up"), (6, even()), sizes[1]),
+        (("params", "layers", 4, "attention", "query"), (even(), 6), sizes[0]),
+        (("params", "layers", 5, "attention", "out"), (6, 10), sizes[1]),
+    ]
 
 
 def _is_stacked(path: Path, shape: Sequence[int]) -> bool:
@@ -186,7 +196,7 @@ def _explain_rule(
     leaf = f"The leaf is {path}, with the shape {tuple(shape)}, on a mesh of {dict(sizes)}."
     entries = _entries_of(result)
     if entries is None:
-        return "no-spec", f"Expected a partition spec such as P('data', None). {leaf}"
+        return "no-spec", f"Expected a partition spec, such as P('data', None) or P(). {leaf}"
     named = [axis for entry in entries for axis in entry]
     unknown = [axis for axis in named if axis not in sizes]
     if unknown:
@@ -196,7 +206,7 @@ def _explain_rule(
     while entries and not entries[-1]:
         entries = entries[:-1]
     if len(entries) > len(shape):
-        return "too-many-entries", f"The spec has more entries than the leaf dimensions. {leaf}"
+        return "too-many-entries", f"The spec has more entries than the leaf has dimensions. {leaf}"
     for i, (entry, size) in enumerate(zip(entries, shape, strict=False)):
         count = int(np.prod([sizes[axis] for axis in entry]))
         if size % count:
@@ -277,7 +287,7 @@ SPEC_RULES: Final = Exercise(
         "one-axis-only": "This leaf can be sharded over both axes.",
         "gave-up": "One dimension cannot be sharded, and the other one can: each is decided by "
         "itself.",
-        "axes-swapped": "Both axes are there, in the other order. In which row of the table is "
+        "axes-swapped": "The two axes are exchanged. In which row of the table is "
         "this leaf's name?",
         "unknown-axis": "Use the names that are in `sizes`.",
     },
@@ -417,11 +427,10 @@ STATE: Final = Exercise(
     ),
     diagnoses={
         "not-donated": "The old state is of no use after a step. `donate_argnums` gives its "
-        "memory to the new one.",
-        "split-dimension": "The compiler chose this layout from the targets', which are "
-        "sharded over `model` "
-        "as well. The next step starts from another layout than this one did, and is compiled "
-        "again. What tells the compiler which layout a result has?",
+        "memory to the new one, if this has the same layout.",
+        "split-dimension": "If nothing says which layout a result has, the compiler takes it from "
+        "the targets, which are sharded over `model` as well. The next step starts from another "
+        "layout than this one did, and is compiled again.",
         "replicated": "Each device has all of it now, and the next step is compiled again.",
     },
 )
@@ -501,6 +510,9 @@ CLOSED_OVER: Final = Exercise(
                     for count in (2, 3)
                     for names in combinations(CLOSED_NAMES, count)
                 ),
+                "prior-inside": lambda x, frozen, positions, prior: np.tanh(
+                    (x + positions) @ frozen + prior
+                ),
                 "prior-missing": lambda x, frozen, positions, prior: _features(
                     x, frozen, positions, 0 * prior
                 ),
@@ -522,14 +534,26 @@ CLOSED_OVER: Final = Exercise(
             "as an argument",
             "the KiB of frozen on each device, as an argument",
             32,
-            {"whole": 64, "over-all": 8, "of-data": 16, "in-bytes": 32_768},
+            {
+                "whole": 64,
+                "over-all": 8,
+                "of-data": 16,
+                "in-bytes": 32_768,
+                "peak-memory": 128,
+            },
         ),
         Predicts(
             "cost",
             "closed over",
             "the KiB of frozen on each device, closed over",
             64,
-            {"still-sharded": 32, "on-all-together": 512, "in-bytes": 65_536, "over-all": 8},
+            {
+                "still-sharded": 32,
+                "on-all-together": 512,
+                "in-bytes": 65_536,
+                "over-all": 8,
+                "peak-memory": 224,
+            },
         ),
         Predicts(
             "cost",
@@ -558,6 +582,9 @@ CLOSED_OVER: Final = Exercise(
         "it is a constant of your program. A default that nobody passes is one, too.",
         "closed-over-several": "With other arguments, more than one of the three arrays is still "
         "the notebook's: they are constants of your program.",
+        "prior-inside": "The prior is added before tanh. Expected: afterwards.",
+        "peak-memory": "This is the program's memory at the peak, of all its arrays. Asked for is "
+        "`frozen` alone.",
         "prior-missing": "The prior is not added.",
         "positions-missing": "The positions are not added.",
         "over-all": "Eight devices do not have eight different blocks. Which axis is `frozen` "
@@ -655,6 +682,7 @@ GATHER: Final = Exercise(
                 "what-has-to-be": LAYERS * (4 + 4),
                 "in-bytes": LAYERS * (3 + 1) * 1024,
                 "sent": LAYERS * (1.5 + 0.5),
+                "of-all-devices": LAYERS * (3 + 1) * 8,
             },
         ),
         Computes(
@@ -695,7 +723,8 @@ GATHER: Final = Exercise(
     ),
     diagnoses={
         "all-to-all": "An exchange is left. Which array is brought from blocks of heads to others?",
-        "all-gather": "Something is gathered now that was sharded. Has a spec lost its axis?",
+        "all-gather": "Something is gathered that was sharded. Are q, k and v all sharded over "
+        "`model`, and along the same dimension?",
         "follows-the-first": "q and k get the layout that they have already.",
         "in-the-mlp": "The spec of h is as it should be: hidden features over `model`.",
         "the-residual": "The spec of x is as it should be: it makes the sum complete, once "
@@ -703,6 +732,7 @@ GATHER: Final = Exercise(
         "part.",
         "one-layer": "This is for one layer. The scan has twelve turns.",
         "in-bytes": "This is the number of bytes. Asked for is KiB.",
+        "of-all-devices": "This is the sum over all eight devices. The report is about one.",
         "sent": "This is what is sent. Asked for is the report's column of bytes.",
         "first-only": "The array is brought into the wrong layout, and back from it as well.",
         "way-back-only": "The array is brought back, and into the wrong layout as well.",
@@ -766,7 +796,13 @@ PEAK: Final = Exercise(
     "are too much, microbatches are next, and they cost an array of sums as large as the weights.",
     requirements=(
         *(
-            Predicts("peak", cell, f"the KiB of {what} on each device, at the peak", right, wrong)
+            Predicts(
+                "peak",
+                cell,
+                f"the KiB of {what} on each device, at the peak",
+                right,
+                {**wrong, "in-bytes": 1024 * right},
+            )
             for cell, what, right, wrong in (
                 (
                     "weights",
@@ -835,6 +871,7 @@ PEAK: Final = Exercise(
     diagnoses={
         "too-much-memory": "Which arrays with twelve layers are still there in the backward pass?",
         "whole-weights": "Weights and gradients are sharded over `model`.",
+        "in-bytes": "This is the number of bytes. Asked for is KiB.",
         "one-kind": "There are up and down.",
         "one-layer": "This is for one layer. At the peak all twelve are there.",
         "over-all": "This counts eight devices. Along which mesh axes is this array sharded?",
@@ -903,6 +940,9 @@ ACCUMULATION: Final = Exercise(
                 "once-per-device": lambda W, X, Y: _accumulate(  # noqa: N803
                     W, X, Y, factor=_devices_of(X)
                 ),
+                "once-per-pair-of-devices": lambda W, X, Y: _accumulate(  # noqa: N803
+                    W, X, Y, factor=_devices_of(X) ** 2
+                ),
                 "divided-by-devices": lambda W, X, Y: _accumulate(  # noqa: N803
                     W, X, Y, factor=1 / _devices_of(X)
                 ),
@@ -945,8 +985,14 @@ ACCUMULATION: Final = Exercise(
         "last-microbatch": "Only the last microbatch counts.",
         "first-missing": "The first microbatch is missing.",
         "mean": "The result is the mean over the microbatches. Expected: the sum.",
-        "once-per-device": "The result is too large by the number of devices: a sum that was "
-        "complete was added up once more.",
+        "once-per-device": "The result is too large by the number of devices. Is each error "
+        "divided by the examples of one device only, or is a complete sum added up once more?",
+        "once-per-pair-of-devices": "The result is too large by the square of the number of "
+        "devices. Is each error divided by the examples of one device only, and is a complete sum "
+        "added up once more? (In a `shard_map`, the gradient of a replicated W is complete, unless "
+        "W is made varying first.)",
+        "reduce-scatter": "How often is a part of the gradient reduced? Its sum is reduced once, "
+        "after the loop.",
         "divided-by-devices": "The result is divided by the number of devices.",
     },
 )
@@ -1002,9 +1048,27 @@ def _smallest(logits: Any) -> tuple[Any, Any]:
     return np.take_along_axis(logits, places, axis=1), places
 
 
-def _ascending(logits: Any) -> tuple[Any, Any]:
-    values, places = _best(logits)
+def _ascending(logits: Any, last: bool) -> tuple[Any, Any]:
+    values, places = _best(logits, last)
     return values[:, ::-1], places[:, ::-1]
+
+
+def _best_with_offset_of_candidates(logits: Any) -> tuple[Any, Any]:
+    """Count candidates in place of logits before a device's block."""
+    values, places = _best(logits)
+    block = logits.shape[1] // _devices_for(logits)
+    return values, (places % block + places // block * TOP).astype(np.int32)
+
+
+def _best_of_mixed_rows(logits: Any) -> tuple[Any, Any]:
+    """Reshape what is gathered along a new first dimension as if it were along the last."""
+    n, rows = _devices_for(logits), len(logits)
+    block = logits.shape[1] // n
+    best = [_best(part) for part in np.split(logits, n, axis=1)]
+    values = np.stack([each for each, _ in best]).reshape(rows, -1)
+    places = np.stack([each + i * block for i, (_, each) in enumerate(best)]).reshape(rows, -1)
+    chosen, which = _best(values)
+    return chosen, np.take_along_axis(places, which, axis=1).astype(np.int32)
 
 
 SELECTION: Final = Exercise(
@@ -1037,13 +1101,22 @@ SELECTION: Final = Exercise(
                 "last-of-ties": partial(_best, last=True),
                 "too-few-candidates": AnyOf(partial(_best_of_each, keep=k) for k in (1, 2, 3)),
                 "smallest": _smallest,
-                "ascending": _ascending,
+                "ascending": AnyOf(partial(_ascending, last=last) for last in (False, True)),
+                "offset-of-candidates": _best_with_offset_of_candidates,
+                "rows-mixed": _best_of_mixed_rows,
             },
             under_mesh=True,
         ),
         CommunicatesAtMost(
             "most_likely",
-            tuple((Budget("all-gather", ("x",), 2 * 4 * s[0] * n * TOP),) for n, s, _ in LOGITS),
+            # candidates may be gathered, or exchanged in pairs; their places may be added up
+            tuple(
+                tuple(
+                    Budget(kind, ("x",), 2 * 4 * s[0] * n * TOP)
+                    for kind in ("all-gather", "collective-permute", "all-reduce")
+                )
+                for n, s, _ in LOGITS
+            ),
         ),
     ),
     about=(CommunicatesAtMost,),
@@ -1052,9 +1125,9 @@ SELECTION: Final = Exercise(
         "is that?",
         "In a `shard_map`: `lax.top_k` of the block gives places within the block. What do you "
         "have to add to them, and what do you need of the other devices?",
-        "Gather values and places along dimension 1, take `lax.top_k` of the values, and look up "
-        "the places with `jnp.take_along_axis`. `lax.axis_index('x')` times the size of a block "
-        "is a block's first place.",
+        "Return values and places of each block, put together along dimension 1. Outside of the "
+        "`shard_map`, take `lax.top_k` of the values, and look up the places with "
+        "`jnp.take_along_axis`. `lax.axis_index('x')` times a block's size is its first place.",
     ),
     diagnoses={
         "places-in-blocks": "The values are right, and the places are those within a block.",
@@ -1063,11 +1136,16 @@ SELECTION: Final = Exercise(
         "last-of-ties": "Among equal logits, the first place counts, as for `lax.top_k`.",
         "too-few-candidates": "All four may be on one device. How many candidates does each "
         "device have to send?",
+        "offset-of-candidates": "The values are right. A device's first place depends on how many "
+        "logits come before its block, and not on how many candidates.",
+        "rows-mixed": "The candidates of different rows are mixed. Along which dimension does "
+        "`all_gather` put the devices' blocks together? (`tiled=True`, with `axis=`.)",
         "smallest": "These are the smallest ones.",
         "ascending": "The largest one comes first.",
         "too-many-bytes": "More is gathered than four candidates of each device, with their "
         "places.",
-        "all-to-all": "A sort exchanges the whole array.",
+        "all-to-all": "The logits themselves are exchanged, as by a sort, or on the way to another "
+        "layout.",
     },
 )
 
@@ -1090,6 +1168,10 @@ def _collatz_short(n: int) -> int:
     while n > 1:
         n, steps = (n // 2 if n % 2 == 0 else (3 * n + 1) // 2), steps + 1
     return steps
+
+
+def _stop_after(turns: int, n: int) -> int:
+    return min(_collatz(n), turns)
 
 
 def _for_each(count: Callable[[int], int], numbers: Any) -> Any:
@@ -1130,6 +1212,10 @@ LOOPS: Final = Exercise(
                         lambda numbers: _of_slowest(numbers, 1),
                         lambda numbers: _of_slowest(numbers, _blocks_of(numbers)),
                     )
+                ),
+                "too-few-turns": AnyOf(
+                    partial(_for_each, partial(_stop_after, turns))
+                    for turns in (64, 100, 111, 112, 128, 150, 200, 250, 256, 300)
                 ),
                 "two-steps-as-one": partial(_for_each, _collatz_short),
                 "one-too-many": lambda numbers: _for_each(_collatz, numbers) + 1,
@@ -1184,6 +1270,8 @@ LOOPS: Final = Exercise(
         "looks at all numbers.",
         "of-the-slowest": "A number that has arrived at 1 goes on being counted, until the slowest "
         "one has arrived.",
+        "too-few-turns": "Some numbers are not at 1 yet when the loop ends. How many turns does a "
+        "number take that you have not seen?",
         "two-steps-as-one": "An odd number takes two steps to (3 n + 1) / 2.",
         "one-too-many": "One step too many is counted.",
         "one-too-few": "One step is not counted.",
@@ -1215,8 +1303,8 @@ def _ensemble(x: Any, W: Any, active: bool = True) -> Any:  # noqa: N803
 ENSEMBLE: Final = Exercise(
     id="13.10",
     title="vmap over a mesh axis",
-    afterwards="`spmd_axis_name` does nothing for operations that the compiler partitions, and "
-    "for constraints not any more. A `shard_map` says which dimension is sharded over what, so "
+    afterwards="For operations that the compiler partitions, `spmd_axis_name` does nothing. To a "
+    "constraint it adds the axis. A `shard_map` says which dimension is sharded over what, so "
     "`vmap` has to be told about the one that it adds.",
     requirements=(
         Computes(
@@ -1253,8 +1341,9 @@ ENSEMBLE: Final = Exercise(
     ),
     diagnoses={
         "not-active": "The negative numbers are still there: `multiply` ends with a relu.",
-        "all-gather": "Each device fetches all members, computes them, and keeps them. Which mesh "
-        "axis is the dimension for, that `vmap` adds?",
+        "all-gather over members": "Each device fetches all members. Which mesh axis shards the "
+        "dimension that counts them, in the specs that your program has?",
+        "all-gather over model": "Nobody needs all columns: a device returns its own.",
     },
 )
 
