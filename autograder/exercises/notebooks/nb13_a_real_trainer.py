@@ -1048,9 +1048,25 @@ def _smallest(logits: Any) -> tuple[Any, Any]:
     return np.take_along_axis(logits, places, axis=1), places
 
 
-def _ascending(logits: Any, last: bool) -> tuple[Any, Any]:
-    values, places = _best(logits, last)
+def _ascending(logits: Any) -> tuple[Any, Any]:
+    values, places = _best(logits)
     return values[:, ::-1], places[:, ::-1]
+
+
+def _find_candidates(logits: Any) -> tuple[list[Any], list[Any]]:
+    """Return the best logits of each device, and their places in the row."""
+    n = _devices_for(logits)
+    best = [_best(part) for part in np.split(logits, n, axis=1)]
+    block = logits.shape[1] // n
+    return [each for each, _ in best], [each + i * block for i, (_, each) in enumerate(best)]
+
+
+def _last_of_candidates(logits: Any) -> tuple[Any, Any]:
+    """Sort candidates in ascending order, and return the last ones."""
+    values, places = (np.concatenate(each, axis=1) for each in _find_candidates(logits))
+    last = np.argsort(values, axis=1, kind="stable")[:, -TOP:]
+    chosen = np.take_along_axis(places, last, axis=1).astype(np.int32)
+    return np.take_along_axis(values, last, axis=1), chosen
 
 
 def _best_with_offset_of_candidates(logits: Any) -> tuple[Any, Any]:
@@ -1062,11 +1078,7 @@ def _best_with_offset_of_candidates(logits: Any) -> tuple[Any, Any]:
 
 def _best_of_mixed_rows(logits: Any) -> tuple[Any, Any]:
     """Reshape what is gathered along a new first dimension as if it were along the last."""
-    n, rows = _devices_for(logits), len(logits)
-    block = logits.shape[1] // n
-    best = [_best(part) for part in np.split(logits, n, axis=1)]
-    values = np.stack([each for each, _ in best]).reshape(rows, -1)
-    places = np.stack([each + i * block for i, (_, each) in enumerate(best)]).reshape(rows, -1)
+    values, places = (np.stack(each).reshape(len(logits), -1) for each in _find_candidates(logits))
     chosen, which = _best(values)
     return chosen, np.take_along_axis(places, which, axis=1).astype(np.int32)
 
@@ -1101,7 +1113,7 @@ SELECTION: Final = Exercise(
                 "last-of-ties": partial(_best, last=True),
                 "too-few-candidates": AnyOf(partial(_best_of_each, keep=k) for k in (1, 2, 3)),
                 "smallest": _smallest,
-                "ascending": AnyOf(partial(_ascending, last=last) for last in (False, True)),
+                "ascending": AnyOf((_ascending, _last_of_candidates)),
                 "offset-of-candidates": _best_with_offset_of_candidates,
                 "rows-mixed": _best_of_mixed_rows,
             },
