@@ -247,7 +247,7 @@ def update(cache, new, positions):
     return jax.vmap(lambda row, entry, position: row.at[position].set(entry))(cache, new, positions)
 
 
-# %% free slots written at 0 exercise="14.3" score=0 diagnoses=["clamped", "not-counted-yet"] near=["wraps-around", "without-sign"]
+# %% free slots written at 0 exercise="14.3" score=0 diagnoses=["clamped", "not-counted-yet"] near=["wraps-around", "without-sign", "only-minus-one", "zero-is-free"]
 @partial(jax.jit, donate_argnums=0)
 def update(cache, new, positions):
     return jax.vmap(lambda row, entry, position: row.at[position].set(entry))(
@@ -274,6 +274,44 @@ def update(cache, new, positions):
 def update(cache, new, positions):
     after = jnp.where(positions < 0, -1, positions + 1)
     is_new = jnp.arange(cache.shape[1]) == after[:, None]
+    return jnp.where(is_new[:, :, None, None], new[:, None], cache)
+
+
+# %% position 0 taken for a free slot exercise="14.3" score=0 diagnoses=["zero-is-free", "not-counted-yet"] near=["free-rows-cleared", "clamped"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    is_new = (jnp.arange(cache.shape[1]) == positions[:, None]) & (positions > 0)[:, None]
+    return jnp.where(is_new[:, :, None, None], new[:, None], cache)
+
+
+# %% only -1 taken for a free slot exercise="14.3" score=0 diagnoses=["only-minus-one", "not-counted-yet"] near=["wraps-around"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    def enter(row, entry, position):
+        return jnp.where(position == -1, row, row.at[position].set(entry))
+
+    return jax.vmap(enter)(cache, new, positions)
+
+
+# %% free slots become zeros exercise="14.3" score=0 diagnoses=["free-rows-cleared", "not-counted-yet"] near=["cache-lost"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    is_new = jnp.arange(cache.shape[1]) == positions[:, None]
+    entered = jnp.where(is_new[:, :, None, None], new[:, None], cache)
+    return jnp.where((positions >= 0)[:, None, None, None], entered, 0)
+
+
+# %% the branches of the mask swapped exercise="14.3" score=0 diagnoses=["swapped", "not-counted-yet"] near=["all-up-to", "rows-of-others"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    is_new = jnp.arange(cache.shape[1]) == positions[:, None]
+    return jnp.where(is_new[:, :, None, None], cache, new[:, None])
+
+
+# %% all positions up to the new one exercise="14.3" score=0 diagnoses=["all-up-to", "not-counted-yet"] near=["swapped", "one-further"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    is_new = jnp.arange(cache.shape[1]) <= positions[:, None]
     return jnp.where(is_new[:, :, None, None], new[:, None], cache)
 
 

@@ -359,6 +359,27 @@ def _entered_alone(cache: Any, new: Any, positions: Any) -> Any:
     return _enter(np.zeros_like(cache), new, positions)
 
 
+def _free_rows_cleared(cache: Any, new: Any, positions: Any) -> Any:
+    return _enter(cache * (positions >= 0)[:, None, None, None], new, positions)
+
+
+def _old_and_new_swapped(cache: Any, new: Any, positions: Any) -> Any:
+    """Write the entry everywhere except at its position, as a mask with swapped branches does."""
+    entered = np.broadcast_to(new[:, None], cache.shape).copy()
+    for row, at in enumerate(positions.tolist()):
+        if at >= 0:
+            entered[row, at] = cache[row, at]
+    return entered
+
+
+def _all_up_to(cache: Any, new: Any, positions: Any) -> Any:
+    """Write the entry at its position and at all earlier ones."""
+    entered = np.array(cache)
+    for row, at in enumerate(positions.tolist()):
+        entered[row, : max(at + 1, 0)] = new[row]
+    return entered
+
+
 def _update_arguments(devices: int, shape: tuple[int, ...]) -> tuple[Argument, ...]:
     batch, length, *entry = shape
     mesh, quarter = (("batch", devices),), length // 4
@@ -381,11 +402,23 @@ UPDATE: Final = Exercise(
             "has a request.",
             _enter,
             (
-                _update_arguments(8, (16, 64, 2, 8)),
+                # 6 positions for 128 rows, so that 0 and -2 are among them
+                _update_arguments(8, (128, 8, 2, 8)),
                 _update_arguments(4, (16, 32, 4, 4)),
             ),
             {
                 "wraps-around": partial(_enter, place=lambda at, length: at % length),
+                "zero-is-free": partial(_enter, place=lambda at, length: at if at > 0 else None),
+                "only-minus-one": AnyOf(
+                    (
+                        partial(
+                            _enter, place=lambda at, length: None if at == -1 else at % length
+                        ),
+                        partial(
+                            _enter, place=lambda at, length: None if at == -1 else max(at, 0)
+                        ),
+                    )
+                ),
                 "clamped": partial(_enter, place=lambda at, length: max(at, 0)),
                 "without-sign": partial(_enter, place=lambda at, length: abs(at)),
                 "added": partial(_enter, put=lambda old, entry: old + entry),
@@ -404,6 +437,9 @@ UPDATE: Final = Exercise(
                     )
                 ),
                 "rows-of-others": _rows_of_others,
+                "free-rows-cleared": _free_rows_cleared,
+                "swapped": _old_and_new_swapped,
+                "all-up-to": _all_up_to,
                 "nothing-entered": lambda cache, new, positions: cache,
             },
             under_mesh=True,
@@ -425,6 +461,9 @@ UPDATE: Final = Exercise(
     diagnoses={
         "wraps-around": "A negative index counts from the end. Rows with a negative position have "
         "no request, and their cache stays as it is.",
+        "zero-is-free": "A request at position 0 has just begun, and gets its entry. Only negative "
+        "positions mark free slots.",
+        "only-minus-one": "Every negative position marks a free slot, and not only -1.",
         "clamped": "Rows with a negative position get their entry at 0. They have no request, and "
         "their cache stays as it is.",
         "without-sign": "Rows with a negative position have no request, and their cache stays as "
@@ -435,10 +474,14 @@ UPDATE: Final = Exercise(
         "cache-lost": "The entries are there, and the rest of the cache is zeros.",
         "rows-of-others": "Each row gets its entry at the positions of the other rows, too. What "
         "does cache[:, positions] select?",
+        "free-rows-cleared": "The rows of free slots are zeros. They stay as they are.",
+        "swapped": "Each row has its entry everywhere except at its position. jnp.where takes its "
+        "second argument where the mask is true, and its third argument elsewhere.",
+        "all-up-to": "The entry is at all earlier positions, too.",
         "nothing-entered": "The cache is returned as it was. `cache.at[…].set(…)` returns a new "
         "array.",
-        "all-gather over batch": "The compiler cannot see that row i gets entry i. It expects that "
-        "an index points into any row.",
+        "all-gather over batch": "Does an index point into any row, so that the compiler cannot "
+        "see that row i gets entry i? Or is the result not sharded over `batch`?",
         "not-donated": "`donate_argnums` of jax.jit lists the arguments whose buffers may be "
         "overwritten.",
         "donates-too-much": "Only the cache is replaced.",
