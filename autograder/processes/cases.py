@@ -9,7 +9,7 @@ import math
 import operator
 import sys
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -410,10 +410,8 @@ class WeightsFile:
     __module__ = "builtins"  # as for Rows
 
     def __init__(self, array: np.ndarray, here: np.ndarray, before: int, budget: int) -> None:
-        self._contents = bytes(before) + array.tobytes() + bytes(before)
-        self._array = range(before, before + array.nbytes)
-        self._needed = np.pad(np.repeat(here.ravel(), array.itemsize), before)
-        self._budget, self._read = budget, 0
+        # The contents are in a closure, because attributes would give all bytes to anyone.
+        self._read = _reader(array, here, before, budget)
         self.refused: ReadRefusedError | None = None
 
     def __call__(self, offset: int, size: int) -> bytes:
@@ -423,38 +421,55 @@ class WeightsFile:
             NoSuchPartError: the file does not have these bytes.
             ReadRefusedError: the process does not need them.
         """
+        try:
+            return self._read(offset, size)
+        except ReadRefusedError as error:
+            self.refused = self.refused or error
+            raise
+
+
+def _reader(
+    array: np.ndarray, here: np.ndarray, before: int, budget: int
+) -> Callable[[int, int], bytes]:
+    """Return a function that reads what a process needs of a file, for `WeightsFile`."""
+    contents = bytes(before) + array.tobytes() + bytes(before)
+    places = range(before, before + array.nbytes)
+    needed = np.pad(np.repeat(here.ravel(), array.itemsize), before)
+    total = 0
+
+    def read(offset: int, size: int) -> bytes:
+        nonlocal total
         with _as_wrong_index("an offset and a size are whole numbers of bytes"):
             first, count = operator.index(offset), operator.index(size)
-        if first < 0 or count < 0 or first + count > len(self._contents):
+        if first < 0 or count < 0 or first + count > len(contents):
             raise NoSuchPartError(
-                f"the file has {len(self._contents):,} bytes, and not {count:,} from {first:,} on"
+                f"the file has {len(contents):,} bytes, and not {count:,} from {first:,} on"
             )
         process, asked = jax.process_index(), f"{count:,} bytes from {first:,} on"
-        missing = np.flatnonzero(~self._needed[first : first + count])
-        outside = [byte for byte in (first, first + count - 1) if byte not in self._array]
+        missing = np.flatnonzero(~needed[first : first + count])
+        outside = [byte for byte in (first, first + count - 1) if byte not in places]
         if missing.size and outside:
-            ends = f"{self._array.start:,} to {self._array.stop - 1:,}"
-            self._refuse(
+            raise ReadRefusedError(
                 "outside-the-array",
-                f"process {process} read {asked}, and the array has bytes {ends}",
+                f"process {process} read {asked}, and the array has bytes {places.start:,} to "
+                f"{places.stop - 1:,}",
             )
         if missing.size:
             byte = f"{first + int(missing[0]):,}"
-            sentence = f"process {process} read {asked}, and byte {byte} is of another process"
-            self._refuse("of-another-process", sentence)
-        self._read += count
-        if self._read > self._budget:
-            self._refuse(
-                "reads-too-much",
-                f"process {process} has read {self._read:,} bytes, and the blocks of its devices "
-                f"have {self._budget:,}",
+            raise ReadRefusedError(
+                "of-another-process",
+                f"process {process} read {asked}, and byte {byte} is of another process",
             )
-        return self._contents[first : first + count]
+        total += count
+        if total > budget:
+            raise ReadRefusedError(
+                "reads-too-much",
+                f"process {process} has read {total:,} bytes, and the blocks of its devices have "
+                f"{budget:,}",
+            )
+        return contents[first : first + count]
 
-    def _refuse(self, diagnosis: str, sentence: str) -> None:
-        error = ReadRefusedError(diagnosis, sentence)
-        self.refused = self.refused or error
-        raise error
+    return read
 
 
 def _describe_weights(given: CaseArgument) -> dict[str, Any]:

@@ -243,6 +243,15 @@ def test_catching_the_error_of_a_refused_read_does_not_help():
     assert [outcome.why for outcome in outcomes] == ["outside-the-array"] * 2
 
 
+def test_no_attribute_of_the_reader_has_the_contents():
+    def search_attributes(read):
+        named = [getattr(read, name) for name in dir(read)]
+        print([value for value in named if isinstance(value, bytes | np.ndarray)])
+
+    outcomes = call(search_attributes, ProcessCase(2, LINE, WEIGHTS))
+    assert [outcome.printed.strip() for outcome in outcomes] == ["[]"] * 2
+
+
 def test_the_entry_of_a_weights_file_is_that_of_safetensors():
     entry = CaseArgument("weights-entry", (4, 8), number=64)
     outcomes = call(print, ProcessCase(2, LINE, (entry,)))
