@@ -157,6 +157,56 @@ def compute_bound_from(weights, cache, flops, memory):
     return 2 * weights / memory / gained if gained > 0 else np.inf
 
 
+# %% parallel lines forgotten, and parts of requests cut off exercise="14.1" score=0.5 diagnoses=["raised", "below-zero"] near=["before-zero", "rounded"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 4 * layers * kv_heads * head * positions
+
+
+def step_seconds(batch, weights, cache, flops, memory):
+    return max(2 * batch * weights / flops, (2 * weights + batch * cache) / memory)
+
+
+def compute_bound_from(weights, cache, flops, memory):
+    slope = 2 * weights / flops - cache / memory
+    if slope < 0:
+        return None
+    return 2 * weights / memory / slope
+
+
+def most_requests(capacity, weights, cache):
+    return int((capacity - 2 * weights) / cache)
+
+
+# %% a rounded batch exercise="14.1" score=0.25 diagnoses=["unanswered", "rounded"] near=["speeds-swapped", "one-operation"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 4 * layers * kv_heads * head * positions
+
+
+def compute_bound_from(weights, cache, flops, memory):
+    gained = 2 * weights / flops - cache / memory
+    return int(np.ceil(2 * weights / memory / gained)) if gained > 0 else None
+
+
+# %% the two speeds swapped exercise="14.1" score=0.25 diagnoses=["unanswered", "speeds-swapped"] near=["rounded", "zero-for-never"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 4 * layers * kv_heads * head * positions
+
+
+def compute_bound_from(weights, cache, flops, memory):
+    gained = 2 * weights / memory - cache / flops
+    return 2 * weights / flops / gained if gained > 0 else None
+
+
+# %% one operation for the batch exercise="14.1" score=0.25 diagnoses=["unanswered", "one-operation"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 4 * layers * kv_heads * head * positions
+
+
+def compute_bound_from(weights, cache, flops, memory):
+    gained = weights / flops - cache / memory
+    return 2 * weights / memory / gained if gained > 0 else None
+
+
 # %% computing alone exercise="14.1" score=0.25 diagnoses=["computing-alone", "unanswered"]
 def cache_bytes(layers, kv_heads, head, positions):
     return 4 * layers * kv_heads * head * positions

@@ -1,5 +1,6 @@
 """Notebook 14: serving a model, where each step reads everything for a few tokens."""
 
+import math
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
@@ -98,7 +99,9 @@ def _sample_models(rng: np.random.Generator) -> list[tuple[Any, ...]]:
     """Sample the same models without a batch; some never become compute-bound."""
     models = [step[1:] for step in _sample_steps(rng)[1:]]
     weights, _, flops, memory = models[0]
-    return [(weights, 0, flops, memory), *models]
+    # the last case has parallel lines, for which dividing by the difference raises an error
+    few = int(rng.integers(2, 10))
+    return [(weights, 0, flops, memory), *models, (few, few, 4, 2)]
 
 
 def _sample_capacities(rng: np.random.Generator) -> list[tuple[Any, ...]]:
@@ -115,9 +118,32 @@ def _rounded_up(capacity: int, weights: int, cache: int) -> int:
     return max(0, -(-(capacity - BYTES * weights) // cache))
 
 
-def _negative(weights: int, cache: int, flops: float, memory: float) -> float:
-    """Return where the lines cross, which is before 0 if they never do."""
-    return BYTES * weights / (2 * weights / flops - cache / memory) / memory
+def _crossing(
+    weights: int, cache: int, flops: float, memory: float, operations: int = 2
+) -> float | None:
+    """Return where the lines cross, even if it is before 0; None if they are parallel."""
+    each_request = operations * weights / flops - cache / memory
+    return BYTES * weights / each_request / memory if each_request else None
+
+
+def _crossing_or_ratio(weights: int, cache: int, flops: float, memory: float) -> float | None:
+    crossing = _crossing(weights, cache, flops, memory)
+    return crossing if crossing is None or crossing > 0 else flops / memory
+
+
+def _crossing_of_single_operations(*model: Any) -> float | None:
+    crossing = _crossing(*model, operations=1)
+    return crossing if crossing is not None and crossing > 0 else None
+
+
+def _rounded(function: Callable[[float], int]) -> Callable[..., int | None]:
+    """Return a `compute_bound_from` that rounds its result."""
+
+    def compute_bound_from(*model: Any) -> int | None:
+        batch = _compute_bound_from(*model)
+        return None if batch is None else function(batch)
+
+    return compute_bound_from
 
 
 ROOFLINE: Final = Exercise(
@@ -169,10 +195,11 @@ ROOFLINE: Final = Exercise(
             _compute_bound_from,
             {
                 "without-caches": lambda w, c, f, m: f / m,
-                "before-zero": _negative,
-                "never-ignored": lambda w, c, f, m: (
-                    crossing if (crossing := _negative(w, c, f, m)) > 0 else f / m
-                ),
+                "before-zero": _crossing,
+                "never-ignored": _crossing_or_ratio,
+                "rounded": AnyOf(map(_rounded, (round, math.ceil, math.floor))),
+                "speeds-swapped": lambda w, c, f, m: _compute_bound_from(w, c, m, f),
+                "one-operation": _crossing_of_single_operations,
                 # infinity arrives as a string
                 "infinity-for-never": lambda w, c, f, m: _compute_bound_from(w, c, f, m) or "inf",
                 "zero-for-never": lambda w, c, f, m: _compute_bound_from(w, c, f, m) or 0,
@@ -191,7 +218,12 @@ ROOFLINE: Final = Exercise(
             {
                 "weights-forgotten": lambda capacity, w, cache: capacity // cache,
                 "rounded-up": _rounded_up,
-                "below-zero": lambda capacity, w, cache: (capacity - BYTES * w) // cache,
+                "below-zero": AnyOf(
+                    (
+                        lambda capacity, w, cache: (capacity - BYTES * w) // cache,
+                        lambda capacity, w, cache: int((capacity - BYTES * w) / cache),
+                    )
+                ),
                 "one-byte": lambda capacity, w, cache: max(0, (capacity - w) // cache),
                 "weights-for-each": lambda capacity, w, cache: capacity // (BYTES * w + cache),
                 "not-whole": lambda capacity, w, cache: max(0.0, (capacity - BYTES * w) / cache),
@@ -230,6 +262,9 @@ ROOFLINE: Final = Exercise(
         "does such a step compute for longer?",
         "never-ignored": "If a request takes longer to read than to compute, a larger batch does "
         "not help.",
+        "rounded": "Return the batch without rounding it.",
+        "speeds-swapped": "Here `flops` and `memory` are swapped: computing takes operations "
+        "divided by `flops`, and reading takes bytes divided by `memory`.",
         "infinity-for-never": "If no batch is compute-bound, the result must be None.",
         "zero-for-never": "0 means that every batch is compute-bound. Expected here: None.",
         "weights-forgotten": "The weights are in the same memory.",
@@ -538,8 +573,7 @@ TWO_LAYOUTS: Final = Exercise(
     ),
     diagnoses={
         "decode: over-the-cap": "Are both weights sharded over all eight devices?",
-        "prefill: over-the-cap": "Here x is larger than both weights together, so it has to be "
-        "sharded, too.",
+        "prefill: over-the-cap": "Are x and both weights sharded over all eight devices?",
         "decode: could-move-less": "Here both weights together have 256 KiB, and the tokens 8 KiB. "
         "Which of them travel?",
         "prefill: could-move-less": "Here both weights together have 256 KiB, and the tokens 512 "
@@ -807,8 +841,9 @@ WEIGHTS: Final = Exercise(
         "rows. Otherwise, each of its rows begins somewhere else.",
         "first-row-again": "Each row of a block has the numbers of its first row.",
         "offsets-in-elements": "The offsets count elements, and each of them has four bytes.",
-        "raised": "callback(index) must return an array with the shape of the block. A slice can "
-        "be slice(None), whose start is None.",
+        "raised": "Is the error about a list? The header's shape is one, and JAX needs a tuple. "
+        "About values to unpack? Arrays have two or three dimensions. About an element size? A "
+        "number has four bytes. About None? It is the start of slice(None).",
     },
 )
 
