@@ -131,8 +131,10 @@ def _crossing_or_ratio(weights: int, cache: int, flops: float, memory: float) ->
     return crossing if crossing is None or crossing > 0 else flops / memory
 
 
-def _crossing_of_single_operations(*model: Any) -> float | None:
-    crossing = _crossing(*model, operations=1)
+def _crossing_of_single_operations(
+    weights: int, cache: int, flops: float, memory: float
+) -> float | None:
+    crossing = _crossing(weights, cache, flops, memory, operations=1)
     return crossing if crossing is not None and crossing > 0 else None
 
 
@@ -197,7 +199,7 @@ ROOFLINE: Final = Exercise(
                 "without-caches": lambda w, c, f, m: f / m,
                 "before-zero": _crossing,
                 "never-ignored": _crossing_or_ratio,
-                "rounded": AnyOf(map(_rounded, (round, math.ceil, math.floor))),
+                "rounded": AnyOf((_rounded(round), _rounded(math.ceil), _rounded(math.floor))),
                 "speeds-swapped": lambda w, c, f, m: _compute_bound_from(w, c, m, f),
                 "one-operation": _crossing_of_single_operations,
                 # infinity arrives as a string
@@ -446,12 +448,8 @@ UPDATE: Final = Exercise(
                 "zero-is-free": partial(_enter, place=lambda at, length: at if at > 0 else None),
                 "only-minus-one": AnyOf(
                     (
-                        partial(
-                            _enter, place=lambda at, length: None if at == -1 else at % length
-                        ),
-                        partial(
-                            _enter, place=lambda at, length: None if at == -1 else max(at, 0)
-                        ),
+                        partial(_enter, place=lambda at, length: None if at == -1 else at % length),
+                        partial(_enter, place=lambda at, length: None if at == -1 else max(at, 0)),
                     )
                 ),
                 "clamped": partial(_enter, place=lambda at, length: max(at, 0)),
