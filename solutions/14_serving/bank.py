@@ -568,6 +568,53 @@ def sample(logits, noise, temperature):
     return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
 
 
+# %% the places of the k best skipped exercise="14.5" score=0 diagnoses=["places-skipped", "not-counted-yet"] near=["first-block", "other-offset"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find_candidates(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(find_candidates, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values, k)
+    chosen = jnp.argmax(values / temperature + noise, axis=1)
+    return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+
+# %% blocks that are k tokens apart exercise="14.5" score=0 diagnoses=["other-offset", "not-counted-yet"] near=["number-in-block", "places-skipped"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find_candidates(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * k
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(find_candidates, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    chosen = jnp.argmax(values / temperature + noise, axis=1)
+    return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+
+# %% blocks that are as many tokens apart as there are rows exercise="14.5" score=0 diagnoses=["other-offset", "not-counted-yet"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find_candidates(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[0]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(find_candidates, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    chosen = jnp.argmax(values / temperature + noise, axis=1)
+    return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+
 # %% a place among the best exercise="14.5" score=0 diagnoses=["place-among-best", "not-counted-yet"] near=["place-among-candidates"]
 def sample(logits, noise, temperature):
     k = noise.shape[1]

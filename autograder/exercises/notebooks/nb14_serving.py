@@ -640,6 +640,19 @@ def _place_among_best(logits: Any, noise: Any, temperature: Any) -> Any:
     return (values / temperature + noise).argmax(axis=1).astype(np.int32)
 
 
+def _token_of_first_device(logits: Any, noise: Any, temperature: Any) -> Any:
+    """Look up a place among the k best in the candidates of all devices."""
+    _, tokens = _candidates(logits[:, : _width(logits)], noise.shape[1])
+    chosen = _place_among_best(logits, noise, temperature)[:, None]
+    return np.take_along_axis(tokens, chosen, axis=1)[:, 0].astype(np.int32)
+
+
+def _sampled_with_offset(logits: Any, noise: Any, temperature: Any, step: int) -> Any:
+    """Sample, with a wrong number of tokens between the beginnings of two blocks."""
+    block, place = np.divmod(_sample(logits, noise, temperature), _width(logits))
+    return (block * step + place).astype(np.int32)
+
+
 def _place_among_candidates(logits: Any, noise: Any, temperature: Any) -> Any:
     """Return the place of the sampled token among the candidates of all devices."""
     width, k = _width(logits), noise.shape[1]
@@ -689,6 +702,13 @@ SAMPLING: Final = Exercise(
                 ).astype(np.int32),
                 "place-among-best": _place_among_best,
                 "place-among-candidates": _place_among_candidates,
+                "places-skipped": _token_of_first_device,
+                "other-offset": AnyOf(
+                    (
+                        lambda *given: _sampled_with_offset(*given, step=given[1].shape[1]),
+                        lambda *given: _sampled_with_offset(*given, step=given[0].shape[0]),
+                    )
+                ),
                 "first-block": _sampled_from_block,
                 "noise-on-each-device": _sampled_on_each_device,
             },
@@ -727,6 +747,10 @@ SAMPLING: Final = Exercise(
         "place-among-best": "This is a place among the k best, and not a token.",
         "place-among-candidates": "This is a place among the candidates of all devices. Which "
         "token is there?",
+        "places-skipped": "This looks up a place among the k best in the candidates of all "
+        "devices. The second lax.top_k returns places, too: look up the tokens there first.",
+        "other-offset": "A block does not begin where this assumes. How many columns has each "
+        "block of the logits?",
         "first-block": "This chooses among the tokens of the first device only.",
         "noise-on-each-device": "Each device adds the noise to its own candidates, so that several "
         "get the same. Find the k best of all devices first.",
