@@ -705,8 +705,12 @@ SAMPLING: Final = Exercise(
                 "places-skipped": _token_of_first_device,
                 "other-offset": AnyOf(
                     (
-                        lambda *given: _sampled_with_offset(*given, step=given[1].shape[1]),
-                        lambda *given: _sampled_with_offset(*given, step=given[0].shape[0]),
+                        lambda logits, noise, t: _sampled_with_offset(
+                            logits, noise, t, noise.shape[1]
+                        ),
+                        lambda logits, noise, t: _sampled_with_offset(
+                            logits, noise, t, len(logits)
+                        ),
                     )
                 ),
                 "first-block": _sampled_from_block,
