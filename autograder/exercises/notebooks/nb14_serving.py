@@ -617,6 +617,11 @@ def _sampled_with(score: Callable[[Any, Any, Any], Any]) -> Callable[..., Any]:
     return sampled
 
 
+def _softmax(values: Any) -> Any:
+    weights = np.exp(values - values.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True)
+
+
 def _sampled_from_block(logits: Any, noise: Any, temperature: Any, block: int = 0) -> Any:
     width = _width(logits)
     own = logits[:, block * width :][:, :width]
@@ -696,6 +701,12 @@ SAMPLING: Final = Exercise(
                 "multiplied": _sampled_with(
                     lambda values, noise, temperature: values * temperature + noise
                 ),
+                "order-reversed": _sampled_with(
+                    lambda values, noise, temperature: values / temperature + noise[:, ::-1]
+                ),
+                "probabilities": _sampled_with(
+                    lambda values, noise, temperature: _softmax(values / temperature) + noise
+                ),
                 "noise-alone": _sampled_with(lambda values, noise, temperature: noise),
                 "number-in-block": lambda logits, noise, temperature: (
                     _sample(logits, noise, temperature) % _width(logits)
@@ -745,6 +756,10 @@ SAMPLING: Final = Exercise(
         "the noise.",
         "multiplied": "The temperature acts the wrong way round. Divide the logits by it: a low "
         "temperature makes their differences larger.",
+        "order-reversed": "The noise in place 0 is for the largest logit. Are your candidates in "
+        "ascending order?",
+        "probabilities": "The noise is added to probabilities. Add it to the logits: the maximum "
+        "takes the place of the softmax.",
         "noise-alone": "This chooses by the noise alone. Add the logits.",
         "number-in-block": "This is the token's place in its own device's block. Where does the "
         "block begin in the vocabulary?",
