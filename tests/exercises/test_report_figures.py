@@ -46,8 +46,10 @@ def figure(text, unit):
     if text.startswith("<"):
         return Figure(0, number * unit)
     is_rounded_to = 1 if number >= 100 or unit == 1 else 0.1 if number >= 10 else 0.01
-    # a ring of eight sends 1.75 bytes of one, which is written as 2
-    return Figure((number - is_rounded_to / 2) * unit, (number + is_rounded_to / 2) * unit)
+    # a ring of eight sends 1.75 bytes of one, which is written as 2; larger buffers send whole ones
+    is_exact = unit == 1 and number == int(number) >= 10
+    half = 0 if is_exact else is_rounded_to / 2
+    return Figure((number - half) * unit, (number + half) * unit)
 
 
 def table(report):

@@ -146,22 +146,14 @@ def _sample_leaves(generator: np.random.Generator) -> list[tuple[Path, tuple[int
     ]
 
 
-def _is_stacked(path: Path, shape: Sequence[int]) -> bool:
-    return "blocks" in path
-
-
-def _does_not_divide(path: Path, shape: Sequence[int], sizes: Mapping[str, int]) -> bool:
-    rule = RULES.get(str(path[-1]), ())
-    return len(shape) >= 2 and any(
-        size % sizes[axis] for axis, size in zip(rule, shape[-2:], strict=False)
-    )
-
-
 def _part_of(path: Path, shape: Sequence[int], sizes: Mapping[str, int]) -> str:
     """Return which part of 13.1 a leaf belongs to."""
-    if _does_not_divide(path, shape, sizes):
+    rule = RULES.get(str(path[-1]), ())
+    if len(shape) >= 2 and any(
+        size % sizes[axis] for axis, size in zip(rule, shape[-2:], strict=False)
+    ):
         return "sizes"
-    if _is_stacked(path, shape):
+    if "blocks" in path:
         return "stacked"
     return "optimizer" if path[0] == "optimizer" else "parameters"
 
@@ -223,8 +215,7 @@ def _explain_rule(
     found = find_difference(right, made)
     if found is None:
         return None
-    slip = "gave-up" if not named and any(wanted) and None in wanted[-2:] else ""
-    return slip or _name_slip(entries, wanted, shape), f"{found.sentence} {leaf}"
+    return _name_slip(entries, wanted, shape), f"{found.sentence} {leaf}"
 
 
 def _name_slip(
@@ -238,7 +229,7 @@ def _name_slip(
     if not any(right):
         return "small-leaf-sharded"
     if not any(got):
-        return "left-replicated"
+        return "left-replicated" if all(right[-2:]) else "gave-up"
     if sum(map(bool, got)) < sum(map(bool, right)):
         return "one-axis-only"
     swapped = {"data": "model", "model": "data"}
