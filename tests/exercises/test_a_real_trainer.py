@@ -61,6 +61,50 @@ def test_leaves_with_sizes_that_do_not_divide_can_be_put_in_place(seed):
         assert nb13._explain_rule(spec, path, shape, sizes) is None
 
 
+def rule_with(find_name=lambda path: path[-1], is_left=lambda n, axis, sizes: n % sizes[axis]):
+    """Return a rule that finds the name, or tests in its own way whether an axis divides a size."""
+
+    def rule(path, shape, sizes):
+        axes = nb13.RULES.get(find_name(path), ())
+        if len(shape) < 2 or not axes:
+            return []
+        pairs = zip(axes, shape[-2:], strict=True)
+        last = [None if is_left(n, axis, sizes) else axis for axis, n in pairs]
+        return [None] * (len(shape) - 2) + last
+
+    return rule
+
+
+def name_within(path):
+    """Return the first name of the table that is anywhere in the path, also within a name."""
+    return next((name for name in nb13.RULES if name in "/".join(map(str, path))), "")
+
+
+SLIPS = {
+    "none": (rule_with(), True),
+    "any name": (rule_with(lambda path: next((n for n in path if n in nb13.RULES), "")), False),
+    "part of a name": (rule_with(name_within), False),
+    "one size": (rule_with(is_left=lambda n, axis, sizes: n % 2), False),
+    "the largest": (rule_with(is_left=lambda n, axis, sizes: n % max(sizes.values())), False),
+    "the example's": (
+        rule_with(is_left=lambda n, axis, sizes: n % {"data": 4, "model": 2}[axis]),
+        False,
+    ),
+    "the other axis": (
+        rule_with(is_left=lambda n, axis, sizes: n % sizes[{"data": "model"}.get(axis, "data")]),
+        False,
+    ),
+}
+
+
+@pytest.mark.parametrize("slip", SLIPS)
+@pytest.mark.parametrize("seed", SEEDS)
+def test_each_way_to_overlook_a_part_of_the_rules_is_seen(slip, seed):
+    rule, is_right = SLIPS[slip]
+    leaves = nb13._sample_leaves(EXERCISES["13.1"].generator(seed))
+    assert all(nb13._explain_rule(rule(*leaf), *leaf) is None for leaf in leaves) is is_right
+
+
 def test_a_forged_spec_is_a_diagnosis():
     leaf = ("params", "embed"), (16, 16), {"data": 4, "model": 2}
     for forged in (None, 3, "data", {"of type": "P"}, [3], [[["data"]]], [None] * 5 + ["data"]):
