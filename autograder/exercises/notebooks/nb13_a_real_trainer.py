@@ -574,7 +574,7 @@ CLOSED_OVER: Final = Exercise(
         "closed-over-several": "With other arguments, more than one of the three arrays is still "
         "the notebook's: they are constants of your program.",
         "prior-inside": "The prior is added before tanh. Expected: afterwards.",
-        "peak-memory": "This is the program's memory at the peak, of all its arrays. Asked for is "
+        "peak-memory": "This is the program's memory at the peak, of all its arrays. Expected: "
         "`frozen` alone.",
         "prior-missing": "The prior is not added.",
         "positions-missing": "The positions are not added.",
@@ -590,7 +590,7 @@ CLOSED_OVER: Final = Exercise(
         "same-work": "Which block of the result does a device compute, if it has all columns of "
         "`frozen`? Look at the layout of the result.",
         "of-data": "`frozen` is sharded over `model`, and so is the work that it saves.",
-        "in-bytes": "This is the number of bytes. Asked for is KiB.",
+        "in-bytes": "This is the number of bytes. Expected: KiB.",
     },
 )
 
@@ -722,9 +722,9 @@ GATHER: Final = Exercise(
         "after each "
         "part.",
         "one-layer": "This is for one layer. The scan has twelve turns.",
-        "in-bytes": "This is the number of bytes. Asked for is KiB.",
+        "in-bytes": "This is the number of bytes. Expected: KiB.",
         "of-all-devices": "This is the sum over all eight devices. The report is about one.",
-        "sent": "This is what is sent. Asked for is the report's column of bytes.",
+        "sent": "This is what is sent. Expected: the report's column of bytes.",
         "first-only": "The array is brought into the wrong layout, and back from it as well.",
         "way-back-only": "The array is brought back, and into the wrong layout as well.",
         "all-collectives": "The two all-reduces are needed. Count what is sent too much.",
@@ -862,7 +862,7 @@ PEAK: Final = Exercise(
     diagnoses={
         "too-much-memory": "Which arrays with twelve layers are still there in the backward pass?",
         "whole-weights": "Weights and gradients are sharded over `model`.",
-        "in-bytes": "This is the number of bytes. Asked for is KiB.",
+        "in-bytes": "This is the number of bytes. Expected: KiB.",
         "one-kind": "There are up and down.",
         "one-layer": "This is for one layer. At the peak all twelve are there.",
         "over-all": "This counts eight devices. Along which mesh axes is this array sharded?",
@@ -1078,7 +1078,7 @@ SELECTION: Final = Exercise(
     id="13.8",
     title="The largest four of a sharded row",
     afterwards="Beam search and sampling from the most likely tokens begin with this. A sort "
-    "across devices is dearer: XLA exchanges the whole array twice.",
+    "across devices costs more: XLA exchanges the whole array twice.",
     requirements=(
         Computes(
             "most_likely",
