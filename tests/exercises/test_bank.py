@@ -13,6 +13,7 @@ import pytest
 
 from autograder.exercises import EXERCISES, NOTEBOOKS, Computes
 from autograder.instructor.authoring import NotebookSession, bank
+from autograder.instructor.authoring.exercise_stubs import find_cell
 from autograder.instructor.sandbox import Case, Sandbox, judge_in_sandbox
 from autograder.instructor.sandbox.judge_process import JUDGE_CPU_SECONDS
 from autograder.judge import Verdict, headline, list_sentences, verdict_as_text
@@ -21,7 +22,7 @@ from shardlings.programs import compile_and_report
 from shardlings.programs.compiled import count_flops as work
 from shardlings.programs.compiled import read_collectives, read_executable
 from tests.conftest import ROOT, SHARE, some_of
-from tests.exercises.solutions import BANKS, sitting_at
+from tests.exercises.solutions import BANKS, sitting_at, solution_of
 from tests.shardlings.programs.hlo_text import program_of_text
 from tests.sitting import sit
 
@@ -196,6 +197,19 @@ def test_known_answers_use_only_names_that_the_notebook_has(name):
         if missing := used - names_set_in(entry.code) - known:
             unknown[entry.exercise, entry.title] = missing
     assert not unknown
+
+
+@pytest.mark.skipif(GRADES, reason="make test-grading validates the notebooks")
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_solutions_are_right_on_each_version_of_jax(name):
+    """They call functions that a notebook gives, which an entry of the bank need not do."""
+    sitting, verdicts, answer = sitting_at(name), {}, ""
+    for exercise in NOTEBOOKS[name]:
+        given = find_cell(sitting.notebook, exercise.id).source
+        # an exercise may use what one before it made
+        answer += f"{given}\n{solution_of(exercise.id)}\n"
+        verdicts[exercise.id] = sitting.answer(exercise.id, answer, SEED).verdict
+    assert {i: v.diagnoses for i, v in verdicts.items() if v.score != 1} == {}
 
 
 def test_each_exercise_has_wrong_answers_and_a_right_one_unlike_the_solution(subtests):

@@ -1300,7 +1300,7 @@ MEMBERS: Final = (
 
 def _ensemble(x: Any, W: Any, active: bool = True) -> Any:  # noqa: N803
     made = x @ W
-    return np.maximum(made, 0) if active else made
+    return np.tanh(made) if active else made
 
 
 ENSEMBLE: Final = Exercise(
@@ -1343,7 +1343,7 @@ ENSEMBLE: Final = Exercise(
         "members.",
     ),
     diagnoses={
-        "not-active": "The negative numbers are still there: `multiply` ends with a relu.",
+        "not-active": "These are the products themselves: `multiply` ends with tanh.",
         "all-gather over members": "Each device fetches all members. Which mesh axis shards the "
         "dimension that counts them, in the specs that your program has?",
         "all-gather over model": "Nobody needs all columns: a device returns its own.",
