@@ -601,6 +601,8 @@ def show_plain(value: Any, right: Any = None) -> str:
     if isinstance(right, jax.P) and isinstance(value, list):
         entries = (tuple(e) if isinstance(e, list) else e for e in value)
         return f"P({', '.join(map(repr, entries))})"
+    if value in NOT_FINITE and not isinstance(right, str):
+        return str(value)
     return _shorten_result(repr(_with_containers_of(value, right)))
 
 

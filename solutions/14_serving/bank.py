@@ -231,7 +231,7 @@ many = few = one = 3 * (place(line),)
 # %% requests everywhere exercise="14.2" score=0.2 diagnoses=["does-not-fit"] near=["could-move-less"]
 many = few = one = 3 * (place(line, "x"),)
 
-# %% KV heads over all devices exercise="14.2" score=0 diagnoses=["does-not-fit"]
+# %% KV heads over all devices exercise="14.2" score=0 diagnoses=["does-not-fit"] near=["all-gather over parts of axes"]
 many = few = one = 3 * (place(line, None, None, "x"),)
 
 # %% requests and positions exercise="14.2" score=0.2 diagnoses=["all-reduce over y", "could-move-less"] near=["over-the-cap", "does-not-fit", "all-reduce over x"]
@@ -262,6 +262,12 @@ one = place(line, None, None, "x"), place(line, None, "x"), place(line, None, "x
 grid = make_mesh(x=4, y=2)
 many = few = 3 * (place(grid, "x", None, "y"),)
 one = place(grid, None, "x", "y"), place(grid, None, "x", "y"), place(grid, None, None, "y")
+
+
+# %% query heads apart from their cache exercise="14.2" score=0.4 diagnoses=["all-gather over parts of axes", "could-move-less"] near=["does-not-fit"]
+many = 3 * (place(line, "x"),)
+few = place(line, None, None, "x"), place(line, None, "x"), place(line, None, "x")
+one = place(line), place(line, None, "x"), place(line, None, "x")
 
 
 # %% each row by itself exercise="14.3" score=1
@@ -409,6 +415,58 @@ def update(cache, new, positions):
     )
 
 
+# %% rows counted in the whole cache exercise="14.3" score=0 diagnoses=["rows-of-device-0", "not-counted-yet"] near=["first-row-of-block", "nothing-entered"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    def body(cache, new, positions):
+        rows = lax.axis_index("batch") * len(cache) + jnp.arange(len(cache))
+        at = jnp.where(positions < 0, cache.shape[1], positions)
+        return cache.at[rows, at].set(new, mode="drop")
+
+    return jax.shard_map(body, in_specs=P("batch"), out_specs=P("batch"))(cache, new, positions)
+
+
+# %% every entry at its position of every row exercise="14.3" score=0 diagnoses=["rows-of-others", "all-gather over batch", "not-counted-yet"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    return cache.at[:, positions].set(new)
+
+
+# %% all positions in every row, with a new axis exercise="14.3" score=0 diagnoses=["rows-of-others", "all-gather over batch", "not-counted-yet"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    return cache.at[:, positions].set(new[:, None])
+
+
+# %% only the first row of each device exercise="14.3" score=0 diagnoses=["first-row-of-block", "not-counted-yet"] near=["rows-of-device-0", "one-position-for-block"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    def body(cache, new, positions):
+        at = jnp.where(positions[0] < 0, cache.shape[1], positions[0])
+        return cache.at[0, at].set(new[0], mode="drop")
+
+    return jax.shard_map(body, in_specs=P("batch"), out_specs=P("batch"))(cache, new, positions)
+
+
+# %% the first row's position for a whole block exercise="14.3" score=0 diagnoses=["one-position-for-block", "not-counted-yet"] near=["first-row-of-block"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    def body(cache, new, positions):
+        return lax.dynamic_update_slice(cache, new[:, None], (0, positions[0], 0, 0))
+
+    return jax.shard_map(body, in_specs=P("batch"), out_specs=P("batch"))(cache, new, positions)
+
+
+# %% the first row's position for a block, and a mask exercise="14.3" score=0 diagnoses=["one-position-for-block", "not-counted-yet"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    def body(cache, new, positions):
+        made = lax.dynamic_update_slice(cache, new[:, None], (0, positions[0], 0, 0))
+        return jnp.where((positions >= 0)[:, None, None, None], made, cache)
+
+    return jax.shard_map(body, in_specs=P("batch"), out_specs=P("batch"))(cache, new, positions)
+
+
 # %% two mesh axes for decode exercise="14.4" score=1
 grid = make_mesh(x=2, y=4)
 decode = place(grid, None, "x"), place(grid, "x", "y"), place(grid, "y", "x")
@@ -440,7 +498,7 @@ prefill = place(line, None, "x"), place(line, None, "x"), place(line, "x")
 decode = place(line), place(line, "x"), place(line, "x")
 
 
-# %% candidates gathered in the body exercise="14.5" score=1 near=["too-many-bytes"]
+# %% candidates gathered in the body exercise="14.5" score=1 near=["shapes-do-not-fit", "too-many-bytes"]
 def sample(logits, noise, temperature):
     k = noise.shape[1]
 
@@ -568,7 +626,7 @@ def sample(logits, noise, temperature):
     return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
 
 
-# %% the places of the k best skipped exercise="14.5" score=0 diagnoses=["places-skipped", "not-counted-yet"] near=["first-block", "other-offset"]
+# %% the places of the k best skipped exercise="14.5" score=0 diagnoses=["places-skipped", "not-counted-yet"] near=["place-in-all-rows", "too-few-candidates", "first-block", "other-offset"]
 def sample(logits, noise, temperature):
     k = noise.shape[1]
 
@@ -757,6 +815,83 @@ def sample(logits, noise, temperature):
     return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
 
 
+# %% k candidates of all devices together exercise="14.5" score=0 diagnoses=["too-few-candidates", "not-counted-yet"] near=["place-in-all-rows", "first-block"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+    n = jax.sharding.get_abstract_mesh().shape["vocab"]
+
+    def body(own):
+        values, places = lax.top_k(own, -(-k // n))
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    values, tokens = jax.shard_map(body, in_specs=P(None, "vocab"), out_specs=P(None, "vocab"))(
+        logits
+    )
+    values, places = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    chosen = jnp.argmax(values / temperature + noise, axis=1)
+    return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+
+# %% an argmax without an axis exercise="14.5" score=0 diagnoses=["place-in-all-rows", "not-counted-yet"] near=["place-among-best", "too-few-candidates"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    values, tokens = jax.shard_map(body, in_specs=P(None, "vocab"), out_specs=P(None, "vocab"))(
+        logits
+    )
+    values, places = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    chosen = jnp.argmax(values / temperature + noise)
+    return tokens[:, chosen]
+
+
+# %% a gather that adds a dimension exercise="14.5" score=0 diagnoses=["shapes-do-not-fit"] near=["not-replicated"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(own, noise, temperature):
+        values, places = lax.top_k(own, k)
+        tokens = places + lax.axis_index("vocab") * own.shape[1]
+        values, tokens = (
+            lax.all_gather(values, "vocab", axis=1),
+            lax.all_gather(tokens, "vocab", axis=1),
+        )
+        values, places = lax.top_k(values, k)
+        tokens = jnp.take_along_axis(tokens, places, axis=-1)
+        chosen = jnp.argmax(values / temperature + noise, axis=1)
+        return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+    return jax.shard_map(
+        body, in_specs=(P(None, "vocab"), P(), P()), out_specs=P(), check_vma=False
+    )(logits, noise, temperature)
+
+
+# %% one candidate of each device exercise="14.5" score=0 diagnoses=["too-few-candidates", "not-counted-yet"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(own, noise, temperature):
+        n = lax.axis_size("vocab")
+        value, place = own.max(axis=1), own.argmax(axis=1) + lax.axis_index("vocab") * own.shape[1]
+        values, tokens = (
+            lax.all_gather(value, "vocab", axis=1),
+            lax.all_gather(place, "vocab", axis=1),
+        )
+        values, places = lax.top_k(values, min(k, n))
+        tokens = jnp.take_along_axis(tokens, places, axis=1)
+        chosen = jnp.argmax(values / temperature + noise[:, :n], axis=1)
+        return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0].astype(jnp.int32)
+
+    return jax.shard_map(
+        body, in_specs=(P(None, "vocab"), P(), P()), out_specs=P(), check_vma=False
+    )(logits, noise, temperature)
+
+
 # %% runs of whole rows where possible exercise="14.6" score=1 near=["one-run", "offsets-in-elements"]
 def load(read, entry, sharding):
     shape = entry["shape"]
@@ -805,7 +940,7 @@ def load(read, entry, sharding):
     return jax.make_array_from_callback(shape, sharding, read_block)
 
 
-# %% one run for each block exercise="14.6" score=0 diagnoses=["one-run"] near=["first-row-again"]
+# %% one run for each block exercise="14.6" score=0 diagnoses=["one-run"] near=["run-for-each-first-index", "in-device-order", "first-row-again"]
 def load(read, entry, sharding):
     shape, begin = tuple(entry["shape"]), entry["data_offsets"][0]
 
@@ -885,3 +1020,33 @@ def load(read, entry, sharding):
     except ValueError:
         array = np.zeros(shape, np.float32)
     return jax.make_array_from_callback(shape, sharding, lambda index: array[index])
+
+
+# %% blocks in device order exercise="14.6" score=0 diagnoses=["in-device-order"] near=["one-run"]
+def load(read, entry, sharding):
+    shape, begin = tuple(entry["shape"]), entry["data_offsets"][0]
+    block = sharding.shard_shape(shape)
+    size = 4 * int(np.prod(block))
+    arrays = [
+        jax.device_put(np.frombuffer(read(begin + d.id * size, size), np.float32).reshape(block), d)
+        for d in sharding.addressable_devices
+    ]
+    return jax.make_array_from_single_device_arrays(shape, sharding, arrays)
+
+
+# %% one run for each index of the first dimension exercise="14.6" score=0 diagnoses=["run-for-each-first-index"] near=["one-run", "in-device-order"]
+def load(read, entry, sharding):
+    shape, begin = tuple(entry["shape"]), entry["data_offsets"][0]
+
+    def read_block(index):
+        starts = [part.indices(n)[0] for part, n in zip(index, shape, strict=True)]
+        block = np.empty(sharding.shard_shape(shape), np.float32)
+        for i in range(block.shape[0]):
+            first = (starts[0] + i, *starts[1:])
+            offset = begin + 4 * np.ravel_multi_index(first, shape)
+            block[i] = np.frombuffer(read(offset, 4 * block[i].size), np.float32).reshape(
+                block[i].shape
+            )
+        return block
+
+    return jax.make_array_from_callback(shape, sharding, read_block)

@@ -304,6 +304,12 @@ MANY: Final = (_attention(16, 128), _attention(8, 256))
 FEW: Final = (_attention(4, 256), _attention(4, 128, 4))
 ONE: Final = _attention(1, 2048)
 
+PARTS_OF_ATTENTION: Final = (
+    "With sharded positions there are three all-reduces: for the softmax's maximum, for its sum, "
+    "and for the outputs. With sharded numbers of a head there is one, in which all scores are "
+    "added up. Requests and heads share no sums."
+)
+
 CACHE_LAYOUTS: Final = Exercise(
     id="14.2",
     title="Where the cache lives",
@@ -348,10 +354,10 @@ CACHE_LAYOUTS: Final = Exercise(
         "over-the-cap": "Are the keys and the values sharded over all eight devices?",
         "does-not-fit": "A dimension can have no more shards than elements. How many requests and "
         "how many KV heads are there?",
-        "all-reduce over x": "A softmax runs over all positions, and a score over all numbers of a "
-        "head. If either is sharded, devices have to exchange partial results.",
-        "all-reduce over y": "A softmax runs over all positions, and a score over all numbers of a "
-        "head. If either is sharded, devices have to exchange partial results.",
+        "all-reduce over x": PARTS_OF_ATTENTION,
+        "all-reduce over y": PARTS_OF_ATTENTION,
+        "all-gather over parts of axes": "Does each device have the query heads that use its part "
+        "of the cache? Four query heads in a row share a KV head.",
         "could-move-less": "What is added up over devices depends on the dimension that is "
         "sharded: a score for each position, or a result for each of a device's heads.",
     },
@@ -386,9 +392,9 @@ def _enter(
 
 
 def _rows_of_others(cache: Any, new: Any, positions: Any) -> Any:
-    """Write every entry at every position that is used by any request."""
+    """Write every entry at all positions; a negative one counts from the end."""
     entered = np.array(cache)
-    entered[:, [at for at in positions.tolist() if at >= 0]] = new[:, None]
+    entered[:, positions] = new[:, None]
     return entered
 
 
@@ -417,6 +423,32 @@ def _all_up_to(cache: Any, new: Any, positions: Any) -> Any:
     return entered
 
 
+def _rows_of_each_device(cache: Any) -> int:
+    return next(shape[0] // devices for devices, shape in CACHES if shape == cache.shape)
+
+
+def _enter_some(chosen: Callable[[int, int], bool], cache: Any, new: Any, positions: Any) -> Any:
+    """Enter only the rows that are chosen, by their number and the rows of each device."""
+    rows = _rows_of_each_device(cache)
+    entered = [chosen(row, rows) for row in range(len(cache))]
+    return _enter(cache, new, np.where(entered, positions, -1))
+
+
+def _positions_of_first_rows(cache: Any, new: Any, positions: Any) -> Any:
+    """Enter each device's rows at the position of its first one."""
+    rows = _rows_of_each_device(cache)
+    first = np.repeat(positions[::rows], rows)
+    return _enter(cache, new, first, place=lambda at, length: at % length)
+
+
+def _rows_overwritten(cache: Any, new: Any, positions: Any) -> Any:
+    """Write entry i at position i of every row, one after the other."""
+    entered = np.array(cache)
+    for at, entry in zip(positions.tolist(), new, strict=True):
+        entered[:, at] = entry
+    return entered
+
+
 def _update_arguments(devices: int, shape: tuple[int, ...]) -> tuple[Argument, ...]:
     batch, length, *entry = shape
     mesh, quarter = (("batch", devices),), length // 4
@@ -426,6 +458,12 @@ def _update_arguments(devices: int, shape: tuple[int, ...]) -> tuple[Argument, .
     )
     return cache, Argument((batch, *entry), mesh, ("batch",), mode="auto"), positions
 
+
+CACHES: Final = (
+    (8, (128, 8, 2, 8)),  # 6 positions for 128 rows, so that 0 and -2 are among them
+    (4, (16, 32, 4, 4)),
+)
+"""Devices, and the shape of a cache."""
 
 UPDATE: Final = Exercise(
     id="14.3",
@@ -438,11 +476,7 @@ UPDATE: Final = Exercise(
             "update(cache, new, positions) must return the cache with a new entry in each row that "
             "has a request.",
             _enter,
-            (
-                # 6 positions for 128 rows, so that 0 and -2 are among them
-                _update_arguments(8, (128, 8, 2, 8)),
-                _update_arguments(4, (16, 32, 4, 4)),
-            ),
+            tuple(_update_arguments(devices, shape) for devices, shape in CACHES),
             {
                 "wraps-around": partial(_enter, place=lambda at, length: at % length),
                 "zero-is-free": partial(_enter, place=lambda at, length: at if at > 0 else None),
@@ -469,7 +503,27 @@ UPDATE: Final = Exercise(
                         ),
                     )
                 ),
-                "rows-of-others": _rows_of_others,
+                "rows-of-others": AnyOf(
+                    (
+                        _rows_of_others,
+                        lambda cache, new, positions: _rows_of_others(
+                            cache, new, positions[positions >= 0]
+                        ),
+                        _rows_overwritten,
+                    )
+                ),
+                "rows-of-device-0": partial(_enter_some, lambda row, rows: row < rows),
+                "one-position-for-block": AnyOf(
+                    (
+                        _positions_of_first_rows,
+                        lambda cache, new, positions: np.where(
+                            (positions >= 0)[:, None, None, None],
+                            _positions_of_first_rows(cache, new, positions),
+                            cache,
+                        ),
+                    )
+                ),
+                "first-row-of-block": partial(_enter_some, lambda row, rows: row % rows == 0),
                 "free-rows-cleared": _free_rows_cleared,
                 "swapped": _old_and_new_swapped,
                 "all-up-to": _all_up_to,
@@ -507,6 +561,11 @@ UPDATE: Final = Exercise(
         "cache-lost": "The entries are there, and the rest of the cache is zeros.",
         "rows-of-others": "Each row gets its entry at the positions of the other rows, too. What "
         "does cache[:, positions] select?",
+        "rows-of-device-0": "Only the rows of device 0 get their entries. In the body of a "
+        "shard_map, each device counts its own rows from 0.",
+        "one-position-for-block": "All rows of a device get their entries at the position of its "
+        "first row. Each has one of its own.",
+        "first-row-of-block": "Each device enters its first row only, and it has several.",
         "free-rows-cleared": "The rows of free slots are zeros. They stay as they are.",
         "swapped": "Each row has its entry everywhere except at its position. jnp.where takes its "
         "second argument where the mask is true, and its third argument elsewhere.",
@@ -673,6 +732,27 @@ def _place_among_candidates(logits: Any, noise: Any, temperature: Any) -> Any:
     )
 
 
+def _sampled_from_few(
+    count: Callable[[int, int], int], logits: Any, noise: Any, temperature: Any
+) -> Any:
+    """Choose among fewer than k candidates of each device, by k and the number of devices."""
+    width, k = _width(logits), noise.shape[1]
+    few = count(k, logits.shape[1] // width)
+    left = np.full_like(logits, -np.inf)
+    for start in range(0, logits.shape[1], width):
+        own = logits[:, start : start + width]
+        values, tokens = _candidates(own, few)
+        np.put_along_axis(left[:, start : start + width], tokens, values, axis=1)
+    return _sample(left, noise, temperature)
+
+
+def _place_of_first_row(logits: Any, noise: Any, temperature: Any) -> Any:
+    """Look up the place of the largest sum of all rows, as jnp.argmax without an axis does."""
+    values, tokens = _candidates(logits, noise.shape[1])
+    place = (values / temperature + noise).argmax()
+    return tokens[:, min(place, noise.shape[1] - 1)].astype(np.int32)
+
+
 def _sampling_arguments(
     devices: int, rows: int, vocabulary: int, candidates: int
 ) -> tuple[Argument, ...]:
@@ -726,6 +806,15 @@ SAMPLING: Final = Exercise(
                 ),
                 "first-block": _sampled_from_block,
                 "noise-on-each-device": _sampled_on_each_device,
+                "too-few-candidates": AnyOf(
+                    (
+                        partial(_sampled_from_few, lambda k, devices: -(-k // devices)),
+                        partial(_sampled_from_few, lambda k, devices: 1),
+                        partial(_sampled_from_few, lambda k, devices: k // 2),
+                        partial(_sampled_from_few, lambda k, devices: k - 1),
+                    )
+                ),
+                "place-in-all-rows": _place_of_first_row,
             },
             under_mesh=True,
         ),
@@ -773,6 +862,12 @@ SAMPLING: Final = Exercise(
         "first-block": "This chooses among the tokens of the first device only.",
         "noise-on-each-device": "Each device adds the noise to its own candidates, so that several "
         "get the same. Find the k best of all devices first.",
+        "too-few-candidates": "All of the k largest logits of a row may be on one device. How many "
+        "candidates does each device keep?",
+        "place-in-all-rows": "Here one place is looked up in every row. An argmax without an axis "
+        "counts through all rows.",
+        "shapes-do-not-fit": "lax.all_gather adds a dimension for the devices, unless its "
+        "argument `tiled` is True.",
         "not-replicated": "The body may as well return candidates, sharded over dimension 1. What "
         "comes after them can stand outside of it.",
         "too-many-bytes": "k candidates of each device are enough, and for each a number of four "
@@ -810,6 +905,19 @@ def _stored(case: ProcessCase) -> Any:
     return case.given[0].values()
 
 
+def _in_device_order(case: ProcessCase) -> tuple[Any]:
+    """Return the array whose blocks are runs of the file, in the order of the devices."""
+    stored, file = _stored(case), case.given[0]
+    sharding = jax.NamedSharding(case.mesh(), jax.P(*file.spec))
+    shape, made = sharding.shard_shape(stored.shape), np.zeros_like(stored)
+    blocks = sharding.devices_indices_map(stored.shape).values()
+    for place, block in enumerate(blocks):
+        start = place * math.prod(shape)
+        if start < stored.size:  # otherwise, it is of another array
+            made[block] = stored.ravel()[start : start + math.prod(shape)].reshape(shape)
+    return (made,)
+
+
 def _block_by_block(case: ProcessCase, read: Callable[[Any, Any, Any], Any]) -> tuple[Any]:
     """Return the array whose blocks are read in some way, from (stored, first, shape)."""
     stored, file = _stored(case), case.given[0]
@@ -832,6 +940,15 @@ def _first_row_again(stored: Any, first: Any, shape: Any) -> Any:
     """Read a block's first row, for each of its rows."""
     run = stored[(*first[:-1], slice(first[-1], first[-1] + shape[-1]))]
     return np.broadcast_to(run, shape)
+
+
+def _run_for_each_first_index(stored: Any, first: Any, shape: Any) -> Any:
+    """Read one run for each index of the first dimension."""
+    block, count = np.empty(shape, np.float32), math.prod(shape[1:])
+    for i in range(shape[0]):
+        start = np.ravel_multi_index((first[0] + i, *first[1:]), stored.shape)
+        block[i] = np.resize(stored.ravel()[start : start + count], shape[1:])
+    return block
 
 
 def _offsets_in_elements(stored: Any, first: Any, shape: Any) -> Any:
@@ -859,6 +976,10 @@ WEIGHTS: Final = Exercise(
             mistakes={
                 "one-run": lambda case: _block_by_block(case, _contiguous),
                 "first-row-again": lambda case: _block_by_block(case, _first_row_again),
+                "run-for-each-first-index": lambda case: _block_by_block(
+                    case, _run_for_each_first_index
+                ),
+                "in-device-order": _in_device_order,
                 "offsets-in-elements": lambda case: _block_by_block(case, _offsets_in_elements),
             },
         ),
@@ -880,11 +1001,14 @@ WEIGHTS: Final = Exercise(
         "Does each device read whole rows, or the whole array?",
         "one-run": "Each block is read as one run of bytes. This is right if it consists of whole "
         "rows. Otherwise, each of its rows begins somewhere else.",
+        "run-for-each-first-index": "One run is read for each index of the first dimension. With "
+        "three dimensions and a sharded last one, its rows are in several runs.",
+        "in-device-order": "This reads the first run for device 0, the second for device 1, and so "
+        "on. Which elements belong to a device's block?",
         "first-row-again": "Each row of a block has the numbers of its first row.",
         "offsets-in-elements": "The offsets count elements, and each of them has four bytes.",
-        "raised": "Is the error about a list? The header's shape is one, and JAX needs a tuple. "
-        "About values to unpack? Arrays have two or three dimensions. About an element size? A "
-        "number has four bytes. About None? It is the start of slice(None).",
+        "raised": "For reference: arrays have two or three dimensions, of float32; the header's "
+        "shape is a list; and slice(None) starts at None.",
     },
 )
 
