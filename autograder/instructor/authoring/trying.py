@@ -45,7 +45,7 @@ class TriedAnswer:
 
 @dataclass(frozen=True)
 class NotebookSession:
-    """A notebook without solutions whose cells have run, except for those of exercises.
+    """A notebook without solutions whose cells have run, except for its checks.
 
     Attributes:
         notebook: the notebook, as nbformat reads it.
@@ -57,7 +57,7 @@ class NotebookSession:
 
     @classmethod
     def at(cls, path: Path) -> "NotebookSession":
-        """Run a notebook's cells, except for those of exercises.
+        """Run a notebook's cells, except for its checks, as a learner without answers does.
 
         Args:
             path: the notebook, released or with its solutions, which are removed.
@@ -69,7 +69,7 @@ class NotebookSession:
         names: dict[str, Any] = {"__name__": "__main__"}
         for cell in notebook.cells:
             cell.source = remove_solution(cell.source)
-            if cell.cell_type == "code" and not get_grade_id(cell) and "%pip" not in cell.source:
+            if cell.cell_type == "code" and not _is_check(cell) and "%pip" not in cell.source:
                 try:
                     exec(compile(cell.source, f"<{cell.id}>", "exec"), names)
                 except Exception as error:
@@ -123,6 +123,10 @@ class NotebookSession:
                 raised = error
             exec(check_cell.source, {**self.names, "check": check})
         return TriedAnswer(judge(exercise, captured[0], seed), captured[0], raised)
+
+
+def _is_check(cell: Any) -> bool:
+    return bool(cell.metadata.get("nbgrader", {}).get("grade"))
 
 
 def fill_in_answers(notebook: Any, answers: dict[str, str]) -> Any:
