@@ -112,10 +112,29 @@ MEANINGS: Final = (
         r"out_specs which require replication",
         "not-replicated",
         "out_specs leaves out an axis, which says that all devices along it return the same value; "
-        "as far as JAX can tell, their values may differ. Often a psum is missing, "
-        "or out_specs should name the axis. (After an "
-        "all_gather all devices hold the same, but the type does not say so.) Leave check_vma on: "
-        "nothing else notices this mistake.",
+        "as far as JAX can tell, their values may differ. Often a psum is missing, or out_specs "
+        "should name the axis. Nothing but check_vma notices this mistake, so set it to False only "
+        "if you know better: after an all_gather all devices hold the same, and the type does not "
+        "say so.",
+    ),
+    (
+        r"pytree structure error",
+        "other-structure",
+        "Two structures do not agree, such as what the body of a shard_map returns and its "
+        "out_specs: a list and a tuple, or one with more entries than the other.",
+    ),
+    (
+        r"(?P<one>[lr]hs) is unreduced while (?P<other>[lr]hs) is not",
+        "one-side-unreduced",
+        "One side of an operation is unreduced, so that each device has a part of it, and the "
+        "other is complete. In a sum over the turns of a loop: does it begin with the same type as "
+        "what is added? reshard to `P()` would add up the parts here, in every turn.",
+    ),
+    (
+        r"spmd_axis_name cannot appear in shard_map",
+        "axis-in-specs",
+        "The spmd_axis_name of a vmap is the mesh axis that shards the dimension which vmap adds. "
+        "The specs of the shard_map name this axis already, for another dimension.",
     ),
     (
         r"tiled reduce_scatter operand scatter dimension size (?P<size>\d+) must be divisible by "

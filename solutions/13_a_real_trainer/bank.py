@@ -292,6 +292,13 @@ step = jax.jit(
 )
 
 
+# %% the notebook's mesh exercise="13.3" score=0.25 diagnoses=["split-dimension", "not-donated"]
+rows = NamedSharding(mesh, P("data"))
+step = jax.jit(
+    update, out_shardings=(rows, rows, NamedSharding(mesh, P())), donate_argnums=(0, 1, 2)
+)
+
+
 # %% with lax.dot, and the sizes in KiB as floats exercise="13.4" score=1 near=["prior-inside", "peak-memory"]
 def features(x, frozen, positions, prior):
     with_places = x + positions[None]
@@ -597,7 +604,29 @@ def gradients(x, y, up, down):
     return plain(x, y, up, down)
 
 
-# %% with a shard_map exercise="13.7" score=1
+# %% consecutive examples as microbatches, and too few hidden features exercise="13.6" score=0.3888888889 diagnoses=["as-large-as-inputs", "all-gather over data", "too-much-memory"] near=["one-layer", "not-over-model"]
+peak = {"weights": 768, "gradients": 768, "inputs": 384, "hidden": 384}
+
+
+def gradients(x, y, up, down):
+    X, Y = x.reshape(4, -1, x.shape[1]), y.reshape(4, -1, y.shape[1])
+
+    def add(total, b):
+        g = jax.grad(loss, argnums=(0, 1))(up, down, *b)
+        return jax.tree.map(jnp.add, total, g), None
+
+    return lax.scan(add, (jnp.zeros_like(up), jnp.zeros_like(down)), (X, Y))[0]
+
+
+# %% a checkpoint around all layers exercise="13.6" score=0.5 diagnoses=["too-much-memory"] near=["as-large-as-inputs", "all-gather over data"]
+peak = {"weights": 768, "gradients": 768, "inputs": 384, "hidden": 768}
+
+
+def gradients(x, y, up, down):
+    return jax.grad(jax.checkpoint(loss), argnums=(0, 1))(up, down, x, y)
+
+
+# %% with a shard_map exercise="13.7" score=1 near=["one-side-unreduced"]
 def accumulate(W, X, Y):
     def body(W, X, Y):
         W = lax.pcast(W, "x", to="varying") if hasattr(lax, "pcast") else lax.pvary(W, "x")
@@ -725,6 +754,16 @@ def accumulate(W, X, Y):
         return lax.psum(lax.scan(turn, jnp.zeros_like(W), (X, Y))[0], "x")
 
     return jax.shard_map(body, in_specs=(P(), P(None, "x"), P(None, "x")), out_specs=P())(W, X, Y)
+
+
+# %% a sum that begins complete exercise="13.7" score=0 diagnoses=["one-side-unreduced"] near=["too-many-bytes"]
+def accumulate(W, X, Y):
+    ready = jax.sharding.reshard(W, P(reduced={"x"}))
+
+    def add(total, batch):
+        return total + jax.grad(error)(ready, *batch), None
+
+    return jax.sharding.reshard(lax.scan(add, jnp.zeros_like(W), (X, Y))[0], P())
 
 
 # %% candidates by argsort exercise="13.8" score=1
@@ -898,6 +937,32 @@ def most_likely(logits):
     return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(), check_vma=False)(logits)
 
 
+# %% what lax.top_k returns, as it is exercise="13.8" score=0 diagnoses=["other-structure"] near=["not-replicated"]
+def most_likely(logits):
+    def best(block):
+        return lax.top_k(block, 4)
+
+    values, places = jax.shard_map(
+        best, in_specs=P(None, "x"), out_specs=(P(None, "x"), P(None, "x"))
+    )(logits)
+    return values, places
+
+
+# %% chosen in the body exercise="13.8" score=0 diagnoses=["not-replicated"] near=["other-structure"]
+def most_likely(logits):
+    def best(block):
+        v, p = lax.top_k(block, 4)
+        p = p + lax.axis_index("x") * block.shape[1]
+        v, p = (
+            lax.all_gather(v, "x", axis=1, tiled=True),
+            lax.all_gather(p, "x", axis=1, tiled=True),
+        )
+        b, w = lax.top_k(v, 4)
+        return b, jnp.take_along_axis(p, w, axis=1)
+
+    return jax.shard_map(best, in_specs=P(None, "x"), out_specs=(P(), P()))(logits)
+
+
 # %% a loop of its own exercise="13.9" score=1 near=["too-few-turns"]
 def count_steps(numbers):
     def body(n):
@@ -1068,3 +1133,23 @@ def ensemble(x, W):
 
     specs = P("members"), P("members", None, "model")
     return jax.shard_map(body, in_specs=specs, out_specs=P("members"), check_vma=False)(x, W)
+
+
+# %% the axis of the columns exercise="13.10" score=0 diagnoses=["axis-in-specs"]
+def ensemble(x, W):
+    return jax.vmap(multiply, spmd_axis_name="model")(x, W)
+
+
+# %% a shard_map over members around it exercise="13.10" score=1 near=["axis-in-specs", "all-gather over members"]
+def ensemble(x, W):
+    return jax.shard_map(
+        jax.vmap(multiply),
+        in_specs=(P("members"), P("members")),
+        out_specs=P("members"),
+        axis_names={"members"},
+    )(x, W)
+
+
+# %% an axis name in place of a mesh axis exercise="13.10" score=0.25 diagnoses=["replicated-dimension", "all-gather over members"]
+def ensemble(x, W):
+    return jax.vmap(multiply, axis_name="members")(x, W)

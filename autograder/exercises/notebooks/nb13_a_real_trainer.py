@@ -215,7 +215,11 @@ def _explain_rule(
     found = find_difference(right, made)
     if found is None:
         return None
-    return _name_slip(entries, wanted, shape), f"{found.sentence} {leaf}"
+    slip = _name_slip(entries, wanted, shape)
+    # a lesson that names a leaf's kind is clearer without the blocks
+    return slip, leaf if slip in ("layers-sharded", "small-leaf-sharded") else (
+        f"{found.sentence} {leaf}"
+    )
 
 
 def _name_slip(
@@ -245,9 +249,9 @@ def _explain_part(part: str, result: Any, *leaf: Any) -> tuple[str, str] | None:
 SPEC_RULES: Final = Exercise(
     id="13.1",
     title="Rules for a tree of parameters",
-    afterwards="Libraries have this function under other names: MaxText calls the table logical "
-    "axis rules, and T5X partitioning rules. A test that fails for a large leaf without a rule is "
-    "worth as much as the rules.",
+    afterwards="Libraries have such rules, too. MaxText's, which it calls logical axis rules, are "
+    "for names of dimensions in place of names of arrays. A test that fails for a large leaf "
+    "without a rule is worth as much as the rules.",
     requirements=tuple(
         Satisfies("rule", asks, _sample_leaves, partial(_explain_part, part))
         for part, asks in (
@@ -419,9 +423,10 @@ STATE: Final = Exercise(
     diagnoses={
         "not-donated": "The old state is of no use after a step. `donate_argnums` gives its "
         "memory to the new one, if this has the same layout.",
-        "split-dimension": "If nothing says which layout a result has, the compiler takes it from "
-        "the targets, which are sharded over `model` as well. The next step starts from another "
-        "layout than this one did, and is compiled again.",
+        "split-dimension": "Does something say the layout of each result, with specs and not with "
+        "the notebook's mesh? Where nothing does, the compiler takes that of the targets, which "
+        "are sharded over `model` as well. The next step starts from another layout than this one "
+        "did, and is compiled again.",
         "replicated": "Each device has all of it now, and the next step is compiled again.",
     },
 )
@@ -644,9 +649,9 @@ def _reduced_bytes(axes: Axes, shape: tuple[int, ...]) -> int:
 GATHER: Final = Exercise(
     id="13.5",
     title="One wrong spec in twelve layers",
-    afterwards="In a test, `baseline` holds this for good: one all-reduce more in a layer, and the "
-    "test fails, with the line. In a model with a hundred constraints nobody sees a transposed one "
-    "by reading.",
+    afterwards="q, k and v come out of one einsum as one array. So all three were exchanged, and "
+    "only v came back: three times the bytes at a line that nobody suspects. In a test, `baseline` "
+    "holds the mended report for good: with one exchange more it fails, and names the line.",
     requirements=(
         Predicts(
             "found",
@@ -726,7 +731,8 @@ GATHER: Final = Exercise(
         "of-all-devices": "This is the sum over all eight devices. The report is about one.",
         "sent": "This is what is sent. Expected: the report's column of bytes.",
         "first-only": "The array is brought into the wrong layout, and back from it as well.",
-        "way-back-only": "The array is brought back, and into the wrong layout as well.",
+        "way-back-only": "The array is brought back, and into the wrong layout as well: together "
+        "with two others, because one einsum makes all three.",
         "all-collectives": "The two all-reduces are needed. Count what is sent too much.",
         "what-has-to-be": "These are the two all-reduces, which stay.",
         "not-scaled": "The scores are not divided by the square root of a head's size any more.",
@@ -822,6 +828,7 @@ PEAK: Final = Exercise(
                         "one-layer": 64,
                         "not-over-model": 1536,
                         "not-over-data": 3072,
+                        "as-large-as-inputs": 384,
                     },
                 ),
             )
@@ -860,7 +867,12 @@ PEAK: Final = Exercise(
         "nothing else.",
     ),
     diagnoses={
-        "too-much-memory": "Which arrays with twelve layers are still there in the backward pass?",
+        "too-much-memory": "Which arrays with twelve layers are still there in the backward pass? "
+        "(A checkpoint around all layers computes all of them again before it begins.)",
+        "all-gather over data": "Does a reshape split the examples into microbatches? One of "
+        "consecutive examples is on few devices, and not a part of it on each.",
+        "as-large-as-inputs": "An input has 64 features and is whole over `model`. How many hidden "
+        "features does a device have?",
         "whole-weights": "Weights and gradients are sharded over `model`.",
         "in-bytes": "This is the number of bytes. Expected: KiB.",
         "one-kind": "There are up and down.",
@@ -1077,8 +1089,7 @@ def _best_of_mixed_rows(logits: Any) -> tuple[Any, Any]:
 SELECTION: Final = Exercise(
     id="13.8",
     title="The largest four of a sharded row",
-    afterwards="Beam search and sampling from the most likely tokens begin with this. A sort "
-    "across devices costs more: XLA exchanges the whole array twice.",
+    afterwards="Beam search and sampling from the most likely tokens begin with this.",
     requirements=(
         Computes(
             "most_likely",
@@ -1147,6 +1158,10 @@ SELECTION: Final = Exercise(
         "ascending": "The largest one comes first.",
         "too-many-bytes": "More is gathered than four candidates of each device, with their "
         "places.",
+        "not-replicated": "After an all-gather all devices hold the same, and JAX's types do not "
+        "know it. Return the candidates of each device, and choose outside of the body; or set "
+        "check_vma=False.",
+        "other-structure": "lax.top_k may return a list.",
         "all-to-all": "The logits themselves are exchanged, as by a sort, or on the way to another "
         "layout.",
     },

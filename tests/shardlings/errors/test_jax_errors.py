@@ -31,6 +31,18 @@ def insists(x):
     assert x is None
 
 
+def unreduced(x):
+    flat = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Explicit,))
+    with jax.set_mesh(flat):
+        return jax.jit(lambda x: x + jax.reshard(x, jax.P(unreduced={"x"})))(
+            jax.reshard(x, jax.P())
+        )
+
+
+def mapped_over(axis):
+    return jax.vmap(mapped(lambda a: a), spmd_axis_name=axis)
+
+
 def carried(mine):
     return lax.fori_loop(0, 3, lambda i, c: c + mine.sum(), 0.0)[None]
 
@@ -85,6 +97,10 @@ def typed(function):
         (lambda x: jax.make_array_from_callback(
             x.shape, jax.NamedSharding(LINE, jax.P("x")), lambda index: np.ones(x.shape)),
          "block-shape"),
+        (lambda x: jax.shard_map(lambda a: [a], mesh=LINE, in_specs=jax.P("x"),
+                                 out_specs=(jax.P("x"),))(x), "other-structure"),
+        (unreduced, "one-side-unreduced"),
+        (lambda x: mapped_over("x")(x[None]), "axis-in-specs"),
         (insists, "raised"),
         (lambda x: undefined, "raised"),  # type: ignore[name-defined]  # noqa: F821
     ],
