@@ -1,7 +1,7 @@
 # %% [markdown]
 # Known answers to the exercises of notebook 14.
 
-# %% in other words exercise="14.1" score=1 near=["not-whole", "one-byte"]
+# %% in other words exercise="14.1" score=1 near=["cache-doubled", "not-whole", "one-byte"]
 def cache_bytes(layers, kv_heads, head, positions):
     return 4 * layers * kv_heads * head * positions
 
@@ -216,6 +216,42 @@ def step_seconds(batch, weights, cache, flops, memory):
     return 2 * batch * weights / flops
 
 
+# %% full to the last byte, half the answers per request, and caches counted twice exercise="14.1" score=0 diagnoses=["keys-alone", "for-each-request", "cache-doubled", "exact-fit"] near=["rounded-up"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 2 * layers * kv_heads * head * positions
+
+
+def step_seconds(batch, weights, cache, flops, memory):
+    return max(2 * weights * batch / flops, (2 * weights + batch * cache) / memory) / batch
+
+
+def compute_bound_from(weights, cache, flops, memory):
+    slope = 2 * weights / flops - 2 * cache / memory
+    return 2 * weights / memory / slope if slope > 0 else None
+
+
+def most_requests(capacity, weights, cache):
+    return max(0, (capacity - 2 * weights - 1) // cache)
+
+
+# %% caches counted twice exercise="14.1" score=0.5 diagnoses=["cache-doubled"] near=["exact-fit", "for-each-request"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 4 * layers * kv_heads * head * positions
+
+
+def step_seconds(batch, weights, cache, flops, memory):
+    return max(2 * weights * batch / flops, 2 * (weights + batch * cache) / memory)
+
+
+def compute_bound_from(weights, cache, flops, memory):
+    slope = 2 * weights / flops - cache / memory
+    return 2 * weights / memory / slope if slope > 0 else None
+
+
+def most_requests(capacity, weights, cache):
+    return max(0, (capacity - 2 * weights) // (2 * cache))
+
+
 # %% pairs, and a head on two devices in the other order exercise="14.2" score=1
 grid = make_mesh(r=2, s=4)
 many = tuple(place(grid, ("r", "s")) for _ in range(3))
@@ -231,7 +267,7 @@ many = few = one = 3 * (place(line),)
 # %% requests everywhere exercise="14.2" score=0.2 diagnoses=["does-not-fit"] near=["could-move-less"]
 many = few = one = 3 * (place(line, "x"),)
 
-# %% KV heads over all devices exercise="14.2" score=0 diagnoses=["does-not-fit"] near=["all-gather over parts of axes"]
+# %% KV heads over all devices exercise="14.2" score=0 diagnoses=["does-not-fit"] near=["all-reduce", "all-gather over parts of axes"]
 many = few = one = 3 * (place(line, None, None, "x"),)
 
 # %% requests and positions exercise="14.2" score=0.2 diagnoses=["all-reduce over y", "could-move-less"] near=["over-the-cap", "does-not-fit", "all-reduce over x"]
@@ -268,6 +304,13 @@ one = place(grid, None, "x", "y"), place(grid, None, "x", "y"), place(grid, None
 many = 3 * (place(line, "x"),)
 few = place(line, None, None, "x"), place(line, None, "x"), place(line, None, "x")
 one = place(line), place(line, None, "x"), place(line, None, "x")
+
+
+# %% positions over the second axis exercise="14.2" score=0.6 diagnoses=["all-reduce over h"] near=["all-gather"]
+mesh = make_mesh(b=4, h=2)
+many = 3 * (place(line, "x"),)
+few = place(mesh, "b"), place(mesh, "b", "h"), place(mesh, "b", "h")
+one = place(mesh, None, None, "h"), place(mesh, None, "b", "h"), place(mesh, None, "b", "h")
 
 
 # %% each row by itself exercise="14.3" score=1
@@ -463,6 +506,15 @@ def update(cache, new, positions):
     def body(cache, new, positions):
         made = lax.dynamic_update_slice(cache, new[:, None], (0, positions[0], 0, 0))
         return jnp.where((positions >= 0)[:, None, None, None], made, cache)
+
+    return jax.shard_map(body, in_specs=P("batch"), out_specs=P("batch"))(cache, new, positions)
+
+
+# %% all rows of a block exercise="14.3" score=0 diagnoses=["rows-of-others", "not-counted-yet"] near=["one-position-for-block"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    def body(cache, new, positions):
+        return cache.at[:, positions].set(new)
 
     return jax.shard_map(body, in_specs=P("batch"), out_specs=P("batch"))(cache, new, positions)
 
@@ -781,7 +833,7 @@ def sample(logits, noise, temperature):
     return chosen(logits, noise, temperature)[:, 0]
 
 
-# %% candidates in ascending order exercise="14.5" score=0 diagnoses=["order-reversed", "all-to-all over vocab"] near=["probabilities", "noise-alone"]
+# %% candidates in ascending order exercise="14.5" score=0 diagnoses=["order-reversed", "not-counted-yet"] near=["probabilities", "noise-alone"]
 def sample(logits, noise, temperature):
     k = noise.shape[1]
 
@@ -890,6 +942,84 @@ def sample(logits, noise, temperature):
     return jax.shard_map(
         body, in_specs=(P(None, "vocab"), P(), P()), out_specs=P(), check_vma=False
     )(logits, noise, temperature)
+
+
+# %% half of the candidates exercise="14.5" score=0 diagnoses=["too-few-candidates", "not-counted-yet"] near=["rows-mixed", "masked-with-zeros"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find(block):
+        values, places = lax.top_k(block, k // 2)
+        return values, places + lax.axis_index("vocab") * block.shape[1]
+
+    columns = P(None, "vocab")
+    values, tokens = jax.shard_map(find, in_specs=columns, out_specs=columns)(logits)
+    values, places = lax.top_k(values, k)
+    chosen = jnp.argmax(values / temperature + noise, axis=1)[:, None]
+    return jnp.take_along_axis(jnp.take_along_axis(tokens, places, axis=1), chosen, axis=1)[:, 0]
+
+
+# %% one candidate less exercise="14.5" score=0 diagnoses=["too-few-candidates", "not-counted-yet"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find(block):
+        values, places = lax.top_k(block, k - 1)
+        return values, places + lax.axis_index("vocab") * block.shape[1]
+
+    columns = P(None, "vocab")
+    values, tokens = jax.shard_map(find, in_specs=columns, out_specs=columns)(logits)
+    values, places = lax.top_k(values, k)
+    chosen = jnp.argmax(values / temperature + noise, axis=1)[:, None]
+    return jnp.take_along_axis(jnp.take_along_axis(tokens, places, axis=1), chosen, axis=1)[:, 0]
+
+
+# %% zeros for what is chosen already exercise="14.5" score=0 diagnoses=["masked-with-zeros", "not-counted-yet"] near=["too-few-candidates"]
+def sample(logits, noise, temperature):
+    values, tokens = [], []
+    for _ in range(noise.shape[1]):
+        token = jnp.argmax(logits, axis=1)
+        values.append(jnp.max(logits, axis=1))
+        tokens.append(token)
+        logits = jnp.where(jnp.arange(logits.shape[1]) == token[:, None], 0, logits)
+    values, tokens = jnp.stack(values, axis=1), jnp.stack(tokens, axis=1)
+    chosen = jnp.argmax(values / temperature + noise, axis=1)
+    return tokens[jnp.arange(len(tokens)), chosen]
+
+
+# %% untiled, and reshaped exercise="14.5" score=0 diagnoses=["rows-mixed", "not-counted-yet"] near=["shapes-do-not-fit"]
+def sample(logits, noise, temperature):
+    rows, k = noise.shape
+
+    def body(block, noise, temperature):
+        values, places = lax.top_k(block, k)
+        tokens = places + lax.axis_index("vocab") * block.shape[1]
+        values = lax.all_gather(values, "vocab").reshape(rows, -1)
+        tokens = lax.all_gather(tokens, "vocab").reshape(rows, -1)
+        values, places = lax.top_k(values, k)
+        tokens = jnp.take_along_axis(tokens, places, axis=1)
+        chosen = jnp.argmax(values / temperature + noise, axis=1)
+        return tokens[jnp.arange(rows), chosen]
+
+    specs = P(None, "vocab"), P(), P()
+    mapped = jax.shard_map(body, in_specs=specs, out_specs=P(), check_vma=False)
+    return mapped(logits, noise, temperature)
+
+
+# %% candidates by argsort exercise="14.5" score=1 near=["too-many-bytes"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find(block):
+        values, places = lax.top_k(block, k)
+        return values, places + lax.axis_index("vocab") * block.shape[1]
+
+    columns = P(None, "vocab")
+    values, tokens = jax.shard_map(find, in_specs=columns, out_specs=columns)(logits)
+    order = jnp.argsort(-values, axis=1)[:, :k]
+    values = jnp.take_along_axis(values, order, axis=1)
+    tokens = jnp.take_along_axis(tokens, order, axis=1)
+    return tokens[jnp.arange(len(tokens)), jnp.argmax(values / temperature + noise, axis=1)]
 
 
 # %% runs of whole rows where possible exercise="14.6" score=1 near=["one-run", "offsets-in-elements"]

@@ -1162,8 +1162,8 @@ SELECTION: Final = Exercise(
         "know it. Return the candidates of each device, and choose outside of the body; or set "
         "check_vma=False.",
         "other-structure": "lax.top_k may return a list.",
-        "all-to-all": "The logits themselves are exchanged, as by a sort, or on the way to another "
-        "layout.",
+        "all-to-all": "A sort or argsort along a sharded dimension exchanges it, be it of logits "
+        "or of candidates. lax.top_k of the candidates gathers them.",
     },
 )
 

@@ -99,9 +99,9 @@ def _sample_models(rng: np.random.Generator) -> list[tuple[Any, ...]]:
     """Sample the same models without a batch; some never become compute-bound."""
     models = [step[1:] for step in _sample_steps(rng)[1:]]
     weights, _, flops, memory = models[0]
-    # the last case has parallel lines, for which dividing by the difference raises an error
     few = int(rng.integers(2, 10))
-    return [(weights, 0, flops, memory), *models, (few, few, 4, 2)]
+    # a batch below 1; and parallel lines, for which dividing by the difference raises an error
+    return [(weights, 0, flops, memory), *models, (few, 0, 2, 4), (few, few, 4, 2)]
 
 
 def _sample_capacities(rng: np.random.Generator) -> list[tuple[Any, ...]]:
@@ -111,7 +111,8 @@ def _sample_capacities(rng: np.random.Generator) -> list[tuple[Any, ...]]:
         weights = int(10 ** rng.uniform(9, 10.5))
         cache = int(weights * rng.uniform(0.01, 0.2))
         sampled.append((int(factor * BYTES * weights + rng.integers(cache)), weights, cache))
-    return sampled
+    # the last one is full to the last byte
+    return [*sampled, (BYTES * weights + int(rng.integers(3, 20)) * cache, weights, cache)]
 
 
 def _rounded_up(capacity: int, weights: int, cache: int) -> int:
@@ -180,6 +181,8 @@ ROOFLINE: Final = Exercise(
                 ),
                 "one-cache": lambda b, w, c, f, m: max(_computing(b, w, f), _reading(1, w, c, m)),
                 "no-cache": lambda b, w, c, f, m: max(_computing(b, w, f), _reading(b, w, 0, m)),
+                "cache-doubled": lambda b, w, c, f, m: _step_seconds(b, w, BYTES * c, f, m),
+                "for-each-request": lambda b, w, c, f, m: _step_seconds(b, w, c, f, m) / b,
                 "one-byte": lambda b, w, c, f, m: max(_computing(b, w, f), (w + b * c) / m),
                 "one-operation": lambda b, w, c, f, m: max(
                     _computing(b, w, f) / 2, _reading(b, w, c, m)
@@ -198,6 +201,7 @@ ROOFLINE: Final = Exercise(
             {
                 "without-caches": lambda w, c, f, m: f / m,
                 "before-zero": _crossing,
+                "cache-doubled": lambda w, c, f, m: _compute_bound_from(w, BYTES * c, f, m),
                 "never-ignored": _crossing_or_ratio,
                 "rounded": AnyOf((_rounded(round), _rounded(math.ceil), _rounded(math.floor))),
                 "speeds-swapped": lambda w, c, f, m: _compute_bound_from(w, c, m, f),
@@ -220,6 +224,10 @@ ROOFLINE: Final = Exercise(
             {
                 "weights-forgotten": lambda capacity, w, cache: capacity // cache,
                 "rounded-up": _rounded_up,
+                "exact-fit": lambda capacity, w, cache: max(0, (capacity - BYTES * w - 1) // cache),
+                "cache-doubled": lambda capacity, w, cache: max(
+                    0, (capacity - BYTES * w) // (BYTES * cache)
+                ),
                 "below-zero": AnyOf(
                     (
                         lambda capacity, w, cache: (capacity - BYTES * w) // cache,
@@ -251,6 +259,8 @@ ROOFLINE: Final = Exercise(
         "them.",
         "one-cache": "Each request has a cache of its own.",
         "no-cache": "A step reads the caches, too.",
+        "cache-doubled": "`cache` is in bytes already.",
+        "for-each-request": "This is divided by the requests. A step serves all of them at once.",
         "one-byte": "`weights` is a number of weights, and each has two bytes.",
         "one-operation": "A weight takes two operations for each token: a multiplication and an "
         "addition.",
@@ -271,6 +281,7 @@ ROOFLINE: Final = Exercise(
         "zero-for-never": "0 means that every batch is compute-bound. Expected here: None.",
         "weights-forgotten": "The weights are in the same memory.",
         "rounded-up": "The last request does not fit.",
+        "exact-fit": "If the caches fill the memory to the last byte, they fit.",
         "below-zero": "If the weights alone do not fit, neither does a request: 0.",
         "not-whole": "Half a request does not help anyone.",
     },
@@ -354,9 +365,8 @@ CACHE_LAYOUTS: Final = Exercise(
         "over-the-cap": "Are the keys and the values sharded over all eight devices?",
         "does-not-fit": "A dimension can have no more shards than elements. How many requests and "
         "how many KV heads are there?",
-        "all-reduce over x": PARTS_OF_ATTENTION,
-        "all-reduce over y": PARTS_OF_ATTENTION,
-        "all-gather over parts of axes": "Does each device have the query heads that use its part "
+        "all-reduce": PARTS_OF_ATTENTION,
+        "all-gather": "Does each device have the query heads that use its part "
         "of the cache? Four query heads in a row share a KV head.",
         "could-move-less": "What is added up over devices depends on the dimension that is "
         "sharded: a score for each position, or a result for each of a device's heads.",
@@ -441,11 +451,12 @@ def _positions_of_first_rows(cache: Any, new: Any, positions: Any) -> Any:
     return _enter(cache, new, first, place=lambda at, length: at % length)
 
 
-def _rows_overwritten(cache: Any, new: Any, positions: Any) -> Any:
-    """Write entry i at position i of every row, one after the other."""
+def _rows_overwritten(rows: int, cache: Any, new: Any, positions: Any) -> Any:
+    """Write each entry at its position in so many rows together, one after the other."""
     entered = np.array(cache)
-    for at, entry in zip(positions.tolist(), new, strict=True):
-        entered[:, at] = entry
+    for i, (at, entry) in enumerate(zip(positions.tolist(), new, strict=True)):
+        first = i // rows * rows
+        entered[first : first + rows, at] = entry
     return entered
 
 
@@ -509,7 +520,10 @@ UPDATE: Final = Exercise(
                         lambda cache, new, positions: _rows_of_others(
                             cache, new, positions[positions >= 0]
                         ),
-                        _rows_overwritten,
+                        lambda cache, *given: _rows_overwritten(len(cache), cache, *given),
+                        lambda cache, *given: _rows_overwritten(
+                            _rows_of_each_device(cache), cache, *given
+                        ),
                     )
                 ),
                 "rows-of-device-0": partial(_enter_some, lambda row, rows: row < rows),
@@ -575,7 +589,8 @@ UPDATE: Final = Exercise(
         "all-gather over batch": "Does an index point into any row, so that the compiler cannot "
         "see that row i gets entry i? Or is the result not sharded over `batch`?",
         "not-donated": "`donate_argnums` of jax.jit lists the arguments whose buffers may be "
-        "overwritten.",
+        "overwritten. It has to be a jit of the whole function, and a result has to have the "
+        "layout of the buffer.",
         "donates-too-much": "Only the cache is replaced.",
     },
 )
@@ -640,8 +655,21 @@ TWO_LAYOUTS: Final = Exercise(
 
 # 14.5: sampling from sharded logits
 
-SAMPLED: Final = ((8, 32, 4096, 8), (4, 32, 1024, 6))
-"""Tuples of (devices, rows, tokens of the vocabulary, candidates)."""
+SAMPLED: Final = ((8, 32, 4096, 8), (4, 32, 1024, 6), (4, 128, 64, 2))
+"""Tuples of (devices, rows, tokens of the vocabulary, candidates).
+
+In the last one, a quarter of the rows have all their candidates on one device.
+"""
+
+
+KINDS: Final = (
+    "all-gather",
+    "all-reduce",
+    # a sort of the candidates has these
+    "all-to-all",
+    "reduce-scatter",
+    "collective-permute",
+)
 
 
 def _candidates(logits: Any, k: int) -> tuple[Any, Any]:
@@ -746,6 +774,29 @@ def _sampled_from_few(
     return _sample(left, noise, temperature)
 
 
+def _rows_mixed(logits: Any, noise: Any, temperature: Any) -> Any:
+    """Reshape what is gathered along a new first dimension as if it were along the last."""
+    width, k = _width(logits), noise.shape[1]
+    blocks = np.split(logits, logits.shape[1] // width, axis=1)
+    found = [_candidates(block, k) for block in blocks]
+    values = np.stack([values for values, _ in found]).reshape(len(logits), -1)
+    tokens = np.stack([tokens + i * width for i, (_, tokens) in enumerate(found)])
+    best, places = _candidates(values, k)
+    chosen = np.take_along_axis(tokens.reshape(len(logits), -1), places, axis=1)
+    return _pick(chosen, best / temperature + noise)
+
+
+def _masked_with_zeros(logits: Any, noise: Any, temperature: Any) -> Any:
+    """Find the largest logits one after the other, each of which becomes a zero."""
+    left, rows = logits.copy(), np.arange(len(logits))
+    values, tokens = np.zeros_like(noise), np.zeros(noise.shape, int)
+    for i in range(noise.shape[1]):
+        tokens[:, i] = left.argmax(axis=1)
+        values[:, i] = left.max(axis=1)
+        left[rows, tokens[:, i]] = 0
+    return _pick(tokens, values / temperature + noise)
+
+
 def _place_of_first_row(logits: Any, noise: Any, temperature: Any) -> Any:
     """Look up the place of the largest sum of all rows, as jnp.argmax without an axis does."""
     values, tokens = _candidates(logits, noise.shape[1])
@@ -758,7 +809,8 @@ def _sampling_arguments(
 ) -> tuple[Argument, ...]:
     mesh = (("vocab", devices),)
     return (
-        Argument((rows, vocabulary), mesh, (None, "vocab"), mode="auto", scale=2.0),
+        # most are negative, so a mask of zeros is not below them
+        Argument((rows, vocabulary), mesh, (None, "vocab"), mode="auto", scale=2.0, shift=-5.0),
         Argument((rows, candidates), mesh, mode="auto"),
         Argument((), mesh, mode="auto", scale=0.03, shift=0.45),
     )
@@ -812,9 +864,12 @@ SAMPLING: Final = Exercise(
                         partial(_sampled_from_few, lambda k, devices: 1),
                         partial(_sampled_from_few, lambda k, devices: k // 2),
                         partial(_sampled_from_few, lambda k, devices: k - 1),
+                        partial(_sampled_from_few, lambda k, devices: min(2, k - 1)),
                     )
                 ),
                 "place-in-all-rows": _place_of_first_row,
+                "rows-mixed": _rows_mixed,
+                "masked-with-zeros": _masked_with_zeros,
             },
             under_mesh=True,
         ),
@@ -823,7 +878,7 @@ SAMPLING: Final = Exercise(
             tuple(
                 tuple(
                     Budget(kind, ("vocab",), bytes=2 * 4 * devices * rows * candidates)
-                    for kind in ("all-gather", "all-reduce")
+                    for kind in KINDS
                 )
                 for devices, rows, _, candidates in SAMPLED
             ),
@@ -866,8 +921,12 @@ SAMPLING: Final = Exercise(
         "candidates does each device keep?",
         "place-in-all-rows": "Here one place is looked up in every row. An argmax without an axis "
         "counts through all rows.",
-        "shapes-do-not-fit": "lax.all_gather adds a dimension for the devices, unless its "
-        "argument `tiled` is True.",
+        "shapes-do-not-fit": "lax.all_gather adds a dimension for the devices. With "
+        "`tiled=True` it puts blocks together along dimension 0, unless `axis` says otherwise.",
+        "rows-mixed": "The candidates of different rows are mixed. Along which dimension does "
+        "lax.all_gather put the devices' blocks together? It has the arguments `axis` and `tiled`.",
+        "masked-with-zeros": "A zero is larger than a negative logit. Take -inf for what is "
+        "chosen already.",
         "not-replicated": "The body may as well return candidates, sharded over dimension 1. What "
         "comes after them can stand outside of it.",
         "too-many-bytes": "k candidates of each device are enough, and for each a number of four "
@@ -990,11 +1049,12 @@ WEIGHTS: Final = Exercise(
         "The array is stored row by row, and the last dimension is contiguous. So a block consists "
         "of runs: one for each combination of indices in the other dimensions.",
         "slice.indices(n) returns start, stop and step of a slice, without None. "
-        "np.ravel_multi_index((i, j), shape) returns the place of an element in the file, in "
+        "np.ravel_multi_index((i, j), shape) returns the place of an element in its array, in "
         "elements. np.frombuffer(data, np.float32) makes an array of bytes.",
     ),
     diagnoses={
-        "outside-the-array": "`data_offsets` says where the array begins in the file.",
+        "outside-the-array": "`data_offsets` says where the array begins and where it ends. "
+        "`read` counts from where the arrays' bytes begin, and takes an offset and a size.",
         "of-another-process": "The process has only some of the devices, and needs their blocks. "
         "Which bytes does the index of the callback ask for?",
         "reads-too-much": "Together, a process's devices need their own blocks, and nothing else. "
