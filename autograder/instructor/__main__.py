@@ -225,6 +225,9 @@ def _run(chosen: argparse.Namespace, course: Course, console: Console) -> int:
             for path in (written.module, written.notebook, written.bank):
                 console.print(f"  {path}", soft_wrap=True, highlight=False)
         case "try":
+            # a compiled loop without an end lets no handler of Python's run; nothing has to be kept
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_DFL)
             return try_answers(course.root, console, chosen.file, chosen.exercise)
     return 0
 

@@ -4,8 +4,10 @@ import io
 import json
 import re
 import shutil
+import signal
 import subprocess
 import sys
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -256,3 +258,25 @@ def test_a_notebook_whose_own_cell_raises_is_named(tmp_path):
     (folder / source.name).write_text(json.dumps(notebook))
     with pytest.raises(CellError, match=r"The cell 'breaks' of .* raised ZeroDivisionError"):
         tried(tmp_path, "columns = x\n", "1.1", tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_compiled_loop_without_an_end_can_be_stopped(tmp_path, number):
+    path = tmp_path / "answer.py"
+    path.write_text(
+        "print('begins', flush=True)\n"
+        "lax.while_loop(lambda n: n > -1, lambda n: (n + 1) % 7, jnp.int32(0)).block_until_ready()\n"
+    )
+    command = [sys.executable, "-m", "autograder.instructor", "try", path, "--exercise", "13.9"]
+    with subprocess.Popen(
+        command, cwd=ROOT, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True
+    ) as process:
+        try:
+            assert any("begins" in line for line in process.stdout or ())
+            time.sleep(2)  # until it is compiled, and runs
+            assert process.poll() is None
+            process.send_signal(number)
+            assert process.wait(timeout=10) == -number
+        finally:
+            process.kill()
