@@ -39,7 +39,7 @@ $(if $(STRANGE),$(error $(firstword $(STRANGE))= is not known. There are \
 $(patsubst %,%=,$(filter-out SHELL PYTHON BIN OLDEST NEWEST LOCK ORDERS SIDE_BY_SIDE,$(KNOWN)))))
 
 .DEFAULT_GOAL := help
-.PHONY: help collect gradescope withdraw grade regrade restore report feedback demo exercise try test test-all test-grading test-oldest test-newest test-orders test-colab test-hub lint lab site links release sync format lock benchmarks clean
+.PHONY: help collect gradescope withdraw grade regrade restore report feedback demo exercise try test test-all test-grading test-slow test-oldest test-newest test-orders test-colab test-hub lint lab site links release sync format lock benchmarks clean
 
 help: ## Show what there is to make (the default)
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-12s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -94,6 +94,9 @@ lint: .venv/installed
 	$(BIN)/ruff format --check .
 	$(BIN)/zizmor --offline --quiet .github/workflows
 	$(BIN)/mypy
+
+test-slow: .venv/installed ## The slow tests of everything else: released notebooks, the site, pictures in a browser
+	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "slow and not crowded" --ignore=tests/instructor --ignore=tests/exercises/test_many_seeds.py
 
 test-library: .venv/installed ## The library's tests from its wheel, where nothing of the course is installed
 	$(BIN)/python .ci/as_another_project.py

@@ -67,6 +67,7 @@ ELSEWHERE = [
         ".ci/run",
         "make test-grading\n",
     ),
+    ("make test-slow", "takes minutes", ".ci/run", "make test-slow\n"),
     ("make test-library", "takes minutes", ".ci/run", "make test-library"),
     ("make test-orders*", "takes hours", WORKFLOW, "make test-orders ORDERS="),
     ("make test-oldest", "takes minutes", ".ci/run", "make test-oldest"),
