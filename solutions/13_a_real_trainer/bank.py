@@ -181,6 +181,21 @@ def rule(path, shape, sizes):
     return P(*[None] * (len(shape) - 2), rows, columns)
 
 
+# %% by the end of a name exercise="13.1" score=0.75 diagnoses=["small-leaf-sharded"]
+def rule(path, shape, sizes):
+    if len(shape) < 2:
+        return P()
+    if path[-1].endswith(("query", "key", "value", "up")):
+        axes = "data", "model"
+    elif path[-1].endswith(("out", "down", "embed")):
+        axes = "model", "data"
+    else:
+        return P()
+    pairs = zip(axes, shape[-2:], strict=True)
+    whole = [None] * (len(shape) - 2)
+    return P(*whole, *(axis if size % sizes[axis] == 0 else None for axis, size in pairs))
+
+
 # %% filled in otherwise exercise="13.2" score=1 near=["other-devices"]
 meets = dict.fromkeys(meets, "error")
 meets |= {"a + numpy": "works", "a + fresh": "works", "moved": "works", "other axes": "Works"}
@@ -785,13 +800,13 @@ def most_likely(logits):
     return lax.top_k(logits, 4)
 
 
-# %% a sort exercise="13.8" score=0.25 diagnoses=["all-to-all over x"] near=["too-many-bytes"]
+# %% a sort exercise="13.8" score=0.25 diagnoses=["too-many-bytes"] near=["last-of-ties"]
 def most_likely(logits):
     places = jnp.argsort(-logits, axis=1, stable=True)[:, :4]
     return jnp.take_along_axis(logits, places, axis=1), places
 
 
-# %% places within a block exercise="13.8" score=0 diagnoses=["places-in-blocks", "not-counted-yet"] near=["all-to-all"]
+# %% places within a block exercise="13.8" score=0 diagnoses=["places-in-blocks", "not-counted-yet"] near=["too-many-bytes"]
 def most_likely(logits):
     def body(block):
         values, places = lax.top_k(block, 4)
@@ -841,7 +856,7 @@ def most_likely(logits):
     return values[:, ::-1], places[:, ::-1]
 
 
-# %% by argsort, reversed exercise="13.8" score=0 diagnoses=["last-of-ties", "all-to-all over x"] near=["ascending"]
+# %% by argsort, reversed exercise="13.8" score=0 diagnoses=["last-of-ties", "too-many-bytes"] near=["ascending"]
 def most_likely(logits):
     places = jnp.argsort(logits, axis=1)[:, ::-1][:, :4]
     return jnp.take_along_axis(logits, places, axis=1), places
@@ -963,6 +978,18 @@ def most_likely(logits):
     return jax.shard_map(best, in_specs=P(None, "x"), out_specs=(P(), P()))(logits)
 
 
+# %% candidates by argsort, which exchanges them exercise="13.8" score=1 near=["too-many-bytes"]
+def most_likely(logits):
+    def find(block):
+        values, places = lax.top_k(block, 4)
+        return values, places + lax.axis_index("x") * block.shape[1]
+
+    columns = P(None, "x")
+    values, places = jax.shard_map(find, in_specs=columns, out_specs=columns)(logits)
+    order = jnp.argsort(values, axis=1, stable=True, descending=True)[:, :4]
+    return jnp.take_along_axis(values, order, axis=1), jnp.take_along_axis(places, order, axis=1)
+
+
 # %% a loop of its own exercise="13.9" score=1 near=["too-few-turns"]
 def count_steps(numbers):
     def body(n):
@@ -1069,13 +1096,34 @@ def count_steps(numbers):
 agree = dict(zip(agree, (False, True, False, True)))
 
 
-# %% as many turns as 27 takes exercise="13.9" score=0.3333333333 diagnoses=["too-few-turns", "not-counted-yet"] near=["one-too-few"]
+# %% as many turns as 27 takes exercise="13.9" score=0.3333333333 diagnoses=["too-few-turns", "not-counted-yet"] near=["ends-with-the-first", "one-too-few"]
 def count_steps(numbers):
     def turn(_, s):
         n, k = s
         return jnp.where(n > 1, jnp.where(n % 2 == 0, n // 2, 3 * n + 1), n), k + (n > 1)
 
     return lax.fori_loop(0, 111, turn, (numbers, jnp.zeros_like(numbers)))[1]
+
+
+agree = {
+    "rows of their own": False,
+    "sums inside": True,
+    "batch-sharded text": False,
+    "tensor-parallel text": True,
+}
+
+
+# %% all in place of any exercise="13.9" score=0.3333333333 diagnoses=["ends-with-the-first", "not-counted-yet"] near=["too-few-turns"]
+def count_steps(numbers):
+    def loop(numbers):
+        def turn(state):
+            n, steps = state
+            return follow(n), steps + (n > 1)
+
+        start = numbers, jnp.zeros_like(numbers)
+        return lax.while_loop(lambda state: jnp.all(state[0] > 1), turn, start)[1]
+
+    return jax.shard_map(loop, in_specs=P("x"), out_specs=P("x"))(numbers)
 
 
 agree = {

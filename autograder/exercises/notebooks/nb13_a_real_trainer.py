@@ -143,6 +143,8 @@ def _sample_leaves(generator: np.random.Generator) -> list[tuple[Path, tuple[int
         (("params", "layers", 3, "mlp", "up"), (6, even()), sizes[1]),
         (("params", "layers", 4, "attention", "query"), (even(), 6), sizes[0]),
         (("params", "layers", 5, "attention", "out"), (6, 10), sizes[1]),
+        # a name that only ends with one of the table's
+        (("params", "head", choose("cleanup", "layout", "pos_embed")), (even(), even()), sizes[0]),
     ]
 
 
@@ -270,9 +272,10 @@ SPEC_RULES: Final = Exercise(
         "`size % sizes[axis]` is not 0. The other dimension keeps its axis.",
     ),
     diagnoses={
-        "too-many-entries": "An optimizer may keep a vector, or a number, under a matrix's name.",
-        "does-not-divide": "`device_put` raises an error for such a spec. Which dimension could "
-        "still be sharded?",
+        "too-many-entries": "Layers in a list are not stacked. And an optimizer may keep a vector, "
+        "or a number, under a matrix's name.",
+        "does-not-divide": "`device_put` raises an error for such a spec. Write `None` for this "
+        "dimension: if an entry is left out, the next one takes its place.",
         "layers-sharded": "The first dimension of a stack counts layers. A scan takes one layer "
         "in each turn, so each turn would have to fetch it from the device that has it.",
         "small-leaf-sharded": "No rule is for this leaf, or it has too few dimensions for one. It "
@@ -421,8 +424,8 @@ STATE: Final = Exercise(
         "the first, and a count is replicated. The arguments 0, 1 and 2 are the state.",
     ),
     diagnoses={
-        "not-donated": "The old state is of no use after a step. `donate_argnums` gives its "
-        "memory to the new one, if this has the same layout.",
+        "not-donated": "The old state is of no use after a step. `donate_argnums`, in a jit of the "
+        "whole step, gives its memory to the new one, if this has the same layout.",
         "split-dimension": "Does something say the layout of each result, with specs and not with "
         "the notebook's mesh? Where nothing does, the compiler takes that of the targets, which "
         "are sharded over `model` as well. The next step starts from another layout than this one "
@@ -586,7 +589,7 @@ CLOSED_OVER: Final = Exercise(
         "over-all": "Eight devices do not have eight different blocks. Which axis is `frozen` "
         "sharded over, and how many devices does this axis have?",
         "all-devices": "Two devices had shared the columns, and four the sequences. Which of the "
-        "two is over?",
+        "two does not happen any more?",
         "half": "Which block of the result does a device compute, if it has all columns of "
         "`frozen`? Look at the layout of the result.",
         "whole": "This is all of it. As an argument it keeps its layout, P(None, 'model').",
@@ -1008,6 +1011,15 @@ LOGITS: Final = ((8, (16, 4096), "float32"), (4, (8, 512), "float32"), (8, (16, 
 """Devices, the logits' shape, and their dtype. Integers have ties."""
 
 
+KINDS: Final = (
+    "all-gather",
+    "collective-permute",  # of candidates, in pairs
+    "all-reduce",  # of their places
+    "all-to-all",  # of candidates, by a sort
+    "reduce-scatter",
+)
+
+
 def _best(logits: Any, last: bool = False) -> tuple[Any, Any]:
     """Return the largest logits of each row and their places, the first place for a tie."""
     if last:
@@ -1123,12 +1135,8 @@ SELECTION: Final = Exercise(
         ),
         CommunicatesAtMost(
             "most_likely",
-            # candidates may be gathered, or exchanged in pairs; their places may be added up
             tuple(
-                tuple(
-                    Budget(kind, ("x",), 2 * 4 * s[0] * n * TOP)
-                    for kind in ("all-gather", "collective-permute", "all-reduce")
-                )
+                tuple(Budget(kind, ("x",), 2 * 4 * s[0] * n * TOP) for kind in KINDS)
                 for n, s, _ in LOGITS
             ),
         ),
@@ -1156,14 +1164,11 @@ SELECTION: Final = Exercise(
         "`all_gather` put the devices' blocks together? (`tiled=True`, with `axis=`.)",
         "smallest": "These are the smallest ones.",
         "ascending": "The largest one comes first.",
-        "too-many-bytes": "More is gathered than four candidates of each device, with their "
-        "places.",
+        "too-many-bytes": "More is sent than four candidates of each device, with their places.",
         "not-replicated": "After an all-gather all devices hold the same, and JAX's types do not "
         "know it. Return the candidates of each device, and choose outside of the body; or set "
         "check_vma=False.",
         "other-structure": "lax.top_k may return a list.",
-        "all-to-all": "A sort or argsort along a sharded dimension exchanges it, be it of logits "
-        "or of candidates. lax.top_k of the candidates gathers them.",
     },
 )
 
@@ -1202,6 +1207,12 @@ def _of_slowest(numbers: Any, blocks: int) -> Any:
     return np.repeat(steps.max(axis=1), steps.shape[1])
 
 
+def _until_first(numbers: Any, blocks: int) -> Any:
+    """Count steps until the first number in a block has arrived."""
+    steps = _for_each(_collatz, numbers).reshape(blocks, -1)
+    return np.minimum(steps, steps.min(axis=1, keepdims=True)).ravel()
+
+
 def _blocks_of(numbers: Any) -> int:
     return next(n for n, count, _ in NUMBERS if count == len(numbers))
 
@@ -1236,6 +1247,12 @@ LOOPS: Final = Exercise(
                     for turns in (64, 100, 111, 112, 128, 150, 200, 250, 256, 300)
                 ),
                 "two-steps-as-one": partial(_for_each, _collatz_short),
+                "ends-with-the-first": AnyOf(
+                    (
+                        lambda numbers: _until_first(numbers, 1),
+                        lambda numbers: _until_first(numbers, _blocks_of(numbers)),
+                    )
+                ),
                 "one-too-many": lambda numbers: _for_each(_collatz, numbers) + 1,
                 "one-too-few": lambda numbers: np.maximum(_for_each(_collatz, numbers) - 1, 0),
             },
@@ -1290,6 +1307,7 @@ LOOPS: Final = Exercise(
         "one has arrived.",
         "too-few-turns": "Some numbers are not at 1 yet when the loop ends. How many turns does a "
         "number take that you have not seen?",
+        "ends-with-the-first": "The loop ends as soon as one number has arrived.",
         "two-steps-as-one": "An odd number takes two steps to (3 n + 1) / 2.",
         "one-too-many": "One step too many is counted.",
         "one-too-few": "One step is not counted.",
