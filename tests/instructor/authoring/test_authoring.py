@@ -266,7 +266,8 @@ def test_a_compiled_loop_without_an_end_can_be_stopped(tmp_path, number):
     path = tmp_path / "answer.py"
     path.write_text(
         "print('begins', flush=True)\n"
-        "lax.while_loop(lambda n: n > -1, lambda n: (n + 1) % 7, jnp.int32(0)).block_until_ready()\n"
+        "made = lax.while_loop(lambda n: n > -1, lambda n: (n + 1) % 7, jnp.int32(0))\n"
+        "made.block_until_ready()\n"
     )
     command = [sys.executable, "-m", "autograder.instructor", "try", path, "--exercise", "13.9"]
     with subprocess.Popen(
