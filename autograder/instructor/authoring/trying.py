@@ -70,6 +70,9 @@ class NotebookSession:
         for cell in notebook.cells:
             cell.source = remove_solution(cell.source)
             if cell.cell_type == "code" and not _is_check(cell) and "%pip" not in cell.source:
+                # The cell of an exercise defines what later cells call. But answers are tried after
+                # the last cell, so it must not replace what the notebook has given.
+                given = dict(names) if get_grade_id(cell) else {}
                 try:
                     exec(compile(cell.source, f"<{cell.id}>", "exec"), names)
                 except Exception as error:
@@ -77,6 +80,7 @@ class NotebookSession:
                         f"The cell {cell.id!r} of {path.name} raised {type(error).__name__}: "
                         f"{error} Nothing can be tried before that cell runs."
                     ) from error
+                names.update(given)
         return cls(notebook, names)
 
     @contextmanager
