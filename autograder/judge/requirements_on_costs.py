@@ -35,20 +35,29 @@ KindAndAxes = tuple[str, tuple[str, ...]]
 
 @dataclass(frozen=True)
 class Budget:
-    """The most that a program may communicate by one kind of collective.
+    """The most that a program may communicate by one kind of collective, or by all together.
 
     For example, `Budget("all-reduce", ("x",), bytes=64)`.
 
     Attributes:
-        kind: the kind of collective, a key of `KINDS`.
+        kind: the kind of collective, a key of `KINDS`; None for all kinds together.
         axes: the mesh axes that it may run over; None for any.
         bytes: the most bytes on each device, summed over all collectives of this kind on these
             axes and over the turns of loops; None for any number.
     """
 
-    kind: str
+    kind: str | None
     axes: tuple[str, ...] | None = None
     bytes: int | None = None
+
+    @property
+    def name(self) -> str:
+        """The kind, in words."""
+        return self.kind or "all collectives together"
+
+    def is_for(self, kind: str, axes: tuple[str, ...]) -> bool:
+        """Check whether it is for a kind of collective that runs over these axes."""
+        return self.kind in (None, kind) and self.axes in (None, axes)
 
 
 def describe_budgets(budgets: Sequence[Budget]) -> str:
@@ -57,7 +66,7 @@ def describe_budgets(budgets: Sequence[Budget]) -> str:
     for budget in budgets:
         amount = "any number of" if budget.bytes is None else f"at most {budget.bytes:,}"
         over = "" if budget.axes is None else f" over {', '.join(budget.axes)}"
-        described.append(f"{amount} bytes by {budget.kind}{over}")
+        described.append(f"{amount} bytes by {budget.name}{over}")
     return " and ".join(described) or "nothing"
 
 
@@ -225,19 +234,17 @@ def compare_with_budgets(
     joined = "" if left_over == spent else " (a reduce-scatter and an all-gather count as one)"
     too_much, is_slight = None, True
     for budget in budgets:
-        matching = [
-            pair for pair in left_over if pair[0] == budget.kind and budget.axes in (None, pair[1])
-        ]
+        matching = [pair for pair in left_over if budget.is_for(*pair)]
         unknown = [
             c for c in report.collectives if (c.kind, c.axes) in matching and c.times is None
         ]
         total = sum(left_over.pop(pair) for pair in matching)
         if budget.bytes is not None and unknown:
-            return finding.problem("unknown-times", explain_unknown_length(budget.kind))
+            return finding.problem("unknown-times", explain_unknown_length(unknown[0].kind))
         if budget.bytes is not None and total > SLIGHTLY_MORE * budget.bytes:
             is_slight = False
         if budget.bytes is not None and total > budget.bytes and too_much is None:
-            name = _describe_kind(report, matching[0]) if len(matching) == 1 else budget.kind
+            name = _describe_kind(report, matching[0]) if len(matching) == 1 else budget.name
             too_much = finding.problem(
                 "too-many-bytes",
                 f"The compiled program moves {total:,} bytes on each device by {name}"

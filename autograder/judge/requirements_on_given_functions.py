@@ -379,11 +379,12 @@ def _give_credit(
     """Compute the credit for arguments that are `factor` times as large as the exercise's."""
     held, moved, best = run.held // factor, run.ran.report.bytes // factor, requirement.best
     finding = finding.but(
-        got=f"{held:,} bytes held, {moved:,} bytes moved on each device ({run.got})",
+        got=f"{run.held:,} bytes held, {run.ran.report.bytes:,} bytes moved on each device "
+        f"({run.got})",
         trade=Trade(held, moved, requirement.cap, requirement.frontier),
     )
     if held > requirement.cap:
-        return report_exceeded_cap(requirement.cap, held, finding)
+        return report_exceeded_cap(factor * requirement.cap, run.held, finding)
     if any(c.times is None for c in run.ran.report.collectives):
         return finding.problem(
             "unknown-times",
@@ -396,15 +397,16 @@ def _give_credit(
         credit = (best + requirement.slack) / (moved + requirement.slack)
     credit = min(1.0, max(0.0, credit))
     if credit < 1:
+        where = "With your shardings" if factor == 1 else "If every dimension is twice as long"
         better = (
-            f"With your shardings, each device moves {moved:,} bytes. Within the cap, {best:,} are "
-            f"enough"
+            f"{where}, each device moves {run.ran.report.bytes:,} bytes. Within the cap, "
+            f"{factor * best:,} are enough"
         )
         if 2 * held < requirement.cap:
             return finding.problem(
                 "room-left",
-                f"{better}. A device may hold {requirement.cap:,} bytes of the arguments, and "
-                f"holds {held:,}.",
+                f"{better}. A device may hold {factor * requirement.cap:,} bytes of the "
+                f"arguments, and holds {run.held:,}.",
                 credit=round(credit, 3),
             )
         return finding.problem("could-move-less", f"{better}.", credit=round(credit, 3))

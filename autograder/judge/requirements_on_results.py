@@ -522,10 +522,11 @@ def _is_same(actual: Any, wanted: Any) -> bool:
 def _with_containers_of(value: Any, right: Any, lists: bool = False) -> Any:
     """Convert the lists in plain data to tuples where the right result has tuples.
 
-    Where the right result has neither, a list becomes what its surrounding list became.
+    Where the right result has neither, a list becomes what its surrounding list became. A string
+    that stands for infinity or NaN becomes that number, unless a string is right.
     """
     if not isinstance(value, list | tuple):
-        return value
+        return float(value) if value in NOT_FINITE and not isinstance(right, str) else value
     lists = isinstance(right, list) if isinstance(right, list | tuple) else lists
     within = right if isinstance(right, list | tuple) and right else [None]
     parts = [
@@ -601,8 +602,6 @@ def show_plain(value: Any, right: Any = None) -> str:
     if isinstance(right, jax.P) and isinstance(value, list):
         entries = (tuple(e) if isinstance(e, list) else e for e in value)
         return f"P({', '.join(map(repr, entries))})"
-    if value in NOT_FINITE and not isinstance(right, str):
-        return str(value)
     return _shorten_result(repr(_with_containers_of(value, right)))
 
 

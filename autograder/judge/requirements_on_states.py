@@ -92,11 +92,10 @@ class Donates(Requirement):
             finding = finding.but(got=f"{natural_list(donated) or 'no argument'} donated")
             kept = [name for name in names[: self.count] if name not in donated]
             if kept:
-                verb = "is" if len(kept) == 1 else "are"
                 return finding.problem(
                     "not-donated",
-                    f"{natural_list(kept)} {verb} not donated, so the old state and the new one "
-                    f"are in memory at the same time.",
+                    f"As a whole program, {self.answer} does not donate {natural_list(kept)}, so "
+                    f"the old state and the new one are in memory at the same time.",
                     is_slight=len(kept) < self.count,
                 )
             extra = [name for name in donated if name not in names[: self.count]]

@@ -124,7 +124,7 @@ MEANINGS: Final = (
         "out_specs: a list and a tuple, or one with more entries than the other.",
     ),
     (
-        r"(?P<one>[lr]hs) is unreduced while (?P<other>[lr]hs) is not",
+        r"[lr]hs is unreduced while [lr]hs is not",
         "one-side-unreduced",
         "One side of an operation is unreduced, so that each device has a part of it, and the "
         "other is complete. In a sum over the turns of a loop: does it begin with the same type as "

@@ -519,6 +519,17 @@ def update(cache, new, positions):
     return jax.shard_map(body, in_specs=P("batch"), out_specs=P("batch"))(cache, new, positions)
 
 
+# %% a jit inside exercise="14.3" score=0.9166666667 diagnoses=["not-donated"] near=["donates-too-much"]
+@partial(jax.jit, donate_argnums=0)
+def enter(cache, new, positions):
+    is_new = jnp.arange(cache.shape[1]) == positions[:, None]
+    return jnp.where(is_new[:, :, None, None], new[:, None], cache)
+
+
+def update(cache, new, positions):
+    return enter(cache, new, positions)
+
+
 # %% two mesh axes for decode exercise="14.4" score=1
 grid = make_mesh(x=2, y=4)
 decode = place(grid, None, "x"), place(grid, "x", "y"), place(grid, "y", "x")

@@ -13,6 +13,7 @@ from jax.sharding import AxisType, Mesh
 from autograder.artifacts import sharding_of
 from autograder.exercises import EXERCISES, FitsIn, Predicts
 from autograder.exercises.notebooks import nb13_a_real_trainer as nb13
+from autograder.judge import verdict_as_text
 from shardlings import communication
 from tests.exercises.solutions import sitting_for, solution_of
 
@@ -170,6 +171,13 @@ def test_a_step_that_says_nothing_is_compiled_twice():
             for _ in range(5):
                 state = step(*state, x, y)
         assert step._cache_size() == compiled
+
+
+def test_a_jit_inside_of_a_step_is_no_donation_of_the_whole():
+    """Called by itself it does donate, so a verdict may not say that it never does."""
+    inside = "def step(*state):\n    return jax.jit(update, donate_argnums=(0, 1, 2))(*state)\n"
+    verdict = sitting_for("13.3").answer("13.3", inside, 1).verdict
+    assert "As a whole program, step does not donate" in verdict_as_text(verdict)
 
 
 def test_zeros_like_under_jit_is_on_one_device():

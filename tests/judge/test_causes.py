@@ -145,11 +145,22 @@ def test_two_halves_count_as_an_all_reduce_only_within_its_budget(report, axes, 
     assert ("count as one" in found.difference) == (diagnosis == "too-many-bytes")
 
 
+@pytest.mark.parametrize(("bytes_", "met"), [(1024, True), (1023, False)])
+def test_one_budget_may_be_for_all_kinds_together(bytes_, met):
+    report, finding = halves(), Finding("answer", False, "", "")
+    layouts = [Layout.of(jax.NamedSharding(report.mesh, jax.P()), (8,))]
+    found = compare_with_budgets(report, [Budget(None, bytes=bytes_)], finding, "x", layouts)
+    assert found.met == met
+    words = "moves 1,024 bytes on each device by all collectives together; at most 1,023"
+    assert (words in found.difference) != met
+
+
 @pytest.mark.parametrize(
     ("budgets", "words"),
     [
         ([], "nothing"),
         ([Budget("all-gather", ("x",))], "any number of bytes by all-gather over x"),
+        ([Budget(None, bytes=64)], "at most 64 bytes by all collectives together"),
         (
             [Budget("all-reduce", bytes=1024), Budget("all-gather", ("x", "y"), 8)],
             "at most 1,024 bytes by all-reduce and at most 8 bytes by all-gather over x, y",

@@ -295,3 +295,18 @@ def test_what_comes_in_place_of_a_bool_is_shown(word: Any, shown: str) -> None:
     exercise = Exercise("4.1", "Odd", (asks,), ("Think.",))
     _, text = said(exercise, odd=lambda n: word if n % 2 else "no")
     assert f"The function returns {shown}; expected True or False." in text
+
+
+@pytest.mark.parametrize(
+    ("right", "came", "shown"),
+    [
+        (None, math.inf, "inf"),
+        (2.5, -math.inf, "-inf"),
+        ((2, 2.5), (2, math.nan), "(2, nan)"),
+        ("finite", "inf", "'inf'"),
+    ],
+)
+def test_a_number_that_is_not_finite_has_no_quotes(right: Any, came: Any, shown: str) -> None:
+    asks = Returns("end", "end must return it.", lambda rng: [(3,), (4,)], lambda n: right)
+    exercise = Exercise("4.1", "An end", (asks,), ("Think.",))
+    assert f"Got:      {shown}." in said(exercise, end=lambda n: came)[1]

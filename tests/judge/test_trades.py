@@ -120,3 +120,16 @@ def test_where_no_single_change_helps_that_is_said():
         "Changing the sharding of one argument does not help: none that was tried moves less."
         in said
     )
+
+
+def test_what_is_worse_with_longer_dimensions_is_told_with_their_bytes():
+    """An all-reduce of a row appears for the longer dimensions only."""
+    function = MovesFewBytes(
+        "answer", "a sharding", lambda x: x.sum(axis=0) if len(x) > 32 else x.sum(axis=1),
+        ((32, 32),), 2048, ((2048, 0),), slack=512,
+    )  # fmt: skip
+    found = verdict("x", exercise=Exercise("6.8", "A trade", (function,), ("Think.",)))
+    said = verdict_as_text(found)
+    assert found.score < 1
+    assert "If every dimension is twice as long, each device moves 256 bytes." in said
+    assert "Got: 4,096 bytes held, 256 bytes moved on each device" in " ".join(said.split())

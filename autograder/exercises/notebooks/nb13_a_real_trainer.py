@@ -218,10 +218,9 @@ def _explain_rule(
     if found is None:
         return None
     slip = _name_slip(entries, wanted, shape)
-    # a lesson that names a leaf's kind is clearer without the blocks
-    return slip, leaf if slip in ("layers-sharded", "small-leaf-sharded") else (
-        f"{found.sentence} {leaf}"
-    )
+    if slip in ("layers-sharded", "small-leaf-sharded"):
+        return slip, leaf  # the lesson says more than the blocks do
+    return slip, f"{found.sentence} {leaf}"
 
 
 def _name_slip(
@@ -872,8 +871,8 @@ PEAK: Final = Exercise(
     diagnoses={
         "too-much-memory": "Which arrays with twelve layers are still there in the backward pass? "
         "(A checkpoint around all layers computes all of them again before it begins.)",
-        "all-gather over data": "Does a reshape split the examples into microbatches? One of "
-        "consecutive examples is on few devices, and not a part of it on each.",
+        "all-gather over data": "Does a reshape split the examples into microbatches? Consecutive "
+        "examples are on few devices, so a microbatch of them has to be spread first.",
         "as-large-as-inputs": "An input has 64 features and is whole over `model`. How many hidden "
         "features does a device have?",
         "whole-weights": "Weights and gradients are sharded over `model`.",
@@ -1011,15 +1010,6 @@ LOGITS: Final = ((8, (16, 4096), "float32"), (4, (8, 512), "float32"), (8, (16, 
 """Devices, the logits' shape, and their dtype. Integers have ties."""
 
 
-KINDS: Final = (
-    "all-gather",
-    "collective-permute",  # of candidates, in pairs
-    "all-reduce",  # of their places
-    "all-to-all",  # of candidates, by a sort
-    "reduce-scatter",
-)
-
-
 def _best(logits: Any, last: bool = False) -> tuple[Any, Any]:
     """Return the largest logits of each row and their places, the first place for a tie."""
     if last:
@@ -1135,10 +1125,8 @@ SELECTION: Final = Exercise(
         ),
         CommunicatesAtMost(
             "most_likely",
-            tuple(
-                tuple(Budget(kind, ("x",), 2 * 4 * s[0] * n * TOP) for kind in KINDS)
-                for n, s, _ in LOGITS
-            ),
+            # a value and a place for each candidate, twice: there are many ways to choose
+            tuple((Budget(None, bytes=2 * 2 * 4 * s[0] * n * TOP),) for n, s, _ in LOGITS),
         ),
     ),
     about=(CommunicatesAtMost,),
@@ -1164,7 +1152,7 @@ SELECTION: Final = Exercise(
         "`all_gather` put the devices' blocks together? (`tiled=True`, with `axis=`.)",
         "smallest": "These are the smallest ones.",
         "ascending": "The largest one comes first.",
-        "too-many-bytes": "More is sent than four candidates of each device, with their places.",
+        "too-many-bytes": "Four candidates of each device, with their places, are enough.",
         "not-replicated": "After an all-gather all devices hold the same, and JAX's types do not "
         "know it. Return the candidates of each device, and choose outside of the body; or set "
         "check_vma=False.",

@@ -367,7 +367,7 @@ CACHE_LAYOUTS: Final = Exercise(
         "how many KV heads are there?",
         "all-reduce": PARTS_OF_ATTENTION,
         "all-gather": "Does each device have the query heads that use its part "
-        "of the cache? Four query heads in a row share a KV head.",
+        "of the cache? Query heads in a row share a KV head.",
         "could-move-less": "What is added up over devices depends on the dimension that is "
         "sharded: a score for each position, or a result for each of a device's heads.",
     },
@@ -662,16 +662,6 @@ In the last one, a quarter of the rows have all their candidates on one device.
 """
 
 
-KINDS: Final = (
-    "all-gather",
-    "all-reduce",
-    # a sort of the candidates has these
-    "all-to-all",
-    "reduce-scatter",
-    "collective-permute",
-)
-
-
 def _candidates(logits: Any, k: int) -> tuple[Any, Any]:
     """Return each row's largest logits, in descending order, and their tokens."""
     tokens = np.argsort(-logits, axis=1, kind="stable")[:, :k]
@@ -875,11 +865,9 @@ SAMPLING: Final = Exercise(
         ),
         CommunicatesAtMost(
             "sample",
+            # a logit and a token for each candidate, twice: there are many ways to choose
             tuple(
-                tuple(
-                    Budget(kind, ("vocab",), bytes=2 * 4 * devices * rows * candidates)
-                    for kind in KINDS
-                )
+                (Budget(None, bytes=2 * 2 * 4 * devices * rows * candidates),)
                 for devices, rows, _, candidates in SAMPLED
             ),
         ),
