@@ -176,6 +176,7 @@ class TrialCourse:
         config = copy.deepcopy(config)
         config.CourseDirectory = Config(self._settings())
         config.CarefulAutograde.calibrate = False  # else calibration would calibrate itself
+        config.CaptureEvidence.demonstrations = True  # one that fails is found here
         self.compiled = folder / "compiled"
         config.Sandbox.compiled = str(self.compiled)
         self.coursedir = CourseDirectory(config=config)

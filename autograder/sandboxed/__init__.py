@@ -8,11 +8,13 @@ sends.
 from autograder.sandboxed.fork_server import (
     CACHE_MOUNT,
     CACHES_MOUNT,
+    IMPORTED_BY_JAX,
     MAX_MESSAGE_BYTES,
     MAX_STARTED_PROCESSES,
     TaskEnd,
     TaskRequest,
     TaskSettings,
+    load_modules,
     serve,
 )
 from autograder.sandboxed.messages import (
@@ -35,6 +37,7 @@ from autograder.sandboxed.messages import (
 __all__ = [
     "CACHES_MOUNT",
     "CACHE_MOUNT",
+    "IMPORTED_BY_JAX",
     "MAX_ERROR_CHARACTERS",
     "MAX_MESSAGE_BYTES",
     "MAX_STARTED_PROCESSES",
@@ -54,5 +57,6 @@ __all__ = [
     "TaskRequest",
     "TaskSettings",
     "Update",
+    "load_modules",
     "serve",
 ]

@@ -10,6 +10,7 @@ it when nobody waits for it any more.
 import contextlib
 import ctypes
 import fcntl
+import importlib
 import os
 import select
 import signal
@@ -17,7 +18,7 @@ import socket
 import struct
 import sys
 import traceback
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final, NoReturn
 
 import msgspec
@@ -108,6 +109,20 @@ class TaskEnd(msgspec.Struct, frozen=True):
     status: int
     cpu_seconds: float
     started_too_many: bool = False
+
+
+IMPORTED_BY_JAX: Final = (
+    "google.protobuf.descriptor_pb2", "google.protobuf.text_format",
+    "jax.experimental.multihost_utils", "jaxlib.mlir.dialects.builtin", "jaxlib.mlir.dialects.mhlo",
+)  # fmt: skip
+"""Modules that JAX and `shardlings` import when they are first used."""
+
+
+def load_modules(names: Iterable[str]) -> None:
+    """Import modules for all tasks, those of them that are installed."""
+    for name in names:
+        with contextlib.suppress(ImportError):
+            importlib.import_module(name)
 
 
 Task = Callable[[Sequence[str]], None]

@@ -13,7 +13,6 @@ import base64
 import builtins
 import contextlib
 import getpass
-import importlib
 import io
 import os
 import queue
@@ -38,6 +37,7 @@ from traitlets import CBool, Type
 from traitlets.config import Config
 
 from autograder import evidence
+from autograder.sandboxed.fork_server import IMPORTED_BY_JAX, load_modules
 from autograder.sandboxed.messages import (
     MAX_ERROR_CHARACTERS,
     MAX_TRACEBACK_LINES,
@@ -57,11 +57,9 @@ from autograder.sandboxed.messages import (
 )
 
 IMPORTED: Final = (
-    "matplotlib.pyplot", "matplotlib_inline.backend_inline", "rich.console", "rich.table",
-    "google.protobuf.descriptor_pb2", "google.protobuf.text_format",
-    "jax.experimental.multihost_utils", "jaxlib.mlir.dialects.builtin", "jaxlib.mlir.dialects.mhlo",
+    "jinja2", "matplotlib.pyplot", "matplotlib_inline.backend_inline", "rich.console", "rich.table",
 )  # fmt: skip
-"""Modules that notebooks import besides this package, or that JAX imports when it is first used."""
+"""Modules that notebooks use besides this package."""
 
 ENVIRONMENT: Final = {
     "TERM": "xterm-color", "CLICOLOR": "1", "FORCE_COLOR": "1", "CLICOLOR_FORCE": "1",
@@ -84,9 +82,7 @@ class WarmKernel:
 
     def __init__(self) -> None:
         self.shell = start_shell()
-        for name in IMPORTED:
-            with contextlib.suppress(ImportError):
-                importlib.import_module(name)
+        load_modules((*IMPORTED, *IMPORTED_BY_JAX))
         evidence.watch_cells()
         self.requests: queue.SimpleQueue[RunCell] = queue.SimpleQueue()
         self.is_running = False

@@ -54,6 +54,8 @@ from autograder.instructor.course.notebook_rewriting import (
     BASE64,
     MAX_PICTURE_CHARACTERS,
     PICTURE_TYPES,
+    WORD,
+    list_read_names,
 )
 from autograder.instructor.course.process_executor import ProcessExecutor
 from autograder.instructor.course.reading_submissions import (
@@ -88,6 +90,7 @@ __all__ = [
     "STOPPED_STATUSES",
     "TIMES_FILE",
     "WITHDRAWN_FILE",
+    "WORD",
     "BusyError",
     "ClassError",
     "ClassRules",
@@ -113,6 +116,7 @@ __all__ = [
     "is_written",
     "keep_temporary_files",
     "list_folder",
+    "list_read_names",
     "modification_times",
     "parse_time",
     "printable",

@@ -10,6 +10,7 @@ import json
 import os
 import re
 import signal
+import symtable
 import sys
 from collections.abc import Iterable, Mapping
 from itertools import islice
@@ -75,6 +76,19 @@ KEPT_METADATA: Final = {"editable": bool, "deletable": bool}
 """The other metadata of a cell that is kept, besides its tags."""
 
 
+WORD: Final = re.compile(r"[^\W\d]\w*")
+"""Matches what may be a name."""
+
+MAX_PARSED_CHARACTERS: Final = 20_000
+"""The longest cell in which the names that it reads are looked for."""
+
+READS_ANY_NAME: Final = re.compile(
+    r"__\w+__|f_(?:back|globals|locals)|eval|exec|compile|globals|locals|vars|breakpoint"
+    r"|get_ipython|gc|importlib|inspect|sys|In|Out|_[iod]h|_{1,3}|_i{1,3}|_i?\d+"
+)
+"""Matches names through which a cell may read others, or what an earlier cell returned."""
+
+
 class NotebookRefusedError(ValueError):
     """A notebook is refused; the message says why, as the end of a sentence."""
 
@@ -89,7 +103,8 @@ def rewrite_notebook(contents: bytes) -> dict[str, Any]:
         contents: the submitted file.
 
     Returns:
-        The notebook, and sentences about what was left out: `{"notebook": …, "said": […]}`.
+        The notebook, sentences about what was left out, and the names that each code cell reads:
+        `{"notebook": …, "said": […], "reads": […]}`.
 
     Raises:
         NotebookRefusedError: the file is refused.
@@ -105,7 +120,44 @@ def rewrite_notebook(contents: bytes) -> dict[str, Any]:
             f"its cells have {characters:,} characters, and {MAX_SOURCE_CHARACTERS:,} are taken"
         )
     notebook = {"cells": new_cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    return {"notebook": notebook, "said": _drop_pictures_beyond_limit(new_cells)}
+    reads = [find_read_names(c["source"]) for c in new_cells if c["cell_type"] == "code"]
+    return {"notebook": notebook, "said": _drop_pictures_beyond_limit(new_cells), "reads": reads}
+
+
+def find_read_names(source: str) -> list[str] | None:
+    """Return the names that a cell reads from its notebook; None if it may read any.
+
+    For example:
+
+        >>> find_read_names("f = lambda x: x @ W")
+        ['W']
+    """
+    if len(source) > MAX_PARSED_CHARACTERS:
+        return None
+    try:
+        names = list_read_names(source)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):  # a magic, for example
+        return None
+    # attributes, too, such as that of `f.__globals__`, and modules
+    mentioned = {*names, *re.findall(r"__\w+__|f_\w+|(?<=from )\w+|(?<=import )\w+", source)}
+    return None if any(map(READS_ANY_NAME.fullmatch, mentioned)) else sorted(names)
+
+
+def list_read_names(source: str) -> set[str]:
+    """Return the names that a cell reads from its notebook, in a function or outside of any.
+
+    A name that the cell also binds may be among them, as it need not be bound yet when it is read.
+
+    Raises:
+        SyntaxError: the cell is not Python.
+    """
+    tables = [symtable.symtable(source, "cell", "exec")]
+    names = {symbol.get_name() for symbol in tables[0].get_symbols() if symbol.is_referenced()}
+    while tables:
+        tables += (inner := tables.pop().get_children())
+        symbols = (symbol for table in inner for symbol in table.get_symbols())
+        names |= {symbol.get_name() for symbol in symbols if symbol.is_global()}
+    return names
 
 
 def _parse_json(contents: bytes) -> dict[str, Any]:

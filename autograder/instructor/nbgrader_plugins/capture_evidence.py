@@ -9,12 +9,12 @@ from typing import Any, Final
 
 from nbformat import NotebookNode
 from nbgrader.preprocessors import NbGraderPreprocessor
-from traitlets import Int
+from traitlets import Bool, Int
 
 from autograder import evidence
 from autograder.exercises import BY_GRADE_ID
 from autograder.instructor.course import NAMESPACE, with_noun
-from autograder.instructor.pipeline import find_compiled, is_note, time_limit
+from autograder.instructor.pipeline import find_compiled, find_unused, is_note, time_limit
 from autograder.instructor.sandbox import (
     GRADE_AGAIN,
     Kernel,
@@ -82,8 +82,9 @@ print(int(jax.jit(jnp.sum)(jax.device_put(np.arange(8), rows))))
 
 
 class CaptureEvidence(NbGraderPreprocessor):
-    """Runs every cell in a sandboxed kernel with emulated devices, which judges nothing.
+    """Runs cells in a sandboxed kernel with emulated devices, which judges nothing.
 
+    The released notebook's own cells run only if another cell that runs reads what they make.
     It replaces nbgrader's `Execute`, and uses `Execute.timeout` unless it has a timeout of its own.
     """
 
@@ -95,6 +96,9 @@ class CaptureEvidence(NbGraderPreprocessor):
     cell_output = Int(2**20, help="The most characters of output that are kept of a cell.").tag(
         config=True
     )
+    demonstrations = Bool(
+        False, help="Whether a notebook's own cells run even if no answer needs what they make."
+    ).tag(config=True)
     notebook_output = Int(2**23, help="The same, of a notebook.").tag(config=True)
     notebook_evidence = Int(
         2**23, help="The most characters of evidence that are kept of a notebook."
@@ -124,6 +128,11 @@ class CaptureEvidence(NbGraderPreprocessor):
         settings = {"seconds": limit, "compiled": compiled}
         known = {name: value for name, value in settings.items() if value}
         self.sandbox = Sandbox(parent=self, **known)
+        self.unused = (
+            frozenset[int]()
+            if self.demonstrations or not names
+            else find_unused(nb.cells, names["demonstrations"], names["reads"])
+        )
         nb.metadata["language_info"] = LANGUAGE
         died = self._run_until_certain(nb, resources)
         too_large = self.allowance.too_large
@@ -198,12 +207,15 @@ class CaptureEvidence(NbGraderPreprocessor):
         return None
 
     def run_cell(self, kernel: Kernel, cell: Any, index: int) -> None:
-        """Run one cell, interrupt it when its time is up, and keep its outputs.
+        """Run one cell if it is used, interrupt it when its time is up, and keep its outputs.
 
         Raises:
             KernelDiedError: the kernel has ended, or must be ended.
         """
         started = time.monotonic()
+        if index in self.unused:
+            cell.metadata[NAMESPACE] = {"unused": True}
+            return
         if cell.source.strip():  # no tag keeps a cell from running: students write tags
             self._run_source(kernel, cell, index)
         cell.metadata[NAMESPACE] = {"seconds": round(time.monotonic() - started, 3)}

@@ -16,7 +16,12 @@ from markupsafe import Markup
 from nbconvert.filters import strip_ansi
 
 from autograder.exercises import EXERCISES
-from autograder.instructor.course import BASE64, PICTURE_TYPES, show_control_characters
+from autograder.instructor.course import (
+    BASE64,
+    NAMESPACE,
+    PICTURE_TYPES,
+    show_control_characters,
+)
 from autograder.instructor.pages.clean_pages import (
     clean_within,
     has_room,
@@ -106,7 +111,7 @@ class CellPart:
 
     Attributes:
         kind: `html` (the source, or a target), `display`, `picture` or `text` (outputs),
-            `render_printed_text`, `error`, or `raw` (a raw cell's text).
+            `render_printed_text`, `error`, `raw` (a raw cell's text), or `unused`.
         content: HTML; of a picture its base64, of an error its last line, of a raw cell its text.
         detail: the picture's type, or the error's traceback.
     """
@@ -141,6 +146,8 @@ def _parts(
     else:
         if cell.source.strip() and not outputs_alone:
             yield CellPart("html", Markup(highlight_code(context, cell.source)))
+        if cell.metadata.get(NAMESPACE, {}).get("unused"):
+            yield CellPart("unused", "")
         for output in cell.outputs:
             if output.output_type == "stream":
                 yield CellPart("printed", _text(output.get("text", ""), context))

@@ -13,6 +13,7 @@ from autograder.instructor.pipeline.basis import (
     fingerprint_submission,
     read_versions,
 )
+from autograder.instructor.pipeline.demonstrations import find_unused
 from autograder.instructor.pipeline.facts import (
     AssignmentSettings,
     Calibration,
@@ -61,6 +62,7 @@ __all__ = [
     "encoded_verdicts",
     "failed_outcome",
     "find_compiled",
+    "find_unused",
     "fingerprint_assignment",
     "fingerprint_submission",
     "grade",

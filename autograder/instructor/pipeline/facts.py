@@ -25,6 +25,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
+import nbformat
 from nbgrader.api import (
     Gradebook,
     GradeCell,
@@ -39,6 +40,7 @@ from nbgrader.utils import find_all_files
 from traitlets.config import Config
 
 from autograder.instructor.pipeline.basis import read_versions
+from autograder.instructor.pipeline.demonstrations import Demonstrations, find_demonstrations
 from autograder.instructor.pipeline.seeds import read_secret
 from autograder.instructor.sandbox import prune_cache
 
@@ -235,6 +237,7 @@ class AssignmentSettings:
         seconds: each notebook's time limit; None if the configuration decides.
         versions: the versions of the package and JAX, which a worker must have, too.
         secret: the class's secret, from which the seeds of inputs are derived.
+        demonstrations: each released notebook's own cells, with the names that they bind.
     """
 
     assignment: str
@@ -246,6 +249,7 @@ class AssignmentSettings:
     seconds: Mapping[str, int | None]
     versions: tuple[str, ...]
     secret: bytes
+    demonstrations: Mapping[str, Demonstrations]
 
 
 def collect_facts(coursedir: Any, config: Config, assignment: str) -> AssignmentSettings:
@@ -268,7 +272,15 @@ def collect_facts(coursedir: Any, config: Config, assignment: str) -> Assignment
         {name: time_limit(config, assignment, name) for name in notebooks},
         read_versions(),
         read_secret(Path(coursedir.root)),
+        dict(_read_demonstrations(coursedir, assignment)),
     )
+
+
+def _read_demonstrations(coursedir: Any, assignment: str) -> Iterator[tuple[str, Demonstrations]]:
+    """Yield the name of each released notebook, and its own cells with the names that they bind."""
+    folder = Path(coursedir.format_path(coursedir.release_directory, ".", assignment))
+    for file in sorted(folder.glob("*.ipynb")):
+        yield file.stem, find_demonstrations(nbformat.read(file, 4))
 
 
 def _without_address(config: Config) -> Config:

@@ -269,6 +269,9 @@ def _grade_notebook(
         "assignment": submission.assignment,
         "notebook": name,
         "db_url": f"sqlite:///{gradebook}",
+        # a file beside the notebook could read any name
+        "demonstrations": {} if submission.files else facts.demonstrations.get(name, {}),
+        "reads": submitted.reads_by_source(),
     }
     prepared, resources = _preprocess(
         submitted.notebook, facts.reads, metadata, folder, config, parent

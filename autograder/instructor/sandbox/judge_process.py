@@ -21,6 +21,7 @@ import numpy as np
 from autograder import evidence
 from autograder.exercises import Exercise, find
 from autograder.judge import Verdict, failed_verdict, judge, verdict_without_evidence
+from autograder.sandboxed import IMPORTED_BY_JAX
 from shardlings import devices
 from shardlings.errors import Fault
 
@@ -38,6 +39,9 @@ CASE_SHARE: Final = 0.5
 
 MIN_CASE_SECONDS: Final = 0.001
 """The least time for one case, because a timer of zero would set no limit."""
+
+IMPORTED: Final = (*IMPORTED_BY_JAX, "jax.extend.mlir.dialects.sdy", "scipy.linalg")
+"""Modules that JAX imports when a program is first judged."""
 
 CONTROL: Final = "control"
 """In place of an exercise's id: a case that any judge can judge, with a program of our own."""

@@ -1,0 +1,204 @@
+"""Which of a notebook's own cells grading leaves out, and which it never does."""
+
+import nbformat
+import pytest
+from nbformat.v4 import new_code_cell, new_notebook
+
+from autograder.exercises import NOTEBOOKS
+from autograder.instructor.course import NAMESPACE
+from autograder.instructor.course.notebook_rewriting import find_read_names
+from autograder.instructor.pipeline.demonstrations import find_demonstrations, find_unused
+from tests.conftest import ROOT
+from tests.instructor.room import ASSIGNMENT, LAST, RIGHT, SHORT, Classroom
+
+GIVEN = "import jax.numpy as jnp\nimport helpers\nimport os"
+"""A cell that binds a library's name, and two of modules that may do anything."""
+
+ANSWER = {"grade_id": "ex-1-1", "solution": True}
+
+
+def released(*sources):
+    """Return a released notebook of cells of its own, and an answer's cell after them."""
+    code = [new_code_cell(source) for source in (GIVEN, *sources)]
+    return new_notebook(cells=[*code, new_code_cell("...", metadata={"nbgrader": ANSWER})])
+
+
+def left_out(answer, *sources, more=()):
+    """Return the released cells that are left out for an answer and further cells of a student."""
+    notebook = released(*sources)
+    demonstrations = find_demonstrations(notebook)
+    notebook.cells[-1].source = answer
+    notebook.cells += map(new_code_cell, more)
+    unused = find_unused(notebook.cells, demonstrations, read_names(notebook))
+    return [notebook.cells[i].source for i in sorted(unused)]
+
+
+def read_names(notebook):
+    """Return the names that each code cell reads, by its source, as a reader finds them."""
+    code = (cell.source for cell in notebook.cells if cell.cell_type == "code")
+    found = {source: find_read_names(source) for source in code}
+    return {source: None if names is None else frozenset(names) for source, names in found.items()}
+
+
+def test_a_cell_that_no_answer_needs_is_left_out():
+    assert left_out("f = jnp.sum", "y = jnp.ones(3)", "print(y)") == ["y = jnp.ones(3)", "print(y)"]
+
+
+@pytest.mark.parametrize(
+    "answer",
+    ["f = y", "def f(x):\n    return x + y", "f = [y for _ in range(2)]", "class F:\n    a = y",
+     "f = lambda x: lambda: y", "def f(x, z=y):\n    return x"],
+)  # fmt: skip
+def test_a_cell_whose_name_an_answer_reads_runs(answer):
+    assert left_out(answer, "y = jnp.ones(3)") == []
+
+
+def test_a_name_of_the_answers_own_is_not_read():
+    assert left_out("def f(y):\n    return y.sum()", "y = jnp.ones(3)") == ["y = jnp.ones(3)"]
+
+
+def test_what_a_needed_cell_needs_runs_too():
+    assert left_out("f = z", "y = jnp.ones(3)", "z = y + 1", "w = z + 1") == ["w = z + 1"]
+
+
+def test_a_cell_that_the_student_changed_or_added_runs_and_so_does_what_it_reads():
+    assert left_out("f = 1", "y = jnp.ones(3)", "w = 1", more=["print(y)"]) == ["w = 1"]
+
+
+@pytest.mark.parametrize(
+    "reaches",
+    ["f = eval('y')", "f = globals()['y']", "f = g.__globals__['y']", "import sys", "%run other.py",
+     "f = Out[1]", "f = _", "f = _3", "!ls", "f = get_ipython().user_ns", "f?", "(" * 300,
+     f"f = '{'x' * 20_000}'"],
+)  # fmt: skip
+def test_nothing_is_left_out_if_a_student_may_read_any_name(reaches):
+    assert left_out(reaches, "y = jnp.ones(3)") == []
+
+
+def test_a_loop_over_a_name_that_is_not_used_reads_nothing_of_earlier_cells():
+    assert left_out("for _ in range(3):\n    f = 1", "y = jnp.ones(3)") == ["y = jnp.ones(3)"]
+
+
+@pytest.mark.parametrize(
+    "lasting",
+    [
+        "os.environ['A'] = 'b'",
+        "helpers.prepare()",
+        "from helpers import prepare",
+        "jnp.x = 1",
+        "losses.append(1)",
+        "losses[0] = 1",
+        "losses += [1]",
+        "[l.append(1) for l in losses]",
+        "del losses",
+        "open('a', 'w')",
+        "jax.config.update('jax_enable_x64', True)",
+        "jax.set_mesh(mesh)",
+        "%matplotlib inline",
+        "%%time\nx = 1",
+        "import jax\njax.config.update('jax_enable_x64', True)",
+        "alias = losses\nalias.append(1)",
+        "for each in losses:\n    each['W'] = 1",
+        "def f():\n    losses.append(1)\nf()",
+        "(lambda: losses.append(1))()",
+        "class Step:\n    def run(self):\n        losses.append(1)\nStep().run()",
+        "@helpers.registered\ndef f():\n    pass",
+        "def f(x=helpers.counted()):\n    pass",
+        "def g(d):\n    d['a'] = 1\ng(losses)",
+        "(y := 2)",
+    ],
+)
+def test_a_cell_with_an_effect_that_lasts_always_runs(lasting):
+    assert {"w = 1"} == {"w = 1", lasting} & {*left_out("f = 1", "losses = []", lasting, "w = 1")}
+
+
+@pytest.mark.parametrize(
+    "harmless",
+    [
+        "with jax.set_mesh(mesh):\n    y = jnp.ones(3)",
+        "values = []\nfor i in range(3):\n    values.append(i)",
+        "total = 0\nfor i in range(3):\n    total += i",
+        "trained, curves = {}, {}\ntrained['a'] = curves['b'] = 1",
+        "class Point:\n    def __init__(self, x):\n        self.x = x\nprint(Point(1).x)",
+        "def f():\n    losses.append(1)",
+        "table = jnp.zeros(3)\ntable[0] = 1",
+    ],
+)
+def test_a_cell_without_such_an_effect_is_left_out(harmless):
+    assert harmless in left_out("f = 1", "losses = []", harmless)
+
+
+def test_a_function_with_an_effect_counts_where_it_is_called_through_another():
+    adds, twice = "def add():\n    losses.append(1)", "def twice():\n    add()\n    add()"
+    assert "twice()" not in left_out("f = 1", "losses = []", adds, twice, "twice()")
+
+
+def test_a_restored_cell_may_read_every_word_of_its_text():
+    notebook = released("y = jnp.ones(3)")
+    demonstrations = find_demonstrations(notebook)
+    notebook.cells[-1].source = "check('1.1', y)"
+    assert find_unused(notebook.cells, demonstrations, {}) == frozenset()
+
+
+@pytest.mark.parametrize("name", NOTEBOOKS)
+def test_released_notebooks_have_cells_that_are_left_out(name):
+    notebook = nbformat.read(ROOT / "course" / name / f"{name}.ipynb", 4)
+    unused = find_unused(notebook.cells, find_demonstrations(notebook), read_names(notebook))
+    assert unused
+    assert not any(notebook.cells[index].metadata.get("nbgrader") for index in unused)
+
+
+NOT_RUN = "Not run here: nothing that is graded needs this cell."
+
+PROBE = "print('this cell', 'runs')"
+"""A cell of an instructor's own that changes nothing."""
+
+
+@pytest.fixture(scope="module")
+def room(tmp_path_factory):
+    """A classroom whose notebook has a cell that no answer needs, and three submissions."""
+    room = Classroom.at(tmp_path_factory.mktemp("course") / "here", until=LAST, calibrated=False)
+    path = room.root / "solutions" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
+    notebook = nbformat.read(path, 4)
+    notebook.cells.insert(4, new_code_cell(PROBE, id="probe"))
+    nbformat.write(notebook, path)
+    room.grade_uncalibrated()
+    room.nbgrader("generate_assignment", ASSIGNMENT, "--create", "--force")
+    room.hand_in("ann", RIGHT)
+    room.hand_in("bob", RIGHT, first="names = [*globals()]")
+    beside = room.hand_in("cleo", RIGHT).with_name("helpers.py")
+    beside.write_text("import __main__")
+    room.nbgrader("autograde", ASSIGNMENT)
+    room.nbgrader("generate_feedback", ASSIGNMENT)
+    return room
+
+
+def printed_by_probe(room, student):
+    """Return what the probe has printed in a graded notebook."""
+    probe = next(cell for cell in room.graded(student).cells if cell.source == PROBE)
+    return "".join(output.text for output in probe.outputs)
+
+
+def test_a_submission_gets_its_points_without_the_cells_that_no_answer_needs(room):
+    assert printed_by_probe(room, "ann") == ""
+    assert room.scores()["ann"] == SHORT
+
+
+def test_its_page_says_which_cells_did_not_run(room):
+    cells = room.graded("ann").cells
+    unused = [cell for cell in cells if cell.metadata.get(NAMESPACE, {}).get("unused")]
+    page = room.root / "grading" / "feedback" / "ann" / ASSIGNMENT / f"{ASSIGNMENT}.html"
+    assert page.read_text().count(NOT_RUN) == len(unused) > 1
+
+
+@pytest.mark.parametrize("student", ["bob", "cleo"])
+def test_everything_runs_for_a_student_who_may_read_any_name(room, student):
+    assert printed_by_probe(room, student) == "this cell runs\n"
+
+
+def test_everything_runs_if_the_configuration_says_so(room):
+    with (room.root / "nbgrader_config.py").open("a") as config:
+        config.write("\nc.CaptureEvidence.demonstrations = True\n")
+    room.nbgrader("autograde", ASSIGNMENT, "--student", "ann", "--force")
+    assert printed_by_probe(room, "ann") == "this cell runs\n"
+    assert room.scores()["ann"] == SHORT
