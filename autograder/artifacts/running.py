@@ -5,9 +5,10 @@ When it runs, it can only do what StableHLO's operations and a few known custom 
 into Python is not among these.
 """
 
+import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from typing import Any, Final
 
 import jax
@@ -290,6 +291,36 @@ def _load(artifact: bytes) -> tuple[Any, list[tuple[tuple[int | None, ...], Any]
         ]
     except Exception as error:  # flatbuffers and MLIR raise any type for malformed bytes
         raise ProgramError("malformed", "The exported program cannot be read.") from error
+
+
+NOT_FINGERPRINTED: Final = ("fun_name", "mlir_module_serialized", "_get_vjp")
+"""The fields of an exported program that have names, lines of code, and no more than that."""
+
+
+def fingerprint_program(artifact: bytes) -> str:
+    """Return a hash of what an exported program does: two with other names and lines have the same.
+
+    Raises:
+        ProgramError: it is malformed or too large.
+    """
+    from jax.extend.mlir import ir
+    from jax.extend.mlir.dialects import sdy, stablehlo
+
+    program, _ = _load(artifact)
+    interface = [(f.name, repr(getattr(program, f.name))) for f in fields(program)
+                 if f.name not in NOT_FINGERPRINTED]  # fmt: skip
+    with ir.Context() as context:
+        stablehlo.register_dialect(context)
+        sdy.register_dialect(context)
+        try:
+            module = stablehlo.deserialize_portable_artifact(
+                context, program.mlir_module_serialized
+            ).operation
+        except Exception as error:  # MLIR raises any type for malformed bytes
+            raise ProgramError("malformed", "The exported program cannot be read.") from error
+        module.attributes["sym_name"] = ir.StringAttr.get("program")  # in place of the function's
+        text = module.get_asm(enable_debug_info=False)
+    return hashlib.sha256(repr((interface, text)).encode()).hexdigest()
 
 
 @dataclass(frozen=True)

@@ -56,6 +56,7 @@ from autograder.judge.requirements_on_resuming import (
 from autograder.judge.requirements_on_states import Donates, KeepsLayouts
 from autograder.judge.requirements_on_times import RunsFast, Timed, TrainsFast
 from autograder.judge.requirements_on_values import Computes
+from autograder.judge.right_answers import fingerprint_answer
 from autograder.judge.running_programs import run_all
 from autograder.judge.verdict import Finding, NoScoreError, Trade, Verdict
 
@@ -103,6 +104,7 @@ __all__ = [
     "WorksAtMost",
     "alternatives_of",
     "failed_verdict",
+    "fingerprint_answer",
     "headline",
     "judge",
     "lesson_on",

@@ -286,7 +286,7 @@ def test_the_judges_process_judges_programs(monkeypatch, tmp_path):
 
     import msgspec
 
-    from autograder.instructor.sandbox.judge_process import Reply
+    from autograder.instructor.sandbox.judge_process import Reply, Work
     from tests.conftest import ROOT
 
     good = capture(EXERCISE, {"answer": lambda a, b: jnp.sin(a) * b}, seed=5)
@@ -294,12 +294,14 @@ def test_the_judges_process_judges_programs(monkeypatch, tmp_path):
     cases = [Case("1.1", evidence.to_json(good), 5), Case("1.1", evidence.to_json(bad), 5)]
     done = subprocess.run(
         [sys.executable, "-I", str(package), str(ROOT)],
-        input=msgspec.json.encode(cases),
+        input=msgspec.json.encode(Work(cases)),
         capture_output=True,
         check=True,
     )
     replies = [msgspec.json.decode(o, type=Reply) for o in done.stdout.splitlines()]
     right, wrong = (reply.verdict for reply in replies)
+    assert right is not None
+    assert wrong is not None
     assert right.score == 1
     assert wrong.diagnoses == ("custom-call",)
 

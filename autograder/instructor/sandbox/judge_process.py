@@ -1,6 +1,6 @@
 """The judge's process, which never runs a student's Python.
 
-`python -P -s -m autograder.instructor.sandbox 120` reads a list of cases from standard input and
+`python -P -s -m autograder.instructor.sandbox 120` reads cases (`Work`) from standard input and
 writes one line with the verdict on each case as soon as it is known, so a case that kills the
 process costs no other case. 120 is its limit in seconds of processor time, not clock time, so a
 busy machine costs no points. It starts without the caller's environment, user packages or folder.
@@ -20,7 +20,13 @@ import numpy as np
 
 from autograder import evidence
 from autograder.exercises import Exercise, find
-from autograder.judge import Verdict, failed_verdict, judge, verdict_without_evidence
+from autograder.judge import (
+    Verdict,
+    failed_verdict,
+    fingerprint_answer,
+    judge,
+    verdict_without_evidence,
+)
 from autograder.sandboxed import IMPORTED_BY_JAX
 from shardlings import devices
 from shardlings.errors import Fault
@@ -63,16 +69,30 @@ class Case(msgspec.Struct, frozen=True):
     fresh: int | None = None
 
 
+class Work(msgspec.Struct, frozen=True):
+    """What a judge is given.
+
+    Attributes:
+        cases: the evidence to judge.
+        right: fingerprints of answers that are known to be right, and are not judged.
+    """
+
+    cases: list[Case]
+    right: frozenset[str] = frozenset()
+
+
 class Reply(msgspec.Struct, frozen=True):
     """The verdict on a case.
 
     Attributes:
-        verdict: the verdict.
+        verdict: the verdict; None if the answer is known to be right.
         spent: the processor time that this process has used since its start, in seconds.
+        fingerprint: the answer's fingerprint, if it is right; else empty.
     """
 
-    verdict: Verdict
+    verdict: Verdict | None
     spent: float
+    fingerprint: str = ""
 
 
 MAX_EVIDENCE_DEPTH: Final = 64
@@ -97,21 +117,22 @@ def encode_case(case: Case) -> bytes | None:
         return None
 
 
-def judge_cases(cases: bytes, seconds: float = JUDGE_CPU_SECONDS) -> Iterator[bytes]:
+def judge_cases(work: bytes, seconds: float = JUDGE_CPU_SECONDS) -> Iterator[bytes]:
     """Judge cases, and yield each reply as JSON; an internal error affects only its own case.
 
     Args:
-        cases: a list of cases, as JSON.
+        work: the cases, as JSON of a `Work`.
         seconds: the processor time for all of them. If one case uses more than its share, this
             process is killed; if no time is left, the remaining cases get no reply.
     """
     deadline = time.process_time() + seconds
-    for case in msgspec.json.decode(cases, type=list[Case]):
+    decoded = msgspec.json.decode(work, type=Work)
+    for case in decoded.cases:
         seconds_left = deadline - time.process_time()
         if seconds_left <= 0:
             return
         _limit_cpu_seconds(max(CASE_SHARE * seconds_left, MIN_CASE_SECONDS))
-        yield _judge_case(case)
+        yield msgspec.json.encode(_judge_case(case, decoded.right))
     _limit_cpu_seconds(0)
 
 
@@ -124,15 +145,15 @@ def _limit_cpu_seconds(seconds: float) -> None:
         signal.setitimer(signal.ITIMER_PROF, seconds)
 
 
-def _judge_case(case: Case) -> bytes:
+def _judge_case(case: Case, right: frozenset[str]) -> Reply:
     if case.exercise == CONTROL:
         _run_program()
         case = Case("1.1", {}, 0)
     exercise = find(case.exercise)
     try:
-        return _encode_reply(_judge_evidence(exercise, case))
+        return _judge_evidence(exercise, case, right)
     except Exception as error:
-        return _encode_reply(failed_verdict(exercise, Fault.of(error)))
+        return Reply(failed_verdict(exercise, Fault.of(error)), time.process_time())
 
 
 def _run_program() -> None:
@@ -141,27 +162,29 @@ def _run_program() -> None:
     jax.block_until_ready(jax.jit(jnp.sum)(jax.device_put(np.arange(8), rows)))
 
 
-def _encode_reply(verdict: Verdict) -> bytes:
-    return msgspec.json.encode(Reply(verdict, time.process_time()))
-
-
-def _judge_evidence(exercise: Exercise, case: Case) -> Verdict:
+def _judge_evidence(exercise: Exercise, case: Case, right: frozenset[str]) -> Reply:
     try:
         captured = evidence.from_json(case.evidence)
     except evidence.MalformedEvidenceError as error:
-        return verdict_without_evidence(exercise, "malformed", str(error))
-    return judge(exercise, captured, case.seed, case.fresh)
+        verdict = verdict_without_evidence(exercise, "malformed", str(error))
+        return Reply(verdict, time.process_time())
+    fingerprint = fingerprint_answer(exercise, captured)
+    if fingerprint in right:
+        return Reply(None, time.process_time(), fingerprint)
+    verdict = judge(exercise, captured, case.seed, case.fresh)
+    is_right = verdict.fault is None and verdict.score == 1
+    return Reply(verdict, time.process_time(), fingerprint if is_right else "")
 
 
 def main(seconds: float = JUDGE_CPU_SECONDS) -> None:
     """Read cases from standard input, and write replies to standard output."""
-    output, cases = sys.stdout.buffer, sys.stdin.buffer.read()
+    output, work = sys.stdout.buffer, sys.stdin.buffer.read()
     judged = 0
     with redirect_stdout(sys.stderr):  # standard output is for replies only
         devices.emulate_devices(8)
-        for reply in judge_cases(cases, seconds - time.process_time()):
+        for reply in judge_cases(work, seconds - time.process_time()):
             output.write(reply + b"\n")
             output.flush()
             judged += 1
-    if judged < len(msgspec.json.decode(cases, type=list[msgspec.Raw])):
+    if judged < len(msgspec.json.decode(work, type=Work).cases):
         sys.exit(OUT_OF_TIME_STATUS)

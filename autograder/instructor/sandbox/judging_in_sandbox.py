@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import time
+from collections import OrderedDict
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Final
@@ -52,6 +53,17 @@ JUDGE_COMMAND: Final = (sys.executable, "-P", "-s", "-m", "autograder.instructor
 
 CONTROL_CASE: Final = Case(CONTROL, {}, 0)
 """A case that every working judge can judge; if one cannot, the machine is at fault."""
+
+
+RIGHT: Final = OrderedDict[str, Verdict]()
+"""The verdicts of this process's judges on right answers, by fingerprint, the last used at the end.
+
+Only right ones are kept, so that no verdict depends on another submission's inputs, and so that
+nothing that a judge replies can harm another answer.
+"""
+
+MAX_RIGHT: Final = 2**12
+"""The most verdicts in `RIGHT`."""
 
 
 class JudgeFailedError(MachineError):
@@ -223,8 +235,9 @@ def _run_and_read_judge(
         JudgeFailedError: its replies are malformed, or it did not get its processor time by the
             deadline.
     """
+    work = b'{"cases":[%b],"right":%b}' % (b",".join(cases), msgspec.json.encode([*RIGHT]))
     try:
-        finished = _run_judge(cases, seconds, max(deadline - time.monotonic(), 0), sandbox)
+        finished = _run_judge(work, seconds, max(deadline - time.monotonic(), 0), sandbox)
     except subprocess.TimeoutExpired:
         raise JudgeFailedError(
             f"The judge did not get its {seconds:.0f} seconds of processor time in "
@@ -232,7 +245,7 @@ def _run_and_read_judge(
             f"times as long. Judge it again, when the machine has less to do."
         ) from None
     replies = _read_replies(finished.stdout)
-    verdicts, spent = [reply.verdict for reply in replies], replies[-1].spent if replies else 0.0
+    verdicts, spent = [*map(_verdict_of, replies)], replies[-1].spent if replies else 0.0
     if finished.status == OUT_OF_TIME_STATUS:
         return JudgeRun(verdicts, seconds, is_out_of_time=True)
     if not finished.status and len(verdicts) != len(cases):
@@ -254,26 +267,41 @@ def _run_and_read_judge(
     return JudgeRun(verdicts, spent, reason, deadlock=deadlock)
 
 
-def _run_judge(
-    cases: Sequence[bytes], seconds: float, timeout: float, sandbox: Sandbox
-) -> FinishedTask:
+def _verdict_of(reply: Reply) -> Verdict:
+    """Return the verdict of a judge's reply; a right answer's is remembered.
+
+    Raises:
+        JudgeFailedError: it says that an answer is known to be right, and it is not.
+    """
+    verdict = reply.verdict or RIGHT.get(reply.fingerprint)
+    if verdict is None:
+        raise JudgeFailedError("The judge gave no verdict on an answer that it takes for known.")
+    if reply.fingerprint and verdict.fault is None and verdict.score == 1:
+        RIGHT[reply.fingerprint] = verdict
+        RIGHT.move_to_end(reply.fingerprint)
+        if len(RIGHT) > MAX_RIGHT:
+            RIGHT.popitem(last=False)
+    return verdict
+
+
+def _run_judge(work: bytes, seconds: float, timeout: float, sandbox: Sandbox) -> FinishedTask:
     """Run one judge's process: a fork of a warm server, or else a new process.
 
     Raises:
         TimeoutExpired: it did not end within `timeout` seconds by the clock.
     """
-    variables, input = _judge_environment(), b"[" + b",".join(cases) + b"]"
+    variables = _judge_environment()
     server = sandbox.get_warm_server([*JUDGE_COMMAND, "forks"], variables, reader="judges")
     if server is not None:
         try:
             cache = sandbox.find_task_cache("judges")
-            return server.run([f"{seconds:.3f}"], input, timeout, cache)
+            return server.run([f"{seconds:.3f}"], work, timeout, cache)
         except OSError:  # the server hung, or was killed, perhaps for memory, so do without it
             SERVERS.forget(server)
     seconds_before = _cpu_seconds_of_children()
     done = subprocess.run(
         sandbox.command([*JUDGE_COMMAND, f"{seconds:.3f}"], variables, reader="judges"),
-        input=input,
+        input=work,
         capture_output=True,
         timeout=timeout,
         env=variables,

@@ -23,7 +23,7 @@ from autograder.instructor.sandbox import (
     judge_in_sandbox,
     judging_in_sandbox,
 )
-from autograder.instructor.sandbox.judge_process import Reply, judge_cases
+from autograder.instructor.sandbox.judge_process import Reply, Work, judge_cases
 from autograder.judge import failed_verdict
 from autograder.notebook import NotJudged
 from shardlings.errors import Fault
@@ -63,10 +63,17 @@ def handed_in(planting, seed, monkeypatch, folder):
 
 def judged_here(cases, *_):
     """Judge cases as a clean process does, but in this process."""
-    made = judge_cases(b"[" + b",".join(cases) + b"]")
-    return judging_in_sandbox.JudgeRun(
-        [msgspec.json.decode(r, type=Reply).verdict for r in made], 0
+    made = judge_cases(
+        msgspec.json.encode(Work([msgspec.json.decode(c, type=Case) for c in cases]))
     )
+    return judging_in_sandbox.JudgeRun([read_verdict(reply) for reply in made], 0)
+
+
+def read_verdict(reply):
+    """Return the verdict of a judge's reply."""
+    verdict = msgspec.json.decode(reply, type=Reply).verdict
+    assert verdict is not None
+    return verdict
 
 
 def grade(planting, cell, published, seed):
@@ -112,9 +119,8 @@ def test_what_the_machine_did_to_the_judge_need_not_come_again(error, expected):
 def test_evidence_that_cannot_be_read_is_no_zero(monkeypatch):
     Planting("evidence.data", "from_json", "1.1", strips).plant(monkeypatch)
     case = Case("1.1", {"exercise": "1.1", "answers": {}}, 1)
-    (reply,) = judge_cases(msgspec.json.encode([case]))
-    verdict = msgspec.json.decode(reply, type=Reply).verdict
-    assert verdict.state == "failed"
+    (reply,) = judge_cases(msgspec.json.encode(Work([case])))
+    assert read_verdict(reply).state == "failed"
 
 
 def course_with_an_error(folder, module, line):

@@ -330,7 +330,7 @@ def test_a_judge_prints_no_version_warning():
     )
     done = subprocess.run(
         [sys.executable, "-c", f"{code}; judge_process.main()"],
-        input=b"[]",
+        input=b'{"cases": []}',
         capture_output=True,
         check=True,
     )

@@ -1,0 +1,55 @@
+"""Recognise an answer that has the same programs as another one, whatever their names and lines.
+
+Most right answers to an exercise are one program. Once it was found right on inputs that nobody
+could know, it is right in every submission, and need not be judged again.
+"""
+
+import hashlib
+from collections.abc import Iterator
+
+import msgspec
+
+from autograder.artifacts import ProgramError, fingerprint_program
+from autograder.evidence import Design, Evidence, Piece, Placements, Program, Value
+from autograder.judge.exercise import Exercise
+
+
+def fingerprint_answer(exercise: Exercise, evidence: Evidence) -> str:
+    """Return a hash of all that a verdict on a right answer depends on, or an empty string.
+
+    It is empty if part of the evidence is no program, layout or value, if there is no program, so
+    that judging is fast, or if functions ran in the kernel, which knew their inputs.
+
+    Args:
+        exercise: the exercise.
+        evidence: what left the student's kernel; it may be forged.
+    """
+    if any(requirement.runs_in_kernel for requirement in exercise.requirements):
+        return ""
+    pieces = sorted(evidence.answers.items())
+    if not any(isinstance(piece, Program | Design) for _, piece in pieces):
+        return ""
+    try:
+        parts = [(name, *_parts_of(piece)) for name, piece in pieces]
+    except (ProgramError, TypeError):
+        return ""
+    digest = hashlib.sha256(repr((evidence.exercise, parts)).encode()).hexdigest()
+    return f"{exercise.id} {digest}"
+
+
+def _parts_of(piece: Piece) -> Iterator[object]:
+    """Yield what identifies a piece of evidence.
+
+    Raises:
+        ProgramError: a program is malformed.
+        TypeError: the piece is of a kind that does not show all that matters.
+    """
+    match piece:
+        case Program(artifacts):
+            yield from map(fingerprint_program, artifacts)
+        case Design(layouts, step):
+            yield from (*_parts_of(layouts), *_parts_of(step))
+        case Placements() | Value():
+            yield msgspec.json.encode(piece)
+        case _:
+            raise TypeError(f"A {type(piece).__name__} does not show all that matters.")

@@ -1,0 +1,149 @@
+"""A right answer is judged once, whoever hands it in; its verdict is what judging would give."""
+
+from collections import OrderedDict
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from autograder import evidence
+from autograder.artifacts import Argument
+from autograder.evidence import capture
+from autograder.exercises import EXERCISES, Computes, Exercise, find
+from autograder.instructor.sandbox import (
+    Case,
+    JudgeFailedError,
+    judge_in_sandbox,
+    judging_in_sandbox,
+)
+from autograder.instructor.sandbox.judge_process import Reply
+from autograder.judge import Verdict, fingerprint_answer, judge, verdict_without_evidence
+from tests.conftest import some_of
+from tests.exercises.solutions import BANKS, sitting_at
+from tests.sitting import sit
+
+ARGUMENT = Argument((8, 4), (("x", 4), ("y", 2)), ("x", None))
+EXERCISE = Exercise(
+    "1.1", "Sums", (Computes("f", "f(a) must be the sum.", lambda a: a.sum(), ((ARGUMENT,),)),), ()
+)
+
+
+def fingerprint(function, exercise=EXERCISE):
+    """Return the fingerprint of a function as an answer to an exercise."""
+    return fingerprint_answer(exercise, capture(exercise.plan(1), {"f": function}))
+
+
+def total(a):
+    return jnp.sum(a)
+
+
+def test_names_and_lines_do_not_matter():
+    def my_sum(block):
+        # a comment
+        result = block.sum()
+        return result
+
+    assert fingerprint(total) == fingerprint(my_sum) != ""
+
+
+@pytest.mark.parametrize(
+    "other",
+    [lambda a: a.sum() + 0.1, lambda a: a.sum() * 1e-9, lambda a: a.mean(), jax.jit(lambda a: a),
+     lambda a: a.sum()[None], lambda a: (a.sum(),), lambda a: a.sum().astype(jnp.bfloat16)],
+)  # fmt: skip
+def test_what_a_program_does_matters(other):
+    assert fingerprint(other) != fingerprint(total)
+
+
+def test_a_long_constant_matters_in_each_of_its_numbers():
+    numbers = jnp.arange(4096.0)
+    others = numbers.at[2000].set(1)
+    assert fingerprint(lambda a: a.sum() + numbers) != fingerprint(lambda a: a.sum() + others)
+
+
+def test_a_layout_matters():
+    argument = Argument((8, 4), (("x", 4), ("y", 2)), ("x", None), mode="auto")
+    asked = Computes("f", "f(a) must be a + 1.", lambda a: a + 1, ((argument,),))
+    exercise = Exercise("1.1", "Sums", (asked,), ())
+    mesh = jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+    specs = [jax.P("x"), jax.P("y"), jax.P("x", "y"), jax.P(("x", "y"))]
+    prints = {
+        fingerprint(partial(jax.lax.with_sharding_constraint, shardings=sharding), exercise)
+        for sharding in (jax.NamedSharding(mesh, spec) for spec in specs)
+    }
+    assert len(prints - {""}) == len(specs)
+
+
+def test_the_exercise_matters():
+    other = Exercise("1.2", "Sums", EXERCISE.requirements, ())
+    assert fingerprint(total) != fingerprint(total, other)
+
+
+@pytest.mark.parametrize("answer", [..., 3, lambda a: 1 / 0])
+def test_an_answer_without_a_program_has_none(answer):
+    assert fingerprint(answer) == ""
+
+
+def test_functions_that_ran_in_the_kernel_have_none():
+    exercise = find("1.7")
+    functions = dict.fromkeys(exercise.answers, lambda *_: 0)
+    assert fingerprint_answer(exercise, capture(exercise.plan(1), functions)) == ""
+
+
+@pytest.fixture
+def right(monkeypatch):
+    """What is known to be right, which is nothing at first."""
+    known = OrderedDict[str, Verdict]()
+    monkeypatch.setattr(judging_in_sandbox, "RIGHT", known)
+    return known
+
+
+RIGHT_ANSWER = next(e for e in BANKS["03_constraints"] if (e.exercise, e.score) == ("3.1", 1))
+WRONG_ANSWER = next(e for e in BANKS["03_constraints"] if (e.exercise, e.score) == ("3.1", 0))
+
+
+def case(known, seed):
+    """Return a known answer's case."""
+    _, data = sit(sitting_at("03_constraints"), known, seed)
+    return Case(known.exercise, data, seed, seed + 1)
+
+
+def test_a_right_answer_is_judged_once(right):
+    (verdict,) = judge_in_sandbox([case(RIGHT_ANSWER, 1)])
+    ((fingerprint, known),) = right.items()
+    assert verdict == known
+    marked = verdict_without_evidence(find("3.1"), "marked", "It was not judged.")
+    right[fingerprint] = marked
+    assert judge_in_sandbox([case(RIGHT_ANSWER, 2)]) == [marked]
+
+
+def test_a_wrong_answer_is_judged_each_time(right):
+    for seed in (1, 2):
+        (verdict,) = judge_in_sandbox([case(WRONG_ANSWER, seed)])
+        assert verdict.score < 1
+        assert not right
+
+
+def test_a_judge_cannot_take_for_known_what_is_not(right):
+    with pytest.raises(JudgeFailedError, match="takes for known"):
+        judging_in_sandbox._verdict_of(Reply(None, 0, "3.1 abc"))
+
+
+def test_what_was_not_used_for_longest_is_forgotten(right, monkeypatch):
+    monkeypatch.setattr(judging_in_sandbox, "MAX_RIGHT", 2)
+    (verdict,) = judge_in_sandbox([case(RIGHT_ANSWER, 1)])
+    right.clear()
+    for name in ("a", "b", "a", "c"):
+        judging_in_sandbox._verdict_of(Reply(verdict, 0, name))
+    assert [*right] == ["a", "c"]
+
+
+@pytest.mark.parametrize("name", BANKS)
+def test_the_verdict_on_a_right_answer_is_the_same_with_any_inputs(name):
+    known = [entry for entry in BANKS[name] if entry.score == 1]
+    for entry in some_of(known):
+        verdict, data = sit(sitting_at(name), entry, 1)
+        captured = evidence.from_json(data)
+        if fingerprint_answer(EXERCISES[entry.exercise], captured):
+            assert judge(EXERCISES[entry.exercise], captured, 1, 2) == verdict
