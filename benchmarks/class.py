@@ -12,10 +12,13 @@ each in lines of its own.
     python benchmarks/class.py                         forty submissions of 02, 03, 06 and 08
     python benchmarks/class.py --alike                 the same of a class with many right answers
     python benchmarks/class.py --size 4 03 06          fewer, of some
+    python benchmarks/class.py --sizes 50 200 800 -- 02   how three commands grow with a class
 """
 
 import argparse
+import math
 import os
+import resource
 import shutil
 import subprocess
 import sys
@@ -62,11 +65,15 @@ def main() -> int:
     """Print the ratios; the exit status says whether the goal was met."""
     parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
     parser.add_argument("--size", type=int, default=40, help="the number of submissions")
+    parser.add_argument("--sizes", type=int, nargs="+", help="grade classes of these sizes here")
     parser.add_argument("--alike", action="store_true", help="two thirds of the answers right")
     parser.add_argument("notebooks", nargs="*", default=["02", "03", "06", "08"])
     chosen = parser.parse_args()
     os.sched_setaffinity(0, sorted(os.sched_getaffinity(0))[:CORES])
     assignments = [name for name in NOTEBOOKS if name.startswith(tuple(chosen.notebooks))]
+    if chosen.sizes:
+        _print_growth(assignments, sorted(chosen.sizes), chosen.alike)
+        return 0
     with tempfile.TemporaryDirectory(prefix="shardlings-class-") as folder:
         place = Path(folder)
         class_ = list(_hand_in(place / "submitted", assignments, chosen.size, chosen.alike))
@@ -87,6 +94,31 @@ def main() -> int:
         f"{one / two:.1f} times one worker's; with other points, {two / again:.0f} times as fast."
     )
     return 0 if stock / two >= GOAL else 1
+
+
+def _print_growth(assignments: Sequence[str], sizes: Sequence[int], alike: bool) -> None:
+    """Print what three commands take for classes of some sizes, and how they grow at the end.
+
+    The exponent is that of the power of the size: 1 is linear.
+    """
+    costs: dict[str, list[float]] = {"graded": [], "nothing new": [], "reported on": []}
+    for size in sizes:
+        with tempfile.TemporaryDirectory(prefix="shardlings-class-") as folder:
+            place = Path(folder)
+            list(_hand_in(place / "submitted", assignments, size, alike))
+            root = _course(place / "ours", place / "submitted")
+            _calibrated(root, assignments)
+            for what, took in costs.items():
+                command = "report" if what == "reported on" else "grade"
+                python = [sys.executable, "-m", "autograder.instructor", command]
+                took.append(_timed(root, python, workers=CORES))
+        held = resource.getrusage(resource.RUSAGE_CHILDREN).ru_maxrss / 1024
+        took_each = ", ".join(f"{what} in {took[-1]:.0f} s" for what, took in costs.items())
+        print(f"{size} submissions: {took_each}; at most {held:.0f} MiB a process", flush=True)
+    if len(sizes) > 1:
+        for what, took in costs.items():
+            power = math.log(took[-1] / took[-2]) / math.log(sizes[-1] / sizes[-2])
+            print(f"{what}: grows by the power of {power:.2f}")
 
 
 def _hand_in(place: Path, assignments: Sequence[str], size: int, alike: bool) -> Iterator[Path]:

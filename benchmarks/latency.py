@@ -1,10 +1,15 @@
 """How long a learner waits: `check` on a layout, and what `import autograder` adds to `import jax`.
 
 Ratios within one run mean something on a noisy machine; milliseconds only roughly.
+
+    python benchmarks/latency.py                  the imports, and `check` on a layout
+    python benchmarks/latency.py --exercises      `check` of each solution, the longest first
 """
 
+import argparse
 import contextlib
 import io
+import json
 import statistics
 import subprocess
 import sys
@@ -63,8 +68,56 @@ def seconds_of_checks() -> tuple[float, float, float]:
     return first, later, put
 
 
+def seconds_of_solutions(notebook: str) -> dict[str, float]:
+    """Seconds until the verdict on each solution of a notebook, compiled for the first time.
+
+    Args:
+        notebook: the beginning of its name, such as `08`.
+    """
+    from autograder.exercises import NOTEBOOKS
+    from tests.exercises.solutions import sitting_at, solution_of
+
+    emulate_devices(8)
+    (name,) = (each for each in NOTEBOOKS if each.startswith(notebook))
+    sitting, took = sitting_at(name), {}
+    for exercise in NOTEBOOKS[name]:
+        start = time.perf_counter()
+        assert sitting.answer(exercise.id, solution_of(exercise.id), seed=1).verdict.score == 1
+        took[exercise.id] = time.perf_counter() - start
+    return took
+
+
+def print_waits() -> None:
+    """Print how long a learner waits for the verdict on each solution, the longest first."""
+    from autograder.exercises import NOTEBOOKS
+
+    took: dict[str, float] = {}
+    for name in NOTEBOOKS:  # each in a process of its own, where nothing is compiled yet
+        done = subprocess.run(
+            [sys.executable, __file__, "--notebook", name],
+            capture_output=True, text=True, check=True,
+        )  # fmt: skip
+        took |= json.loads(done.stdout.splitlines()[-1])
+    for exercise, seconds in sorted(took.items(), key=lambda item: -item[1]):
+        print(f"{exercise:6} {seconds:6.2f} s")
+    waits = sorted(took.values())
+    short = [sum(wait <= limit for wait in waits) for limit in (0.05, 0.5, 1, 2)]
+    print(f"{len(waits)} exercises, the median {statistics.median(waits):.2f} s; in at most")
+    print("0.05, 0.5, 1 and 2 seconds: {}, {}, {} and {}".format(*short))
+
+
 def main() -> None:
     """Print what was measured."""
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--exercises", action="store_true", help="time each solution's check")
+    parser.add_argument("--notebook", help=argparse.SUPPRESS)
+    chosen = parser.parse_args()
+    if chosen.notebook:
+        print(json.dumps(seconds_of_solutions(chosen.notebook)))
+        return
+    if chosen.exercises:
+        print_waits()
+        return
     of_jax, added = median_of_imports()
     print(f"import jax        {1e3 * of_jax:7.1f} ms")
     print(f"import autograder {1e3 * added:7.1f} ms more ({added / of_jax:.1%} of it)")

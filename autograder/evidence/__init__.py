@@ -47,7 +47,7 @@ from autograder.evidence.process_results import ProcessesPlan
 from autograder.evidence.results import ResultsPlan, TablePlan, plain
 from autograder.evidence.steps import announce_steps, watch_steps
 from autograder.evidence.time_limits import announce_wait
-from autograder.evidence.unfinished_cells import watch_cells
+from autograder.evidence.unfinished_cells import begin_cell, end_cell, watch_cells
 
 __all__ = [
     "MIME_TYPE",
@@ -84,7 +84,9 @@ __all__ = [
     "Value",
     "announce_steps",
     "announce_wait",
+    "begin_cell",
     "capture",
+    "end_cell",
     "from_json",
     "give_plans",
     "is_grading",

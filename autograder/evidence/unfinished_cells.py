@@ -43,7 +43,7 @@ def watch_cells() -> None:
         return
     shell._shardlings_watches = True
     shell.events.register("pre_run_cell", lambda info: _before_cell(info, shell))
-    shell.events.register("post_run_cell", lambda result: _after_cell(result, shell.user_ns))
+    shell.events.register("post_run_cell", lambda result: _after_cell(result, shell))
 
 
 def explain_unfinished(name: str, answer: object) -> str:
@@ -53,9 +53,8 @@ def explain_unfinished(name: str, answer: object) -> str:
 
 
 def _before_cell(info: Any, shell: Any) -> None:
-    source, names = str(info.raw_cell), shell.user_ns
-    _before.clear()
-    _before.update((n, names.get(n, MISSING)) for n in assigned_names(source))
+    source = str(info.raw_cell)
+    begin_cell(source, shell.user_ns)
     if source[:1].isspace():
         with contextlib.suppress(Exception):  # the cell may not be Python, and IPython may change
             transformed = shell.transform_cell(source)
@@ -64,10 +63,36 @@ def _before_cell(info: Any, shell: Any) -> None:
             remember_blank_lines(file, source)
 
 
-def _after_cell(result: Any, names: dict[str, object]) -> None:
-    """Remember the names that a failed cell did not assign; forget those of one that succeeded."""
+def _after_cell(result: Any, shell: Any) -> None:
+    source, had_begun = str(result.info.raw_cell), result.error_in_exec is not None
     error = result.error_before_exec or result.error_in_exec
-    assigned = assigned_names(str(result.info.raw_cell))
+    end_cell(source, shell.user_ns, error, had_begun)
+
+
+def begin_cell(source: str, names: dict[str, object]) -> None:
+    """Remember the values of the names that a cell will assign.
+
+    Args:
+        source: the cell.
+        names: the notebook's names.
+    """
+    _before.clear()
+    _before.update((name, names.get(name, MISSING)) for name in assigned_names(source))
+
+
+def end_cell(
+    source: str, names: dict[str, object], error: BaseException | None, had_begun: bool = True
+) -> None:
+    """Remember the names that a failed cell did not assign; forget those of one that succeeded.
+
+    Args:
+        source: the cell, for which `begin_cell` was called.
+        names: the notebook's names.
+        error: what the cell raised, if anything.
+        had_begun: whether the cell had begun to run. If not, a `SyntaxError` is about the cell;
+            otherwise it is about a string given to `eval`, or about an imported module.
+    """
+    assigned = assigned_names(source)
     if error is None:
         for name in assigned:
             _unfinished.pop(name, None)
@@ -75,30 +100,22 @@ def _after_cell(result: Any, names: dict[str, object]) -> None:
     for name in assigned:
         value = names.get(name, MISSING)
         if value is ... or value is _before.get(name, MISSING):
-            why = _describe_error(
-                error, str(result.info.raw_cell), result.error_in_exec is not None
-            )
+            why = _describe_error(error, source, names, had_begun)
             _unfinished[name] = value, f"The cell that makes {name} did not finish: {why}."
     undefined = getattr(error, "name", None) if isinstance(error, NameError) else None
     if isinstance(undefined, str) and undefined not in assigned and undefined in _unfinished:
         print(f"{undefined} is not defined. {_unfinished[undefined][1]}")
 
 
-def _describe_error(error: BaseException, source: str, had_begun: bool) -> str:
-    """Return what stopped a cell, and where.
-
-    Args:
-        error: the error.
-        source: the cell's source.
-        had_begun: whether the cell had begun to run. If not, a `SyntaxError` is about the cell;
-            otherwise it is about a string given to `eval`, or about an imported module.
-    """
+def _describe_error(
+    error: BaseException, source: str, names: dict[str, object], had_begun: bool
+) -> str:
+    """Return what stopped a cell, and where."""
     if isinstance(error, KeyboardInterrupt):
         return "it was interrupted"
     if isinstance(error, SyntaxError) and not had_begun:
         line = (error.lineno or 1) + source.count("\n") - source.lstrip().count("\n")
         return f"{type(error).__name__} in line {line}: {error.msg}"
-    ipython = sys.modules["IPython"].get_ipython()
-    location = last_cell_line(error, ipython.user_ns)
+    location = last_cell_line(error, names)
     message = f"{type(error).__name__}: {first_line(error)}"
     return message + (f" ({location})" if location else "")

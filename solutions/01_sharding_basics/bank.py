@@ -104,7 +104,7 @@ turned = NamedSharding(Mesh(wide.devices, ("y", "x")), P("y", "x"))
 wide = jax.make_mesh((2, 4), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
 turned = NamedSharding(wide, P("y"))
 
-# %% the same axis twice, which raises exercise="1.3" score=0 diagnoses=["unanswered"]
+# %% the same axis twice, which raises exercise="1.3" score=0 diagnoses=["did-not-finish"]
 turned = NamedSharding(grid, P("x", "x"))
 
 # %% both axes on one dimension exercise="1.3" score=0 diagnoses=["grid"] near=["replicated-dimension", "transposed"]
@@ -225,7 +225,7 @@ second = NamedSharding(grid, P("y", "x"))
 # %% the second not done yet exercise="1.6" score=0.3333333333 diagnoses=["unanswered"]
 first = NamedSharding(grid, P(("x", "y")))
 
-# %% one axis twice, which raises before the second exercise="1.6" score=0.3333333333 diagnoses=["unanswered"]
+# %% one axis twice, which raises before the second exercise="1.6" score=0.3333333333 diagnoses=["did-not-finish"]
 first = NamedSharding(grid, P(("x", "y")))
 second = NamedSharding(grid, P(("x", "x")))
 

@@ -17,7 +17,7 @@ import jupytext
 import nbformat
 from rich.console import Console
 
-from autograder.evidence import Evidence, capture
+from autograder.evidence import Evidence, begin_cell, capture, end_cell
 from autograder.exercises import NOTEBOOKS, find
 from autograder.instructor.authoring.exercise_stubs import find_cell, get_grade_id, remove_solution
 from autograder.judge import Verdict, judge, verdict_for_terminal
@@ -119,12 +119,16 @@ class NotebookSession:
             named = answers or dict(zip(exercise.answers, answer, strict=True))
             captured.append(capture(exercise.plan(seed), named))
 
-        raised = None
+        raised, had_begun = None, False
         with self.restored():
+            begin_cell(source, self.names)
             try:
-                exec(compile(source, f"<{exercise_id}>", "exec"), self.names)
+                code_of_cell = compile(source, f"<{exercise_id}>", "exec")
+                had_begun = True
+                exec(code_of_cell, self.names)
             except Exception as error:  # as in a notebook: the next cell runs all the same
                 raised = error
+            end_cell(source, self.names, raised, had_begun)
             exec(check_cell.source, {**self.names, "check": check})
         return TriedAnswer(judge(exercise, captured[0], seed), captured[0], raised)
 
