@@ -142,8 +142,8 @@ VERBS = re.findall(
     """
     add announce assign back begin bind block build calibrate call capture check choose clean close
     collect compare compile compute configure connect convert copy count decode demonstrate
-    derive describe diagnose differentiate display draw emulate encode enter escape explain export
-    extract fill find fingerprint forget format get give grade group hand has hide highlight
+    derive describe diagnose differentiate display draw emulate encode end enter escape explain
+    export extract fill find fingerprint forget format get give grade group hand has hide highlight
     hint hold index insert install is iterate judge keep keeps kill list load lower make mark
     measure move name number observe open override pack parse pickle prepare print prune quote
     read rebuild recall recognise reenter refuse regrade remember remove rename render renew

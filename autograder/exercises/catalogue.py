@@ -24,6 +24,7 @@ from autograder.exercises.notebooks import (
 )
 from autograder.exercises.other_courses import CourseError, iterate_notebooks, module_elsewhere
 from autograder.judge import Exercise
+from shardlings.errors import ShortError
 
 _OURS: Final[dict[str, tuple[Exercise, ...]]] = {
     "00_setup": nb00_setup.EXERCISES,
@@ -72,7 +73,7 @@ if _duplicate:
     )
 
 
-class UnknownExerciseError(LookupError):
+class UnknownExerciseError(ShortError, LookupError):
     """There is no exercise with that id; the message lists all ids."""
 
 

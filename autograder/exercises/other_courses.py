@@ -16,12 +16,13 @@ from pathlib import Path
 from typing import Final
 
 from autograder.judge import Exercise
+from shardlings.errors import ShortError
 
 GROUP: Final = "shardlings.exercises"
 """The group of the entry points."""
 
 
-class CourseError(ValueError):
+class CourseError(ShortError, ValueError):
     """A package's entry point for exercises is not valid; the message says which and why."""
 
 

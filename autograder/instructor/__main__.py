@@ -13,21 +13,12 @@ import msgspec
 from rich.console import Console
 from sqlalchemy.exc import SAWarning
 
-from autograder.exercises import CourseError, UnknownExerciseError
 from autograder.instructor.authoring import (
-    CellError,
-    NothingToTryError,
-    StubError,
     try_answers,
     write_stubs,
 )
-from autograder.instructor.calibration import CalibrationError
 from autograder.instructor.classroom import (
     Choice,
-    DemonstrationError,
-    RosterError,
-    SchedulerError,
-    UnknownNameError,
     Workers,
     choose,
     demonstrate,
@@ -39,15 +30,11 @@ from autograder.instructor.classroom import (
     restore,
     withdraw,
 )
-from autograder.instructor.collecting import CollectError, collect
+from autograder.instructor.collecting import collect
 from autograder.instructor.course import (
     STOPPED,
     STOPPED_STATUSES,
-    BusyError,
-    ClassError,
     Course,
-    GradebookError,
-    ReleaseError,
     keep_temporary_files,
     printable,
     show_invisible_characters,
@@ -62,14 +49,8 @@ from autograder.instructor.gradescope import (
 )
 from autograder.instructor.one_submission import prepare_grader
 from autograder.instructor.pipeline import State
-from autograder.instructor.sandbox import ROOT_WARNING, NoSandboxError, is_root
-
-EXPECTED_ERRORS: Final = (
-    BusyError, CalibrationError, CellError, ClassError, CollectError, CourseError,
-    DemonstrationError, GradebookError, NothingToTryError, NoSandboxError, ReleaseError,
-    RosterError, SchedulerError, StubError, UnknownExerciseError, UnknownNameError,
-)  # fmt: skip
-"""Errors that are printed without a traceback, because their message says everything."""
+from autograder.instructor.sandbox import ROOT_WARNING, is_root
+from shardlings.errors import ShortError
 
 DISK_ERRORS: Final = frozenset({
     errno.EACCES, errno.EDQUOT, errno.EIO, errno.ELOOP, errno.ENOLCK, errno.ENOSPC, errno.ENOTDIR,
@@ -88,7 +69,7 @@ def main(arguments: list[str] | None = None) -> int:
     try:
         with stop_on_signal(keep_temporary_files()):
             return _run(chosen, course, console)
-    except EXPECTED_ERRORS as error:
+    except ShortError as error:
         console.print(show_invisible_characters(str(error)), markup=False, highlight=False)
         return 1
     except OSError as error:

@@ -52,6 +52,7 @@ from autograder.instructor.sandbox import (
     has_bubblewrap,
     read_sandbox_environment,
 )
+from shardlings.errors import ShortError
 
 MAX_SEARCHED_BYTES: Final = 2**19
 """Larger files are not searched, because they are machine code or data."""
@@ -301,7 +302,7 @@ SCORE_TOLERANCE: Final = 1e-6
 MAX_NAMED_FILES: Final = 3
 
 
-class CalibrationError(RuntimeError):
+class CalibrationError(ShortError, RuntimeError):
     """The grader fails its own test; the message says where, and how to find out why."""
 
 

@@ -36,6 +36,7 @@ from autograder.instructor.course import (
     ClassRules,
     Course,
     GradebookError,
+    list_some,
     printable,
     read_class_file,
     suggest_names,
@@ -135,14 +136,9 @@ class ClassExporter(ExportPlugin):
     def warn_about(self, what: str, whom: Sequence[str]) -> None:
         """Log a warning about students or submissions, if there are any."""
         if whom:
-            names = ", ".join(map(printable, whom[:MAX_NAMED_STUDENTS]))
-            more = (
-                f" and {len(whom) - MAX_NAMED_STUDENTS} more"
-                if len(whom) > MAX_NAMED_STUDENTS
-                else ""
-            )
+            names = list_some([*map(printable, whom)], MAX_NAMED_STUDENTS)
             have = "1 has" if len(whom) == 1 else f"{len(whom)} have"
-            self.log.warning("%s %s: %s%s.", have, what, names, more)
+            self.log.warning("%s %s: %s.", have, what, names)
 
     def find_ids(
         self, people: Sequence[Person], column: str, is_number: bool = True

@@ -16,6 +16,7 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from autograder.exercises import EXERCISES, NOTEBOOKS, module_of
+from shardlings.errors import ShortError
 
 SOLUTION_BEGIN: Final = "### BEGIN SOLUTION\n"
 SOLUTION_END: Final = "### END SOLUTION"
@@ -120,7 +121,7 @@ answer = ...
 """
 
 
-class StubError(ValueError):
+class StubError(ShortError, ValueError):
     """Stubs cannot be written; the message says why and what to do."""
 
 

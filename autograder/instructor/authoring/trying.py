@@ -22,9 +22,10 @@ from autograder.exercises import NOTEBOOKS, find
 from autograder.instructor.authoring.exercise_stubs import find_cell, get_grade_id, remove_solution
 from autograder.judge import Verdict, judge, verdict_for_terminal
 from shardlings.devices import emulate_devices
+from shardlings.errors import ShortError
 
 
-class CellError(RuntimeError):
+class CellError(ShortError, RuntimeError):
     """A cell of the notebook itself raises an error; the message says which cell and error."""
 
 
@@ -159,7 +160,7 @@ SCORE_TOLERANCE: Final = 1e-3
 """The difference allowed from the bank's score, which writes thirds with a few digits."""
 
 
-class NothingToTryError(ValueError):
+class NothingToTryError(ShortError, ValueError):
     """A file has no answer that could be tried; the message says why."""
 
 

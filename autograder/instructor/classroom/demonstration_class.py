@@ -18,6 +18,7 @@ from autograder.instructor.authoring import bank, extract_solution, fill_in_answ
 from autograder.instructor.classroom.grading import grade_class
 from autograder.instructor.course import Course, printable
 from autograder.instructor.gradebook import ADDRESS_VARIABLE
+from shardlings.errors import ShortError
 
 QUICK_ASSIGNMENTS: Final = ("01_sharding_basics", "06_shard_map_matmul")
 """One notebook on layouts and one on programs, the two that are graded fastest."""
@@ -32,7 +33,7 @@ COPIED_FILES: Final = ("nbgrader_config.py", "pyproject.toml")
 """The files that a course needs besides its notebooks."""
 
 
-class DemonstrationError(RuntimeError):
+class DemonstrationError(ShortError, RuntimeError):
     """The demonstration's folder has files of somebody else; the message names them."""
 
 

@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from autograder.instructor.course import printable
+from autograder.instructor.course import list_some, printable
 
 T = TypeVar("T")
 
@@ -161,9 +161,4 @@ def _in_words(seconds: float) -> str:
 
 
 def _list_pairs(pairs: Sequence[Pair]) -> str:
-    named = "; ".join(printable(", ".join(pair)) for pair in pairs[:MAX_NAMED_SUBMISSIONS])
-    return (
-        f"{named} and {len(pairs) - MAX_NAMED_SUBMISSIONS} more"
-        if len(pairs) > MAX_NAMED_SUBMISSIONS
-        else named
-    )
+    return list_some([printable(", ".join(pair)) for pair in pairs], MAX_NAMED_SUBMISSIONS, "; ")

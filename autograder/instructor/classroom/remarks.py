@@ -27,6 +27,7 @@ from autograder.instructor.course import (
     Course,
     describe_duration,
     find_first_exception,
+    list_some,
     printable,
     read_class_file,
     suggest_names,
@@ -178,8 +179,7 @@ def renew_pages(
             why = f"no new feedback page. {find_first_exception(done)}"
             failures.append(Failure(student, assignment, why, theirs=False, was_graded=True))
     if renewed:
-        more = len(renewed) - MAX_NAMED_PAGES
-        names = ", ".join(renewed[:MAX_NAMED_PAGES]) + (f" and {more} more" if more > 0 else "")
+        names = list_some(renewed, MAX_NAMED_PAGES)
         console.print(
             printable(
                 f"Feedback pages that did not show what the gradebook has by now are new: {names}."
@@ -383,9 +383,10 @@ def _removed(
             chosen = choice.of(pair for pair in pairs if pair not in submissions)
             removed = sorted({student for student, _ in chosen} - known)
         if removed:
+            names = list_some(removed, MAX_LISTED_SUBMISSIONS)
             yield (
                 f"The gradebook has grades of {assignment} of these, who have nothing of it in "
-                f"grading/submitted/ any more; they are not shown: {_shorten_list(removed)}."
+                f"grading/submitted/ any more; they are not shown: {names}."
             )
 
 
@@ -455,10 +456,4 @@ def _listed(rows: Sequence[StateRow], details: Sequence[str] = ()) -> str:
         f"{row.student} ({', '.join([row.assignment, *detail])})"
         for row, *detail in zip(rows, *([details] if details else []), strict=True)
     ]
-    return _shorten_list(names)
-
-
-def _shorten_list(names: Sequence[str]) -> str:
-    """Join the first names, and say how many more there are."""
-    more = len(names) - MAX_LISTED_SUBMISSIONS
-    return ", ".join(names[:MAX_LISTED_SUBMISSIONS]) + (f" and {more} more" if more > 0 else "")
+    return list_some(names, MAX_LISTED_SUBMISSIONS)

@@ -30,6 +30,7 @@ from autograder.instructor.course import (
 from autograder.instructor.gradebook import is_server
 from autograder.instructor.nbgrader_plugins import Times, load_times, settle_lateness
 from autograder.instructor.pipeline import State
+from shardlings.errors import ShortError
 
 ROSTER_FILE: Final = "roster.csv"
 
@@ -209,7 +210,7 @@ MAX_NAMED: Final = 12
 """The most known names that are listed if none is similar."""
 
 
-class UnknownNameError(LookupError):
+class UnknownNameError(ShortError, LookupError):
     """There is no such assignment or student; the message names similar ones."""
 
 

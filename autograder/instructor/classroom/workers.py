@@ -37,6 +37,7 @@ from autograder.instructor.pipeline import (
     grade,
 )
 from autograder.instructor.sandbox import has_bubblewrap
+from shardlings.errors import ShortError
 
 if TYPE_CHECKING:
     from distributed import Client
@@ -58,7 +59,7 @@ TLS_WARNING: Final = (
 """Printed before such a scheduler is used, followed by `HOW_TO_CONNECT`."""
 
 
-class SchedulerError(RuntimeError):
+class SchedulerError(ShortError, RuntimeError):
     """A scheduler's address is not allowed, or it does not answer; the message says what to do."""
 
 

@@ -30,6 +30,7 @@ from autograder.instructor.course import (
     read_collected_times,
     read_times,
 )
+from shardlings.errors import ShortError
 
 
 def move_into_place(submission: CollectedSubmission, folder: Path, temporary: Path) -> None:
@@ -66,7 +67,7 @@ MAX_NAMED_FILES_PER_STUDENT = 4
 """So that one student's thousand files do not hide everybody else's."""
 
 
-class CollectError(RuntimeError):
+class CollectError(ShortError, RuntimeError):
     """Nothing can be collected; the message says why."""
 
 

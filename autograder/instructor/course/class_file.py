@@ -31,6 +31,7 @@ import msgspec
 from humanize import precisedelta
 
 from autograder.instructor.course.names import printable
+from shardlings.errors import ShortError
 
 CLASS_FILE: Final = "class.toml"
 
@@ -60,7 +61,7 @@ SHOULD_BE: Final = {
 """A description of each setting, for error messages."""
 
 
-class ClassError(ValueError):
+class ClassError(ShortError, ValueError):
     """A file about a class cannot be understood; the message says where, and what to do."""
 
 

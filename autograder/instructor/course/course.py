@@ -16,7 +16,7 @@ from nbgrader.coursedir import CourseDirectory
 from traitlets.config import PyFileConfigLoader
 
 from autograder.instructor.course.class_file import read_withdrawn
-from autograder.instructor.course.names import printable
+from autograder.instructor.course.names import list_some, printable
 from autograder.instructor.course.reading_submissions import (
     explain_missing_notebook,
     find_unsafe_file,
@@ -34,6 +34,7 @@ from autograder.instructor.gradebook import (
     is_server,
     watch_file,
 )
+from shardlings.errors import ShortError
 
 SUBMISSION_PATH: Final = "grading/submitted/<student>/<assignment>/<assignment>.ipynb"
 
@@ -107,17 +108,13 @@ def _misplaced_of_student(
 def _describe_misplaced(names: Sequence[str], where: str, what_to_do: str) -> Iterator[str]:
     if names:
         lies, was = ("lies", "was") if len(names) == 1 else ("lie", "were")
-        yield f"{_list_some(names)} {lies} {where}, and {was} left alone. {what_to_do}."
-
-
-def _list_some(names: Sequence[str]) -> str:
-    more = f" and {len(names) - MAX_NAMED_FILES:,} more" if len(names) > MAX_NAMED_FILES else ""
-    return f"{', '.join(names[:MAX_NAMED_FILES])}{more}"
+        some = list_some(names, MAX_NAMED_FILES)
+        yield f"{some} {lies} {where}, and {was} left alone. {what_to_do}."
 
 
 def _list_with_verb(names: Sequence[str]) -> str:
     verb = "is" if len(names) == 1 else "are"
-    return f"{verb} {_list_some([printable(name) for name in names])}"
+    return f"{verb} {list_some([printable(name) for name in names], MAX_NAMED_FILES)}"
 
 
 def _is_hidden(path: Path) -> bool:
@@ -125,7 +122,7 @@ def _is_hidden(path: Path) -> bool:
     return path.name.startswith(".") or path.name in ("__MACOSX", "Thumbs.db", "desktop.ini")
 
 
-class ReleaseError(RuntimeError):
+class ReleaseError(ShortError, RuntimeError):
     """A notebook cannot be generated from its source; the message says which and why."""
 
 

@@ -88,14 +88,25 @@ def is_accepted_file(name: Path) -> bool:
     )
 
 
+def list_some(names: Sequence[str], most: int, between: str = ", ") -> str:
+    """Join the first names, and say how many more there are.
+
+    For example:
+
+        >>> list_some(["ann", "bob", "cleo"], 2)
+        'ann, bob and 1 more'
+    """
+    more = f" and {len(names) - most:,} more" if len(names) > most else ""
+    return f"{between.join(names[:most])}{more}"
+
+
 def describe_rejected_files(names: Sequence[Path]) -> str:
     """Return a sentence that lists rejected files; empty if there are none."""
     if not names:
         return ""
-    some = ", ".join(printable(str(name)) for name in sorted(names)[:MAX_NAMED_FILES])
-    more = f" and {len(names) - MAX_NAMED_FILES:,} more" if len(names) > MAX_NAMED_FILES else ""
+    some = list_some([printable(str(name)) for name in sorted(names)], MAX_NAMED_FILES)
     return (
-        f"Not everything beside the notebook was taken: {some}{more} had to be left out. A "
+        f"Not everything beside the notebook was taken: {some} had to be left out. A "
         f"file is taken if its name ends with {', '.join(sorted(ACCEPTED_SUFFIXES))} and does not "
         f"begin with a dot, and if its folders have no dot in their names."
     )

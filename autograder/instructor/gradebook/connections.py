@@ -18,6 +18,8 @@ from sqlalchemy import create_engine, event
 from sqlalchemy.engine import URL, make_url
 from sqlalchemy.exc import OperationalError
 
+from shardlings.errors import ShortError
+
 T = TypeVar("T")
 
 LOCK_SECONDS: Final = 600.0
@@ -47,7 +49,7 @@ UNKNOWN_CODES: Final = LOCK_CODES | {
 """The errors that say nothing about what is in a file."""
 
 
-class GradebookError(RuntimeError):
+class GradebookError(ShortError, RuntimeError):
     """The gradebook cannot be used; the message says why, and contains no password."""
 
 

@@ -22,6 +22,7 @@ from autograder.instructor.gradebook.connections import (
     is_server,
     make_engine,
 )
+from shardlings.errors import ShortError
 
 ADDRESS_VARIABLE: Final = "SHARDLINGS_DB"
 """The environment variable with the gradebook's address, for all commands and Formgrader."""
@@ -97,7 +98,7 @@ LOCK_NUMBER: Final = 0x5348_4152_444C  # "SHARDL"
 """The number of our advisory lock in a PostgreSQL database."""
 
 
-class BusyError(RuntimeError):
+class BusyError(ShortError, RuntimeError):
     """Another process is grading the class."""
 
 

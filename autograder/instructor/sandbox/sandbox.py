@@ -45,6 +45,7 @@ from autograder.instructor.sandbox.bubblewrap import (
 from autograder.instructor.sandbox.call_filter import read_filter
 from autograder.instructor.sandbox.warm_process import SERVERS, WarmProcess
 from autograder.sandboxed import CACHE_MOUNT, CACHES_MOUNT, TaskSettings
+from shardlings.errors import ShortError
 
 Reader = Literal["kernels", "judges"]
 """The processes that read a part of the compilation cache; also the name of that part's folder."""
@@ -245,7 +246,7 @@ another checkout than the running one, which is not visible in the sandbox.
 """
 
 
-class NoSandboxError(RuntimeError):
+class NoSandboxError(ShortError, RuntimeError):
     """There is no working bubblewrap, and `Sandbox.required` is set."""
 
 
