@@ -20,6 +20,7 @@ from autograder.judge.verdict import Finding
 from autograder.judge.wording import (
     describe_groups,
     explain_unknown_length,
+    in_bytes,
     with_arguments,
     with_article,
 )
@@ -141,7 +142,7 @@ class FitsIn(Requirement):
     @property
     def asks(self) -> str:
         """The limit for the first list of arguments, in words."""
-        return f"a program that holds at most {self.bytes[0]:,} bytes on each device"
+        return f"a program that holds at most {in_bytes(self.bytes[0])} on each device"
 
     def judge(self, piece: Program, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Compare the peak memory with the limit."""
@@ -247,7 +248,7 @@ def compare_with_budgets(
             name = _describe_kind(report, matching[0]) if len(matching) == 1 else budget.name
             too_much = finding.problem(
                 "too-many-bytes",
-                f"The compiled program moves {total:,} bytes on each device by {name}"
+                f"The compiled program moves {in_bytes(total)} on each device by {name}"
                 f"{joined if budget.kind == 'all-reduce' else ''}; at most {budget.bytes:,} are "
                 f"allowed.",
             )
@@ -258,15 +259,15 @@ def compare_with_budgets(
         )
         count = _count(report, pair)
         sentence = "The compiled program has " + (
-            f"{with_article(_describe_kind(report, pair))} of {moved:,} bytes, which is not "
+            f"{with_article(_describe_kind(report, pair))} of {in_bytes(moved)}, which is not "
             f"allowed here."
             if count == 1
-            else f"{_describe_several(report, pair)}, {moved:,} bytes together, which are not "
+            else f"{_describe_several(report, pair)}, {in_bytes(moved)} together, which are not "
             f"allowed here."
         )
         if len(left_over) > 1:
             total = sum(left_over.values())
-            sentence += f" Everything that is not allowed moves {total:,} bytes together."
+            sentence += f" Everything that is not allowed moves {in_bytes(total)} together."
         return finding.problem(
             name_compiled_collective(*pair),
             sentence + _describe_argument(worst, names, layouts, count > 1),
@@ -293,13 +294,13 @@ def _explain_gathers(requirement: FitsIn, ran: ProgramRun, found: Finding) -> Fi
     if largest > piece_bytes:
         return found.problem(
             "gathered-at-once",
-            f"{found.difference} It gathers {largest:,} bytes at once, and {piece_bytes:,} are "
+            f"{found.difference} It gathers {in_bytes(largest)} at once, and {piece_bytes:,} are "
             f"enough.",
         )
     if 0 < total <= pieces * piece_bytes:
         return found.problem(
             "gathered-once",
-            f"{found.difference} It gathers {total:,} bytes in total, each of them once.",
+            f"{found.difference} It gathers {in_bytes(total)} in total, each of them once.",
         )
     return found
 
@@ -347,7 +348,7 @@ def describe_communication(report: Report) -> str:
         alike = [c for c in report.collectives if (c.kind, c.axes) == pair]
         # a loop of unknown length counts once
         once = " (with one turn of the loop)" * any(c.times is None for c in alike)
-        items.append(f"{moved:,} bytes by {_describe_several(report, pair)}{once}")
+        items.append(f"{in_bytes(moved)} by {_describe_several(report, pair)}{once}")
     return " and ".join(items) or "nothing"
 
 
@@ -408,11 +409,11 @@ def _describe_argument(
     name, layout = names[collective.argument], layouts[collective.argument]
     if sum(map(math.prod, collective.shapes)) != math.prod(layout.block_shape):
         return ""  # another collective has changed it before
-    which = f"The largest, of {collective.total_bytes:,} bytes," if several else "It"
+    which = f"The largest, of {in_bytes(collective.total_bytes)}," if several else "It"
     sentence = f" {which} {collective.traits.verb} {name}, which is laid out as {layout.describe()}"
     if collective.kind != "all-gather":
         return f"{sentence}."
-    return f"{sentence}, and leaves {collective.bytes_out:,} bytes of it on each device."
+    return f"{sentence}, and leaves {in_bytes(collective.bytes_out)} of it on each device."
 
 
 def _describe_kind(report: Report, pair: KindAndAxes) -> str:

@@ -38,6 +38,7 @@ from autograder.judge.verdict import Finding
 from autograder.judge.wording import (
     describe_groups,
     explain_unknown_length,
+    in_bytes,
     with_arguments,
     with_article,
 )
@@ -502,4 +503,4 @@ def _describe_collectives(requested: Sequence[Collective]) -> str:
 def describe_collective(collective: Collective) -> str:
     """Return `an all-gather over x of 64 bytes`."""
     groups = describe_groups(collective)
-    return f"{with_article(collective.kind)} {groups} of {collective.bytes:,} bytes"
+    return f"{with_article(collective.kind)} {groups} of {in_bytes(collective.bytes)}"

@@ -41,6 +41,11 @@ def with_article(kind: str) -> str:
     return f"{'an' if kind.startswith('a') else 'a'} {kind}"
 
 
+def in_bytes(number: int) -> str:
+    """Return `1 byte`, or `1,024 bytes`."""
+    return f"{number:,} byte{'s' * (number != 1)}"
+
+
 def in_percent(share: float) -> str:
     """Return `33%`. Only nothing is 0%, and only everything 100%."""
     percent = round(100 * share)

@@ -11,6 +11,7 @@ from autograder import evidence
 from autograder.artifacts import Argument
 from autograder.exercises import Budget, CommunicatesAtMost, Computes, Exercise, FitsIn, Predicts
 from autograder.judge import judge, verdict_as_text
+from autograder.judge.wording import in_bytes
 from tests.helpers import capture, sharding
 
 GRID = (("x", 4), ("y", 2))
@@ -218,3 +219,8 @@ def test_a_reduce_scatter_and_an_all_gather_are_an_all_reduce_where_one_is_allow
         )(x)
 
     assert verdict(ROW_SUM, by_parts).score == 1
+
+
+@pytest.mark.parametrize(("number", "said"), [(1, "1 byte"), (0, "0 bytes"), (1024, "1,024 bytes")])
+def test_bytes_are_counted_in_english(number, said):
+    assert in_bytes(number) == said
