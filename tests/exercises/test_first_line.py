@@ -1,6 +1,5 @@
 """Notebook 00 says what its innocent line costs, and what the repaired one does."""
 
-import pytest
 
 from shardlings import communication
 from tests.conftest import ROOT
@@ -21,7 +20,8 @@ def test_the_innocent_line_costs_what_the_notebook_says():
     assert f"or {after.bytes // 2} bytes" in TEXT
     assert [c.bytes for c in after.collectives] == [512, 512]
     assert int(before.sent / after.sent) == 9
-    assert before.peak_bytes / after.peak_bytes == pytest.approx(6, rel=0.1)
+    assert 6 < before.peak_bytes / after.peak_bytes < 7
     assert before.flops / after.flops == 8
-    assert "sends nine times the bytes, needs six times the memory" in TEXT
+    assert "sends a ninth of its bytes" in TEXT
+    assert "sends nine times the bytes, needs more than six times the memory" in TEXT
     assert "each device do eight times the work" in TEXT
