@@ -21,11 +21,13 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import combinations_with_replacement, pairwise, zip_longest
 from math import prod
+from pathlib import Path
 from typing import Any, Final
 
 import jax
 from humanize import natural_list
 
+import shardlings
 from autograder.artifacts.program_checks import ProgramError, list_named_attributes
 from shardlings.programs import requested
 
@@ -47,8 +49,12 @@ MAX_FACTORS: Final = 4
 FLOAT_TYPE: Final = re.compile(r"(b?)f(\d+)(\w*)")
 """MLIR's names of floating-point types, such as `bf16` and `f8E4M3FN`."""
 
-SOURCE_LINE: Final = re.compile(r'"[^"]+":(\d{1,6}):\d+')
-"""The innermost line of code in an MLIR location, such as `loc("f"("cell.py":7:11 to :18))`."""
+SOURCE_LINE: Final = re.compile(r'"([^"]+)":(\d{1,6}):\d+')
+"""A file and a line in an MLIR location, such as `loc("f"("cell.py":7:11 to :18))`; the innermost
+line comes first."""
+
+OWN_FOLDERS: Final = (Path(__file__).parents[1], Path(shardlings.__file__).parent)
+"""Our packages' folders. A kernel that grades has the same files elsewhere."""
 
 Sizes = tuple[int, ...]
 """One dimension's size in each of several programs."""
@@ -222,9 +228,19 @@ def _operation_in_words(operations: Sequence[Any], at: int) -> str:
 
 
 def _line(operation: Any) -> str:
-    """Return the line of code that an operation is from, in brackets; empty if it is unknown."""
-    found = SOURCE_LINE.search(str(operation.location))
-    return f" (line {found[1]})" if found else ""
+    """Return the learner's line that an operation is from, in brackets; empty if it is unknown.
+
+    Beyond the first of our own lines there are only those of the cell that calls `check`.
+    """
+    lines = SOURCE_LINE.findall(str(operation.location))
+    file, line = next((pair for pair in lines if "site-packages" not in pair[0]), ("", ""))
+    return f" (line {line})" if line and not _is_ours(file) else ""
+
+
+def _is_ours(file: str) -> bool:
+    path = file.replace("\\", "/")
+    tails = [(own, path.rpartition(f"/{own.name}/")) for own in OWN_FOLDERS]
+    return any(found and (own / tail).exists() for own, (_, found, tail) in tails)
 
 
 def _sizeless_attributes(operation: Any, functions: dict[str, int]) -> Iterator[str]:

@@ -1,6 +1,5 @@
 """Notebook 00 says what its innocent line costs, and what the repaired one does."""
 
-
 from shardlings import communication
 from tests.conftest import ROOT
 from tests.exercises.solutions import sitting_for

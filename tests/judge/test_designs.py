@@ -219,6 +219,16 @@ def test_another_program_at_the_real_size_is_refused(step):
     found = verdict(step=step)
     assert found.diagnoses == ("another-program",)
     assert found.score == 0
+    (said,) = (finding.difference for finding in found.findings if not finding.met)
+    lines = {*map(int, re.findall(r"\(line (\d+)\)", said))}
+    assert lines <= {line for f in (plain, step) for line in lines_of(f.__code__)}, "a line of ours"
+
+
+def lines_of(code):
+    """Return the numbers of a function's lines, and of those in it."""
+    inner = [each for each in code.co_consts if hasattr(each, "co_lines")]
+    own = {line for *_, line in code.co_lines() if line}
+    return own.union(*map(lines_of, inner))
 
 
 def test_a_program_of_its_own_at_the_second_small_size_is_refused():
