@@ -525,6 +525,7 @@ ELSEWHERE = {
     "processes.isolation": "it is at work in processes of their own, and asked in its tests",
     "processes.worker": "it is a process of its own, and asked in its tests",
     "shardlings.programs.compared_reports": "it shows what takes a compiler that is not here",
+    "judge.right_answers": "it is at work in a class's judges, and asked in their tests",
     "shardlings.layouts.playground": "it makes a link, in no check",
     "shardlings.pictures.gantt_charts": "it draws what somebody wants to see, in no check",
     "shardlings.programs.latencies": "it holds data, and does nothing",

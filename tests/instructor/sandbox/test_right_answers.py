@@ -5,6 +5,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import msgspec
 import pytest
 
 from autograder import evidence
@@ -15,9 +16,10 @@ from autograder.instructor.sandbox import (
     Case,
     JudgeFailedError,
     judge_in_sandbox,
+    judge_process,
     judging_in_sandbox,
 )
-from autograder.instructor.sandbox.judge_process import Reply
+from autograder.instructor.sandbox.judge_process import Reply, Work
 from autograder.judge import Verdict, fingerprint_answer, judge, verdict_without_evidence
 from tests.conftest import some_of
 from tests.exercises.solutions import BANKS, sitting_at
@@ -128,6 +130,14 @@ def test_a_wrong_answer_is_judged_each_time(right):
 def test_a_judge_cannot_take_for_known_what_is_not(right):
     with pytest.raises(JudgeFailedError, match="takes for known"):
         judging_in_sandbox._verdict_of(Reply(None, 0, "3.1 abc"))
+
+
+def test_an_error_of_ours_in_the_fingerprint_is_no_score(monkeypatch):
+    monkeypatch.setattr(judge_process, "fingerprint_answer", lambda *_: 1 / 0)
+    (reply,) = judge_process.judge_cases(msgspec.json.encode(Work([case(RIGHT_ANSWER, 1)])))
+    verdict = msgspec.json.decode(reply, type=Reply).verdict
+    assert verdict is not None
+    assert verdict.state == "failed"
 
 
 def test_what_was_not_used_for_longest_is_forgotten(right, monkeypatch):
