@@ -1,6 +1,6 @@
 # %% [markdown]
 # Known answers to the exercise of notebook 00. A cell stands below what the exercise's cell was handed
-# out with, so an answer that raises leaves the exercise unanswered.
+# out with, so an answer that raises did not finish.
 
 
 # %% around the whole sum exercise="0.1" score=1 near=["replicated", "all-gather", "too-many-bytes"]

@@ -1,6 +1,6 @@
 # %% [markdown]
 # Known answers to the exercises of notebook 01. A cell stands below what the exercise's cell was
-# handed out with, so an answer that raises leaves the exercise unanswered.
+# handed out with, so an answer that raises did not finish.
 
 # %% the columns through a mesh of three axes exercise="1.1" score=1
 small = jax.make_mesh((2, 2, 2), ("a", "b", "c"), axis_types=(AxisType.Auto,) * 3)

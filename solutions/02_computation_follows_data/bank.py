@@ -1,6 +1,6 @@
 # %% [markdown]
 # Known answers to the exercises of notebook 02. A cell stands below what the exercise's cell was
-# handed out with, so an answer that raises leaves the exercise unanswered.
+# handed out with, so an answer that raises did not finish.
 
 # %% asked of JAX itself exercise="2.1" score=1
 operations = {
