@@ -3080,7 +3080,7 @@ def second_difference(x):
     return jax.shard_map(lambda m: m, in_specs=P("x"), out_specs=P("x"))(y)
 
 
-# %% the sides on every device; raises exercise="5.7" score=0 diagnoses=["raised"]
+# %% the sides on every device; raises exercise="5.7" score=0 diagnoses=["raised"] near=["did-not-finish"]
 def solve_all(A, b):
     def body(A, b):
         return jnp.linalg.solve(A + 8 * jnp.eye(4), b)

@@ -131,6 +131,7 @@ class NotebookSession:
                 raised = error
             end_cell(source, self.names, raised, had_begun)
             exec(check_cell.source, {**self.names, "check": check})
+            end_cell(source, self.names, None)  # the next answer stands in a notebook of its own
         return TriedAnswer(judge(exercise, captured[0], seed), captured[0], raised)
 
 

@@ -128,11 +128,8 @@ class CaptureEvidence(NbGraderPreprocessor):
         settings = {"seconds": limit, "compiled": compiled}
         known = {name: value for name, value in settings.items() if value}
         self.sandbox = Sandbox(parent=self, **known)
-        self.unused = (
-            frozenset[int]()
-            if self.demonstrations or not names
-            else find_unused(nb.cells, names["demonstrations"], names["reads"])
-        )
+        demonstrations = {} if self.demonstrations else (names or {}).get("demonstrations", {})
+        self.unused = find_unused(nb.cells, demonstrations, (names or {}).get("reads", {}))
         nb.metadata["language_info"] = LANGUAGE
         died = self._run_until_certain(nb, resources)
         too_large = self.allowance.too_large
