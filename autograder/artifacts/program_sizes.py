@@ -233,7 +233,7 @@ def _line(operation: Any) -> str:
     Beyond the first of our own lines there are only those of the cell that calls `check`.
     """
     lines = SOURCE_LINE.findall(str(operation.location))
-    file, line = next((pair for pair in lines if "site-packages" not in pair[0]), ("", ""))
+    file, line = next((pair for pair in lines if "-packages/" not in pair[0]), ("", ""))
     return f" (line {line})" if line and not _is_ours(file) else ""
 
 

@@ -13,10 +13,7 @@ import msgspec
 from rich.console import Console
 from sqlalchemy.exc import SAWarning
 
-from autograder.instructor.authoring import (
-    try_answers,
-    write_stubs,
-)
+from autograder.instructor.authoring import try_answers, write_stubs
 from autograder.instructor.classroom import (
     Choice,
     Workers,

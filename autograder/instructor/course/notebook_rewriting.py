@@ -6,6 +6,7 @@ of processor time. It does not import the package, which would take longer than 
 `reading_submissions.py` runs it.
 """
 
+import ast
 import json
 import os
 import re
@@ -84,7 +85,7 @@ MAX_PARSED_CHARACTERS: Final = 20_000
 
 READS_ANY_NAME: Final = re.compile(
     r"__\w+__|f_(?:back|globals|locals)|eval|exec|compile|globals|locals|vars|breakpoint"
-    r"|get_ipython|gc|importlib|inspect|sys|In|Out|_[iod]h|_{1,3}|_i{1,3}|_i?\d+"
+    r"|IPython|get_ipython|user_ns|gc|importlib|inspect|sys|In|Out|_[iod]h|_{1,3}|_i{1,3}|_i?\d+"
 )
 """Matches names through which a cell may read others, or what an earlier cell returned."""
 
@@ -103,8 +104,8 @@ def rewrite_notebook(contents: bytes) -> dict[str, Any]:
         contents: the submitted file.
 
     Returns:
-        The notebook, sentences about what was left out, and the names that each code cell reads:
-        `{"notebook": …, "said": […], "reads": […]}`.
+        The notebook, sentences about what was left out, and the names that each code cell reads,
+        by its source: `{"notebook": …, "said": […], "reads": {…}}`.
 
     Raises:
         NotebookRefusedError: the file is refused.
@@ -120,7 +121,8 @@ def rewrite_notebook(contents: bytes) -> dict[str, Any]:
             f"its cells have {characters:,} characters, and {MAX_SOURCE_CHARACTERS:,} are taken"
         )
     notebook = {"cells": new_cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
-    reads = [find_read_names(c["source"]) for c in new_cells if c["cell_type"] == "code"]
+    code = (cell["source"] for cell in new_cells if cell["cell_type"] == "code")
+    reads = {source: find_read_names(source) for source in code}
     return {"notebook": notebook, "said": _drop_pictures_beyond_limit(new_cells), "reads": reads}
 
 
@@ -139,7 +141,8 @@ def find_read_names(source: str) -> list[str] | None:
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # a magic, for example
         return None
     # attributes, too, such as that of `f.__globals__`, and modules
-    mentioned = {*names, *re.findall(r"__\w+__|f_\w+|(?<=from )\w+|(?<=import )\w+", source)}
+    others = re.findall(r"__\w+__|f_\w+|user_ns|(?<=from )\w+|(?<=import )\w+", source)
+    mentioned = {*names, *others}
     return None if any(map(READS_ANY_NAME.fullmatch, mentioned)) else sorted(names)
 
 
@@ -153,6 +156,10 @@ def list_read_names(source: str) -> set[str]:
     """
     tables = [symtable.symtable(source, "cell", "exec")]
     names = {symbol.get_name() for symbol in tables[0].get_symbols() if symbol.is_referenced()}
+    for node in ast.walk(ast.parse(source)):  # for a symbol table these only bind a name
+        targets = [node.target] if isinstance(node, ast.AugAssign) else getattr(node, "targets", [])
+        if isinstance(node, ast.AugAssign | ast.Delete):
+            names |= {target.id for target in targets if isinstance(target, ast.Name)}
     while tables:
         tables += (inner := tables.pop().get_children())
         symbols = (symbol for table in inner for symbol in table.get_symbols())

@@ -13,8 +13,8 @@ import subprocess
 import sys
 import threading
 import time
-from collections.abc import Collection, Iterator
-from dataclasses import dataclass
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any, Final
 
@@ -74,22 +74,18 @@ class RewrittenNotebook:
     Attributes:
         text: the notebook, as JSON.
         said: sentences about what was left out.
-        reads: the names that each code cell reads from the notebook; None if it may read any.
+        reads: the names that each code cell reads from the notebook, by its source; None if it may
+            read any.
     """
 
     text: str
     said: tuple[str, ...] = ()
-    reads: tuple[frozenset[str] | None, ...] = ()
+    reads: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
 
     @property
     def notebook(self) -> Any:
         """A new copy of the notebook, which may be modified."""
         return nbformat.reads(self.text, 4)
-
-    def reads_by_source(self) -> dict[str, frozenset[str] | None]:
-        """Return the names that each code cell reads, by its source."""
-        code = [cell.source for cell in self.notebook.cells if cell.cell_type == "code"]
-        return dict(zip(code, self.reads, strict=True))
 
 
 class _ReaderReply(msgspec.Struct):
@@ -97,7 +93,7 @@ class _ReaderReply(msgspec.Struct):
     passed_limit: bool = False
     notebook: msgspec.Raw = msgspec.Raw(b"")
     said: list[str] = []
-    reads: list[frozenset[str] | None] = []
+    reads: dict[str, frozenset[str] | None] = {}
 
 
 def read_in_sandbox(name: str, contents: bytes, config: Config | None = None) -> RewrittenNotebook:
@@ -163,7 +159,7 @@ def _read_notebook(contents: bytes, required: bool) -> RewrittenNotebook | str:
         )
     if reply.why:
         return reply.why
-    return RewrittenNotebook(bytes(reply.notebook).decode(), tuple(reply.said), tuple(reply.reads))
+    return RewrittenNotebook(bytes(reply.notebook).decode(), tuple(reply.said), reply.reads)
 
 
 def _run_reader(contents: bytes, sandbox: Sandbox) -> _ReaderReply | None:

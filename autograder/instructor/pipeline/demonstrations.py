@@ -44,20 +44,24 @@ WITHOUT_EFFECTS: Final = frozenset(
 `STATEFUL_ATTRIBUTES`."""
 
 STATEFUL_FUNCTIONS: Final = frozenset(
-    {"delattr", "emulate_devices", "eval", "exec", "globals", "input", "open", "setattr"}
+    {"delattr", "emulate_devices", "eval", "exec", "globals", "input", "next", "open", "setattr"}
 )
 """Functions with an effect that lasts."""
 
 STATEFUL_ATTRIBUTES: Final = frozenset(
-    {"clear_caches", "config", "initialize", "rcParams", "save", "savez", "seed", "tofile"}
+    {"clear_caches", "config", "initialize", "rcParams", "seed", "start_trace", "tofile"}
 )
 """Attributes of libraries, and methods, with an effect that lasts."""
 
+WRITING: Final = ("dump", "save", "write")
+"""The beginnings of names of functions and methods that write a file."""
+
 MUTATING: Final = frozenset(
-    {"add", "append", "clear", "discard", "extend", "fill", "insert", "pop", "popitem", "remove"}
-    | {"reverse", "setdefault", "sort", "update"}
+    {"add", "append", "choice", "clear", "discard", "extend", "fill", "insert", "integers"}
+    | {"normal", "permutation", "pop", "popitem", "random", "remove", "reverse", "setdefault"}
+    | {"shuffle", "sort", "standard_normal", "uniform", "update"}
 )
-"""Methods that change their object."""
+"""Methods that change their object, those of NumPy's generators of random numbers included."""
 
 
 def find_demonstrations(notebook: Any) -> Demonstrations:
@@ -152,7 +156,7 @@ def _imported(node: ast.AST, modules: Container[str] | None = None) -> Iterator[
 
 
 class _Known(NamedTuple):
-    """What is known of a notebook's names: those of libraries, and functions with effects."""
+    """The names of libraries in a notebook, and those of functions with effects."""
 
     libraries: frozenset[str]
     effects: frozenset[str]
@@ -172,7 +176,7 @@ def _has_effect(tree: ast.AST, known: _Known, outer: frozenset[str] = frozenset(
 
     Args:
         tree: the cell or the function.
-        known: what is known of the notebook's names.
+        known: names of libraries, and of functions with effects.
         outer: names of new objects of the surrounding functions.
     """
     inside, is_cell = [*_nodes_inside(tree)], isinstance(tree, ast.Module)
@@ -244,7 +248,9 @@ def _is_effect(node: ast.AST, known: _Known, own: frozenset[str]) -> bool:
             return not _is_known(module or "")
         case ast.Name(id=name, ctx=ast.Load()):
             return name in STATEFUL_FUNCTIONS or name in known.effects
-        case ast.Attribute(attr=name, ctx=ast.Load()) if name in STATEFUL_ATTRIBUTES:
+        case ast.Attribute(attr=name, ctx=ast.Load()) if (
+            name in STATEFUL_ATTRIBUTES or name.startswith(WRITING)
+        ):
             return True
         case ast.Attribute(ctx=ast.Store()) | ast.Subscript(ctx=ast.Store()):
             return _root(node) not in own

@@ -271,7 +271,7 @@ def _grade_notebook(
         "db_url": f"sqlite:///{gradebook}",
         # a file beside the notebook could read any name
         "demonstrations": {} if submission.files else facts.demonstrations.get(name, {}),
-        "reads": submitted.reads_by_source(),
+        "reads": submitted.reads,
     }
     prepared, resources = _preprocess(
         submitted.notebook, facts.reads, metadata, folder, config, parent

@@ -70,7 +70,7 @@ class Case(msgspec.Struct, frozen=True):
 
 
 class Work(msgspec.Struct, frozen=True):
-    """What a judge is given.
+    """Cases for a judge, and what it need not judge.
 
     Attributes:
         cases: the evidence to judge.

@@ -10,7 +10,7 @@ import subprocess
 import sys
 import time
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Final
 
@@ -235,7 +235,9 @@ def _run_and_read_judge(
         JudgeFailedError: its replies are malformed, or it did not get its processor time by the
             deadline.
     """
-    work = b'{"cases":[%b],"right":%b}' % (b",".join(cases), msgspec.json.encode([*RIGHT]))
+    # a calibration shows that judging works, and fills the cache of compiled programs
+    right = {} if sandbox.filled_by else dict(RIGHT)
+    work = b'{"cases":[%b],"right":%b}' % (b",".join(cases), msgspec.json.encode([*right]))
     try:
         finished = _run_judge(work, seconds, max(deadline - time.monotonic(), 0), sandbox)
     except subprocess.TimeoutExpired:
@@ -245,7 +247,8 @@ def _run_and_read_judge(
             f"times as long. Judge it again, when the machine has less to do."
         ) from None
     replies = _read_replies(finished.stdout)
-    verdicts, spent = [*map(_verdict_of, replies)], replies[-1].spent if replies else 0.0
+    verdicts = [_verdict_of(reply, right) for reply in replies]
+    spent = replies[-1].spent if replies else 0.0
     if finished.status == OUT_OF_TIME_STATUS:
         return JudgeRun(verdicts, seconds, is_out_of_time=True)
     if not finished.status and len(verdicts) != len(cases):
@@ -267,13 +270,17 @@ def _run_and_read_judge(
     return JudgeRun(verdicts, spent, reason, deadlock=deadlock)
 
 
-def _verdict_of(reply: Reply) -> Verdict:
+def _verdict_of(reply: Reply, right: Mapping[str, Verdict]) -> Verdict:
     """Return the verdict of a judge's reply; a right answer's is remembered.
+
+    Args:
+        reply: the reply.
+        right: the verdicts on right answers that the judge was told of.
 
     Raises:
         JudgeFailedError: it says that an answer is known to be right, and it is not.
     """
-    verdict = reply.verdict or RIGHT.get(reply.fingerprint)
+    verdict = reply.verdict or right.get(reply.fingerprint)
     if verdict is None:
         raise JudgeFailedError("The judge gave no verdict on an answer that it takes for known.")
     if reply.fingerprint and verdict.fault is None and verdict.score == 1:

@@ -1,4 +1,4 @@
-"""Which of a notebook's own cells grading leaves out, and which it never does."""
+"""Cells of a released notebook that grading leaves out, and cells that always run."""
 
 import nbformat
 import pytest
@@ -47,7 +47,8 @@ def test_a_cell_that_no_answer_needs_is_left_out():
 @pytest.mark.parametrize(
     "answer",
     ["f = y", "def f(x):\n    return x + y", "f = [y for _ in range(2)]", "class F:\n    a = y",
-     "f = lambda x: lambda: y", "def f(x, z=y):\n    return x"],
+     "f = lambda x: lambda: y", "def f(x, z=y):\n    return x", "y += 1", "del y",
+     "def f():\n    global y\n    y += 1", "f = [*y]", "f = f'{y}'"],
 )  # fmt: skip
 def test_a_cell_whose_name_an_answer_reads_runs(answer):
     assert left_out(answer, "y = jnp.ones(3)") == []
@@ -68,8 +69,8 @@ def test_a_cell_that_the_student_changed_or_added_runs_and_so_does_what_it_reads
 @pytest.mark.parametrize(
     "reaches",
     ["f = eval('y')", "f = globals()['y']", "f = g.__globals__['y']", "import sys", "%run other.py",
-     "f = Out[1]", "f = _", "f = _3", "!ls", "f = get_ipython().user_ns", "f?", "(" * 300,
-     f"f = '{'x' * 20_000}'"],
+     "import IPython\nf = IPython.get_ipython().user_ns['y']", "f = Out[1]", "f = _", "f = _3",
+     "!ls", "f = get_ipython().user_ns", "f?", "(" * 300, f"f = '{'x' * 20_000}'"],
 )  # fmt: skip
 def test_nothing_is_left_out_if_a_student_may_read_any_name(reaches):
     assert left_out(reaches, "y = jnp.ones(3)") == []
@@ -106,6 +107,10 @@ def test_a_loop_over_a_name_that_is_not_used_reads_nothing_of_earlier_cells():
         "def f(x=helpers.counted()):\n    pass",
         "def g(d):\n    d['a'] = 1\ng(losses)",
         "(y := 2)",
+        "rng.normal(size=3)",
+        "print(next(batches))",
+        "jnp.save('a', jnp.ones(3))",
+        "plt.savefig('a.png')",
     ],
 )
 def test_a_cell_with_an_effect_that_lasts_always_runs(lasting):

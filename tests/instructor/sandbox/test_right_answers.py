@@ -1,5 +1,6 @@
 """A right answer is judged once, whoever hands it in; its verdict is what judging would give."""
 
+import dataclasses
 from collections import OrderedDict
 from functools import partial
 
@@ -15,12 +16,13 @@ from autograder.exercises import EXERCISES, Computes, Exercise, find
 from autograder.instructor.sandbox import (
     Case,
     JudgeFailedError,
+    Sandbox,
     judge_in_sandbox,
     judge_process,
     judging_in_sandbox,
 )
 from autograder.instructor.sandbox.judge_process import Reply, Work
-from autograder.judge import Verdict, fingerprint_answer, judge, verdict_without_evidence
+from autograder.judge import Verdict, fingerprint_answer, verdict_without_evidence
 from tests.conftest import some_of
 from tests.exercises.solutions import BANKS, sitting_at
 from tests.sitting import sit
@@ -95,7 +97,7 @@ def test_functions_that_ran_in_the_kernel_have_none():
 
 @pytest.fixture
 def right(monkeypatch):
-    """What is known to be right, which is nothing at first."""
+    """Return the answers that are known to be right: none at first."""
     known = OrderedDict[str, Verdict]()
     monkeypatch.setattr(judging_in_sandbox, "RIGHT", known)
     return known
@@ -129,7 +131,7 @@ def test_a_wrong_answer_is_judged_each_time(right):
 
 def test_a_judge_cannot_take_for_known_what_is_not(right):
     with pytest.raises(JudgeFailedError, match="takes for known"):
-        judging_in_sandbox._verdict_of(Reply(None, 0, "3.1 abc"))
+        judging_in_sandbox._verdict_of(Reply(None, 0, "3.1 abc"), right)
 
 
 def test_an_error_of_ours_in_the_fingerprint_is_no_score(monkeypatch):
@@ -145,15 +147,34 @@ def test_what_was_not_used_for_longest_is_forgotten(right, monkeypatch):
     (verdict,) = judge_in_sandbox([case(RIGHT_ANSWER, 1)])
     right.clear()
     for name in ("a", "b", "a", "c"):
-        judging_in_sandbox._verdict_of(Reply(verdict, 0, name))
+        judging_in_sandbox._verdict_of(Reply(verdict, 0, name), {})
     assert [*right] == ["a", "c"]
 
 
+def test_what_a_judge_was_told_of_is_known_even_if_it_is_forgotten_meanwhile(right):
+    (verdict,) = judge_in_sandbox([case(RIGHT_ANSWER, 1)])
+    told = dict(right)
+    right.clear()
+    ((fingerprint, _),) = told.items()
+    assert judging_in_sandbox._verdict_of(Reply(None, 0, fingerprint), told) == verdict
+
+
+def test_a_calibration_judges_everything(right):
+    judge_in_sandbox([case(RIGHT_ANSWER, 1)])
+    marked = verdict_without_evidence(find("3.1"), "marked", "It was not judged.")
+    right.update(dict.fromkeys(right, marked))
+    (verdict,) = judge_in_sandbox([case(RIGHT_ANSWER, 2)], sandbox=Sandbox(filled_by=["judges"]))
+    assert verdict.score == 1
+
+
 @pytest.mark.parametrize("name", BANKS)
-def test_the_verdict_on_a_right_answer_is_the_same_with_any_inputs(name):
+def test_the_verdict_on_a_right_answer_is_the_same_with_any_inputs_and_in_other_lines(name):
     known = [entry for entry in BANKS[name] if entry.score == 1]
     for entry in some_of(known):
+        exercise = EXERCISES[entry.exercise]
         verdict, data = sit(sitting_at(name), entry, 1)
-        captured = evidence.from_json(data)
-        if fingerprint_answer(EXERCISES[entry.exercise], captured):
-            assert judge(EXERCISES[entry.exercise], captured, 1, 2) == verdict
+        if fingerprint := fingerprint_answer(exercise, evidence.from_json(data)):
+            below = dataclasses.replace(entry, code="# a line\n" * 7 + entry.code)
+            other, moved = sit(sitting_at(name), below, 2)
+            assert fingerprint_answer(exercise, evidence.from_json(moved)) == fingerprint
+            assert other == verdict
