@@ -144,6 +144,17 @@ def calibrated(room, assignment=ASSIGNMENT):
     calibrate(api.config, assignment)
 
 
+def test_every_cell_of_the_released_notebook_runs(course):
+    """What it compiles is kept for submissions in which every cell runs, too."""
+    change(course, lambda notebook: notebook.cells.append(new_code_cell("print('at the end')")))
+    Course(course.root).release(ASSIGNMENT)
+    calibrated(course)
+    notebook = nbformat.read(
+        course.root / KEPT / "released" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb", 4
+    )
+    assert "".join(output.text for output in notebook.cells[-1].outputs) == "at the end\n"
+
+
 @pytest.fixture
 def no_trial(monkeypatch):
     """To try the solution fails, and nothing is searched, which takes seconds."""

@@ -87,7 +87,7 @@ class Reply(msgspec.Struct, frozen=True):
     Attributes:
         verdict: the verdict; None if the answer is known to be right.
         spent: the processor time that this process has used since its start, in seconds.
-        fingerprint: the answer's fingerprint, if it is right; else empty.
+        fingerprint: the answer's fingerprint; empty if it has none.
     """
 
     verdict: Verdict | None
@@ -172,8 +172,7 @@ def _judge_evidence(exercise: Exercise, case: Case, right: frozenset[str]) -> Re
     if fingerprint in right:
         return Reply(None, time.process_time(), fingerprint)
     verdict = judge(exercise, captured, case.seed, case.fresh)
-    is_right = verdict.fault is None and verdict.score == 1
-    return Reply(verdict, time.process_time(), fingerprint if is_right else "")
+    return Reply(verdict, time.process_time(), fingerprint)
 
 
 def main(seconds: float = JUDGE_CPU_SECONDS) -> None:

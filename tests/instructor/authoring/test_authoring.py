@@ -15,6 +15,7 @@ import nbformat
 import pytest
 from rich.console import Console
 
+from autograder.evidence.unfinished_cells import explain_unfinished
 from autograder.exercises import find
 from autograder.instructor.authoring import (
     CellError,
@@ -210,6 +211,7 @@ def test_an_answer_that_raises_is_tried_all_the_same(tmp_path):
     assert status == 0
     assert "The cell raised NameError: name 'undefined' is not defined" in said
     assert "The cell that makes columns did not finish: NameError" in said  # as in a notebook
+    assert explain_unfinished("columns", ...) == "", "the next answer would be told of it"
 
 
 def session_with(names):

@@ -82,6 +82,8 @@ def test_a_layout_matters():
 def test_the_exercise_matters():
     other = Exercise("1.2", "Sums", EXERCISE.requirements, ())
     assert fingerprint(total) != fingerprint(total, other)
+    of_another = capture(EXERCISE.plan(1), {"f": total})
+    assert fingerprint_answer(other, of_another) != fingerprint(total), "it would be taken for it"
 
 
 @pytest.mark.parametrize("answer", [..., 3, lambda a: 1 / 0])
