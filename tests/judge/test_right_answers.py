@@ -1,0 +1,99 @@
+"""Answers with the same programs have one fingerprint, and if they are right, one verdict."""
+
+import dataclasses
+from functools import partial
+
+import jax
+import jax.numpy as jnp
+import pytest
+
+from autograder import evidence
+from autograder.artifacts import Argument
+from autograder.evidence import capture
+from autograder.exercises import EXERCISES, Computes, Exercise, find
+from autograder.judge import fingerprint_answer
+from tests.conftest import some_of
+from tests.exercises.solutions import BANKS, sitting_at
+from tests.sitting import sit
+
+ARGUMENT = Argument((8, 4), (("x", 4), ("y", 2)), ("x", None))
+EXERCISE = Exercise(
+    "1.1", "Sums", (Computes("f", "f(a) must be the sum.", lambda a: a.sum(), ((ARGUMENT,),)),), ()
+)
+
+
+def fingerprint(function, exercise=EXERCISE):
+    """Return the fingerprint of a function as an answer to an exercise."""
+    return fingerprint_answer(exercise, capture(exercise.plan(1), {"f": function}))
+
+
+def total(a):
+    return jnp.sum(a)
+
+
+def test_names_and_lines_do_not_matter():
+    def my_sum(block):
+        # a comment
+        result = block.sum()
+        return result
+
+    assert fingerprint(total) == fingerprint(my_sum) != ""
+
+
+@pytest.mark.parametrize(
+    "other",
+    [lambda a: a.sum() + 0.1, lambda a: a.sum() * 1e-9, lambda a: a.mean(), jax.jit(lambda a: a),
+     lambda a: a.sum()[None], lambda a: (a.sum(),), lambda a: a.sum().astype(jnp.bfloat16)],
+)  # fmt: skip
+def test_what_a_program_does_matters(other):
+    assert fingerprint(other) != fingerprint(total)
+
+
+def test_a_long_constant_matters_in_each_of_its_numbers():
+    numbers = jnp.arange(4096.0)
+    others = numbers.at[2000].set(1)
+    assert fingerprint(lambda a: a.sum() + numbers) != fingerprint(lambda a: a.sum() + others)
+
+
+def test_a_layout_matters():
+    argument = Argument((8, 4), (("x", 4), ("y", 2)), ("x", None), mode="auto")
+    asked = Computes("f", "f(a) must be a + 1.", lambda a: a + 1, ((argument,),))
+    exercise = Exercise("1.1", "Sums", (asked,), ())
+    mesh = jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
+    specs = [jax.P("x"), jax.P("y"), jax.P("x", "y"), jax.P(("x", "y"))]
+    prints = {
+        fingerprint(partial(jax.lax.with_sharding_constraint, shardings=sharding), exercise)
+        for sharding in (jax.NamedSharding(mesh, spec) for spec in specs)
+    }
+    assert len(prints - {""}) == len(specs)
+
+
+def test_the_exercise_matters():
+    other = Exercise("1.2", "Sums", EXERCISE.requirements, ())
+    assert fingerprint(total) != fingerprint(total, other)
+    of_another = capture(EXERCISE.plan(1), {"f": total})
+    assert fingerprint_answer(other, of_another) != fingerprint(total), "it would be taken for it"
+
+
+@pytest.mark.parametrize("answer", [..., 3, lambda a: 1 / 0])
+def test_an_answer_without_a_program_has_none(answer):
+    assert fingerprint(answer) == ""
+
+
+def test_functions_that_ran_in_the_kernel_have_none():
+    exercise = find("1.7")
+    functions = dict.fromkeys(exercise.answers, lambda *_: 0)
+    assert fingerprint_answer(exercise, capture(exercise.plan(1), functions)) == ""
+
+
+@pytest.mark.parametrize("name", BANKS)
+def test_the_verdict_on_a_right_answer_is_the_same_with_any_inputs_and_in_other_lines(name):
+    known = [entry for entry in BANKS[name] if entry.score == 1]
+    for entry in some_of(known):
+        exercise = EXERCISES[entry.exercise]
+        verdict, data = sit(sitting_at(name), entry, 1)
+        if fingerprint := fingerprint_answer(exercise, evidence.from_json(data)):
+            below = dataclasses.replace(entry, code="# a line\n" * 7 + entry.code)
+            other, moved = sit(sitting_at(name), below, 2)
+            assert fingerprint_answer(exercise, evidence.from_json(moved)) == fingerprint
+            assert other == verdict
