@@ -146,7 +146,8 @@ def _parts(
     else:
         if cell.source.strip() and not outputs_alone:
             yield CellPart("html", Markup(highlight_code(context, cell.source)))
-        if cell.metadata.get(NAMESPACE, {}).get("unused"):
+        # a target is shown whether or not its cell ran
+        if cell.metadata.get(NAMESPACE, {}).get("unused") and not TARGET.search(cell.source):
             yield CellPart("unused", "")
         for output in cell.outputs:
             if output.output_type == "stream":
