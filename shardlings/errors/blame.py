@@ -131,7 +131,8 @@ def report_address() -> str:
 def first_line(error: BaseException) -> str:
     """Return the first line of an error's message, in characters that can be encoded."""
     lines = message_of(error).strip().splitlines() or ["it gives no message"]
-    line = lines[0].partition("This error occurs at source:")[0]  # `cell_lines` gives the line
+    line = lines[len(lines) > 1 and lines[0].startswith("Mismatch details (")]
+    line = line.partition("This error occurs at source:")[0]  # `cell_lines` gives the line
     return line[:300].rstrip(" :.(").encode(errors="replace").decode()
 
 

@@ -118,6 +118,21 @@ MEANINGS: Final = (
         "say so.",
     ),
     (
+        r"(?s)different lengths of .*pjit out_shardings.* length (?P<given>\d+), but .* "
+        r"length (?P<expected>\d+)",
+        "other-structure",
+        "out_shardings of jax.jit has another number of entries than the function has results: "
+        "{given}, and {expected} are expected. It may also be one sharding or spec for all of "
+        "them.",
+    ),
+    (
+        r"(?s)pjit out_shardings.* type\s+<class '(?P<given>\w+)'>.* type\s+<class "
+        r"'(?P<expected>\w+)'>",
+        "other-structure",
+        "out_shardings of jax.jit is a {given} where the function returns a {expected}: both have "
+        "to be built alike.",
+    ),
+    (
         r"pytree structure error",
         "other-structure",
         "Two structures do not agree, such as what the body of a shard_map returns and its "
@@ -273,6 +288,12 @@ MEANINGS: Final = (
         "rank",
         "A spec has more entries than its array has dimensions. A dimension that the body indexes "
         "or sums over is gone from its result, and out_specs is about the result.",
+    ),
+    (
+        r"only valid for values of rank at least (?P<entries>\d+), but .* of rank (?P<rank>\d+)",
+        "rank",
+        "A spec has more entries ({entries}) than its array has dimensions ({rank}). A number has "
+        "none, so its spec is P().",
     ),
     (
         r"unbound axis name|axis name .* not found|found an unbound",

@@ -12,6 +12,7 @@ from shardlings.errors import DIAGNOSES, diagnose_jax_error, explain_error
 from tests.helpers import mesh
 
 LINE = mesh(x=8)
+TILES = jax.NamedSharding(mesh(x=4, y=2), jax.P("x", "y"))
 EXPLICIT = jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Explicit,) * 2)
 
 
@@ -99,6 +100,9 @@ def typed(function):
          "block-shape"),
         (lambda x: jax.shard_map(lambda a: [a], mesh=LINE, in_specs=jax.P("x"),
                                  out_specs=(jax.P("x"),))(x), "other-structure"),
+        (lambda x: jax.jit(lambda x: (x, x), out_shardings=(TILES,) * 3)(x), "other-structure"),
+        (lambda x: jax.jit(lambda x: (x, x), out_shardings=[TILES] * 2)(x), "other-structure"),
+        (lambda x: jax.jit(jnp.sum, out_shardings=TILES)(x), "rank"),
         (unreduced, "one-side-unreduced"),
         (lambda x: mapped_over("x")(x[None]), "axis-in-specs"),
         (insists, "raised"),
@@ -115,6 +119,25 @@ def test_an_error_of_jax_is_diagnosed(function, diagnosis):
     assert name in DIAGNOSES
     assert bool(meaning) == (name != "raised")
     assert not meaning or meaning.endswith((".", "?"))
+
+
+@pytest.mark.parametrize(
+    ("function", "says"),
+    [
+        (jax.jit(lambda x: (x, x), out_shardings=(TILES,) * 3), "3, and 2 are expected"),
+        (jax.jit(lambda x: (x, x), out_shardings=[TILES] * 2),
+         "is a list where the function returns a tuple"),
+        (jax.jit(jnp.sum, out_shardings=TILES),
+         "more entries (2) than its array has dimensions (0)"),
+    ],
+)  # fmt: skip
+def test_out_shardings_that_do_not_fit_are_counted(function, says):
+    """Some versions of JAX begin with a line of their own, which says nothing."""
+    with pytest.raises(ValueError) as raised:  # noqa: PT011
+        function(jnp.ones((16, 16)))
+    _, explanation = explain_error(raised.value, function, ["x", "y"])
+    assert says in explanation
+    assert "Mismatch details" not in explanation
 
 
 def test_an_unknown_axis_is_named_with_the_axes_of_the_mesh():
