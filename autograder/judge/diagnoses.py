@@ -71,7 +71,10 @@ def is_of_values_without_cause(diagnosis: str) -> bool:
 
 def is_wrong_shape(diagnosis: str) -> bool:
     """Check whether an array's shape is wrong, even if its numbers are right."""
-    return diagnosis in ("shape", "reshaped", "copies-side-by-side", "joined-elsewhere")
+    return diagnosis in (
+        *("shape", "reshaped", "copies-side-by-side", "joined-elsewhere", "not-joined"),
+        "too-many-results",
+    )
 
 
 def is_without_evidence(diagnosis: str) -> bool:
@@ -86,8 +89,8 @@ def has_learners_error(diagnosis: str) -> bool:
 
 def list_generalisations(diagnosis: str) -> tuple[str, ...]:
     """Return a diagnosis and the more general ones: `all-reduce over x`, then `all-reduce`."""
-    if diagnosis == "reshaped":  # the right numbers in another shape
-        return diagnosis, "shape"
+    if diagnosis in ("reshaped", "not-joined", "too-many-results"):
+        return diagnosis, "shape"  # with the right numbers
     if diagnosis == "not-a-number":
         return diagnosis, "not-finite"
     if diagnosis == "not-gathered":

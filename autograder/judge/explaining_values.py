@@ -27,6 +27,9 @@ from autograder.judge.running_programs import Run
 PIECE_TOLERANCE: Final = 100 * ROUNDING * float(np.finfo(np.float32).eps)
 """The tolerance for pieces that are looked for in a result, relative to the largest value."""
 
+MAX_ORDERED: Final = 4
+"""The most results, or dimensions, of which other orders are tried."""
+
 MAX_PIECES: Final = 64
 """The most pieces that a dimension is split into."""
 
@@ -491,13 +494,10 @@ def _describe_multiple(right: np.ndarray, made: np.ndarray) -> str:
     return f"about {describe_factor(math.copysign(size if is_large else 1 / size, factor))}"
 
 
-MAX_ORDERED_RESULTS: Final = 4
-
-
 def explain_several_results(
     reference: ArrayFunction, runs: Sequence[Run], names: Sequence[str] = ()
 ) -> Wrong | None:
-    """Say in which order several results come, or which of them alone are wrong, in every case.
+    """Say which results come in another order, are too many, or are wrong alone, in every case.
 
     Args:
         reference: computes the right results.
@@ -509,18 +509,29 @@ def explain_several_results(
         for draws, ran in runs
         for inputs, outputs in zip(draws, ran.outputs, strict=True)
     ]
-    count = len(cases[0][1])
-    if count == 1 or any(len(outputs) != count for outputs, _ in cases):
+    came, count = len(cases[0][0]), len(cases[0][1])
+    if came < max(2, count) or any(len(outputs) != came for outputs, _ in cases):
         return None
-    for order in permutations(range(count)) if count <= MAX_ORDERED_RESULTS else ():
-        if order != tuple(range(count)) and all(
-            compare_outputs(outputs, [wanted[i] for i in order]) is None
+    for order in permutations(range(came), count) if came <= MAX_ORDERED else ():
+        if order == tuple(range(came)) or not all(
+            compare_outputs([outputs[i] for i in order], wanted) is None
             for outputs, wanted in cases
         ):
-            numbers = ", ".join(str(i + 1) for i in order)
+            continue
+        if came == count:
+            numbers = ", ".join(str(order.index(i) + 1) for i in range(count))
             return "other-order-of-results", (
                 f"All results are right, but they come in another order: {numbers}."
             )
+        right = natural_list([str(i + 1) for i in order])
+        return "too-many-results", (
+            f"The function returned {came} arrays; expected {count}. "
+            f"{f'Results {right} are' if count > 1 else f'Result {right} is'} right."
+        )
+    if any(
+        [a.shape for a in outputs] != [np.shape(a) for a in wanted] for outputs, wanted in cases
+    ):
+        return None
     wrong = [
         any(compare_outputs([outputs[i]], [wanted[i]]) for outputs, wanted in cases)
         for i in range(count)
@@ -611,6 +622,12 @@ def _explain_joined(
     whole = np.asarray(output)
     for axis, (name, size) in enumerate(argument.axes):
         for d in range(right.ndim):
+            if _has_block_of(output, right, argument, axis, d):
+                return "not-joined", (
+                    f"{shapes} Each device along {name} has its own block of the right result, "
+                    f"and out_specs says that all of them have the same. Which dimension does "
+                    f"{name} shard?"
+                )
             if output.shape[d] % size or not _is_sharded_over(output, argument, axis, d):
                 continue
             copies = np.split(whole, size, axis=d)
@@ -695,8 +712,53 @@ def explain_reshape(reference: ArrayFunction, runs: Sequence[Run]) -> Wrong | No
     )
 
 
+def explain_exchanged_dimensions(reference: ArrayFunction, runs: Sequence[Run]) -> Wrong | None:
+    """Say whether every case gave the right numbers, with dimensions in another order."""
+    cases = [
+        (outputs, jax.tree.leaves(reference(*inputs)))
+        for draws, ran in runs
+        for inputs, outputs in zip(draws, ran.outputs, strict=True)
+    ]
+    output, right = cases[0][0][0], np.asarray(cases[0][1][0])
+    if any(len(outputs) != 1 or len(wanted) != 1 for outputs, wanted in cases):
+        return None
+    if output.ndim != right.ndim or output.ndim > MAX_ORDERED or output.shape == right.shape:
+        return None  # if the shapes are equal, a general mistake is the transpose
+    for order in permutations(range(output.ndim)):
+        if all(
+            outputs[0].ndim == len(order)
+            and np.transpose(outputs[0], order).shape == np.shape(wanted[0])
+            and _is_right(np.transpose(outputs[0], order), np.asarray(wanted[0]))
+            for outputs, wanted in cases
+        ):
+            moved = [str(d) for d in range(len(order)) if order[d] != d]
+            are = "exchanged" if len(moved) == 2 else "in another order"
+            return "reshaped", (
+                f"The function returned {describe_type(output)}; expected {describe_type(right)}. "
+                f"The numbers are right, but dimensions {natural_list(moved)} are {are}."
+            )
+    return None
+
+
 def _is_right(actual: np.ndarray, right: np.ndarray) -> bool:
     return compare_outputs([jax.numpy.asarray(actual)], [right]) is None
+
+
+def _has_block_of(
+    output: jax.Array, right: np.ndarray, argument: Argument, axis: int, d: int
+) -> bool:
+    """Check whether a replicated result has, on each device along an axis, another block."""
+    sizes = [size for _, size in argument.axes]
+    if right.shape[d] % sizes[axis] or max(d.id for d in output.devices()) >= np.prod(sizes):
+        return False
+    blocks = np.split(right, sizes[axis], axis=d)
+    if output.shape != blocks[0].shape or not output.is_fully_replicated or sizes[axis] == 1:
+        return False
+    places = {s.device.id: np.unravel_index(s.device.id, sizes) for s in output.addressable_shards}
+    return all(
+        _is_right(np.asarray(shard.data), blocks[int(places[shard.device.id][axis])])
+        for shard in output.addressable_shards
+    )
 
 
 def _is_sharded_over(output: jax.Array, argument: Argument, axis: int, d: int) -> bool:

@@ -25,7 +25,11 @@ from autograder.judge.comparing_values import (
     is_like_mistake,
     widen,
 )
-from autograder.judge.explaining_values import explain_joined_blocks, explain_reshape
+from autograder.judge.explaining_values import (
+    explain_exchanged_dimensions,
+    explain_joined_blocks,
+    explain_reshape,
+)
 from autograder.judge.requirements_on_results import alternatives_of
 from autograder.judge.running_programs import Run
 
@@ -101,6 +105,7 @@ def recognise_general_mistake(
     explained = (
         explain_joined_blocks(reference, argument_lists, runs)
         or explain_reshape(reference, runs)
+        or explain_exchanged_dimensions(reference, runs)
         or explain_own_results(reference, argument_lists, runs)
     )
     return explained or next(

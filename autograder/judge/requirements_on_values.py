@@ -194,7 +194,7 @@ def judge_runs(
             or explain_change(requirement.reference, inputs_in_words, runs, argument_names)
             or wrong
         )
-    if wrong[0] == "values":
+    if wrong[0] in ("values", "shape"):
         wrong = explain_several_results(requirement.reference, runs, result_names) or wrong
     if wrong[0] == "values" and argument_lists:
         wrong = _explain_places(requirement, draws, ran, argument_lists[number]) or wrong

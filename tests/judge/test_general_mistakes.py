@@ -45,7 +45,13 @@ def by_device(body, out=WHOLE):
     return lambda x: jax.shard_map(body, in_specs=CUT, out_specs=out)(x)
 
 
+def unchecked(body):
+    return lambda x: jax.shard_map(body, in_specs=CUT, out_specs=WHOLE, check_vma=False)(x)
+
+
 SAME = asking(lambda x: 1 * x, (3,))
+WIDE = asking(lambda x: 1 * x, (3, 5))
+PAIR = asking(lambda x: (1 * x, x.sum()), (3,))
 LARGEST = asking(lambda x: x.max(), (3,))
 PRODUCT = asking(lambda A, B: A @ B.T, (2, 6), (2, 6))  # noqa: N803  as notebooks have them
 SQUARE = asking(lambda A: A @ A, (2, 8))  # noqa: N803
@@ -113,6 +119,14 @@ def stacked(mine):
         (SAME, lambda x: x.reshape(-1, 2, 2, 3), "reshaped", "in another shape"),
         (SAME, by_device(lambda a: 2 * stacked(a)), "shape", "returned float32[8,3]"),
         (LARGEST, lambda x: x.max(keepdims=True), "reshaped", "The number is right"),
+        (WIDE, lambda x: x.T, "reshaped", "dimensions 0 and 1 are exchanged"),
+        (WIDE, lambda x: 2 * x.T, "shape", "returned float32[5,24]"),
+        (PAIR, lambda x: (x.sum(), x), "other-order-of-results", "in another order: 2, 1"),
+        (PAIR, lambda x: (x.min(), x), "shape", "returned float32[]"),
+        (PAIR, lambda x: (x, -x, x.sum()), "too-many-results", "Results 1 and 3 are right"),
+        (WIDE, lambda x: (x, x.sum()), "too-many-results", "Result 1 is right"),
+        (SAME, unchecked(lambda a: a), "not-joined", "Each device along x has its own block"),
+        (SAME, unchecked(lambda a: 2 * a), "shape", "returned float32[3]"),
         (LARGEST, lambda x: x.min(keepdims=True), "shape", "returned float32[1]"),
         (
             LARGEST,
