@@ -136,7 +136,7 @@ def rule(path, shape, sizes):
     return P(*[None] * (len(shape) - 2), *spec)
 
 
-# %% the sizes of the example exercise="13.1" score=0.5 diagnoses=["one-axis-only", "does-not-divide"]
+# %% the sizes of the example exercise="13.1" score=0.5 diagnoses=["sizes-exchanged"] near=["sizes-of-all-devices"]
 RULES = {
     "query": ("data", "model"),
     "key": ("data", "model"),
@@ -158,7 +158,7 @@ def rule(path, shape, sizes):
     return P(*[None] * (len(shape) - 2), *spec)
 
 
-# %% divides by the size of the other axis exercise="13.1" score=0.75 diagnoses=["does-not-divide"]
+# %% divides by the size of the other axis exercise="13.1" score=0.75 diagnoses=["sizes-exchanged"]
 RULES = {
     "query": ("data", "model"),
     "key": ("data", "model"),
@@ -194,6 +194,19 @@ def rule(path, shape, sizes):
     pairs = zip(axes, shape[-2:], strict=True)
     whole = [None] * (len(shape) - 2)
     return P(*whole, *(axis if size % sizes[axis] == 0 else None for axis, size in pairs))
+
+
+# %% divides by all devices exercise="13.1" score=0.5 diagnoses=["sizes-of-all-devices", "gave-up"] near=["sizes-exchanged"]
+def rule(path, shape, sizes):
+    axes = {
+        **dict.fromkeys(("query", "key", "value", "up"), ("data", "model")),
+        **dict.fromkeys(("out", "down", "embed"), ("model", "data")),
+    }.get(path[-1])
+    if axes is None or len(shape) < 2:
+        return P()
+    whole = [None] * (len(shape) - 2)
+    count = sizes["data"] * sizes["model"]
+    return P(*whole, *(a if s % count == 0 else None for a, s in zip(axes, shape[-2:])))
 
 
 # %% filled in otherwise exercise="13.2" score=1 near=["other-devices"]
@@ -312,6 +325,14 @@ def step(W, moment, count, x, y):
     layouts = P("data"), P("data"), P()
     jitted = jax.jit(update, out_shardings=layouts, donate_argnums=(0, 1, 2))
     return jitted(W, moment, count, x, y)
+
+
+# %% two layouts for three results exercise="13.3" score=0 diagnoses=["other-structure"] near=["rank"]
+step = jax.jit(update, out_shardings=(P("data"), P("data")), donate_argnums=(0, 1, 2))
+
+
+# %% the rows of a count exercise="13.3" score=0 diagnoses=["rank"] near=["other-structure"]
+step = jax.jit(update, out_shardings=P("data"), donate_argnums=(0, 1, 2))
 
 
 # %% with lax.dot, and the sizes in KiB as floats exercise="13.4" score=1 near=["prior-inside", "peak-memory"]
@@ -481,6 +502,22 @@ forward = make_forward({**specs, "v": specs["k"]})
 # %% for all eight devices exercise="13.5" score=0.6666666667 diagnoses=["of-all-devices"] near=["sent"]
 found = {"array": "v", "KiB": 48 * 8}
 forward = make_forward(specs | {"v": specs["q"]})
+
+
+# %% the mesh of the notebook exercise="13.5" score=0.5 diagnoses=["all-gather over parts of axes"]
+found = {"array": "v", "KiB": 48}
+heads = NamedSharding(mesh, P("data", None, "model", None))
+forward = make_forward(specs | {"v": heads})
+
+
+# %% replicates v exercise="13.5" score=0.5 diagnoses=["all-gather over data"] near=["all-gather over parts of axes"]
+found = {"array": "v", "KiB": 48}
+forward = make_forward(specs | {"v": P()})
+
+
+# %% no axis for the heads exercise="13.5" score=0.5 diagnoses=["all-gather over model"] near=["all-gather over data"]
+found = {"array": "v", "KiB": 48}
+forward = make_forward(specs | {"v": P("data", None, None, None)})
 
 
 # %% checkpoints with a policy exercise="13.6" score=1 near=["in-bytes"]
@@ -990,6 +1027,19 @@ def most_likely(logits):
     return jnp.take_along_axis(values, order, axis=1), jnp.take_along_axis(places, order, axis=1)
 
 
+# %% the last of equal ones in a block exercise="13.8" score=0 diagnoses=["last-of-ties", "not-counted-yet"]
+def most_likely(logits):
+    def find_best(block):
+        order = jnp.argsort(block, axis=1)[:, ::-1][:, :4]
+        places = order + lax.axis_index("x") * block.shape[1]
+        return jnp.take_along_axis(block, order, axis=1), places
+
+    columns = P(None, "x")
+    values, places = jax.shard_map(find_best, in_specs=columns, out_specs=columns)(logits)
+    best, which = lax.top_k(values, 4)
+    return best, jnp.take_along_axis(places, which, axis=1)
+
+
 # %% a loop of its own exercise="13.9" score=1 near=["too-few-turns"]
 def count_steps(numbers):
     def body(n):
@@ -1134,6 +1184,37 @@ agree = {
 }
 
 
+# %% 120 turns exercise="13.9" score=0 diagnoses=["too-few-turns", "not-counted-yet", "no-need-for-text", "would-hang-for-text"]
+def count_steps(numbers):
+    def turn(_, state):
+        n, steps = state
+        return follow(n), steps + (n > 1)
+
+    return lax.fori_loop(0, 120, turn, (numbers, jnp.zeros_like(numbers)))[1]
+
+
+agree = {
+    "rows of their own": False,
+    "sums inside": True,
+    "batch-sharded text": True,
+    "tensor-parallel text": False,
+}
+
+
+# %% one block for all exercise="13.9" score=0.1666666667 diagnoses=["not-joined", "shape", "not-counted-yet", "no-need"]
+def count_steps(numbers):
+    count = jax.shard_map(count_all, in_specs=P("x"), out_specs=P(), check_vma=False)
+    return count(numbers)
+
+
+agree = {
+    "rows of their own": True,
+    "sums inside": True,
+    "batch-sharded text": False,
+    "tensor-parallel text": True,
+}
+
+
 # %% one shard_map exercise="13.10" score=1 near=["all-gather over model"]
 def ensemble(x, W):
     def body(x, W):
@@ -1201,3 +1282,8 @@ def ensemble(x, W):
 # %% an axis name in place of a mesh axis exercise="13.10" score=0.25 diagnoses=["replicated-dimension", "all-gather over members"]
 def ensemble(x, W):
     return jax.vmap(multiply, axis_name="members")(x, W)
+
+
+# %% members in dimension 1 exercise="13.10" score=0 diagnoses=["reshaped", "shape", "not-counted-yet"]
+def ensemble(x, W):
+    return jax.vmap(multiply, out_axes=1, spmd_axis_name="members")(x, W)

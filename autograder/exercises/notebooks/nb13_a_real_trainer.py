@@ -5,7 +5,7 @@ does better. All other budgets follow from the exercises.
 """
 
 from collections.abc import Callable, Mapping, Sequence
-from functools import partial
+from functools import cache, partial
 from itertools import combinations
 from typing import Any, Final
 
@@ -137,10 +137,13 @@ def _sample_leaves(generator: np.random.Generator) -> list[tuple[Path, tuple[int
         (("params", "blocks", "attention", "key"), (6, even(), odd)),
     ]
     on_meshes = [(path, shape, sizes[i % len(sizes)]) for i, (path, shape) in enumerate(leaves)]
+    # each axis divides 12, 20 and 28, and all devices together do not
+    four = choose(12, 20, 28)
     # one axis divides 6, and the other one does not
     return [
         *on_meshes,
-        (("params", "layers", 3, "mlp", "up"), (6, even()), sizes[1]),
+        (("params", "layers", 6, "attention", "value"), (four, even()), sizes[0]),
+        (("params", "layers", 3, "mlp", "up"), (6, four), sizes[1]),
         (("params", "layers", 4, "attention", "query"), (even(), 6), sizes[0]),
         (("params", "layers", 5, "attention", "out"), (6, 10), sizes[1]),
         # a name that only ends with one of the table's
@@ -201,6 +204,10 @@ def _explain_rule(
         entries = entries[:-1]
     if len(entries) > len(shape):
         return "too-many-entries", f"The spec has more entries than the leaf has dimensions. {leaf}"
+    wanted = find_spec(path, shape, sizes)
+    slip = _name_other_sizes(entries, wanted, path, shape, sizes)
+    if slip is not None:
+        return slip, leaf
     for i, (entry, size) in enumerate(zip(entries, shape, strict=False)):
         count = int(np.prod([sizes[axis] for axis in entry]))
         if size % count:
@@ -208,7 +215,6 @@ def _explain_rule(
                 "does-not-divide",
                 f"Dimension {i} has the size {size}, which {count} devices do not divide. {leaf}",
             )
-    wanted = find_spec(path, shape, sizes)
     right = _layout_of([() if axis is None else (axis,) for axis in wanted], shape, sizes)
     try:
         made = _layout_of(entries, shape, sizes)
@@ -221,6 +227,26 @@ def _explain_rule(
     if slip in ("layers-sharded", "small-leaf-sharded"):
         return slip, leaf  # the lesson says more than the blocks do
     return slip, f"{found.sentence} {leaf}"
+
+
+def _name_other_sizes(
+    entries: Sequence[tuple[str, ...]],
+    wanted: Sequence[str | None],
+    path: Path,
+    shape: Sequence[int],
+    sizes: Mapping[str, int],
+) -> str | None:
+    """Say which other sizes of the axes give this spec by the rule, if these do not."""
+    got = [*entries, *[()] * (len(shape) - len(entries))]
+    everything = int(np.prod([*sizes.values()]))
+    for slip, others in (
+        ("sizes-exchanged", {"data": sizes["model"], "model": sizes["data"]}),
+        ("sizes-of-all-devices", dict.fromkeys(sizes, everything)),
+    ):
+        made = find_spec(path, shape, others)
+        if any(made) and made != wanted and got == [(axis,) if axis else () for axis in made]:
+            return slip
+    return None
 
 
 def _name_slip(
@@ -275,6 +301,10 @@ SPEC_RULES: Final = Exercise(
         "or a number, under a matrix's name.",
         "does-not-divide": "`device_put` raises an error for such a spec. Write `None` for this "
         "dimension: if an entry is left out, the next one takes its place.",
+        "sizes-exchanged": "This is the rule's spec for a mesh whose axes have each other's sizes. "
+        "Does `rule` take the size of the dimension's own axis, and from `sizes`?",
+        "sizes-of-all-devices": "This is the rule's spec if each dimension had to be divided by "
+        "the number of all devices. How many blocks does one axis make?",
         "layers-sharded": "The first dimension of a stack counts layers. A scan takes one layer "
         "in each turn, so each turn would have to fetch it from the device that has it.",
         "small-leaf-sharded": "No rule is for this leaf, or it has too few dimensions for one. It "
@@ -723,6 +753,10 @@ GATHER: Final = Exercise(
         "all-to-all": "An exchange is left. Which array is brought from blocks of heads to others?",
         "all-gather": "Something is gathered that was sharded. Are q, k and v all sharded over "
         "`model`, and along the same dimension?",
+        "all-gather over data": "The examples are sharded over `data`. Which spec leaves `data` "
+        "out? A dimension for which a spec has no axis is gathered.",
+        "all-gather over parts of axes": "The check runs on two meshes. Does a spec bring the "
+        "notebook's mesh with it, which is right in the first case only?",
         "follows-the-first": "q and k get the layout that they have already.",
         "in-the-mlp": "The spec of h is as it should be: hidden features over `model`.",
         "the-residual": "The spec of x is as it should be: it makes the sum complete, once "
@@ -873,6 +907,10 @@ PEAK: Final = Exercise(
         "(A checkpoint around all layers computes all of them again before it begins.)",
         "all-gather over data": "Does a reshape split the examples into microbatches? Consecutive "
         "examples are on few devices, so a microbatch of them has to be spread first.",
+        "all-gather over model": "A layer needs all features of its input. Does your program shard "
+        "the inputs over `model`? Then each layer has to gather them, in both passes.",
+        "too-many-bytes": "How often are the gradients reduced? `plain` reduces them once for all "
+        "examples, and a loop over microbatches does so in each turn, unless they wait (13.7).",
         "as-large-as-inputs": "An input has 64 features and is whole over `model`. How many hidden "
         "features does a device have?",
         "whole-weights": "Weights and gradients are sharded over `model`.",
@@ -1088,6 +1126,23 @@ def _best_of_mixed_rows(logits: Any) -> tuple[Any, Any]:
     return chosen, np.take_along_axis(places, which, axis=1).astype(np.int32)
 
 
+def _choose(logits: Any, last_in_block: bool, last_of_all: bool) -> tuple[Any, Any]:
+    """Choose in each block, and then of all candidates; of equal ones, the first or the last."""
+    n = _devices_for(logits)
+    block = logits.shape[1] // n
+    found = [_best(part, last_in_block) for part in np.split(logits, n, axis=1)]
+    values = np.concatenate([best for best, _ in found], axis=1)
+    places = np.concatenate([at + i * block for i, (_, at) in enumerate(found)], axis=1)
+    best, which = _best(values, last_of_all)
+    return best, np.take_along_axis(places, which, axis=1).astype(np.int32)
+
+
+LAST_OF_TIES: Final = tuple(
+    partial(_choose, last_in_block=in_block, last_of_all=of_all)
+    for in_block, of_all in ((True, False), (False, True), (True, True))
+)
+"""Ways to take a later place among equal logits."""
+
 SELECTION: Final = Exercise(
     id="13.8",
     title="The largest four of a sharded row",
@@ -1114,7 +1169,7 @@ SELECTION: Final = Exercise(
             {
                 "places-in-blocks": _best_in_blocks,
                 "places-of-candidates": _best_of_candidates,
-                "last-of-ties": partial(_best, last=True),
+                "last-of-ties": AnyOf((partial(_best, last=True), *LAST_OF_TIES)),
                 "too-few-candidates": AnyOf(partial(_best_of_each, keep=k) for k in (1, 2, 3)),
                 "smallest": _smallest,
                 "ascending": AnyOf((_ascending, _last_of_candidates)),
@@ -1140,14 +1195,15 @@ SELECTION: Final = Exercise(
         "`jnp.take_along_axis`. `lax.axis_index('x')` times a block's size is its first place.",
     ),
     diagnoses={
-        "places-in-blocks": "The values are right, and the places are those within a block.",
-        "places-of-candidates": "The values are right, and the places are those among the "
-        "candidates. Which token is a candidate?",
+        "places-in-blocks": "The logits are the right ones, and their places are those within a "
+        "block.",
+        "places-of-candidates": "The logits are the right ones, and their places are those among "
+        "the candidates. Which token is a candidate?",
         "last-of-ties": "Among equal logits, the first place counts, as for `lax.top_k`.",
         "too-few-candidates": "All four may be on one device. How many candidates does each "
         "device have to send?",
-        "offset-of-candidates": "The values are right. A device's first place depends on how many "
-        "logits come before its block, and not on how many candidates.",
+        "offset-of-candidates": "The logits are the right ones. A device's first place depends on "
+        "how many logits come before its block, and not on how many candidates.",
         "rows-mixed": "The candidates of different rows are mixed. Along which dimension does "
         "`all_gather` put the devices' blocks together? (`tiled=True`, with `axis=`.)",
         "smallest": "These are the smallest ones.",
@@ -1166,6 +1222,11 @@ NUMBERS: Final = ((8, 64, 1000), (4, 48, 100_000), (8, 16, 100))
 """Devices, how many numbers there are, and their limit."""
 
 
+MOST_TURNS: Final = 351
+"""The steps of the slowest number up to 100,000, and one more."""
+
+
+@cache
 def _collatz(n: int) -> int:
     steps = 0
     while n > 1:
@@ -1232,7 +1293,7 @@ LOOPS: Final = Exercise(
                 ),
                 "too-few-turns": AnyOf(
                     partial(_for_each, partial(_stop_after, turns))
-                    for turns in (64, 100, 111, 112, 128, 150, 200, 250, 256, 300)
+                    for turns in range(8, MOST_TURNS)
                 ),
                 "two-steps-as-one": partial(_for_each, _collatz_short),
                 "ends-with-the-first": AnyOf(
