@@ -96,19 +96,18 @@ def recognise_general_mistake(
         names: the names of the arguments.
         runs: the inputs and results of each program.
     """
-    if any(sum(array.size for array in draws[0]) > MAX_ELEMENTS for draws, _ in runs):
-        return None
-    candidates = chain(
-        transform_results(reference, names),
-        sample_other_inputs(reference, argument_lists[0], names),
-    )
     explained = (
         explain_joined_blocks(reference, argument_lists, runs)
         or explain_reshape(reference, runs)
         or explain_exchanged_dimensions(reference, runs)
-        or explain_own_results(reference, argument_lists, runs)
     )
-    return explained or next(
+    if explained or any(sum(array.size for array in draws[0]) > MAX_ELEMENTS for draws, _ in runs):
+        return explained
+    candidates = chain(
+        transform_results(reference, names),
+        sample_other_inputs(reference, argument_lists[0], names),
+    )
+    return explain_own_results(reference, argument_lists, runs) or next(
         (
             (m.diagnosis, m.sentence)
             for m in candidates

@@ -126,11 +126,10 @@ MEANINGS: Final = (
         "them.",
     ),
     (
-        r"(?s)pjit out_shardings.* type\s+<class '(?P<given>\w+)'>.* type\s+<class "
-        r"'(?P<expected>\w+)'>",
+        r"(?s)(?:pjit|shard_map) (?P<what>out_s\w+).* type\s+<class '(?P<given>\w+)'>.* type\s+"
+        r"<class '(?P<expected>\w+)'>",
         "other-structure",
-        "out_shardings of jax.jit is a {given} where the function returns a {expected}: both have "
-        "to be built alike.",
+        "{what} is a {given} where the function returns a {expected}: both have to be built alike.",
     ),
     (
         r"pytree structure error",
@@ -265,6 +264,13 @@ MEANINGS: Final = (
         "A slice ends or begins at a number that is known only when the program runs, but shapes "
         "have to be known when JAX compiles it. Keep the array's shape, and mask what should not "
         "count.",
+    ),
+    (
+        r"boolean indices must be concrete",
+        "mask-as-index",
+        "A mask as an index selects as many elements as it has True, which is known only when the "
+        "program runs, but shapes have to be known when JAX compiles it. jnp.where(mask, a, b) "
+        "keeps the shape.",
     ),
     (
         r"not evenly divisible|does not evenly divide",

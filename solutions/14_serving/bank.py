@@ -252,6 +252,42 @@ def most_requests(capacity, weights, cache):
     return max(0, (capacity - 2 * weights) // (2 * cache))
 
 
+# %% bits, and the batch decides exercise="14.1" score=0 diagnoses=["in-bits", "by-the-batch-alone", "without-caches", "rounded-to-nearest"] near=["four-bytes", "reading-alone", "rounded-up"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 16 * 2 * layers * kv_heads * head * positions
+
+
+def step_seconds(batch, weights, cache, flops, memory):
+    if batch > flops / memory:
+        return 2 * weights * batch / flops
+    return (2 * weights + cache * batch) / memory
+
+
+def compute_bound_from(weights, cache, flops, memory):
+    return flops / memory
+
+
+def most_requests(capacity, weights, cache):
+    return round((capacity - 2 * weights) / cache)
+
+
+# %% four bytes, and the longest of a wrong one exercise="14.1" score=0 diagnoses=["four-bytes", "reading-alone", "without-caches", "rounded-up"] near=["in-bits", "by-the-batch-alone", "rounded-to-nearest"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 4 * 2 * layers * kv_heads * head * positions
+
+
+def step_seconds(batch, weights, cache, flops, memory):
+    return (2 * weights + cache * batch) / memory
+
+
+def compute_bound_from(weights, cache, flops, memory):
+    return flops / memory
+
+
+def most_requests(capacity, weights, cache):
+    return max(0, -(-(capacity - 2 * weights) // cache))
+
+
 # %% pairs, and a head on two devices in the other order exercise="14.2" score=1
 grid = make_mesh(r=2, s=4)
 many = tuple(place(grid, ("r", "s")) for _ in range(3))
@@ -311,6 +347,13 @@ mesh = make_mesh(b=4, h=2)
 many = 3 * (place(line, "x"),)
 few = place(mesh, "b"), place(mesh, "b", "h"), place(mesh, "b", "h")
 one = place(mesh, None, None, "h"), place(mesh, None, "b", "h"), place(mesh, None, "b", "h")
+
+
+# %% on Explicit axes exercise="14.2" score=0.6 diagnoses=["fails"]
+pairs = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+many = 3 * (place(pairs, ("x", "y")),)
+few = 3 * (place(pairs, "x", None, "y"),)
+one = place(pairs, None, None, "y"), place(pairs, None, "x", "y"), place(pairs, None, "x", "y")
 
 
 # %% each row by itself exercise="14.3" score=1
@@ -530,6 +573,36 @@ def update(cache, new, positions):
     return enter(cache, new, positions)
 
 
+# %% a mask as an index exercise="14.3" score=0 diagnoses=["mask-as-index"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    mask = jnp.arange(cache.shape[1]) == positions[:, None]
+    return cache.at[mask].set(new)
+
+
+# %% from its position on exercise="14.3" score=0 diagnoses=["all-after", "not-counted-yet"] near=["all-up-to"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    is_new = jnp.arange(cache.shape[1]) >= positions[:, None]
+    return jnp.where(is_new[:, :, None, None], new[:, None], cache)
+
+
+# %% free slots as well exercise="14.3" score=0 diagnoses=["free-rows-filled", "not-counted-yet"] near=["all-after", "free-rows-cleared"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    is_new = jnp.arange(cache.shape[1]) == positions[:, None]
+    is_new |= positions[:, None] < 0
+    return jnp.where(is_new[:, :, None, None], new[:, None], cache)
+
+
+# %% later positions, but not of free slots exercise="14.3" score=0 diagnoses=["all-after", "not-counted-yet"] near=["free-rows-filled"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    is_new = jnp.arange(cache.shape[1]) >= positions[:, None]
+    is_new &= positions[:, None] >= 0
+    return jnp.where(is_new[:, :, None, None], new[:, None], cache)
+
+
 # %% two mesh axes for decode exercise="14.4" score=1
 grid = make_mesh(x=2, y=4)
 decode = place(grid, None, "x"), place(grid, "x", "y"), place(grid, "y", "x")
@@ -559,6 +632,13 @@ prefill = place(line, None, "x"), place(line, None, "x"), place(line, "x")
 
 # %% the example exercise="14.4" score=0.1665 diagnoses=["could-move-less", "unanswered"]
 decode = place(line), place(line, "x"), place(line, "x")
+
+
+# %% Explicit axes, and weights along both dimensions exercise="14.4" score=0.4 diagnoses=["fails", "could-move-less"]
+strict = jax.make_mesh((8,), ("x",), axis_types=(AxisType.Explicit,))
+decode = place(strict), place(strict, None, "x"), place(strict, "x")
+pairs = make_mesh(x=4, y=2)
+prefill = place(pairs, ("x", "y")), place(pairs, "x", "y"), place(pairs, "x", "y")
 
 
 # %% candidates gathered in the body exercise="14.5" score=1 near=["shapes-do-not-fit", "too-many-bytes"]
@@ -1033,6 +1113,48 @@ def sample(logits, noise, temperature):
     return tokens[jnp.arange(len(tokens)), jnp.argmax(values / temperature + noise, axis=1)]
 
 
+# %% a softmax of all candidates exercise="14.5" score=0 diagnoses=["probabilities", "not-counted-yet"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find_candidates(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(find_candidates, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(jax.nn.softmax(values / temperature), k)
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    chosen = jnp.argmax(values + noise, axis=1)
+    return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+
+# %% a column of tokens exercise="14.5" score=0 diagnoses=["reshaped", "not-counted-yet"] near=["place-in-all-rows"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find_candidates(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(find_candidates, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    chosen = jnp.argmax(values / temperature + noise, axis=1)
+    return jnp.take_along_axis(tokens, chosen[:, None], axis=1)
+
+
+# %% what lax.top_k returns exercise="14.5" score=0 diagnoses=["other-structure"] near=["not-replicated"]
+def sample(logits, noise, temperature):
+    shards = P(None, "vocab")
+    find = jax.shard_map(
+        lambda own: lax.top_k(own, noise.shape[1]), in_specs=shards, out_specs=(shards, shards)
+    )
+    values, places = find(logits)
+    return places[:, 0]
+
+
 # %% runs of whole rows where possible exercise="14.6" score=1 near=["one-run", "offsets-in-elements"]
 def load(read, entry, sharding):
     shape = entry["shape"]
@@ -1188,6 +1310,38 @@ def load(read, entry, sharding):
             block[i] = np.frombuffer(read(offset, 4 * block[i].size), np.float32).reshape(
                 block[i].shape
             )
+        return block
+
+    return jax.make_array_from_callback(shape, sharding, read_block)
+
+
+# %% from the first column on exercise="14.6" score=0 diagnoses=["columns-from-0"] near=["first-row-again", "one-run"]
+def load(read, entry, sharding):
+    shape, begin = tuple(entry["shape"]), entry["data_offsets"][0]
+
+    def read_block(index):
+        starts = [part.start or 0 for part in index[:-1]]
+        block = np.empty(sharding.shard_shape(shape), np.float32)
+        for place in np.ndindex(block.shape[:-1]):
+            row = np.ravel_multi_index(np.add(starts, place), shape[:-1])
+            offset = begin + 4 * int(row) * shape[-1]
+            block[place] = np.frombuffer(read(offset, 4 * block.shape[-1]), np.float32)
+        return block
+
+    return jax.make_array_from_callback(shape, sharding, read_block)
+
+
+# %% columns first exercise="14.6" score=0 diagnoses=["column-by-column"] near=["columns-from-0", "in-device-order"]
+def load(read, entry, sharding):
+    shape, begin = tuple(entry["shape"]), entry["data_offsets"][0]
+
+    def read_block(index):
+        starts = [part.start or 0 for part in index]
+        block = np.empty(sharding.shard_shape(shape), np.float32)
+        for place in np.ndindex(block.shape[:-1]):
+            at = tuple(np.add(starts, (*place, 0)))
+            offset = begin + 4 * int(np.ravel_multi_index(at, shape, order="F"))
+            block[place] = np.frombuffer(read(offset, 4 * block.shape[-1]), np.float32)
         return block
 
     return jax.make_array_from_callback(shape, sharding, read_block)

@@ -167,6 +167,7 @@ ROOFLINE: Final = Exercise(
                 "four-bytes": lambda *sizes: 2 * _cache_bytes(*sizes),
                 "numbers-alone": lambda *sizes: _cache_bytes(*sizes) // 4,
                 "one-layer": lambda layers, *sizes: _cache_bytes(1, *sizes),
+                "in-bits": lambda *sizes: 8 * _cache_bytes(*sizes),
             },
         ),
         Returns(
@@ -189,6 +190,9 @@ ROOFLINE: Final = Exercise(
                 ),
                 "reading-alone": lambda b, w, c, f, m: _reading(b, w, c, m),
                 "computing-alone": lambda b, w, c, f, m: _computing(b, w, f),
+                "by-the-batch-alone": lambda b, w, c, f, m: (
+                    _computing(b, w, f) if b > f / m else _reading(b, w, c, m)
+                ),
                 "shorter": lambda b, w, c, f, m: min(_computing(b, w, f), _reading(b, w, c, m)),
             },
         ),
@@ -224,6 +228,12 @@ ROOFLINE: Final = Exercise(
             {
                 "weights-forgotten": lambda capacity, w, cache: capacity // cache,
                 "rounded-up": _rounded_up,
+                "rounded-to-nearest": AnyOf(
+                    (
+                        lambda capacity, w, cache: round((capacity - BYTES * w) / cache),
+                        lambda capacity, w, cache: max(0, round((capacity - BYTES * w) / cache)),
+                    )
+                ),
                 "exact-fit": lambda capacity, w, cache: max(0, (capacity - BYTES * w - 1) // cache),
                 "cache-doubled": lambda capacity, w, cache: max(
                     0, (capacity - BYTES * w) // (BYTES * cache)
@@ -254,6 +264,7 @@ ROOFLINE: Final = Exercise(
         "four-bytes": "The numbers are bfloat16, with two bytes each.",
         "numbers-alone": "This is the number of elements of the keys. Count the values, and bytes.",
         "one-layer": "Each layer has a cache.",
+        "in-bits": "These are bits. A bfloat16 has two bytes.",
         "added": "Here both times are added. A chip reads and computes at the same time.",
         "weights-for-each": "Here the weights count once for each request. The whole batch shares "
         "them.",
@@ -267,6 +278,8 @@ ROOFLINE: Final = Exercise(
         "reading-alone": "This is always the time of reading. With a large batch and small "
         "caches, a step computes for longer: it has one token for each request.",
         "computing-alone": "Most of these steps read for longer than they compute.",
+        "by-the-batch-alone": "Whether a step computes or reads for longer does not depend on the "
+        "batch alone: it reads caches, too.",
         "shorter": "A step ends when the longer of the two is done.",
         "without-caches": "This is right without caches. With one, each request also adds to what "
         "is read.",
@@ -281,6 +294,8 @@ ROOFLINE: Final = Exercise(
         "zero-for-never": "0 means that every batch is compute-bound. Expected here: None.",
         "weights-forgotten": "The weights are in the same memory.",
         "rounded-up": "The last request does not fit.",
+        "rounded-to-nearest": "This is rounded to the nearest integer. A request that fits in part "
+        "does not fit.",
         "exact-fit": "If the caches fill the memory to the last byte, they fit.",
         "below-zero": "If the weights alone do not fit, neither does a request: 0.",
         "not-whole": "Half a request does not help anyone.",
@@ -319,6 +334,11 @@ PARTS_OF_ATTENTION: Final = (
     "With sharded positions there are three all-reduces: for the softmax's maximum, for its sum, "
     "and for the outputs. With sharded numbers of a head there is one, in which all scores are "
     "added up. Requests and heads share no sums."
+)
+
+ON_EXPLICIT_AXES: Final = (
+    "On Explicit axes, JAX asks for the layout of each such sum. The checks compile this function "
+    "as it is: are the axes of your meshes Auto?"
 )
 
 CACHE_LAYOUTS: Final = Exercise(
@@ -368,6 +388,7 @@ CACHE_LAYOUTS: Final = Exercise(
         "all-reduce": PARTS_OF_ATTENTION,
         "all-gather": "Does each device have the query heads that use its part "
         "of the cache? Query heads in a row share a KV head.",
+        "fails": ON_EXPLICIT_AXES,
         "could-move-less": "What is added up over devices depends on the dimension that is "
         "sharded: a score for each position, or a result for each of a device's heads.",
     },
@@ -431,6 +452,20 @@ def _all_up_to(cache: Any, new: Any, positions: Any) -> Any:
     for row, at in enumerate(positions.tolist()):
         entered[row, : max(at + 1, 0)] = new[row]
     return entered
+
+
+def _all_after(cache: Any, new: Any, positions: Any, free: bool = False) -> Any:
+    """Write the entry at its position and at all later ones, and perhaps in free rows, too."""
+    entered = np.array(cache)
+    for row, at in enumerate(positions.tolist()):
+        if at >= 0 or free:
+            entered[row, max(at, 0) :] = new[row]
+    return entered
+
+
+def _free_rows_filled(cache: Any, new: Any, positions: Any) -> Any:
+    filled = np.where((positions < 0)[:, None, None, None], new[:, None], cache)
+    return _enter(filled, new, positions)
 
 
 def _rows_of_each_device(cache: Any) -> int:
@@ -539,6 +574,8 @@ UPDATE: Final = Exercise(
                 ),
                 "first-row-of-block": partial(_enter_some, lambda row, rows: row % rows == 0),
                 "free-rows-cleared": _free_rows_cleared,
+                "free-rows-filled": _free_rows_filled,
+                "all-after": AnyOf((_all_after, partial(_all_after, free=True))),
                 "swapped": _old_and_new_swapped,
                 "all-up-to": _all_up_to,
                 "nothing-entered": lambda cache, new, positions: cache,
@@ -581,9 +618,12 @@ UPDATE: Final = Exercise(
         "first row. Each has one of its own.",
         "first-row-of-block": "Each device enters its first row only, and it has several.",
         "free-rows-cleared": "The rows of free slots are zeros. They stay as they are.",
+        "free-rows-filled": "The rows of free slots have the entry everywhere. They stay as they "
+        "are.",
         "swapped": "Each row has its entry everywhere except at its position. jnp.where takes its "
         "second argument where the mask is true, and its third argument elsewhere.",
         "all-up-to": "The entry is at all earlier positions, too.",
+        "all-after": "The entry is at all later positions, too.",
         "nothing-entered": "The cache is returned as it was. `cache.at[…].set(…)` returns a new "
         "array.",
         "all-gather over batch": "Does an index point into any row, so that the compiler cannot "
@@ -644,12 +684,14 @@ TWO_LAYOUTS: Final = Exercise(
         "is sent before the second matmul.",
     ),
     diagnoses={
+        "fails": ON_EXPLICIT_AXES,
         "decode: over-the-cap": "Are both weights sharded over all eight devices?",
         "prefill: over-the-cap": "Are x and both weights sharded over all eight devices?",
-        "decode: could-move-less": "Here both weights together have 256 KiB, and the tokens 8 KiB. "
-        "Which of them travel?",
+        "decode: could-move-less": "Here both weights together have 256 KiB, the tokens 8 KiB, and "
+        "their hidden features 16 KiB. Which of them travel?",
         "prefill: could-move-less": "Here both weights together have 256 KiB, and the tokens 512 "
-        "KiB. Which of them travel?",
+        "KiB. Which of them travel? (A weight that is sharded along both dimensions is gathered in "
+        "two steps, and a part of it travels twice.)",
     },
 )
 
@@ -764,6 +806,18 @@ def _sampled_from_few(
     return _sample(left, noise, temperature)
 
 
+def _of_candidates(change: Callable[[Any], Any], logits: Any, noise: Any) -> Any:
+    """Change the candidates of all devices together, and leave out all other logits."""
+    width, k = _width(logits), noise.shape[1]
+    blocks = np.split(logits, logits.shape[1] // width, axis=1)
+    found = [_candidates(block, k) for block in blocks]
+    tokens = np.concatenate([own + i * width for i, (_, own) in enumerate(found)], axis=1)
+    left = np.full_like(logits, -np.inf)
+    values = change(np.concatenate([own for own, _ in found], axis=1))
+    np.put_along_axis(left, tokens, values, axis=1)
+    return left
+
+
 def _rows_mixed(logits: Any, noise: Any, temperature: Any) -> Any:
     """Reshape what is gathered along a new first dimension as if it were along the last."""
     width, k = _width(logits), noise.shape[1]
@@ -826,8 +880,16 @@ SAMPLING: Final = Exercise(
                 "order-reversed": _sampled_with(
                     lambda values, noise, temperature: values / temperature + noise[:, ::-1]
                 ),
-                "probabilities": _sampled_with(
-                    lambda values, noise, temperature: _softmax(values / temperature) + noise
+                "probabilities": AnyOf(
+                    (
+                        _sampled_with(lambda values, noise, t: _softmax(values / t) + noise),
+                        lambda logits, noise, t: _sample(_softmax(logits / t), noise, 1),
+                        lambda logits, noise, t: _sample(
+                            _of_candidates(lambda found: _softmax(found / t), logits, noise),
+                            noise,
+                            1,
+                        ),
+                    )
                 ),
                 "noise-alone": _sampled_with(lambda values, noise, temperature: noise),
                 "number-in-block": lambda logits, noise, temperature: (
@@ -913,6 +975,7 @@ SAMPLING: Final = Exercise(
         "`tiled=True` it puts blocks together along dimension 0, unless `axis` says otherwise.",
         "rows-mixed": "The candidates of different rows are mixed. Along which dimension does "
         "lax.all_gather put the devices' blocks together? It has the arguments `axis` and `tiled`.",
+        "other-structure": "lax.top_k may return a list.",
         "masked-with-zeros": "A zero is larger than a negative logit. Take -inf for what is "
         "chosen already.",
         "not-replicated": "The body may as well return candidates, sharded over dimension 1. What "
@@ -1008,6 +1071,24 @@ def _offsets_in_elements(stored: Any, first: Any, shape: Any) -> Any:
     return block
 
 
+def _columns_from_0(stored: Any, first: Any, shape: Any) -> Any:
+    """Read a block's rows, each from the array's first column on."""
+    return _offset_by(stored, (*first[:-1], 0), shape)
+
+
+def _column_by_column(stored: Any, first: Any, shape: Any) -> Any:
+    """Read a block's rows, at places that are counted column by column."""
+    return _offset_by(stored, first, shape, order="F")
+
+
+def _offset_by(stored: Any, first: Any, shape: Any, order: Any = "C") -> Any:
+    block = np.empty(shape, np.float32)
+    for place in np.ndindex(shape[:-1]):
+        start = np.ravel_multi_index(tuple(np.add(first, (*place, 0))), stored.shape, order=order)
+        block[place] = np.resize(stored.ravel()[start : start + shape[-1]], shape[-1:])
+    return block
+
+
 WEIGHTS: Final = Exercise(
     id="14.6",
     title="Only the bytes that you need",
@@ -1027,6 +1108,8 @@ WEIGHTS: Final = Exercise(
                     case, _run_for_each_first_index
                 ),
                 "in-device-order": _in_device_order,
+                "columns-from-0": lambda case: _block_by_block(case, _columns_from_0),
+                "column-by-column": lambda case: _block_by_block(case, _column_by_column),
                 "offsets-in-elements": lambda case: _block_by_block(case, _offsets_in_elements),
             },
         ),
@@ -1053,6 +1136,10 @@ WEIGHTS: Final = Exercise(
         "three dimensions and a sharded last one, its rows are in several runs.",
         "in-device-order": "This reads the first run for device 0, the second for device 1, and so "
         "on. Which elements belong to a device's block?",
+        "columns-from-0": "Each run begins where the array's row begins. A device whose block does "
+        "not have the first columns begins later.",
+        "column-by-column": "The offsets count elements column by column. The file has them row by "
+        "row.",
         "first-row-again": "Each row of a block has the numbers of its first row.",
         "offsets-in-elements": "The offsets count elements, and each of them has four bytes.",
         "raised": "For reference: arrays have two or three dimensions, of float32; the header's "

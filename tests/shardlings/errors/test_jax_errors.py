@@ -71,6 +71,7 @@ def typed(function):
         (mapped(lambda a: lax.psum_scatter(a, "x")), "untiled"),
         (mapped(lambda a: lax.psum_scatter(a, "x", tiled=True)), "scatter-does-not-divide"),
         (jax.jit(lambda x: x[: x.sum().astype(int)]), "slice-at-run-time"),
+        (jax.jit(lambda x: x[x > 0]), "mask-as-index"),
         (lambda x: jax.jit(jax.jit(lambda a: a, static_argnums=0))(x), "static-argument"),
         (lambda x: jax.eval_shape(
             jax.jit(lambda a, seed: a + jax.random.key(seed), static_argnums=1),
@@ -126,7 +127,10 @@ def test_an_error_of_jax_is_diagnosed(function, diagnosis):
     [
         (jax.jit(lambda x: (x, x), out_shardings=(TILES,) * 3), "3, and 2 are expected"),
         (jax.jit(lambda x: (x, x), out_shardings=[TILES] * 2),
-         "is a list where the function returns a tuple"),
+         "out_shardings is a list where the function returns a tuple"),
+        (jax.shard_map(lambda a: [a, a], mesh=LINE, in_specs=jax.P("x"),
+                       out_specs=(jax.P("x"), jax.P("x"))),
+         "out_specs is a tuple where the function returns a list"),
         (jax.jit(jnp.sum, out_shardings=TILES),
          "more entries (2) than its array has dimensions (0)"),
     ],
