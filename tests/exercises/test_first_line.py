@@ -15,12 +15,14 @@ def test_the_innocent_line_costs_what_the_notebook_says():
         return m + names["with_sharding_constraint"](m.T, blocks)
 
     before, after = (communication(f, matrix) for f in (names["innocent"], repaired))
-    assert f"it sends {before.sent:,} bytes" in TEXT
-    assert f"or {after.bytes // 2} bytes" in TEXT
+    assert f"four bytes, {after.bytes // 2} bytes" in TEXT
+    assert "two steps of 512 bytes" in TEXT
     assert [c.bytes for c in after.collectives] == [512, 512]
-    assert int(before.sent / after.sent) == 9
+    assert before.bytes / after.bytes == 11
+    assert [c.kind for c in before.collectives] == ["all-gather"] * 4
+    assert "The four steps are *all-gathers*" in TEXT
     assert 6 < before.peak_bytes / after.peak_bytes < 7
     assert before.flops / after.flops == 8
-    assert "sends a ninth of its bytes" in TEXT
-    assert "sends nine times the bytes, needs more than six times the memory" in TEXT
+    assert "moves an eleventh of its bytes" in TEXT
+    assert "moves eleven times the bytes, needs more than six times the memory" in TEXT
     assert "each device do eight times the work" in TEXT

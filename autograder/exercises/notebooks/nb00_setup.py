@@ -1,4 +1,4 @@
-"""Notebook 00: one innocent line, which sends nine times what it has to.
+"""Notebook 00: one innocent line, which moves eleven times what it has to.
 
 The budgets are those of 3.6, which has the same line without the constraint in its prompt.
 """
@@ -31,7 +31,7 @@ FIRST_LINE: Final = Exercise(
                 "turned-twice": lambda m: 2 * np.transpose(m),
             },
         ),
-        PlacedLike("repaired", BLOCKS, tuple((size, size) for size in SIZES)),
+        PlacedLike("repaired", BLOCKS, tuple((size, size) for size in SIZES), drawn=False),
         CommunicatesAtMost(
             "repaired",
             tuple(
@@ -45,15 +45,15 @@ FIRST_LINE: Final = Exercise(
     ),
     hints=(
         "The line is `return m + m.T`. Which of its arrays do not have the layout of the picture?",
-        "`with_sharding_constraint(y, blocks)` returns y, in the layout `blocks`. Use what it "
-        "returns in place of y.",
+        "`with_sharding_constraint(a, blocks)` returns a, in the layout `blocks`. Use what it "
+        "returns in place of a.",
         "m.T is not in blocks. Put `with_sharding_constraint(…, blocks)` around it, or around the "
         "whole sum.",
     ),
     diagnoses={
-        "replicated": "Every device has all of the sum. Does something in your line ask for it, or "
-        "for m.T, in `blocks`, and is what with_sharding_constraint returns used? (m.T by itself "
-        "is in P('y', 'x'), and in a compiled function jax.device_put asks for nothing.)",
+        "replicated": "Every device has all of the sum. What does your line ask for in `blocks`: "
+        "the sum, m.T, or something else? Only what with_sharding_constraint returns has the "
+        "layout, and in a compiled function jax.device_put asks for nothing.",
         "all-gather": "Is something gathered on the way, such as complete rows or the whole "
         "array? Each device needs only an eighth of m.T.",
         "too-many-bytes": "Is the array resharded more than once on the way?",
