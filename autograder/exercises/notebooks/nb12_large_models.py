@@ -3381,8 +3381,11 @@ EXPERTS: Final = Exercise(
 
 # 12.10: mixed precision
 
-SHORT_STEPS: Final = ((8, 32, 8, 768, 1), (4, 24, 4, 640, 2))
-"""Tuples of (devices, rows and columns of the weights, microbatches, examples on one device)."""
+SHORT_STEPS: Final = ((8, 32, 8, 768, 1), (4, 24, 4, 640, 2), (4, 16, 4, 3, 4))
+"""Tuples of (devices, rows and columns of the weights, microbatches, examples on one device).
+
+Of many microbatches, one that is left out is less than bfloat16 rounds off. Of three, it is not.
+"""
 
 LEARNING_RATE: Final = 0.001
 
@@ -3614,6 +3617,11 @@ MIXED_PRECISION: Final = Exercise(
                     for some in (slice(-1, None), slice(1))
                     for factor in (float, lambda count: 1.0)
                 ),
+                "one-missing": AnyOf(
+                    partial(_step_of_some, some=some, factor=factor)
+                    for some in (slice(1, None), slice(-1))
+                    for factor in (lambda count: 1.0, lambda count: count / (count - 1))
+                ),
             },
             under_mesh=True,
         ),
@@ -3663,6 +3671,7 @@ MIXED_PRECISION: Final = Exercise(
         "of two.",
         "last-microbatch": "Only one of the microbatches counts. The gradients of all of them have "
         "to be added up.",
+        "one-missing": "The first or the last microbatch is missing in the sum.",
         "added-up-in-bfloat16": "The gradients are added up in bfloat16, and the sum stops growing "
         "long before the last microbatch. Which dtype has the carry of the loop?",
         "rounded-weights": "The weights are rounded to bfloat16 before or after the update. Most "
