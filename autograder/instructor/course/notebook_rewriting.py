@@ -13,6 +13,7 @@ import re
 import signal
 import symtable
 import sys
+import unicodedata
 from collections.abc import Iterable, Mapping
 from itertools import islice
 from typing import Any, Final, NoReturn
@@ -85,7 +86,8 @@ MAX_PARSED_CHARACTERS: Final = 20_000
 
 READS_ANY_NAME: Final = re.compile(
     r"__\w+__|f_(?:back|globals|locals)|eval|exec|compile|globals|locals|vars|breakpoint"
-    r"|IPython|get_ipython|user_ns|gc|importlib|inspect|sys|In|Out|_[iod]h|_{1,3}|_i{1,3}|_i?\d+"
+    r"|IPython|get_ipython|user_ns|builtins|gc|importlib|inspect|sys|get_type_hints|live_arrays"
+    r"|In|Out|_[iod]h|_{1,3}|_i{1,3}|_i?\d+"
 )
 """Matches names through which a cell may read others, or what an earlier cell returned."""
 
@@ -140,8 +142,11 @@ def find_read_names(source: str) -> list[str] | None:
         names = list_read_names(source)
     except (SyntaxError, ValueError, RecursionError, MemoryError):  # a magic, for example
         return None
-    # attributes, too, such as that of `f.__globals__`, and modules
-    others = re.findall(r"__\w+__|f_\w+|user_ns|(?<=from )\w+|(?<=import )\w+", source)
+    # attributes, too, such as that of `f.__globals__`, and modules; as Python reads their letters
+    text = unicodedata.normalize("NFKC", source)
+    others = re.findall(
+        r"__\w+__|f_\w+|user_ns|get_type_hints|live_arrays|(?<=from )\w+|(?<=import )\w+", text
+    )
     mentioned = {*names, *others}
     return None if any(map(READS_ANY_NAME.fullmatch, mentioned)) else sorted(names)
 
@@ -156,14 +161,19 @@ def list_read_names(source: str) -> set[str]:
     """
     tables = [symtable.symtable(source, "cell", "exec")]
     names = {symbol.get_name() for symbol in tables[0].get_symbols() if symbol.is_referenced()}
-    for node in ast.walk(ast.parse(source)):  # for a symbol table these only bind a name
-        targets = [node.target] if isinstance(node, ast.AugAssign) else getattr(node, "targets", [])
-        if isinstance(node, ast.AugAssign | ast.Delete):
-            names |= {target.id for target in targets if isinstance(target, ast.Name)}
+    for node in ast.walk(ast.parse(source)):
+        match node:  # for a symbol table these only bind a name
+            case ast.AugAssign(target=ast.Name(id=name)) | ast.Name(id=name, ctx=ast.Del()):
+                names.add(name)
     while tables:
         tables += (inner := tables.pop().get_children())
-        symbols = (symbol for table in inner for symbol in table.get_symbols())
-        names |= {symbol.get_name() for symbol in symbols if symbol.is_global()}
+        for table in inner:
+            in_class = table.get_type() == "class"  # where `y = y` reads the notebook's
+            names |= {
+                symbol.get_name()
+                for symbol in table.get_symbols()
+                if symbol.is_global() or (in_class and symbol.is_referenced())
+            }
     return names
 
 

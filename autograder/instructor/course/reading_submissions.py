@@ -52,7 +52,7 @@ READER_TRIES: Final = 2
 READER_PATIENCE: Final = 10
 """The time limit of a reader, as a multiple of its CPU time; beyond it the machine is at fault."""
 
-MAX_REPLY_BYTES: Final = 2**24
+MAX_REPLY_BYTES: Final = 2**25
 """The reader's limits on cells and pictures keep replies below this size."""
 
 CONTROL_NOTEBOOK: Final = b'{"nbformat": 4, "nbformat_minor": 5, "metadata": {}, "cells": []}'

@@ -84,7 +84,7 @@ print(int(jax.jit(jnp.sum)(jax.device_put(np.arange(8), rows))))
 class CaptureEvidence(NbGraderPreprocessor):
     """Runs cells in a sandboxed kernel with emulated devices, which judges nothing.
 
-    The released notebook's own cells run only if another cell that runs reads what they make.
+    Demonstrations run only if another cell that runs reads what they make, or fails without them.
     It replaces nbgrader's `Execute`, and uses `Execute.timeout` unless it has a timeout of its own.
     """
 
@@ -97,7 +97,7 @@ class CaptureEvidence(NbGraderPreprocessor):
         config=True
     )
     demonstrations = Bool(
-        False, help="Whether a notebook's own cells run even if no answer needs what they make."
+        False, help="Whether demonstrations run even if no answer needs what they make."
     ).tag(config=True)
     notebook_output = Int(2**23, help="The same, of a notebook.").tag(config=True)
     notebook_evidence = Int(
@@ -132,6 +132,9 @@ class CaptureEvidence(NbGraderPreprocessor):
         self.unused = find_unused(nb.cells, demonstrations, (names or {}).get("reads", {}))
         nb.metadata["language_info"] = LANGUAGE
         died = self._run_until_certain(nb, resources)
+        if self.unused and not died and not self.stopped and any(map(_has_failed, nb.cells)):
+            self.unused = frozenset[int]()  # it may have failed because one of them did not run
+            died = self._run_until_certain(nb, resources)
         too_large = self.allowance.too_large
         resources[NAMESPACE] = {
             "seed": self.seed, "died": died, "too_large": too_large, "stopped": self.stopped,
@@ -263,6 +266,10 @@ class CaptureEvidence(NbGraderPreprocessor):
         if isinstance(message, Display) and message.name:
             self.shown[message.name].append(output)
         cell.outputs.append(output)
+
+
+def _has_failed(cell: Any) -> bool:
+    return any(output.output_type == "error" for output in cell.get("outputs", ()))
 
 
 def _explain_interrupt(cell: Any, seconds: int) -> None:
