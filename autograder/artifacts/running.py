@@ -301,7 +301,7 @@ def fingerprint_program(artifact: bytes) -> str:
     """Return a hash of what an exported program does: two with other names and lines have the same.
 
     Raises:
-        ProgramError: it is malformed or too large.
+        ProgramError: it is malformed, too large, or contains what JAX does not write.
     """
     from jax.extend.mlir import ir
     from jax.extend.mlir.dialects import sdy, stablehlo
@@ -313,11 +313,13 @@ def fingerprint_program(artifact: bytes) -> str:
         stablehlo.register_dialect(context)
         sdy.register_dialect(context)
         try:
-            module = stablehlo.deserialize_portable_artifact(
+            parsed = stablehlo.deserialize_portable_artifact(
                 context, program.mlir_module_serialized
-            ).operation
+            )
         except Exception as error:  # MLIR raises any type for malformed bytes
             raise ProgramError("malformed", "The exported program cannot be read.") from error
+        refuse_unknown_operations(parsed)  # attributes of exponential size would never be written
+        module = parsed.operation
         module.attributes["sym_name"] = ir.StringAttr.get("program")  # in place of the function's
         text = module.get_asm(enable_debug_info=False)
     return hashlib.sha256(repr((interface, text)).encode()).hexdigest()

@@ -10,15 +10,25 @@ from collections.abc import Iterator
 import msgspec
 
 from autograder.artifacts import ProgramError, fingerprint_program
-from autograder.evidence import Design, Evidence, Piece, Placements, Program, Value
+from autograder.evidence import (
+    Design,
+    DesignPlan,
+    Evidence,
+    Piece,
+    Placements,
+    Program,
+    ProgramPlan,
+    Value,
+)
 from autograder.judge.exercise import Exercise
 
 
 def fingerprint_answer(exercise: Exercise, evidence: Evidence) -> str:
     """Return a hash of all that a verdict on a right answer depends on, or an empty string.
 
-    It is empty if part of the evidence is no program, layout or value, if there is no program, so
-    that judging is fast, or if functions ran in the kernel, which knew their inputs.
+    It is empty if part of the evidence is not the program, layout or value that was planned, if
+    there is no program, so that judging is fast, or if functions ran in the kernel, which knew
+    their inputs.
 
     Args:
         exercise: the exercise.
@@ -26,8 +36,13 @@ def fingerprint_answer(exercise: Exercise, evidence: Evidence) -> str:
     """
     if any(requirement.runs_in_kernel for requirement in exercise.requirements):
         return ""
-    pieces = sorted(evidence.answers.items())
-    if not any(isinstance(piece, Program | Design) for _, piece in pieces):
+    pieces, plans = sorted(evidence.answers.items()), exercise.plan(0).answers
+    programs = [(name, piece) for name, piece in pieces if isinstance(piece, Program | Design)]
+    # a judge may read a forged artifact in another way than as the program that is hashed here
+    if not programs or not all(
+        isinstance(plans.get(name), ProgramPlan if isinstance(piece, Program) else DesignPlan)
+        for name, piece in programs
+    ):
         return ""
     try:
         parts = [(name, *_parts_of(piece)) for name, piece in pieces]

@@ -1,11 +1,15 @@
 """Answers with the same programs have one fingerprint, and if they are right, one verdict."""
 
 import dataclasses
+import time
 from functools import partial
 
 import jax
 import jax.numpy as jnp
 import pytest
+from jax import export
+from jax.extend.mlir import ir
+from jax.extend.mlir.dialects import sdy, stablehlo
 
 from autograder import evidence
 from autograder.artifacts import Argument
@@ -78,6 +82,39 @@ def test_the_exercise_matters():
 @pytest.mark.parametrize("answer", [..., 3, lambda a: 1 / 0])
 def test_an_answer_without_a_program_has_none(answer):
     assert fingerprint(answer) == ""
+
+
+def test_a_program_that_is_judged_as_something_else_has_none():
+    """An artifact may be forged so that it can be read in two ways."""
+    exercise = find("12.8")
+    program = capture(EXERCISE.plan(1), {"f": total}).answers["f"]
+    forged = evidence.Evidence(exercise.id, dict.fromkeys(exercise.answers, program))
+    assert fingerprint_answer(exercise, forged) == ""
+
+
+def test_attributes_of_exponential_size_are_not_written_out():
+    piece = capture(EXERCISE.plan(1), {"f": total}).answers["f"]
+    assert isinstance(piece, evidence.Program)
+    forged = evidence.Program(tuple(map(with_large_attribute, piece.artifacts)))
+    began = time.process_time()
+    assert fingerprint_answer(EXERCISE, evidence.Evidence("1.1", {"f": forged})) == ""
+    assert time.process_time() - began < 10
+
+
+def with_large_attribute(artifact):
+    """Return an exported program whose module has a list of lists, of 2**40 entries."""
+    program = export.deserialize(bytearray(artifact))
+    with ir.Context() as context:
+        stablehlo.register_dialect(context)
+        sdy.register_dialect(context)
+        module = stablehlo.deserialize_portable_artifact(context, program.mlir_module_serialized)
+        listed: ir.Attribute = ir.StringAttr.get("x")
+        for _ in range(40):
+            listed = ir.ArrayAttr.get([listed, listed])
+        module.operation.attributes["jax.notes"] = listed
+        version = stablehlo.get_minimum_version()
+        portable = stablehlo.serialize_portable_artifact(module, version, True)
+    return bytes(dataclasses.replace(program, mlir_module_serialized=portable).serialize())
 
 
 def test_functions_that_ran_in_the_kernel_have_none():

@@ -12,7 +12,7 @@ import time
 from collections import OrderedDict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -55,15 +55,30 @@ CONTROL_CASE: Final = Case(CONTROL, {}, 0)
 """A case that every working judge can judge; if one cannot, the machine is at fault."""
 
 
-RIGHT: Final = OrderedDict[str, Verdict]()
-"""The verdicts of this process's judges on right answers, by fingerprint, the last used at the end.
+TIMES_RIGHT: Final = 2
+"""How often an answer is judged, each time with other inputs, before it is taken for right."""
 
-Only right ones are kept, so that no verdict depends on another submission's inputs, and so that
-nothing that a judge replies can harm another answer.
+
+class JudgedAnswer(NamedTuple):
+    """What this process's judges found of answers with one fingerprint.
+
+    Attributes:
+        verdict: the last verdict.
+        times_right: how often it was right; 0 once it was not, because then it depends on inputs.
+    """
+
+    verdict: Verdict
+    times_right: int
+
+
+JUDGED: Final = OrderedDict[str, JudgedAnswer]()
+"""The answers that this process's judges have judged, by fingerprint, the last used at the end.
+
+Only full marks are passed on, so nothing that a judge replies can harm another answer.
 """
 
-MAX_RIGHT: Final = 2**12
-"""The most verdicts in `RIGHT`."""
+MAX_JUDGED: Final = 2**12
+"""The most answers in `JUDGED`."""
 
 
 class JudgeFailedError(MachineError):
@@ -236,7 +251,8 @@ def _run_and_read_judge(
             deadline.
     """
     # a calibration shows that judging works, and fills the cache of compiled programs
-    right = {} if sandbox.filled_by else dict(RIGHT)
+    known = {} if sandbox.filled_by else JUDGED
+    right = {f: each.verdict for f, each in known.items() if each.times_right >= TIMES_RIGHT}
     work = b'{"cases":[%b],"right":%b}' % (b",".join(cases), msgspec.json.encode([*right]))
     try:
         finished = _run_judge(work, seconds, max(deadline - time.monotonic(), 0), sandbox)
@@ -271,7 +287,7 @@ def _run_and_read_judge(
 
 
 def _verdict_of(reply: Reply, right: Mapping[str, Verdict]) -> Verdict:
-    """Return the verdict of a judge's reply; a right answer's is remembered.
+    """Return the verdict of a judge's reply, and remember it.
 
     Args:
         reply: the reply.
@@ -283,11 +299,13 @@ def _verdict_of(reply: Reply, right: Mapping[str, Verdict]) -> Verdict:
     verdict = reply.verdict or right.get(reply.fingerprint)
     if verdict is None:
         raise JudgeFailedError("The judge gave no verdict on an answer that it takes for known.")
-    if reply.fingerprint and verdict.fault is None and verdict.score == 1:
-        RIGHT[reply.fingerprint] = verdict
-        RIGHT.move_to_end(reply.fingerprint)
-        if len(RIGHT) > MAX_RIGHT:
-            RIGHT.popitem(last=False)
+    if reply.fingerprint and verdict.fault is None:
+        before = JUDGED.pop(reply.fingerprint, None)
+        is_right = verdict.score == 1 and (before is None or before.times_right > 0)
+        times = before.times_right + 1 if before else 1
+        JUDGED[reply.fingerprint] = JudgedAnswer(verdict, times if is_right else 0)
+        if len(JUDGED) > MAX_JUDGED:
+            JUDGED.popitem(last=False)
     return verdict
 
 

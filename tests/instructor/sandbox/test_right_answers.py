@@ -1,4 +1,4 @@
-"""A right answer is judged once, whoever hands it in."""
+"""A right answer is judged twice, whoever hands it in, and then taken for right."""
 
 from collections import OrderedDict
 
@@ -15,17 +15,21 @@ from autograder.instructor.sandbox import (
     judging_in_sandbox,
 )
 from autograder.instructor.sandbox.judge_process import Reply, Work
-from autograder.judge import Verdict, verdict_without_evidence
+from autograder.instructor.sandbox.judging_in_sandbox import JudgedAnswer
+from autograder.judge import verdict_without_evidence
 from tests.exercises.solutions import BANKS, sitting_at
 from tests.sitting import sit
 
 
 @pytest.fixture
-def right(monkeypatch):
-    """Return the answers that are known to be right: none at first."""
-    known = OrderedDict[str, Verdict]()
-    monkeypatch.setattr(judging_in_sandbox, "RIGHT", known)
+def judged(monkeypatch):
+    """Return the answers that were judged: none at first."""
+    known = OrderedDict[str, JudgedAnswer]()
+    monkeypatch.setattr(judging_in_sandbox, "JUDGED", known)
     return known
+
+
+MARKED = verdict_without_evidence(find("3.1"), "marked", "It was not judged.")
 
 
 RIGHT_ANSWER = next(e for e in BANKS["03_constraints"] if (e.exercise, e.score) == ("3.1", 1))
@@ -38,25 +42,33 @@ def case(known, seed):
     return Case(known.exercise, data, seed, seed + 1)
 
 
-def test_a_right_answer_is_judged_once(right):
-    (verdict,) = judge_in_sandbox([case(RIGHT_ANSWER, 1)])
-    ((fingerprint, known),) = right.items()
-    assert verdict == known
-    marked = verdict_without_evidence(find("3.1"), "marked", "It was not judged.")
-    right[fingerprint] = marked
-    assert judge_in_sandbox([case(RIGHT_ANSWER, 2)]) == [marked]
+def test_a_right_answer_is_judged_twice(judged):
+    verdicts = [judge_in_sandbox([case(RIGHT_ANSWER, seed)])[0] for seed in (1, 2)]
+    ((fingerprint, known),) = judged.items()
+    assert (known.verdict, known.times_right) == (verdicts[1], 2)
+    judged[fingerprint] = JudgedAnswer(MARKED, 1)
+    assert judge_in_sandbox([case(RIGHT_ANSWER, 3)]) == [verdicts[1]]
+    judged[fingerprint] = JudgedAnswer(MARKED, 2)
+    assert judge_in_sandbox([case(RIGHT_ANSWER, 4)]) == [MARKED]
 
 
-def test_a_wrong_answer_is_judged_each_time(right):
-    for seed in (1, 2):
+def test_a_wrong_answer_is_judged_each_time(judged):
+    for seed in (1, 2, 3):
         (verdict,) = judge_in_sandbox([case(WRONG_ANSWER, seed)])
         assert verdict.score < 1
-        assert not right
+        assert [known.times_right for known in judged.values()] == [0]
 
 
-def test_a_judge_cannot_take_for_known_what_is_not(right):
+def test_an_answer_that_is_right_by_luck_is_not_taken_for_right(judged):
+    (right,), (wrong,) = (judge_in_sandbox([case(e, 1)]) for e in (RIGHT_ANSWER, WRONG_ANSWER))
+    for verdict, times in ((right, 1), (wrong, 0), (right, 0), (right, 0)):
+        judging_in_sandbox._verdict_of(Reply(verdict, 0, "lucky"), {})
+        assert judged["lucky"].times_right == times
+
+
+def test_a_judge_cannot_take_for_known_what_is_not(judged):
     with pytest.raises(JudgeFailedError, match="takes for known"):
-        judging_in_sandbox._verdict_of(Reply(None, 0, "3.1 abc"), right)
+        judging_in_sandbox._verdict_of(Reply(None, 0, "3.1 abc"), {})
 
 
 def test_an_error_of_ours_in_the_fingerprint_is_no_score(monkeypatch):
@@ -67,26 +79,19 @@ def test_an_error_of_ours_in_the_fingerprint_is_no_score(monkeypatch):
     assert verdict.state == "failed"
 
 
-def test_what_was_not_used_for_longest_is_forgotten(right, monkeypatch):
-    monkeypatch.setattr(judging_in_sandbox, "MAX_RIGHT", 2)
-    (verdict,) = judge_in_sandbox([case(RIGHT_ANSWER, 1)])
-    right.clear()
+def test_what_was_not_used_for_longest_is_forgotten(judged, monkeypatch):
+    monkeypatch.setattr(judging_in_sandbox, "MAX_JUDGED", 2)
     for name in ("a", "b", "a", "c"):
-        judging_in_sandbox._verdict_of(Reply(verdict, 0, name), {})
-    assert [*right] == ["a", "c"]
+        judging_in_sandbox._verdict_of(Reply(MARKED, 0, name), {})
+    assert [*judged] == ["a", "c"]
 
 
-def test_what_a_judge_was_told_of_is_known_even_if_it_is_forgotten_meanwhile(right):
-    (verdict,) = judge_in_sandbox([case(RIGHT_ANSWER, 1)])
-    told = dict(right)
-    right.clear()
-    ((fingerprint, _),) = told.items()
-    assert judging_in_sandbox._verdict_of(Reply(None, 0, fingerprint), told) == verdict
+def test_what_a_judge_was_told_of_is_known_even_if_it_is_forgotten_meanwhile(judged):
+    assert judging_in_sandbox._verdict_of(Reply(None, 0, "right"), {"right": MARKED}) == MARKED
 
 
-def test_a_calibration_judges_everything(right):
+def test_a_calibration_judges_everything(judged):
     judge_in_sandbox([case(RIGHT_ANSWER, 1)])
-    marked = verdict_without_evidence(find("3.1"), "marked", "It was not judged.")
-    right.update(dict.fromkeys(right, marked))
+    judged.update(dict.fromkeys(judged, JudgedAnswer(MARKED, 2)))
     (verdict,) = judge_in_sandbox([case(RIGHT_ANSWER, 2)], sandbox=Sandbox(filled_by=["judges"]))
     assert verdict.score == 1
