@@ -122,16 +122,13 @@ MAX_ITEMS: Final = 10_000
 def plain(value: object, depth: int = 4) -> Any:
     """Convert a value to numbers, strings, booleans, None, and lists of them.
 
-    A partition spec becomes a list of its entries, a sharding its spec, an array or a set a list,
-    and any other object `{"of type": …}` with its type's name; so does a list of more than
-    `MAX_ITEMS`.
+    A partition spec becomes a list of its entries, an array or a set a list, and any other object
+    `{"of type": …}` with its type's name; so does a list of more than `MAX_ITEMS`.
 
     Args:
         value: may be anything.
         depth: how deep lists may be nested; a deeper list becomes its type's name.
     """
-    if isinstance(value, jax.NamedSharding):
-        value = value.spec
     if isinstance(value, jax.P):
         value = spec_entries(value)
     if isinstance(value, np.ndarray | np.generic | jax.Array):

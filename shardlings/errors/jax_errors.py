@@ -138,6 +138,19 @@ MEANINGS: Final = (
         "out_specs: a list and a tuple, or one with more entries than the other.",
     ),
     (
+        r"Using \*pspec is dangerous|'(P|PartitionSpec)' object has no attribute '_is_concrete'",
+        "unreduced-elsewhere",
+        "JAX takes a spec with reduced or unreduced axes here and there only. jax.sharding.reshard "
+        "takes one, and neither a constraint nor `device=` does.",
+    ),
+    (
+        r"'sharding' attribute is not available on traced",
+        "asks-for-sharding",
+        "While JAX compiles a function, its arrays are on no device yet, and have no sharding. On "
+        "Auto axes the compiler chooses it; say what you want by out_shardings of jax.jit, or by a "
+        "constraint.",
+    ),
+    (
         r"[lr]hs is unreduced while [lr]hs is not",
         "one-side-unreduced",
         "One side of an operation is unreduced, so that each device has a part of it, and the "

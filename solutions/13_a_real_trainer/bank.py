@@ -158,7 +158,7 @@ def rule(path, shape, sizes):
     return P(*[None] * (len(shape) - 2), *spec)
 
 
-# %% divides by the size of the other axis exercise="13.1" score=0.75 diagnoses=["sizes-exchanged"]
+# %% divides by the size of the other axis exercise="13.1" score=0.5 diagnoses=["sizes-exchanged"]
 RULES = {
     "query": ("data", "model"),
     "key": ("data", "model"),
@@ -207,6 +207,33 @@ def rule(path, shape, sizes):
     whole = [None] * (len(shape) - 2)
     count = sizes["data"] * sizes["model"]
     return P(*whole, *(a if s % count == 0 else None for a, s in zip(axes, shape[-2:])))
+
+
+# %% sizes in an order that is taken for granted exercise="13.1" score=0.75 diagnoses=["sizes-exchanged"]
+def rule(path, shape, sizes):
+    axes = {
+        **dict.fromkeys(("query", "key", "value", "up"), ("data", "model")),
+        **dict.fromkeys(("out", "down", "embed"), ("model", "data")),
+    }.get(path[-1])
+    data, model = sizes.values()
+    size = {"data": data, "model": model}
+    if axes is None or len(shape) < 2:
+        return P()
+    whole = [None] * (len(shape) - 2)
+    return P(*whole, *(a if s % size[a] == 0 else None for a, s in zip(axes, shape[-2:])))
+
+
+# %% a sharding in place of its spec exercise="13.1" score=0 diagnoses=["no-spec"]
+def rule(path, shape, sizes):
+    axes = {
+        **dict.fromkeys(("query", "key", "value", "up"), ("data", "model")),
+        **dict.fromkeys(("out", "down", "embed"), ("model", "data")),
+    }.get(path[-1])
+    if axes is None or len(shape) < 2:
+        return NamedSharding(mesh, P())
+    whole = [None] * (len(shape) - 2)
+    entries = (a if s % sizes[a] == 0 else None for a, s in zip(axes, shape[-2:]))
+    return NamedSharding(mesh, P(*whole, *entries))
 
 
 # %% filled in otherwise exercise="13.2" score=1 near=["other-devices"]
@@ -425,6 +452,22 @@ def features(x, frozen, positions, prior):
 cost = {"as an argument": 128, "closed over": 224, "work": 2}
 
 
+# %% kilobytes, and operations exercise="13.4" score=0.6666666667 diagnoses=["in-kilobytes", "operations"] near=["in-bytes", "all-devices"]
+def features(x, frozen, positions, prior):
+    return jnp.tanh((x + positions) @ frozen) + prior
+
+
+cost = {"as an argument": 32.768, "closed over": 65.536, "work": 4_194_304}
+
+
+# %% the memory at the peak exercise="13.4" score=0.6666666667 diagnoses=["peak-memory"] near=["in-kilobytes", "operations"]
+def features(x, frozen, positions, prior):
+    return jnp.tanh((x + positions) @ frozen) + prior
+
+
+cost = {"as an argument": 128, "closed over": 192, "work": 2}
+
+
 # %% with no constraints but the last exercise="13.5" score=1 near=["of-all-devices"]
 found = {"array": "V", "KiB": 48}
 
@@ -518,6 +561,11 @@ forward = make_forward(specs | {"v": P()})
 # %% no axis for the heads exercise="13.5" score=0.5 diagnoses=["all-gather over model"] near=["all-gather over data"]
 found = {"array": "v", "KiB": 48}
 forward = make_forward(specs | {"v": P("data", None, None, None)})
+
+
+# %% what one row sends exercise="13.5" score=0.08333333333 diagnoses=["sent", "split-dimension", "all-gather over model"]
+found = {"array": "v", "KiB": 18}
+forward = make_forward(specs | {"v": P("data", None, "model", None), "x": P("data", "model", None)})
 
 
 # %% checkpoints with a policy exercise="13.6" score=1 near=["in-bytes"]
@@ -678,6 +726,26 @@ def gradients(x, y, up, down):
     return jax.grad(jax.checkpoint(loss), argnums=(0, 1))(up, down, x, y)
 
 
+# %% zeros, in MiB exercise="13.6" score=0 diagnoses=["in-mebibytes", "over-the-other", "all-zeros", "not-counted-yet", "too-much-memory"] near=["mean", "in-bytes"]
+peak = {"weights": 0.75, "gradients": 0.75, "inputs": 768, "hidden": 768}
+
+
+def gradients(x, y, up, down):
+    return jnp.zeros_like(up), jnp.zeros_like(down)
+
+
+# %% replicated gradients exercise="13.6" score=0.5 diagnoses=["all-gather over model", "too-much-memory"] near=["all-zeros", "in-mebibytes", "over-the-other"]
+peak = {"weights": 768, "gradients": 768, "inputs": 384, "hidden": 768}
+
+
+def gradients(x, y, up, down):
+    def loss(up, down):
+        return jnp.sum((lax.scan(jax.checkpoint(block), x, (up, down))[0] - y) ** 2)
+
+    found = jax.grad(loss, argnums=(0, 1))(up, down)
+    return tuple(lax.with_sharding_constraint(each, P()) for each in found)
+
+
 # %% with a shard_map exercise="13.7" score=1 near=["one-side-unreduced"]
 def accumulate(W, X, Y):
     def body(W, X, Y):
@@ -818,6 +886,28 @@ def accumulate(W, X, Y):
     return jax.sharding.reshard(lax.scan(add, jnp.zeros_like(W), (X, Y))[0], P())
 
 
+# %% begins with the first gradient exercise="13.7" score=0 diagnoses=["first-twice", "not-counted-yet"] near=["first-missing"]
+def accumulate(W, X, Y):
+    ready = jax.sharding.reshard(W, P(reduced={"x"}))
+
+    def add(total, batch):
+        return total + jax.grad(error)(ready, *batch), None
+
+    first = jax.grad(error)(ready, X[0], Y[0])
+    return jax.sharding.reshard(lax.scan(add, first, (X, Y))[0], P())
+
+
+# %% a part of the sum on each device exercise="13.7" score=0.125 diagnoses=["split-dimension", "reduce-scatter over x", "not-counted-yet"] near=["first-twice"]
+def accumulate(W, X, Y):
+    ready = jax.sharding.reshard(W, P(reduced={"x"}))
+
+    def add(total, batch):
+        return total + jax.grad(error)(ready, *batch), None
+
+    nothing = jax.sharding.reshard(jnp.zeros_like(W), P(unreduced={"x"}))
+    return jax.sharding.reshard(lax.scan(add, nothing, (X, Y))[0], P("x"))
+
+
 # %% candidates by argsort exercise="13.8" score=1
 def most_likely(logits):
     def body(block):
@@ -843,7 +933,7 @@ def most_likely(logits):
     return jnp.take_along_axis(logits, places, axis=1), places
 
 
-# %% places within a block exercise="13.8" score=0 diagnoses=["places-in-blocks", "not-counted-yet"] near=["too-many-bytes"]
+# %% places within a block exercise="13.8" score=0 diagnoses=["places-in-blocks", "not-counted-yet"] near=["offset-of-rows", "too-many-bytes"]
 def most_likely(logits):
     def body(block):
         values, places = lax.top_k(block, 4)
@@ -893,7 +983,7 @@ def most_likely(logits):
     return values[:, ::-1], places[:, ::-1]
 
 
-# %% by argsort, reversed exercise="13.8" score=0 diagnoses=["last-of-ties", "too-many-bytes"] near=["ascending"]
+# %% by argsort, reversed exercise="13.8" score=0 diagnoses=["last-of-ties", "too-many-bytes"] near=["place-of-equal", "ascending"]
 def most_likely(logits):
     places = jnp.argsort(logits, axis=1)[:, ::-1][:, :4]
     return jnp.take_along_axis(logits, places, axis=1), places
@@ -938,7 +1028,7 @@ def most_likely(logits):
     return best, jnp.take_along_axis(i, j, axis=1)
 
 
-# %% untiled, and reshaped exercise="13.8" score=0 diagnoses=["rows-mixed", "not-counted-yet"]
+# %% untiled, and reshaped exercise="13.8" score=0 diagnoses=["rows-mixed", "not-counted-yet"] near=["shape"]
 def most_likely(logits):
     def body(block):
         v, i = lax.top_k(block, 4)
@@ -1038,6 +1128,45 @@ def most_likely(logits):
     values, places = jax.shard_map(find_best, in_specs=columns, out_specs=columns)(logits)
     best, which = lax.top_k(values, 4)
     return best, jnp.take_along_axis(places, which, axis=1)
+
+
+# %% the length of a whole row exercise="13.8" score=0 diagnoses=["offset-of-rows", "not-counted-yet"] near=["offset-of-candidates"]
+def most_likely(logits):
+    def find_best(block):
+        values, places = lax.top_k(block, 4)
+        return values, places + lax.axis_index("x") * logits.shape[1]
+
+    columns = P(None, "x")
+    values, places = jax.shard_map(find_best, in_specs=columns, out_specs=columns)(logits)
+    best, which = lax.top_k(values, 4)
+    return best, jnp.take_along_axis(places, which, axis=1)
+
+
+# %% places by value exercise="13.8" score=0 diagnoses=["place-of-equal", "not-counted-yet"] near=["last-of-ties"]
+def most_likely(logits):
+    columns = P(None, "x")
+    find = jax.shard_map(lambda block: lax.top_k(block, 4)[0], in_specs=columns, out_specs=columns)
+    best, _ = lax.top_k(find(logits), 4)
+    return best, jnp.argmax(logits[:, None, :] == best[:, :, None], axis=-1)
+
+
+# %% untiled exercise="13.8" score=0 diagnoses=["shape", "not-counted-yet"] near=["rows-mixed"]
+def most_likely(logits):
+    def find_best(block):
+        values, places = lax.top_k(block, 4)
+        places += lax.axis_index("x") * block.shape[1]
+        values, places = (lax.all_gather(each, "x") for each in (values, places))
+        best, which = lax.top_k(values, 4)
+        return best, jnp.take_along_axis(places, which, axis=-1)
+
+    find = jax.shard_map(find_best, in_specs=P(None, "x"), out_specs=P(), check_vma=False)
+    return find(logits)
+
+
+# %% the rows are cut exercise="13.8" score=0.25 diagnoses=["too-many-bytes"]
+def most_likely(logits):
+    find = jax.shard_map(lambda rows: lax.top_k(rows, 4), in_specs=P("x"), out_specs=P("x"))
+    return find(logits)
 
 
 # %% a loop of its own exercise="13.9" score=1 near=["too-few-turns"]
@@ -1209,6 +1338,47 @@ def count_steps(numbers):
 
 agree = {
     "rows of their own": True,
+    "sums inside": True,
+    "batch-sharded text": False,
+    "tensor-parallel text": True,
+}
+
+
+# %% one after the other exercise="13.9" score=0.3888888889 diagnoses=["replicated", "all-gather over x", "not-counted-yet"] near=["too-much-memory", "all-reduce"]
+def count_steps(numbers):
+    def count(n):
+        steps = lax.while_loop(lambda s: s[0] > 1, lambda s: (follow(s[0]), s[1] + 1), (n, 0))[1]
+        return steps
+
+    return lax.map(count, numbers)
+
+
+agree = {
+    "rows of their own": False,
+    "sums inside": True,
+    "batch-sharded text": False,
+    "tensor-parallel text": True,
+}
+
+
+# %% a table exercise="13.9" score=0.9444444444 diagnoses=["too-much-memory"] near=["all-gather over x"]
+table = np.zeros(100_001, np.int32)
+for n in range(2, len(table)):
+    at, steps = n, 0
+    while at > 1:
+        at, steps = (at // 2 if at % 2 == 0 else 3 * at + 1), steps + 1
+        if at < n:
+            steps += table[at]
+            break
+    table[n] = steps
+
+
+def count_steps(numbers):
+    return jnp.asarray(table)[numbers]
+
+
+agree = {
+    "rows of their own": False,
     "sums inside": True,
     "batch-sharded text": False,
     "tensor-parallel text": True,

@@ -66,7 +66,7 @@ def _sample_leaves(generator: np.random.Generator) -> list[tuple[Path, tuple[int
     sizes: list[dict[str, int]] = [
         {"data": 4, "model": 2},
         {"data": 2, "model": 4},
-        {"model": 2, "data": 2},
+        {"model": 4, "data": 2},
     ]
 
     def choose(*options: Any) -> Any:
@@ -145,6 +145,7 @@ def _sample_leaves(generator: np.random.Generator) -> list[tuple[Path, tuple[int
         (("params", "layers", 6, "attention", "value"), (four, even()), sizes[0]),
         (("params", "layers", 3, "mlp", "up"), (6, four), sizes[1]),
         (("params", "layers", 4, "attention", "query"), (even(), 6), sizes[0]),
+        (("params", "layers", 7, "mlp", "down"), (four, 6), sizes[2]),
         (("params", "layers", 5, "attention", "out"), (6, 10), sizes[1]),
         # a name that only ends with one of the table's
         (("params", "head", choose("cleanup", "layout", "pos_embed")), (even(), even()), sizes[0]),
@@ -567,6 +568,7 @@ CLOSED_OVER: Final = Exercise(
                 "over-all": 8,
                 "of-data": 16,
                 "in-bytes": 32_768,
+                "in-kilobytes": 32.768,
                 "peak-memory": 128,
             },
         ),
@@ -580,7 +582,8 @@ CLOSED_OVER: Final = Exercise(
                 "on-all-together": 512,
                 "in-bytes": 65_536,
                 "over-all": 8,
-                "peak-memory": 224,
+                "in-kilobytes": 65.536,
+                "peak-memory": AnyOf((224, 192, 128)),
             },
         ),
         Predicts(
@@ -588,7 +591,13 @@ CLOSED_OVER: Final = Exercise(
             "work",
             "how many times as much each device computes, if it is closed over",
             2,
-            {"same-work": 1, "all-devices": 8, "of-data": 4, "half": 0.5},
+            {
+                "same-work": 1,
+                "all-devices": 8,
+                "of-data": 4,
+                "half": 0.5,
+                "operations": AnyOf((2_097_152, 4_194_304, 2_097_153, 4_194_305)),
+            },
         ),
     ),
     weights={"features": 2},
@@ -628,6 +637,8 @@ CLOSED_OVER: Final = Exercise(
         "`frozen`? Look at the layout of the result.",
         "of-data": "`frozen` is sharded over `model`, and so is the work that it saves.",
         "in-bytes": "This is the number of bytes. Expected: KiB.",
+        "in-kilobytes": "A KiB has 1,024 bytes, and not 1,000.",
+        "operations": "These are operations. Expected: how many times as many there are.",
     },
 )
 
@@ -703,13 +714,13 @@ GATHER: Final = Exercise(
             "the KiB that this spec costs on each device",
             LAYERS * (3 + 1),
             {
-                "one-layer": 3 + 1,
+                "one-layer": AnyOf((3 + 1, 3, 1)),
                 "first-only": LAYERS * 3,
                 "way-back-only": LAYERS * 1,
                 "all-collectives": LAYERS * (3 + 1 + 4 + 4),
                 "what-has-to-be": LAYERS * (4 + 4),
                 "in-bytes": LAYERS * (3 + 1) * 1024,
-                "sent": LAYERS * (1.5 + 0.5),
+                "sent": AnyOf((LAYERS * (1.5 + 0.5), LAYERS * 1.5, LAYERS * 0.5)),
                 "of-all-devices": LAYERS * (3 + 1) * 8,
             },
         ),
@@ -751,8 +762,9 @@ GATHER: Final = Exercise(
     ),
     diagnoses={
         "all-to-all": "An exchange is left. Which array is brought from blocks of heads to others?",
-        "all-gather": "Something is gathered that was sharded. Are q, k and v all sharded over "
-        "`model`, and along the same dimension?",
+        "all-gather": "Something is gathered that was sharded over `model`. `communication` of "
+        "your `forward` names the line: is its array's spec that of heads (q, k and v), of hidden "
+        "features (h), or of x?",
         "all-gather over data": "The examples are sharded over `data`. Which spec leaves `data` "
         "out? A dimension for which a spec has no axis is gathered.",
         "all-gather over parts of axes": "The check runs on two meshes. Does a spec bring the "
@@ -834,7 +846,7 @@ PEAK: Final = Exercise(
                 cell,
                 f"the KiB of {what} on each device, at the peak",
                 right,
-                {**wrong, "in-bytes": 1024 * right},
+                {**wrong, "in-bytes": 1024 * right, "in-mebibytes": right / 1024},
             )
             for cell, what, right, wrong in (
                 (
@@ -853,7 +865,12 @@ PEAK: Final = Exercise(
                     "inputs",
                     "the inputs of all layers",
                     384,
-                    {"whole-activations": 1536, "one-layer": 32, "over-all": 192},
+                    {
+                        "whole-activations": 1536,
+                        "one-layer": 32,
+                        "over-all": 192,
+                        "over-the-other": 768,
+                    },
                 ),
                 (
                     "hidden",
@@ -879,6 +896,7 @@ PEAK: Final = Exercise(
                 "mean-over-rows": lambda x, y, up, down: _differentiate(
                     x, y, up, down, factor=1 / len(y)
                 ),
+                "all-zeros": lambda x, y, up, down: (0 * up, 0 * down),
                 "half-the-batch": AnyOf(
                     partial(_differentiate, rows=rows)
                     for rows in (slice(None, None, 2), slice(1, None, 2))
@@ -907,14 +925,19 @@ PEAK: Final = Exercise(
         "(A checkpoint around all layers computes all of them again before it begins.)",
         "all-gather over data": "Does a reshape split the examples into microbatches? Consecutive "
         "examples are on few devices, so a microbatch of them has to be spread first.",
-        "all-gather over model": "A layer needs all features of its input. Does your program shard "
-        "the inputs over `model`? Then each layer has to gather them, in both passes.",
-        "too-many-bytes": "How often are the gradients reduced? `plain` reduces them once for all "
-        "examples, and a loop over microbatches does so in each turn, unless they wait (13.7).",
+        "all-gather over model": "Something is sharded over `model` that each device then needs "
+        "whole: the layers' inputs, in each layer and in both passes, or the gradients that you "
+        "return?",
+        "too-many-bytes": "What is sent more often than in `plain`: the gradients, in each turn of "
+        "a loop over microbatches (13.7), or the sums of a forward pass that runs once more?",
         "as-large-as-inputs": "An input has 64 features and is whole over `model`. How many hidden "
         "features does a device have?",
         "whole-weights": "Weights and gradients are sharded over `model`.",
         "in-bytes": "This is the number of bytes. Expected: KiB.",
+        "in-mebibytes": "These are MiB. Expected: KiB.",
+        "over-the-other": "Two devices share the inputs here. Which mesh axis shards examples, and "
+        "how many devices does it have?",
+        "all-zeros": "The gradients are zeros. Does the loss depend on up and down?",
         "one-kind": "There are up and down.",
         "one-layer": "This is for one layer. At the peak all twelve are there.",
         "over-all": "This counts eight devices. Along which mesh axes is this array sharded?",
@@ -979,6 +1002,9 @@ ACCUMULATION: Final = Exercise(
                 "first-microbatch": partial(_accumulate, which=slice(0, 1)),
                 "last-microbatch": partial(_accumulate, which=slice(-1, None)),
                 "first-missing": partial(_accumulate, which=slice(1, None)),
+                "first-twice": lambda W, X, Y: (  # noqa: N803
+                    _accumulate(W, X, Y) + _accumulate(W, X, Y, which=slice(0, 1))
+                ),
                 "mean": lambda W, X, Y: _accumulate(W, X, Y, factor=1 / len(X)),  # noqa: N803
                 "once-per-device": lambda W, X, Y: _accumulate(  # noqa: N803
                     W, X, Y, factor=_devices_of(X)
@@ -1027,6 +1053,8 @@ ACCUMULATION: Final = Exercise(
         "first-microbatch": "Only the first microbatch counts.",
         "last-microbatch": "Only the last microbatch counts.",
         "first-missing": "The first microbatch is missing.",
+        "first-twice": "The first microbatch counts twice: the sum begins with it, and the loop "
+        "adds it again.",
         "mean": "The result is the mean over the microbatches. Expected: the sum.",
         "once-per-device": "The result is too large by the number of devices. Is each error "
         "divided by the examples of one device only, or is a complete sum added up once more?",
@@ -1034,8 +1062,8 @@ ACCUMULATION: Final = Exercise(
         "devices. Is each error divided by the examples of one device only, and is a complete sum "
         "added up once more? (In a `shard_map`, the gradient of a replicated W is complete, unless "
         "W is made varying first.)",
-        "reduce-scatter": "How often is a part of the gradient reduced? Its sum is reduced once, "
-        "after the loop.",
+        "reduce-scatter": "A reduce-scatter leaves a part of the sum on each device. Expected: one "
+        "all-reduce, after the loop, which leaves all of it on each.",
         "divided-by-devices": "The result is divided by the number of devices.",
     },
 )
@@ -1119,6 +1147,20 @@ def _best_with_offset_of_candidates(logits: Any) -> tuple[Any, Any]:
     return values, (places % block + places // block * TOP).astype(np.int32)
 
 
+def _best_with_offset_of_rows(logits: Any) -> tuple[Any, Any]:
+    """Count all logits of a row before a device's block, and not those of the blocks before it."""
+    values, places = _best(logits)
+    block = logits.shape[1] // _devices_for(logits)
+    return values, (places % block + places // block * logits.shape[1]).astype(np.int32)
+
+
+def _best_by_value(logits: Any) -> tuple[Any, Any]:
+    """Look the places up by value, so that equal logits have the same place."""
+    values, _ = _best(logits)
+    places = np.argmax(logits[:, None, :] == values[:, :, None], axis=2)
+    return values, places.astype(np.int32)
+
+
 def _best_of_mixed_rows(logits: Any) -> tuple[Any, Any]:
     """Reshape what is gathered along a new first dimension as if it were along the last."""
     values, places = (np.stack(each).reshape(len(logits), -1) for each in _find_candidates(logits))
@@ -1174,6 +1216,8 @@ SELECTION: Final = Exercise(
                 "smallest": _smallest,
                 "ascending": AnyOf((_ascending, _last_of_candidates)),
                 "offset-of-candidates": _best_with_offset_of_candidates,
+                "offset-of-rows": _best_with_offset_of_rows,
+                "place-of-equal": _best_by_value,
                 "rows-mixed": _best_of_mixed_rows,
             },
             under_mesh=True,
@@ -1204,14 +1248,19 @@ SELECTION: Final = Exercise(
         "device have to send?",
         "offset-of-candidates": "The logits are the right ones. A device's first place depends on "
         "how many logits come before its block, and not on how many candidates.",
+        "offset-of-rows": "The logits are the right ones, and places lie beyond the row. How many "
+        "logits come before a device's block? In the body, `block.shape` is that of one block.",
+        "place-of-equal": "Equal logits get the same place here. Each has a place of its own.",
+        "shape": "If there is an all_gather: it adds a dimension for the devices, unless "
+        "`tiled=True` puts blocks together along dimension `axis`.",
         "rows-mixed": "The candidates of different rows are mixed. Along which dimension does "
         "`all_gather` put the devices' blocks together? (`tiled=True`, with `axis=`.)",
         "smallest": "These are the smallest ones.",
         "ascending": "The largest one comes first.",
-        "too-many-bytes": "Four candidates of each device, with their places, are enough.",
-        "not-replicated": "After an all-gather all devices hold the same, and JAX's types do not "
-        "know it. Return the candidates of each device, and choose outside of the body; or set "
-        "check_vma=False.",
+        "too-many-bytes": "Four candidates of each device, with their places, are enough. Does "
+        "each device choose them from its own columns, in a `shard_map`?",
+        "not-replicated": "The body may as well return each device's candidates. What comes after "
+        "them can stand outside of it.",
         "other-structure": "lax.top_k may return a list.",
     },
 )
@@ -1314,6 +1363,7 @@ LOOPS: Final = Exercise(
             elsewhere=("0 1 2 3", "0 1 2 3 4 5 6 7"),
         ),
         CommunicatesAtMost("count_steps", ((), (), ())),
+        FitsIn("count_steps", (10_000,) * 3),
         *(
             Predicts(
                 "agree",
@@ -1345,11 +1395,14 @@ LOOPS: Final = Exercise(
     hints=(
         "Which program decides whether there is another turn, and which numbers does it look at?",
         "Inside a `shard_map`, `jnp.any` looks at the device's own numbers.",
-        "Write the loop for one block, as you have it, and map it: `jax.shard_map(loop, "
-        "in_specs=P('x'), out_specs=P('x'))`. For the table: what happens to a collective if one "
-        "device has left the loop?",
+        "Write the loop for one block, as you have it, and map it over the mesh: with which specs "
+        "does each device have its own numbers, and return their steps? For the table: what "
+        "happens to a collective if one device has left the loop?",
     ),
     diagnoses={
+        "all-gather over x": "Each device needs its own numbers only. Does a spec, a `lax.map` or "
+        "a scan bring all numbers to each device?",
+        "too-much-memory": "Is a table of all numbers in the program? Each device has it.",
         "all-reduce": "In each turn, all devices agree whether there is another one: the condition "
         "looks at all numbers.",
         "of-the-slowest": "A number that has arrived at 1 goes on being counted, until the slowest "
@@ -1427,7 +1480,8 @@ ENSEMBLE: Final = Exercise(
     diagnoses={
         "not-active": "These are the products themselves: `multiply` ends with tanh.",
         "all-gather over members": "Each device fetches all members. Which mesh axis shards the "
-        "dimension that counts them, in the specs that your program has?",
+        "dimension that counts them, in the specs that your program has? (`axis_name` says nothing "
+        "about it: it is a name for collectives.)",
         "all-gather over model": "Nobody needs all columns: a device returns its own.",
     },
 )
