@@ -21,6 +21,7 @@ from autograder.judge.diagnoses import (
 )
 from autograder.judge.exercise import MALFORMED, Exercise, Order, Requirement
 from autograder.judge.requirements_on_requests import Requests
+from autograder.judge.requirements_on_states import Donates
 from autograder.judge.scoring import compute_share, explain_share
 from autograder.judge.verdict import OF_THE_CHECK, Finding, Verdict
 from shardlings.errors import JAX_SAYS, Fault, insert_before_jax_message
@@ -109,7 +110,9 @@ def _apply_order(exercise: Exercise, findings: list[Finding]) -> Iterator[Findin
     for requirement, finding in zip(exercise.requirements, findings, strict=True):
         first = first_unmet.get(finding.answer, Order.COSTS)
         is_compilers_cost = finding.answer in lacks_collectives and requirement.order == Order.COSTS
-        if finding.met and (requirement.order > first or is_compilers_cost):
+        # a buffer that is donated cannot be used for a result with another layout
+        is_unknown = isinstance(requirement, Donates) and first == Order.LAYOUT
+        if (finding.met or is_unknown) and (requirement.order > first or is_compilers_cost):
             must_be_explicit = (first < 0 and finding.answer not in needlessly_explicit) or (
                 is_compilers_cost and first == Order.COSTS
             )

@@ -301,7 +301,7 @@ def moved(W, moment, count, x, y):
 step = jax.jit(moved, donate_argnames=("W", "moment", "count"))
 
 
-# %% only jitted exercise="13.3" score=0.25 diagnoses=["split-dimension", "not-donated"] naive=true
+# %% only jitted exercise="13.3" score=0.25 diagnoses=["split-dimension", "not-counted-yet"] naive=true
 step = jax.jit(update)
 
 
@@ -313,7 +313,7 @@ step = jax.jit(update, donate_argnums=(0, 1, 2))
 step = jax.jit(update, out_shardings=(P("data"), None, None), donate_argnums=(0, 1, 2))
 
 
-# %% replicated results exercise="13.3" score=0.25 diagnoses=["replicated", "not-donated"] near=["split-dimension"]
+# %% replicated results exercise="13.3" score=0.25 diagnoses=["replicated", "not-counted-yet"] near=["split-dimension"]
 step = jax.jit(update, out_shardings=P(), donate_argnums=(0, 1, 2))
 
 
@@ -339,7 +339,7 @@ step = jax.jit(update, out_shardings=(P("data"), P("data"), P()), donate_argnums
 step = jax.jit(lambda W, moment, count, x, y: (W, moment, count), donate_argnums=(0, 1, 2))
 
 
-# %% both axes for the state exercise="13.3" score=0.25 diagnoses=["split-dimension", "not-donated"]
+# %% both axes for the state exercise="13.3" score=0.25 diagnoses=["split-dimension", "not-counted-yet"]
 step = jax.jit(
     update,
     out_shardings=(P("data", "model"), P("data", "model"), P()),
