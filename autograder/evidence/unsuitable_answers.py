@@ -63,7 +63,7 @@ def not_a_function(answer: object) -> NotCaptured:
     kind = "an array" if isinstance(answer, jax.Array) else describe_type(answer)
     return NotCaptured(
         "not-a-function",
-        f"Got {kind}; expected a function. Pass the function to check, without calling it.",
+        f"Got {kind}; expected a function, that is, its name without parentheses.",
     )
 
 

@@ -192,7 +192,10 @@ def _judge_evidence(
     """Judge one requirement, if the evidence is of a type that it accepts."""
     match piece:
         case Unanswered():
-            return finding.problem(UNANSWERED, f"{requirement.answer} has not been filled in yet.")
+            return finding.problem(
+                UNANSWERED,
+                f"{requirement.answer} has not been filled in yet. Write in place of `...`.",
+            )
         case NotCaptured(why, sentence):  # the sentence says what was expected, too
             return finding.problem(why or "not-captured", sentence, got="", cell="")
         case _ if isinstance(piece, requirement.evidence):

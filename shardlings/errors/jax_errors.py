@@ -74,7 +74,7 @@ MEANINGS: Final = (
         "lax.axis_size tells how many devices there are along an axis.",
     ),
     (
-        r"not under a mesh context",
+        r"not under a mesh context|requires a non-empty mesh in context",
         "bare-spec",
         "A spec by itself names no mesh: jax.NamedSharding(mesh, spec) joins the two.",
     ),
@@ -136,6 +136,18 @@ MEANINGS: Final = (
         "other-structure",
         "Two structures do not agree, such as what the body of a shard_map returns and its "
         "out_specs: a list and a tuple, or one with more entries than the other.",
+    ),
+    (
+        r"Cannot interpret value of type <class '[\w.]*Sharding'> as an abstract array",
+        "sharding-for-array",
+        "A sharding stands where an array is expected. In with_sharding_constraint and device_put, "
+        "the array comes first.",
+    ),
+    (
+        r"shardings leaf specifications are expected to be .* but got",
+        "no-sharding",
+        "The layout that with_sharding_constraint is asked for is neither a sharding nor a spec. A "
+        "mesh alone, or an array, is none: jax.NamedSharding(mesh, spec) makes one.",
     ),
     (
         r"Using \*pspec is dangerous|'(P|PartitionSpec)' object has no attribute '_is_concrete'",

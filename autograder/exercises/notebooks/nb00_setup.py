@@ -17,8 +17,8 @@ SIZES: Final = (32, 16)
 FIRST_LINE: Final = Exercise(
     id="0.1",
     title="One line",
-    afterwards="A constraint changes where values are, and never the values. So you can try one, "
-    "and look at the report again.",
+    afterwards="The innocent line needs 11,264 bytes, and yours at most 1,024. A constraint "
+    "changes where values are, and never the values, so you can always try one.",
     requirements=(
         Computes(
             "repaired",

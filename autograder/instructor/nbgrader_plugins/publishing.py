@@ -45,13 +45,16 @@ class Publish(NbGraderPreprocessor):
 class CompleteStubs(NbGraderPreprocessor):
     """Has a function raise an error of which only a comment is left, or a docstring above it.
 
-    Python needs a statement, and a function with a docstring alone would return None.
-    In the course's own answer cells, a line above the comment assigns `...`.
+    Python needs a statement, and a function with a docstring alone would return None. In the
+    course's own answer cells, `...` says where to write. A comment below them would not: below
+    `return ...`, nothing runs.
     """
 
     def preprocess_cell(self, cell: Any, resources: Any, index: int) -> tuple[Any, Any]:
         """Add the statement below each comment in such a function."""
         if cell.cell_type == "code" and is_solution(cell):
+            above = LAST_COMMENT.sub("", cell.source)
+            cell.source = above if "..." in above else cell.source
             completed = STUB.sub(partial(_complete, cell.source), cell.source)
             if _is_python(completed):
                 cell.source = completed
@@ -80,6 +83,8 @@ def _docstring_ends(source: str) -> set[int]:
         if len(function.body) == 1 and ast.get_docstring(function) is not None
     }
 
+
+LAST_COMMENT: Final = re.compile(r"\s*^# YOUR CODE HERE\s*\Z", re.MULTILINE)
 
 STUB: Final = re.compile(r"^(?P<indent>[ \t]+)# YOUR CODE HERE$", re.MULTILINE)
 

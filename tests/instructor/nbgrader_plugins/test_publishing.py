@@ -149,6 +149,10 @@ STUBS = {
         "def f(x):\n    y = ...\n    # YOUR CODE HERE"
     ),
     "### BEGIN SOLUTION\nx = 1\n### END SOLUTION": "# YOUR CODE HERE",
+    "y = 2\n### BEGIN SOLUTION\nx = 1\n### END SOLUTION": "y = 2\n# YOUR CODE HERE",
+    "def f():\n    return ...\n\n\n### BEGIN SOLUTION\nf = 1\n### END SOLUTION\n": (
+        "def f():\n    return ..."
+    ),
     f"{DOCUMENTED}\n    ### BEGIN SOLUTION\n    return x\n    ### END SOLUTION": (
         f"{DOCUMENTED}\n    # YOUR CODE HERE\n    raise NotImplementedError()"
     ),

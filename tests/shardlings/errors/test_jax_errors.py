@@ -72,6 +72,9 @@ def typed(function):
         (mapped(lambda a: lax.psum_scatter(a, "x", tiled=True)), "scatter-does-not-divide"),
         (jax.jit(lambda x: x[: x.sum().astype(int)]), "slice-at-run-time"),
         (jax.jit(lambda x: x[x > 0]), "mask-as-index"),
+        (jax.jit(lambda x: lax.with_sharding_constraint(x, jax.P("x"))), "bare-spec"),
+        (jax.jit(lambda x: lax.with_sharding_constraint(TILES, x)), "sharding-for-array"),  # type: ignore[type-var]
+        (jax.jit(lambda x: lax.with_sharding_constraint(x, LINE)), "no-sharding"),
         (jax.jit(lambda x: jax.device_put(x, x.sharding)), "asks-for-sharding"),
         (lambda x: jnp.zeros(16, device=jax.P(unreduced={"x"})), "unreduced-elsewhere"),  # type: ignore[arg-type]
         (lambda x: jax.jit(jax.jit(lambda a: a, static_argnums=0))(x), "static-argument"),
