@@ -2018,7 +2018,10 @@ def train_or_resume(folder, mesh, read_batch, steps):
     return losses
 
 
-# %% every second step is saved exercise="11.8" score=0.5 diagnoses=["torn-checkpoint"] near=["begins-anew"]
+# %% every second step is saved, and all wait for it exercise="11.8" score=0.5 diagnoses=["torn-checkpoint"] near=["begins-anew"]
+from jax.experimental import multihost_utils
+
+
 def train_or_resume(folder, mesh, read_batch, steps):
     everywhere, sharding = NamedSharding(mesh, P()), NamedSharding(mesh, P("x"))
     file, first, state = folder / "checkpoint.npz", 0, fresh_state(mesh)
@@ -2034,6 +2037,8 @@ def train_or_resume(folder, mesh, read_batch, steps):
         if jax.process_index() == 0 and k % 2 == 1:
             np.savez(folder / "new.npz", steps=k + 1, **arrays)
             os.replace(folder / "new.npz", file)
+        if k % 2 == 1 and jax.process_count() > 1:
+            multihost_utils.sync_global_devices("saved")
     return losses
 
 
