@@ -175,7 +175,11 @@ def test_a_step_that_says_nothing_is_compiled_twice():
 
 def test_a_jit_inside_of_a_step_is_no_donation_of_the_whole():
     """Called by itself it does donate, so a verdict may not say that it never does."""
-    inside = "def step(*state):\n    return jax.jit(update, donate_argnums=(0, 1, 2))(*state)\n"
+    inside = (
+        "def step(*state):\n    layouts = P('data'), P('data'), P()\n"
+        "    kept = jax.jit(update, out_shardings=layouts, donate_argnums=(0, 1, 2))\n"
+        "    return kept(*state)\n"
+    )
     verdict = sitting_for("13.3").answer("13.3", inside, 1).verdict
     assert "As a whole program, step does not donate" in verdict_as_text(verdict)
 

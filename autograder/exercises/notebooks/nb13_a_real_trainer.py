@@ -457,8 +457,8 @@ STATE: Final = Exercise(
         "not-donated": "The old state is of no use after a step. `donate_argnums`, in a jit of the "
         "whole step, gives its memory to the new one, if this has the same layout.",
         "split-dimension": "Does something say the layout of each result, with specs and not with "
-        "the notebook's mesh? Where nothing does, the compiler takes that of the targets, which "
-        "are sharded over `model` as well. The next step starts from another layout than this one "
+        "the notebook's mesh? Where nothing does, the compiler takes `model` for the columns, as "
+        "in the targets. The next step starts from another layout than this one "
         "did, and is compiled again.",
         "replicated": "Each device has all of it now, and the next step is compiled again.",
     },

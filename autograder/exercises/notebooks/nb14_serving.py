@@ -675,8 +675,8 @@ TWO_LAYOUTS: Final = Exercise(
         ),
     ),
     hints=(
-        "In each case, which arrays are smaller: x and the result, or the weights? Small arrays "
-        "may travel.",
+        "In each case, which arrays are smaller: x and the result, or the weights? Send "
+        "small arrays.",
         "For few tokens, let weights stay: the columns of up and the rows of down belong to the "
         "same hidden features. For many tokens, let tokens stay: each device has its own.",
         "If x is sharded over its first dimension, each device needs all weights for its tokens, "
@@ -688,10 +688,10 @@ TWO_LAYOUTS: Final = Exercise(
         "decode: over-the-cap": "Are both weights sharded over all eight devices?",
         "prefill: over-the-cap": "Are x and both weights sharded over all eight devices?",
         "decode: could-move-less": "Here both weights together have 256 KiB, the tokens 8 KiB, and "
-        "their hidden features 16 KiB. Which of them travel?",
+        "their hidden features 16 KiB. Which of them are sent?",
         "prefill: could-move-less": "Here both weights together have 256 KiB, and the tokens 512 "
-        "KiB. Which of them travel? (A weight that is sharded along both dimensions is gathered in "
-        "two steps, and a part of it travels twice.)",
+        "KiB. Which of them are sent? (A weight that is sharded along both dimensions is gathered "
+        "in two steps, and a part of it is sent twice.)",
     },
 )
 
