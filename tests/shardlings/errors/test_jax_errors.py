@@ -73,10 +73,10 @@ def typed(function):
         (jax.jit(lambda x: x[: x.sum().astype(int)]), "slice-at-run-time"),
         (jax.jit(lambda x: x[x > 0]), "mask-as-index"),
         (jax.jit(lambda x: lax.with_sharding_constraint(x, jax.P("x"))), "bare-spec"),
-        (jax.jit(lambda x: lax.with_sharding_constraint(TILES, x)), "sharding-for-array"),  # type: ignore[type-var]
+        (jax.jit(lambda x: lax.with_sharding_constraint(TILES, x)), "sharding-for-array"),
         (jax.jit(lambda x: lax.with_sharding_constraint(x, LINE)), "no-sharding"),
         (jax.jit(lambda x: jax.device_put(x, x.sharding)), "asks-for-sharding"),
-        (lambda x: jnp.zeros(16, device=jax.P(unreduced={"x"})), "unreduced-elsewhere"),  # type: ignore[arg-type]
+        (lambda x: jnp.zeros(16, device=jax.P(unreduced={"x"})), "unreduced-elsewhere"),
         (lambda x: jax.jit(jax.jit(lambda a: a, static_argnums=0))(x), "static-argument"),
         (lambda x: jax.eval_shape(
             jax.jit(lambda a, seed: a + jax.random.key(seed), static_argnums=1),
