@@ -87,8 +87,12 @@ class TablePlan(Struct, frozen=True, tag="table"):
             )
         if all(value is ... for value in answer.values()):
             return Unanswered()
+        specs = {  # a sharding in place of its spec says as much
+            key: value.spec if isinstance(value, jax.NamedSharding) else value
+            for key, value in answer.items()
+        }
         return Value(
-            {str(plain(key))[:MAX_STRING_CHARACTERS]: plain(value) for key, value in answer.items()}
+            {str(plain(key))[:MAX_STRING_CHARACTERS]: plain(value) for key, value in specs.items()}
         )
 
 

@@ -303,7 +303,7 @@ many = few = one = 3 * (place(line),)
 # %% requests everywhere exercise="14.2" score=0.2 diagnoses=["does-not-fit"] near=["could-move-less"]
 many = few = one = 3 * (place(line, "x"),)
 
-# %% KV heads over all devices exercise="14.2" score=0 diagnoses=["does-not-fit"] near=["all-reduce", "all-gather over parts of axes"]
+# %% KV heads over all devices exercise="14.2" score=0 diagnoses=["does-not-fit"] near=["fails", "all-reduce", "all-gather over parts of axes"]
 many = few = one = 3 * (place(line, None, None, "x"),)
 
 # %% requests and positions exercise="14.2" score=0.2 diagnoses=["all-reduce over y", "could-move-less"] near=["over-the-cap", "does-not-fit", "all-reduce over x"]
@@ -580,7 +580,7 @@ def update(cache, new, positions):
     return cache.at[mask].set(new)
 
 
-# %% from its position on exercise="14.3" score=0 diagnoses=["all-after", "not-counted-yet"] near=["all-up-to"]
+# %% from its position on exercise="14.3" score=0 diagnoses=["all-after", "not-counted-yet"] near=["mask-as-index", "all-up-to"]
 @partial(jax.jit, donate_argnums=0)
 def update(cache, new, positions):
     is_new = jnp.arange(cache.shape[1]) >= positions[:, None]
@@ -614,7 +614,7 @@ decode = prefill = place(line), place(line, None, "x"), place(line, "x")
 # %% prefill's layout for both exercise="14.4" score=0.5155 diagnoses=["could-move-less"] near=["decode: over-the-cap", "prefill: over-the-cap"]
 decode = prefill = place(line, "x"), place(line, "x"), place(line, "x")
 
-# %% rows everywhere exercise="14.4" score=0.25 diagnoses=["could-move-less"] near=["decode: over-the-cap"]
+# %% rows everywhere exercise="14.4" score=0.25 diagnoses=["could-move-less"] near=["fails", "decode: over-the-cap"]
 decode = place(line, None, "x"), place(line, "x"), place(line, "x")
 prefill = place(line, None, "x"), place(line, "x"), place(line, "x")
 
@@ -675,7 +675,7 @@ def sample(logits, noise, temperature):
     return jnp.take_along_axis(jnp.stack(tokens, axis=1), chosen[:, None], axis=1)[:, 0]
 
 
-# %% gathered in the body, for a replicated result, which raises exercise="14.5" score=0 diagnoses=["not-replicated"] near=["too-many-bytes"]
+# %% gathered in the body, for a replicated result, which raises exercise="14.5" score=0 diagnoses=["not-replicated"] near=["other-structure", "too-many-bytes"]
 def sample(logits, noise, temperature):
     k = noise.shape[1]
 
@@ -1315,7 +1315,7 @@ def load(read, entry, sharding):
     return jax.make_array_from_callback(shape, sharding, read_block)
 
 
-# %% from the first column on exercise="14.6" score=0 diagnoses=["columns-from-0"] near=["first-row-again", "one-run"]
+# %% from the first column on exercise="14.6" score=0 diagnoses=["columns-from-0"] near=["column-by-column", "first-row-again", "one-run"]
 def load(read, entry, sharding):
     shape, begin = tuple(entry["shape"]), entry["data_offsets"][0]
 
@@ -1331,7 +1331,7 @@ def load(read, entry, sharding):
     return jax.make_array_from_callback(shape, sharding, read_block)
 
 
-# %% columns first exercise="14.6" score=0 diagnoses=["column-by-column"] near=["columns-from-0", "in-device-order"]
+# %% columns first exercise="14.6" score=0 diagnoses=["column-by-column"] near=["offsets-in-elements", "columns-from-0", "in-device-order"]
 def load(read, entry, sharding):
     shape, begin = tuple(entry["shape"]), entry["data_offsets"][0]
 

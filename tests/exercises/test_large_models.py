@@ -270,7 +270,7 @@ def test_a_sum_that_is_rounded_stops_where_the_formula_says(increment):
 def test_a_sum_in_bfloat16_is_further_off_than_sending_the_sum_in_bfloat16(seed):
     """An answer that sends bfloat16 is right, and one that adds up in bfloat16 is not."""
     generator = np.random.default_rng(seed)
-    for sizes in nb12.SHORT_STEPS:
+    for sizes in (sizes for sizes in nb12.SHORT_STEPS if sizes[3] > 100):
         inputs = [each.draw(generator) for each in nb12._short_step_arguments(*sizes)]
         right = nb12._moved()(*inputs)
         update = inputs[0] - right
