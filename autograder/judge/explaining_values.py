@@ -719,9 +719,9 @@ def explain_exchanged_dimensions(reference: ArrayFunction, runs: Sequence[Run]) 
         for draws, ran in runs
         for inputs, outputs in zip(draws, ran.outputs, strict=True)
     ]
-    output, right = cases[0][0][0], np.asarray(cases[0][1][0])
     if any(len(outputs) != 1 or len(wanted) != 1 for outputs, wanted in cases):
         return None
+    output, right = cases[0][0][0], np.asarray(cases[0][1][0])
     if output.ndim != right.ndim or output.ndim > MAX_ORDERED or output.shape == right.shape:
         return None  # if the shapes are equal, a general mistake is the transpose
     for order in permutations(range(output.ndim)):
