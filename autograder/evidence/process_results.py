@@ -133,7 +133,8 @@ def _call_together(
         return bytes(cloudpickle.dumps(partial(case.share_of(process).arguments, folder)))
 
     axes = [name for name, _ in case.axes]
-    outcomes = run(function, case.processes, arguments, axes=axes, encoding=PLAIN_DATA)
+    disks = [case.disks_of(process) for process in range(case.processes)]
+    outcomes = run(function, case.processes, arguments, axes=axes, encoding=PLAIN_DATA, disks=disks)
     for outcome in outcomes:  # hide where the files are
         outcome.sentence = re.sub(
             rf"{re.escape(str(folder))}/(common|shared|process \d)", "…", outcome.sentence

@@ -9,12 +9,12 @@ from autograder.processes.cases import (
     CaseArgument,
     ProcessCase,
     ProcessShare,
-    RowsNotHereError,
     Spec,
     table_files,
     write_files,
     written_files,
 )
+from autograder.processes.disks import RowsNotHereError
 from autograder.processes.interruptions import Interruption
 from autograder.processes.isolation import close_memory
 from autograder.processes.packing import PackedFunction, pack, pack_arguments

@@ -6,11 +6,9 @@ judge samples them again. Values are small integers, so that sums do not depend 
 """
 
 import math
-import operator
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final, Literal
@@ -20,6 +18,16 @@ import msgspec
 import numpy as np
 from msgspec.structs import replace
 
+from autograder.processes.disks import (
+    Ask,
+    Disk,
+    FileDisk,
+    NoSuchPartError,
+    Rows,
+    RowsDisk,
+    WeightsFile,
+    as_wrong_index,
+)
 from autograder.processes.interruptions import (
     BatchUsedError,
     Interruption,
@@ -28,7 +36,6 @@ from autograder.processes.interruptions import (
     restore_size_signal,
 )
 from autograder.processes.isolation import refuse_to_write
-from shardlings.errors import ShortError, first_line
 
 Spec = tuple[str | tuple[str, ...] | None, ...]
 
@@ -76,6 +83,11 @@ class CaseArgument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     seed: int = 0
     batch: int = 0
     number: int = 0
+
+    @property
+    def bytes(self) -> int:
+        """The bytes of an array's values, which are float32."""
+        return math.prod(self.shape) * np.dtype(np.float32).itemsize
 
     def values(self) -> np.ndarray:
         """Sample the values of an array, a table or a folder's files, as float32."""
@@ -136,20 +148,33 @@ class ProcessCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         held = tuple(self._values_held(argument, process) for argument in self.given)
         return ProcessShare(replace(self, given=seedless), process, held)
 
+    def disks_of(self, process: int) -> dict[int, Disk]:
+        """Return what a process may read, by the numbers of its arguments, for its parent."""
+        disks: dict[int, Disk] = {}
+        for number, given in enumerate(self.given):
+            if given.kind not in ("rows", "weights-file"):
+                continue
+            values, here = given.values(), self.is_here(given, process)
+            if given.kind == "rows":  # a process has all columns of its rows
+                rows = np.any(here, axis=tuple(range(1, here.ndim)))
+                disks[number] = RowsDisk(process, values, rows)
+            else:
+                blocks = [values[self._block_of(given, i)] for i in self.devices_of(process)]
+                budget = sum(block.nbytes for block in blocks)
+                disks[number] = FileDisk(process, values, here, given.number, budget)
+        return disks
+
     def _values_held(self, given: CaseArgument, process: int) -> np.ndarray | None:
         """Sample an argument's values, and set those that the process does not hold to zero."""
         if given.kind == "values":
             return given.values()
-        if given.kind not in ("array", "rows", "batches", "weights-file"):
+        if given.kind not in ("array", "batches"):
             return None
         here = self.is_here(given, process)
         if given.kind == "batches":
             readable = self.readable_batches(given)
             here[: readable.start * given.batch] = False
             here[readable.stop * given.batch :] = False
-        if given.kind == "rows":  # a process holds all columns of its rows
-            rows = np.any(here, axis=tuple(range(1, here.ndim)), keepdims=True)
-            here = np.broadcast_to(rows, given.shape)
         return np.where(here, given.values(), np.float32(0))
 
     def is_here(self, given: CaseArgument, process: int) -> np.ndarray:
@@ -158,26 +183,29 @@ class ProcessCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         Returns:
             Booleans, in the argument's shape.
         """
-        sizes = dict(self.axes)
-        order = self.order or range(math.prod(sizes.values()))
-        grid = np.array(order).reshape([*sizes.values()])
         batch = (given.batch or given.shape[0], *given.shape[1:])
         here = np.zeros(batch, bool)
         for device in self.devices_of(process):
-            (position,) = np.argwhere(grid == device)
-            coordinates = dict(zip(sizes, position.tolist(), strict=True))
-            block = []
-            for dimension, size in enumerate(batch):
-                entry = given.spec[dimension] if dimension < len(given.spec) else None
-                names = (entry,) if isinstance(entry, str) else entry or ()
-                shard, shards = 0, 1
-                for name in names:
-                    shard = shard * sizes[name] + coordinates[name]
-                    shards *= sizes[name]
-                step = size // shards
-                block.append(slice(shard * step, (shard + 1) * step))
-            here[tuple(block)] = True
+            here[self._block_of(given, device)] = True
         return np.concatenate([here] * (given.shape[0] // batch[0]))
+
+    def _block_of(self, given: CaseArgument, device: int) -> tuple[slice, ...]:
+        """Return the block of an array, or of one batch of a table, that a device holds."""
+        sizes = dict(self.axes)
+        order = self.order or range(math.prod(sizes.values()))
+        (position,) = np.argwhere(np.array(order).reshape([*sizes.values()]) == device)
+        coordinates = dict(zip(sizes, position.tolist(), strict=True))
+        block = []
+        for dimension, size in enumerate((given.batch or given.shape[0], *given.shape[1:])):
+            entry = given.spec[dimension] if dimension < len(given.spec) else None
+            names = (entry,) if isinstance(entry, str) else entry or ()
+            shard, shards = 0, 1
+            for name in names:
+                shard = shard * sizes[name] + coordinates[name]
+                shards *= sizes[name]
+            step = size // shards
+            block.append(slice(shard * step, (shard + 1) * step))
+        return tuple(block)
 
     def __str__(self) -> str:
         """Such as `2 processes, on a mesh of x=4, y=2`."""
@@ -202,25 +230,24 @@ class ProcessShare:
     process: int
     held: tuple[np.ndarray | None, ...]
 
-    def arguments(self, folders: Path) -> tuple[Any, ...]:
+    def arguments(self, folders: Path, ask: Ask) -> tuple[Any, ...]:
         """Make the function's arguments, in the process.
 
         A process without a `folder` may not write files from now on.
 
         Args:
             folders: the folder with the files of all processes.
+            ask: asks the parent for what is on a disk.
         """
         if not any(given.kind in ("folder", "shared-folder") for given in self.case.given):
             sys.addaudithook(refuse_to_write)
         mesh = self.case.mesh()
         return tuple(
-            self._make_argument(given, held, mesh, folders)
-            for given, held in zip(self.case.given, self.held, strict=True)
+            self._make_argument(number, mesh, folders, ask) for number in range(len(self.held))
         )
 
-    def _make_argument(
-        self, given: CaseArgument, held: np.ndarray | None, mesh: jax.sharding.Mesh, folders: Path
-    ) -> Any:
+    def _make_argument(self, number: int, mesh: jax.sharding.Mesh, folders: Path, ask: Ask) -> Any:
+        given, held = self.case.given[number], self.held[number]
         sharding = jax.NamedSharding(mesh, jax.P(*given.spec))
         values = np.zeros(()) if held is None else held
         match given.kind:
@@ -237,35 +264,18 @@ class ProcessShare:
             case "array":
                 return jax.make_array_from_callback(given.shape, sharding, lambda i: values[i])
             case "rows":
-                here = self.case.is_here(given, self.process)
-                return Rows(values, np.any(here, axis=tuple(range(1, here.ndim))))
+                return Rows(given.shape, number, ask)
             case "folder":
                 return _make_folder(given, self.process, folders)
             case "shared-folder":
                 (folders / "shared").mkdir(exist_ok=True)
                 return folders / "shared"
             case "weights-file":
-                size = values.itemsize * math.prod(sharding.shard_shape(given.shape))
-                here = self.case.is_here(given, self.process)
-                budget = size * len(self.case.devices_of(self.process))
-                return WeightsFile(values, here, given.number, budget)
+                return WeightsFile(2 * given.number + given.bytes, number, ask)
             case "weights-entry":
                 return _describe_weights(given)
             case "batches":
                 return Batches(given, values, sharding, self, folders / "shared")
-
-
-class NoSuchPartError(ShortError, IndexError):
-    """A table, or a batch of it, was asked for by an index that it does not have."""
-
-
-@contextmanager
-def _as_wrong_index(asked: str) -> Iterator[None]:
-    """Raise any error of a `with` block as one of an index, which a learner's function chose."""
-    try:
-        yield
-    except Exception as error:
-        raise NoSuchPartError(f"{asked} ({first_line(error)})") from error
 
 
 class Batches:
@@ -297,7 +307,7 @@ class Batches:
             NoSuchPartError: there is no such batch.
             BatchUsedError: it was used long before the kill.
         """
-        with _as_wrong_index("a batch has a whole number"):
+        with as_wrong_index("a batch has a whole number"):
             step = int(step)
         count = len(self._table) // self.given.batch
         if not 0 <= step < count:
@@ -324,168 +334,13 @@ class Batches:
         return jax.make_array_from_callback(rows.shape, self._sharding, lambda i: rows[i])
 
 
-class RowsNotHereError(ShortError, IndexError):
-    """A process asked for rows that only another process has."""
-
-
-class Rows:
-    """A table on disk, of which this process has only some rows; it is indexed like an array.
-
-    Attributes:
-        shape: the shape of the whole table.
-        dtype: the dtype of its values.
-        refused: the first error raised for rows that this process does not have.
-    """
-
-    __module__ = "builtins"  # JAX's messages name its type; its module would only distract
-
-    def __init__(self, table: np.ndarray, here: np.ndarray) -> None:
-        self._table, self._here = table, here
-        self.shape, self.dtype, self.ndim = table.shape, table.dtype, table.ndim
-        self.refused: RowsNotHereError | None = None
-
-    def __repr__(self) -> str:
-        """Such as `rows of a table of shape (16, 4)`; JAX's messages quote it."""
-        return f"rows of a table of shape {self.shape}"
-
-    def __len__(self) -> int:
-        """The number of rows of the whole table."""
-        return len(self._table)
-
-    def __getitem__(self, index: Any) -> np.ndarray:
-        """Return some of the rows, or some columns of them.
-
-        Raises:
-            RowsNotHereError: this process does not have all of them.
-            NoSuchPartError: the table has none of these.
-        """
-        asked = f"a table of shape {self.shape} cannot be indexed like this"
-        with _as_wrong_index(asked):
-            rows = index[0] if isinstance(index, tuple) else index
-            indexed = np.atleast_1d(np.arange(len(self._table))[rows])
-        missing = indexed[~self._here[indexed]]
-        if len(missing):
-            rows_here = _describe_rows(np.flatnonzero(self._here))
-            error = RowsNotHereError(
-                f"process {jax.process_index()} has {rows_here} on its "
-                f"disk, and not {_describe_rows(missing)}"
-            )
-            self.refused = self.refused or error
-            raise error
-        with _as_wrong_index(asked):
-            part = np.array(self._table[index])
-        return part
-
-    def __array__(self, *_: object, **__: object) -> np.ndarray:
-        """Return the whole table.
-
-        Raises:
-            RowsNotHereError: this process does not have all of it.
-        """
-        return self[:]
-
-
-class ReadRefusedError(ShortError, ValueError):
-    """A process read bytes of a file that its devices do not need.
-
-    Attributes:
-        diagnosis: `outside-the-array`; `of-another-process`, for other blocks of the array; or
-            `reads-too-much`, for more bytes than its devices' blocks have.
-    """
-
-    def __init__(self, diagnosis: str, message: str) -> None:
-        super().__init__(message)
-        self.diagnosis = diagnosis
-
-
-class WeightsFile:
-    """A file with an array, of which a process may read what its devices need, and no more.
-
-    It is called with an offset and a size, in bytes, and returns bytes.
-
-    Attributes:
-        refused: the first error raised for bytes that the process does not need.
-    """
-
-    __module__ = "builtins"  # as for Rows
-
-    def __init__(self, array: np.ndarray, here: np.ndarray, before: int, budget: int) -> None:
-        # The contents are in a closure, because attributes would give all bytes to anyone.
-        self._read = _reader(array, here, before, budget)
-        self.refused: ReadRefusedError | None = None
-
-    def __call__(self, offset: int, size: int) -> bytes:
-        """Return so many bytes of the file, from an offset on.
-
-        Raises:
-            NoSuchPartError: the file does not have these bytes.
-            ReadRefusedError: the process does not need them.
-        """
-        try:
-            return self._read(offset, size)
-        except ReadRefusedError as error:
-            self.refused = self.refused or error
-            raise
-
-
-def _reader(
-    array: np.ndarray, here: np.ndarray, before: int, budget: int
-) -> Callable[[int, int], bytes]:
-    """Return a function that reads what a process needs of a file, for `WeightsFile`."""
-    contents = bytes(before) + array.tobytes() + bytes(before)
-    places = range(before, before + array.nbytes)
-    needed = np.pad(np.repeat(here.ravel(), array.itemsize), before)
-    total = 0
-
-    def read(offset: int, size: int) -> bytes:
-        nonlocal total
-        with _as_wrong_index("an offset and a size are whole numbers of bytes"):
-            first, count = operator.index(offset), operator.index(size)
-        if first < 0 or count < 0 or first + count > len(contents):
-            raise NoSuchPartError(
-                f"the file has {len(contents):,} bytes, and not {count:,} from {first:,} on"
-            )
-        process, asked = jax.process_index(), f"{count:,} bytes from {first:,} on"
-        missing = np.flatnonzero(~needed[first : first + count])
-        outside = [byte for byte in (first, first + count - 1) if byte not in places]
-        if missing.size and outside:
-            raise ReadRefusedError(
-                "outside-the-array",
-                f"process {process} read {asked}, and the array has bytes {places.start:,} to "
-                f"{places.stop - 1:,}",
-            )
-        if missing.size:
-            byte = f"{first + int(missing[0]):,}"
-            raise ReadRefusedError(
-                "of-another-process",
-                f"process {process} read {asked}, and byte {byte} is of another process",
-            )
-        total += count
-        if total > budget:
-            raise ReadRefusedError(
-                "reads-too-much",
-                f"process {process} has read {total:,} bytes, and the blocks of its devices have "
-                f"{budget:,}",
-            )
-        return contents[first : first + count]
-
-    return read
-
-
 def _describe_weights(given: CaseArgument) -> dict[str, Any]:
     """Return the entry of a weights file's header, in the form of safetensors."""
-    size = math.prod(given.shape) * np.dtype(np.float32).itemsize
     return {
         "dtype": "F32",
         "shape": [*given.shape],
-        "data_offsets": [given.number, given.number + size],
+        "data_offsets": [given.number, given.number + given.bytes],
     }
-
-
-def _describe_rows(rows: np.ndarray) -> str:
-    """Describe row numbers as ranges, such as `rows 0 to 7 and 16 to 23`."""
-    runs = np.split(rows, np.flatnonzero(np.diff(rows) != 1) + 1)
-    return "rows " + " and ".join(f"{r[0]} to {r[-1]}" if len(r) > 1 else f"{r[0]}" for r in runs)
 
 
 def _make_folder(given: CaseArgument, process: int, folders: Path) -> Path:

@@ -15,6 +15,7 @@ import cloudpickle
 import jax
 import msgspec
 
+from autograder.processes.disks import Ask
 from shardlings.errors import UsageError, owner_of_globals
 
 MAX_FUNCTION_BYTES: Final = 1 << 20
@@ -105,12 +106,15 @@ def _local_modules_by_value() -> Iterator[None]:
             cloudpickle.unregister_pickle_by_value(module)
 
 
-def pack_arguments(function: Callable[..., Any], arguments: Callable[[], tuple[Any, ...]]) -> bytes:
+def pack_arguments(
+    function: Callable[..., Any], arguments: Callable[[Ask], tuple[Any, ...]]
+) -> bytes:
     """Pickle a function that returns another function's arguments.
 
     Args:
         function: the function that is called with the arguments, for the error message.
-        arguments: returns the arguments, in each process.
+        arguments: returns the arguments, in each process, where it is given a way to ask for what
+            is on a disk.
 
     Raises:
         UsageError: they cannot be pickled.

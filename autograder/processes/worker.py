@@ -22,7 +22,7 @@ import jaxlib._jax
 import msgspec
 import numpy as np
 
-from autograder.processes.cases import ReadRefusedError, Rows, RowsNotHereError, WeightsFile
+from autograder.processes.disks import ReadRefusedError, make_ask
 from autograder.processes.interruptions import BatchUsedError
 from autograder.processes.isolation import REFUSED_WRITES
 from autograder.processes.packing import PackedFunction
@@ -75,13 +75,15 @@ class Job:
     Attributes:
         function: the learner's function.
         arguments: a pickled function that makes the arguments in the worker, because devices, for
-            example, cannot be sent.
+            example, cannot be sent; it takes a function that asks the parent for what is on a disk.
+        requests: takes requests for what is on a disk to the parent.
         axes: the names of the mesh axes, for error messages.
         write: encodes what the function returns.
     """
 
     function: PackedFunction
     arguments: bytes
+    requests: Connection
     axes: tuple[str, ...]
     write: Callable[[Any], bytes]
 
@@ -140,7 +142,7 @@ def _call_function(job: Job) -> Message:
     except Exception as error:
         sentence = f"Your function cannot be read in another process: {first_line(error)}."
         return Message("raised", why="cannot-be-sent", sentence=sentence)
-    arguments = cloudpickle.loads(job.arguments)()
+    arguments = cloudpickle.loads(job.arguments)(make_ask(job.requests))
     printed = io.StringIO()
 
     def raised(why: str, sentence: str) -> Message:
@@ -159,22 +161,6 @@ def _call_function(job: Job) -> Message:
         if not isinstance(error.error, NotImplementedError) or str(error.error):
             return raised(*_explain_error(error.error, function, job.axes))
         result = ...
-    for rows in arguments:
-        if isinstance(rows, Rows) and rows.refused is not None:
-            # The function tried all rows, one after another, instead of using a sharding.
-            return raised(
-                "not-here",
-                f"Your function asked for rows that are not here, and caught the error: "
-                f"{rows.refused}. To catch it does not help: no process may ask for the rows of "
-                f"another.",
-            )
-    for file in arguments:
-        if isinstance(file, WeightsFile) and file.refused is not None:
-            return raised(
-                file.refused.diagnosis,
-                f"Your function read bytes that it may not read, and caught the error: "
-                f"{file.refused}.",
-            )
     try:
         return Message("returned", job.write(result), printed=printed.getvalue())
     except ResultNotSendableError as error:
@@ -200,8 +186,6 @@ def _explain_error(
     error: BaseException, function: Callable[..., Any], axes: tuple[str, ...]
 ) -> tuple[str, str]:
     """Return a diagnosis and an explanation of an error that a function raised."""
-    if isinstance(error, RowsNotHereError):
-        return "not-here", f"Your function raised {describe_error(error, function)}."
     if isinstance(error, ReadRefusedError):
         return error.diagnosis, f"Your function raised {describe_error(error, function)}."
     if isinstance(error, BatchUsedError):

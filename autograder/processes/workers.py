@@ -18,9 +18,8 @@ import sys
 import tempfile
 import time
 import types
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from functools import partial
 from multiprocessing import connection, forkserver, resource_tracker
 from multiprocessing.connection import Connection
 from multiprocessing.process import BaseProcess
@@ -31,6 +30,7 @@ import cloudpickle
 import msgspec
 import psutil
 
+from autograder.processes.disks import Disk, DiskReader
 from autograder.processes.packing import PackedFunction, pack, pack_arguments
 from autograder.processes.running_time import RunningTime, is_asleep
 from autograder.processes.worker import LOOPBACK, Job, Message, Place, pickle_result, run_worker
@@ -148,7 +148,7 @@ def on_processes(function: Callable[..., Any], processes: int, *arguments: Any) 
             f"on_processes(who, 2); {type(function).__name__} came."
         )
     try:
-        packed_arguments = pack_arguments(function, partial(tuple, arguments))
+        packed_arguments = pack_arguments(function, lambda ask: arguments)
         outcomes = run(pack(function), processes, lambda _: packed_arguments)
     except ProcessesFailedError as error:
         raise ProcessesError(str(error)) from error
@@ -172,6 +172,7 @@ def run(
     *,
     axes: Sequence[str] = (),
     encoding: ResultEncoding = PICKLES,
+    disks: Sequence[Mapping[int, Disk]] = (),
     port: int | None = None,
     target: Callable[..., None] = run_worker,
 ) -> list[ProcessOutcome]:
@@ -184,6 +185,7 @@ def run(
             arguments there.
         axes: the names of the mesh axes, for error messages.
         encoding: the encoding in which results are sent to the parent.
+        disks: what each process may read, by the numbers of its arguments.
         port: the port of the loopback interface at which process 0 coordinates the others; by
             default a free one.
         target: the function that each process runs; tests use others.
@@ -209,7 +211,13 @@ def run(
             "Processes are started here in a way that Windows does not have. Take Linux, macOS, "
             "Windows' own Linux (WSL), or Colab."
         )
-    jobs = [Job(function, arguments(i), tuple(axes), encoding.write) for i in range(processes)]
+    context = multiprocessing.get_context("forkserver")
+    readers: list[DiskReader] = []
+    jobs: list[Job] = []
+    for process in range(processes):
+        requests, to_parent = context.Pipe()
+        readers.append(DiskReader(disks[process] if disks else {}, requests))
+        jobs.append(Job(function, arguments(process), to_parent, tuple(axes), encoding.write))
     coordinator_port = free_port(port)
     with tempfile.TemporaryDirectory() as folder:
         places = [
@@ -223,12 +231,15 @@ def run(
             )
             for i in range(processes)
         ]
-        with _started(places, jobs, target) as workers:
+        with _started(places, jobs, readers, target) as workers:
             _wait_for_start(workers)
             _wait_for_outcomes(workers, function.file)
             outcomes = [w.outcome for w in workers if w.outcome is not None]
-    for outcome in outcomes:
+    for outcome, reader in zip(outcomes, readers, strict=True):
         if outcome.why:
+            continue
+        if reader.refusal is not None:
+            outcome.why, outcome.sentence = reader.refusal
             continue
         try:
             outcome.result = encoding.read(outcome.result)
@@ -324,20 +335,25 @@ def free_port(port: int | None) -> int:
 
 @contextlib.contextmanager
 def _started(
-    places: Sequence[Place], jobs: Sequence[Job], target: Callable[..., None]
+    places: Sequence[Place],
+    jobs: Sequence[Job],
+    readers: Sequence[DiskReader],
+    target: Callable[..., None],
 ) -> Iterator[list[Worker]]:
     """Start a worker for each place; kill all of them in the end."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
     workers: list[Worker] = []
     try:
-        for place, job in zip(places, jobs, strict=True):
+        for place, job, reader in zip(places, jobs, readers, strict=True):
             messages, to_parent = context.Pipe(duplex=False)
             process = context.Process(target=target, args=(place, job, to_parent), daemon=True)
             with without_main_module():
                 start_fork_server()
                 process.start()
             to_parent.close()
+            job.requests.close()
+            reader.start()
             workers.append(Worker(process, messages, place))
         yield workers
     finally:
@@ -349,6 +365,10 @@ def _started(
             worker.process.join()
             worker.messages.close()
             worker.process.close()
+        for reader in readers[: len(workers)]:
+            reader.join()
+            if reader.fault is not None:  # what the process reported follows from it
+                raise ProcessesFailedError(f"A disk failed: {reader.fault}", reader.fault)
 
 
 def start_fork_server() -> None:

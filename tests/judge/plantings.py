@@ -26,6 +26,7 @@ from autograder.judge import (
     TrainsFast,
     requirements_on_given_functions,
 )
+from autograder.processes.disks import RowsDisk
 from autograder.processes.running_time import RunningTime
 from autograder.processes.workers import IdleTimer
 from shardlings import communication, show
@@ -94,6 +95,11 @@ def gathers() -> Answers:
 def gathers_zeros() -> Answers:
     """Return a wrong answer to 11.4."""
     return {"to_host": lambda x: np.zeros(x.shape, x.dtype)}
+
+
+def reads_rows() -> Answers:
+    """Return a function for 11.3 that reads a row."""
+    return {"make_array": lambda sharding, rows: rows[0]}
 
 
 def raises() -> Answers:
@@ -365,6 +371,7 @@ PLANTINGS = [
     Planting("judge.requirements_on_resuming", lambda: Resumes.judge, "11.8", trains),
     Planting("judge.requirements_on_resuming", "_read_losses", "11.8", trains),
     Planting("processes.cases", "write_files", "11.4", gathers),
+    Planting("processes.disks", lambda: RowsDisk.read, "11.3", reads_rows),
     Planting("processes.packing", "pack", "11.4", gathers),
     Planting("processes.workers", lambda: IdleTimer.poll, "11.4", gathers),
     Planting("processes.running_time", lambda: RunningTime.update, "11.4", gathers),

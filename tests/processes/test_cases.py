@@ -23,7 +23,7 @@ from autograder.processes import (
     write_files,
     written_files,
 )
-from autograder.processes.cases import Rows
+from autograder.processes.disks import Rows
 from shardlings.errors import TheirError, theirs
 
 LINE = (("x", 8),)
@@ -35,7 +35,8 @@ def call(function, case, folder=Path()):
     def arguments(process):
         return pack_arguments(function, partial(case.share_of(process).arguments, folder))
 
-    return run(pack(function), case.processes, arguments)
+    disks = [case.disks_of(process) for process in range(case.processes)]
+    return run(pack(function), case.processes, arguments, disks=disks)
 
 
 def test_devices_are_divided_in_order():
@@ -105,9 +106,25 @@ def test_reading_rows_of_another_process_is_an_index_error():
 
 @pytest.mark.parametrize("index", [16, "a", (0, 7), slice("a", None)])
 def test_an_index_that_a_table_does_not_have_is_the_learners(index):
-    rows = Rows(np.zeros((16, 4)), np.ones(16, bool))
+    rows = Rows((16, 4), 0, lambda request: np.zeros((len(request.numbers), 4), "f4").tobytes())
     with pytest.raises(TheirError, match="NoSuchPartError: a table of shape"), theirs():
         rows[index]
+
+
+def test_requests_without_end_do_not_outlive_the_call():
+    def floods(rows):
+        import msgspec
+
+        from autograder.processes.disks import Request
+
+        requests = rows._ask.__closure__[0].cell_contents
+        for _ in range(500):  # more answers than a pipe holds
+            requests.send_bytes(msgspec.msgpack.encode(Request(0, tuple(range(16)) * 64)))
+        return 1
+
+    given = CaseArgument("rows", (16, 4), (), seed=3)
+    outcomes = call(floods, ProcessCase(2, LINE, (given,)))
+    assert {outcome.why for outcome in outcomes} <= {"", "waits"}
 
 
 def test_files_are_blocks_of_rows(tmp_path):
@@ -243,13 +260,54 @@ def test_catching_the_error_of_a_refused_read_does_not_help():
     assert [outcome.why for outcome in outcomes] == ["outside-the-array"] * 2
 
 
-def test_no_attribute_of_the_reader_has_the_contents():
-    def search_attributes(read):
-        named = [getattr(read, name) for name in dir(read)]
-        print([value for value in named if isinstance(value, bytes | np.ndarray)])
+ROWS = (CaseArgument("rows", (16, 4), ("x",), seed=3),)
 
-    outcomes = call(search_attributes, ProcessCase(2, LINE, WEIGHTS))
-    assert [outcome.printed.strip() for outcome in outcomes] == ["[]"] * 2
+
+@pytest.mark.parametrize("given", [ROWS, WEIGHTS])
+def test_a_process_has_nothing_of_a_disk_before_it_reads(given):
+    def search_memory(reads):
+        import gc
+
+        arrays = [value for value in gc.get_objects() if isinstance(value, np.ndarray)]
+        print([array for array in arrays if array.any()])
+        numbers = [v for v in vars(reads).values() if not callable(v)]
+        cells = [cell.cell_contents for cell in reads._ask.__closure__]
+        print(*numbers, *(type(cell).__name__ for cell in cells))
+
+    for outcome in call(search_memory, ProcessCase(2, LINE, given)):
+        arrays, attributes = outcome.printed.splitlines()
+        assert (outcome.why, arrays) == ("", "[]")
+        assert attributes in ("(16, 4) 2 float32 0 Connection", "256 0 Connection")
+
+
+def test_a_forged_request_gets_what_an_honest_one_gets():
+    def forges(read, rows):
+        from autograder.processes.disks import Request
+
+        for request in Request(0, (64, 128)), Request(1, tuple(range(16))):
+            with contextlib.suppress(ValueError):
+                print(read._ask(request))
+        read.__dict__.clear()
+        rows.__dict__.clear()
+        return 1
+
+    for outcome in call(forges, ProcessCase(2, LINE, (*WEIGHTS, *ROWS))):
+        assert (outcome.why, outcome.printed) == ("of-another-process", "")
+
+
+@pytest.mark.parametrize("numbers", [(-8, 4), (0, 1 << 62), (1 << 63, 1), (4,), (0, 1, 5)])
+def test_an_impossible_request_gets_no_answer(numbers):
+    def asks(read):
+        from autograder.processes.disks import Request
+
+        try:
+            print(read._ask(Request(0, numbers)))
+        except (EOFError, OSError):
+            print("no answer")
+
+    for given in WEIGHTS, (CaseArgument("rows", (4, 2), ("x",), seed=3),):
+        outcomes = call(asks, ProcessCase(2, (("x", 2), ("y", 4)), given))
+        assert [outcome.printed.strip() for outcome in outcomes] == ["no answer"] * 2
 
 
 def test_the_entry_of_a_weights_file_is_that_of_safetensors():
