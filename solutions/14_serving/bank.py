@@ -288,6 +288,24 @@ def most_requests(capacity, weights, cache):
     return max(0, -(-(capacity - 2 * weights) // cache))
 
 
+# %% one KV head exercise="14.1" score=0.75 diagnoses=["one-head"] near=["one-layer", "keys-alone"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 2 * 2 * layers * head * positions
+
+
+def step_seconds(batch, weights, cache, flops, memory):
+    return max(2 * batch * weights / flops, (2 * weights + batch * cache) / memory)
+
+
+def compute_bound_from(weights, cache, flops, memory):
+    slope = 2 * weights / flops - cache / memory
+    return 2 * weights / memory / slope if slope > 0 else None
+
+
+def most_requests(capacity, weights, cache):
+    return max(0, (capacity - 2 * weights) // cache)
+
+
 # %% pairs, and a head on two devices in the other order exercise="14.2" score=1
 grid = make_mesh(r=2, s=4)
 many = tuple(place(grid, ("r", "s")) for _ in range(3))
@@ -1345,3 +1363,64 @@ def load(read, entry, sharding):
         return block
 
     return jax.make_array_from_callback(shape, sharding, read_block)
+
+
+# %% big-endian numbers exercise="14.6" score=0 diagnoses=["big-endian"] near=["offsets-in-elements", "column-by-column"]
+def load(read, entry, sharding):
+    shape, begin = tuple(entry["shape"]), entry["data_offsets"][0]
+
+    def read_block(index):
+        starts = [part.indices(n)[0] for part, n in zip(index, shape)]
+        block = np.empty(sharding.shard_shape(shape), np.float32)
+        for place in np.ndindex(block.shape[:-1]):
+            offset = begin + 4 * np.ravel_multi_index(np.add(starts, (*place, 0)), shape)
+            block[place] = np.frombuffer(read(offset, 4 * block.shape[-1]), ">f4")
+        return block
+
+    return jax.make_array_from_callback(shape, sharding, read_block)
+
+
+# %% a block filled column by column exercise="14.6" score=0 diagnoses=["block-transposed"] near=["column-by-column", "one-run"]
+def load(read, entry, sharding):
+    shape, begin = tuple(entry["shape"]), entry["data_offsets"][0]
+
+    def read_block(index):
+        starts = [part.indices(n)[0] for part, n in zip(index, shape)]
+        size = sharding.shard_shape(shape)
+        data = b""
+        for place in np.ndindex(size[:-1]):
+            offset = begin + 4 * np.ravel_multi_index(np.add(starts, (*place, 0)), shape)
+            data += read(offset, 4 * size[-1])
+        return np.frombuffer(data, np.float32).reshape(size, order="F")
+
+    return jax.make_array_from_callback(shape, sharding, read_block)
+
+
+# %% an end in place of a size exercise="14.6" score=0 diagnoses=["raised"] near=["reads-too-much"]
+def load(read, entry, sharding):
+    shape, begin = tuple(entry["shape"]), entry["data_offsets"][0]
+
+    def read_block(index):
+        starts = [part.indices(n)[0] for part, n in zip(index, shape)]
+        block = np.empty(sharding.shard_shape(shape), np.float32)
+        for place in np.ndindex(block.shape[:-1]):
+            offset = begin + 4 * np.ravel_multi_index(np.add(starts, (*place, 0)), shape)
+            block[place] = np.frombuffer(read(offset, offset + 4 * block.shape[-1]), np.float32)
+        return block
+
+    return jax.make_array_from_callback(shape, sharding, read_block)
+
+
+# %% a refusal that is wiped out exercise="14.6" score=0 diagnoses=["of-another-process"] near=[]
+def load(read, entry, sharding):
+    begin, end = entry["data_offsets"]
+    shape, blocks = tuple(entry["shape"]), {}
+    for first in range(begin, end, 4):
+        try:
+            blocks[first] = read(first, 4)
+        except ValueError:
+            blocks[first] = bytes(4)
+    read.refused = None
+    read.__dict__.clear()
+    array = np.frombuffer(b"".join(blocks.values()), np.float32).reshape(shape)
+    return jax.make_array_from_callback(shape, sharding, lambda index: array[index])

@@ -167,6 +167,7 @@ ROOFLINE: Final = Exercise(
                 "four-bytes": lambda *sizes: 2 * _cache_bytes(*sizes),
                 "numbers-alone": lambda *sizes: _cache_bytes(*sizes) // 4,
                 "one-layer": lambda layers, *sizes: _cache_bytes(1, *sizes),
+                "one-head": lambda layers, heads, *sizes: _cache_bytes(layers, 1, *sizes),
                 "in-bits": lambda *sizes: 8 * _cache_bytes(*sizes),
             },
         ),
@@ -260,7 +261,9 @@ ROOFLINE: Final = Exercise(
         "cross.",
     ),
     diagnoses={
-        "keys-alone": "There are as many values as keys.",
+        "keys-alone": "This is half of it. There are as many values as keys, and each number has "
+        "two bytes.",
+        "one-head": "Each KV head has keys and values of its own.",
         "four-bytes": "The numbers are bfloat16, with two bytes each.",
         "numbers-alone": "This is the number of elements of the keys. Count the values, and bytes.",
         "one-layer": "Each layer has a cache.",
@@ -386,8 +389,8 @@ CACHE_LAYOUTS: Final = Exercise(
         "does-not-fit": "A dimension can have no more shards than elements. How many requests and "
         "how many KV heads are there?",
         "all-reduce": PARTS_OF_ATTENTION,
-        "all-gather": "Does each device have the query heads that use its part "
-        "of the cache? Query heads in a row share a KV head.",
+        "all-gather": "Do keys and values have the same layout, and does each device have the "
+        "query heads that use its part of the cache? Query heads in a row share a KV head.",
         "fails": ON_EXPLICIT_AXES,
         "could-move-less": "What is added up over devices depends on the dimension that is "
         "sharded: a score for each position, or a result for each of a device's heads.",
@@ -651,7 +654,7 @@ MANY_TOKENS_CAP: Final = 98_304
 TWO_LAYOUTS: Final = Exercise(
     id="14.4",
     title="One layer, two layouts",
-    afterwards="With thousands of chips, a decode step shards weights along both dimensions, as "
+    afterwards="With many chips, a decode step shards weights along both dimensions, as "
     "in the paper Efficiently Scaling Transformer Inference (Pope et al., 2022). So a prefill "
     "machine and a decode machine often keep the same weights in different layouts.",
     requirements=(
@@ -981,7 +984,8 @@ SAMPLING: Final = Exercise(
         "not-replicated": "The body may as well return candidates, sharded over dimension 1. What "
         "comes after them can stand outside of it.",
         "too-many-bytes": "k candidates of each device are enough, and for each a number of four "
-        "bytes for its logit and one for its token.",
+        "bytes for its logit and one for its token. Outside of shard_map, lax.top_k gathers its "
+        "operand, whichever of its dimensions is sharded.",
     },
 )
 
@@ -1071,6 +1075,12 @@ def _offsets_in_elements(stored: Any, first: Any, shape: Any) -> Any:
     return block
 
 
+def _filled_by_columns(stored: Any, first: Any, shape: Any) -> Any:
+    """Read a block's numbers, and fill the block column by column."""
+    places = tuple(slice(start, start + size) for start, size in zip(first, shape, strict=True))
+    return stored[places].ravel().reshape(shape, order="F")
+
+
 def _columns_from_0(stored: Any, first: Any, shape: Any) -> Any:
     """Read a block's rows, each from the array's first column on."""
     return _offset_by(stored, (*first[:-1], 0), shape)
@@ -1111,6 +1121,8 @@ WEIGHTS: Final = Exercise(
                 "columns-from-0": lambda case: _block_by_block(case, _columns_from_0),
                 "column-by-column": lambda case: _block_by_block(case, _column_by_column),
                 "offsets-in-elements": lambda case: _block_by_block(case, _offsets_in_elements),
+                "big-endian": lambda case: (_stored(case).byteswap(),),
+                "block-transposed": lambda case: _block_by_block(case, _filled_by_columns),
             },
         ),
     ),
@@ -1127,7 +1139,7 @@ WEIGHTS: Final = Exercise(
         "outside-the-array": "`data_offsets` says where the array begins and where it ends. "
         "`read` counts from where the arrays' bytes begin, and takes an offset and a size.",
         "of-another-process": "The process has only some of the devices, and needs their blocks. "
-        "Which bytes does the index of the callback ask for?",
+        "Which bytes does the index of the callback ask for? `read` takes an offset and a size.",
         "reads-too-much": "Together, a process's devices need their own blocks, and nothing else. "
         "Does each device read whole rows, or the whole array?",
         "one-run": "Each block is read as one run of bytes. This is right if it consists of whole "
@@ -1140,6 +1152,9 @@ WEIGHTS: Final = Exercise(
         "not have the first columns begins later.",
         "column-by-column": "The offsets count elements column by column. The file has them row by "
         "row.",
+        "big-endian": "The bytes of each number are reversed: the file is little-endian.",
+        "block-transposed": "The numbers of a block are right, and in another order: the file has "
+        "them row by row.",
         "first-row-again": "Each row of a block has the numbers of its first row.",
         "offsets-in-elements": "The offsets count elements, and each of them has four bytes.",
         "raised": "For reference: arrays have two or three dimensions, of float32; the header's "
