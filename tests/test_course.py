@@ -112,7 +112,7 @@ def test_exercises_are_whole():
     for exercise in EXERCISES.values():
         assert len(exercise.hints) >= 3
         assert len(set(exercise.hints)) == len(exercise.hints)
-        for words in (*exercise.hints, *exercise.diagnoses.values()):
+        for words in (*exercise.hints, *exercise.lessons.values()):
             assert words.removesuffix(")").endswith((".", "?", "!")), words
     assert len({e.title for e in EXERCISES.values()}) == len(EXERCISES)
     assert all(e.id == i for i, e in EXERCISES.items())

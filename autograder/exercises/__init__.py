@@ -6,7 +6,6 @@ submissions have no copy of this package.
 """
 
 from autograder.judge import (
-    AnyOf,
     AnyOrder,
     ArrayFunction,
     Budget,
@@ -18,6 +17,7 @@ from autograder.judge import (
     Expected,
     FitsIn,
     KeepsLayouts,
+    Mistake,
     MovesFewBytes,
     OnProcesses,
     PlacedLike,
@@ -37,7 +37,6 @@ from autograder.judge import (
     Timed,
     TrainsFast,
     WorksAtMost,
-    alternatives_of,
 )
 
 # isort: split
@@ -56,7 +55,6 @@ __all__ = [
     "BY_GRADE_ID",
     "EXERCISES",
     "NOTEBOOKS",
-    "AnyOf",
     "AnyOrder",
     "ArrayFunction",
     "Budget",
@@ -69,6 +67,7 @@ __all__ = [
     "Expected",
     "FitsIn",
     "KeepsLayouts",
+    "Mistake",
     "MovesFewBytes",
     "OnProcesses",
     "PlacedLike",
@@ -89,7 +88,6 @@ __all__ = [
     "TrainsFast",
     "UnknownExerciseError",
     "WorksAtMost",
-    "alternatives_of",
     "find",
     "folders_of_courses",
     "module_of",

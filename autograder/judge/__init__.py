@@ -7,7 +7,7 @@ captured, and judges it. `remember` saves a learner's progress in a file of thei
 """
 
 from autograder.judge.comparing_values import ArrayFunction
-from autograder.judge.exercise import Exercise, Order, Requirement
+from autograder.judge.exercise import Exercise, Mistake, Order, Requirement, ways_of
 from autograder.judge.feedback import (
     HEADLINES,
     VerdictParts,
@@ -41,12 +41,10 @@ from autograder.judge.requirements_on_processes import Expected, OnProcesses
 from autograder.judge.requirements_on_properties import Satisfies
 from autograder.judge.requirements_on_requests import RequestedCollective, Requests
 from autograder.judge.requirements_on_results import (
-    AnyOf,
     AnyOrder,
     Predicts,
     Returns,
     Terms,
-    alternatives_of,
 )
 from autograder.judge.requirements_on_resuming import (
     Continued,
@@ -64,7 +62,6 @@ __all__ = [
     "COLOURS",
     "HEADLINES",
     "MARKS",
-    "AnyOf",
     "AnyOrder",
     "ArrayFunction",
     "Budget",
@@ -78,6 +75,7 @@ __all__ = [
     "Finding",
     "FitsIn",
     "KeepsLayouts",
+    "Mistake",
     "MovesFewBytes",
     "NoScoreError",
     "OnProcesses",
@@ -102,7 +100,6 @@ __all__ = [
     "Verdict",
     "VerdictParts",
     "WorksAtMost",
-    "alternatives_of",
     "failed_verdict",
     "fingerprint_answer",
     "headline",
@@ -122,4 +119,5 @@ __all__ = [
     "verdict_in_lines",
     "verdict_in_parts",
     "verdict_without_evidence",
+    "ways_of",
 ]

@@ -8,6 +8,8 @@ course's package can define kinds of its own.
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import IntEnum
+from functools import cached_property
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Any, ClassVar, Final
 
 import numpy as np
@@ -20,6 +22,30 @@ from shardlings.layouts import Layout
 
 MALFORMED: Final = ("malformed", "The submission is not of the kind that this exercise needs.")
 """The diagnosis and the sentence for evidence of another kind than was planned."""
+
+
+class Mistake:
+    """A mistake that learners make: ways to make it, and what is said about it.
+
+    For example, `Mistake(lambda x: x.sum(0), says="This sums along the wrong dimension.")`. The
+    ways of a mistake among these are its ways, too.
+
+    Attributes:
+        ways: what each way of making it gives, in the terms of the requirement: a function with the
+            mistake and no other, for example, or a prediction.
+        says: the lesson on it. If empty, the exercise's `diagnoses` have it, for several answers.
+    """
+
+    __slots__ = ("says", "ways")
+
+    def __init__(self, *ways: Any, says: str = "") -> None:
+        self.ways = tuple(way for each in ways for way in ways_of(each))
+        self.says = says
+
+
+def ways_of(mistake: Any) -> tuple[Any, ...]:
+    """Return the ways to make a mistake; one that is no `Mistake` is its only way itself."""
+    return mistake.ways if isinstance(mistake, Mistake) else (mistake,)
 
 
 class Order(IntEnum):
@@ -45,6 +71,7 @@ class Requirement:
         about: the subject of this kind in one word, such as `values`; it heads a column.
         order: when this counts, relative to the other requirements on the same answer.
         evidence: the types of evidence that `judge` accepts.
+        mistakes: by diagnosis, a `Mistake` or the only way to make it.
         runs_in_kernel: whether the judged function ran in the student's kernel. Its inputs then
             came from a seed that the kernel knew; for all other evidence the judge samples new
             inputs.
@@ -54,6 +81,12 @@ class Requirement:
     order: ClassVar[Order] = Order.VALUES
     evidence: ClassVar[tuple[type, ...]]
     runs_in_kernel: ClassVar[bool] = False
+    mistakes: Mapping[str, Any] = MappingProxyType({})
+
+    @property
+    def explained(self) -> Mapping[str, Any]:
+        """The mistakes, some of which have a lesson of their own."""
+        return self.mistakes
 
     if TYPE_CHECKING:  # fields of a subclass, or properties
 
@@ -109,8 +142,9 @@ class Exercise:
         title: a few words.
         requirements: what must hold, for all answers of the exercise.
         hints: from gentle to nearly the answer, but never the answer.
-        diagnoses: lessons by diagnosis: what this difference usually means in this exercise. A key
-            such as `rows: transposed` is for one answer only.
+        diagnoses: lessons on diagnoses that are no `Mistake`, or one of several answers: what this
+            difference usually means in this exercise. A key such as `rows: transposed` is for one
+            answer only.
         afterwards: a sentence for those who solved it: another way to do it, or where this occurs
             in practice.
         about: the kinds of requirement that carry three quarters of an answer's points; empty for
@@ -140,6 +174,17 @@ class Exercise:
     def grade_id(self) -> str:
         """The name of the graded cell in nbgrader."""
         return f"ex-{self.id.replace('.', '-')}-check"
+
+    @cached_property
+    def lessons(self) -> Mapping[str, str]:
+        """The lessons on all diagnoses, those of the requirements' mistakes included."""
+        of_mistakes = {
+            name: mistake.says
+            for requirement in self.requirements
+            for name, mistake in requirement.explained.items()
+            if isinstance(mistake, Mistake) and mistake.says
+        }
+        return of_mistakes | dict(self.diagnoses)
 
     def targets(self) -> list[tuple[str, Layout]]:
         """Return the layouts that the notebook draws as targets, each once, with a title."""

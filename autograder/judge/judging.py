@@ -183,7 +183,7 @@ def lesson_on(exercise: Exercise, answer: str, diagnosis: str) -> str:
     """Return an exercise's lesson on a diagnosis, the most specific one; empty if there is none."""
     names = list_generalisations(diagnosis)
     keys = (*(f"{answer}: {name}" for name in names), *names)
-    return next((exercise.diagnoses[key] for key in keys if key in exercise.diagnoses), "")
+    return next((exercise.lessons[key] for key in keys if key in exercise.lessons), "")
 
 
 def _judge_evidence(

@@ -25,12 +25,12 @@ from autograder.judge.comparing_values import (
     is_like_mistake,
     widen,
 )
+from autograder.judge.exercise import ways_of
 from autograder.judge.explaining_values import (
     explain_exchanged_dimensions,
     explain_joined_blocks,
     explain_reshape,
 )
-from autograder.judge.requirements_on_results import alternatives_of
 from autograder.judge.running_programs import Run
 
 TOLERANCE: Final = 10 * ROUNDING
@@ -68,7 +68,7 @@ ROUGH, EXACT = 1, 2
 
 
 @dataclass(frozen=True)
-class Mistake:
+class GeneralMistake:
     """A mistake that any program can make.
 
     Attributes:
@@ -118,7 +118,7 @@ def recognise_general_mistake(
 
 
 def _differs(
-    mistake: Mistake,
+    mistake: GeneralMistake,
     reference: ArrayFunction,
     argument_lists: Sequence[Sequence[Argument]],
     runs: Sequence[Run],
@@ -137,7 +137,7 @@ def _differs(
 
 
 def _explains(
-    mistake: Mistake, argument_lists: Sequence[Sequence[Argument]], runs: Sequence[Run]
+    mistake: GeneralMistake, argument_lists: Sequence[Sequence[Argument]], runs: Sequence[Run]
 ) -> bool:
     """Check whether a mistake gives the programs' results in every case."""
     for (draws, ran), arguments in zip(runs, argument_lists, strict=True):
@@ -171,7 +171,7 @@ TRANSFORMATIONS: Final[dict[str, Callable[[np.ndarray], Any]]] = {
 """Transformations of the right result, by the sentence that explains them."""
 
 
-def transform_results(reference: ArrayFunction, names: Sequence[str]) -> Iterator[Mistake]:
+def transform_results(reference: ArrayFunction, names: Sequence[str]) -> Iterator[GeneralMistake]:
     """Yield the mistakes of transforming the right result.
 
     Args:
@@ -188,7 +188,7 @@ def transform_results(reference: ArrayFunction, names: Sequence[str]) -> Iterato
             wanted = jax.tree.leaves(reference(*inputs))
             return [transform(np.asarray(each)) for each in wanted]
 
-        yield Mistake("transformed", sentence, make)
+        yield GeneralMistake("transformed", sentence, make)
     for i, name in enumerate(names):
         for words, combine in COMBINED_WITH_ARGUMENT.items():
 
@@ -203,7 +203,7 @@ def transform_results(reference: ArrayFunction, names: Sequence[str]) -> Iterato
                 return [combine(wanted, inputs[i])] if same else None
 
             sentence = f"The result is right, except that {words.format(name)}."
-            yield Mistake("transformed", sentence, with_argument)
+            yield GeneralMistake("transformed", sentence, with_argument)
 
 
 COMBINED_WITH_ARGUMENT: Final[dict[str, Callable[[np.ndarray, np.ndarray], Any]]] = {
@@ -216,7 +216,7 @@ COMBINED_WITH_ARGUMENT: Final[dict[str, Callable[[np.ndarray, np.ndarray], Any]]
 
 def sample_other_inputs(
     reference: ArrayFunction, first: Sequence[Argument], names: Sequence[str]
-) -> Iterator[Mistake]:
+) -> Iterator[GeneralMistake]:
     """Yield the mistakes of computing the right result from changed arguments.
 
     Args:
@@ -240,7 +240,7 @@ def sample_other_inputs(
             inputs[i], inputs[j] = inputs[j], inputs[i]
             return inputs
 
-        yield Mistake(
+        yield GeneralMistake(
             "of-other-inputs",
             f"These are the right values with {names[i]} and {names[j]} exchanged.",
             apply_to(exchange),
@@ -259,7 +259,7 @@ def sample_other_inputs(
                 return inputs
 
             sentence = f"These are the right values for {words.format(names[i])}."
-            yield Mistake("of-other-inputs", sentence, apply_to(change_one))
+            yield GeneralMistake("of-other-inputs", sentence, apply_to(change_one))
 
 
 def _changes(argument: Argument) -> Iterator[tuple[str, Callable[[np.ndarray, Argument], Any]]]:
@@ -328,7 +328,7 @@ def recognise_known_mistake(
     """Find the exercise's mistake that explains all results, preferring an exact match."""
     roughly = None
     for diagnosis, mistaken in mistakes.items():
-        ways, likeness = alternatives_of(mistaken), EXACT
+        ways, likeness = ways_of(mistaken), EXACT
         for run in runs:
             likeness = min(likeness, max(_likeness(way, reference, *run) for way in ways))
             if not likeness:  # further runs would only take time

@@ -11,7 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache
 from itertools import product
-from typing import ClassVar, Final
+from typing import Any, ClassVar, Final
 
 import jax
 import numpy as np
@@ -25,7 +25,7 @@ from autograder.evidence import (
     PlacementsPlan,
 )
 from autograder.judge.comparing_values import ArrayFunction
-from autograder.judge.exercise import Exercise, Requirement
+from autograder.judge.exercise import Exercise, Requirement, ways_of
 from autograder.judge.requirements_on_costs import (
     Budget,
     compare_with_budgets,
@@ -85,7 +85,7 @@ class RunsWithinBudgets(Requirement):
     budgets: tuple[tuple[Budget, ...], ...]
     picture: str = ""
     caps: tuple[int, ...] = ()
-    mistakes: Mapping[str, tuple[Shape, ...]] = field(default_factory=dict)
+    mistakes: Mapping[str, Any] = field(default_factory=dict)
     blocks: tuple[Shape, ...] = ()
 
     @property
@@ -341,7 +341,7 @@ def _judge_feeds(
         if run.held > cap:
             exceeded = report_exceeded_cap(cap, run.held, finding.but(got=run.got))
             counts = tuple(layout.counts for layout in run.layouts)
-            known = (name for name, blocks in requirement.mistakes.items() if blocks == counts)
+            known = (n for n, each in requirement.mistakes.items() if counts in ways_of(each))
             return exceeded.problem(next(known, exceeded.diagnosis), exceeded.difference)
         found = compare_with_budgets(run.ran.report, budgets, finding, names, run.layouts)
         found = found.but(got=run.got)

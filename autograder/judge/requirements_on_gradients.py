@@ -21,9 +21,8 @@ from autograder import artifacts
 from autograder.artifacts import Argument, GradientRun, ProgramError, describe_arguments
 from autograder.evidence import GradientPlan, Program
 from autograder.judge.comparing_values import ArrayFunction, describe_type
-from autograder.judge.exercise import Exercise, Order, Requirement
+from autograder.judge.exercise import Exercise, Mistake, Order, Requirement, ways_of
 from autograder.judge.requirements_on_costs import compare_with_limits
-from autograder.judge.requirements_on_results import AnyOf, alternatives_of
 from autograder.judge.requirements_on_values import judge_runs
 from autograder.judge.running_programs import SAMPLES, argument_lists_of
 from autograder.judge.verdict import Finding
@@ -44,8 +43,7 @@ class Differentiates(Requirement):
         asks: what the function must compute, in a sentence.
         function: computes the right value, one array, from `jax.Array`s.
         arguments: the lists of arguments, each on a mesh of one device.
-        mistakes: for each diagnosis, a function with that mistake and no other, or `AnyOf`
-            several.
+        mistakes: for each diagnosis, a function with that mistake and no other, or a `Mistake`.
     """
 
     about: ClassVar = "values"
@@ -74,7 +72,7 @@ class Differentiates(Requirement):
             _Differentiated(
                 differentiate(self.function),
                 {
-                    name: AnyOf(map(differentiate, alternatives_of(wrong)))
+                    name: Mistake(*map(differentiate, ways_of(wrong)))
                     for name, wrong in self.mistakes.items()
                 },
             ),

@@ -3,7 +3,7 @@
 import math
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import Any, ClassVar
 
 import jax
 import numpy as np
@@ -16,7 +16,7 @@ from autograder.evidence import (
     PlacementPlan,
     Program,
 )
-from autograder.judge.exercise import MALFORMED, Exercise, Order, Requirement
+from autograder.judge.exercise import MALFORMED, Exercise, Order, Requirement, ways_of
 from autograder.judge.running_programs import argument_lists_of, run_all
 from autograder.judge.verdict import Finding
 from autograder.judge.wording import with_arguments
@@ -54,7 +54,7 @@ class PlacedLike(Requirement):
     shapes: tuple[Shape, ...]
     values: Callable[[], np.ndarray] | None = None
     elsewhere: tuple[str, ...] = ()
-    mistakes: Mapping[str, str] = field(default_factory=dict)
+    mistakes: Mapping[str, Any] = field(default_factory=dict)
     stays: bool = False
     drawn: bool = True
 
@@ -143,7 +143,10 @@ def judge_layout(
     found = find_difference(target, layout)
     if found is None:
         return finding.but(met=True)
-    for name, picture in requirement.mistakes.items():
+    pictures = [
+        (n, picture) for n, each in requirement.mistakes.items() for picture in ways_of(each)
+    ]
+    for name, picture in pictures:
         if layout == Layout.parse(picture, requirement.shapes[0]).on(layout.shape):
             return finding.problem(name, found.sentence, target=target)
     return finding.problem(found.diagnosis, found.sentence, target=target)
@@ -154,7 +157,7 @@ def _recognise_other_answer(found: Finding, exercise: Exercise) -> Finding:
 
     A lesson of the exercise on the diagnosis takes precedence.
     """
-    has_lesson = {found.diagnosis, f"{found.answer}: {found.diagnosis}"} & set(exercise.diagnoses)
+    has_lesson = {found.diagnosis, f"{found.answer}: {found.diagnosis}"} & set(exercise.lessons)
     if found.met or found.made is None or has_lesson:
         return found
     for other in exercise.requirements:

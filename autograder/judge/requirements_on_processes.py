@@ -24,9 +24,8 @@ from autograder.evidence import (
     Value,
 )
 from autograder.judge.comparing_values import Wrong
-from autograder.judge.exercise import Exercise, Requirement
+from autograder.judge.exercise import Exercise, Mistake, Requirement, ways_of
 from autograder.judge.explaining_values import describe_factor
-from autograder.judge.requirements_on_results import AnyOf, alternatives_of
 from autograder.judge.verdict import Finding
 from autograder.processes import ProcessCase, Spec
 from shardlings.layouts import Layout, Shape, find_difference
@@ -75,7 +74,7 @@ class OnProcesses(Requirement):
     cases: Callable[[np.random.Generator], Sequence[ProcessCase]]
     reference: Callable[[ProcessCase], Sequence[Expected]] = lambda _: ()
     files: Callable[[ProcessCase], Mapping[str, np.ndarray]] | None = None
-    mistakes: Mapping[str, Callable[[ProcessCase], Sequence[np.ndarray]] | AnyOf] = field(
+    mistakes: Mapping[str, Callable[[ProcessCase], Sequence[np.ndarray]] | Mistake] = field(
         default_factory=dict
     )
 
@@ -280,9 +279,7 @@ def _recognise_mistake(
         for place in range(len(results[0].parts))
     ]
     right = [each.values for each in requirement.reference(case)]
-    ways = [
-        (name, way) for name, each in requirement.mistakes.items() for way in alternatives_of(each)
-    ]
+    ways = [(name, way) for name, each in requirement.mistakes.items() for way in ways_of(each)]
     for diagnosis, mistaken in ways:
         expected = [np.asarray(array) for array in mistaken(case)]
         if not any(map(describe_worst_value, expected, right)):

@@ -24,7 +24,7 @@ from autograder.evidence import (
     plain,
 )
 from autograder.judge.diagnoses import OTHER_FACTORS, OTHER_FORM, OTHER_RESULT, UNANSWERED
-from autograder.judge.exercise import MALFORMED, Exercise, Requirement
+from autograder.judge.exercise import MALFORMED, Exercise, Requirement, ways_of
 from autograder.judge.verdict import Finding
 from shardlings.pictures import GanttChart
 
@@ -90,8 +90,8 @@ class Returns(Requirement):
         asks: what the function must return, in a sentence.
         cases: samples argument lists, of plain data, from a generator.
         reference: returns the right result.
-        mistakes: for each diagnosis, a function with that mistake and no other, or `AnyOf`
-            several. If the mistake leaves the order of a list open, it returns `AnyOrder`.
+        mistakes: for each diagnosis, a function with that mistake and no other, or a `Mistake`.
+            If the mistake leaves the order of a list open, it returns `AnyOrder`.
         draw: draws a result and the right one, for the same arguments; None if there is nothing to
             draw.
         terms: what the result is the sum of; None if it is no such sum.
@@ -168,22 +168,8 @@ def read_results(piece: Value, count: int) -> list[dict[str, Any]] | None:
     return results if all(isinstance(result, dict) for result in results) else None
 
 
-class AnyOf(tuple[Any, ...]):
-    """Several predictions or functions that have the same diagnosis.
-
-    For example, `mistakes={"forgot-itemsize": AnyOf((16, 32))}`.
-    """
-
-    __slots__ = ()
-
-
 class AnyOrder(list[Any]):
     """A list whose order does not matter when it is compared."""
-
-
-def alternatives_of(mistake: Any) -> tuple[Any, ...]:
-    """Return the predictions or functions in `AnyOf`, or the single one."""
-    return tuple(mistake) if isinstance(mistake, AnyOf) else (mistake,)
 
 
 @dataclass(frozen=True)
@@ -199,7 +185,7 @@ class Predicts(Requirement):
         cell: the key of the cell.
         asks: what is to be predicted, in words.
         right: the right prediction: a number, a string, a `jax.P`, or a list of these.
-        mistakes: for each diagnosis, the prediction that it explains, or `AnyOf` several.
+        mistakes: for each diagnosis, the prediction that it explains, or a `Mistake` several.
         tolerance: the relative error that a number may have.
         words: if `right` is a word, further words that a learner may choose from.
         tables: for each diagnosis, the cells of someone who makes that mistake everywhere. The
@@ -256,7 +242,7 @@ def is_predicted(requirement: Predicts, actual: Any) -> bool:
 
 def _explains(mistake: Any, actual: Any, tolerance: float) -> bool:
     """Check whether a mistake explains a prediction."""
-    return any(_is_same_prediction(actual, each, tolerance) for each in alternatives_of(mistake))
+    return any(_is_same_prediction(actual, each, tolerance) for each in ways_of(mistake))
 
 
 def _is_same_prediction(actual: Any, wanted: Any, tolerance: float) -> bool:
@@ -287,9 +273,7 @@ def _expected_form(requirement: Predicts, actual: Any) -> str:
     if _is_number(right):
         return "" if _is_number(actual) else f"a number{quotes}"
     if isinstance(right, str):
-        mistakes = [
-            word for each in requirement.mistakes.values() for word in alternatives_of(each)
-        ]
+        mistakes = [word for each in requirement.mistakes.values() for word in ways_of(each)]
         named = [word for word in mistakes if isinstance(word, str)]
         words = dict.fromkeys([right, *named, *requirement.words])
         known = isinstance(actual, str) and _letters(actual) in map(_letters, words)
@@ -329,7 +313,7 @@ def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[st
     is_right = all(_is_same(c, r) for c, r in zip(as_integers, right, strict=True))
     for candidates in (actual, as_integers):  # a mistake may come with floats for integers
         for diagnosis, mistaken in requirement.mistakes.items():
-            for way in alternatives_of(mistaken):
+            for way in ways_of(mistaken):
                 made = [way(*case) for case in cases]
                 if not all(_is_same(c, m) for c, m in zip(candidates, made, strict=True)):
                     continue

@@ -16,13 +16,12 @@ from humanize import ordinal
 
 from autograder.evidence import ProcessesPlan, ProcessResult, Run, Runs, Value
 from autograder.judge.diagnoses import NOT_COUNTED
-from autograder.judge.exercise import Exercise, Requirement
+from autograder.judge.exercise import Exercise, Mistake, Requirement, ways_of
 from autograder.judge.requirements_on_processes import (
     MalformedRunsError,
     check_parts,
     whole_array,
 )
-from autograder.judge.requirements_on_results import AnyOf, alternatives_of
 from autograder.judge.verdict import Finding
 from autograder.processes import ProcessCase
 
@@ -59,7 +58,7 @@ class Resumes(Requirement):
     asks: str
     cases: Callable[[np.random.Generator], Sequence[ProcessCase]]
     losses: Losses
-    mistakes: Mapping[str, Continued | AnyOf] = field(default_factory=dict)
+    mistakes: Mapping[str, Continued | Mistake] = field(default_factory=dict)
     max_saved_bytes: float = math.inf
 
     def plan_capture(self, generator: np.random.Generator) -> ProcessesPlan:
@@ -148,9 +147,7 @@ class Resumes(Requirement):
         if any(is_close(losses, right[first:]) for first in firsts):
             return None
         if case.interruption is not None:
-            ways = [
-                (name, way) for name, each in self.mistakes.items() for way in alternatives_of(each)
-            ]
+            ways = [(name, way) for name, each in self.mistakes.items() for way in ways_of(each)]
             for name, way in ways:
                 if any(is_close(losses, way(case, first)) for first in firsts):
                     return name, _describe_losses(losses, right)

@@ -365,8 +365,7 @@ class TrainsFast(Requirement):
         plan: the names of the arrays, and their shapes at each size, the real one first.
         reference: computes the new parameters from the arrays that `plan.arguments` names.
         draw: samples these arrays for a small size, from a generator and the shapes by name.
-        mistakes: for each diagnosis, a reference with that mistake and no other, or `AnyOf`
-            several.
+        mistakes: for each diagnosis, a reference with that mistake and no other, or a `Mistake`.
         machine: a key of `programs.MACHINES`.
         cap: the most bytes of arguments that a device may hold.
         sends: the most bytes that a device may send in one step.

@@ -28,7 +28,7 @@ from autograder.judge.comparing_values import (
     is_close_throughout,
     is_right_to_few_digits,
 )
-from autograder.judge.exercise import Exercise, Requirement
+from autograder.judge.exercise import Exercise, Requirement, ways_of
 from autograder.judge.explaining_values import (
     explain_added_products,
     explain_change,
@@ -80,10 +80,9 @@ class Computes(Requirement):
         arguments: the lists of arguments that the function is exported for. The first is the one
             in the notebook; a second list, on another mesh or of other shapes, shows whether sizes
             are hard-coded.
-        mistakes: for each diagnosis, a reference with that mistake and no other, or `AnyOf`
-            several.
+        mistakes: for each diagnosis, a reference with that mistake and no other, or a `Mistake`.
         patterns: for each diagnosis that explains many mistakes, a check of the inputs and wrong
-            results for it.
+            results for it, or a `Mistake` of such checks.
         under_mesh: whether the arguments' mesh is the current one (`jax.set_mesh`) while the
             function is traced, so that the function need not name a mesh.
         blocks: for a matmul of blocks: for each list of arguments, the numbers of blocks along A's
@@ -101,10 +100,15 @@ class Computes(Requirement):
     reference: ArrayFunction
     arguments: tuple[tuple[Argument, ...], ...]
     mistakes: Mapping[str, Any] = field(default_factory=dict)
-    patterns: Mapping[str, Pattern] = field(default_factory=dict)
+    patterns: Mapping[str, Any] = field(default_factory=dict)
     under_mesh: bool = False
     blocks: tuple[tuple[int, int, int], ...] = ()
     draw: Callable[[Sequence[np.ndarray], Sequence[Any]], tuple[GanttChart, ...]] | None = None
+
+    @property
+    def explained(self) -> Mapping[str, Any]:
+        """The mistakes and the patterns."""
+        return {**self.mistakes, **self.patterns}
 
     @property
     def exported_for(self) -> tuple[tuple[Argument, ...], ...]:
@@ -243,9 +247,10 @@ def _recognise_pattern(requirement: Computes, runs: Sequence[Run]) -> Wrong | No
                 return None
             wrong += [(inputs, np.asarray(outputs[0]))] if found else []
     with np.errstate(all="ignore"):
-        for diagnosis, is_seen in requirement.patterns.items():
-            if all(is_seen(inputs, output) for inputs, output in wrong):
-                return diagnosis, "The values are wrong."
+        for diagnosis, pattern in requirement.patterns.items():
+            for is_seen in ways_of(pattern):
+                if all(is_seen(inputs, output) for inputs, output in wrong):
+                    return diagnosis, "The values are wrong."
     return None
 
 

@@ -75,7 +75,7 @@ def most_requests(capacity, weights, cache):
     return (capacity - 2 * weights) // cache
 
 
-# %% one layer, no caches, the speeds where there is no such batch, and bytes of weights exercise="14.1" score=0 diagnoses=["one-layer", "no-cache", "never-ignored", "one-byte"] near=["numbers-alone", "one-cache", "before-zero", "without-caches"]
+# %% one layer, no caches, the speeds where there is no such batch, and bytes of weights exercise="14.1" score=0 diagnoses=["one-layer", "no-cache", "never-ignored", "one-byte"] near=["one-head", "numbers-alone", "one-cache", "before-zero", "without-caches"]
 def cache_bytes(layers, kv_heads, head, positions):
     return 2 * kv_heads * head * positions * 2
 
@@ -1365,7 +1365,7 @@ def load(read, entry, sharding):
     return jax.make_array_from_callback(shape, sharding, read_block)
 
 
-# %% big-endian numbers exercise="14.6" score=0 diagnoses=["big-endian"] near=["offsets-in-elements", "column-by-column"]
+# %% big-endian numbers exercise="14.6" score=0 diagnoses=["big-endian"] near=["offsets-in-elements", "column-by-column", "block-transposed"]
 def load(read, entry, sharding):
     shape, begin = tuple(entry["shape"]), entry["data_offsets"][0]
 
@@ -1380,7 +1380,7 @@ def load(read, entry, sharding):
     return jax.make_array_from_callback(shape, sharding, read_block)
 
 
-# %% a block filled column by column exercise="14.6" score=0 diagnoses=["block-transposed"] near=["column-by-column", "one-run"]
+# %% a block filled column by column exercise="14.6" score=0 diagnoses=["block-transposed"] near=["column-by-column", "one-run", "big-endian"]
 def load(read, entry, sharding):
     shape, begin = tuple(entry["shape"]), entry["data_offsets"][0]
 

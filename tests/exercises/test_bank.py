@@ -16,7 +16,7 @@ from autograder.instructor.authoring import NotebookSession, bank
 from autograder.instructor.authoring.exercise_stubs import find_cell
 from autograder.instructor.sandbox import Case, Sandbox, judge_in_sandbox
 from autograder.instructor.sandbox.judge_process import JUDGE_CPU_SECONDS
-from autograder.judge import Verdict, headline, list_sentences, verdict_as_text
+from autograder.judge import Mistake, Verdict, headline, list_sentences, verdict_as_text
 from autograder.judge.diagnoses import list_generalisations
 from shardlings.programs import compile_and_report
 from shardlings.programs.compiled import count_flops as work
@@ -234,10 +234,19 @@ def test_every_lesson_of_an_exercise_is_taught_to_some_known_answer():
     untold = [
         (exercise.id, diagnosis)
         for exercise in EXERCISES.values()
-        for diagnosis in exercise.diagnoses
+        for diagnosis in exercise.lessons
         if (exercise.id, diagnosis.rpartition(": ")[2]) not in told  # one answer's, or any
     ]
     assert not untold
+
+
+@pytest.mark.parametrize("exercise", EXERCISES.values(), ids=lambda exercise: exercise.id)
+def test_no_diagnosis_has_two_lessons(exercise):
+    told = set(exercise.diagnoses.items())
+    for requirement in exercise.requirements:
+        mistakes = requirement.explained.items()
+        told |= {(n, made.says) for n, made in mistakes if isinstance(made, Mistake) and made.says}
+    assert told == set(exercise.lessons.items())
 
 
 def judged_by_more_than_values(exercise):
@@ -265,7 +274,7 @@ def test_for_each_diagnosis_there_is_a_near_miss():
         assert not set(entry.near) & set(entry.diagnoses), entry.title
         near |= {(entry.exercise, name) for name in entry.near}
         earned |= set(entry.diagnoses)
-    lessons = {(each.id, name) for each in EXERCISES.values() for name in each.diagnoses}
+    lessons = {(each.id, name) for each in EXERCISES.values() for name in each.lessons}
     # what the judge says of any exercise has its near miss in one, of whichever answer and axes
     somewhere = {name.rpartition(": ")[2].partition(" over ")[0] for _, name in near}
     in_general = {name.partition(" over ")[0] for name in earned} - set(NOTHING_IS_SAID_BY)

@@ -7,8 +7,9 @@ import jax.numpy as jnp
 import pytest
 from jax import NamedSharding, P, lax
 
-from autograder.exercises import EXERCISES, AnyOf, Predicts, Returns, RunsFast
+from autograder.exercises import EXERCISES, Predicts, Returns, RunsFast
 from autograder.exercises.notebooks import nb04_communication_cost as nb04
+from autograder.judge import ways_of
 from autograder.judge.requirements_on_times import time_by_item
 from shardlings import communication
 from shardlings.programs import MACHINES, Collective, count_in_bfloat16, wire_bytes
@@ -145,7 +146,8 @@ def test_choices_tell_every_mistake_apart():
         right = [asked.reference(*case) for case in cases]
         assert set(right) == {"gather", "add up"}
         assert len(cases) < 80
-        told = [right, *([wrong(*case) for case in cases] for wrong in asked.mistakes.values())]
+        wrong = [way for mistake in asked.mistakes.values() for way in ways_of(mistake)]
+        told = [right, *([way(*case) for case in cases] for way in wrong)]
         assert len(set(map(tuple, told))) == len(told), seed
 
 
@@ -164,12 +166,9 @@ def test_a_rule_of_another_kind_is_not_taken_for_a_mistake(rule):
     for seed in range(50):
         cases = asked.cases(EXERCISES["4.6"].generator(seed))
         chosen = ["gather" if OTHER_RULES[rule](*case) else "add up" for case in cases]
-        for name, mistaken in asked.mistakes.items():
-            assert chosen != [mistaken(*case) for case in cases], (seed, name)
-
-
-def _functions(mistake):
-    return mistake if isinstance(mistake, AnyOf) else (mistake,)
+        for name, mistake in asked.mistakes.items():
+            for way in ways_of(mistake):
+                assert chosen != [way(*case) for case in cases], (seed, name)
 
 
 @pytest.mark.parametrize("number", range(3))
@@ -180,7 +179,7 @@ def test_mistakes_of_the_reader_are_told_from_what_is_right(number):
         cases = asked.cases(EXERCISES["4.1"].generator(seed))
         right = [asked.reference(*case) for case in cases]
         for name, mistake in asked.mistakes.items():
-            for mistaken in _functions(mistake):
+            for mistaken in ways_of(mistake):
                 came = [mistaken(*case) for case in cases]
                 assert came != right, (seed, name)
                 if number == 0:  # else it could be told that the argument is not used

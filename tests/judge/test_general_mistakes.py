@@ -7,7 +7,7 @@ import pytest
 from jax import lax
 
 from autograder.artifacts import Argument
-from autograder.exercises import AnyOf, Computes, Exercise, PlacedLike, Returns
+from autograder.exercises import Computes, Exercise, Mistake, PlacedLike, Returns
 from autograder.judge import judge, verdict_as_text
 from autograder.judge.requirements_on_results import explain_differing_results
 from tests.helpers import capture
@@ -224,7 +224,7 @@ def test_a_factor_that_is_the_number_of_devices_is_said_to_be_it():
 
 def test_a_diagnosis_may_explain_several_mistakes_a_different_one_in_each_case():
     twice, thrice = (lambda x, by=by: x + by * x * x for by in (2, 3))
-    exercise = asking(lambda x: 1 * x, (3,), mistakes={"squared": AnyOf((twice, thrice))})
+    exercise = asking(lambda x: 1 * x, (3,), mistakes={"squared": Mistake(twice, thrice)})
     both = verdict_on(exercise, lambda x: x + (2 if len(x) == 24 else 3) * x * x)
     assert both.diagnoses == ("squared",)
     neither = verdict_on(exercise, lambda x: x + (2 if len(x) == 24 else 4) * x * x)

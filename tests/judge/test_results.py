@@ -5,7 +5,7 @@ from typing import Any
 
 import pytest
 
-from autograder.exercises import AnyOf, AnyOrder, Exercise, Predicts, Returns, Terms
+from autograder.exercises import AnyOrder, Exercise, Mistake, Predicts, Returns, Terms
 from autograder.judge import judge, verdict_as_text
 from tests.helpers import capture
 
@@ -27,7 +27,7 @@ SPLIT = Exercise(
             str.split,
             {
                 "each-once": lambda text: AnyOrder(set(text.split())),
-                "half": AnyOf((first_half, lambda text: first_half(text)[::-1])),
+                "half": Mistake(first_half, lambda text: first_half(text)[::-1]),
             },
         ),
     ),
@@ -44,7 +44,7 @@ TABLE = Exercise(
             f"the value of {cell}",
             right,
             {"off-by-one": right + 1},
-            tables={"added": {"two": AnyOf((4, 5)), "three": 6}},
+            tables={"added": {"two": Mistake(4, 5), "three": 6}},
         )
         for cell, right in (("two", 2), ("three", 3))
     ),

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 
 from autograder.artifacts import Argument
-from autograder.judge import Budget, CommunicatesAtMost, Computes, Exercise, PlacedLike
+from autograder.judge import Budget, CommunicatesAtMost, Computes, Exercise, Mistake, PlacedLike
 
 GRID: Final = (("x", 4), ("y", 2))
 BLOCKS: Final = "0 1\n2 3\n4 5\n6 7"
@@ -26,9 +26,13 @@ FIRST_LINE: Final = Exercise(
             lambda m: m + m.T,
             tuple((Argument((size, size), GRID, ("x", "y"), mode="auto"),) for size in SIZES),
             mistakes={
-                "added-to-itself": lambda m: 2 * m,
-                "turned-alone": lambda m: m.T,
-                "turned-twice": lambda m: 2 * np.transpose(m),
+                "added-to-itself": Mistake(
+                    lambda m: 2 * m, says="These are the values of m + m. Is m.T in your line?"
+                ),
+                "turned-alone": Mistake(lambda m: m.T, says="These are the values of m.T alone."),
+                "turned-twice": Mistake(
+                    lambda m: 2 * np.transpose(m), says="These are the values of m.T + m.T."
+                ),
             },
         ),
         PlacedLike("repaired", BLOCKS, tuple((size, size) for size in SIZES), drawn=False),
@@ -59,9 +63,6 @@ FIRST_LINE: Final = Exercise(
         "too-many-bytes": "Is the array resharded more than once on the way?",
         "grid": "The result must be in blocks, as m is.",
         "transposed": "The result must have the layout of m, not that of m.T.",
-        "added-to-itself": "These are the values of m + m. Is m.T in your line?",
-        "turned-alone": "These are the values of m.T alone.",
-        "turned-twice": "These are the values of m.T + m.T.",
     },
     about=(CommunicatesAtMost,),
 )

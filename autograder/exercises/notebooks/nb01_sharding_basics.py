@@ -10,7 +10,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from autograder.judge import AnyOf, Exercise, PlacedLike, Returns
+from autograder.judge import Exercise, Mistake, PlacedLike, Returns
 from shardlings.layouts import Layout, Shape
 
 Axes = dict[str, int]
@@ -141,8 +141,16 @@ MYSTERY: Final = Exercise(
             "0 2 \n 4 6 \n 1 3 \n 5 7",
             SQUARE,
             mistakes={
-                "pairs-exchanged": "0 2 \n 1 3 \n 4 6 \n 5 7",
-                "rows-in-plain-order": "0\n1\n2\n3\n4\n5\n6\n7",
+                "pairs-exchanged": Mistake(
+                    "0 2 \n 1 3 \n 4 6 \n 5 7",
+                    says="The pairs of devices are right, and their order is not: the pairs of "
+                    "even ids come first. " + FASTEST,
+                ),
+                "rows-in-plain-order": Mistake(
+                    "0\n1\n2\n3\n4\n5\n6\n7",
+                    says="The picture has four rows of two blocks, and its devices are not in the "
+                    "usual order from 0 to 7.",
+                ),
             },
         ),
     ),
@@ -158,10 +166,6 @@ MYSTERY: Final = Exercise(
     diagnoses={
         "device-order": "In the picture, first the even device ids follow each other, then the "
         "odd ones.",
-        "pairs-exchanged": "The pairs of devices are right, and their order is not: the pairs of "
-        "even ids come first. " + FASTEST,
-        "rows-in-plain-order": "The picture has four rows of two blocks, and its devices are not "
-        "in the usual order from 0 to 7.",
         "grid": "The picture has four rows of two blocks.",
         "transposed": "The picture has four rows of two blocks.",
         "replicated-dimension": REPLICATED,
@@ -420,9 +424,17 @@ COUNTING: Final = Exercise(
             cases=_draw,
             reference=shard_shape,
             mistakes={
-                "whole-shape": lambda shape, spec, axes: shape,
-                "every-axis": lambda shape, spec, axes: tuple(
-                    size // n for size, n in zip(shape, axes.values(), strict=False)
+                "whole-shape": Mistake(
+                    lambda shape, spec, axes: shape,
+                    says="This is the shape of the whole array. Each dimension that the spec "
+                    "shards is shorter in a shard.",
+                ),
+                "every-axis": Mistake(
+                    lambda shape, spec, axes: tuple(
+                        size // n for size, n in zip(shape, axes.values(), strict=False)
+                    ),
+                    says="Each dimension is divided by a mesh axis in order. The spec says which "
+                    "axis shards which dimension.",
                 ),
                 "true-division": lambda *case: tuple(float(n) for n in shard_shape(*case)),
                 "first-name-only": lambda shape, spec, axes: shard_shape(
@@ -439,30 +451,67 @@ COUNTING: Final = Exercise(
                 "two-names-only": lambda shape, spec, axes: shard_shape(
                     shape, _by_two_names(spec), axes
                 ),
-                "all-in-the-first": lambda shape, spec, axes: (
-                    shape[0] // math.prod(_counts(spec, axes)),
-                    *shape[1:],
+                "all-in-the-first": Mistake(
+                    lambda shape, spec, axes: (
+                        shape[0] // math.prod(_counts(spec, axes)),
+                        *shape[1:],
+                    ),
+                    says="Dimension 0 is divided by the sizes of all axes in the spec. Each entry "
+                    "shards only its own dimension.",
                 ),
-                "first-dimension-only": lambda shape, spec, axes: (
-                    *shard_shape(shape, spec, axes)[:1],
-                    *shape[1:],
+                "first-dimension-only": Mistake(
+                    lambda shape, spec, axes: (
+                        *shard_shape(shape, spec, axes)[:1],
+                        *shape[1:],
+                    ),
+                    says="Only dimension 0 is divided. Every entry of the spec shards its own "
+                    "dimension.",
                 ),
-                "multiplied": lambda shape, spec, axes: tuple(
-                    size * count for size, count in zip(shape, _counts(spec, axes), strict=True)
+                "multiplied": Mistake(
+                    lambda shape, spec, axes: tuple(
+                        size * count for size, count in zip(shape, _counts(spec, axes), strict=True)
+                    ),
+                    says="The sizes are multiplied by the number of shards. A shard is smaller "
+                    "than the array: divide.",
                 ),
-                "number-of-blocks": lambda shape, spec, axes: _counts(spec, axes),
-                "one-too-few": lambda *case: tuple(n - 1 for n in shard_shape(*case)),
-                "every-name-everywhere": lambda shape, spec, axes: tuple(
-                    size // math.prod(_counts(spec, axes)) for size in shape
+                "number-of-blocks": Mistake(
+                    lambda shape, spec, axes: _counts(spec, axes),
+                    says="This is the number of shards along each dimension. How long is one of "
+                    "them?",
                 ),
-                "elements-of-a-block": lambda *case: math.prod(shard_shape(*case)),
-                "backwards": lambda *case: shard_shape(*case)[::-1],
-                "first-axis-for-all": lambda shape, spec, axes: _cut(
-                    shape, spec, dict.fromkeys(axes, next(iter(axes.values())))
+                "one-too-few": Mistake(
+                    lambda *case: tuple(n - 1 for n in shard_shape(*case)),
+                    says="Every number is 1 too small.",
                 ),
-                "all-devices": lambda shape, spec, axes: tuple(
-                    size // math.prod(axes.values()) if entry else size
-                    for size, entry in zip(shape, spec, strict=True)
+                "every-name-everywhere": Mistake(
+                    lambda shape, spec, axes: tuple(
+                        size // math.prod(_counts(spec, axes)) for size in shape
+                    ),
+                    says="Every dimension is divided by the sizes of all axes in the spec. An "
+                    "entry shards only its own dimension.",
+                ),
+                "elements-of-a-block": Mistake(
+                    lambda *case: math.prod(shard_shape(*case)),
+                    says="This is the number of elements in a shard. A shape has one number for "
+                    "each dimension.",
+                ),
+                "backwards": Mistake(
+                    lambda *case: shard_shape(*case)[::-1],
+                    says="The numbers are right, but the dimensions are in the opposite order.",
+                ),
+                "first-axis-for-all": Mistake(
+                    lambda shape, spec, axes: _cut(
+                        shape, spec, dict.fromkeys(axes, next(iter(axes.values())))
+                    ),
+                    says="The size of the mesh's first axis is used for every axis. Look up the "
+                    "size of the axis that the entry names.",
+                ),
+                "all-devices": Mistake(
+                    lambda shape, spec, axes: tuple(
+                        size // math.prod(axes.values()) if entry else size
+                        for size, entry in zip(shape, spec, strict=True)
+                    ),
+                    says="A dimension is sharded over the axes in its entry, not over all.",
                 ),
             },
         ),
@@ -472,16 +521,28 @@ COUNTING: Final = Exercise(
             cases=_sample_sized,
             reference=bytes_total,
             mistakes={
-                "forgot-copies": lambda shape, itemsize, spec, axes: math.prod(shape) * itemsize,
-                "forgot-itemsize": lambda shape, itemsize, spec, axes: bytes_total(
-                    shape, 1, spec, axes
+                "forgot-copies": Mistake(
+                    lambda shape, itemsize, spec, axes: math.prod(shape) * itemsize,
+                    says="This is the array's own size. The array is replicated over every axis "
+                    "that the spec does not name, and replicas take memory, too.",
                 ),
-                "one-device-only": lambda shape, itemsize, spec, axes: (
-                    math.prod(shard_shape(shape, spec, axes)) * itemsize
+                "forgot-itemsize": Mistake(
+                    lambda shape, itemsize, spec, axes: bytes_total(shape, 1, spec, axes),
+                    says="These are elements. Each takes itemsize bytes.",
+                ),
+                "one-device-only": Mistake(
+                    lambda shape, itemsize, spec, axes: (
+                        math.prod(shard_shape(shape, spec, axes)) * itemsize
+                    ),
+                    says="This is what one device holds. Expected: all devices together.",
                 ),
                 "true-division": lambda *case: float(bytes_total(*case)),
-                "eight-devices": lambda shape, itemsize, spec, axes: (
-                    8 * math.prod(shard_shape(shape, spec, axes)) * itemsize
+                "eight-devices": Mistake(
+                    lambda shape, itemsize, spec, axes: (
+                        8 * math.prod(shard_shape(shape, spec, axes)) * itemsize
+                    ),
+                    says="The mesh is taken to have eight devices. Their number is the product of "
+                    "its sizes.",
                 ),
                 "first-name-only": lambda shape, itemsize, spec, axes: bytes_total(
                     shape, itemsize, _by_first_names(spec), axes
@@ -493,37 +554,62 @@ COUNTING: Final = Exercise(
                     math.prod(axes.values()) * math.prod(_cut_by_sums(shape, spec, axes)) * itemsize
                 ),
                 "the-example": lambda *case: 2048,
-                "always-copied": lambda shape, itemsize, spec, axes: (
-                    math.prod(shape) * itemsize * math.prod(axes.values())
+                "always-copied": Mistake(
+                    lambda shape, itemsize, spec, axes: (
+                        math.prod(shape) * itemsize * math.prod(axes.values())
+                    ),
+                    says="Every device holds the whole array only if the spec names no axis.",
                 ),
-                "copied-along-named-axes": lambda shape, itemsize, spec, axes: (
-                    math.prod(shape) * itemsize * math.prod(_counts(spec, axes))
+                "copied-along-named-axes": Mistake(
+                    lambda shape, itemsize, spec, axes: (
+                        math.prod(shape) * itemsize * math.prod(_counts(spec, axes))
+                    ),
+                    says="The array's bytes are multiplied by the sizes of the axes that the spec "
+                    "names. The array is sharded over these, and replicated over the others.",
                 ),
-                "blocks-counted": lambda shape, itemsize, spec, axes: (
-                    math.prod(_counts(spec, axes)) * itemsize
+                "blocks-counted": Mistake(
+                    lambda shape, itemsize, spec, axes: math.prod(_counts(spec, axes)) * itemsize,
+                    says="This is the number of shards times the bytes of one element. A shard has "
+                    "more than one element.",
                 ),
-                "sizes-of-the-mesh-added": lambda shape, itemsize, spec, axes: (
-                    math.prod(shard_shape(shape, spec, axes)) * itemsize * sum(axes.values())
+                "sizes-of-the-mesh-added": Mistake(
+                    lambda shape, itemsize, spec, axes: (
+                        math.prod(shard_shape(shape, spec, axes)) * itemsize * sum(axes.values())
+                    ),
+                    says="The sizes of the mesh's axes are added. Their product is the number of "
+                    "devices.",
                 ),
-                "axes-counted": lambda shape, itemsize, spec, axes: (
-                    math.prod(shard_shape(shape, spec, axes)) * itemsize * len(axes)
+                "axes-counted": Mistake(
+                    lambda shape, itemsize, spec, axes: (
+                        math.prod(shard_shape(shape, spec, axes)) * itemsize * len(axes)
+                    ),
+                    says="The bytes of a shard are multiplied by the number of mesh axes. Multiply "
+                    "by the number of devices.",
                 ),
-                "bits": lambda *case: 8 * bytes_total(*case),
-                "always-four-bytes": lambda shape, itemsize, spec, axes: bytes_total(
-                    shape, 4, spec, axes
+                "bits": Mistake(
+                    lambda *case: 8 * bytes_total(*case),
+                    says="These are bits. itemsize is in bytes.",
                 ),
-                "largest-unnamed-axis": lambda shape, itemsize, spec, axes: (
-                    math.prod(shape) * itemsize * max(_unnamed(spec, axes), default=1)
+                "always-four-bytes": Mistake(
+                    lambda shape, itemsize, spec, axes: bytes_total(shape, 4, spec, axes),
+                    says="An element is taken to have 4 bytes. itemsize is an argument.",
                 ),
-                "copies-added": AnyOf(
-                    (
-                        lambda shape, itemsize, spec, axes: (
-                            math.prod(shape) * itemsize * (sum(_unnamed(spec, axes)) or 1)
-                        ),
-                        lambda shape, itemsize, spec, axes: (
-                            math.prod(shape) * itemsize * sum(_unnamed(spec, axes))
-                        ),
-                    )
+                "largest-unnamed-axis": Mistake(
+                    lambda shape, itemsize, spec, axes: (
+                        math.prod(shape) * itemsize * max(_unnamed(spec, axes), default=1)
+                    ),
+                    says="Of the axes that the spec does not name, only the largest is used. The "
+                    "array is replicated over all of them.",
+                ),
+                "copies-added": Mistake(
+                    lambda shape, itemsize, spec, axes: (
+                        math.prod(shape) * itemsize * (sum(_unnamed(spec, axes)) or 1)
+                    ),
+                    lambda shape, itemsize, spec, axes: (
+                        math.prod(shape) * itemsize * sum(_unnamed(spec, axes))
+                    ),
+                    says="The sizes of the axes that the spec does not name are added. The number "
+                    "of replicas is their product.",
                 ),
                 "last-name-only": lambda shape, itemsize, spec, axes: bytes_total(
                     shape, itemsize, _by_last_names(spec), axes
@@ -531,9 +617,16 @@ COUNTING: Final = Exercise(
                 "two-names-only": lambda shape, itemsize, spec, axes: bytes_total(
                     shape, itemsize, _by_two_names(spec), axes
                 ),
-                "elements": lambda shape, itemsize, spec, axes: math.prod(shape),
-                "largest-axis": lambda shape, itemsize, spec, axes: (
-                    math.prod(shard_shape(shape, spec, axes)) * itemsize * max(axes.values())
+                "elements": Mistake(
+                    lambda shape, itemsize, spec, axes: math.prod(shape),
+                    says="This is the number of elements in the array.",
+                ),
+                "largest-axis": Mistake(
+                    lambda shape, itemsize, spec, axes: (
+                        math.prod(shard_shape(shape, spec, axes)) * itemsize * max(axes.values())
+                    ),
+                    says="The bytes of a shard are multiplied by the size of the largest mesh "
+                    "axis. The number of devices is the product of all sizes.",
                 ),
             },
         ),
@@ -544,88 +637,137 @@ COUNTING: Final = Exercise(
             cases=_sample_indexed,
             reference=holders,
             mistakes={
-                "first-holder-only": lambda *case: holders(*case)[:1],
-                "one-number": lambda *case: holders(*case)[0],
-                "how-many": lambda *case: len(holders(*case)),
-                "all-holders": lambda index, shape, spec, axes: list(
-                    range(math.prod(axes.values()))
+                "first-holder-only": Mistake(
+                    lambda *case: holders(*case)[:1],
+                    says="Only one device is listed. If the spec leaves out an axis, several "
+                    "devices hold the same block.",
                 ),
-                "first-dimension-alone": lambda index, shape, spec, axes: holders(
-                    index[:1], shape[:1], spec[:1], axes
+                "one-number": Mistake(
+                    lambda *case: holders(*case)[0],
+                    says="The result must be a list, even if only one device holds the element.",
                 ),
-                "any-dimension": lambda index, shape, spec, axes: sorted(
-                    {
-                        device
-                        for i, size, entry in zip(index, shape, spec, strict=True)
-                        for device in holders((i,), (size,), (entry,), axes)
-                    }
+                "how-many": Mistake(
+                    lambda *case: len(holders(*case)),
+                    says="This is the number of devices that hold the element. Which ones are "
+                    "they?",
                 ),
-                "block-number": AnyOf(
-                    (
-                        lambda index, shape, spec, axes: [
-                            index[0] // shard_shape(shape, spec, axes)[0]
-                        ],
-                        lambda *case: [_block_number(*case)],
-                        lambda index, shape, spec, axes: [
-                            i // n
-                            for i, n in zip(index, shard_shape(shape, spec, axes), strict=True)
-                        ],
-                    )
+                "all-holders": Mistake(
+                    lambda index, shape, spec, axes: list(range(math.prod(axes.values()))),
+                    says="This is every device of the mesh, whatever the spec and the index are.",
                 ),
-                "place-in-the-block": AnyOf(
-                    (
-                        lambda index, shape, spec, axes: _holders_by(
-                            index, shape, spec, axes, lambda i, n: i % n
-                        ),
-                        lambda index, shape, spec, axes: _holders_by(
-                            # a dimension that is not sharded is passed over
-                            tuple(i if e else 0 for i, e in zip(index, spec, strict=True)),
-                            shape,
-                            spec,
-                            axes,
-                            lambda i, n: i % n,
-                        ),
-                    )
+                "first-dimension-alone": Mistake(
+                    lambda index, shape, spec, axes: holders(index[:1], shape[:1], spec[:1], axes),
+                    says="Only the first dimension is checked. A device holds the element if its "
+                    "block contains the index in every dimension.",
                 ),
-                "tuple-in-the-meshs-order": lambda index, shape, spec, axes: holders(
-                    index, shape, _in_the_meshs_order(spec, axes), axes
-                ),
-                "dealt-out": lambda index, shape, spec, axes: holders(
-                    tuple(
-                        i % count * n
-                        for i, count, n in zip(
-                            index,
-                            _counts(spec, axes),
-                            shard_shape(shape, spec, axes),
-                            strict=True,
-                        )
+                "any-dimension": Mistake(
+                    lambda index, shape, spec, axes: sorted(
+                        {
+                            device
+                            for i, size, entry in zip(index, shape, spec, strict=True)
+                            for device in holders((i,), (size,), (entry,), axes)
+                        }
                     ),
-                    shape,
-                    spec,
-                    axes,
+                    says="A device counts here if its block contains the index in any dimension. "
+                    "It must in every dimension.",
                 ),
-                "copies-far-apart": _holders_far_apart,
+                "block-number": Mistake(
+                    lambda index, shape, spec, axes: [
+                        index[0] // shard_shape(shape, spec, axes)[0]
+                    ],
+                    lambda *case: [_block_number(*case)],
+                    lambda index, shape, spec, axes: [
+                        i // n for i, n in zip(index, shard_shape(shape, spec, axes), strict=True)
+                    ],
+                    says="This is the number of the element's block. Which devices hold that "
+                    "block? The spec says over which mesh axes the blocks are distributed.",
+                ),
+                "place-in-the-block": Mistake(
+                    lambda index, shape, spec, axes: _holders_by(
+                        index, shape, spec, axes, lambda i, n: i % n
+                    ),
+                    lambda index, shape, spec, axes: _holders_by(
+                        # a dimension that is not sharded is passed over
+                        tuple(i if e else 0 for i, e in zip(index, spec, strict=True)),
+                        shape,
+                        spec,
+                        axes,
+                        lambda i, n: i % n,
+                    ),
+                    says="The index is taken modulo the length of a block, which gives the "
+                    "position in the block. Dividing by that length gives the block's number.",
+                ),
+                "tuple-in-the-meshs-order": Mistake(
+                    lambda index, shape, spec, axes: holders(
+                        index, shape, _in_the_meshs_order(spec, axes), axes
+                    ),
+                    says="The axes of a tuple are used in the order of the mesh. The tuple's own "
+                    "order counts: ('y', 'x') numbers the blocks differently from ('x', 'y').",
+                ),
+                "dealt-out": Mistake(
+                    lambda index, shape, spec, axes: holders(
+                        tuple(
+                            i % count * n
+                            for i, count, n in zip(
+                                index,
+                                _counts(spec, axes),
+                                shard_shape(shape, spec, axes),
+                                strict=True,
+                            )
+                        ),
+                        shape,
+                        spec,
+                        axes,
+                    ),
+                    says="The index is taken modulo the number of shards, as if elements were "
+                    "dealt out like cards. A block has neighbouring elements: divide the index by "
+                    "its length.",
+                ),
+                "copies-far-apart": Mistake(
+                    _holders_far_apart,
+                    says="The first devices get the blocks in order, the next ones their replicas, "
+                    "and so on. A device's position in the mesh decides which block it holds.",
+                ),
                 "two-names-only": lambda index, shape, spec, axes: holders(
                     index, shape, _by_two_names(spec), axes
                 ),
                 "last-name-only": lambda index, shape, spec, axes: holders(
                     index, shape, _by_last_names(spec), axes
                 ),
-                "counted-off-by-one": lambda index, shape, spec, axes: _holders_by(
-                    index, shape, spec, axes, lambda i, n: (i - 1) // n
+                "counted-off-by-one": Mistake(
+                    lambda index, shape, spec, axes: _holders_by(
+                        index, shape, spec, axes, lambda i, n: (i - 1) // n
+                    ),
+                    says="The block's number is wrong at the beginning of a block: indices count "
+                    "from 0.",
                 ),
-                "numbers-added": lambda index, shape, spec, axes: _holders_by(
-                    index,
-                    shape,
-                    spec,
-                    axes,
-                    lambda i, n: i // n,
-                    lambda so_far, size, at: so_far + at,
+                "numbers-added": Mistake(
+                    lambda index, shape, spec, axes: _holders_by(
+                        index,
+                        shape,
+                        spec,
+                        axes,
+                        lambda i, n: i // n,
+                        lambda so_far, size, at: so_far + at,
+                    ),
+                    says="For a tuple, the device's positions along the axes are added. The number "
+                    "of its block is the first position times the size of the second axis, plus "
+                    "the second position.",
                 ),
-                "counted-from-one": lambda *case: [device + 1 for device in holders(*case)],
-                "last-first": lambda *case: holders(*case)[::-1],
-                "by-coordinates": lambda index, shape, spec, axes: _places(
-                    axes, holders(index, shape, spec, axes)
+                "counted-from-one": Mistake(
+                    lambda *case: [device + 1 for device in holders(*case)],
+                    says="The first device of the mesh has number 0.",
+                ),
+                "last-first": Mistake(
+                    lambda *case: holders(*case)[::-1],
+                    says="These are the right devices in decreasing order. Expected: increasing.",
+                ),
+                "by-coordinates": Mistake(
+                    lambda index, shape, spec, axes: _places(
+                        axes, holders(index, shape, spec, axes)
+                    ),
+                    says="These are the right devices as coordinates in the mesh. Expected: "
+                    "numbers, counted row by row.",
                 ),
                 "first-name-only": lambda index, shape, spec, axes: holders(
                     index, shape, _by_first_names(spec), axes
@@ -634,21 +776,35 @@ COUNTING: Final = Exercise(
                     index, shape, _tuples_left_out(spec), axes
                 ),
                 "sizes-added": _holders_by_sums,
-                "numbered-by-the-spec": lambda index, shape, spec, axes: _numbered_by_the_spec(
-                    holders(index, shape, spec, axes), spec, axes
+                "numbered-by-the-spec": Mistake(
+                    lambda index, shape, spec, axes: _numbered_by_the_spec(
+                        holders(index, shape, spec, axes), spec, axes
+                    ),
+                    says="Devices are numbered with the spec's axes first. A device's number is "
+                    "its position in the mesh, row by row, whatever the spec names first.",
                 ),
                 "the-example": lambda *case: [2, 3],
-                "names-reversed": lambda index, shape, spec, axes: holders(
-                    index,
-                    shape,
-                    tuple(e[::-1] if isinstance(e, tuple) else e for e in spec),
-                    axes,
+                "names-reversed": Mistake(
+                    lambda index, shape, spec, axes: holders(
+                        index,
+                        shape,
+                        tuple(e[::-1] if isinstance(e, tuple) else e for e in spec),
+                        axes,
+                    ),
+                    says="The order of a tuple is reversed. " + FASTEST,
                 ),
-                "mesh-by-columns": lambda index, shape, spec, axes: sorted(
-                    int(np.ravel_multi_index(
-                        np.unravel_index(d, tuple(axes.values())), tuple(axes.values()), order="F"
-                    ))
-                    for d in holders(index, shape, spec, axes)
+                "mesh-by-columns": Mistake(
+                    lambda index, shape, spec, axes: sorted(
+                        int(
+                            np.ravel_multi_index(
+                                np.unravel_index(d, tuple(axes.values())),
+                                tuple(axes.values()),
+                                order="F",
+                            )
+                        )
+                        for d in holders(index, shape, spec, axes)
+                    ),
+                    says="Devices fill the mesh row by row: the last axis changes fastest.",
                 ),
             },
         ),
@@ -664,96 +820,19 @@ COUNTING: Final = Exercise(
     ),
     diagnoses={
         "last-name-only": "Only the last axis of a tuple is used. All of them shard the dimension.",
-        "multiplied": "The sizes are multiplied by the number of shards. A shard is smaller than "
-        "the array: divide.",
-        "number-of-blocks": "This is the number of shards along each dimension. How long is one of "
-        "them?",
-        "one-too-few": "Every number is 1 too small.",
-        "every-name-everywhere": "Every dimension is divided by the sizes of all axes in the spec. "
-        "An entry shards only its own dimension.",
-        "elements-of-a-block": "This is the number of elements in a shard. A shape has one number "
-        "for each dimension.",
-        "backwards": "The numbers are right, but the dimensions are in the opposite order.",
-        "first-axis-for-all": "The size of the mesh's first axis is used for every axis. Look up "
-        "the size of the axis that the entry names.",
-        "copied-along-named-axes": "The array's bytes are multiplied by the sizes of the axes that "
-        "the spec names. The array is sharded over these, and replicated over the others.",
-        "blocks-counted": "This is the number of shards times the bytes of one element. A shard "
-        "has more than one element.",
-        "sizes-of-the-mesh-added": "The sizes of the mesh's axes are added. Their product is the "
-        "number of devices.",
-        "axes-counted": "The bytes of a shard are multiplied by the number of mesh axes. Multiply "
-        "by the number of devices.",
-        "always-four-bytes": "An element is taken to have 4 bytes. itemsize is an argument.",
-        "largest-unnamed-axis": "Of the axes that the spec does not name, only the largest is "
-        "used. The array is replicated over all of them.",
-        "copies-added": "The sizes of the axes that the spec does not name are added. The number "
-        "of replicas is their product.",
         "two-names-only": "Only the first two of three axes in a tuple are used. A tuple may have "
         "any number.",
-        "tuple-in-the-meshs-order": "The axes of a tuple are used in the order of the mesh. The "
-        "tuple's own order counts: ('y', 'x') numbers the blocks differently from ('x', 'y').",
-        "all-in-the-first": "Dimension 0 is divided by the sizes of all axes in the spec. Each "
-        "entry shards only its own dimension.",
-        "first-dimension-only": "Only dimension 0 is divided. Every entry of the spec shards its "
-        "own dimension.",
-        "dealt-out": "The index is taken modulo the number of shards, as if elements were dealt "
-        "out like cards. A block has neighbouring elements: divide the index by its length.",
-        "copies-far-apart": "The first devices get the blocks in order, the next ones their "
-        "replicas, and so on. A device's position in the mesh decides which block it holds.",
-        "bits": "These are bits. itemsize is in bytes.",
-        "elements": "This is the number of elements in the array.",
-        "largest-axis": "The bytes of a shard are multiplied by the size of the largest mesh axis. "
-        "The number of devices is the product of all sizes.",
-        "how-many": "This is the number of devices that hold the element. Which ones are they?",
-        "all-holders": "This is every device of the mesh, whatever the spec and the index are.",
-        "first-dimension-alone": "Only the first dimension is checked. A device holds the element "
-        "if its block contains the index in every dimension.",
-        "any-dimension": "A device counts here if its block contains the index in any dimension. "
-        "It must in every dimension.",
-        "block-number": "This is the number of the element's block. Which devices hold that block? "
-        "The spec says over which mesh axes the blocks are distributed.",
-        "place-in-the-block": "The index is taken modulo the length of a block, which gives the "
-        "position in the block. Dividing by that length gives the block's number.",
-        "counted-off-by-one": "The block's number is wrong at the beginning of a block: indices "
-        "count from 0.",
-        "numbers-added": "For a tuple, the device's positions along the axes are added. The number "
-        "of its block is the first position times the size of the second axis, plus the second "
-        "position.",
-        "whole-shape": "This is the shape of the whole array. Each dimension that the spec shards "
-        "is shorter in a shard.",
         "true-division": "Sizes are integers, and these are floats. Divide with //, and note that "
         "np.prod of an empty list is 1.0.",
-        "every-axis": "Each dimension is divided by a mesh axis in order. The spec says which axis "
-        "shards which dimension.",
-        "all-devices": "A dimension is sharded over the axes in its entry, not over all.",
-        "forgot-copies": "This is the array's own size. The array is replicated over every axis "
-        "that the spec does not name, and replicas take memory, too.",
-        "forgot-itemsize": "These are elements. Each takes itemsize bytes.",
-        "one-device-only": "This is what one device holds. Expected: all devices together.",
-        "always-copied": "Every device holds the whole array only if the spec names no axis.",
-        "first-holder-only": "Only one device is listed. If the spec leaves out an axis, several "
-        "devices hold the same block.",
-        "names-reversed": "The order of a tuple is reversed. " + FASTEST,
         "first-name-only": "Only the first axis of a tuple is used. All of them shard the "
         "dimension.",
         "tuples-left-out": "An entry that is a tuple is treated like None. It shards its dimension "
         "over each of its axes.",
         "sizes-added": "The sizes of a tuple's axes are added. They multiply: axes of four and two "
         "give eight shards.",
-        "numbered-by-the-spec": "Devices are numbered with the spec's axes first. A device's "
-        "number is its position in the mesh, row by row, whatever the spec names first.",
         "the-example": "This is the result of the example in the prompt, whatever the arguments.",
-        "eight-devices": "The mesh is taken to have eight devices. Their number is the product of "
-        "its sizes.",
-        "one-number": "The result must be a list, even if only one device holds the element.",
-        "counted-from-one": "The first device of the mesh has number 0.",
-        "last-first": "These are the right devices in decreasing order. Expected: increasing.",
-        "by-coordinates": "These are the right devices as coordinates in the mesh. Expected: "
-        "numbers, counted row by row.",
-        "mesh-by-columns": "Devices fill the mesh row by row: the last axis changes fastest.",
     },
-)  # fmt: skip
+)
 
 SLABS: Final = "0\n\n1\n\n2\n\n3\n\n4\n\n5\n\n6\n\n7"
 PENCILS: Final = "0\n1\n\n2\n3\n\n4\n5\n\n6\n7"
@@ -764,8 +843,20 @@ CUBES: Final = Exercise(
     afterwards="Libraries for 3-D Fourier transforms use these words. Pencils keep more devices "
     "busy, because two dimensions are sharded.",
     requirements=(
-        PlacedLike("slabs", SLABS, ((16, 16, 16), (8, 4, 2)), mistakes={"pencils": PENCILS}),
-        PlacedLike("pencils", PENCILS, ((16, 16, 16), (4, 8, 2)), mistakes={"slabs": SLABS}),
+        PlacedLike(
+            "slabs",
+            SLABS,
+            ((16, 16, 16), (8, 4, 2)),
+            mistakes={
+                "pencils": Mistake(PENCILS, says="These are the pencils. Expected: the slabs.")
+            },
+        ),
+        PlacedLike(
+            "pencils",
+            PENCILS,
+            ((16, 16, 16), (4, 8, 2)),
+            mistakes={"slabs": Mistake(SLABS, says="These are the slabs. Expected: the pencils.")},
+        ),
     ),
     hints=(
         "The spec has three entries now. Dimension 2, along which the transform runs, must not be "
@@ -776,15 +867,13 @@ CUBES: Final = Exercise(
     diagnoses={
         "transposed": "Compare the number of shards dimension by dimension. In both pictures "
         "dimension 2, along which the transform runs, is not sharded.",
-        "pencils": "These are the pencils. Expected: the slabs.",
-        "slabs": "These are the slabs. Expected: the pencils.",
         "grid": SHARDS,
         "replicated": REPLICATED,
         "replicated-dimension": REPLICATED,
         "device-order": "Which mesh axis shards which dimension, and in which order are the "
         "devices in the mesh? " + FASTEST,
     },
-)  # fmt: skip
+)
 
 EXERCISES: Final = (
     COLUMN_STRIPS,

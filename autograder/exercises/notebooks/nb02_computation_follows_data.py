@@ -12,11 +12,11 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from autograder.judge import AnyOf, Budget, Exercise, PlacedLike, Predicts, RunsWithinBudgets
+from autograder.judge import Budget, Exercise, Mistake, PlacedLike, Predicts, RunsWithinBudgets
 
 P = jax.P
 
-ONE_AXIS: Final = AnyOf((P("x"), P("y"), P(None, "x"), P(None, "y")))
+ONE_AXIS: Final = Mistake(P("x"), P("y"), P(None, "x"), P(None, "y"))
 """Specs that name one of the two axes."""
 
 AFTER: Final = Exercise(
@@ -31,7 +31,17 @@ AFTER: Final = Exercise(
                 op,
                 f"the spec of {op}, where x has P('x', 'y')",
                 right,
-                mistakes | {"layout-lost": P(), "axis-lost": ONE_AXIS},
+                mistakes
+                | {
+                    "layout-lost": Mistake(
+                        P(),
+                        says="A result is not gathered or replicated: each device keeps the block "
+                        "that it computed.",
+                    ),
+                    "axis-lost": Mistake(
+                        ONE_AXIS, says="Both axes shard x, and both shard the result."
+                    ),
+                },
             )
             for op, right, mistakes in (
                 ("jnp.sin(x)", P("x", "y"), {"turned-for-nothing": P("y", "x")}),
@@ -39,26 +49,66 @@ AFTER: Final = Exercise(
                     "x + v",
                     P("x", "y"),
                     {
-                        "smaller-wins": P("y"),
-                        "one-each": P(None, "y"),
+                        "smaller-wins": Mistake(
+                            P("y"),
+                            says="v is broadcast over all rows. The result has the rank and the "
+                            "layout of x.",
+                        ),
+                        "one-each": Mistake(
+                            P(None, "y"),
+                            says="Each device adds its part of v to its rows of x. The rows stay "
+                            "sharded over x.",
+                        ),
                         "turned-for-nothing": P("y", "x"),
                     },
                 ),
-                ("x.T", P("y", "x"), {"not-turned": P("x", "y")}),
+                (
+                    "x.T",
+                    P("y", "x"),
+                    {
+                        "not-turned": Mistake(
+                            P("x", "y"),
+                            says="In a transpose the data stays on its devices, and dimension 0 "
+                            "becomes dimension 1. Its mesh axis goes with it.",
+                        )
+                    },
+                ),
                 ("x[None]", P(None, "x", "y"), {"not-shifted": P("x", "y")}),
                 (
                     "x.reshape(4, 4, 16)",
                     P("x", None, "y"),
                     {
                         "not-shifted": P("x", "y"),
-                        "inner-part": P(None, "x", "y"),
-                        "axis-twice": AnyOf(
-                            (P("x", "x", "y"), P("x", "x", None), P("x", "y", "y"))
+                        "inner-part": Mistake(
+                            P(None, "x", "y"),
+                            says="Sixteen rows in four shards are four groups of four rows. "
+                            "Sharding the outer of the two new dimensions gives these groups.",
                         ),
-                        "rows-lost": P(None, None, "y"),
+                        "axis-twice": Mistake(
+                            P("x", "x", "y"),
+                            P("x", "x", None),
+                            P("x", "y", "y"),
+                            says="A mesh axis can shard only one dimension of an array. Here it is "
+                            "named twice.",
+                        ),
+                        "rows-lost": Mistake(
+                            P(None, None, "y"),
+                            says="x sharded the rows, and a reshape does not replicate them. The "
+                            "rows are dimensions 0 and 1 now. Which of the two does x shard?",
+                        ),
                     },
                 ),
-                ("x[::-1]", P("x", "y"), {"flip-turns": P("y", "x")}),
+                (
+                    "x[::-1]",
+                    P("x", "y"),
+                    {
+                        "flip-turns": Mistake(
+                            P("y", "x"),
+                            says="No dimension changes its position: rows stay rows. Only the "
+                            "values in each block change.",
+                        )
+                    },
+                ),
             )
         ),
         *(
@@ -88,36 +138,19 @@ AFTER: Final = Exercise(
         "were, and the layout is the same as before. Which devices held those?",
     ),
     diagnoses={
-        "not-turned": "In a transpose the data stays on its devices, and dimension 0 becomes "
-        "dimension 1. Its mesh axis goes with it.",
         "transpose-moves": "Each device transposes the block that it has. This is another block "
         "of the result, and the result's spec says which.",
-        "smaller-wins": "v is broadcast over all rows. The result has the rank and the layout of "
-        "x.",
-        "one-each": "Each device adds its part of v to its rows of x. The rows stay sharded over "
-        "x.",
         "broadcast-moves": "Each device holds the columns of v that match its block of x: both "
         "are sharded over the same axis.",
         "not-shifted": "There is a new dimension now, and a spec has one entry for each "
         "dimension, in order. Which of the three is the new one, and what is its entry? A mesh "
         "axis stays with the data that it sharded before.",
-        "layout-lost": "A result is not gathered or replicated: each device keeps the block that "
-        "it computed.",
-        "axis-lost": "Both axes shard x, and both shard the result.",
         "turned-for-nothing": "No dimension changes its position here, so the axis that sharded "
         "dimension 0 shards dimension 0 of the result.",
         "other-prediction": "Take one device, and write down which elements of the result it can "
         "compute from what it holds. They stay there. Which mesh axis then shards which dimension?",
-        "axis-twice": "A mesh axis can shard only one dimension of an array. Here it is named "
-        "twice.",
-        "rows-lost": "x sharded the rows, and a reshape does not replicate them. The rows are "
-        "dimensions 0 and 1 now. Which of the two does x shard?",
-        "inner-part": "Sixteen rows in four shards are four groups of four rows. Sharding the "
-        "outer of the two new dimensions gives these groups.",
         "split-moves": "The first of the new dimensions has its shard boundaries where the old "
         "dimension had them.",
-        "flip-turns": "No dimension changes its position: rows stay rows. Only the values in each "
-        "block change.",
         "flip-stays": "The layout before and after is the same, but the last block is now the "
         "first. So the blocks change places. A layout alone does not tell you what an operation "
         "costs.",
@@ -167,8 +200,16 @@ REDUCTIONS: Final = Exercise(
                         "other-axis": 16,
                         "elements": 8,
                         "before-summing": 128,
-                        "on-the-wires": 48,
-                        "all-devices": 256,
+                        "on-the-wires": Mistake(
+                            48,
+                            says="This is what each of four devices sends in a ring. What counts "
+                            "here is the buffer on one device.",
+                        ),
+                        "all-devices": Mistake(
+                            256,
+                            says="This is the total over all eight devices. What counts here is "
+                            "one device.",
+                        ),
                     },
                 ),
                 (
@@ -204,9 +245,6 @@ REDUCTIONS: Final = Exercise(
         "all sums on every device.",
         "nothing-reduced": "The dimension that is averaged is sharded, so no device holds "
         "everything that is added up.",
-        "on-the-wires": "This is what each of four devices sends in a ring. What counts here is "
-        "the buffer on one device.",
-        "all-devices": "This is the total over all eight devices. What counts here is one device.",
         "other-prediction": "Each device first adds up its own 4 × 8 block. How many partial sums "
         "does it have then, and how many bytes do they take?",
         "whole-result": "These are the bytes of the whole result. Each device reduces only the "
@@ -220,7 +258,7 @@ REDUCTIONS: Final = Exercise(
 )
 
 
-def _product(A: Any, B: Any) -> Any:  # noqa: N803  as the notebook has them
+def _product(A: Any, B: Any) -> Any:
     return A @ B
 
 
@@ -360,7 +398,19 @@ BINGO: Final = Exercise(
                 row,
                 f"the bytes on each device in {row}",
                 size,
-                ({"thought-it-quiet": 0} if size else {}) | mistakes,
+                (
+                    {
+                        "thought-it-quiet": Mistake(
+                            0,
+                            says="0 is for rows in which nothing moves. What does device 0 lack "
+                            "for its block of the result, or which devices have the other partial "
+                            "sums?",
+                        )
+                    }
+                    if size
+                    else {}
+                )
+                | mistakes,
             )
             for row, (_, size, mistakes) in ROWS_OF_BINGO.items()
         ),
@@ -388,8 +438,6 @@ BINGO: Final = Exercise(
         "different parts of the result, and have no sums in common.",
         "thought-quiet": "Which parts of A and B does device 0 hold? Try to compute its block of "
         "the result from these.",
-        "thought-it-quiet": "0 is for rows in which nothing moves. What does device 0 lack for "
-        "its block of the result, or which devices have the other partial sums?",
         "for-nothing": "Each device has complete rows of A and complete columns of B, so nothing "
         "moves.",
         "whole-for-nothing": "Each device has complete rows of A and complete columns of B, so "
@@ -446,13 +494,77 @@ COMMITTED: Final = Exercise(
         *(
             Predicts("committed", value, f"whether {value} is committed", right, mistakes)
             for value, right, mistakes in (
-                ("jnp.arange(16)", False, {"made-is-placed": True}),
-                ("jax.device_put(x)", False, {"put-nowhere": True}),
-                ("jax.device_put(x, jax.devices()[0])", True, {"put-somewhere": False}),
-                ("jnp.sin(y)", True, {"what-comes-of-it": False}),
-                ("jnp.ones_like(y)", True, {"like-means-where": False}),
-                ("jnp.zeros(y.shape)", False, {"a-shape-is-no-place": True}),
-                ("y + x", True, {"one-is-enough": False}),
+                (
+                    "jnp.arange(16)",
+                    False,
+                    {
+                        "made-is-placed": Mistake(
+                            True,
+                            says="It is on device 0 only because it has to be somewhere. You did "
+                            "not put it there.",
+                        )
+                    },
+                ),
+                (
+                    "jax.device_put(x)",
+                    False,
+                    {
+                        "put-nowhere": Mistake(
+                            True,
+                            says="Without a device or a sharding, device_put does not commit the "
+                            "array. It may still move.",
+                        )
+                    },
+                ),
+                (
+                    "jax.device_put(x, jax.devices()[0])",
+                    True,
+                    {
+                        "put-somewhere": Mistake(
+                            False, says="A device was named, even if the array was there before."
+                        )
+                    },
+                ),
+                (
+                    "jnp.sin(y)",
+                    True,
+                    {
+                        "what-comes-of-it": Mistake(
+                            False,
+                            says="y was put somewhere, and what is computed from y stays there.",
+                        )
+                    },
+                ),
+                (
+                    "jnp.ones_like(y)",
+                    True,
+                    {
+                        "like-means-where": Mistake(
+                            False,
+                            says="In today's JAX, ones_like and similar functions use the layout "
+                            "of their argument, whatever older texts say.",
+                        )
+                    },
+                ),
+                (
+                    "jnp.zeros(y.shape)",
+                    False,
+                    {
+                        "a-shape-is-no-place": Mistake(
+                            True, says="A shape is two numbers and does not say where y is."
+                        )
+                    },
+                ),
+                (
+                    "y + x",
+                    True,
+                    {
+                        "one-is-enough": Mistake(
+                            False,
+                            says="x moves to where y is, and the result is as committed as y.",
+                        )
+                    },
+                ),
             )
         ),
         PlacedLike(
@@ -472,16 +584,6 @@ COMMITTED: Final = Exercise(
         "there, or their sum.",
     ),
     diagnoses={
-        "made-is-placed": "It is on device 0 only because it has to be somewhere. You did not put "
-        "it there.",
-        "what-comes-of-it": "y was put somewhere, and what is computed from y stays there.",
-        "put-nowhere": "Without a device or a sharding, device_put does not commit the array. It "
-        "may still move.",
-        "put-somewhere": "A device was named, even if the array was there before.",
-        "like-means-where": "In today's JAX, ones_like and similar functions use the layout of "
-        "their argument, whatever older texts say.",
-        "a-shape-is-no-place": "A shape is two numbers and does not say where y is.",
-        "one-is-enough": "x moves to where y is, and the result is as committed as y.",
         "one-device": "device_put with a single device does not distribute an array. Did yours "
         "come back from NumPy? Then it has no layout until you give it one.",
         "devices-unused": "Every device with a number in the picture must hold a strip.",
@@ -572,13 +674,29 @@ DISASTER: Final = Exercise(
             "the bytes of all collectives in x + x.T on each device, where x has P('x', 'y')",
             2816,
             {
-                "free": 0,
-                "one-line": 1024,
-                "one-axis": 1536,
-                "other-axis": 1280,
-                "on-the-wires": 1792,
-                "elements": 704,
-                "all-devices": 8 * 2816,
+                "free": Mistake(
+                    0,
+                    says="A transpose is free and an addition is free, but this sum needs the same "
+                    "array in two layouts.",
+                ),
+                "one-line": Mistake(
+                    1024, says="There are several collectives. Add up all of them."
+                ),
+                "one-axis": Mistake(1536, says="These are only the collectives over x."),
+                "other-axis": Mistake(1280, says="These are only the collectives over y."),
+                "on-the-wires": Mistake(
+                    1792,
+                    says="This is what a device sends (`.sent`). What counts here are the bytes of "
+                    "the buffers (`.bytes`).",
+                ),
+                "elements": Mistake(
+                    704, says="This is the number of elements. Each has four bytes."
+                ),
+                "all-devices": Mistake(
+                    8 * 2816,
+                    says="This is the total over all eight devices. What counts here is one "
+                    "device.",
+                ),
             },
         ),
         Predicts(
@@ -586,7 +704,18 @@ DISASTER: Final = Exercise(
             "spec",
             "the spec of x + x.T, where x has P('x', 'y')",
             P(),
-            {"kept": P("x", "y"), "turned": P("y", "x")},
+            {
+                "kept": Mistake(
+                    P("x", "y"),
+                    says="Ask the result itself. The two arguments had different layouts, and the "
+                    "compiler chose neither.",
+                ),
+                "turned": Mistake(
+                    P("y", "x"),
+                    says="Ask the result itself. The two arguments had different layouts, and the "
+                    "compiler chose neither.",
+                ),
+            },
         ),
         RunsWithinBudgets(
             "cheap",
@@ -605,19 +734,6 @@ DISASTER: Final = Exercise(
         "Both mesh axes have to shard the same dimension. Which dimension does not matter.",
     ),
     diagnoses={
-        "free": "A transpose is free and an addition is free, but this sum needs the same array "
-        "in two layouts.",
-        "one-line": "There are several collectives. Add up all of them.",
-        "one-axis": "These are only the collectives over x.",
-        "other-axis": "These are only the collectives over y.",
-        "kept": "Ask the result itself. The two arguments had different layouts, and the compiler "
-        "chose neither.",
-        "turned": "Ask the result itself. The two arguments had different layouts, and the "
-        "compiler chose neither.",
-        "on-the-wires": "This is what a device sends (`.sent`). What counts here are the bytes of "
-        "the buffers (`.bytes`).",
-        "elements": "This is the number of elements. Each has four bytes.",
-        "all-devices": "This is the total over all eight devices. What counts here is one device.",
         "other-prediction": "Ask the compiler: what are communication(symmetric, block).bytes and "
         "jax.jit(symmetric)(block).sharding.spec?",
         "too-many-bytes": "Are there as many shards as devices? An axis that the spec does not "

@@ -13,11 +13,11 @@ import numpy as np
 
 from autograder.artifacts import Argument
 from autograder.judge import (
-    AnyOf,
     Budget,
     CommunicatesAtMost,
     Computes,
     Exercise,
+    Mistake,
     PlacedLike,
     RequestedCollective,
     Requests,
@@ -51,9 +51,13 @@ TURN: Final = Exercise(
             lambda x: np.sin(x),
             _blocks("auto"),
             mistakes={
-                "data-turned": lambda x: np.sin(x).T,
-                "sine-forgotten": lambda x: x,
-                "cosine": np.cos,
+                "data-turned": Mistake(
+                    lambda x: np.sin(x).T,
+                    says="These are the values of jnp.sin(x).T, which is another array. Changing a "
+                    "layout changes no values.",
+                ),
+                "sine-forgotten": Mistake(lambda x: x, says="These are the values of x itself."),
+                "cosine": Mistake(np.cos, says="These are the values of jnp.cos(x)."),
             },
         ),
         PlacedLike("turned", "0 2 4 6\n1 3 5 7", SHAPES),
@@ -77,10 +81,6 @@ TURN: Final = Exercise(
         "of jit, on Auto axes, jax.device_put does nothing.)",
         "constraint-moves-nothing": "It requests the layout that x has already. Which axis shards "
         "dimension 0 in the picture?",
-        "data-turned": "These are the values of jnp.sin(x).T, which is another array. Changing a "
-        "layout changes no values.",
-        "sine-forgotten": "These are the values of x itself.",
-        "cosine": "These are the values of jnp.cos(x).",
         "replicated": "Does the constraint's spec name both axes of grid?",
         "all-gather": "Blocks are gathered on the way, though each block can go directly to the "
         "device that must have it.",
@@ -102,7 +102,9 @@ COPIES: Final = Exercise(
                 f"{answer}(x) must be 2 * x.",
                 lambda x: 2 * x,
                 _blocks(mode),
-                mistakes={"squared": lambda x: x * x},
+                mistakes={
+                    "squared": Mistake(lambda x: x * x, says="These are the values of x * x.")
+                },
             ),
             PlacedLike(answer, EVERYWHERE, SHAPES, stays=True),
             CommunicatesAtMost(
@@ -125,7 +127,6 @@ COPIES: Final = Exercise(
         "with_sharding_constraint to P() on Explicit axes, jax.reshard to P() on Auto axes, and "
         "jax.device_put on Auto axes.",
         "split-dimension": "A dimension is not sharded if its entry in the spec names no axis.",
-        "squared": "These are the values of x * x.",
         "not-replicated": "Each device returns its own block of x. out_specs moves nothing, so "
         "gather the blocks first.",
         "another-mesh": "The rest of the program uses the mesh of the argument.",
@@ -143,11 +144,11 @@ PRODUCTS: Final = ((16, 16), (32, 64))
 PRODUCT_BYTES: Final = (1024, 8192)
 
 
-def _product(A: Any, B: Any) -> Any:  # noqa: N803  as the notebook has them
+def _product(A: Any, B: Any) -> Any:
     return A @ B
 
 
-def _two_products(A: Any, B: Any, C: Any, D: Any) -> Any:  # noqa: N803  as the notebook has them
+def _two_products(A: Any, B: Any, C: Any, D: Any) -> Any:
     return A @ B + C @ D
 
 
@@ -162,14 +163,41 @@ OUT_SHARDING: Final = Exercise(
             ("whole", "A @ B", EVERYWHERE, "all-reduce", MATMULS, _product, {}),
             ("rows", "A @ B", "0,1\n2,3\n4,5\n6,7", "reduce-scatter", MATMULS, _product, {}),
             ("columns", "A @ B", "0,1 2,3 4,5 6,7", "reduce-scatter", MATMULS, _product, {}),
-            ("together", "A @ B + C @ D", EVERYWHERE, "all-reduce",
-             tuple(pair * 2 for pair in MATMULS), _two_products,
-             {"cross-terms": lambda A, B, C, D: (A + C) @ (B + D),  # noqa: N803
-              "one-product": lambda A, B, C, D: A @ B,  # noqa: N803
-              "other-product": lambda A, B, C, D: C @ D,  # noqa: N803
-              "first-twice": lambda A, B, C, D: 2 * (A @ B),  # noqa: N803
-              "second-twice": lambda A, B, C, D: 2 * (C @ D),  # noqa: N803
-              "subtracted": lambda A, B, C, D: A @ B - C @ D}),  # noqa: N803
+            (
+                "together",
+                "A @ B + C @ D",
+                EVERYWHERE,
+                "all-reduce",
+                tuple(pair * 2 for pair in MATMULS),
+                _two_products,
+                {
+                    "cross-terms": Mistake(
+                        lambda A, B, C, D: (A + C) @ (B + D),
+                        says="These are the values of (A + C) @ (B + D), which also contains A @ D "
+                        "and C @ B.",
+                    ),
+                    "one-product": Mistake(
+                        lambda A, B, C, D: A @ B,
+                        says="These are the values of A @ B; C @ D is missing.",
+                    ),
+                    "other-product": Mistake(
+                        lambda A, B, C, D: C @ D,
+                        says="These are the values of C @ D; A @ B is missing.",
+                    ),
+                    "first-twice": Mistake(
+                        lambda A, B, C, D: 2 * (A @ B),
+                        says="These are the values of A @ B + A @ B. Expected: A @ B + C @ D.",
+                    ),
+                    "second-twice": Mistake(
+                        lambda A, B, C, D: 2 * (C @ D),
+                        says="These are the values of C @ D + C @ D. Expected: A @ B + C @ D.",
+                    ),
+                    "subtracted": Mistake(
+                        lambda A, B, C, D: A @ B - C @ D,
+                        says="These are the values of A @ B - C @ D. Expected: the sum of the two.",
+                    ),
+                },
+            ),
         )
         for requirement in (
             Computes(answer, f"{answer} must return {asks}.", reference, arguments, mistakes),
@@ -202,13 +230,6 @@ OUT_SHARDING: Final = Exercise(
         "result be sharded, so that each device only needs its own piece?",
         "replicated": "Every device gets the complete sum. Expected: one piece on each.",
         "another-mesh": "All four results must be on explicit_grid.",
-        "cross-terms": "These are the values of (A + C) @ (B + D), which also contains A @ D and "
-        "C @ B.",
-        "one-product": "These are the values of A @ B; C @ D is missing.",
-        "other-product": "These are the values of C @ D; A @ B is missing.",
-        "first-twice": "These are the values of A @ B + A @ B. Expected: A @ B + C @ D.",
-        "second-twice": "These are the values of C @ D + C @ D. Expected: A @ B + C @ D.",
-        "subtracted": "These are the values of A @ B - C @ D. Expected: the sum of the two.",
         "unreduced": "Unreduced arrays can be added to each other, but their values cannot be "
         "read.",
         "split-dimension": "Compare with the picture: which dimensions are sharded?",
@@ -216,7 +237,7 @@ OUT_SHARDING: Final = Exercise(
     about=(CommunicatesAtMost,),
     # to be asked and to say "everywhere" is the least of it, and one sum for two the most
     weights={"rows": 2, "columns": 2, "together": 3},
-)  # fmt: skip
+)
 
 SPREAD: Final = Exercise(
     id="3.4",
@@ -230,16 +251,27 @@ SPREAD: Final = Exercise(
             lambda x: x.sum(0),
             _blocks("explicit"),
             mistakes={
-                "mean-for-sum": lambda x: x.mean(0),
-                "rows-summed": lambda x: x.sum(1),
-                "max-for-sum": lambda x: x.max(0),
-                "dimension-kept": lambda x: x.sum(0, keepdims=True),
-                "one-sum-for-all": AnyOf(
-                    (
-                        lambda x: np.full(x.shape[1], x.sum()),
-                        lambda x: np.full(16, x.sum()),
-                        lambda x: x.sum(),
-                    )
+                "mean-for-sum": Mistake(
+                    lambda x: x.mean(0), says="These are the means. Expected: the sums."
+                ),
+                "rows-summed": Mistake(
+                    lambda x: x.sum(1),
+                    says="These are the values of x.sum(1). x.sum(0) adds along dimension 0: one "
+                    "sum for each column.",
+                ),
+                "max-for-sum": Mistake(
+                    lambda x: x.max(0), says="These are the values of x.max(0). Expected: the sums."
+                ),
+                "dimension-kept": Mistake(
+                    lambda x: x.sum(0, keepdims=True),
+                    says="These are the right sums in an array of rank 2. Expected: a vector.",
+                ),
+                "one-sum-for-all": Mistake(
+                    lambda x: np.full(x.shape[1], x.sum()),
+                    lambda x: np.full(16, x.sum()),
+                    lambda x: x.sum(),
+                    says="This is the sum of all elements of x. x.sum(0) has one sum for each "
+                    "column.",
                 ),
             },
         ),
@@ -248,9 +280,22 @@ SPREAD: Final = Exercise(
             "0 2 4 6 1 3 5 7",
             ((16,), (64,)),
             mistakes={
-                "as-the-sum-comes": "0,2,4,6 1,3,5,7",
-                "along-x-alone": "0,1 2,3 4,5 6,7",
-                "the-other-order": "0 1 2 3 4 5 6 7",
+                "as-the-sum-comes": Mistake(
+                    "0,2,4,6 1,3,5,7",
+                    says="This is the layout of x.sum(0) itself: sharded over y, replicated over "
+                    "x. Does the function return the result of jax.reshard?",
+                ),
+                "along-x-alone": Mistake(
+                    "0,1 2,3 4,5 6,7",
+                    says="The result is sharded over x only, and replicated over y.",
+                ),
+                "the-other-order": Mistake(
+                    "0 1 2 3 4 5 6 7",
+                    says="From block to block, y changes fastest here; in the picture, x does. In "
+                    "the picture's layout, each device keeps a piece of a sum to which it "
+                    "contributed. In yours, most devices have to send their piece to another "
+                    "device.",
+                ),
             },
         ),
         CommunicatesAtMost(
@@ -266,12 +311,6 @@ SPREAD: Final = Exercise(
         "last in the tuple.",
     ),
     diagnoses={
-        "as-the-sum-comes": "This is the layout of x.sum(0) itself: sharded over y, replicated "
-        "over x. Does the function return the result of jax.reshard?",
-        "along-x-alone": "The result is sharded over x only, and replicated over y.",
-        "the-other-order": "From block to block, y changes fastest here; in the picture, x does. "
-        "In the picture's layout, each device keeps a piece of a sum to which it contributed. In "
-        "yours, most devices have to send their piece to another device.",
         "collective-permute": "After the reduction, blocks of the sum are sent to other devices. "
         "Does your layout give each device a piece of a sum to which it contributed?",
         "all-gather": "Is x gathered before it is summed, or is the sum gathered before it is "
@@ -280,13 +319,6 @@ SPREAD: Final = Exercise(
         "all-reduce": "An all-reduce gives the complete sum to every device of its group. Here "
         "each device must only get its own piece.",
         "replicated": "Expected: an eighth of the sum on each.",
-        "max-for-sum": "These are the values of x.max(0). Expected: the sums.",
-        "mean-for-sum": "These are the means. Expected: the sums.",
-        "rows-summed": "These are the values of x.sum(1). x.sum(0) adds along dimension 0: one sum "
-        "for each column.",
-        "one-sum-for-all": "This is the sum of all elements of x. x.sum(0) has one sum for each "
-        "column.",
-        "dimension-kept": "These are the right sums in an array of rank 2. Expected: a vector.",
         "other-modes-verb": "Here x is on explicit_grid.",
         "no-out-sharding": "Sum first, and then reshard the sum.",
     },
@@ -311,15 +343,46 @@ ISLAND: Final = Exercise(
             lambda x: x - np.roll(x, 1, axis=1),
             _blocks("explicit"),
             mistakes={
-                "blocks-alone": _blocks_alone,
-                "other-neighbour": lambda x: x - np.roll(x, -1, axis=1),
-                "rows-rolled": lambda x: x - np.roll(x, 1, axis=0),
-                "rolled-flat": lambda x: x - np.roll(x, 1),
-                "sum-for-difference": lambda x: x + np.roll(x, 1, axis=1),
-                "two-places": lambda x: x - np.roll(x, 2, axis=1),
-                "turned-round": lambda x: np.roll(x, 1, axis=1) - x,
-                "rolled-alone": lambda x: np.roll(x, 1, axis=1),
-                "not-a-ring": lambda x: x - np.pad(x, ((0, 0), (1, 0)))[:, :-1],
+                "blocks-alone": Mistake(
+                    _blocks_alone,
+                    says="Each block was rolled by itself: its first column is compared with its "
+                    "own last column, and not with the neighbour's.",
+                ),
+                "other-neighbour": Mistake(
+                    lambda x: x - np.roll(x, -1, axis=1),
+                    says="This is the difference to the right neighbour. jnp.roll(x, 1, axis=1) "
+                    "moves columns to the right, so that each meets its left neighbour.",
+                ),
+                "rows-rolled": Mistake(
+                    lambda x: x - np.roll(x, 1, axis=0),
+                    says="This is the difference to the row above. axis=1 is about columns.",
+                ),
+                "rolled-flat": Mistake(
+                    lambda x: x - np.roll(x, 1),
+                    says="This is x - jnp.roll(x, 1): without axis=1, jnp.roll flattens the array, "
+                    "so the first column meets the last column of the row above.",
+                ),
+                "sum-for-difference": Mistake(
+                    lambda x: x + np.roll(x, 1, axis=1),
+                    says="This is x plus the rolled array. Expected: x minus it.",
+                ),
+                "two-places": Mistake(
+                    lambda x: x - np.roll(x, 2, axis=1),
+                    says="The array is rolled by two columns. Expected: one.",
+                ),
+                "turned-round": Mistake(
+                    lambda x: np.roll(x, 1, axis=1) - x,
+                    says="This is the rolled array minus x. Expected: x minus the rolled array.",
+                ),
+                "rolled-alone": Mistake(
+                    lambda x: np.roll(x, 1, axis=1),
+                    says="This is the rolled array. Expected: x minus it.",
+                ),
+                "not-a-ring": Mistake(
+                    lambda x: x - np.pad(x, ((0, 0), (1, 0)))[:, :-1],
+                    says="The first column is x itself here. jnp.roll wraps around: the last "
+                    "column becomes the first.",
+                ),
             },
         ),
         PlacedLike("differences", BLOCKS, SHAPES),
@@ -345,19 +408,6 @@ ISLAND: Final = Exercise(
         "over y only.",
         "replicated": "out_sharding chooses the layout of the result, and P() replicates it.",
         "grid": "The result must have the layout of x; out_sharding chooses it.",
-        "blocks-alone": "Each block was rolled by itself: its first column is compared with its "
-        "own last column, and not with the neighbour's.",
-        "other-neighbour": "This is the difference to the right neighbour. jnp.roll(x, 1, axis=1) "
-        "moves columns to the right, so that each meets its left neighbour.",
-        "rows-rolled": "This is the difference to the row above. axis=1 is about columns.",
-        "rolled-flat": "This is x - jnp.roll(x, 1): without axis=1, jnp.roll flattens the array, "
-        "so the first column meets the last column of the row above.",
-        "sum-for-difference": "This is x plus the rolled array. Expected: x minus it.",
-        "two-places": "The array is rolled by two columns. Expected: one.",
-        "turned-round": "This is the rolled array minus x. Expected: x minus the rolled array.",
-        "rolled-alone": "This is the rolled array. Expected: x minus it.",
-        "not-a-ring": "The first column is x itself here. jnp.roll wraps around: the last column "
-        "becomes the first.",
     },
     about=(CommunicatesAtMost,),
 )
@@ -374,13 +424,18 @@ STEER: Final = Exercise(
             lambda x: x + x.T,
             (_block((16, 16), "auto"), _block((32, 32), "auto")),
             mistakes={
-                "added-to-itself": lambda x: 2 * x,
-                "subtracted": lambda x: x - x.T,
-                "multiplied": lambda x: x * x.T,
-                "matmul": lambda x: x @ x.T,
-                "turned-alone": lambda x: x.T,
-                "turned-twice": lambda x: 2 * x.T,
-                "one-triangle": lambda x: np.triu(x) + np.triu(x).T,
+                "added-to-itself": Mistake(lambda x: 2 * x, says="These are the values of x + x."),
+                "subtracted": Mistake(lambda x: x - x.T, says="These are the values of x - x.T."),
+                "multiplied": Mistake(lambda x: x * x.T, says="These are the values of x * x.T."),
+                "matmul": Mistake(lambda x: x @ x.T, says="These are the values of x @ x.T."),
+                "turned-alone": Mistake(lambda x: x.T, says="These are the values of x.T alone."),
+                "turned-twice": Mistake(
+                    lambda x: 2 * x.T, says="These are the values of x.T + x.T."
+                ),
+                "one-triangle": Mistake(
+                    lambda x: np.triu(x) + np.triu(x).T,
+                    says="Only one of the two triangles of x is in it, twice.",
+                ),
             },
         ),
         PlacedLike("steered", BLOCKS, ((16, 16), (32, 32))),
@@ -409,14 +464,7 @@ STEER: Final = Exercise(
         "transposed": "The result must have the layout of x, not that of x.T.",
         "replicated-dimension": "The sum has fewer blocks than x. Is this the layout that a "
         "constraint gave to x.T?",
-        "subtracted": "These are the values of x - x.T.",
-        "multiplied": "These are the values of x * x.T.",
-        "matmul": "These are the values of x @ x.T.",
         "other-modes-verb": "Here x is on grid.",
-        "added-to-itself": "These are the values of x + x.",
-        "turned-alone": "These are the values of x.T alone.",
-        "turned-twice": "These are the values of x.T + x.T.",
-        "one-triangle": "Only one of the two triangles of x is in it, twice.",
     },
     about=(CommunicatesAtMost,),
 )
@@ -505,9 +553,34 @@ LAYERS: Final = Exercise(
             ("layer_plain", "auto", (), {}),
             ("layer_constrained", "auto", (), {}),
             ("layer_explicit", "explicit", (), {}),
-            ("layer_mapped", "explicit", (RequestedCollective("all-reduce"),),
-             {"bias-eight-times": _biased, "sum-of-sigmoids": _sigmoids, "mean-for-sum": _mean,
-              "parts-joined": _joined}),
+            (
+                "layer_mapped",
+                "explicit",
+                (RequestedCollective("all-reduce"),),
+                {
+                    "bias-eight-times": Mistake(
+                        _biased,
+                        says="Each device added the bias to its partial sum before psum, so the "
+                        "result contains the bias eight times. Add it after psum.",
+                    ),
+                    "sum-of-sigmoids": Mistake(
+                        _sigmoids,
+                        says="Each device took the sigmoid of its partial sum, and then these were "
+                        "added up. Add up the partial sums first: psum, then sigmoid.",
+                    ),
+                    "mean-for-sum": Mistake(
+                        _mean,
+                        says="These are the values with the mean of the partial sums in place of "
+                        "their sum.",
+                    ),
+                    "parts-joined": Mistake(
+                        _joined,
+                        says="This is eight layers side by side: each device used only its own "
+                        "part of x and w. How does one device's x @ w compare with the complete "
+                        "product?",
+                    ),
+                },
+            ),
         )
         for requirement in (
             Computes(
@@ -515,10 +588,34 @@ LAYERS: Final = Exercise(
                 f"{answer} must return sigmoid(x @ w + b).",
                 _layer,
                 _inputs(mode),
-                {"bias-forgotten": _without_bias, "sigmoid-forgotten": _without_sigmoid,
-                 "bias-last": _bias_last, "relu-for-sigmoid": _relu, "tanh-for-sigmoid": _tanh,
-                 "bias-multiplied": _bias_multiplied,
-                 "bias-in-the-weights": _bias_in_the_weights} | mistakes,
+                {
+                    "bias-forgotten": Mistake(
+                        _without_bias, says="These are the values without the bias."
+                    ),
+                    "sigmoid-forgotten": Mistake(
+                        _without_sigmoid, says="These are the values before the sigmoid."
+                    ),
+                    "bias-last": Mistake(
+                        _bias_last,
+                        says="The bias is added to the sigmoid. Expected: added inside it.",
+                    ),
+                    "relu-for-sigmoid": Mistake(
+                        _relu, says="These are the values of relu(x @ w + b); expected a sigmoid."
+                    ),
+                    "tanh-for-sigmoid": Mistake(
+                        _tanh, says="These are the values of tanh(x @ w + b); expected a sigmoid."
+                    ),
+                    "bias-multiplied": Mistake(
+                        _bias_multiplied,
+                        says="x @ w is multiplied by the bias; expected the bias added to it.",
+                    ),
+                    "bias-in-the-weights": Mistake(
+                        _bias_in_the_weights,
+                        says="These are the values of sigmoid(x @ (w + b)): the bias is added to "
+                        "the weights. Add it to the product.",
+                    ),
+                }
+                | mistakes,
             ),
             Requests(
                 answer,
@@ -540,24 +637,8 @@ LAYERS: Final = Exercise(
         "up. What must happen after that, and only once?",
     ),
     diagnoses={
-        "bias-eight-times": "Each device added the bias to its partial sum before psum, so the "
-        "result contains the bias eight times. Add it after psum.",
-        "sum-of-sigmoids": "Each device took the sigmoid of its partial sum, and then these were "
-        "added up. Add up the partial sums first: psum, then sigmoid.",
-        "parts-joined": "This is eight layers side by side: each device used only its own part of "
-        "x and w. How does one device's x @ w compare with the complete product?",
         "does-not-divide": "Is it x @ w, or b? These have one number for each output, such as 4, "
         "and every device has to hold all of them.",
-        "mean-for-sum": "These are the values with the mean of the partial sums in place of their "
-        "sum.",
-        "bias-forgotten": "These are the values without the bias.",
-        "sigmoid-forgotten": "These are the values before the sigmoid.",
-        "relu-for-sigmoid": "These are the values of relu(x @ w + b); expected a sigmoid.",
-        "tanh-for-sigmoid": "These are the values of tanh(x @ w + b); expected a sigmoid.",
-        "bias-multiplied": "x @ w is multiplied by the bias; expected the bias added to it.",
-        "bias-in-the-weights": "These are the values of sigmoid(x @ (w + b)): the bias is added to "
-        "the weights. Add it to the product.",
-        "bias-last": "The bias is added to the sigmoid. Expected: added inside it.",
         "not-replicated": "Does each device have a different partial sum there, which still has "
         "to be added up?",
         "layer_explicit: ambiguous": "What layout should the sum have? out_sharding chooses it.",
@@ -575,6 +656,6 @@ LAYERS: Final = Exercise(
     },
     # the plain one needs no thought
     weights={"layer_constrained": 2, "layer_explicit": 2, "layer_mapped": 3},
-)  # fmt: skip
+)
 
 EXERCISES: Final = (TURN, COPIES, OUT_SHARDING, SPREAD, ISLAND, STEER, LAYERS)

@@ -15,7 +15,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from autograder.judge import AnyOf, AnyOrder, Exercise, Predicts, Returns, RunsFast, Timed
+from autograder.judge import AnyOrder, Exercise, Mistake, Predicts, Returns, RunsFast, Timed
 from shardlings.programs import BFLOAT16, MACHINES
 
 COLLECTIVES: Final = (
@@ -212,9 +212,11 @@ def _read_without(
     return read("\n".join(_drop_lines(text, left_out)))
 
 
-def _missing(read: Callable[[str], list[str]], *words: str) -> AnyOf:
+def _missing(read: Callable[[str], list[str]], *words: str) -> Mistake:
     """Return the readings that miss the lines with one or several of these words."""
-    return AnyOf(partial(_read_without, read, left_out=some) for some in _left_out(*words) if some)
+    return Mistake(
+        *(partial(_read_without, read, left_out=some) for some in _left_out(*words) if some)
+    )
 
 
 def _by_name(text: str) -> list[str]:
@@ -311,10 +313,10 @@ def _mistake_in(line: str, forms: Sequence[str], mistaken: Callable[[str], int])
     return mistaken(line) if mine else _group_size(line)
 
 
-def _in_forms(mistaken: Callable[[str], int], *forms: str) -> AnyOf:
+def _in_forms(mistaken: Callable[[str], int], *forms: str) -> Mistake:
     """Return the functions that make this mistake in one or several of these forms."""
     some = chain.from_iterable(combinations(forms, i + 1) for i in range(len(forms)))
-    return AnyOf(partial(_mistake_in, forms=each, mistaken=mistaken) for each in some)
+    return Mistake(*(partial(_mistake_in, forms=each, mistaken=mistaken) for each in some))
 
 
 def _axis_size(line: str, end: int, named: bool) -> int:
@@ -377,66 +379,143 @@ READER: Final = Exercise(
             _programs,
             _kinds,
             {
-                "substring": AnyOf(
-                    partial(_mentions, left_out=some, once=once)
-                    for some in _left_out("ROOT", "-done")
-                    for once in (False, True)
+                "substring": Mistake(
+                    *(
+                        partial(_mentions, left_out=some, once=once)
+                        for some in _left_out("ROOT", "-done")
+                        for once in (False, True)
+                    ),
+                    says="This counts every line that mentions a collective, and also names, "
+                    "operands and what is in quotes. What runs is the opcode.",
                 ),
-                "right-of-equals": AnyOf(
-                    partial(_right_of_equals, left_out=some, once=once)
-                    for some in _left_out("-done")
-                    for once in (False, True)
+                "right-of-equals": Mistake(
+                    *(
+                        partial(_right_of_equals, left_out=some, once=once)
+                        for some in _left_out("-done")
+                        for once in (False, True)
+                    ),
+                    says="This counts everything to the right of the equals sign, operands and "
+                    "notes as well as the opcode. What runs is the opcode alone.",
                 ),
-                "both-halves": AnyOf(
-                    (
-                        _both_halves,
-                        lambda text: sorted(_both_halves(text)),
-                        lambda text: sorted(_both_halves(text), key=COLLECTIVES.index),
-                    )
+                "both-halves": Mistake(
+                    _both_halves,
+                    lambda text: sorted(_both_halves(text)),
+                    lambda text: sorted(_both_halves(text), key=COLLECTIVES.index),
+                    says="A collective in two halves, -start and -done, runs once. It is counted "
+                    "twice here.",
                 ),
-                "both-halves-with-the-suffix": lambda text: [
-                    opcode for opcode in _opcodes(text) if _kind(opcode) in COLLECTIVES
-                ],
-                "done-for-a-kind": lambda text: [
-                    opcode
-                    for opcode in _opcodes(text)
-                    if _kind(opcode) in COLLECTIVES and not opcode.endswith("-start")
-                ],
-                "in-quotes-too": _mentioned_calls,
-                "in-quotes-no-halves": partial(_mentioned_calls, half=""),
-                "asynchronous-missed": lambda text: [o for o in _opcodes(text) if o in COLLECTIVES],
-                "with-the-suffix": lambda text: [
-                    opcode
-                    for opcode in _opcodes(text)
-                    if _kind(opcode) in COLLECTIVES and not opcode.endswith("-done")
-                ],
-                "names-too": AnyOf(
-                    partial(_read_without, partial(_names_too, choose=choose), left_out=some)
-                    for choose in (list, _first_kind, _last_kind)
-                    for some in _left_out("ROOT", "-done")
+                "both-halves-with-the-suffix": Mistake(
+                    lambda text: [
+                        opcode for opcode in _opcodes(text) if _kind(opcode) in COLLECTIVES
+                    ],
+                    says="A collective in two halves is in the text twice, as its -start and as "
+                    "its -done. It runs once, and its kind has no suffix.",
                 ),
-                "by-name": AnyOf((_by_name, *_missing(_by_name, "ROOT"))),
-                "by-name-once": AnyOf(
-                    partial(_read_without, _by_name, left_out=(*some, half))
-                    for half in ("-done.", "-start.")
-                    for some in ((), ("ROOT",))
+                "done-for-a-kind": Mistake(
+                    lambda text: [
+                        opcode
+                        for opcode in _opcodes(text)
+                        if _kind(opcode) in COLLECTIVES and not opcode.endswith("-start")
+                    ],
+                    says="All of them are there. A collective in two halves is listed as its "
+                    "-done. Expected: its kind, which has no suffix.",
                 ),
-                "after-percent": AnyOf(
-                    partial(_after_percent, left_out=some) for some in _left_out("ROOT", "-done")
+                "in-quotes-too": Mistake(
+                    _mentioned_calls,
+                    says="This also counts what is in quotes, if a parenthesis follows. That is a "
+                    "note for people: only the word after the type says what runs.",
                 ),
-                "words-counted": _words,
-                "root-missed": _missing(_kinds, "ROOT"),
-                "tuples-missed": AnyOf(
-                    (*_missing(_kinds, " = ("), *_missing(_both_halves, " = ("))
+                "in-quotes-no-halves": Mistake(
+                    partial(_mentioned_calls, half=""),
+                    says="This also counts what is in quotes, if a parenthesis follows, and it "
+                    "misses collectives in two halves, -start and -done.",
                 ),
-                "root-and-tuples-missed": partial(_read_without, _kinds, left_out=("ROOT", " = (")),
-                "root-missed-both-halves": _missing(_both_halves, "ROOT"),
-                "each-kind-once": lambda text: AnyOrder(set(_kinds(text))),
-                "by-kind": lambda text: [
-                    k for kind in COLLECTIVES for k in _kinds(text) if k == kind
-                ],
-                "in-alphabetical-order": lambda text: sorted(_kinds(text)),
-                "how-many": lambda text: len(_kinds(text)),
+                "asynchronous-missed": Mistake(
+                    lambda text: [o for o in _opcodes(text) if o in COLLECTIVES],
+                    says="Collectives in two halves, -start and -done, are missing. They run, too, "
+                    "once each.",
+                ),
+                "with-the-suffix": Mistake(
+                    lambda text: [
+                        opcode
+                        for opcode in _opcodes(text)
+                        if _kind(opcode) in COLLECTIVES and not opcode.endswith("-done")
+                    ],
+                    says="All of them are there. The kind of an all-gather-start is all-gather.",
+                ),
+                "names-too": Mistake(
+                    *(
+                        partial(_read_without, partial(_names_too, choose=choose), left_out=some)
+                        for choose in (list, _first_kind, _last_kind)
+                        for some in _left_out("ROOT", "-done")
+                    ),
+                    says="The names of instructions count here, too, such as that of the copy in "
+                    "SAMPLE, %all-to-all.5. What runs is the opcode.",
+                ),
+                "by-name": Mistake(
+                    _by_name,
+                    _missing(_by_name, "ROOT"),
+                    says="This goes by the names of instructions, to the left of the equals sign, "
+                    "and counts each half. The compiler chooses names as it likes.",
+                ),
+                "by-name-once": Mistake(
+                    *(
+                        partial(_read_without, _by_name, left_out=(*some, half))
+                        for half in ("-done.", "-start.")
+                        for some in ((), ("ROOT",))
+                    ),
+                    says="This goes by the names of instructions, to the left of the equals sign. "
+                    "The compiler chooses names as it likes: what runs is the opcode.",
+                ),
+                "after-percent": Mistake(
+                    *(
+                        partial(_after_percent, left_out=some)
+                        for some in _left_out("ROOT", "-done")
+                    ),
+                    says="This counts every name after a %, those of operands as well. A name does "
+                    "not say what an instruction does: what runs is the opcode.",
+                ),
+                "words-counted": Mistake(
+                    _words,
+                    says="This is how often the words are in the text. What runs is the opcode.",
+                ),
+                "root-missed": Mistake(
+                    _missing(_kinds, "ROOT"),
+                    says="One collective is missing: the last line of a program begins with ROOT.",
+                ),
+                "tuples-missed": Mistake(
+                    _missing(_kinds, " = ("),
+                    _missing(_both_halves, " = ("),
+                    says="Collectives whose type is a tuple, in parentheses, are missing.",
+                ),
+                "root-and-tuples-missed": Mistake(
+                    partial(_read_without, _kinds, left_out=("ROOT", " = (")),
+                    says="Two sorts of lines are missing: those whose type is a tuple, in "
+                    "parentheses, and the last line of a program, which begins with ROOT.",
+                ),
+                "root-missed-both-halves": Mistake(
+                    _missing(_both_halves, "ROOT"),
+                    says="The last line of a program, which begins with ROOT, is missing. And a "
+                    "collective in two halves, -start and -done, is counted twice.",
+                ),
+                "each-kind-once": Mistake(
+                    lambda text: AnyOrder(set(_kinds(text))),
+                    says="This lists each kind once. Expected: each collective as often as it "
+                    "runs.",
+                ),
+                "by-kind": Mistake(
+                    lambda text: [k for kind in COLLECTIVES for k in _kinds(text) if k == kind],
+                    says="All of them are there, sorted by kind. Expected: the order of the text.",
+                ),
+                "in-alphabetical-order": Mistake(
+                    lambda text: sorted(_kinds(text)),
+                    says="All of them are there, in alphabetical order. Expected: the order of the "
+                    "text.",
+                ),
+                "how-many": Mistake(
+                    lambda text: len(_kinds(text)),
+                    says="This is the number of collectives. Expected: a list of their kinds.",
+                ),
             },
             lines=_list_collective_lines,
         ),
@@ -446,16 +525,41 @@ READER: Final = Exercise(
             _a_type_of_each,
             _bytes_of,
             {
-                "elements": partial(_bytes_of, width=lambda _: 1),
-                "four-bytes": partial(_bytes_of, width=lambda _: 4),
-                "bits": lambda text: 8 * _bytes_of(text),
-                "scalars-are-nothing": _scalars_are_nothing,
-                "first-of-tuple": _first_array,
-                "largest-of-tuple": lambda text: max(
-                    map(_bytes_of, re.findall(r"\w+\[[\d,]*\]", text))
+                "elements": Mistake(
+                    partial(_bytes_of, width=lambda _: 1),
+                    says="This is the number of elements. Expected: bytes, so multiply by those of "
+                    "the element type.",
                 ),
-                "one-size": _first_sizes,
-                "sizes-added": AnyOf(partial(_sizes_added, scalar=scalar) for scalar in (0, 1)),
+                "four-bytes": Mistake(
+                    partial(_bytes_of, width=lambda _: 4),
+                    says="Every element has four bytes here. A bf16 has two, and a pred one.",
+                ),
+                "bits": Mistake(
+                    lambda text: 8 * _bytes_of(text), says="These are bits. Expected: bytes."
+                ),
+                "scalars-are-nothing": Mistake(
+                    _scalars_are_nothing,
+                    says="An array without sizes, such as f32[], has one element. It counts "
+                    "nothing here.",
+                ),
+                "first-of-tuple": Mistake(
+                    _first_array,
+                    says="This counts only the first array of a tuple. Add up all of them.",
+                ),
+                "largest-of-tuple": Mistake(
+                    lambda text: max(map(_bytes_of, re.findall(r"\w+\[[\d,]*\]", text))),
+                    says="This counts only the largest array of a tuple. Add up all of them.",
+                ),
+                "one-size": Mistake(
+                    _first_sizes,
+                    says="Only the first size of each array counts here. The number of elements is "
+                    "the product of all sizes.",
+                ),
+                "sizes-added": Mistake(
+                    *(partial(_sizes_added, scalar=scalar) for scalar in (0, 1)),
+                    says="The sizes of an array are added here, so a 4 × 2 array would have 6 "
+                    "elements.",
+                ),
             },
         ),
         Returns(
@@ -464,33 +568,87 @@ READER: Final = Exercise(
             _lines,
             _group_size,
             {
-                "number-of-groups": _number_of_groups,
-                "number-of-groups-in-brackets": _in_forms(_number_of_groups, "["),
-                "number-of-groups-in-full": _in_forms(_number_of_groups, "{"),
-                "number-of-groups-of-a-mesh": _in_forms(_number_of_groups, "mesh"),
-                "number-of-groups-in-some-forms": _in_forms(_number_of_groups, *FORMS),
-                "whole-mesh": _in_forms(_all_devices, "mesh"),
-                "all-devices": _all_devices,
-                "all-devices-in-some-forms": _in_forms(_all_devices, *FORMS),
-                "one-axis": AnyOf(
-                    each
-                    for end in (0, -1)
-                    for each in _in_forms(partial(_axis_size, end=end, named=True), "mesh")
+                "number-of-groups": Mistake(
+                    _number_of_groups,
+                    says="This is the number of groups. Expected: the number of devices in each.",
                 ),
-                "any-axis": AnyOf(
-                    each
-                    for end in (0, -1)
-                    for each in _in_forms(partial(_axis_size, end=end, named=False), "mesh")
+                "number-of-groups-in-brackets": Mistake(
+                    _in_forms(_number_of_groups, "["),
+                    says="For groups in brackets, as in [2,4]<=[8], this is the number of groups. "
+                    "Expected: the number of devices in each.",
                 ),
-                "order-of-devices": AnyOf(
-                    each
-                    for place in (0, -1)
-                    for each in _in_forms(partial(_of_order, place=place), "[")
+                "number-of-groups-in-full": Mistake(
+                    _in_forms(_number_of_groups, "{"),
+                    says="For groups in full, as in {{0,1},{2,3}}, this is the number of groups. "
+                    "Expected: the number of devices in each.",
                 ),
-                "one-digit": _in_forms(_first_digit, "["),
-                "number-of-axes": _in_forms(_number_of_axes, "mesh"),
-                "sizes-of-axes-added": _in_forms(_axes_added, "mesh"),
-                "last-brackets": _in_forms(_last_pair, "["),
+                "number-of-groups-of-a-mesh": Mistake(
+                    _in_forms(_number_of_groups, "mesh"),
+                    says="For groups along the axes of a mesh, this is the number of groups. "
+                    "Expected: the number of devices in each.",
+                ),
+                "number-of-groups-in-some-forms": Mistake(
+                    _in_forms(_number_of_groups, *FORMS),
+                    says="In some of the forms, this is the number of groups. Expected: the number "
+                    "of devices in each.",
+                ),
+                "whole-mesh": Mistake(
+                    _in_forms(_all_devices, "mesh"),
+                    says="For groups along the axes of a mesh, this is the size of the whole mesh. "
+                    "The braces after it name the axes that a group lies along.",
+                ),
+                "all-devices": Mistake(
+                    _all_devices,
+                    says="This is the number of devices in all groups together. Expected: the "
+                    "number in one group.",
+                ),
+                "all-devices-in-some-forms": Mistake(
+                    _in_forms(_all_devices, *FORMS),
+                    says="In some of the forms, this is the number of devices in all groups "
+                    "together. Expected: the number in one group.",
+                ),
+                "one-axis": Mistake(
+                    *(
+                        _in_forms(partial(_axis_size, end=end, named=True), "mesh")
+                        for end in (0, -1)
+                    ),
+                    says="For groups along the axes of a mesh, the braces may name several axes. "
+                    "Only one of them counts here.",
+                ),
+                "any-axis": Mistake(
+                    *(
+                        _in_forms(partial(_axis_size, end=end, named=False), "mesh")
+                        for end in (0, -1)
+                    ),
+                    says="For groups along the axes of a mesh, this is the size of an axis, but "
+                    "not of the axes that the braces name.",
+                ),
+                "order-of-devices": Mistake(
+                    *(_in_forms(partial(_of_order, place=place), "[") for place in (0, -1)),
+                    says="What follows the arrow <= gives the order of the devices, and not how "
+                    "many are in a group.",
+                ),
+                "one-digit": Mistake(
+                    _in_forms(_first_digit, "["),
+                    says="For groups in brackets, this is the first digit of the number of "
+                    "devices. The number may have several.",
+                ),
+                "number-of-axes": Mistake(
+                    _in_forms(_number_of_axes, "mesh"),
+                    says="For groups along the axes of a mesh, this is how many axes the braces "
+                    "name. Expected: the product of their sizes.",
+                ),
+                "sizes-of-axes-added": Mistake(
+                    _in_forms(_axes_added, "mesh"),
+                    says="For groups along the axes of a mesh, this adds the sizes of the axes "
+                    "that the braces name. The number of devices in a group is the product of "
+                    "these sizes.",
+                ),
+                "last-brackets": Mistake(
+                    _in_forms(_last_pair, "["),
+                    says="For groups in brackets, a second pair of brackets may follow the arrow "
+                    "<=. It gives the order of the devices; the groups are in the first pair.",
+                ),
             },
         ),
     ),
@@ -505,89 +663,7 @@ READER: Final = Exercise(
         "follows `replica_groups=`: in brackets, [groups,devices in each]; in braces, count the "
         "first group; after mesh, multiply the sizes of the axes that the braces name.",
     ),
-    diagnoses={
-        "substring": "This counts every line that mentions a collective, and also names, operands "
-        "and what is in quotes. What runs is the opcode.",
-        "both-halves": "A collective in two halves, -start and -done, runs once. It is counted "
-        "twice here.",
-        "both-halves-with-the-suffix": "A collective in two halves is in the text twice, as its "
-        "-start and as its -done. It runs once, and its kind has no suffix.",
-        "done-for-a-kind": "All of them are there. A collective in two halves is listed as its "
-        "-done. Expected: its kind, which has no suffix.",
-        "right-of-equals": "This counts everything to the right of the equals sign, operands and "
-        "notes as well as the opcode. What runs is the opcode alone.",
-        "in-quotes-too": "This also counts what is in quotes, if a parenthesis follows. That is a "
-        "note for people: only the word after the type says what runs.",
-        "in-quotes-no-halves": "This also counts what is in quotes, if a parenthesis follows, and "
-        "it misses collectives in two halves, -start and -done.",
-        "asynchronous-missed": "Collectives in two halves, -start and -done, are missing. They "
-        "run, too, once each.",
-        "with-the-suffix": "All of them are there. The kind of an all-gather-start is all-gather.",
-        "names-too": "The names of instructions count here, too, such as that of the copy in "
-        "SAMPLE, %all-to-all.5. What runs is the opcode.",
-        "by-name": "This goes by the names of instructions, to the left of the equals sign, and "
-        "counts each half. The compiler chooses names as it likes.",
-        "by-name-once": "This goes by the names of instructions, to the left of the equals sign. "
-        "The compiler chooses names as it likes: what runs is the opcode.",
-        "after-percent": "This counts every name after a %, those of operands as well. A name "
-        "does not say what an instruction does: what runs is the opcode.",
-        "words-counted": "This is how often the words are in the text. What runs is the opcode.",
-        "root-missed": "One collective is missing: the last line of a program begins with ROOT.",
-        "tuples-missed": "Collectives whose type is a tuple, in parentheses, are missing.",
-        "root-and-tuples-missed": "Two sorts of lines are missing: those whose type is a tuple, in "
-        "parentheses, and the last line of a program, which begins with ROOT.",
-        "root-missed-both-halves": "The last line of a program, which begins with ROOT, is "
-        "missing. And a collective in two halves, -start and -done, is counted twice.",
-        "each-kind-once": "This lists each kind once. Expected: each collective as often as it "
-        "runs.",
-        "how-many": "This is the number of collectives. Expected: a list of their kinds.",
-        "by-kind": "All of them are there, sorted by kind. Expected: the order of the text.",
-        "in-alphabetical-order": "All of them are there, in alphabetical order. Expected: the "
-        "order of the text.",
-        "elements": "This is the number of elements. Expected: bytes, so multiply by those of the "
-        "element type.",
-        "four-bytes": "Every element has four bytes here. A bf16 has two, and a pred one.",
-        "scalars-are-nothing": "An array without sizes, such as f32[], has one element. It counts "
-        "nothing here.",
-        "bits": "These are bits. Expected: bytes.",
-        "first-of-tuple": "This counts only the first array of a tuple. Add up all of them.",
-        "largest-of-tuple": "This counts only the largest array of a tuple. Add up all of them.",
-        "one-size": "Only the first size of each array counts here. The number of elements is the "
-        "product of all sizes.",
-        "one-digit": "For groups in brackets, this is the first digit of the number of devices. "
-        "The number may have several.",
-        "number-of-axes": "For groups along the axes of a mesh, this is how many axes the braces "
-        "name. Expected: the product of their sizes.",
-        "sizes-added": "The sizes of an array are added here, so a 4 × 2 array would have 6 "
-        "elements.",
-        "number-of-groups": "This is the number of groups. Expected: the number of devices in "
-        "each.",
-        "number-of-groups-in-brackets": "For groups in brackets, as in [2,4]<=[8], this is the "
-        "number of groups. Expected: the number of devices in each.",
-        "number-of-groups-in-full": "For groups in full, as in {{0,1},{2,3}}, this is the number "
-        "of groups. Expected: the number of devices in each.",
-        "number-of-groups-of-a-mesh": "For groups along the axes of a mesh, this is the number of "
-        "groups. Expected: the number of devices in each.",
-        "number-of-groups-in-some-forms": "In some of the forms, this is the number of groups. "
-        "Expected: the number of devices in each.",
-        "whole-mesh": "For groups along the axes of a mesh, this is the size of the whole mesh. "
-        "The braces after it name the axes that a group lies along.",
-        "all-devices": "This is the number of devices in all groups together. Expected: the "
-        "number in one group.",
-        "all-devices-in-some-forms": "In some of the forms, this is the number of devices in all "
-        "groups together. Expected: the number in one group.",
-        "one-axis": "For groups along the axes of a mesh, the braces may name several axes. Only "
-        "one of them counts here.",
-        "any-axis": "For groups along the axes of a mesh, this is the size of an axis, but not of "
-        "the axes that the braces name.",
-        "sizes-of-axes-added": "For groups along the axes of a mesh, this adds the sizes of the "
-        "axes that the braces name. The number of devices in a group is the product of these "
-        "sizes.",
-        "last-brackets": "For groups in brackets, a second pair of brackets may follow the arrow "
-        "<=. It gives the order of the devices; the groups are in the first pair.",
-        "order-of-devices": "What follows the arrow <= gives the order of the devices, and not "
-        "how many are in a group.",
-    },
+    diagnoses={},
 )
 
 
@@ -655,74 +731,127 @@ SENT: Final = Exercise(
             _sample_sent,
             _sent,
             {
-                "reduced-once": partial(_sent, reduced=1),
-                "one-formula": partial(_sent, reduced=1, in_a_ring=True),
-                "whole-buffer-once": lambda kind, n, size: float(size),
-                "whole-buffer": AnyOf(
-                    (
-                        lambda kind, n, size: float(PASSES.get(kind, 1) * size),
-                        lambda kind, n, size: (
-                            _sent(kind, n, size) if kind == "all-reduce" else float(size)
-                        ),
-                    )
+                "reduced-once": Mistake(
+                    partial(_sent, reduced=1),
+                    says="An all-reduce goes round the ring twice: first the pieces are added up, "
+                    "and then the sums are gathered.",
                 ),
-                "twice-for-one": AnyOf(
-                    partial(_sent_but_for, kind, lambda n, size: 2 * (n - 1) / n * size)
-                    for kind in ("all-gather", "reduce-scatter", "all-to-all")
+                "one-formula": Mistake(
+                    partial(_sent, reduced=1, in_a_ring=True),
+                    says="All five kinds have the same formula here. Which of them goes round the "
+                    "ring twice, and in which does a device send its whole buffer?",
                 ),
-                "once-per-hop": AnyOf(
-                    partial(_sent_but_for, "all-to-all", instead)
-                    for instead in (
-                        lambda n, size: (n - 1) / 2 * size,
-                        lambda n, size: n * n // 4 / n * size,  # the shorter way round
-                        lambda n, size: n / 4 * size,
-                    )
+                "whole-buffer-once": Mistake(
+                    lambda kind, n, size: float(size),
+                    says="This is the size of the buffer, whatever the kind. How much of it does a "
+                    "device send round a ring?",
                 ),
-                "all-devices": lambda kind, n, size: n * _sent(kind, n, size),
-                "one-piece": AnyOf(
-                    (
-                        *(
-                            partial(_one_piece, passes=passes, permuted=permuted)
-                            for passes in (PASSES, {})
-                            for permuted in (lambda n, size: size / n, lambda n, size: size)
-                        ),
-                        lambda kind, n, size: (
-                            size / n
-                            if kind not in ("all-reduce", "collective-permute")
-                            else _sent(kind, n, size)
-                        ),
-                    )
+                "whole-buffer": Mistake(
+                    lambda kind, n, size: float(PASSES.get(kind, 1) * size),
+                    lambda kind, n, size: (
+                        _sent(kind, n, size) if kind == "all-reduce" else float(size)
+                    ),
+                    says="A device does not send its own piece to itself: of n pieces, n - 1 "
+                    "travel.",
                 ),
-                "n-minus-one-pieces": AnyOf(
-                    partial(_one_piece, passes=passes, parts=lambda n: n - 1, permuted=permuted)
-                    for passes in (PASSES, {})
-                    for permuted in (lambda n, size: size / (n - 1), lambda n, size: size)
+                "twice-for-one": Mistake(
+                    *(
+                        partial(_sent_but_for, kind, lambda n, size: 2 * (n - 1) / n * size)
+                        for kind in ("all-gather", "reduce-scatter", "all-to-all")
+                    ),
+                    says="One of the other kinds goes round the ring twice here. Only an "
+                    "all-reduce does.",
                 ),
-                "permuted-piece": partial(
-                    _sent_but_for, "collective-permute", lambda n, size: size / n
+                "once-per-hop": Mistake(
+                    *(
+                        partial(_sent_but_for, "all-to-all", instead)
+                        for instead in (
+                            lambda n, size: (n - 1) / 2 * size,
+                            lambda n, size: n * n // 4 / n * size,  # the shorter way round
+                            lambda n, size: n / 4 * size,
+                        )
+                    ),
+                    says="In an all-to-all, a piece counts here once for each link that it passes "
+                    "on its way round a ring. Expected: each piece once, for the device that it "
+                    "comes from.",
                 ),
-                "block-for-buffer": AnyOf(
-                    partial(_times_n, permuted=permuted) for permuted in ("once", "in a ring")
+                "all-devices": Mistake(
+                    lambda kind, n, size: n * _sent(kind, n, size),
+                    says="This is what all n devices send together. Expected: what one of them "
+                    "sends.",
                 ),
-                "block-and-reduced-once": AnyOf(
-                    partial(_times_n, reduced=1, permuted=permuted)
-                    for permuted in ("once", "in a ring", "n times")
+                "one-piece": Mistake(
+                    *(
+                        partial(_one_piece, passes=passes, permuted=permuted)
+                        for passes in (PASSES, {})
+                        for permuted in (lambda n, size: size / n, lambda n, size: size)
+                    ),
+                    lambda kind, n, size: (
+                        size / n
+                        if kind not in ("all-reduce", "collective-permute")
+                        else _sent(kind, n, size)
+                    ),
                 ),
-                "permuted-in-a-ring": partial(_sent, in_a_ring=True),
-                "whole-buffer-for-one": AnyOf(
-                    partial(_sent_but_for, kind, lambda n, size: float(size)) for kind in PASSES
+                "n-minus-one-pieces": Mistake(
+                    *(
+                        partial(_one_piece, passes=passes, parts=lambda n: n - 1, permuted=permuted)
+                        for passes in (PASSES, {})
+                        for permuted in (lambda n, size: size / (n - 1), lambda n, size: size)
+                    ),
+                    says="A ring of n devices cuts the buffer into n pieces, of which a device "
+                    "sends n - 1. This is one of n - 1 pieces.",
+                ),
+                "permuted-piece": Mistake(
+                    partial(_sent_but_for, "collective-permute", lambda n, size: size / n),
+                    says="In a permutation each device sends its whole buffer, and not one n-th.",
+                ),
+                "block-for-buffer": Mistake(
+                    *(partial(_times_n, permuted=permuted) for permuted in ("once", "in a ring")),
+                    says="This would be right if size were a device's block before the gather. It "
+                    "is the whole buffer, and a block is one n-th of it.",
+                ),
+                "block-and-reduced-once": Mistake(
+                    *(
+                        partial(_times_n, reduced=1, permuted=permuted)
+                        for permuted in ("once", "in a ring", "n times")
+                    ),
+                    says="Two things: size is the whole buffer, not the block that a device begins "
+                    "with; and one of the five kinds goes round the ring twice.",
+                ),
+                "permuted-in-a-ring": Mistake(
+                    partial(_sent, in_a_ring=True),
+                    says="In a permutation each device sends its whole buffer once, to one other "
+                    "device.",
+                ),
+                "whole-buffer-for-one": Mistake(
+                    *(partial(_sent_but_for, kind, lambda n, size: float(size)) for kind in PASSES),
+                    says="For one kind this is the whole buffer, once. In a ring a device keeps "
+                    "its own piece: of n pieces, n - 1 travel, and for an all-reduce twice.",
                 ),
                 "whole-buffer-twice": partial(
                     _sent_but_for, "all-reduce", lambda n, size: 2.0 * size
                 ),
-                "block-for-one": AnyOf(
-                    partial(_sent_but_for, kind, lambda n, size: (n - 1.0) * size)
-                    for kind in PASSES
+                "block-for-one": Mistake(
+                    *(
+                        partial(_sent_but_for, kind, lambda n, size: (n - 1.0) * size)
+                        for kind in PASSES
+                    ),
+                    says="For one kind, this takes size for one device's block. It is the whole "
+                    "buffer, and a block is one n-th of it.",
                 ),
-                "block-for-buffer-in-one-ring": lambda kind, n, size: (
-                    _sent(kind, n, size) * (n if PASSES.get(kind) == 1 else 1)
+                "block-for-buffer-in-one-ring": Mistake(
+                    lambda kind, n, size: (
+                        _sent(kind, n, size) * (n if PASSES.get(kind) == 1 else 1)
+                    ),
+                    says="The all-reduce and the permutation are right. For the others, a device "
+                    "sends a whole buffer in each of n - 1 steps here. In a ring it sends one n-th "
+                    "of it.",
                 ),
-                "pieces": lambda kind, n, size: PASSES.get(kind, 0) * (n - 1) or 1,
+                "pieces": Mistake(
+                    lambda kind, n, size: PASSES.get(kind, 0) * (n - 1) or 1,
+                    says="This is the number of pieces that a device sends. How many bytes does "
+                    "each have?",
+                ),
             },
         ),
         *(
@@ -733,8 +862,13 @@ SENT: Final = Exercise(
                 right,
                 {
                     **mistakes,
-                    "bytes": right * MIB,
-                    "megabytes": AnyOf(round(right * MIB / 1e6, digits) for digits in (0, 1, 6)),
+                    "bytes": Mistake(
+                        right * MIB, says="These are bytes. Expected: MiB, of 1,048,576 bytes each."
+                    ),
+                    "megabytes": Mistake(
+                        *(round(right * MIB / 1e6, digits) for digits in (0, 1, 6)),
+                        says="These are MB, of 1,000,000 bytes each. Expected: MiB, of 1,048,576.",
+                    ),
                 },
                 tolerance=1e-3,
             )
@@ -744,11 +878,15 @@ SENT: Final = Exercise(
                     48,
                     {
                         "twice": 96,
-                        "half": 24,
+                        "half": Mistake(
+                            24,
+                            says="This would be right for a buffer of half the size. After the "
+                            "gather, how much of the array does one device have?",
+                        ),
                         "buffer": 64,
-                        "my-block": AnyOf((16, 12)),
+                        "my-block": Mistake(16, 12),
                         "all": 384,
-                        "eight-in-a-group": AnyOf((56, 112)),
+                        "eight-in-a-group": Mistake(56, 112),
                     },
                 ),
                 (
@@ -756,26 +894,48 @@ SENT: Final = Exercise(
                     112,
                     {
                         "buffer": 128,
-                        "my-block": AnyOf((16, 14)),
+                        "my-block": Mistake(16, 14),
                         "all": 896,
                         "twice": 224,
-                        "four-in-a-group": AnyOf((96, 48)),
-                        "buffer-along-x": 56,
-                        "one-axis-alone": 64,
-                        "two-gathers": 160,
+                        "four-in-a-group": Mistake(
+                            96,
+                            48,
+                            says="This would be right for groups of four. How many devices gather "
+                            "along x and y together?",
+                        ),
+                        "buffer-along-x": Mistake(
+                            56,
+                            says="This would be right for a buffer of 64 MiB. How much of the "
+                            "array does one device have after a gather along x and y?",
+                        ),
+                        "one-axis-alone": Mistake(
+                            64,
+                            says="This is what the second gather adds, along y alone. Expected: "
+                            "both together.",
+                        ),
+                        "two-gathers": Mistake(
+                            160,
+                            says="Is this the sum of the gather along x alone and of the one along "
+                            "x and y? Expected: the second one.",
+                        ),
                     },
                 ),
                 (
                     "add up along x",
                     96,
                     {
-                        "once-or-half": 48,
+                        "once-or-half": Mistake(
+                            48,
+                            says="Does the buffer go round the ring once here? An all-reduce goes "
+                            "round twice. Or is this for a buffer of 32 MiB? How much of the array "
+                            "does a device have?",
+                        ),
                         "buffer": 64,
                         "whole-buffer-twice": 128,
                         "twice": 192,
                         "all": 768,
                         "divided-by-both-axes": 24,
-                        "eight-in-a-group": AnyOf((112, 224)),
+                        "eight-in-a-group": Mistake(112, 224),
                     },
                 ),
                 (
@@ -783,13 +943,21 @@ SENT: Final = Exercise(
                     24,
                     {
                         "buffer": 32,
-                        "whole-array": 96,
+                        "whole-array": Mistake(
+                            96,
+                            says="This counts the whole array. The buffer is what one device has "
+                            "of it.",
+                        ),
                         "one-piece": 8,
                         "twice": 48,
                         "all": 192,
-                        "quarter-of-the-buffer": 6,
+                        "quarter-of-the-buffer": Mistake(
+                            6,
+                            says="This would be right for a buffer of 8 MiB. The buffer is "
+                            "everything that one device has of the array. How much is that here?",
+                        ),
                         "divided-by-both-axes": 12,
-                        "eight-in-a-group": AnyOf((28, 14, 112)),
+                        "eight-in-a-group": Mistake(28, 14, 112),
                     },
                 ),
             )
@@ -804,62 +972,13 @@ SENT: Final = Exercise(
         "x, a device has one of the two halves of the array along y.",
     ),
     diagnoses={
-        "reduced-once": "An all-reduce goes round the ring twice: first the pieces are added up, "
-        "and then the sums are gathered.",
-        "once-or-half": "Does the buffer go round the ring once here? An all-reduce goes round "
-        "twice. Or is this for a buffer of 32 MiB? How much of the array does a device have?",
-        "one-formula": "All five kinds have the same formula here. Which of them goes round the "
-        "ring twice, and in which does a device send its whole buffer?",
-        "whole-buffer-once": "This is the size of the buffer, whatever the kind. How much of it "
-        "does a device send round a ring?",
-        "whole-buffer": "A device does not send its own piece to itself: of n pieces, n - 1 "
-        "travel.",
-        "all-devices": "This is what all n devices send together. Expected: what one of them "
-        "sends.",
-        "whole-buffer-for-one": "For one kind this is the whole buffer, once. In a ring a device "
-        "keeps its own piece: of n pieces, n - 1 travel, and for an all-reduce twice.",
         "whole-buffer-twice": "An all-reduce goes round the ring twice, and each time n - 1 of n "
         "pieces travel, not the whole buffer.",
-        "block-for-one": "For one kind, this takes size for one device's block. It is the whole "
-        "buffer, and a block is one n-th of it.",
-        "one-axis-alone": "This is what the second gather adds, along y alone. Expected: both "
-        "together.",
-        "two-gathers": "Is this the sum of the gather along x alone and of the one along x and y? "
-        "Expected: the second one.",
-        "twice-for-one": "One of the other kinds goes round the ring twice here. Only an "
-        "all-reduce does.",
-        "once-per-hop": "In an all-to-all, a piece counts here once for each link that it passes "
-        "on its way round a ring. Expected: each piece once, for the device that it comes from.",
-        "n-minus-one-pieces": "A ring of n devices cuts the buffer into n pieces, of which a "
-        "device sends n - 1. This is one of n - 1 pieces.",
-        "permuted-piece": "In a permutation each device sends its whole buffer, and not one n-th.",
         "one-piece": "This is one step of the ring. There are n - 1 of them.",
-        "block-for-buffer": "This would be right if size were a device's block before the gather. "
-        "It is the whole buffer, and a block is one n-th of it.",
-        "block-for-buffer-in-one-ring": "The all-reduce and the permutation are right. For the "
-        "others, a device sends a whole buffer in each of n - 1 steps here. In a ring it sends "
-        "one n-th of it.",
-        "block-and-reduced-once": "Two things: size is the whole buffer, not the block that a "
-        "device begins with; and one of the five kinds goes round the ring twice.",
         "eight-in-a-group": "This would be right for groups of eight. How many devices are there "
         "along x alone?",
-        "four-in-a-group": "This would be right for groups of four. How many devices gather along "
-        "x and y together?",
-        "pieces": "This is the number of pieces that a device sends. How many bytes does each "
-        "have?",
-        "half": "This would be right for a buffer of half the size. After the gather, how much of "
-        "the array does one device have?",
-        "bytes": "These are bytes. Expected: MiB, of 1,048,576 bytes each.",
-        "megabytes": "These are MB, of 1,000,000 bytes each. Expected: MiB, of 1,048,576.",
-        "quarter-of-the-buffer": "This would be right for a buffer of 8 MiB. The buffer is "
-        "everything that one device has of the array. How much is that here?",
-        "buffer-along-x": "This would be right for a buffer of 64 MiB. How much of the array does "
-        "one device have after a gather along x and y?",
-        "permuted-in-a-ring": "In a permutation each device sends its whole buffer once, to one "
-        "other device.",
         "twice": "This would be right for a buffer of twice the size. The buffer is what one "
         "device has of the array.",
-        "whole-array": "This counts the whole array. The buffer is what one device has of it.",
         "buffer": "This is the size of the buffer, which communication(…) reports as .bytes. How "
         "much of it does a device send?",
         "my-block": "A device's own block is what it starts with. In the end it has passed on all "
@@ -883,14 +1002,14 @@ def _not_so(right: int, passes: int = 2) -> dict[str, Any]:
 
 def _of_v(means: int) -> dict[str, Any]:
     """Return mistakes about a loop that takes `means` means and maxima of `v`."""
-    return {"all-of-v": AnyOf((512, 512 * means)), "block-of-v": AnyOf((64, 64 * means))}
+    return {"all-of-v": Mistake(512, 512 * means), "block-of-v": Mistake(64, 64 * means)}
 
 
 def _ring(right: float, passes: int) -> dict[str, Any]:
     """Return mistakes about what each of sixteen devices sends in any loop."""
     buffers = right / passes / 15 * 16
     return {
-        "moved-not-sent": AnyOf((buffers, passes * buffers)),
+        "moved-not-sent": Mistake(buffers, passes * buffers),
         "on-eight": passes * buffers * 7 / 8,
         "passes": (3 - passes) * buffers * 15 / 16,
         "all-devices": 16 * right,
@@ -913,7 +1032,19 @@ LOOPS: Final = Exercise(
             Predicts("moved", cell, f"the bytes that {cell} moves on each device", right, mistakes)
             for cell, right, mistakes in (
                 ("centred", 28, {"body-once": 4, **_of_v(7), **_not_so(28)}),
-                ("written_out", 28, {"written-once": 4, **_of_v(7), **_not_so(28)}),
+                (
+                    "written_out",
+                    28,
+                    {
+                        "written-once": Mistake(
+                            4,
+                            says="Is this one iteration? There is no loop in this program: Python "
+                            "unrolled it, and each of the seven means is there by itself.",
+                        ),
+                        **_of_v(7),
+                        **_not_so(28),
+                    },
+                ),
                 (
                     "nested",
                     60,
@@ -921,7 +1052,11 @@ LOOPS: Final = Exercise(
                         "inner-loop-only": 48,
                         "outer-loop-only": 24,
                         "body-once": 8,
-                        "one-loop-forgotten": AnyOf((20, 28)),
+                        "one-loop-forgotten": Mistake(
+                            20,
+                            28,
+                            says="One loop is inside the other, so multiply their iterations.",
+                        ),
                         "maximum-once": 52,
                         "maximum-too-often": 96,
                         **_of_v(15),
@@ -933,7 +1068,7 @@ LOOPS: Final = Exercise(
                     1024,
                     {
                         "not-moved-out": 5120,
-                        "its-block": AnyOf((128, 640)),
+                        "its-block": Mistake(128, 640),
                         **_not_so(1024, passes=1),
                     },
                 ),
@@ -942,14 +1077,27 @@ LOOPS: Final = Exercise(
                     5120,
                     {
                         "body-once": 1024,
-                        "its-block": AnyOf((128, 640)),
+                        "its-block": Mistake(128, 640),
                         **_not_so(5120, passes=1),
                     },
                 ),
                 (
                     "until_small",
                     "unknown",
-                    {"counted-once": 4, "nobody-knows": AnyOf((0, 24, 28))},
+                    {
+                        "counted-once": Mistake(
+                            4,
+                            says="This is one iteration. The compiler does not know how many there "
+                            "are.",
+                        ),
+                        "nobody-knows": Mistake(
+                            0,
+                            24,
+                            28,
+                            says="The number of iterations depends on the numbers in v, which the "
+                            "compiler does not know.",
+                        ),
+                    },
                 ),
             )
         ),
@@ -964,7 +1112,19 @@ LOOPS: Final = Exercise(
                 tables=FRACTION_LOST,
             )
             for cell, right, mistakes in (
-                ("centred", 52.5, {"body-once": 7.5, "fraction-lost": 42, **_ring(52.5, passes=2)}),
+                (
+                    "centred",
+                    52.5,
+                    {
+                        "body-once": 7.5,
+                        "fraction-lost": Mistake(
+                            42,
+                            says="Is 2 · 15/16 · 4 bytes 6 here? It is 7.5: `//` leaves out the "
+                            "half.",
+                        ),
+                        **_ring(52.5, passes=2),
+                    },
+                ),
                 (
                     "nested",
                     112.5,
@@ -994,8 +1154,6 @@ LOOPS: Final = Exercise(
     diagnoses={
         "body-once": "Is this one iteration? The compiled program contains the body of a loop "
         "once, and it runs in every iteration.",
-        "written-once": "Is this one iteration? There is no loop in this program: Python unrolled "
-        "it, and each of the seven means is there by itself.",
         "sent": "This is what a device sends. Expected: the bytes of the buffers.",
         "all-devices": "This is the total over all devices. Expected: the bytes of one of them.",
         "all-of-v": "This counts all 512 bytes of v. For a mean, each device adds up its own "
@@ -1005,10 +1163,8 @@ LOOPS: Final = Exercise(
         "loop-unknown": "The number of iterations of this loop is known: it is in the program.",
         "inner-loop-only": "Is this only the mean? There is also a maximum, once in each "
         "iteration of the outer loop.",
-        "fraction-lost": "Is 2 · 15/16 · 4 bytes 6 here? It is 7.5: `//` leaves out the half.",
         "outer-loop-only": "Does the inner loop count once here? It has four iterations in "
         "each iteration of the outer one.",
-        "one-loop-forgotten": "One loop is inside the other, so multiply their iterations.",
         "maximum-once": "Does the maximum count once here? It is in the outer loop, which has "
         "three iterations.",
         "maximum-too-often": "Does the maximum count in each iteration of the inner loop here? "
@@ -1017,9 +1173,6 @@ LOOPS: Final = Exercise(
         "once, before the loop.",
         "its-block": "This is a device's block of the weights. The buffer is what the device has "
         "after the gather: all of the 16 × 16.",
-        "counted-once": "This is one iteration. The compiler does not know how many there are.",
-        "nobody-knows": "The number of iterations depends on the numbers in v, which the compiler "
-        "does not know.",
         "moved-not-sent": "These are the bytes of the buffers, or a multiple of them. How much of "
         "a buffer does one of sixteen devices send?",
         "half-of-it": "This is half as much. Does the buffer get smaller with sixteen devices? A "
@@ -1079,27 +1232,77 @@ SHARES: Final = Exercise(
                 (
                     "a copy, a copy",
                     1,
-                    {"copies-share-nothing": AnyOf((1 / 2, 1 / 4)), "no-work": 0},
+                    {
+                        "copies-share-nothing": Mistake(
+                            1 / 2,
+                            1 / 4,
+                            says="Both matrices are replicated. Which part of the work could a "
+                            "device leave to another?",
+                        ),
+                        "no-work": Mistake(
+                            0,
+                            says="There is work without communication: with both matrices "
+                            "replicated, each device computes the complete matmul.",
+                        ),
+                    },
                 ),
                 ("a copy, columns over y", 1 / 2, {"other-axis": 1 / 4}),
                 (
                     "columns over x, rows over x",
                     1 / 4,
-                    {"terms-are-shared": 1, "quarter-counted-twice": 1 / 16},
+                    {
+                        "terms-are-shared": Mistake(
+                            1,
+                            says="Each element of the result is a sum, and each device has a "
+                            "quarter of its terms. The all-reduce adds up the partial sums.",
+                        ),
+                        "quarter-counted-twice": Mistake(
+                            1 / 16,
+                            says="Is this a quarter of a quarter? The columns of A and the rows of "
+                            "B are the same terms of each sum, so sharding both divides these "
+                            "terms only once.",
+                        ),
+                    },
                 ),
                 (
                     "blocks, blocks",
                     1 / 8,
                     {
-                        "all-blocks": AnyOf((1 / 64, 1 / 16, 1 / 32)),
-                        "gathered-first": 1,
-                        "one-dimension-alone": AnyOf((1 / 4, 1 / 2)),
+                        "all-blocks": Mistake(
+                            1 / 64,
+                            1 / 16,
+                            1 / 32,
+                            says="The result has eight blocks, and each of its elements needs all "
+                            "64 terms.",
+                        ),
+                        "gathered-first": Mistake(
+                            1,
+                            says="The devices do not gather all of both matrices here, so each can "
+                            "compute only a part of the result.",
+                        ),
+                        "one-dimension-alone": Mistake(
+                            1 / 4,
+                            1 / 2,
+                            says="The result is sharded in both dimensions: its rows like those of "
+                            "A, and its columns like those of B. Do both count here?",
+                        ),
                     },
                 ),
                 (
                     "rows over four devices, a copy",
                     1 / 4,
-                    {"only-four": 1 / 8, "half-of-the-rows": 1 / 2},
+                    {
+                        "only-four": Mistake(
+                            1 / 8,
+                            says="Only four devices take part, and they share the rows among "
+                            "themselves.",
+                        ),
+                        "half-of-the-rows": Mistake(
+                            1 / 2,
+                            says="This would be half of the rows for each device. In how many "
+                            "blocks are they, if four devices take part?",
+                        ),
+                    },
                 ),
             )
         ),
@@ -1117,7 +1320,7 @@ SHARES: Final = Exercise(
                 (
                     "rows over y, a copy",
                     1 / 8,
-                    _of_512(1 / 8, axes_mixed_up=AnyOf((1 / 16, 1 / 4))),
+                    _of_512(1 / 8, axes_mixed_up=Mistake(1 / 16, 1 / 4)),
                 ),
                 (
                     "a copy, columns over y and z",
@@ -1125,8 +1328,8 @@ SHARES: Final = Exercise(
                     _of_512(
                         1 / 32,
                         axes_added=1 / 12,
-                        axes_mixed_up=AnyOf((1 / 64, 1 / 128)),
-                        one_axis_left_out=AnyOf((1 / 8, 1 / 4)),
+                        axes_mixed_up=Mistake(1 / 64, 1 / 128),
+                        one_axis_left_out=Mistake(1 / 8, 1 / 4),
                     ),
                 ),
                 (
@@ -1135,8 +1338,8 @@ SHARES: Final = Exercise(
                     _of_512(
                         1 / 128,
                         axes_added=1 / 24,
-                        one_axis_left_out=AnyOf((1 / 16, 1 / 8)),
-                        axes_mixed_up=AnyOf((1 / 64, 1 / 32)),
+                        one_axis_left_out=Mistake(1 / 16, 1 / 8),
+                        axes_mixed_up=Mistake(1 / 64, 1 / 32),
                     ),
                 ),
                 (
@@ -1144,8 +1347,8 @@ SHARES: Final = Exercise(
                     1 / 512,
                     _of_512(
                         1 / 512,
-                        axes_added=AnyOf((1 / 28, 1 / 160)),
-                        one_axis_left_out=AnyOf((1 / 64, 1 / 8, 1 / 128)),
+                        axes_added=Mistake(1 / 28, 1 / 160),
+                        one_axis_left_out=Mistake(1 / 64, 1 / 8, 1 / 128),
                     ),
                 ),
                 (
@@ -1180,22 +1383,6 @@ SHARES: Final = Exercise(
         "the work?",
         "always-a-512th": "This would be a fair share among 512. Does every device do a different "
         "part of the work?",
-        "only-four": "Only four devices take part, and they share the rows among themselves.",
-        "terms-are-shared": "Each element of the result is a sum, and each device has a quarter "
-        "of its terms. The all-reduce adds up the partial sums.",
-        "quarter-counted-twice": "Is this a quarter of a quarter? The columns of A and the rows "
-        "of B are the same terms of each sum, so sharding both divides these terms only once.",
-        "gathered-first": "The devices do not gather all of both matrices here, so each can "
-        "compute only a part of the result.",
-        "all-blocks": "The result has eight blocks, and each of its elements needs all 64 terms.",
-        "no-work": "There is work without communication: with both matrices replicated, each "
-        "device computes the complete matmul.",
-        "copies-share-nothing": "Both matrices are replicated. Which part of the work could a "
-        "device leave to another?",
-        "one-dimension-alone": "The result is sharded in both dimensions: its rows like those of "
-        "A, and its columns like those of B. Do both count here?",
-        "half-of-the-rows": "This would be half of the rows for each device. In how many blocks "
-        "are they, if four devices take part?",
         "other-axis": "This would be right for the other axis. Here axis x has size 4, and y has "
         "2.",
         "axes-mixed-up": "Are the axes mixed up? Here axis x has size 16, y has 8 and z has 4.",
@@ -1262,12 +1449,24 @@ BOUNDS: Final = Exercise(
             _sample_machines,
             _rows,
             {
-                "all-rows": lambda n, flops, link: n * _rows(n, flops, link),
+                "all-rows": Mistake(
+                    lambda n, flops, link: n * _rows(n, flops, link),
+                    says="This is the batch of all n devices together. Expected: the rows on each "
+                    "of them.",
+                ),
                 "reduced-once": partial(_rows, passes=1),
                 "twice-as-much": partial(_rows, passes=4),
-                "one-product": partial(_rows, work=2),
-                "two-products": partial(_rows, work=4),
-                "four-products": partial(_rows, work=8),
+                "one-product": Mistake(partial(_rows, work=2), says="This counts only one matmul."),
+                "two-products": Mistake(
+                    partial(_rows, work=4),
+                    says="This counts two matmuls. There are three: the forward pass, the gradient "
+                    "of the weights, and the gradient of the input.",
+                ),
+                "four-products": Mistake(
+                    partial(_rows, work=8),
+                    says="This counts four matmuls. There are three: the forward pass, the "
+                    "gradient of the weights, and the gradient of the input.",
+                ),
                 "n-left-out": lambda n, flops, link: _rows(n, flops, link) * n / (n - 1),
                 "upside-down": lambda n, flops, link: 1 / _rows(n, flops, link),
                 "machine-upside-down": lambda n, flops, link: (
@@ -1282,8 +1481,15 @@ BOUNDS: Final = Exercise(
             _sample_machines,
             _width,
             {
-                "width-of-a-device": lambda n, flops, link: _width(n, flops, link) / n,
-                "backward-too": AnyOf(partial(_width, work=work) for work in (12, 6)),
+                "width-of-a-device": Mistake(
+                    lambda n, flops, link: _width(n, flops, link) / n,
+                    says="This is the width of one device's part. Expected: all of F.",
+                ),
+                "backward-too": Mistake(
+                    *(partial(_width, work=work) for work in (12, 6)),
+                    says="This counts more matmuls. Expected: the forward pass alone, with one "
+                    "matmul for each of the two layers.",
+                ),
                 "reduced-once": partial(_width, passes=1),
                 "twice-as-much": partial(_width, passes=4),
                 "n-left-out": lambda n, flops, link: _width(n, flops, link) * n / (n - 1),
@@ -1300,15 +1506,23 @@ BOUNDS: Final = Exercise(
                 f"the {what} on eight of {name}",
                 formula(8, MACHINES[name].flops, MACHINES[name].link),
                 {
-                    "four-devices": formula(4, MACHINES[name].flops, MACHINES[name].link),
+                    "four-devices": Mistake(
+                        formula(4, MACHINES[name].flops, MACHINES[name].link),
+                        says="This would be right for four devices. Expected: the number for "
+                        "eight.",
+                    ),
                     "n-left-out": formula(8, MACHINES[name].flops, MACHINES[name].link) * 8 / 7,
                     "reduced-once": formula(8, MACHINES[name].flops, MACHINES[name].link) / 2,
                     "twice-as-much": formula(8, MACHINES[name].flops, MACHINES[name].link) * 2,
                     "upside-down": 1 / formula(8, MACHINES[name].flops, MACHINES[name].link),
-                    "another-machine": AnyOf(
-                        formula(8, other.flops, other.link)
-                        for other in MACHINES.values()
-                        if other is not MACHINES[name]
+                    "another-machine": Mistake(
+                        *(
+                            formula(8, other.flops, other.link)
+                            for other in MACHINES.values()
+                            if other is not MACHINES[name]
+                        ),
+                        says="This would be right for another machine. Which one does this row "
+                        "name?",
                     ),
                     **_table_mistakes(what, MACHINES[name].flops, MACHINES[name].link),
                     # with eight devices, one part in eight is the same number as bits for bytes
@@ -1337,30 +1551,18 @@ BOUNDS: Final = Exercise(
         "rows · D numbers of 2 bytes. What cancels now?",
     ),
     diagnoses={
-        "all-rows": "This is the batch of all n devices together. Expected: the rows on each of "
-        "them.",
         "reduced-once": "This is half as much. An all-reduce goes round the ring twice, and a "
         "number has two bytes. Does one of these two count once here?",
         "rows: twice-as-much": "This is twice as much. Does a number have four bytes here, or a "
         "term of a matmul one operation?",
         "width: twice-as-much": "This is twice as much. Does a number have four bytes here, or a "
         "term of a matmul one operation, or is one of the two matmuls left out?",
-        "one-product": "This counts only one matmul.",
-        "two-products": "This counts two matmuls. There are three: the forward pass, the gradient "
-        "of the weights, and the gradient of the input.",
-        "four-products": "This counts four matmuls. There are three: the forward pass, the "
-        "gradient of the weights, and the gradient of the input.",
-        "backward-too": "This counts more matmuls. Expected: the forward pass alone, with one "
-        "matmul for each of the two layers.",
         "n-left-out": "A ring of n devices sends (n - 1)/n of the buffer each time round.",
         "upside-down": "This is upside down: one divided by the right number.",
         "machine-upside-down": "Are flops and link exchanged here? The faster a device computes, "
         "the more work it needs to be busy for as long as it sends; the faster its link, the less.",
-        "another-machine": "This would be right for another machine. Which one does this row name?",
-        "width-of-a-device": "This is the width of one device's part. Expected: all of F.",
         "rows-for-width": "This is the number of rows. Expected: the width.",
         "width-for-rows": "This is the width. Expected: the number of rows.",
-        "four-devices": "This would be right for four devices. Expected: the number for eight.",
         "bits-for-bytes": "Is the link in bits here? MACHINES has bytes per second.",
     },
 )
@@ -1551,14 +1753,43 @@ CROSSOVER: Final = Exercise(
             ],
             lambda d, f, n: float(d / 2),
             {
-                "rounded-down": AnyOf((lambda d, f, n: d // 2, lambda d, f, n: round(d / 2))),
-                "reduced-once": lambda d, f, n: float(d),
-                "input-for-result": lambda d, f, n: float(f / 2),
-                "n-in-one": lambda d, f, n: d / 2 * (n - 1) / n,
-                "n-in-the-other": lambda d, f, n: d / 2 * n / (n - 1),
-                "block-of-weights": lambda d, f, n: d / 2 / n,
-                "upside-down": lambda d, f, n: float(2 * d),
-                "times-n": lambda d, f, n: float(d * n / 2),
+                "rounded-down": Mistake(
+                    lambda d, f, n: d // 2,
+                    lambda d, f, n: round(d / 2),
+                    says="Half of an odd number is not a whole number. Do not round it.",
+                ),
+                "reduced-once": Mistake(
+                    lambda d, f, n: float(d),
+                    says="An all-reduce goes round the ring twice, so it sends twice as much as an "
+                    "all-gather with a buffer of the same size.",
+                ),
+                "input-for-result": Mistake(
+                    lambda d, f, n: float(f / 2),
+                    says="Does this add up the input, rows × d? What is added up is the result, "
+                    "rows × f.",
+                ),
+                "n-in-one": Mistake(
+                    lambda d, f, n: d / 2 * (n - 1) / n,
+                    says="Both ways send (n - 1)/n of something, so n cancels.",
+                ),
+                "n-in-the-other": Mistake(
+                    lambda d, f, n: d / 2 * n / (n - 1),
+                    says="Both ways send (n - 1)/n of something, so n cancels.",
+                ),
+                "block-of-weights": Mistake(
+                    lambda d, f, n: d / 2 / n,
+                    says="This is a device's block of the weights, which is what it has. What goes "
+                    "round the ring is all of them, d × f.",
+                ),
+                "upside-down": Mistake(
+                    lambda d, f, n: float(2 * d),
+                    says="Is it upside down? Set 2 · rows · f equal to d · f.",
+                ),
+                "times-n": Mistake(
+                    lambda d, f, n: float(d * n / 2),
+                    says="This is n times as much. Both ways send (n - 1)/n of a whole buffer. Is "
+                    "the result, rows × f, divided by n here?",
+                ),
             },
         ),
         Returns(
@@ -1578,9 +1809,6 @@ CROSSOVER: Final = Exercise(
         "For each way: operations / flops + bytes sent / link. The smaller sum is faster.",
     ),
     diagnoses={
-        "reduced-once": "An all-reduce goes round the ring twice, so it sends twice as much as an "
-        "all-gather with a buffer of the same size.",
-        "rounded-down": "Half of an odd number is not a whole number. Do not round it.",
         "twice-as-long": "Sending takes twice as long here, or computing half as long. Does a "
         "number have two bytes, and a term of a matmul two operations?",
         "half-as-long": "Sending takes half as long here, or computing twice as long. Does a "
@@ -1598,17 +1826,8 @@ CROSSOVER: Final = Exercise(
         "d × f, and adding up the result, rows × f.",
         "passes-exchanged": "The weights go round the ring twice here, and the result once. "
         "Which of the two collectives is a reduce-scatter and an all-gather?",
-        "input-for-result": "Does this add up the input, rows × d? What is added up is the "
-        "result, rows × f.",
-        "n-in-one": "Both ways send (n - 1)/n of something, so n cancels.",
-        "n-in-the-other": "Both ways send (n - 1)/n of something, so n cancels.",
-        "block-of-weights": "This is a device's block of the weights, which is what it has. What "
-        "goes round the ring is all of them, d × f.",
         "block-sent-once": "Each device sends only its own block of the weights here, once. In a "
         "ring it also passes on those of the others: n - 1 blocks in all.",
-        "upside-down": "Is it upside down? Set 2 · rows · f equal to d · f.",
-        "times-n": "This is n times as much. Both ways send (n - 1)/n of a whole buffer. Is the "
-        "result, rows × f, divided by n here?",
         "piece-of-the-result": "The bytes of the result are divided by n here. Each device has a "
         "partial sum of the whole result, rows × f.",
         "bytes-alone-reduced-once": "This goes by the bytes alone, and counts those of an "
@@ -1662,7 +1881,7 @@ def fastest(machine: str, batch: int) -> str:
 def _mistakes(machine: str, batch: int) -> dict[str, Any]:
     right = fastest(machine, batch)
     if batch == BATCHES[0]:
-        named: dict[str, Any] = {"weights-are-heavy": AnyOf(("data", "both"))}
+        named: dict[str, Any] = {"weights-are-heavy": Mistake("data", "both")}
         named |= {
             "copies-cost-work" if right == "tensor" else "work-is-cheap": (
                 "copies" if right == "tensor" else "tensor"
@@ -1676,8 +1895,8 @@ def _mistakes(machine: str, batch: int) -> dict[str, Any]:
             "twice-the-weights": "tensor",
         }
     if batch == BATCHES[1]:
-        return {"copies-cost-work": "copies", "one-axis-alone": AnyOf(("data", "tensor"))}
-    return {"copies-cost-work": "copies", "activations-are-heavy": AnyOf(("tensor", "both"))}
+        return {"copies-cost-work": "copies", "one-axis-alone": Mistake("data", "tensor")}
+    return {"copies-cost-work": "copies", "activations-are-heavy": Mistake("tensor", "both")}
 
 
 def times_of(
@@ -1708,12 +1927,12 @@ def times_of(
     }
 
 
-def _at_the_same_time(machine: str, batch: int) -> AnyOf:
+def _at_the_same_time(machine: str, batch: int) -> Mistake:
     """Return the layouts that are fastest if a device computes while it sends."""
     chip = MACHINES[machine]
     times = times_of(batch, (4, 2), chip.flops, chip.link, 2 if chip.torus else 1)
     took = {name: max(each) for name, each in times.items()}
-    return AnyOf(name for name in LAYOUTS if took[name] < 1.001 * min(took.values()))
+    return Mistake(*(name for name in LAYOUTS if took[name] < 1.001 * min(took.values())))
 
 
 def cell_of(machine: str, batch: int) -> str:
@@ -1762,7 +1981,7 @@ def _mistakes_on(machine: str, batch: int) -> dict[str, Any]:
         "copies-cost-work": "copies",
         "work-is-cheap-on-slow-links": "tensor" if right == "copies" else "",
         "activations-travel": "tensor" if batch > POD_BATCHES[0] else "",
-        "weights-travel": "data" if batch > POD_BATCHES[0] else AnyOf(("data", "both")),
+        "weights-travel": "data" if batch > POD_BATCHES[0] else Mistake("data", "both"),
     }
     return {name: said for name, said in named.items() if said and said != right}
 

@@ -12,10 +12,10 @@ import numpy as np
 
 from autograder.artifacts import Argument
 from autograder.judge import (
-    AnyOf,
     CommunicatesAtMost,
     Computes,
     Exercise,
+    Mistake,
     PlacedLike,
     Predicts,
     RequestedCollective,
@@ -85,55 +85,108 @@ SHAPES: Final = Exercise(
     "lax.axis_index differs from device to device.",
     requirements=(
         _cell(
-            "inside", "P('x', 'y')", (4, 8),
+            "inside",
+            "P('x', 'y')",
+            (4, 8),
             {
-                "global": (16, 16), "like-vmap": AnyOf(((), (16,))), "axes-exchanged": (8, 4),
-                "how-many": (4, 2), "all-devices": (2, 2),
+                "global": (16, 16),
+                "like-vmap": Mistake((), (16,)),
+                "axes-exchanged": (8, 4),
+                "how-many": (4, 2),
+                "all-devices": (2, 2),
             },
         ),
         _cell(
-            "inside", "P('x')", (4, 16),
+            "inside",
+            "P('x')",
+            (4, 16),
             {
-                "global": (16, 16), "like-vmap": (16,), "both-cut": (4, 8),
-                "axes-exchanged": (8, 16), "other-dimension": (16, 4), "all-devices": (2, 16),
-                "dimension-dropped": (4,), "how-many": (4, 1),
+                "global": (16, 16),
+                "like-vmap": (16,),
+                "both-cut": (4, 8),
+                "axes-exchanged": (8, 16),
+                "other-dimension": (16, 4),
+                "all-devices": (2, 16),
+                "dimension-dropped": (4,),
+                "how-many": (4, 1),
             },
         ),
         _cell(
-            "inside", "P(None, ('x', 'y'))", (16, 2),
+            "inside",
+            "P(None, ('x', 'y'))",
+            (16, 2),
             {
-                "global": (16, 16), "like-vmap": (16,), "other-dimension": (2, 16),
-                "one-axis": (16, 4), "eight": (16, 8), "both-cut": (4, 8),
+                "global": (16, 16),
+                "like-vmap": (16,),
+                "other-dimension": (2, 16),
+                "one-axis": (16, 4),
+                "eight": Mistake(
+                    (16, 8),
+                    says="8 is the number of shards, or their size if only y sharded the "
+                    "dimension. Both axes shard it, and the shape has the size of a shard.",
+                ),
+                "both-cut": (4, 8),
                 "dimension-dropped": (2,),
-                "sizes-added": (16, 3), "how-many": (1, 8),
+                "sizes-added": (16, 3),
+                "how-many": (1, 8),
             },
         ),
         _cell(
-            "inside", "P()", (16, 16),
-            {"both-cut": (4, 8), "like-vmap": AnyOf(((), (16,))),
-                "all-devices": AnyOf(((2, 16), (16, 2), (2, 2))), "how-many": (1, 1),},
+            "inside",
+            "P()",
+            (16, 16),
+            {
+                "both-cut": (4, 8),
+                "like-vmap": Mistake((), (16,)),
+                "all-devices": Mistake((2, 16), (16, 2), (2, 2)),
+                "how-many": (1, 1),
+            },
         ),
         _cell(
-            "outside", "P('x', 'y')", (16, 16),
+            "outside",
+            "P('x', 'y')",
+            (16, 16),
             {
-                "still-inside": (4, 8), "axes-exchanged": (8, 32), "stacked": (4, 2, 4, 8),
+                "still-inside": (4, 8),
+                "axes-exchanged": (8, 32),
+                "stacked": (4, 2, 4, 8),
                 "how-many": (4, 2),
             },
         ),
         _cell(
-            "outside", "P(('x', 'y'), None)", (32, 8),
+            "outside",
+            "P(('x', 'y'), None)",
+            (32, 8),
             {
-                "still-inside": (4, 8), "as-before": (16, 16), "other-dimension": (4, 64),
-                "one-axis": AnyOf(((16, 8), (8, 8))), "sizes-added": (24, 8),
-                "none-joined": AnyOf(((32, 16), (32, 32), (32, 64))), "stacked": (8, 4, 8),
+                "still-inside": (4, 8),
+                "as-before": (16, 16),
+                "other-dimension": (4, 64),
+                "one-axis": Mistake((16, 8), (8, 8)),
+                "sizes-added": (24, 8),
+                "none-joined": Mistake(
+                    (32, 16),
+                    (32, 32),
+                    (32, 64),
+                    says="An entry None names no axis, and nothing is concatenated along that "
+                    "dimension.",
+                ),
+                "stacked": (8, 4, 8),
                 "how-many": (8, 1),
             },
         ),
         _cell(
-            "outside", "P('y', 'x')", (8, 32),
+            "outside",
+            "P('y', 'x')",
+            (8, 32),
             {
-                "still-inside": (4, 8), "as-before": (16, 16), "stacked": (2, 4, 4, 8),
-                "lengths-exchanged": (32, 8),
+                "still-inside": (4, 8),
+                "as-before": (16, 16),
+                "stacked": (2, 4, 4, 8),
+                "lengths-exchanged": Mistake(
+                    (32, 8),
+                    says="The two sizes are swapped: the first entry is about dimension 0 of the "
+                    "blocks.",
+                ),
                 "how-many": (2, 4),
             },
         ),
@@ -154,17 +207,11 @@ SHAPES: Final = Exercise(
         "all-devices": "An entry shards over the axes that it names, not over all devices.",
         "dimension-dropped": "A dimension is missing. One that is not sharded keeps its size, and "
         "the rank stays.",
-        "lengths-exchanged": "The two sizes are swapped: the first entry is about dimension 0 of "
-        "the blocks.",
         "how-many": "Is this the number of blocks? A shape has the size of each dimension.",
         "other-dimension": "The first entry of the spec is about dimension 0, the second about "
         "dimension 1.",
         "one-axis": "The entry names two axes, and their sizes multiply.",
-        "eight": "8 is the number of shards, or their size if only y sharded the dimension. Both "
-        "axes shard it, and the shape has the size of a shard.",
         "sizes-added": "The entry names two axes, and their sizes multiply.",
-        "none-joined": "An entry None names no axis, and nothing is concatenated along that "
-        "dimension.",
         "stacked": "Blocks are concatenated, not stacked: the rank stays.",
         "still-inside": "This is one device's block. Outside, the blocks are put together.",
         "as-before": "The result need not have the shape of the argument: only out_specs decide, "
@@ -172,7 +219,7 @@ SHAPES: Final = Exercise(
         "other-prediction": "Take one dimension after the other. Which axes does its entry name, "
         "and how many blocks do they make?",
     },
-)  # fmt: skip
+)
 
 
 def _softmax(x: Any) -> Any:
@@ -223,19 +270,31 @@ REDUCTIONS: Final = Exercise(
                     lambda x: x.sum(),
                     1,
                     {
-                        "added-twice": lambda x: x.sum() * _n(x),
-                        "mean-for-sum": lambda x: x.sum() / _n(x),
-                        "mean-of-all": lambda x: x.mean(),
-                        "first-elements": AnyOf(
-                            (
-                                lambda x: sum(b[0] for b in _blocks(x)),
-                                lambda x: sum(b[-1] for b in _blocks(x)),
-                            )
+                        "added-twice": Mistake(
+                            lambda x: x.sum() * _n(x),
+                            says="The result is too large by the number of devices: do you add up "
+                            "something that every device has already?",
                         ),
-                        "one-sum-each": lambda x: np.stack([b.sum() for b in _blocks(x)]),
+                        "mean-for-sum": Mistake(
+                            lambda x: x.sum() / _n(x),
+                            says="The result is too small by the number of devices: do you take a "
+                            "mean instead of a sum?",
+                        ),
+                        "mean-of-all": Mistake(
+                            lambda x: x.mean(), says="This is the mean of all elements."
+                        ),
+                        "first-elements": Mistake(
+                            lambda x: sum(b[0] for b in _blocks(x)),
+                            lambda x: sum(b[-1] for b in _blocks(x)),
+                        ),
+                        "one-sum-each": Mistake(
+                            lambda x: np.stack([b.sum() for b in _blocks(x)]),
+                            says="These are the sums of the blocks, one for each device. They "
+                            "still have to be added up.",
+                        ),
                         "sum-of-largest": lambda x: sum(b.max() for b in _blocks(x)),
-                        "place-by-place": AnyOf(
-                            (lambda x: _stacked(x).sum(0), lambda x: _stacked(x).mean(0))
+                        "place-by-place": Mistake(
+                            lambda x: _stacked(x).sum(0), lambda x: _stacked(x).mean(0)
                         ),
                     },
                 ),
@@ -245,43 +304,51 @@ REDUCTIONS: Final = Exercise(
                     lambda x: x.mean(),
                     1,
                     {
-                        "sum-of-means": lambda x: x.mean() * _n(x),
-                        "sum-for-mean": lambda x: x.sum(),
-                        "mean-of-sums": lambda x: x.sum() / _n(x),
-                        "divided-twice": AnyOf(
-                            (
-                                lambda x: x.mean() / np.float32(len(_blocks(x)[0])),
-                                lambda x: x.mean() * _n(x) / np.float32(len(_blocks(x)[0])),
-                                lambda x: x.mean() / _n(x),
-                            )
+                        "sum-of-means": Mistake(
+                            lambda x: x.mean() * _n(x),
+                            says="The result is too large by the number of devices: are the "
+                            "devices' means added up?",
                         ),
-                        "first-elements": AnyOf(
-                            (
-                                lambda x: sum(b[0] for b in _blocks(x)) / _n(x),
-                                lambda x: sum(b[-1] for b in _blocks(x)) / _n(x),
-                            )
+                        "sum-for-mean": Mistake(
+                            lambda x: x.sum(), says="This is the sum of all elements."
                         ),
-                        "fixed-divisor": AnyOf(
-                            tuple(
-                                lambda x, by=by: x.sum() / np.float32(by)
-                                for by in (8, 16, 32, 64, 128, 256)
-                            )
+                        "mean-of-sums": Mistake(
+                            lambda x: x.sum() / _n(x),
+                            says="This is the sum of all elements divided by the number of "
+                            "devices. What should it be divided by?",
                         ),
-                        "place-by-place": AnyOf(
-                            (
-                                lambda x: _stacked(x).mean(0),
-                                lambda x: _stacked(x).sum(0),
-                                lambda x: _stacked(x).sum(0) / np.float32(len(_blocks(x)[0])),
-                                lambda x: _stacked(x).sum(0) / np.float32(len(x)),
-                            )
+                        "divided-twice": Mistake(
+                            lambda x: x.mean() / np.float32(len(_blocks(x)[0])),
+                            lambda x: x.mean() * _n(x) / np.float32(len(_blocks(x)[0])),
+                            lambda x: x.mean() / _n(x),
+                            says="The sum is divided by one number too many, or by another number "
+                            "than that of all elements. The mean of a block is divided already, so "
+                            "only the number of devices is left.",
                         ),
-                        "median": AnyOf(
-                            (
-                                lambda x: np.median(x).astype(x.dtype),
-                                lambda x: np.mean([np.median(b) for b in _blocks(x)]).astype(
-                                    x.dtype
-                                ),
-                            )
+                        "first-elements": Mistake(
+                            lambda x: sum(b[0] for b in _blocks(x)) / _n(x),
+                            lambda x: sum(b[-1] for b in _blocks(x)) / _n(x),
+                        ),
+                        "fixed-divisor": Mistake(
+                            *(
+                                tuple(
+                                    lambda x, by=by: x.sum() / np.float32(by)
+                                    for by in (8, 16, 32, 64, 128, 256)
+                                )
+                            ),
+                            says="The sum is divided by the same number on both meshes. Divide by "
+                            "the number of elements of x, which differs.",
+                        ),
+                        "place-by-place": Mistake(
+                            lambda x: _stacked(x).mean(0),
+                            lambda x: _stacked(x).sum(0),
+                            lambda x: _stacked(x).sum(0) / np.float32(len(_blocks(x)[0])),
+                            lambda x: _stacked(x).sum(0) / np.float32(len(x)),
+                        ),
+                        "median": Mistake(
+                            lambda x: np.median(x).astype(x.dtype),
+                            lambda x: np.mean([np.median(b) for b in _blocks(x)]).astype(x.dtype),
+                            says="This is a median. Expected: the mean.",
                         ),
                     },
                 ),
@@ -292,24 +359,32 @@ REDUCTIONS: Final = Exercise(
                     1,
                     {
                         "sum-of-largest": lambda x: sum(b.max() for b in _blocks(x)),
-                        "at-least-zero": lambda x: x.max(initial=0),
-                        "first-elements": AnyOf(
-                            (
-                                lambda x: max(b[0] for b in _blocks(x)),
-                                lambda x: max(b[-1] for b in _blocks(x)),
-                            )
+                        "at-least-zero": Mistake(
+                            lambda x: x.max(initial=0),
+                            says="If all elements are negative, this returns zero, which is none "
+                            "of them.",
                         ),
-                        "smallest": lambda x: x.min(),
-                        "place-by-place": AnyOf(
-                            (lambda x: _stacked(x).max(0), lambda x: _stacked(x).sum(0))
+                        "first-elements": Mistake(
+                            lambda x: max(b[0] for b in _blocks(x)),
+                            lambda x: max(b[-1] for b in _blocks(x)),
                         ),
-                        "blocks-added-first": lambda x: _stacked(x).sum(0).max(),
-                        "largest-of-others": AnyOf(
-                            (
-                                lambda x: max(b.min() for b in _blocks(x)),
-                                lambda x: max(b.sum() for b in _blocks(x)),
-                                lambda x: max(b.mean() for b in _blocks(x)),
-                            )
+                        "smallest": Mistake(
+                            lambda x: x.min(), says="This is the smallest element of x."
+                        ),
+                        "place-by-place": Mistake(
+                            lambda x: _stacked(x).max(0), lambda x: _stacked(x).sum(0)
+                        ),
+                        "blocks-added-first": Mistake(
+                            lambda x: _stacked(x).sum(0).max(),
+                            says="The blocks are added up, element by element, before the maximum "
+                            "is taken. Which numbers should be compared?",
+                        ),
+                        "largest-of-others": Mistake(
+                            lambda x: max(b.min() for b in _blocks(x)),
+                            lambda x: max(b.sum() for b in _blocks(x)),
+                            lambda x: max(b.mean() for b in _blocks(x)),
+                            says="The maximum is taken of the wrong numbers: each device "
+                            "contributes its block's minimum, sum or mean. Contribute its maximum.",
                         ),
                     },
                 ),
@@ -319,59 +394,94 @@ REDUCTIONS: Final = Exercise(
                     _softmax,
                     2,
                     {
-                        "each-for-itself": lambda x: np.concatenate([
-                            _softmax(b) for b in _blocks(x)
-                        ]),
-                        "local-largest": lambda x: np.concatenate([
-                            np.exp(b - b.max()) for b in _blocks(x)
-                        ]) / sum(np.exp(b - b.max()).sum() for b in _blocks(x)),
-                        "divisor-for-each-place": AnyOf(
-                            (
-                                lambda x: np.ravel(
-                                    _normal_exps(_stacked(x)) / _normal_exps(_stacked(x)).sum(0)
-                                ),
-                                lambda x: np.ravel(
-                                    _shifted_by_place(x) / _shifted_by_place(x).sum(0)
-                                ),
-                            )
+                        "each-for-itself": Mistake(
+                            lambda x: np.concatenate([_softmax(b) for b in _blocks(x)]),
+                            says="Each block adds up to one by itself. The sum must be that of all "
+                            "of x.",
                         ),
-                        "largest-for-each-place": lambda x: np.ravel(
-                            _shifted_by_place(x) / _shifted_by_place(x).sum()
+                        "local-largest": Mistake(
+                            lambda x: (
+                                np.concatenate([np.exp(b - b.max()) for b in _blocks(x)])
+                                / sum(np.exp(b - b.max()).sum() for b in _blocks(x))
+                            ),
+                            says="Each block's own maximum is subtracted, so the exps have "
+                            "different scales when they are added up.",
                         ),
-                        "difference-turned": lambda x: (
-                            np.exp(x.max() - x) / np.exp(x.max() - x).sum()
+                        "divisor-for-each-place": Mistake(
+                            lambda x: np.ravel(
+                                _normal_exps(_stacked(x)) / _normal_exps(_stacked(x)).sum(0)
+                            ),
+                            lambda x: np.ravel(_shifted_by_place(x) / _shifted_by_place(x).sum(0)),
+                            says="Each element is divided by the sum over the same position in all "
+                            "blocks. The divisor must be one number: add up all exps of a block "
+                            "first.",
                         ),
-                        "largest-divided-by": lambda x: (
-                            np.exp(x / x.max()) / np.exp(x / x.max()).sum()
+                        "largest-for-each-place": Mistake(
+                            lambda x: np.ravel(_shifted_by_place(x) / _shifted_by_place(x).sum()),
+                            says="The maximum over the same position in all blocks is subtracted "
+                            "from each element, so the exps have different scales when they are "
+                            "added up. Subtract one number everywhere: the largest element of x.",
                         ),
-                        "never-divided": lambda x: np.exp(x - x.max()),
-                        "exp-of-the-sum": lambda x: (
-                            np.exp(x - x.max()) / np.exp((x - x.max()).sum())
+                        "difference-turned": Mistake(
+                            lambda x: np.exp(x.max() - x) / np.exp(x.max() - x).sum(),
+                            says="x is subtracted from the largest element. It should be the other "
+                            "way round.",
                         ),
-                        "no-exp-above": AnyOf(
-                            (
-                                lambda x: (x - x.max()) / np.exp(x - x.max()).sum(),
-                                lambda x: x / np.exp(x - x.max()).sum(),
-                            )
+                        "largest-divided-by": Mistake(
+                            lambda x: np.exp(x / x.max()) / np.exp(x / x.max()).sum(),
+                            says="x is divided by the largest element. Subtract it.",
                         ),
-                        "logarithm": lambda x: x - x.max() - np.log(np.exp(x - x.max()).sum()),
-                        "multiplied": lambda x: np.exp(x - x.max()) * np.exp(x - x.max()).sum(),
-                        "divided-by-the-sum-of-x": lambda x: np.exp(x - x.max()) / x.sum(),
-                        "shifted-once-only": AnyOf(
-                            (
-                                lambda x: np.exp(x) / np.exp(x - x.max()).sum(),
-                                lambda x: np.exp(x - x.max()) / np.exp(x).sum(),
-                            )
+                        "never-divided": Mistake(
+                            lambda x: np.exp(x - x.max()),
+                            says="These are the exps. Divide them by their sum.",
                         ),
-                        "divided-by-the-largest": lambda x: np.exp(x - x.max()) / max(
-                            np.exp(b - x.max()).sum() for b in _blocks(x)
+                        "exp-of-the-sum": Mistake(
+                            lambda x: np.exp(x - x.max()) / np.exp((x - x.max()).sum()),
+                            says="The divisor is zero. Is the sum taken before exp? It must be the "
+                            "sum of the exps.",
+                        ),
+                        "no-exp-above": Mistake(
+                            lambda x: (x - x.max()) / np.exp(x - x.max()).sum(),
+                            lambda x: x / np.exp(x - x.max()).sum(),
+                            says="The divisor is right, but the numerator lacks the exp.",
+                        ),
+                        "logarithm": Mistake(
+                            lambda x: x - x.max() - np.log(np.exp(x - x.max()).sum()),
+                            says="This is the logarithm of the softmax.",
+                        ),
+                        "multiplied": Mistake(
+                            lambda x: np.exp(x - x.max()) * np.exp(x - x.max()).sum(),
+                            says="The exps are multiplied by their sum. Divide by it.",
+                        ),
+                        "divided-by-the-sum-of-x": Mistake(
+                            lambda x: np.exp(x - x.max()) / x.sum(),
+                            says="The exps are divided by the sum of x. Divide by the sum of the "
+                            "exps.",
+                        ),
+                        "shifted-once-only": Mistake(
+                            lambda x: np.exp(x) / np.exp(x - x.max()).sum(),
+                            lambda x: np.exp(x - x.max()) / np.exp(x).sum(),
+                            says="The largest element is subtracted only in the numerator, or only "
+                            "in the denominator. Use the same exps in both.",
+                        ),
+                        "divided-by-the-largest": Mistake(
+                            lambda x: (
+                                np.exp(x - x.max())
+                                / max(np.exp(b - x.max()).sum() for b in _blocks(x))
+                            ),
+                            says="The exps are divided by the largest of the blocks' sums. Divide "
+                            "by the sum of all of them.",
                         ),
                     },
                 ),
             )
             for requirement in (
                 Computes(
-                    answer, f"{answer} must return {asks}.", reference, NUMBERS, mistakes,
+                    answer,
+                    f"{answer} must return {asks}.",
+                    reference,
+                    NUMBERS,
+                    mistakes,
                     under_mesh=True,
                 ),
                 Requests(
@@ -393,61 +503,14 @@ REDUCTIONS: Final = Exercise(
     diagnoses={
         "not-replicated": "out_specs promise the same result on every device. Which collective "
         "gives every device the same?",
-        "added-twice": "The result is too large by the number of devices: do you add up something "
-        "that every device has already?",
-        "mean-for-sum": "The result is too small by the number of devices: do you take a mean "
-        "instead of a sum?",
-        "mean-of-all": "This is the mean of all elements.",
-        "sum-of-means": "The result is too large by the number of devices: are the devices' means "
-        "added up?",
-        "sum-for-mean": "This is the sum of all elements.",
-        "mean-of-sums": "This is the sum of all elements divided by the number of devices. What "
-        "should it be divided by?",
         "sum-of-largest": "The maxima of all blocks are added up.",
-        "at-least-zero": "If all elements are negative, this returns zero, which is none of them.",
         "first-elements": "Only one element of each block is used, the first or the last. Reduce "
         "the block to one number with jnp first: block.sum(), block.mean() or block.max().",
         "total: sum-of-largest": "The maxima of all blocks are added up. Which number should each "
         "device contribute?",
-        "blocks-added-first": "The blocks are added up, element by element, before the maximum is "
-        "taken. Which numbers should be compared?",
-        "difference-turned": "x is subtracted from the largest element. It should be the other "
-        "way round.",
-        "largest-divided-by": "x is divided by the largest element. Subtract it.",
         "place-by-place": "The blocks are combined element by element, so the result is a vector "
         "as long as one block. Each device has to reduce its block to one number before the "
         "devices combine theirs.",
-        "divisor-for-each-place": "Each element is divided by the sum over the same position in "
-        "all blocks. The divisor must be one number: add up all exps of a block first.",
-        "largest-for-each-place": "The maximum over the same position in all blocks is subtracted "
-        "from each element, so the exps have different scales when they are added up. Subtract "
-        "one number everywhere: the largest element of x.",
-        "divided-twice": "The sum is divided by one number too many, or by another number than "
-        "that of all elements. The mean of a block is divided already, so only the number of "
-        "devices is left.",
-        "largest-of-others": "The maximum is taken of the wrong numbers: each device contributes "
-        "its block's minimum, sum or mean. Contribute its maximum.",
-        "one-sum-each": "These are the sums of the blocks, one for each device. They still have "
-        "to be added up.",
-        "fixed-divisor": "The sum is divided by the same number on both meshes. Divide by the "
-        "number of elements of x, which differs.",
-        "median": "This is a median. Expected: the mean.",
-        "smallest": "This is the smallest element of x.",
-        "exp-of-the-sum": "The divisor is zero. Is the sum taken before exp? It must be the sum "
-        "of the exps.",
-        "no-exp-above": "The divisor is right, but the numerator lacks the exp.",
-        "never-divided": "These are the exps. Divide them by their sum.",
-        "logarithm": "This is the logarithm of the softmax.",
-        "multiplied": "The exps are multiplied by their sum. Divide by it.",
-        "divided-by-the-sum-of-x": "The exps are divided by the sum of x. Divide by the sum of "
-        "the exps.",
-        "shifted-once-only": "The largest element is subtracted only in the numerator, or only in "
-        "the denominator. Use the same exps in both.",
-        "divided-by-the-largest": "The exps are divided by the largest of the blocks' sums. "
-        "Divide by the sum of all of them.",
-        "each-for-itself": "Each block adds up to one by itself. The sum must be that of all of x.",
-        "local-largest": "Each block's own maximum is subtracted, so the exps have different "
-        "scales when they are added up.",
         "sends-too-much": "Each device sends more than one number. Reduce the block to one number "
         "first.",
         "explicit all-gather": "An all-gather brings all data to every device. An all-reduce of "
@@ -460,7 +523,7 @@ REDUCTIONS: Final = Exercise(
         "of the exps.",
     },
     about=(Requests,),
-)  # fmt: skip
+)
 
 Numbers = Sequence[Sequence[int]]
 
@@ -574,63 +637,90 @@ MODELS: Final = Exercise(
             cases=_sample_tiled,
             reference=_gathered,
             mistakes={
-                "always-tiled": lambda blocks, tiled: _gathered(blocks, True),
-                "never-tiled": lambda blocks, tiled: _gathered(blocks, False),
-                "tiled-for-untiled": lambda blocks, tiled: _gathered(blocks, not tiled),
-                "only-one-device": lambda blocks, tiled: _gathered(blocks, tiled)[0],
+                "always-tiled": Mistake(
+                    lambda blocks, tiled: _gathered(blocks, True),
+                    says="Without tiled, the blocks are stacked in a new dimension.",
+                ),
+                "never-tiled": Mistake(
+                    lambda blocks, tiled: _gathered(blocks, False),
+                    says="With tiled, the blocks are concatenated, and the rank stays.",
+                ),
+                "tiled-for-untiled": Mistake(
+                    lambda blocks, tiled: _gathered(blocks, not tiled),
+                    says="The two are swapped: tiled concatenates, untiled stacks.",
+                ),
+                "only-one-device": Mistake(
+                    lambda blocks, tiled: _gathered(blocks, tiled)[0],
+                    says="This is what one device holds. The list needs an entry for each device.",
+                ),
                 "two-devices": lambda blocks, tiled: _gathered(blocks[:2], tiled),
-                "own-first": lambda blocks, tiled: [
-                    _gathered(blocks[i:] + blocks[:i], tiled)[0] for i in range(len(blocks))
-                ],
-                "own-twice": lambda blocks, tiled: [
-                    _gathered([block, *blocks], tiled)[0] for block in blocks
-                ],
+                "own-first": Mistake(
+                    lambda blocks, tiled: [
+                        _gathered(blocks[i:] + blocks[:i], tiled)[0] for i in range(len(blocks))
+                    ],
+                    says="Each device begins with its own block. The blocks must be in the order "
+                    "of the devices on every device.",
+                ),
+                "own-twice": Mistake(
+                    lambda blocks, tiled: [
+                        _gathered([block, *blocks], tiled)[0] for block in blocks
+                    ],
+                    says="Each device has its own block twice: it is among all blocks already.",
+                ),
                 "own-left-out": lambda blocks, tiled: [
                     _gathered(blocks[:i] + blocks[i + 1 :], tiled)[0] for i in range(len(blocks))
                 ],
-                "own-repeated": lambda blocks, tiled: [
-                    _gathered([block] * len(blocks), tiled)[0] for block in blocks
-                ],
-                "single-entry": AnyOf(
-                    (
-                        lambda blocks, tiled: _gathered(blocks, tiled)[:1],
-                        lambda blocks, tiled: _gathered(blocks, True)[:1],
-                        lambda blocks, tiled: _gathered(blocks, False)[:1],
-                        lambda blocks, tiled: _gathered(blocks, tiled)[: 1 if tiled else None],
-                        lambda blocks, tiled: _gathered(blocks, tiled)[: None if tiled else 1],
-                    )
+                "own-repeated": Mistake(
+                    lambda blocks, tiled: [
+                        _gathered([block] * len(blocks), tiled)[0] for block in blocks
+                    ],
+                    says="Each device has its own block several times, and no other block.",
+                ),
+                "single-entry": Mistake(
+                    lambda blocks, tiled: _gathered(blocks, tiled)[:1],
+                    lambda blocks, tiled: _gathered(blocks, True)[:1],
+                    lambda blocks, tiled: _gathered(blocks, False)[:1],
+                    lambda blocks, tiled: _gathered(blocks, tiled)[: 1 if tiled else None],
+                    lambda blocks, tiled: _gathered(blocks, tiled)[: None if tiled else 1],
+                    says="There is one entry. There must be one for each device, even if they are "
+                    "equal.",
                 ),
                 "nothing-exchanged": lambda blocks, tiled: [list(block) for block in blocks],
-                "float32": AnyOf(
-                    (
-                        lambda blocks, tiled: _gathered(_in_float32(blocks), tiled),
-                        lambda blocks, tiled: _gathered(_in_float32_and_back(blocks), tiled),
-                    )
+                "float32": Mistake(
+                    lambda blocks, tiled: _gathered(_in_float32(blocks), tiled),
+                    lambda blocks, tiled: _gathered(_in_float32_and_back(blocks), tiled),
                 ),
-                "numbers-in-turn": AnyOf(
-                    (
-                        lambda blocks, tiled: (
-                            [(np.ravel(blocks, "F") if tiled else np.transpose(blocks)).tolist()]
-                            * len(blocks)
-                        ),
-                        lambda blocks, tiled: (
-                            [(np.ravel(blocks) if tiled else np.transpose(blocks)).tolist()]
-                            * len(blocks)
-                        ),
-                    )
+                "numbers-in-turn": Mistake(
+                    lambda blocks, tiled: (
+                        [(np.ravel(blocks, "F") if tiled else np.transpose(blocks)).tolist()]
+                        * len(blocks)
+                    ),
+                    lambda blocks, tiled: (
+                        [(np.ravel(blocks) if tiled else np.transpose(blocks)).tolist()]
+                        * len(blocks)
+                    ),
+                    says="The elements of the blocks are interleaved. A gather keeps each block "
+                    "together.",
                 ),
                 "one-list": lambda blocks, tiled: [number for block in blocks for number in block],
-                "untiled-missing": lambda blocks, tiled: _gathered(blocks, True) if tiled else None,
-                "list-times-n": AnyOf(
-                    (
-                        lambda blocks, tiled: (
-                            blocks * len(blocks) if tiled else _gathered(blocks, False)
-                        ),
-                        lambda blocks, tiled: blocks * len(blocks),
-                    )
+                "untiled-missing": Mistake(
+                    lambda blocks, tiled: _gathered(blocks, True) if tiled else None,
+                    says="With tiled, the result is right. Without it, the function returns None: "
+                    "does each branch return something?",
                 ),
-                "first-block-alone": lambda blocks, tiled: (
-                    [list(blocks[0]) if tiled else [list(blocks[0])]] * len(blocks)
+                "list-times-n": Mistake(
+                    lambda blocks, tiled: (
+                        blocks * len(blocks) if tiled else _gathered(blocks, False)
+                    ),
+                    lambda blocks, tiled: blocks * len(blocks),
+                    says="`blocks * n` repeats the entries of the list, so that it is n times as "
+                    "long. Each entry must be everything that one device holds.",
+                ),
+                "first-block-alone": Mistake(
+                    lambda blocks, tiled: (
+                        [list(blocks[0]) if tiled else [list(blocks[0])]] * len(blocks)
+                    ),
+                    says="This is only the first device's block. Is the return inside the loop?",
                 ),
                 "32-bits": lambda blocks, tiled: _gathered(_in_32_bits(blocks), tiled),
             },
@@ -641,61 +731,82 @@ MODELS: Final = Exercise(
             cases=_draw,
             reference=_scattered,
             mistakes={
-                "never-scattered": lambda blocks: [_added(blocks)] * len(blocks),
-                "never-summed": lambda blocks: _plain(
-                    [np.split(b, len(blocks))[i] for i, b in enumerate(_arrays(blocks))]
+                "never-scattered": Mistake(
+                    lambda blocks: [_added(blocks)] * len(blocks),
+                    says="This is psum: every device has the complete sum. Each should keep only "
+                    "its piece.",
+                ),
+                "never-summed": Mistake(
+                    lambda blocks: _plain(
+                        [np.split(b, len(blocks))[i] for i, b in enumerate(_arrays(blocks))]
+                    ),
+                    says="Each device has its piece of its own block: the blocks were not added "
+                    "up.",
                 ),
                 "one-list": _added,
                 "two-devices": lambda blocks: _scattered(blocks[:2]),
                 "dealt-out": lambda blocks: _dealt(_added(blocks), len(blocks)),
-                "added-twice": lambda blocks: [
-                    [len(blocks) * number for number in piece] for piece in _scattered(blocks)
-                ],
-                "mean-for-sum": AnyOf(
-                    (
-                        lambda blocks: [
-                            [number / len(blocks) for number in piece]
-                            for piece in _scattered(blocks)
-                        ],
-                        lambda blocks: [
-                            [number // len(blocks) for number in piece]
-                            for piece in _scattered(blocks)
-                        ],
-                    )
+                "added-twice": Mistake(
+                    lambda blocks: [
+                        [len(blocks) * number for number in piece] for piece in _scattered(blocks)
+                    ],
+                    says="Every number is too large by the number of devices: is it added up "
+                    "twice?",
                 ),
-                "largest-for-sum": lambda blocks: _plain(
-                    np.split(np.max(_arrays(blocks), axis=0), len(blocks))
+                "mean-for-sum": Mistake(
+                    lambda blocks: [
+                        [number / len(blocks) for number in piece] for piece in _scattered(blocks)
+                    ],
+                    lambda blocks: [
+                        [number // len(blocks) for number in piece] for piece in _scattered(blocks)
+                    ],
+                    says="Every number is too small by the number of devices: this is the mean of "
+                    "the blocks.",
                 ),
-                "sums-of-blocks": lambda blocks: [[sum(block)] for block in blocks],
+                "largest-for-sum": Mistake(
+                    lambda blocks: _plain(np.split(np.max(_arrays(blocks), axis=0), len(blocks))),
+                    says="Each element is the maximum over the blocks. Expected: their sum.",
+                ),
+                "sums-of-blocks": Mistake(
+                    lambda blocks: [[sum(block)] for block in blocks],
+                    says="The elements of each block are added up. Add the blocks to each other, "
+                    "element by element.",
+                ),
                 "one-number-each": lambda blocks: [[n] for n in _added(blocks)[: len(blocks)]],
-                "first-piece-for-all": lambda blocks: _scattered(blocks)[:1] * len(blocks),
+                "first-piece-for-all": Mistake(
+                    lambda blocks: _scattered(blocks)[:1] * len(blocks),
+                    says="Every device has the first piece of the sum. Device i must get piece i.",
+                ),
                 "own-left-out": lambda blocks: [
                     (np.array(piece) - _cut_up(blocks, i, i)).tolist()
                     for i, piece in enumerate(_scattered(blocks))
                 ],
-                "first-left-out": lambda blocks: _plain(
-                    np.split(np.sum(_arrays(blocks[1:]), axis=0), len(blocks))
+                "first-left-out": Mistake(
+                    lambda blocks: _plain(
+                        np.split(np.sum(_arrays(blocks[1:]), axis=0), len(blocks))
+                    ),
+                    says="The first block is left out on every device.",
                 ),
-                "own-pieces-added": lambda blocks: _plain(
-                    [np.sum(np.split(b, len(blocks)), axis=0) for b in _arrays(blocks)]
+                "own-pieces-added": Mistake(
+                    lambda blocks: _plain(
+                        [np.sum(np.split(b, len(blocks)), axis=0) for b in _arrays(blocks)]
+                    ),
+                    says="Each device adds up the pieces of its own block. Add up the blocks, "
+                    "element by element; each device keeps one piece of the result.",
                 ),
                 "pieces-of-n": lambda blocks: _of_length_n(_added(blocks), len(blocks)),
-                "pieces-begin-at-the-number": AnyOf(
-                    (
-                        lambda blocks: _from_its_number(
-                            _added(blocks), len(blocks), len(blocks[0]) // len(blocks)
-                        ),
-                        lambda blocks: _from_its_number(_added(blocks), len(blocks), len(blocks)),
-                    )
+                "pieces-begin-at-the-number": Mistake(
+                    lambda blocks: _from_its_number(
+                        _added(blocks), len(blocks), len(blocks[0]) // len(blocks)
+                    ),
+                    lambda blocks: _from_its_number(_added(blocks), len(blocks), len(blocks)),
                 ),
                 "nothing-exchanged": lambda blocks: [list(b) for b in blocks],
-                "float32": AnyOf(
-                    (
-                        lambda blocks: _plain(np.split(_summed_in_float32(blocks), len(blocks))),
-                        lambda blocks: _plain(
-                            np.split(_summed_in_float32(blocks).astype(np.int64), len(blocks))
-                        ),
-                    )
+                "float32": Mistake(
+                    lambda blocks: _plain(np.split(_summed_in_float32(blocks), len(blocks))),
+                    lambda blocks: _plain(
+                        np.split(_summed_in_float32(blocks).astype(np.int64), len(blocks))
+                    ),
                 ),
                 "32-bits": lambda blocks: _plain(
                     np.split(sum(_in_32_bits(blocks)).astype(np.int32), len(blocks))
@@ -709,21 +820,37 @@ MODELS: Final = Exercise(
             reference=_exchanged,
             mistakes={
                 "two-devices": lambda blocks: _exchanged(blocks[:2]),
-                "own-piece-alone": lambda blocks: _plain(
-                    [_cut_up(blocks, i, i) for i in range(len(blocks))]
+                "own-piece-alone": Mistake(
+                    lambda blocks: _plain([_cut_up(blocks, i, i) for i in range(len(blocks))]),
+                    says="Each device has a piece of its own block, and nothing else. Device i "
+                    "gets piece i of every block.",
                 ),
                 "nothing-exchanged": lambda blocks: [list(b) for b in blocks],
-                "columns": lambda blocks: np.transpose(blocks).tolist(),
+                "columns": Mistake(
+                    lambda blocks: np.transpose(blocks).tolist(),
+                    says="These are the columns of the table of blocks, a list for each element of "
+                    "a block. Split each block into as many pieces as there are devices.",
+                ),
                 "pieces-begin-at-the-number": lambda blocks: [
                     [n for b in blocks for n in b[i : i + len(b) // len(blocks)]]
                     for i in range(len(blocks))
                 ],
-                "exchanged-and-added": lambda blocks: _scattered(blocks),
-                "devices-backwards": lambda blocks: _plain(
-                    [
-                        np.concatenate([_cut_up(blocks, j, i) for j in range(len(blocks))[::-1]])
-                        for i in range(len(blocks))
-                    ]
+                "exchanged-and-added": Mistake(
+                    lambda blocks: _scattered(blocks),
+                    says="The pieces that a device receives are added up. An all-to-all "
+                    "concatenates them unchanged.",
+                ),
+                "devices-backwards": Mistake(
+                    lambda blocks: _plain(
+                        [
+                            np.concatenate(
+                                [_cut_up(blocks, j, i) for j in range(len(blocks))[::-1]]
+                            )
+                            for i in range(len(blocks))
+                        ]
+                    ),
+                    says="The pieces are right, but concatenated in the opposite order of the "
+                    "devices.",
                 ),
                 "own-left-out": lambda blocks: _plain(
                     [
@@ -733,36 +860,51 @@ MODELS: Final = Exercise(
                         for i in range(len(blocks))
                     ]
                 ),
-                "first-of-each-piece": lambda blocks: [
-                    [int(_cut_up(blocks, j, i)[0]) for j in range(len(blocks))]
-                    for i in range(len(blocks))
-                ],
-                "overwritten": _exchanged_in_place,
-                "blocks-rotated": AnyOf(
-                    (
-                        lambda blocks: [*blocks[1:], blocks[0]],
-                        lambda blocks: [blocks[-1], *blocks[:-1]],
-                    )
+                "first-of-each-piece": Mistake(
+                    lambda blocks: [
+                        [int(_cut_up(blocks, j, i)[0]) for j in range(len(blocks))]
+                        for i in range(len(blocks))
+                    ],
+                    says="Only the first element of each piece was sent.",
                 ),
-                "never-joined": lambda blocks: [
-                    [np.split(b, len(blocks))[i].tolist() for b in _arrays(blocks)]
-                    for i in range(len(blocks))
-                ],
-                "gathered": lambda blocks: _gathered(blocks, True),
+                "overwritten": Mistake(
+                    _exchanged_in_place,
+                    says="The results are written into the list that is still being read, so "
+                    "device 0's block has changed after the first step. Does `out = blocks` make a "
+                    "copy?",
+                ),
+                "blocks-rotated": Mistake(
+                    lambda blocks: [*blocks[1:], blocks[0]],
+                    lambda blocks: [blocks[-1], *blocks[:-1]],
+                    says="Each device has the complete block of its neighbour. In an all-to-all it "
+                    "gets one piece from every device.",
+                ),
+                "never-joined": Mistake(
+                    lambda blocks: [
+                        [np.split(b, len(blocks))[i].tolist() for b in _arrays(blocks)]
+                        for i in range(len(blocks))
+                    ],
+                    says="The right pieces are in the right order. With tiled, concatenate them.",
+                ),
+                "gathered": Mistake(
+                    lambda blocks: _gathered(blocks, True),
+                    says="This is all_gather: every device has everything. Each should get one "
+                    "piece from every device.",
+                ),
                 "one-list": lambda blocks: np.ravel(_exchanged(blocks)).tolist(),
-                "transposed-numbers": lambda blocks: (
-                    np.array(blocks).T.reshape(len(blocks), -1).tolist()
+                "transposed-numbers": Mistake(
+                    lambda blocks: np.array(blocks).T.reshape(len(blocks), -1).tolist(),
+                    says="The elements are transposed one by one. Devices exchange pieces, of as "
+                    "many elements as a block has for each device.",
                 ),
                 "one-number-each": lambda blocks: [
                     [block[i] for block in blocks] for i in range(len(blocks))
                 ],
                 "dealt-out": _exchanged_by(_dealt),
                 "pieces-of-n": _exchanged_by(_of_length_n),
-                "float32": AnyOf(
-                    (
-                        lambda blocks: _exchanged(_in_float32(blocks)),
-                        lambda blocks: _exchanged(_in_float32_and_back(blocks)),
-                    )
+                "float32": Mistake(
+                    lambda blocks: _exchanged(_in_float32(blocks)),
+                    lambda blocks: _exchanged(_in_float32_and_back(blocks)),
                 ),
                 "32-bits": lambda blocks: _exchanged(_in_32_bits(blocks)),
             },
@@ -778,69 +920,18 @@ MODELS: Final = Exercise(
         "device, concatenated in the order of the devices.",
     ),
     diagnoses={
-        "always-tiled": "Without tiled, the blocks are stacked in a new dimension.",
-        "never-tiled": "With tiled, the blocks are concatenated, and the rank stays.",
-        "tiled-for-untiled": "The two are swapped: tiled concatenates, untiled stacks.",
-        "only-one-device": "This is what one device holds. The list needs an entry for each "
-        "device.",
         "two-devices": "There is an entry for each of the first two devices, and there may be "
         "more devices.",
-        "own-first": "Each device begins with its own block. The blocks must be in the order of "
-        "the devices on every device.",
-        "own-twice": "Each device has its own block twice: it is among all blocks already.",
         "own-left-out": "A device's own block is left out. It counts, too.",
-        "first-left-out": "The first block is left out on every device.",
-        "own-pieces-added": "Each device adds up the pieces of its own block. Add up the blocks, "
-        "element by element; each device keeps one piece of the result.",
-        "own-repeated": "Each device has its own block several times, and no other block.",
-        "single-entry": "There is one entry. There must be one for each device, even if they are "
-        "equal.",
-        "numbers-in-turn": "The elements of the blocks are interleaved. A gather keeps each block "
-        "together.",
-        "first-block-alone": "This is only the first device's block. Is the return inside the "
-        "loop?",
-        "untiled-missing": "With tiled, the result is right. Without it, the function returns "
-        "None: does each branch return something?",
-        "list-times-n": "`blocks * n` repeats the entries of the list, so that it is n times as "
-        "long. Each entry must be everything that one device holds.",
         "float32": "The numbers pass through float32, which keeps about seven digits: the last "
         "digits of large numbers are lost.",
-        "blocks-rotated": "Each device has the complete block of its neighbour. In an all-to-all "
-        "it gets one piece from every device.",
-        "added-twice": "Every number is too large by the number of devices: is it added up twice?",
-        "mean-for-sum": "Every number is too small by the number of devices: this is the mean of "
-        "the blocks.",
-        "largest-for-sum": "Each element is the maximum over the blocks. Expected: their sum.",
-        "own-piece-alone": "Each device has a piece of its own block, and nothing else. Device i "
-        "gets piece i of every block.",
-        "sums-of-blocks": "The elements of each block are added up. Add the blocks to each other, "
-        "element by element.",
         "psum_scatter_ref: one-number-each": "Device i gets only element i of the sum. Split the "
         "sum into as many pieces as there are devices; a piece may have several elements.",
-        "first-piece-for-all": "Every device has the first piece of the sum. Device i must get "
-        "piece i.",
-        "columns": "These are the columns of the table of blocks, a list for each element of a "
-        "block. Split each block into as many pieces as there are devices.",
         "pieces-begin-at-the-number": "Your piece i begins at element i. It should begin at i "
         "times the length of a piece.",
-        "exchanged-and-added": "The pieces that a device receives are added up. An all-to-all "
-        "concatenates them unchanged.",
-        "devices-backwards": "The pieces are right, but concatenated in the opposite order of the "
-        "devices.",
-        "first-of-each-piece": "Only the first element of each piece was sent.",
-        "overwritten": "The results are written into the list that is still being read, so device "
-        "0's block has changed after the first step. Does `out = blocks` make a copy?",
         "one-list": "All numbers are there, in one list. Expected: a list with an entry for each "
         "device.",
-        "never-scattered": "This is psum: every device has the complete sum. Each should keep "
-        "only its piece.",
-        "never-summed": "Each device has its piece of its own block: the blocks were not added up.",
         "nothing-exchanged": "These are the original blocks: nothing was exchanged.",
-        "never-joined": "The right pieces are in the right order. With tiled, concatenate them.",
-        "gathered": "This is all_gather: every device has everything. Each should get one piece "
-        "from every device.",
-        "transposed-numbers": "The elements are transposed one by one. Devices exchange pieces, "
-        "of as many elements as a block has for each device.",
         "one-number-each": "Device i gets only element i of each block. Devices exchange pieces, "
         "of as many elements as a block has for each device.",
         "dealt-out": "The elements are dealt out one by one, like cards. A piece consists of "
@@ -864,19 +955,52 @@ PARTS: Final = Exercise(
             lambda x: np.broadcast_to(x.sum(0), x.shape),
             _on_lines(_rows),
             {
-                "by-pieces": lambda x: np.tile(x.sum(1, keepdims=True), (1, x.shape[1])),
-                "mean-for-sum": lambda x: np.broadcast_to(x.mean(0), x.shape),
-                "added-twice": lambda x: np.broadcast_to(x.sum(0) * len(x), x.shape).astype(
-                    x.dtype
+                "by-pieces": Mistake(
+                    lambda x: np.tile(x.sum(1, keepdims=True), (1, x.shape[1])),
+                    says="The columns of one row are added up. Add up the rows.",
                 ),
-                "own-row": lambda x: x * np.float32(len(x)),
-                "one-number": lambda x: np.full_like(x, x.sum()),
-                "pieces-as-rows": lambda x: np.tile(x.sum(0).reshape(len(x), -1), (len(x), 1)),
-                "row-as-a-vector": lambda x: np.tile(x.sum(0), len(x)),
-                "pieces-not-joined": lambda x: np.tile(
-                    x.sum(0).reshape(1, len(x), -1), (len(x), 1, 1)
+                "mean-for-sum": Mistake(
+                    lambda x: np.broadcast_to(x.mean(0), x.shape),
+                    says="The result is too small by the number of devices: this is the mean of "
+                    "the rows.",
                 ),
-                "row-once": lambda x: x.sum(0, keepdims=True),
+                "added-twice": Mistake(
+                    lambda x: np.broadcast_to(x.sum(0) * len(x), x.shape).astype(x.dtype),
+                    says="The result is too large by the number of devices: do you add up a sum "
+                    "that every device has already?",
+                ),
+                "own-row": Mistake(
+                    lambda x: x * np.float32(len(x)),
+                    says="Each device has its own row, multiplied by the number of devices. Are "
+                    "the rows gathered first and scattered afterwards? Do it the other way round: "
+                    "scatter the sum, then gather its pieces.",
+                ),
+                "one-number": Mistake(
+                    lambda x: np.full_like(x, x.sum()),
+                    says="Every element is the sum of all elements: pieces are added up to one "
+                    "number. Each column has a sum of its own, over the rows.",
+                ),
+                "pieces-as-rows": Mistake(
+                    lambda x: np.tile(x.sum(0).reshape(len(x), -1), (len(x), 1)),
+                    says="On each device the pieces of the sum are the rows of a matrix. They "
+                    "should be one row. Which dimension does all_gather use by default?",
+                ),
+                "row-as-a-vector": Mistake(
+                    lambda x: np.tile(x.sum(0), len(x)),
+                    says="Each device returns its row as a vector, and out_specs concatenate the "
+                    "vectors. The block that the body gets has two dimensions, and the one that it "
+                    "returns needs two, too.",
+                ),
+                "pieces-not-joined": Mistake(
+                    lambda x: np.tile(x.sum(0).reshape(1, len(x), -1), (len(x), 1, 1)),
+                    says="The pieces are stacked in a new dimension. Concatenated, they are the "
+                    "row: is tiled=True set?",
+                ),
+                "row-once": Mistake(
+                    lambda x: x.sum(0, keepdims=True),
+                    says="The sum is there once, for all devices together. The result needs a row "
+                    "for each device, like x: do out_specs say that?",
+                ),
             },
             under_mesh=True,
         ),
@@ -897,30 +1021,11 @@ PARTS: Final = Exercise(
         "leading dimension again with [None].",
     ),
     diagnoses={
-        "one-number": "Every element is the sum of all elements: pieces are added up to one "
-        "number. Each column has a sum of its own, over the rows.",
         "no reduce-scatter": "Compute the sum with a reduce-scatter.",
         "no all-gather": "Gather the pieces with an all-gather.",
-        "by-pieces": "The columns of one row are added up. Add up the rows.",
-        "mean-for-sum": "The result is too small by the number of devices: this is the mean of "
-        "the rows.",
-        "own-row": "Each device has its own row, multiplied by the number of devices. Are the "
-        "rows gathered first and scattered afterwards? Do it the other way round: scatter the "
-        "sum, then gather its pieces.",
-        "added-twice": "The result is too large by the number of devices: do you add up a sum "
-        "that every device has already?",
         "shape": "The block has one row and all columns, and so must what each device returns. "
         "What is the shape after each of the two steps?",
         "in-pieces": "One collective of each kind is enough for all columns.",
-        "pieces-as-rows": "On each device the pieces of the sum are the rows of a matrix. They "
-        "should be one row. Which dimension does all_gather use by default?",
-        "row-as-a-vector": "Each device returns its row as a vector, and out_specs concatenate "
-        "the vectors. The block that the body gets has two dimensions, and the one that it "
-        "returns needs two, too.",
-        "pieces-not-joined": "The pieces are stacked in a new dimension. Concatenated, they are "
-        "the row: is tiled=True set?",
-        "row-once": "The sum is there once, for all devices together. The result needs a row for "
-        "each device, like x: do out_specs say that?",
         "not-replicated": "Do out_specs promise one result for all devices, as P() does? The "
         "result has a row for each device, like x. (After a psum_scatter and an all_gather all "
         "devices have the same, but JAX cannot prove it.)",
@@ -1013,22 +1118,44 @@ RINGS: Final = Exercise(
             lambda x: np.tile(x, (DEVICES[len(x)], 1)),
             _on_lines(_vector),
             {
-                "wrong-order": lambda x: _collected(x, lambda i, j, n: (i - j) % n),
+                "wrong-order": Mistake(
+                    lambda x: _collected(x, lambda i, j, n: (i - j) % n),
+                    says="All blocks are there, in the order in which they arrived. Put each at "
+                    "its own index: the block of step s is that of device (i - s) % n.",
+                ),
                 "against-the-ring": lambda x: _collected(x, lambda i, j, n: (2 * i - j) % n),
                 "open-ring": lambda x: _collected(x, lambda i, j, n: j if j <= i else None),
                 "one-is-missing": lambda x: _collected(
                     x, lambda i, j, n: None if j == (i + 1) % n else j
                 ),
-                "at-its-number": _at_place,
-                "added-again": _added_again,
-                "own-block-again": AnyOf(
-                    (
-                        lambda x: _collected(x, lambda i, j, n: i if j == i else (i - 1) % n),
-                        lambda x: _collected(x, lambda i, j, n: i if j == 0 else (i - 1) % n),
-                    )
+                "at-its-number": Mistake(
+                    _at_place,
+                    says="Each block begins at the number of its device, so that blocks overlap. "
+                    "The block of device i begins at i times the size of a block.",
                 ),
-                "row-as-a-vector": lambda x: np.tile(x, DEVICES[len(x)]),
-                "blocks-as-rows": lambda x: np.tile(np.stack(_blocks(x)), (DEVICES[len(x)], 1)),
+                "added-again": Mistake(
+                    _added_again,
+                    says="Each step sends everything that a device has collected and adds what "
+                    "arrives, so the same block is added several times. Send only what arrived "
+                    "last.",
+                ),
+                "own-block-again": Mistake(
+                    lambda x: _collected(x, lambda i, j, n: i if j == i else (i - 1) % n),
+                    lambda x: _collected(x, lambda i, j, n: i if j == 0 else (i - 1) % n),
+                    says="Every step brings the block of the previous device again. Send what was "
+                    "received last, not the device's own block each time.",
+                ),
+                "row-as-a-vector": Mistake(
+                    lambda x: np.tile(x, DEVICES[len(x)]),
+                    says="Each device returns all of x, but as a vector, and out_specs concatenate "
+                    "the vectors. Expected: a row for each device. What shape should the body "
+                    "return?",
+                ),
+                "blocks-as-rows": Mistake(
+                    lambda x: np.tile(np.stack(_blocks(x)), (DEVICES[len(x)], 1)),
+                    says="Each device returns the blocks as the rows of a matrix. Expected: one "
+                    "row on each device, with the blocks concatenated.",
+                ),
             },
             under_mesh=True,
         ),
@@ -1047,59 +1174,84 @@ RINGS: Final = Exercise(
             lambda x: x.sum(0),
             _on_lines(_rows),
             {
-                "wrong-piece": lambda x: _summed(x, lambda i, j, n: (i - 1) % n),
-                "wrong-piece-behind": lambda x: _summed(x, lambda i, j, n: (i + 1) % n),
+                "wrong-piece": Mistake(
+                    lambda x: _summed(x, lambda i, j, n: (i - 1) % n),
+                    says="The sums are right, but each device holds that of its neighbour.",
+                ),
+                "wrong-piece-behind": Mistake(
+                    lambda x: _summed(x, lambda i, j, n: (i + 1) % n),
+                    says="The sums are right, but each device holds that of its neighbour.",
+                ),
                 "against-the-ring": lambda x: _summed(x, lambda i, j, n: (2 * j - i) % n),
                 "open-ring": lambda x: _summed(x, lambda i, j, n: i if j <= i else None),
                 "one-is-missing": lambda x: _summed(
                     x, lambda i, j, n: None if j == (i + 1) % n else (i + 1) % n
                 ),
-                "same-piece-always": AnyOf(
-                    (
-                        lambda x: _summed(x, lambda i, j, n: j),
-                        lambda x: _summed(x, lambda i, j, n: i if j == (i + 1) % n else j),
-                    )
+                "same-piece-always": Mistake(
+                    lambda x: _summed(x, lambda i, j, n: j),
+                    lambda x: _summed(x, lambda i, j, n: i if j == (i + 1) % n else j),
+                    says="Each device adds the same part in every step. Each step's sum belongs to "
+                    "another device: in step s, device i adds its part for device (i - 1 - s) % n.",
                 ),
-                "first-does-not-belong": AnyOf(
-                    (
-                        lambda x: _summed(
-                            x, lambda i, j, n: i if j == (i + 1) % n else (i + 1) % n
+                "first-does-not-belong": Mistake(
+                    lambda x: _summed(x, lambda i, j, n: i if j == (i + 1) % n else (i + 1) % n),
+                    lambda x: _summed(x, lambda i, j, n: i if j == (i + 1) % n else (i - 1) % n),
+                    lambda x: _summed(x, lambda i, j, n: (i + 1) % n if j == (i + 1) % n else i),
+                    says="The first part of the sum and the parts that are added later belong to "
+                    "different pieces. If device i begins with part (i - 1) % n, it adds part (i - "
+                    "1 - s) % n in step s.",
+                ),
+                "counted-upwards": Mistake(
+                    lambda x: _summed(x, lambda i, j, n: (i + 2 * ((j - i - 1) % n)) % n),
+                    lambda x: _summed(
+                        x,
+                        lambda i, j, n: (
+                            i if j == (i + 1) % n else (i + 1 + 2 * ((j - i - 1) % n)) % n
                         ),
-                        lambda x: _summed(
-                            x, lambda i, j, n: i if j == (i + 1) % n else (i - 1) % n
-                        ),
-                        lambda x: _summed(
-                            x, lambda i, j, n: (i + 1) % n if j == (i + 1) % n else i
-                        ),
-                    )
+                    ),
+                    says="The index of the part grows with the steps, and it should fall: what "
+                    "arrives in step s comes from s devices back.",
                 ),
-                "counted-upwards": AnyOf(
-                    (
-                        lambda x: _summed(x, lambda i, j, n: (i + 2 * ((j - i - 1) % n)) % n),
-                        lambda x: _summed(
-                            x,
-                            lambda i, j, n: (
-                                i if j == (i + 1) % n else (i + 1 + 2 * ((j - i - 1) % n)) % n
-                            ),
-                        ),
-                    )
+                "same-part-on-all": Mistake(
+                    lambda x: _summed(x, lambda i, j, n: (j - i - 1) % n),
+                    says="In each step, every device uses the part with the number of the step. "
+                    "The index depends on the device's own number, too.",
                 ),
-                "same-part-on-all": lambda x: _summed(x, lambda i, j, n: (j - i - 1) % n),
-                "last-part-alone": lambda x: _summed(x, lambda i, j, n: i if j == i else None),
-                "added-before-sending": _added_before_sending,
-                "never-added": lambda x: _summed(
-                    x, lambda i, j, n: i if j == (i + 1) % n else None
+                "last-part-alone": Mistake(
+                    lambda x: _summed(x, lambda i, j, n: i if j == i else None),
+                    says="Each sum consists of the device's own part only, which comes last. Add "
+                    "it to what has arrived.",
                 ),
-                "part-sent": _part_sent,
-                "own-part-missing": lambda x: _summed(x, lambda i, j, n: None if j == i else i),
-                "own-part-twice": lambda x: (
-                    x.sum(0) + _summed(x, lambda i, j, n: i if j == i else None)
+                "added-before-sending": Mistake(
+                    _added_before_sending,
+                    says="The device's part is added before the sum is sent. Whose sum is it at "
+                    "that moment? Send first, then add to what has arrived.",
                 ),
-                "two-places-off": AnyOf(
-                    (
-                        lambda x: _summed(x, lambda i, j, n: (i + 2) % n),
-                        lambda x: _summed(x, lambda i, j, n: (i - 2) % n),
-                    )
+                "never-added": Mistake(
+                    lambda x: _summed(x, lambda i, j, n: i if j == (i + 1) % n else None),
+                    says="Each device has only the part of its neighbour that was sent first: what "
+                    "arrives is sent on, and nothing is added to it.",
+                ),
+                "part-sent": Mistake(
+                    _part_sent,
+                    says="Each step sends a single part, and the sum stays on its device. Send the "
+                    "sum itself, so that it grows from device to device.",
+                ),
+                "own-part-missing": Mistake(
+                    lambda x: _summed(x, lambda i, j, n: None if j == i else i),
+                    says="Each sum lacks the part of the device that keeps it: add that device's "
+                    "own part to what arrives last.",
+                ),
+                "own-part-twice": Mistake(
+                    lambda x: x.sum(0) + _summed(x, lambda i, j, n: i if j == i else None),
+                    says="The sums are right, except that each device has added its own part "
+                    "twice.",
+                ),
+                "two-places-off": Mistake(
+                    lambda x: _summed(x, lambda i, j, n: (i + 2) % n),
+                    lambda x: _summed(x, lambda i, j, n: (i - 2) % n),
+                    says="The sums are right, but each device holds that of a device two positions "
+                    "away.",
                 ),
             },
             under_mesh=True,
@@ -1125,8 +1277,6 @@ RINGS: Final = Exercise(
         "your own.",
     ),
     diagnoses={
-        "own-part-missing": "Each sum lacks the part of the device that keeps it: add that "
-        "device's own part to what arrives last.",
         "one-too-many": "A device does not need to receive its own block: n - 1 steps bring the "
         "rest.",
         "too-often": "A device does not need to receive its own block: n - 1 steps bring the rest.",
@@ -1137,48 +1287,12 @@ RINGS: Final = Exercise(
         "sends-too-much": "In each step one block, or one piece of the sum, is enough.",
         "not-to-the-neighbour": "Send only to the neighbour. Blocks from further away are passed "
         "on from neighbour to neighbour.",
-        "wrong-order": "All blocks are there, in the order in which they arrived. Put each at its "
-        "own index: the block of step s is that of device (i - s) % n.",
-        "wrong-piece": "The sums are right, but each device holds that of its neighbour.",
-        "wrong-piece-behind": "The sums are right, but each device holds that of its neighbour.",
         "against-the-ring": "The permutation goes one way round the ring, and the indices are "
         "counted the other way.",
         "open-ring": "What should go from the last device to the first is zero: a device that is "
         "no pair's target gets zeros. Is there a pair for every device?",
-        "row-as-a-vector": "Each device returns all of x, but as a vector, and out_specs "
-        "concatenate the vectors. Expected: a row for each device. What shape should the body "
-        "return?",
-        "blocks-as-rows": "Each device returns the blocks as the rows of a matrix. Expected: one "
-        "row on each device, with the blocks concatenated.",
         "one-is-missing": "The block of the device that is furthest away has not arrived: is a "
         "step missing?",
-        "own-block-again": "Every step brings the block of the previous device again. Send what "
-        "was received last, not the device's own block each time.",
-        "added-again": "Each step sends everything that a device has collected and adds what "
-        "arrives, so the same block is added several times. Send only what arrived last.",
-        "same-piece-always": "Each device adds the same part in every step. Each step's sum "
-        "belongs to another device: in step s, device i adds its part for device (i - 1 - s) % n.",
-        "first-does-not-belong": "The first part of the sum and the parts that are added later "
-        "belong to different pieces. If device i begins with part (i - 1) % n, it adds part (i - "
-        "1 - s) % n in step s.",
-        "counted-upwards": "The index of the part grows with the steps, and it should fall: what "
-        "arrives in step s comes from s devices back.",
-        "same-part-on-all": "In each step, every device uses the part with the number of the "
-        "step. The index depends on the device's own number, too.",
-        "last-part-alone": "Each sum consists of the device's own part only, which comes last. "
-        "Add it to what has arrived.",
-        "added-before-sending": "The device's part is added before the sum is sent. Whose sum is "
-        "it at that moment? Send first, then add to what has arrived.",
-        "never-added": "Each device has only the part of its neighbour that was sent first: what "
-        "arrives is sent on, and nothing is added to it.",
-        "part-sent": "Each step sends a single part, and the sum stays on its device. Send the "
-        "sum itself, so that it grows from device to device.",
-        "own-part-twice": "The sums are right, except that each device has added its own part "
-        "twice.",
-        "two-places-off": "The sums are right, but each device holds that of a device two "
-        "positions away.",
-        "at-its-number": "Each block begins at the number of its device, so that blocks overlap. "
-        "The block of device i begins at i times the size of a block.",
     },
     about=(Requests,),
 )
@@ -1262,103 +1376,159 @@ HALO: Final = Exercise(
             lambda x: np.roll(x, 1) - 2 * x + np.roll(x, -1),
             _on_lines(_vector),
             {
-                "open-ends": lambda x: _differences(x, closed=(False, False)),
-                "open-at-the-end": lambda x: _differences(x, closed=(True, False)),
-                "open-at-the-start": lambda x: _differences(x, closed=(False, True)),
-                "blocks-alone": lambda x: np.concatenate([
-                    np.roll(b, 1) - 2 * b + np.roll(b, -1) for b in _blocks(x)
-                ]),
-                "halos-exchanged": lambda x: _differences(x, (1, 0), (-1, -1)),
-                "wrong-end": lambda x: _differences(x, (-1, 0), (1, -1)),
-                "wrong-way-round": lambda x: _differences(x, (1, -1), (-1, 0)),
-                "one-way": lambda x: _differences(x, (-1, -1), (-1, 0)),
-                "other-sign": lambda x: 2 * x - np.roll(x, 1) - np.roll(x, -1),
-                "whole-blocks": lambda x: (
-                    np.roll(x, len(_blocks(x)[0])) - 2 * x + np.roll(x, -len(_blocks(x)[0]))
+                "open-ends": Mistake(
+                    lambda x: _differences(x, closed=(False, False)),
+                    says="The ends must wrap around: the last element is the neighbour of the "
+                    "first. Is there a pair that closes the ring?",
                 ),
-                "once-itself": lambda x: np.roll(x, 1) - x + np.roll(x, -1),
-                "one-end-wrong": AnyOf(
-                    (
-                        lambda x: _differences(x, after=(1, -1)),
-                        lambda x: _differences(x, before=(-1, 0)),
-                    )
+                "open-at-the-end": Mistake(
+                    lambda x: _differences(x, closed=(True, False)),
+                    says="The ring is closed on one side only: the last element uses a zero in "
+                    "place of its right neighbour, which is the first.",
                 ),
-                "one-halo-twice": AnyOf(
-                    (
-                        lambda x: _differences(x, after=(-1, -1)),
-                        lambda x: _differences(x, before=(1, 0)),
-                    )
+                "open-at-the-start": Mistake(
+                    lambda x: _differences(x, closed=(False, True)),
+                    says="The ring is closed on one side only: the first element uses a zero in "
+                    "place of its left neighbour, which is the last.",
                 ),
-                "own-element-as-halo": AnyOf(
-                    (
-                        lambda x: _differences(x, after=(0, -1)),
-                        lambda x: _differences(x, before=(0, 0)),
-                        lambda x: _differences(x, (0, 0), (0, -1)),
-                    )
+                "blocks-alone": Mistake(
+                    lambda x: np.concatenate(
+                        [np.roll(b, 1) - 2 * b + np.roll(b, -1) for b in _blocks(x)]
+                    ),
+                    says="Each block wraps around by itself.",
                 ),
-                "closed-for-itself": AnyOf(
-                    (
-                        lambda x: _differences(x, after=(0, 0)),
-                        lambda x: _differences(x, before=(0, -1)),
-                    )
+                "halos-exchanged": Mistake(
+                    lambda x: _differences(x, (1, 0), (-1, -1)),
+                    says="The number from the previous device is placed after the block, and the "
+                    "other way round.",
                 ),
-                "two-devices-away": AnyOf(
-                    (
-                        lambda x: _differences(x, after=(2, 0)),
-                        lambda x: _differences(x, before=(-2, -1)),
-                        lambda x: _differences(x, (-2, -1), (2, 0)),
-                    )
+                "wrong-end": Mistake(
+                    lambda x: _differences(x, (-1, 0), (1, -1)),
+                    says="The wrong ends were sent: the next device needs your last element, the "
+                    "previous one your first.",
                 ),
-                "second-from-the-edge": AnyOf(
-                    (
-                        lambda x: _differences(x, after=(1, 1)),
-                        lambda x: _differences(x, before=(-1, -2)),
-                        lambda x: _differences(x, (-1, -2), (1, 1)),
-                    )
+                "wrong-way-round": Mistake(
+                    lambda x: _differences(x, (1, -1), (-1, 0)),
+                    says="The right ends were sent, each in the wrong direction: the last element "
+                    "came from the next device, the first from the previous one.",
                 ),
-                "halo-left-on": AnyOf(
-                    (
-                        lambda x: _with_halos(x, lambda wide: _closed(wide)),
-                        lambda x: _with_halos(x, lambda wide: np.convolve(wide, CURVE, "same")),
-                        lambda x: _with_halos(
-                            x, lambda wide: np.pad(np.convolve(wide, CURVE, "valid"), 1)
-                        ),
-                    )
+                "one-way": Mistake(
+                    lambda x: _differences(x, (-1, -1), (-1, 0)),
+                    says="Both numbers came from the previous device. One of the two permutations "
+                    "has to go the other way.",
                 ),
-                "never-received": AnyOf(
-                    (
-                        lambda x: _without_halos(x, 0, None),
-                        lambda x: _without_halos(x, None, 0),
-                    )
+                "other-sign": Mistake(
+                    lambda x: 2 * x - np.roll(x, 1) - np.roll(x, -1), says="The sign is reversed."
                 ),
-                "halo-on-top": lambda x: _edges(x, lambda own, halo: own + halo),
-                "halo-as-result": lambda x: _edges(x, lambda own, halo: halo),
-                "sum-of-three": lambda x: np.roll(x, 1) + 2 * x + np.roll(x, -1),
-                "all-added": lambda x: np.roll(x, 1) + x + np.roll(x, -1),
-                "neighbour-taken-away": AnyOf(
-                    (
-                        lambda x: np.roll(x, 1) - 2 * x - np.roll(x, -1),
-                        lambda x: np.roll(x, -1) - 2 * x - np.roll(x, 1),
-                    )
+                "whole-blocks": Mistake(
+                    lambda x: (
+                        np.roll(x, len(_blocks(x)[0])) - 2 * x + np.roll(x, -len(_blocks(x)[0]))
+                    ),
+                    says="Each element is compared with those at the same index in the neighbours' "
+                    "blocks: this shifts x by a whole block, and not by one element.",
                 ),
-                "four-times-itself": lambda x: np.roll(x, 1) - 4 * x + np.roll(x, -1),
-                "first-difference": AnyOf(
-                    (lambda x: x - np.roll(x, 1), lambda x: np.roll(x, -1) - x)
+                "once-itself": Mistake(
+                    lambda x: np.roll(x, 1) - x + np.roll(x, -1),
+                    says="The element itself is subtracted once. It counts twice.",
                 ),
-                "neighbours-alone": AnyOf(
-                    (
-                        lambda x: np.roll(x, -1) - np.roll(x, 1),
-                        lambda x: np.roll(x, 1) - np.roll(x, -1),
-                        lambda x: np.roll(x, 1) + np.roll(x, -1),
-                        lambda x: (np.roll(x, 1) + np.roll(x, -1)) / 2,
-                        lambda x: (np.roll(x, -1) - np.roll(x, 1)) / 2,
-                    )
+                "one-end-wrong": Mistake(
+                    lambda x: _differences(x, after=(1, -1)),
+                    lambda x: _differences(x, before=(-1, 0)),
+                    says="One of the two numbers is from the wrong end of the neighbour's block: "
+                    "from the previous device you need its last, from the next device its first.",
                 ),
-                "twice-a-neighbour": AnyOf(
-                    (
-                        lambda x: np.roll(x, 1) - 2 * np.roll(x, -1) + x,
-                        lambda x: np.roll(x, -1) - 2 * np.roll(x, 1) + x,
-                    )
+                "one-halo-twice": Mistake(
+                    lambda x: _differences(x, after=(-1, -1)),
+                    lambda x: _differences(x, before=(1, 0)),
+                    says="The same number is used at both ends of the block. One end needs a "
+                    "number from the previous device, the other one from the next.",
+                ),
+                "own-element-as-halo": Mistake(
+                    lambda x: _differences(x, after=(0, -1)),
+                    lambda x: _differences(x, before=(0, 0)),
+                    lambda x: _differences(x, (0, 0), (0, -1)),
+                    says="In place of the neighbour's number, the block's own edge element is used "
+                    "again. Is the result of the permutation put there?",
+                ),
+                "closed-for-itself": Mistake(
+                    lambda x: _differences(x, after=(0, 0)),
+                    lambda x: _differences(x, before=(0, -1)),
+                    says="One end of the block uses the block's own other end, and not the "
+                    "neighbour's number.",
+                ),
+                "two-devices-away": Mistake(
+                    lambda x: _differences(x, after=(2, 0)),
+                    lambda x: _differences(x, before=(-2, -1)),
+                    lambda x: _differences(x, (-2, -1), (2, 0)),
+                    says="A number came from a device two positions away. Look at the pairs: the "
+                    "neighbour of device i is i + 1.",
+                ),
+                "second-from-the-edge": Mistake(
+                    lambda x: _differences(x, after=(1, 1)),
+                    lambda x: _differences(x, before=(-1, -2)),
+                    lambda x: _differences(x, (-1, -2), (1, 1)),
+                    says="The element next to the edge was sent, and not the one at the edge.",
+                ),
+                "halo-left-on": Mistake(
+                    lambda x: _with_halos(x, lambda wide: _closed(wide)),
+                    lambda x: _with_halos(x, lambda wide: np.convolve(wide, CURVE, "same")),
+                    lambda x: _with_halos(
+                        x, lambda wide: np.pad(np.convolve(wide, CURVE, "valid"), 1)
+                    ),
+                    says="Each device returns two more elements than its block has: the halos are "
+                    "still there. Only the computation needs them.",
+                ),
+                "never-received": Mistake(
+                    lambda x: _without_halos(x, 0, None),
+                    lambda x: _without_halos(x, None, 0),
+                    says="One of the two halos is zero on every device: do the pairs of its "
+                    "permutation include every device?",
+                ),
+                "halo-on-top": Mistake(
+                    lambda x: _edges(x, lambda own, halo: own + halo),
+                    says="The block wraps around by itself, and the neighbour's number is added to "
+                    "that. It should replace the block's other end.",
+                ),
+                "halo-as-result": Mistake(
+                    lambda x: _edges(x, lambda own, halo: halo),
+                    says="At the ends of the block, the result is the received number itself.",
+                ),
+                "sum-of-three": Mistake(
+                    lambda x: np.roll(x, 1) + 2 * x + np.roll(x, -1),
+                    says="Twice the element is added. Subtract it.",
+                ),
+                "all-added": Mistake(
+                    lambda x: np.roll(x, 1) + x + np.roll(x, -1),
+                    says="All three are added up. Subtract twice the element itself.",
+                ),
+                "neighbour-taken-away": Mistake(
+                    lambda x: np.roll(x, 1) - 2 * x - np.roll(x, -1),
+                    lambda x: np.roll(x, -1) - 2 * x - np.roll(x, 1),
+                    says="One of the two neighbours is subtracted. Add both.",
+                ),
+                "four-times-itself": Mistake(
+                    lambda x: np.roll(x, 1) - 4 * x + np.roll(x, -1),
+                    says="The element itself is subtracted four times. Expected: twice.",
+                ),
+                "first-difference": Mistake(
+                    lambda x: x - np.roll(x, 1),
+                    lambda x: np.roll(x, -1) - x,
+                    says="This is the first difference: each element and one neighbour.",
+                ),
+                "neighbours-alone": Mistake(
+                    lambda x: np.roll(x, -1) - np.roll(x, 1),
+                    lambda x: np.roll(x, 1) - np.roll(x, -1),
+                    lambda x: np.roll(x, 1) + np.roll(x, -1),
+                    lambda x: (np.roll(x, 1) + np.roll(x, -1)) / 2,
+                    lambda x: (np.roll(x, -1) - np.roll(x, 1)) / 2,
+                    says="This is the sum of the two neighbours. Subtract twice the element "
+                    "itself.",
+                ),
+                "twice-a-neighbour": Mistake(
+                    lambda x: np.roll(x, 1) - 2 * np.roll(x, -1) + x,
+                    lambda x: np.roll(x, -1) - 2 * np.roll(x, 1) + x,
+                    says="Twice a neighbour is subtracted instead of twice the element itself: are "
+                    "the slices shifted by one?",
                 ),
             },
             under_mesh=True,
@@ -1377,53 +1547,6 @@ HALO: Final = Exercise(
         "elements, and the rest is plain NumPy.",
     ),
     diagnoses={
-        "whole-blocks": "Each element is compared with those at the same index in the neighbours' "
-        "blocks: this shifts x by a whole block, and not by one element.",
-        "open-ends": "The ends must wrap around: the last element is the neighbour of the first. "
-        "Is there a pair that closes the ring?",
-        "open-at-the-end": "The ring is closed on one side only: the last element uses a zero in "
-        "place of its right neighbour, which is the first.",
-        "open-at-the-start": "The ring is closed on one side only: the first element uses a zero "
-        "in place of its left neighbour, which is the last.",
-        "blocks-alone": "Each block wraps around by itself.",
-        "wrong-end": "The wrong ends were sent: the next device needs your last element, the "
-        "previous one your first.",
-        "halos-exchanged": "The number from the previous device is placed after the block, and "
-        "the other way round.",
-        "wrong-way-round": "The right ends were sent, each in the wrong direction: the last "
-        "element came from the next device, the first from the previous one.",
-        "one-way": "Both numbers came from the previous device. One of the two permutations has "
-        "to go the other way.",
-        "other-sign": "The sign is reversed.",
-        "once-itself": "The element itself is subtracted once. It counts twice.",
-        "one-end-wrong": "One of the two numbers is from the wrong end of the neighbour's block: "
-        "from the previous device you need its last, from the next device its first.",
-        "one-halo-twice": "The same number is used at both ends of the block. One end needs a "
-        "number from the previous device, the other one from the next.",
-        "own-element-as-halo": "In place of the neighbour's number, the block's own edge element "
-        "is used again. Is the result of the permutation put there?",
-        "closed-for-itself": "One end of the block uses the block's own other end, and not the "
-        "neighbour's number.",
-        "two-devices-away": "A number came from a device two positions away. Look at the pairs: "
-        "the neighbour of device i is i + 1.",
-        "second-from-the-edge": "The element next to the edge was sent, and not the one at the "
-        "edge.",
-        "halo-left-on": "Each device returns two more elements than its block has: the halos are "
-        "still there. Only the computation needs them.",
-        "never-received": "One of the two halos is zero on every device: do the pairs of its "
-        "permutation include every device?",
-        "halo-on-top": "The block wraps around by itself, and the neighbour's number is added to "
-        "that. It should replace the block's other end.",
-        "halo-as-result": "At the ends of the block, the result is the received number itself.",
-        "sum-of-three": "Twice the element is added. Subtract it.",
-        "all-added": "All three are added up. Subtract twice the element itself.",
-        "neighbour-taken-away": "One of the two neighbours is subtracted. Add both.",
-        "four-times-itself": "The element itself is subtracted four times. Expected: twice.",
-        "first-difference": "This is the first difference: each element and one neighbour.",
-        "neighbours-alone": "This is the sum of the two neighbours. Subtract twice the element "
-        "itself.",
-        "twice-a-neighbour": "Twice a neighbour is subtracted instead of twice the element "
-        "itself: are the slices shifted by one?",
         "sends-too-much": "One element from each neighbour is enough.",
         "too-often": "A device needs one number from each side, so two permutations are enough.",
         "explicit all-gather": "An all-gather sends data from every device to every device. A "
@@ -1432,7 +1555,7 @@ HALO: Final = Exercise(
         "devices, and a permutation fetches them. (Is x rolled or indexed outside the body? There "
         "the compiler sends them.)",
     },
-)  # fmt: skip
+)
 
 SYSTEMS: Final = {8: 2, 4: 3}
 """The number of systems on each device, for each size of the mesh."""
@@ -1446,33 +1569,33 @@ def _sides(n: int) -> tuple[int, int]:
     return _matrices(n)[:2]
 
 
-def _solved(A: Any, b: Any, eight: float = 8, everywhere: bool = False) -> Any:  # noqa: N803
+def _solved(A: Any, b: Any, eight: float = 8, everywhere: bool = False) -> Any:
     added = np.ones_like(A) if everywhere else np.eye(A.shape[-1], dtype=A.dtype)
     return np.linalg.solve(A + np.float32(eight) * added, b[..., None])[..., 0]
 
 
-def _sides_by_device(A: Any, b: Any) -> Any:  # noqa: N803
+def _sides_by_device(A: Any, b: Any) -> Any:
     """The solutions with the sides that begin at the device's number."""
     n = next(n for n in SIZES if _matrices(n) == A.shape)
     starts = np.repeat(np.arange(n), len(A) // n)
     return _solved(A, b[starts + np.arange(len(A)) % (len(A) // n)])
 
 
-def _first_matrices(A: Any, b: Any) -> Any:  # noqa: N803
+def _first_matrices(A: Any, b: Any) -> Any:
     """The solutions where each device uses the first of its matrices for all of its sides."""
     n = next(n for n in SIZES if _matrices(n) == A.shape)
     own = len(A) // n
     return _solved(A[np.arange(len(A)) // own * own], b)
 
 
-def _first_sides(A: Any, b: Any) -> Any:  # noqa: N803
+def _first_sides(A: Any, b: Any) -> Any:
     """The solutions where each device uses the first of its sides for all of its systems."""
     n = next(n for n in SIZES if _matrices(n) == A.shape)
     own = len(A) // n
     return _solved(A, b[np.arange(len(A)) // own * own])
 
 
-def _by_diagonals(A: Any, b: Any) -> Any:  # noqa: N803
+def _by_diagonals(A: Any, b: Any) -> Any:
     """The solutions where each matrix is multiplied by 8 I element by element."""
     return b / (8 * np.diagonal(A, axis1=1, axis2=2))
 
@@ -1489,23 +1612,70 @@ SOLVES: Final = Exercise(
             _solved,
             _on_lines(_matrices, _sides),
             {
-                "eight-everywhere": lambda A, b: _solved(A, b, everywhere=True),  # noqa: N803
-                "eight-forgotten": lambda A, b: _solved(A, b, eight=0),  # noqa: N803
-                "one-for-eight": lambda A, b: _solved(A, b, eight=1),  # noqa: N803
-                "transposed-systems": lambda A, b: _solved(A.swapaxes(1, 2), b),  # noqa: N803
-                "others-sides": _sides_by_device,
-                "eight-taken-away": lambda A, b: _solved(A, b, eight=-8),  # noqa: N803
-                "eight-times-the-matrix": lambda A, b: _solved(8 * A, b, eight=1),  # noqa: N803
-                "diagonal-alone": _by_diagonals,
-                "multiplied": lambda A, b: np.einsum(  # noqa: N803
-                    "nij,nj->ni", A + 8 * np.eye(4, dtype=A.dtype), b
+                "eight-everywhere": Mistake(
+                    lambda A, b: _solved(A, b, everywhere=True),
+                    says="8 is added to every element. I has ones only on the diagonal.",
                 ),
-                "eight-added-later": lambda A, b: _solved(A, b, eight=0) + 8,  # noqa: N803
-                "first-matrix-for-all": _first_matrices,
-                "first-side-for-all": _first_sides,
-                "matrix-left-out": lambda A, b: b / np.float32(8),  # noqa: N803
-                "an-eighth-for-eight": lambda A, b: _solved(A, b, eight=1 / 8),  # noqa: N803
-                "eight-as-a-factor": lambda A, b: _solved(8 * A, b, eight=0),  # noqa: N803
+                "eight-forgotten": Mistake(
+                    lambda A, b: _solved(A, b, eight=0),
+                    says="These are the solutions of A[i] x = b[i].",
+                ),
+                "one-for-eight": Mistake(
+                    lambda A, b: _solved(A, b, eight=1),
+                    says="These are the solutions of (A[i] + I) x = b[i].",
+                ),
+                "transposed-systems": Mistake(
+                    lambda A, b: _solved(A.swapaxes(1, 2), b),
+                    says="These are the solutions with each matrix transposed.",
+                ),
+                "others-sides": Mistake(
+                    _sides_by_device,
+                    says="The systems are solved with the right-hand sides of other systems: a "
+                    "device's first system is looked up at the device's number, though each device "
+                    "has several.",
+                ),
+                "eight-taken-away": Mistake(
+                    lambda A, b: _solved(A, b, eight=-8),
+                    says="These are the solutions of (A[i] - 8 I) x = b[i].",
+                ),
+                "eight-times-the-matrix": Mistake(
+                    lambda A, b: _solved(8 * A, b, eight=1),
+                    says="These are the solutions of (8 A[i] + I) x = b[i].",
+                ),
+                "diagonal-alone": Mistake(
+                    _by_diagonals,
+                    says="Only the diagonal of 8 A[i] is left of each matrix: `*` multiplies "
+                    "element by element. Add 8 I.",
+                ),
+                "multiplied": Mistake(
+                    lambda A, b: np.einsum("nij,nj->ni", A + 8 * np.eye(4, dtype=A.dtype), b),
+                    says="b[i] is multiplied by A[i] + 8 I. Find the x that gives b[i].",
+                ),
+                "eight-added-later": Mistake(
+                    lambda A, b: _solved(A, b, eight=0) + 8,
+                    says="8 is added to the solutions of A[i] x = b[i]. Add 8 I to the matrix.",
+                ),
+                "first-matrix-for-all": Mistake(
+                    _first_matrices,
+                    says="Each device solves all of its systems with its first matrix. Every "
+                    "system has its own.",
+                ),
+                "first-side-for-all": Mistake(
+                    _first_sides,
+                    says="Each device solves all of its systems with its first right-hand side. "
+                    "Every system has its own.",
+                ),
+                "matrix-left-out": Mistake(
+                    lambda A, b: b / np.float32(8), says="This is b / 8: A is not used."
+                ),
+                "an-eighth-for-eight": Mistake(
+                    lambda A, b: _solved(A, b, eight=1 / 8),
+                    says="These are the solutions of (A[i] + I / 8) x = b[i].",
+                ),
+                "eight-as-a-factor": Mistake(
+                    lambda A, b: _solved(8 * A, b, eight=0),
+                    says="These are the solutions of 8 A[i] x = b[i]. Add 8 I to A[i].",
+                ),
             },
             under_mesh=True,
         ),
@@ -1529,26 +1699,6 @@ SOLVES: Final = Exercise(
         "must have the same number of systems, so in_specs should shard both. And each right-hand "
         "side is a vector, while solve, for many systems at once, expects right-hand sides as "
         "matrices.",
-        "eight-everywhere": "8 is added to every element. I has ones only on the diagonal.",
-        "eight-forgotten": "These are the solutions of A[i] x = b[i].",
-        "one-for-eight": "These are the solutions of (A[i] + I) x = b[i].",
-        "eight-taken-away": "These are the solutions of (A[i] - 8 I) x = b[i].",
-        "eight-times-the-matrix": "These are the solutions of (8 A[i] + I) x = b[i].",
-        "diagonal-alone": "Only the diagonal of 8 A[i] is left of each matrix: `*` multiplies "
-        "element by element. Add 8 I.",
-        "multiplied": "b[i] is multiplied by A[i] + 8 I. Find the x that gives b[i].",
-        "eight-added-later": "8 is added to the solutions of A[i] x = b[i]. Add 8 I to the matrix.",
-        "first-matrix-for-all": "Each device solves all of its systems with its first matrix. "
-        "Every system has its own.",
-        "first-side-for-all": "Each device solves all of its systems with its first right-hand "
-        "side. Every system has its own.",
-        "matrix-left-out": "This is b / 8: A is not used.",
-        "an-eighth-for-eight": "These are the solutions of (A[i] + I / 8) x = b[i].",
-        "eight-as-a-factor": "These are the solutions of 8 A[i] x = b[i]. Add 8 I to A[i].",
-        "transposed-systems": "These are the solutions with each matrix transposed.",
-        "others-sides": "The systems are solved with the right-hand sides of other systems: a "
-        "device's first system is looked up at the device's number, though each device has "
-        "several.",
     },
 )
 
@@ -1594,18 +1744,60 @@ CHECKED: Final = Exercise(
             lambda x: x,
             _on_lines(_vector),
             {
-                "at-its-number": _overlapping,
-                "all-at-the-start": lambda x: np.concatenate(
-                    [sum(_blocks(x)), *map(np.zeros_like, _blocks(x)[1:])]
+                "at-its-number": Mistake(
+                    _overlapping,
+                    says="Each block begins at the number of its device, so that blocks overlap. "
+                    "How many elements come before the block of device i?",
                 ),
-                "blocks-added": lambda x: sum(_blocks(x)),
-                "on-top-of-each-other": lambda x: np.tile(sum(_blocks(x)), DEVICES[len(x)]),
-                "mean-for-sum": lambda x: x / _n(x),
-                "backwards": lambda x: np.concatenate(_blocks(x)[::-1]),
-                "one-place-too-far": _one_place_too_far,
-                "counted-from-the-end": _from_the_end,
-                "smallest-for-sum": lambda x: np.minimum(x, 0),
-                "order-of-arrival": lambda x: np.tile(sum(_blocks(x)) / _n(x), DEVICES[len(x)]),
+                "all-at-the-start": Mistake(
+                    lambda x: np.concatenate(
+                        [sum(_blocks(x)), *map(np.zeros_like, _blocks(x)[1:])]
+                    ),
+                    says="Every device writes its block at the start, so the sum of all blocks is "
+                    "there, and the rest is zeros. Where does the block of device i belong?",
+                ),
+                "blocks-added": Mistake(
+                    lambda x: sum(_blocks(x)),
+                    says="The blocks are added to each other, so the result is only as long as one "
+                    "of them. Before they are added up, each block needs its own position in a "
+                    "longer vector.",
+                ),
+                "on-top-of-each-other": Mistake(
+                    lambda x: np.tile(sum(_blocks(x)), DEVICES[len(x)]),
+                    says="Every position has the sum of all blocks. Before they are added up, each "
+                    "device must have its own block in one position, and zeros in all others.",
+                ),
+                "mean-for-sum": Mistake(
+                    lambda x: x / _n(x),
+                    says="The result is too small by the number of devices: is it a mean where a "
+                    "sum is needed?",
+                ),
+                "backwards": Mistake(
+                    lambda x: np.concatenate(_blocks(x)[::-1]),
+                    says="The blocks are in the opposite order.",
+                ),
+                "one-place-too-far": Mistake(
+                    _one_place_too_far,
+                    says="Each block is one block too far along, and the last two overlap at the "
+                    "end, where lax.dynamic_update_slice puts what does not fit. Count devices "
+                    "from 0.",
+                ),
+                "counted-from-the-end": Mistake(
+                    _from_the_end,
+                    says="The positions are counted from the end, and the first two blocks overlap "
+                    "there. How many blocks come before that of device i?",
+                ),
+                "smallest-for-sum": Mistake(
+                    lambda x: np.minimum(x, 0),
+                    says="Every value that should be positive is 0; the others are right. Is a "
+                    "minimum taken over blocks and zeros?",
+                ),
+                "order-of-arrival": Mistake(
+                    lambda x: np.tile(sum(_blocks(x)) / _n(x), DEVICES[len(x)]),
+                    says="Every position has the mean of all blocks. Before they are averaged, "
+                    "each block must be in its own position: not in another order on each device, "
+                    "and not a device's own block in every position.",
+                ),
             },
             under_mesh=True,
         ),
@@ -1634,26 +1826,6 @@ CHECKED: Final = Exercise(
         "x in another way, or outside the body? Is check_vma off?",
         "nothing-moved": "x is still sharded, as it was.",
         "added-by-the-compiler": "Gather x in the body, with a collective that you write.",
-        "at-its-number": "Each block begins at the number of its device, so that blocks overlap. "
-        "How many elements come before the block of device i?",
-        "all-at-the-start": "Every device writes its block at the start, so the sum of all blocks "
-        "is there, and the rest is zeros. Where does the block of device i belong?",
-        "blocks-added": "The blocks are added to each other, so the result is only as long as one "
-        "of them. Before they are added up, each block needs its own position in a longer vector.",
-        "on-top-of-each-other": "Every position has the sum of all blocks. Before they are added "
-        "up, each device must have its own block in one position, and zeros in all others.",
-        "mean-for-sum": "The result is too small by the number of devices: is it a mean where a "
-        "sum is needed?",
-        "backwards": "The blocks are in the opposite order.",
-        "one-place-too-far": "Each block is one block too far along, and the last two overlap at "
-        "the end, where lax.dynamic_update_slice puts what does not fit. Count devices from 0.",
-        "counted-from-the-end": "The positions are counted from the end, and the first two blocks "
-        "overlap there. How many blocks come before that of device i?",
-        "smallest-for-sum": "Every value that should be positive is 0; the others are right. Is a "
-        "minimum taken over blocks and zeros?",
-        "order-of-arrival": "Every position has the mean of all blocks. Before they are averaged, "
-        "each block must be in its own position: not in another order on each device, and not a "
-        "device's own block in every position.",
         "shape": "The result must be as long as x. How long is what each device returns, is a "
         "size hard-coded, and do out_specs concatenate replicas?",
     },

@@ -12,12 +12,12 @@ import numpy as np
 
 from autograder.artifacts import Argument
 from autograder.judge import (
-    AnyOf,
     Budget,
     CommunicatesAtMost,
     Computes,
     Exercise,
     FitsIn,
+    Mistake,
     MovesFewBytes,
     PlacedLike,
     RequestedCollective,
@@ -54,7 +54,7 @@ def _placed_like(answer: str, pictures: tuple[str, str]) -> PlacedLike:
     return PlacedLike(answer, pictures[0], _shapes(), elsewhere=pictures[1:])
 
 
-def _axis_sizes(A: Any) -> tuple[int, int]:  # noqa: N803  as the notebook has them
+def _axis_sizes(A: Any) -> tuple[int, int]:
     """Return the sizes of the mesh axes x and y in the case to which this A belongs."""
     return next((x, y) for m, _, _, x, y in CASES if m == len(A))
 
@@ -72,7 +72,7 @@ def _computes_product(
     return Computes(
         answer,
         f"{answer} must return A @ B.",
-        lambda A, B: A @ B,  # noqa: N803  np.matmul has no names for its arguments
+        lambda A, B: A @ B,
         arguments,
         {name.replace("_", "-"): mistake for name, mistake in mistakes.items()},
         under_mesh=True,
@@ -85,7 +85,7 @@ def _work_limits(sizes: Any = SIZES, devices: int = 8) -> tuple[int, ...]:
     return tuple(5 * m * k * n // (2 * devices) + m * n for m, k, n in sizes)
 
 
-def _added_up(A: Any, B: Any, over: str) -> Any:  # noqa: N803
+def _added_up(A: Any, B: Any, over: str) -> Any:
     """Return the result if its blocks are added up over axes along which they differ."""
     product, (x, y) = A @ B, _axis_sizes(A)
     if "x" in over:
@@ -95,7 +95,7 @@ def _added_up(A: Any, B: Any, over: str) -> Any:  # noqa: N803
     return product
 
 
-def _added_replicas(A: Any, B: Any, over: str) -> Any:  # noqa: N803
+def _added_replicas(A: Any, B: Any, over: str) -> Any:
     """Return the result if it is added up over an axis over which it is replicated."""
     return A @ B * np.float32(_axis_sizes(A)["xy".index(over)])
 
@@ -116,8 +116,16 @@ QUIET: Final = Exercise(
             _computes_product(
                 answer,
                 _arguments(a, b),
-                added_over_x=lambda A, B, add=over_x: add(A, B, "x"),  # noqa: N803
-                added_over_y=lambda A, B, add=over_y: add(A, B, "y"),  # noqa: N803
+                added_over_x=Mistake(
+                    lambda A, B, add=over_x: add(A, B, "x"),
+                    says="The results along x are added up. Each device has complete rows and "
+                    "complete columns, so its sums are complete.",
+                ),
+                added_over_y=Mistake(
+                    lambda A, B, add=over_y: add(A, B, "y"),
+                    says="The results along y are added up. Each device has complete rows and "
+                    "complete columns, so its sums are complete.",
+                ),
             ),
             _placed_like(answer, pictures),
             Requests(answer, ((), ())),
@@ -136,10 +144,6 @@ QUIET: Final = Exercise(
         "columns.",
         "shape": "What shape does the body return, and along which dimensions do out_specs "
         "concatenate these blocks?",
-        "added-over-x": "The results along x are added up. Each device has complete rows and "
-        "complete columns, so its sums are complete.",
-        "added-over-y": "The results along y are added up. Each device has complete rows and "
-        "complete columns, so its sums are complete.",
         "all-gather": "Each device has everything that it needs. Is something gathered in the "
         "body, or do in_specs differ from the layouts of the arguments?",
         "explicit all-reduce": "Each device has complete rows and complete columns, so there is "
@@ -149,7 +153,7 @@ QUIET: Final = Exercise(
 )
 
 
-def _added_first(A: Any, B: Any) -> Any:  # noqa: N803
+def _added_first(A: Any, B: Any) -> Any:
     """Return the result if A's blocks, and B's, are added up over y before the matmul."""
     x, y = _axis_sizes(A)
     rows = [sum(np.split(block, y, axis=1)) for block in np.split(A, x)]
@@ -166,15 +170,29 @@ BY_ROWS: Final = Exercise(
             "block_by_rows",
             _arguments(("x", "y"), ("y", None)),
             tuple((x, y, 1) for *_, x, y in CASES),
-            over_both=lambda A, B: _added_up(A, B, "x"),  # noqa: N803
-            mean_for_sum=lambda A, B: A @ B / np.float32(_axis_sizes(A)[1]),  # noqa: N803
-            added_before_the_matmul=_added_first,
-            relu_of_parts=lambda A, B: np.maximum(_partial_sums(A, B), 0).sum(0),  # noqa: N803
-            one_part_alone=AnyOf(
-                (
-                    lambda A, B: _partial_sums(A, B)[0],  # noqa: N803
-                    lambda A, B: _partial_sums(A, B)[-1],  # noqa: N803
-                )
+            over_both=Mistake(
+                lambda A, B: _added_up(A, B, "x"),
+                says="The sum is over x, too, along which the devices have different rows.",
+            ),
+            mean_for_sum=Mistake(
+                lambda A, B: A @ B / np.float32(_axis_sizes(A)[1]),
+                says="The result is too small by the number of devices along y: do you take a mean "
+                "instead of a sum?",
+            ),
+            added_before_the_matmul=Mistake(
+                _added_first,
+                says="The blocks of A are added up, and those of B, before the matmul. Add up the "
+                "products of the blocks.",
+            ),
+            relu_of_parts=Mistake(
+                lambda A, B: np.maximum(_partial_sums(A, B), 0).sum(0),
+                says="The negative values of each device's partial sums are set to zero before "
+                "they are added up.",
+            ),
+            one_part_alone=Mistake(
+                lambda A, B: _partial_sums(A, B)[0],
+                lambda A, B: _partial_sums(A, B)[-1],
+                says="This is the partial sum of one device along y. Add up those of all of them.",
             ),
         ),
         _placed_like("block_by_rows", ROWS),
@@ -196,18 +214,9 @@ BY_ROWS: Final = Exercise(
     diagnoses={
         "not-replicated": "The partial sums differ along y, the axis that shards the contracting "
         "dimension.",
-        "over-both": "The sum is over x, too, along which the devices have different rows.",
         "shape": "What shape does the body return, and along which dimensions do out_specs "
         "concatenate these blocks? The rows of A are sharded over x, and so are those of the "
         "result.",
-        "mean-for-sum": "The result is too small by the number of devices along y: do you take a "
-        "mean instead of a sum?",
-        "added-before-the-matmul": "The blocks of A are added up, and those of B, before the "
-        "matmul. Add up the products of the blocks.",
-        "relu-of-parts": "The negative values of each device's partial sums are set to zero "
-        "before they are added up.",
-        "one-part-alone": "This is the partial sum of one device along y. Add up those of all of "
-        "them.",
         "other-axes": "Along which axis do the devices have partial sums of the same elements? "
         "Along the one that shards the contracting dimension.",
         "explicit all-gather": "Nothing has to be gathered. Only the partial sums have to be added "
@@ -220,7 +229,7 @@ BY_ROWS: Final = Exercise(
 )
 
 
-def _sliced(A: Any, B: Any, start: Callable[[int, int, int], int]) -> Any:  # noqa: N803
+def _sliced(A: Any, B: Any, start: Callable[[int, int, int], int]) -> Any:
     """Return the result if device (i, j) uses the slice of B that begins at start(i, j, size).
 
     A slice that would exceed the end begins earlier, as with lax.dynamic_slice.
@@ -235,7 +244,7 @@ def _sliced(A: Any, B: Any, start: Callable[[int, int, int], int]) -> Any:  # no
     return np.concatenate(made)
 
 
-def _partial_sums(A: Any, B: Any) -> Any:  # noqa: N803
+def _partial_sums(A: Any, B: Any) -> Any:
     """Return the partial sums of the devices along y, stacked."""
     n = _axis_sizes(A)[1]
     return np.stack([a @ b for a, b in zip(np.split(A, n, axis=1), np.split(B, n), strict=True)])
@@ -251,47 +260,64 @@ BY_COPY: Final = Exercise(
             "block_by_copy",
             _arguments(("x", "y"), ()),
             tuple((x, y, 1) for *_, x, y in CASES),
-            counted_twice=lambda A, B: _added_replicas(A, B, "y"),  # noqa: N803
-            mean_for_sum=lambda A, B: A @ B / np.float32(_axis_sizes(A)[1]),  # noqa: N803
-            at_its_number=lambda A, B: _sliced(A, B, lambda i, j, size: j),  # noqa: N803
-            first_rows=lambda A, B: _sliced(A, B, lambda i, j, size: 0),  # noqa: N803
-            by_its_place_along_x=AnyOf(
-                (
-                    lambda A, B: _sliced(A, B, lambda i, j, size: i * size),  # noqa: N803
-                    lambda A, B: _sliced(A, B, lambda i, j, size: i),  # noqa: N803
-                )
+            counted_twice=Mistake(
+                lambda A, B: _added_replicas(A, B, "y"),
+                says="The result is too large by the number of devices along y: does each of them "
+                "have the complete sum already, before they are added up?",
             ),
-            times_the_devices=AnyOf(
-                (
-                    lambda A, B: _sliced(  # noqa: N803
-                        A, B, lambda i, j, size: j * _axis_sizes(A)[0]
-                    ),
-                    lambda A, B: _sliced(  # noqa: N803
-                        A, B, lambda i, j, size: j * _axis_sizes(A)[1]
-                    ),
-                )
+            mean_for_sum=Mistake(
+                lambda A, B: A @ B / np.float32(_axis_sizes(A)[1]),
+                says="The result is too small by the number of devices along y: do you take a mean "
+                "instead of a sum?",
             ),
-            one_block_too_far=AnyOf(
-                (
-                    lambda A, B: _sliced(A, B, lambda i, j, size: (j + 1) * size),  # noqa: N803
-                    lambda A, B: _sliced(  # noqa: N803
-                        A, B, lambda i, j, size: (j + 1) * size % len(B)
-                    ),
-                )
+            at_its_number=Mistake(
+                lambda A, B: _sliced(A, B, lambda i, j, size: j),
+                says="The slice of B begins at the device's number along y. How many rows do the "
+                "devices before it have?",
             ),
-            in_the_opposite_order=AnyOf(
-                (
-                    lambda A, B: _sliced(  # noqa: N803
-                        A, B, lambda i, j, size: len(B) - (j + 1) * size
-                    ),
-                    lambda A, B: _sliced(  # noqa: N803
-                        A, B, lambda i, j, size: len(B) - j * size
-                    ),
-                )
+            first_rows=Mistake(
+                lambda A, B: _sliced(A, B, lambda i, j, size: 0),
+                says="Every device uses the first rows of B. Which rows match a device's columns "
+                "of A?",
             ),
-            over_both=lambda A, B: _added_up(A, B, "x"),  # noqa: N803
-            largest_part=lambda A, B: _partial_sums(A, B).max(0),  # noqa: N803
-            mixed_columns=lambda A, B: _mixed_columns(A, B),  # noqa: N803  defined below
+            by_its_place_along_x=Mistake(
+                lambda A, B: _sliced(A, B, lambda i, j, size: i * size),
+                lambda A, B: _sliced(A, B, lambda i, j, size: i),
+                says="Each device chooses its rows of B by its position along x. A's columns are "
+                "sharded over y.",
+            ),
+            times_the_devices=Mistake(
+                lambda A, B: _sliced(A, B, lambda i, j, size: j * _axis_sizes(A)[0]),
+                lambda A, B: _sliced(A, B, lambda i, j, size: j * _axis_sizes(A)[1]),
+                says="The slice of B begins at the device's number times a number of devices. How "
+                "many rows do the devices before it have?",
+            ),
+            one_block_too_far=Mistake(
+                lambda A, B: _sliced(A, B, lambda i, j, size: (j + 1) * size),
+                lambda A, B: _sliced(A, B, lambda i, j, size: (j + 1) * size % len(B)),
+                says="The slice of B begins one block too far along. The first device along y has "
+                "number 0, and its rows of B begin at 0.",
+            ),
+            in_the_opposite_order=Mistake(
+                lambda A, B: _sliced(A, B, lambda i, j, size: len(B) - (j + 1) * size),
+                lambda A, B: _sliced(A, B, lambda i, j, size: len(B) - j * size),
+                says="The slices of B are counted from its end, so the first device along y has "
+                "the last rows. It has the first columns of A.",
+            ),
+            over_both=Mistake(
+                lambda A, B: _added_up(A, B, "x"),
+                says="The sum is over x, too, along which the devices have different rows.",
+            ),
+            largest_part=Mistake(
+                lambda A, B: _partial_sums(A, B).max(0),
+                says="This is the maximum of the devices' partial sums. Add them up.",
+            ),
+            mixed_columns=Mistake(
+                lambda A, B: _mixed_columns(A, B),
+                says="The columns of A are in the wrong order. If blocks are stacked and then "
+                "reshaped, consecutive rows of one block end up next to each other in one row. Is "
+                "tiled=True set?",
+            ),
         ),
         _placed_like("block_by_copy", ROWS),
         Requests(
@@ -319,27 +345,6 @@ BY_COPY: Final = Exercise(
         "finish with lax.pmean over y.",
     ),
     diagnoses={
-        "counted-twice": "The result is too large by the number of devices along y: does each of "
-        "them have the complete sum already, before they are added up?",
-        "mean-for-sum": "The result is too small by the number of devices along y: do you take a "
-        "mean instead of a sum?",
-        "at-its-number": "The slice of B begins at the device's number along y. How many rows do "
-        "the devices before it have?",
-        "first-rows": "Every device uses the first rows of B. Which rows match a device's columns "
-        "of A?",
-        "by-its-place-along-x": "Each device chooses its rows of B by its position along x. A's "
-        "columns are sharded over y.",
-        "times-the-devices": "The slice of B begins at the device's number times a number of "
-        "devices. How many rows do the devices before it have?",
-        "one-block-too-far": "The slice of B begins one block too far along. The first device "
-        "along y has number 0, and its rows of B begin at 0.",
-        "in-the-opposite-order": "The slices of B are counted from its end, so the first device "
-        "along y has the last rows. It has the first columns of A.",
-        "over-both": "The sum is over x, too, along which the devices have different rows.",
-        "largest-part": "This is the maximum of the devices' partial sums. Add them up.",
-        "mixed-columns": "The columns of A are in the wrong order. If blocks are stacked and then "
-        "reshaped, consecutive rows of one block end up next to each other in one row. Is "
-        "tiled=True set?",
         "blocks-do-not-fit": "A's block has only the columns of one device along y, and B's block "
         "has all rows.",
         "not-replicated": "Along y each device has partial sums: are they added up? Along x each "
@@ -357,14 +362,14 @@ BY_COPY: Final = Exercise(
 )
 
 
-def _own_rows(A: Any, B: Any) -> Any:  # noqa: N803
+def _own_rows(A: Any, B: Any) -> Any:
     """Return the result if each device along x keeps its rows of its own partial sums."""
     n = _axis_sizes(A)[0]
     parts = zip(np.split(A, n, axis=1), np.split(B, n), strict=True)
     return np.concatenate([np.split(a @ b, n)[i] for i, (a, b) in enumerate(parts)])
 
 
-def _scattered_first(A: Any, B: Any) -> Any:  # noqa: N803
+def _scattered_first(A: Any, B: Any) -> Any:
     """Return the result if A's blocks are reduce-scattered before the matmul and not after."""
     n = _axis_sizes(A)[0]
     total = sum(np.split(A, n, axis=1))
@@ -381,17 +386,33 @@ SCATTERED: Final = Exercise(
             "scattered",
             _arguments((None, "x"), ("x", None)),
             tuple((x, x, 1) for *_, x, _ in CASES),
-            mean_for_sum=lambda A, B: A @ B / np.float32(_axis_sizes(A)[0]),  # noqa: N803
-            relu_of_parts=lambda A, B: sum(  # noqa: N803
-                np.maximum(a @ b, 0)
-                for a, b in zip(
-                    np.split(A, _axis_sizes(A)[0], axis=1),
-                    np.split(B, _axis_sizes(A)[0]),
-                    strict=True,
-                )
+            mean_for_sum=Mistake(
+                lambda A, B: A @ B / np.float32(_axis_sizes(A)[0]),
+                says="The result is too small by the number of devices along x: do you take a mean "
+                "instead of a sum?",
             ),
-            own_part_alone=_own_rows,
-            scattered_before_the_matmul=_scattered_first,
+            relu_of_parts=Mistake(
+                lambda A, B: sum(
+                    np.maximum(a @ b, 0)
+                    for a, b in zip(
+                        np.split(A, _axis_sizes(A)[0], axis=1),
+                        np.split(B, _axis_sizes(A)[0]),
+                        strict=True,
+                    )
+                ),
+                says="The negative values of each device's partial sums are set to zero before "
+                "they are added up.",
+            ),
+            own_part_alone=Mistake(
+                _own_rows,
+                says="Each device keeps its rows of its own partial sums. Those of the other "
+                "devices are missing.",
+            ),
+            scattered_before_the_matmul=Mistake(
+                _scattered_first,
+                says="The blocks of A are added up before the matmul. Add up the products of the "
+                "blocks.",
+            ),
         ),
         _placed_like("scattered", ROWS),
         Requests(
@@ -413,14 +434,6 @@ SCATTERED: Final = Exercise(
         "out_specs concatenate?",
         "untiled": "The rows of the product have to be split. Which dimension do you scatter, and "
         "is tiled=True set?",
-        "scattered-before-the-matmul": "The blocks of A are added up before the matmul. Add up "
-        "the products of the blocks.",
-        "mean-for-sum": "The result is too small by the number of devices along x: do you take a "
-        "mean instead of a sum?",
-        "relu-of-parts": "The negative values of each device's partial sums are set to zero "
-        "before they are added up.",
-        "own-part-alone": "Each device keeps its rows of its own partial sums. Those of the other "
-        "devices are missing.",
         "no reduce-scatter": "A reduce-scatter adds up and leaves each device its piece, for half "
         "of what it costs to have the sum on every device.",
         "not-replicated": "The partial sums are not added up over x. Is another axis named, or "
@@ -430,21 +443,21 @@ SCATTERED: Final = Exercise(
 )
 
 
-def _mixed_columns(A: Any, B: Any) -> Any:  # noqa: N803
+def _mixed_columns(A: Any, B: Any) -> Any:
     """Return the result if A's blocks are stacked and reshaped, and not placed side by side."""
     x, y = _axis_sizes(A)
     strips = [np.stack(np.split(rows, y, axis=1)).reshape(len(rows), -1) for rows in np.split(A, x)]
     return np.concatenate(strips) @ B
 
 
-def _mixed_rows(A: Any, B: Any) -> Any:  # noqa: N803
+def _mixed_rows(A: Any, B: Any) -> Any:
     """Return the result if B's blocks are placed side by side and reshaped."""
     x, y = _axis_sizes(A)
     strips = [np.stack(np.split(b, x), axis=1).reshape(len(B), -1) for b in np.split(B, y, axis=1)]
     return A @ np.concatenate(strips, axis=1)
 
 
-def _blocks_transposed(A: Any, B: Any) -> Any:  # noqa: N803
+def _blocks_transposed(A: Any, B: Any) -> Any:
     """Return the result if each device transposes its block."""
     x, y = _axis_sizes(A)
     rows = (np.split(strip, y, axis=1) for strip in np.split(A @ B, x))
@@ -461,13 +474,35 @@ BY_BLOCKS: Final = Exercise(
             "block_by_block",
             _arguments(("x", "y"), ("x", "y")),
             tuple((x, max(x, y), y) for *_, x, y in CASES),
-            mixed_columns=_mixed_columns,
-            mixed_rows=_mixed_rows,
-            blocks_transposed=_blocks_transposed,
-            added_over_x=lambda A, B: _added_up(A, B, "x"),  # noqa: N803
-            added_over_y=lambda A, B: _added_up(A, B, "y"),  # noqa: N803
-            first_columns_only=lambda A, B: (  # noqa: N803
-                A[:, : len(B) // _axis_sizes(A)[1]] @ B[: len(B) // _axis_sizes(A)[1]]
+            mixed_columns=Mistake(
+                _mixed_columns,
+                says="The columns of A are in the wrong order. If blocks are stacked and then "
+                "reshaped, consecutive rows of one block end up next to each other in one row.",
+            ),
+            mixed_rows=Mistake(
+                _mixed_rows,
+                says="The rows of B are in the wrong order. Its blocks belong one below the other. "
+                "Does the all_gather of B have axis=0 and tiled=True?",
+            ),
+            blocks_transposed=Mistake(
+                _blocks_transposed,
+                says="Each device returns its block of the result transposed. Which dimension of "
+                "the block has the rows?",
+            ),
+            added_over_x=Mistake(
+                lambda A, B: _added_up(A, B, "x"),
+                says="The blocks of the result are added up over x. Each device computed its own "
+                "block from complete rows and complete columns, so its sums are complete.",
+            ),
+            added_over_y=Mistake(
+                lambda A, B: _added_up(A, B, "y"),
+                says="The blocks of the result are added up over y. Each device computed its own "
+                "block from complete rows and complete columns, so its sums are complete.",
+            ),
+            first_columns_only=Mistake(
+                lambda A, B: A[:, : len(B) // _axis_sizes(A)[1]] @ B[: len(B) // _axis_sizes(A)[1]],
+                says="Each sum contains only the products of A's first block of columns. Are A's "
+                "blocks concatenated one below the other? They belong side by side: axis=1.",
             ),
         ),
         _placed_like("block_by_block", BLOCKS),
@@ -496,18 +531,6 @@ BY_BLOCKS: Final = Exercise(
         "needs.",
         "too-much-work": "A device has to compute only its own block of the result.",
         "no all-gather": "Gather what is missing with two all-gathers in the body.",
-        "mixed-columns": "The columns of A are in the wrong order. If blocks are stacked and then "
-        "reshaped, consecutive rows of one block end up next to each other in one row.",
-        "mixed-rows": "The rows of B are in the wrong order. Its blocks belong one below the "
-        "other. Does the all_gather of B have axis=0 and tiled=True?",
-        "blocks-transposed": "Each device returns its block of the result transposed. Which "
-        "dimension of the block has the rows?",
-        "added-over-x": "The blocks of the result are added up over x. Each device computed its "
-        "own block from complete rows and complete columns, so its sums are complete.",
-        "added-over-y": "The blocks of the result are added up over y. Each device computed its "
-        "own block from complete rows and complete columns, so its sums are complete.",
-        "first-columns-only": "Each sum contains only the products of A's first block of columns. "
-        "Are A's blocks concatenated one below the other? They belong side by side: axis=1.",
         "sends-too-much": "A's missing columns are along y, and B's missing rows along x. Are "
         "they gathered the other way round?",
         "other-products": "Is each column of A multiplied by the row of B with the same number?",
@@ -533,7 +556,7 @@ def _skewed_b(i: int, j: int) -> tuple[int, int] | None:
     return (i + j) % 2, j
 
 
-def _rounds(A: Any, B: Any, *rounds: tuple[Which, Which]) -> Any:  # noqa: N803
+def _rounds(A: Any, B: Any, *rounds: tuple[Which, Which]) -> Any:
     """Return the sum over rounds of the products of the blocks that each of 2 × 2 devices holds."""
     a, b = ([np.split(rows, 2, axis=1) for rows in np.split(each, 2)] for each in (A, B))
 
@@ -558,7 +581,7 @@ def _cannon(first_a: Which, first_b: Which, number: int = 2) -> Callable[..., An
         return first_b((i + 1) % 2, j)
 
     rounds = [(first_a, first_b), (left, up), (first_a, first_b)][:number]
-    return lambda A, B: _rounds(A, B, *rounds)  # noqa: N803
+    return lambda A, B: _rounds(A, B, *rounds)
 
 
 CANNON: Final = Exercise(
@@ -571,45 +594,73 @@ CANNON: Final = Exercise(
             "cannon",
             _arguments(("x", "y"), ("x", "y"), (SQUARE,) * 2, CANNON_SIZES),
             ((2, 2, 2),) * 2,
-            without_skew=_cannon(lambda i, j: (i, j), lambda i, j: (i, j)),
-            first_step_only=_cannon(_skewed_a, _skewed_b, 1),
-            once_too_often=_cannon(_skewed_a, _skewed_b, 3),
-            skew_exchanged=_cannon(_skewed_b, _skewed_a),
-            one_skew_only=AnyOf(
-                (
-                    _cannon(_skewed_a, lambda i, j: (i, j)),
-                    _cannon(lambda i, j: (i, j), _skewed_b),
-                )
+            without_skew=Mistake(
+                _cannon(lambda i, j: (i, j), lambda i, j: (i, j)),
+                says="The blocks do not fit: before the first matmul, row 1 of A's blocks has to "
+                "move one to the left, and column 1 of B's one up.",
             ),
-            other_row_skewed=AnyOf(
-                (
-                    _cannon(lambda i, j: (i, (1 - i + j) % 2), _skewed_b),
-                    _cannon(_skewed_a, lambda i, j: ((1 + i - j) % 2, j)),
-                )
+            first_step_only=Mistake(
+                _cannon(_skewed_a, _skewed_b, 1), says="This is the first of two rounds."
             ),
-            open_skew=_cannon(
-                lambda i, j: _skewed_a(i, j) if i else None,
-                lambda i, j: _skewed_b(i, j) if j else None,
+            once_too_often=Mistake(
+                _cannon(_skewed_a, _skewed_b, 3),
+                says="There is one round too many: the first two blocks are multiplied again.",
             ),
-            last_step_only=lambda A, B: _rounds(  # noqa: N803
-                A, B, (lambda i, j: _skewed_a(i, 1 - j), lambda i, j: _skewed_b(1 - i, j))
+            skew_exchanged=Mistake(
+                _cannon(_skewed_b, _skewed_a),
+                says="The skews are swapped: row 1 of A's blocks moves, and column 1 of B's.",
             ),
-            moves_exchanged=lambda A, B: _rounds(  # noqa: N803
-                A, B, (_skewed_a, _skewed_b),
-                (lambda i, j: _skewed_a(1 - i, j), lambda i, j: _skewed_b(i, 1 - j)),
+            one_skew_only=Mistake(
+                _cannon(_skewed_a, lambda i, j: (i, j)),
+                _cannon(lambda i, j: (i, j), _skewed_b),
+                says="Only one of the two matrices is skewed before the first matmul. Skew both: "
+                "row 1 of A's blocks, and column 1 of B's.",
             ),
-            only_one_moves=lambda A, B: _rounds(  # noqa: N803
-                A, B, (_skewed_a, _skewed_b), (lambda i, j: _skewed_a(i, 1 - j), _skewed_b)
+            other_row_skewed=Mistake(
+                _cannon(lambda i, j: (i, (1 - i + j) % 2), _skewed_b),
+                _cannon(_skewed_a, lambda i, j: ((1 + i - j) % 2, j)),
+                says="One of the skews moves row 0 or column 0, which should stay where it is. Row "
+                "1 of A's blocks moves, and column 1 of B's.",
+            ),
+            open_skew=Mistake(
+                _cannon(
+                    lambda i, j: _skewed_a(i, j) if i else None,
+                    lambda i, j: _skewed_b(i, j) if j else None,
+                ),
+                says="A device that keeps its own block needs a pair, too, such as (0, 0). "
+                "Otherwise it gets zeros.",
+            ),
+            last_step_only=Mistake(
+                lambda A, B: _rounds(
+                    A, B, (lambda i, j: _skewed_a(i, 1 - j), lambda i, j: _skewed_b(1 - i, j))
+                ),
+                says="This is only the second of two rounds. Add up the products of both.",
+            ),
+            moves_exchanged=Mistake(
+                lambda A, B: _rounds(
+                    A,
+                    B,
+                    (_skewed_a, _skewed_b),
+                    (lambda i, j: _skewed_a(1 - i, j), lambda i, j: _skewed_b(i, 1 - j)),
+                ),
+                says="The moves between the rounds are swapped: A's blocks move to the left, along "
+                "y, and B's move up, along x.",
+            ),
+            only_one_moves=Mistake(
+                lambda A, B: _rounds(
+                    A, B, (_skewed_a, _skewed_b), (lambda i, j: _skewed_a(i, 1 - j), _skewed_b)
+                ),
+                says="In the second round, B's blocks are still where they were in the first.",
             ),
         ),
         PlacedLike("cannon", "0 1\n2 3", _shapes(CANNON_SIZES)),
-        Requests(
-            "cannon", never=("all-gather", "all-reduce", "reduce-scatter", "all-to-all")
-        ),
+        Requests("cannon", never=("all-gather", "all-reduce", "reduce-scatter", "all-to-all")),
         CommunicatesAtMost(
             "cannon",
-            tuple((Budget("collective-permute", bytes=3 * m * k + 3 * k * n),)
-                  for m, k, n in CANNON_SIZES),
+            tuple(
+                (Budget("collective-permute", bytes=3 * m * k + 3 * k * n),)
+                for m, k, n in CANNON_SIZES
+            ),
         ),
         FitsIn("cannon", tuple(7 * (m * k + k * n) // 2 for m, k, n in CANNON_SIZES)),
         WorksAtMost("cannon", _work_limits(CANNON_SIZES, 4)),
@@ -625,21 +676,6 @@ CANNON: Final = Exercise(
         "pair, because a device that is no pair's target receives zeros.",
     ),
     diagnoses={
-        "without-skew": "The blocks do not fit: before the first matmul, row 1 of A's blocks has "
-        "to move one to the left, and column 1 of B's one up.",
-        "first-step-only": "This is the first of two rounds.",
-        "last-step-only": "This is only the second of two rounds. Add up the products of both.",
-        "moves-exchanged": "The moves between the rounds are swapped: A's blocks move to the "
-        "left, along y, and B's move up, along x.",
-        "once-too-often": "There is one round too many: the first two blocks are multiplied again.",
-        "skew-exchanged": "The skews are swapped: row 1 of A's blocks moves, and column 1 of B's.",
-        "one-skew-only": "Only one of the two matrices is skewed before the first matmul. Skew "
-        "both: row 1 of A's blocks, and column 1 of B's.",
-        "other-row-skewed": "One of the skews moves row 0 or column 0, which should stay where it "
-        "is. Row 1 of A's blocks moves, and column 1 of B's.",
-        "open-skew": "A device that keeps its own block needs a pair, too, such as (0, 0). "
-        "Otherwise it gets zeros.",
-        "only-one-moves": "In the second round, B's blocks are still where they were in the first.",
         "other-products": "Draw the four devices, and the blocks that each has in each round. Do "
         "its two blocks fit, and does every device have two?",
         "explicit all-gather": "Here devices only exchange blocks with their neighbours.",
@@ -652,7 +688,7 @@ CANNON: Final = Exercise(
     },
     about=(Requests, CommunicatesAtMost, FitsIn),
     together=True,
-)  # fmt: skip
+)
 
 LINES: Final = (8, 4)
 
@@ -671,7 +707,7 @@ def _ring_arguments() -> Any:
     )
 
 
-def _assembled(A: Any, B: Any, source: Callable[[int, int, int], int | None]) -> Any:  # noqa: N803
+def _assembled(A: Any, B: Any, source: Callable[[int, int, int], int | None]) -> Any:
     """Return the result if device i of n has the product with block source(i, j, n) as block j."""
     n = next(n for n, (rows, _, _) in OVERLAPS.items() if n * rows == len(A))
     product = [np.split(columns, n) for columns in np.split(A @ B, n, axis=1)]
@@ -686,7 +722,7 @@ def _assembled(A: Any, B: Any, source: Callable[[int, int, int], int | None]) ->
     )
 
 
-def _at_its_number(A: Any, B: Any) -> Any:  # noqa: N803
+def _at_its_number(A: Any, B: Any) -> Any:
     """Return the result if each product begins in the row with the number of its block."""
     n, rows = next((n, r) for n, (r, _, _) in OVERLAPS.items() if n * r == len(A))
     product = [np.split(columns, n) for columns in np.split(A @ B, n, axis=1)]
@@ -698,7 +734,7 @@ def _at_its_number(A: Any, B: Any) -> Any:  # noqa: N803
     return np.concatenate(made, axis=1)
 
 
-def _products_added(A: Any, B: Any) -> Any:  # noqa: N803
+def _products_added(A: Any, B: Any) -> Any:
     """Return the result if the products with A's blocks are added up and not concatenated."""
     n = next(n for n, (rows, _, _) in OVERLAPS.items() if n * rows == len(A))
     return sum(np.split(A, n)) @ B
@@ -713,37 +749,49 @@ OVERLAPPED: Final = Exercise(
         _computes_product(
             "overlapped",
             _ring_arguments(),
-            order_of_arrival=lambda A, B: _assembled(A, B, lambda i, j, n: (i - j) % n),  # noqa: N803
-            against_the_ring=lambda A, B: _assembled(  # noqa: N803
-                A, B, lambda i, j, n: (2 * i - j) % n
+            order_of_arrival=Mistake(
+                lambda A, B: _assembled(A, B, lambda i, j, n: (i - j) % n),
+                says="All rows are there, in the order in which they arrived. Put the block of "
+                "step s in the position of device (i - s) % n.",
             ),
-            open_ring=lambda A, B: _assembled(  # noqa: N803
-                A, B, lambda i, j, n: j if j <= i else None
+            against_the_ring=Mistake(
+                lambda A, B: _assembled(A, B, lambda i, j, n: (2 * i - j) % n),
+                says="The permutation goes one way round the ring, and the positions are counted "
+                "the other way.",
             ),
-            one_is_missing=lambda A, B: _assembled(  # noqa: N803
-                A, B, lambda i, j, n: None if j == (i + 1) % n else j
+            open_ring=Mistake(
+                lambda A, B: _assembled(A, B, lambda i, j, n: j if j <= i else None),
+                says="The rows that should come from the last device to the first are zero: a "
+                "device that is no pair's target receives zeros. Does every device send to the "
+                "next one?",
             ),
-            at_its_number=_at_its_number,
-            own_rows_missing=lambda A, B: _assembled(  # noqa: N803
-                A, B, lambda i, j, n: None if j == i else j
+            one_is_missing=Mistake(
+                lambda A, B: _assembled(A, B, lambda i, j, n: None if j == (i + 1) % n else j),
+                says="The rows of the device furthest away are missing: is a step missing?",
             ),
-            products_added=AnyOf(
-                (
-                    _products_added,
-                    lambda A, B: np.tile(  # noqa: N803
-                        _products_added(A, B), (len(A) // len(_products_added(A, B)), 1)
-                    ),
-                )
+            at_its_number=Mistake(
+                _at_its_number,
+                says="Each product begins in the row with the number of its block, so that they "
+                "overlap. How many rows come before the block of device i?",
             ),
-            own_block_again=AnyOf(
-                (
-                    lambda A, B: _assembled(  # noqa: N803
-                        A, B, lambda i, j, n: i if j == i else (i - 1) % n
-                    ),
-                    lambda A, B: _assembled(  # noqa: N803
-                        A, B, lambda i, j, n: i if j == 0 else (i - 1) % n
-                    ),
-                )
+            own_rows_missing=Mistake(
+                lambda A, B: _assembled(A, B, lambda i, j, n: None if j == i else j),
+                says="Each device's own rows are zero: the block of A that it has from the start "
+                "is never multiplied.",
+            ),
+            products_added=Mistake(
+                _products_added,
+                lambda A, B: np.tile(
+                    _products_added(A, B), (len(A) // len(_products_added(A, B)), 1)
+                ),
+                says="The products with the blocks of A are added up. Each is a block of rows of "
+                "the result, so concatenate them.",
+            ),
+            own_block_again=Mistake(
+                lambda A, B: _assembled(A, B, lambda i, j, n: i if j == i else (i - 1) % n),
+                lambda A, B: _assembled(A, B, lambda i, j, n: i if j == 0 else (i - 1) % n),
+                says="Every step brings the block of the previous device again. Send what was "
+                "received last, not the device's own block each time.",
             ),
         ),
         PlacedLike(
@@ -777,21 +825,6 @@ OVERLAPPED: Final = Exercise(
         "reshape them to one block.",
     ),
     diagnoses={
-        "order-of-arrival": "All rows are there, in the order in which they arrived. Put the "
-        "block of step s in the position of device (i - s) % n.",
-        "against-the-ring": "The permutation goes one way round the ring, and the positions are "
-        "counted the other way.",
-        "open-ring": "The rows that should come from the last device to the first are zero: a "
-        "device that is no pair's target receives zeros. Does every device send to the next one?",
-        "own-rows-missing": "Each device's own rows are zero: the block of A that it has from the "
-        "start is never multiplied.",
-        "products-added": "The products with the blocks of A are added up. Each is a block of "
-        "rows of the result, so concatenate them.",
-        "own-block-again": "Every step brings the block of the previous device again. Send what "
-        "was received last, not the device's own block each time.",
-        "one-is-missing": "The rows of the device furthest away are missing: is a step missing?",
-        "at-its-number": "Each product begins in the row with the number of its block, so that "
-        "they overlap. How many rows come before the block of device i?",
         "too-much-memory": "A device has no memory for all of A. A block that was multiplied and "
         "sent on is not needed any more.",
         "explicit all-gather": "An all-gather waits until everything is there. Send round the ring "
@@ -810,7 +843,7 @@ OVERLAPPED: Final = Exercise(
 )
 
 
-def _chain(A: Any, B: Any, C: Any, D: Any) -> Any:  # noqa: N803
+def _chain(A: Any, B: Any, C: Any, D: Any) -> Any:
     return A @ B @ C @ D
 
 
@@ -870,20 +903,20 @@ WIDTHS: Final = {8: (16, 4), 4: (12, 6)}
 """By number of devices: rows of A and of V, columns of V's blocks."""
 
 
-def _iterated(A: Any, V: Any, steps: int = STEPS, inside: float = 4, outside: float = 1) -> Any:  # noqa: N803
+def _iterated(A: Any, V: Any, steps: int = STEPS, inside: float = 4, outside: float = 1) -> Any:
     for _ in range(steps):
         V = np.tanh(A @ V / np.float32(inside)) / np.float32(outside)  # noqa: N806
     return V.mean()
 
 
-def _multiplied(A: Any, V: Any) -> Any:  # noqa: N803
+def _multiplied(A: Any, V: Any) -> Any:
     """Multiply V by A / 4 in each step, without tanh."""
     for _ in range(STEPS):
         V = A @ V / np.float32(4)  # noqa: N806
     return V
 
 
-def _columns(V: Any) -> int:  # noqa: N803
+def _columns(V: Any) -> int:
     return next(columns for rows, columns in WIDTHS.values() if rows == len(V))
 
 
@@ -896,7 +929,7 @@ QUIET_LOOP: Final = Exercise(
         Computes(
             "iterate",
             f"iterate(A, V) must compute V = tanh(A @ V / 4) {STEPS} times and return its mean.",
-            lambda A, V: _iterated(A, V),  # noqa: N803
+            lambda A, V: _iterated(A, V),
             tuple(
                 (
                     Argument((rows, rows), (("x", n),), (), mode="auto"),
@@ -905,28 +938,58 @@ QUIET_LOOP: Final = Exercise(
                 for n, (rows, columns) in WIDTHS.items()
             ),
             {
-                "sum-for-mean": lambda A, V: (  # noqa: N803
-                    _iterated(A, V) * np.float32(V.shape[1] // _columns(V))
+                "sum-for-mean": Mistake(
+                    lambda A, V: _iterated(A, V) * np.float32(V.shape[1] // _columns(V)),
+                    says="The result is too large by the number of devices: are the devices' means "
+                    "added up?",
                 ),
-                "sum-of-all": lambda A, V: _iterated(A, V) * np.float32(V.size),  # noqa: N803
-                "mean-of-sums": lambda A, V: (  # noqa: N803
-                    _iterated(A, V) * np.float32(len(V) * _columns(V))
+                "sum-of-all": Mistake(
+                    lambda A, V: _iterated(A, V) * np.float32(V.size),
+                    says="This is the sum of all elements.",
                 ),
-                "of-all-rounds": lambda A, V: np.mean(  # noqa: N803
-                    [_iterated(A, V, steps) for steps in range(1, STEPS + 1)]
+                "mean-of-sums": Mistake(
+                    lambda A, V: _iterated(A, V) * np.float32(len(V) * _columns(V)),
+                    says="The result is too large by the number of elements on a device: are the "
+                    "devices' sums averaged?",
                 ),
-                "once-too-often": lambda A, V: _iterated(A, V, STEPS + 1),  # noqa: N803
-                "once-too-seldom": lambda A, V: _iterated(A, V, STEPS - 1),  # noqa: N803
-                "divided-outside": lambda A, V: _iterated(A, V, inside=1, outside=4),  # noqa: N803
-                "not-divided": lambda A, V: _iterated(A, V, inside=1),  # noqa: N803
-                "multiplied-by-4": lambda A, V: _iterated(A, V, inside=1 / 4),  # noqa: N803
-                "of-the-transpose": lambda A, V: _iterated(A.T, V),  # noqa: N803
-                "one-round": lambda A, V: _iterated(A, V, 1),  # noqa: N803
-                "no-tanh-in-the-loop": AnyOf(
-                    (
-                        lambda A, V: np.tanh(_multiplied(A, V)).mean(),  # noqa: N803
-                        lambda A, V: _multiplied(A, V).mean(),  # noqa: N803
-                    )
+                "of-all-rounds": Mistake(
+                    lambda A, V: np.mean([_iterated(A, V, steps) for steps in range(1, STEPS + 1)]),
+                    says="This is the mean over all steps. Expected: that of the last V.",
+                ),
+                "once-too-often": Mistake(
+                    lambda A, V: _iterated(A, V, STEPS + 1),
+                    says=f"This is the result of {STEPS + 1} steps.",
+                ),
+                "once-too-seldom": Mistake(
+                    lambda A, V: _iterated(A, V, STEPS - 1),
+                    says=f"This is the result of {STEPS - 1} steps.",
+                ),
+                "divided-outside": Mistake(
+                    lambda A, V: _iterated(A, V, inside=1, outside=4),
+                    says="This is the result of tanh(A @ V) / 4. Divide by 4 inside tanh.",
+                ),
+                "not-divided": Mistake(
+                    lambda A, V: _iterated(A, V, inside=1),
+                    says="This is the result of tanh(A @ V), without the 4.",
+                ),
+                "multiplied-by-4": Mistake(
+                    lambda A, V: _iterated(A, V, inside=1 / 4),
+                    says="This is the result of tanh(A @ V * 4). Divide by 4.",
+                ),
+                "of-the-transpose": Mistake(
+                    lambda A, V: _iterated(A.T, V),
+                    says="This is the result with the transpose of A.",
+                ),
+                "one-round": Mistake(
+                    lambda A, V: _iterated(A, V, 1),
+                    says="This is the result of one step. Does each step start from the V of the "
+                    "previous step?",
+                ),
+                "no-tanh-in-the-loop": Mistake(
+                    lambda A, V: np.tanh(_multiplied(A, V)).mean(),
+                    lambda A, V: _multiplied(A, V).mean(),
+                    says="In the loop, V is multiplied and divided, but tanh is missing. Each step "
+                    "applies it.",
                 ),
             },
             under_mesh=True,
@@ -946,24 +1009,8 @@ QUIET_LOOP: Final = Exercise(
         "too-often": "One all-reduce, after the loop, is enough. Is there one in the loop?",
         "one-too-many": "Only one number has to be reduced. Every device knows the number of "
         "elements: the block has a size, and lax.axis_size is the number of blocks.",
-        "sum-for-mean": "The result is too large by the number of devices: are the devices' means "
-        "added up?",
-        "sum-of-all": "This is the sum of all elements.",
-        "mean-of-sums": "The result is too large by the number of elements on a device: are the "
-        "devices' sums averaged?",
-        "of-all-rounds": "This is the mean over all steps. Expected: that of the last V.",
-        "once-too-often": f"This is the result of {STEPS + 1} steps.",
-        "once-too-seldom": f"This is the result of {STEPS - 1} steps.",
-        "one-round": "This is the result of one step. Does each step start from the V of the "
-        "previous step?",
-        "no-tanh-in-the-loop": "In the loop, V is multiplied and divided, but tanh is missing. "
-        "Each step applies it.",
-        "divided-outside": "This is the result of tanh(A @ V) / 4. Divide by 4 inside tanh.",
-        "not-divided": "This is the result of tanh(A @ V), without the 4.",
-        "multiplied-by-4": "This is the result of tanh(A @ V * 4). Divide by 4.",
         "blocks-do-not-fit": "A is replicated, and V is sharded over its columns: do in_specs say "
         "so?",
-        "of-the-transpose": "This is the result with the transpose of A.",
         "all-gather": "No column of V needs another one. Is something gathered in the body, or do "
         "in_specs differ from the layouts of the arguments?",
         "not-replicated": "Each device has the mean of its own columns. These are not combined "

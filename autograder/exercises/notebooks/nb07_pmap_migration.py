@@ -16,13 +16,13 @@ import numpy as np
 
 from autograder.artifacts import Argument
 from autograder.judge import (
-    AnyOf,
     Budget,
     CommunicatesAtMost,
     Computes,
     Donates,
     Exercise,
     KeepsLayouts,
+    Mistake,
     PlacedLike,
     Predicts,
     RequestedCollective,
@@ -120,12 +120,17 @@ CONVOLVE: Final = Exercise(
             tuple((_sharded((n, size), n), _replicated((k,), n)) for n, size, k in SIGNALS),
             {
                 **CONVOLVED_MISTAKES,
-                "row-as-a-vector": lambda x, w: np.ravel(_convolved(x, w)),
-                "rows-added": AnyOf(
-                    (
-                        lambda x, w: _convolved(x, w).sum(0, keepdims=True),
-                        lambda x, w: _convolved(x, w).sum(0),
-                    )
+                "row-as-a-vector": Mistake(
+                    lambda x, w: np.ravel(_convolved(x, w)),
+                    says="Each device returns its row as a vector, and out_specs concatenate the "
+                    "vectors. pmap added the mapped dimension to each result; in shard_map the "
+                    "body has to do it.",
+                ),
+                "rows-added": Mistake(
+                    lambda x, w: _convolved(x, w).sum(0, keepdims=True),
+                    lambda x, w: _convolved(x, w).sum(0),
+                    says="The rows of all devices are added up. Nothing must be reduced: each row "
+                    "stays on its device.",
                 ),
             },
             under_mesh=True,
@@ -142,15 +147,23 @@ CONVOLVE: Final = Exercise(
             ),
             {
                 **CONVOLVED_MISTAKES,
-                "run-together": AnyOf(
-                    (
-                        _run_together,
-                        lambda x, w: np.ravel(_run_together(x, w)),
-                        _run_together_and_split,
-                    )
+                "run-together": Mistake(
+                    _run_together,
+                    lambda x, w: np.ravel(_run_together(x, w)),
+                    _run_together_and_split,
+                    says="The rows of each device were convolved as one long row. Each row must be "
+                    "convolved by itself.",
                 ),
-                "first-rows": _first_rows,
-                "first-row-alone": _first_row_alone,
+                "first-rows": Mistake(
+                    _first_rows,
+                    says="Each device returns the result for its first row in place of all of its "
+                    "rows.",
+                ),
+                "first-row-alone": Mistake(
+                    _first_row_alone,
+                    says="Only the first row of each device's block is convolved, and a block has "
+                    "several rows here.",
+                ),
             },
             under_mesh=True,
         ),
@@ -168,8 +181,6 @@ CONVOLVE: Final = Exercise(
         "function over them: vmap within a device, shard_map over the devices.",
     ),
     diagnoses={
-        "rows-added": "The rows of all devices are added up. Nothing must be reduced: each row "
-        "stays on its device.",
         "does-not-divide": "in_axes=(0, None) gave each device one row of x, and all devices the "
         "same w. Do in_specs say this about both?",
         "convolved_many: raised": "Does JAX mention 1-dimensional inputs, or inconsistent sizes? "
@@ -179,9 +190,6 @@ CONVOLVE: Final = Exercise(
         "body gets a block of rows, here of shape (1, 12), and has to take the row out of it. "
         "Does it mention inconsistent sizes? vmap maps all of its arguments, w too, unless "
         "in_axes says otherwise.",
-        "row-as-a-vector": "Each device returns its row as a vector, and out_specs concatenate "
-        "the vectors. pmap added the mapped dimension to each result; in shard_map the body has "
-        "to do it.",
         "shape": "The body gets a block of rows and must return a block of rows, because "
         "shard_map does not remove and add the mapped dimension as pmap did. Which sizes of the "
         "two shapes differ? With too few rows, or too few dimensions, look at what the body "
@@ -193,12 +201,6 @@ CONVOLVE: Final = Exercise(
         "leaves out the positions where the window reaches over an end.",
         "does-not-reshape": "Are the rows of a block concatenated to one long row? Each row must "
         "be convolved by itself, and becomes shorter.",
-        "run-together": "The rows of each device were convolved as one long row. Each row must be "
-        "convolved by itself.",
-        "first-rows": "Each device returns the result for its first row in place of all of its "
-        "rows.",
-        "first-row-alone": "Only the first row of each device's block is convolved, and a block "
-        "has several rows here.",
         "not-replicated": "Nothing has to be summed here, because each device returns its own "
         "rows. Do out_specs say that the result is sharded over x?",
         "not-turned": "This is a correlation: the window was not reversed. A convolution reverses "
@@ -259,7 +261,15 @@ NORMALISE: Final = Exercise(
             "sum of all convolved rows.",
             _normalised,
             tuple(_signals(*each) for each in SIGNALS),
-            {**NORMALISED_MISTAKES, "row-as-a-vector": lambda x, w: np.ravel(_normalised(x, w))},
+            {
+                **NORMALISED_MISTAKES,
+                "row-as-a-vector": Mistake(
+                    lambda x, w: np.ravel(_normalised(x, w)),
+                    says="Each device returns its row as a vector, and out_specs concatenate the "
+                    "vectors. pmap added the mapped dimension to each result; in shard_map the "
+                    "body has to do it.",
+                ),
+            },
             under_mesh=True,
         ),
         Requests(
@@ -335,9 +345,6 @@ NORMALISE: Final = Exercise(
         "x is sharded and w replicated?",
         "sends-too-much": "The all-reduce needs one element for each position of the convolved "
         "row.",
-        "row-as-a-vector": "Each device returns its row as a vector, and out_specs concatenate "
-        "the vectors. pmap added the mapped dimension to each result; in shard_map the body has "
-        "to do it.",
         "normalised: not-replicated": "The rows still differ from device to device after the "
         "division: only the sum is the same everywhere. Do out_specs say that the result is "
         "sharded?",
@@ -410,30 +417,119 @@ NEST: Final = Exercise(
             _nested,
             tuple(_on_grid(*each) for each in GRIDS),
             {
-                "mean-over-x": lambda a: _nested(a, mean=(0,)),
-                "mean-over-all": lambda a: _nested(a, mean=(0, 1)),
-                "mean-of-own": lambda a: _nested(a, mean=(2,)),
-                "sum-over-x": lambda a: _nested(a, total=(0, 2)),
-                "sum-over-y": lambda a: _nested(a, total=(1, 2)),
-                "own-sum": lambda a: _nested(a, total=(2,)),
-                "sum-for-mean": lambda a: _nested_but(a, numbers="summed"),
-                "length-of-centred": lambda a: _nested_but(a, norm="of the centred"),
-                "roots-summed": lambda a: _nested_but(a, norm="of roots"),
-                "no-length": lambda a: _nested_but(a, norm="none"),
-                "numbers-alone-divided": lambda a: _nested_but(a, norm="of the numbers alone"),
-                "sum-squared": lambda a: _nested_but(a, norm="of the sum"),
-                "sum-of-sizes": lambda a: _nested_but(a, norm="of sizes"),
-                "mean-alone-divided": lambda a: _nested_but(a, norm="of the mean alone"),
-                "root-forgotten": lambda a: _nested_but(a, norm="without its root"),
-                "multiplied": lambda a: _nested_but(a, norm="multiplied"),
-                "mean-of-squares": lambda a: _nested_but(a, norm="mean of the devices"),
-                "mean-of-all-squares": lambda a: _nested_but(a, norm="mean of all"),
-                "means-added": lambda a: _nested_but(a, norm="means of the devices"),
-                "divided-by-eight": lambda a: _nested_but(a, norm="by eight"),
-                "own-not-added": lambda a: _nested_but(a, norm="position by position"),
-                "not-squared": lambda a: _nested_but(a, norm="without squares"),
-                "mean-of-all-of-y": lambda a: _nested_but(a, numbers="mean of all of y"),
-                "not-centred": lambda a: _nested_but(a, numbers="not centred"),
+                "mean-over-x": Mistake(
+                    lambda a: _nested(a, mean=(0,)),
+                    says="The mean is taken over x. It should be taken over y.",
+                ),
+                "mean-over-all": Mistake(
+                    lambda a: _nested(a, mean=(0, 1)),
+                    says="The mean is taken over both axes. It should be taken over y only.",
+                ),
+                "mean-of-own": Mistake(
+                    lambda a: _nested(a, mean=(2,)),
+                    says="The mean is taken over the elements of one device. It should be taken "
+                    "over the devices along y, position by position.",
+                ),
+                "sum-over-x": Mistake(
+                    lambda a: _nested(a, total=(0, 2)),
+                    says="The squares are added up over x only. They should be added up over both "
+                    "axes.",
+                ),
+                "sum-over-y": Mistake(
+                    lambda a: _nested(a, total=(1, 2)),
+                    says="The squares are added up over y only. They should be added up over both "
+                    "axes.",
+                ),
+                "own-sum": Mistake(
+                    lambda a: _nested(a, total=(2,)),
+                    says="Each device uses only its own squares. The squares of all devices should "
+                    "be added up.",
+                ),
+                "sum-for-mean": Mistake(
+                    lambda a: _nested_but(a, numbers="summed"),
+                    says="The sum over y is subtracted. It should be the mean over y.",
+                ),
+                "length-of-centred": Mistake(
+                    lambda a: _nested_but(a, norm="of the centred"),
+                    says="The vectors are divided by the norm of the centred vectors. Divide by "
+                    "the norm of the original ones, as centre does.",
+                ),
+                "roots-summed": Mistake(
+                    lambda a: _nested_but(a, norm="of roots"),
+                    says="Each device takes the root of its own sum, and the roots are added up. "
+                    "First add up the squares of all devices, then take the root.",
+                ),
+                "no-length": Mistake(
+                    lambda a: _nested_but(a, norm="none"),
+                    says="The vectors are centred but not divided by anything.",
+                ),
+                "numbers-alone-divided": Mistake(
+                    lambda a: _nested_but(a, norm="of the numbers alone"),
+                    says="The mean is subtracted after the division. Subtract it first, and divide "
+                    "the difference.",
+                ),
+                "sum-squared": Mistake(
+                    lambda a: _nested_but(a, norm="of the sum"),
+                    says="The elements are added up, and their sum is squared. Square the "
+                    "elements, and add up the squares.",
+                ),
+                "sum-of-sizes": Mistake(
+                    lambda a: _nested_but(a, norm="of sizes"),
+                    says="The vectors are divided by the sum of absolute values. The norm is the "
+                    "root of the sum of squares.",
+                ),
+                "mean-alone-divided": Mistake(
+                    lambda a: _nested_but(a, norm="of the mean alone"),
+                    says="Only the mean is divided by the norm. Divide the difference.",
+                ),
+                "root-forgotten": Mistake(
+                    lambda a: _nested_but(a, norm="without its root"),
+                    says="The vectors are divided by the sum of squares. The norm is the root of "
+                    "it.",
+                ),
+                "multiplied": Mistake(
+                    lambda a: _nested_but(a, norm="multiplied"),
+                    says="The vectors are multiplied by the norm. Divide by it.",
+                ),
+                "mean-of-squares": Mistake(
+                    lambda a: _nested_but(a, norm="mean of the devices"),
+                    says="The sums of squares of the devices are averaged. They should be added "
+                    "up: is there a pmean in place of a psum?",
+                ),
+                "mean-of-all-squares": Mistake(
+                    lambda a: _nested_but(a, norm="mean of all"),
+                    says="The vectors are divided by the root of the mean of all squares. It "
+                    "should be the root of their sum.",
+                ),
+                "means-added": Mistake(
+                    lambda a: _nested_but(a, norm="means of the devices"),
+                    says="Under the root, each device contributes the mean of its squares. It "
+                    "should contribute their sum, and psum adds up these sums.",
+                ),
+                "divided-by-eight": Mistake(
+                    lambda a: _nested_but(a, norm="by eight"),
+                    says="Under the root, the sum of squares is divided by 8. The norm is the root "
+                    "of the sum itself.",
+                ),
+                "own-not-added": Mistake(
+                    lambda a: _nested_but(a, norm="position by position"),
+                    says="Each position has its own norm here: the squares are added up over the "
+                    "devices, but not within a device.",
+                ),
+                "not-squared": Mistake(
+                    lambda a: _nested_but(a, norm="without squares"),
+                    says="The vectors are divided by the sum of all elements. The norm is the root "
+                    "of the sum of squares.",
+                ),
+                "mean-of-all-of-y": Mistake(
+                    lambda a: _nested_but(a, numbers="mean of all of y"),
+                    says="The mean is taken over y and over the positions. It should be a vector, "
+                    "with a mean for each position.",
+                ),
+                "not-centred": Mistake(
+                    lambda a: _nested_but(a, numbers="not centred"),
+                    says="The vectors are divided by their norm, but no mean is subtracted.",
+                ),
             },
             under_mesh=True,
         ),
@@ -457,49 +553,8 @@ NEST: Final = Exercise(
         "your own elements before the psum, so that each device contributes a single number.",
     ),
     diagnoses={
-        "numbers-alone-divided": "The mean is subtracted after the division. Subtract it first, "
-        "and divide the difference.",
-        "sum-squared": "The elements are added up, and their sum is squared. Square the elements, "
-        "and add up the squares.",
-        "sum-of-sizes": "The vectors are divided by the sum of absolute values. The norm is the "
-        "root of the sum of squares.",
-        "mean-alone-divided": "Only the mean is divided by the norm. Divide the difference.",
-        "mean-over-x": "The mean is taken over x. It should be taken over y.",
-        "mean-over-all": "The mean is taken over both axes. It should be taken over y only.",
-        "mean-of-own": "The mean is taken over the elements of one device. It should be taken "
-        "over the devices along y, position by position.",
-        "sum-over-x": "The squares are added up over x only. They should be added up over both "
-        "axes.",
-        "sum-over-y": "The squares are added up over y only. They should be added up over both "
-        "axes.",
-        "own-sum": "Each device uses only its own squares. The squares of all devices should be "
-        "added up.",
-        "sum-for-mean": "The sum over y is subtracted. It should be the mean over y.",
-        "length-of-centred": "The vectors are divided by the norm of the centred vectors. Divide "
-        "by the norm of the original ones, as centre does.",
-        "roots-summed": "Each device takes the root of its own sum, and the roots are added up. "
-        "First add up the squares of all devices, then take the root.",
-        "no-length": "The vectors are centred but not divided by anything.",
-        "root-forgotten": "The vectors are divided by the sum of squares. The norm is the root of "
-        "it.",
-        "multiplied": "The vectors are multiplied by the norm. Divide by it.",
-        "mean-of-squares": "The sums of squares of the devices are averaged. They should be added "
-        "up: is there a pmean in place of a psum?",
-        "mean-of-all-squares": "The vectors are divided by the root of the mean of all squares. "
-        "It should be the root of their sum.",
-        "means-added": "Under the root, each device contributes the mean of its squares. It "
-        "should contribute their sum, and psum adds up these sums.",
-        "divided-by-eight": "Under the root, the sum of squares is divided by 8. The norm is the "
-        "root of the sum itself.",
-        "own-not-added": "Each position has its own norm here: the squares are added up over the "
-        "devices, but not within a device.",
-        "not-squared": "The vectors are divided by the sum of all elements. The norm is the root "
-        "of the sum of squares.",
-        "mean-of-all-of-y": "The mean is taken over y and over the positions. It should be a "
-        "vector, with a mean for each position.",
         "not-finite": "Is the root taken of a sum that can be negative? A sum of squares cannot "
         "be.",
-        "not-centred": "The vectors are divided by their norm, but no mean is subtracted.",
         "does-not-divide": "The first two dimensions of a are sharded over the two mesh axes, one "
         "each. Does the spec say this?",
         "same-along-an-axis": "Do in_specs shard a over both axes?",
@@ -513,21 +568,21 @@ RATE: Final = np.float32(0.1)
 STEPS: Final = 10
 
 
-def loss(w: Any, X: Any, y: Any) -> Any:  # noqa: N803
+def loss(w: Any, X: Any, y: Any) -> Any:
     """Return the mean squared error of a linear model."""
     return jnp.mean((X @ w - y) ** 2)
 
 
-def descend(w: Any, X: Any, y: Any) -> Any:  # noqa: N803
+def descend(w: Any, X: Any, y: Any) -> Any:
     """Return w after one step of gradient descent."""
     return w - 0.1 * jax.grad(loss)(w, X, y)
 
 
-def _gradient(w: Any, X: Any, y: Any) -> Any:  # noqa: N803
+def _gradient(w: Any, X: Any, y: Any) -> Any:
     return 2 * X.T @ (X @ w - y) / np.float32(len(y))
 
 
-def _trained(w: Any, X: Any, y: Any, steps: int = STEPS, times: float = 1) -> Any:  # noqa: N803
+def _trained(w: Any, X: Any, y: Any, steps: int = STEPS, times: float = 1) -> Any:
     for _ in range(steps):
         w = w - np.float32(times) * RATE * _gradient(w, X, y)
     return w
@@ -577,36 +632,56 @@ REGRESSION: Final = Exercise(
             _trained,
             tuple(_data(*each) for each in EXAMPLES),
             {
-                "one-step-less": lambda w, X, y: _trained(w, X, y, STEPS - 1),  # noqa: N803
-                "one-step-more": lambda w, X, y: _trained(w, X, y, STEPS + 1),  # noqa: N803
-                "mean-of-steps": AnyOf(
-                    (
-                        lambda w, X, y: np.mean(  # noqa: N803
-                            [_trained(w, X, y, i + 1) for i in range(STEPS)], 0
-                        ),
-                        lambda w, X, y: np.mean(  # noqa: N803
-                            [_trained(w, X, y, i) for i in range(STEPS)], 0
-                        ),
-                    )
+                "one-step-less": Mistake(
+                    lambda w, X, y: _trained(w, X, y, STEPS - 1),
+                    says="This is w after one step too few.",
                 ),
-                "one-step": lambda w, X, y: _trained(w, X, y, 1),  # noqa: N803
-                "uphill": lambda w, X, y: _trained(w, X, y, times=-1),  # noqa: N803
-                "as-many-times": lambda w, X, y: _trained(w, X, y, times=DEVICES[len(y)]),  # noqa: N803
-                "rate-forgotten": lambda w, X, y: _trained(w, X, y, times=10),  # noqa: N803
-                "sum-of-squares": lambda w, X, y: _trained(w, X, y, times=len(y)),  # noqa: N803
-                "rate-of-a-hundredth": lambda w, X, y: _trained(w, X, y, times=0.1),  # noqa: N803
-                "w-of-all-steps": AnyOf(
-                    (
-                        lambda w, X, y: np.stack(  # noqa: N803
-                            [_trained(w, X, y, i + 1) for i in range(STEPS)]
-                        ),
-                        lambda w, X, y: np.stack(  # noqa: N803
-                            [_trained(w, X, y, i) for i in range(STEPS)]
-                        ),
-                    )
+                "one-step-more": Mistake(
+                    lambda w, X, y: _trained(w, X, y, STEPS + 1),
+                    says="This is w after one step too many: is there one before the loop?",
                 ),
-                "gradient-taken-once": lambda w, X, y: (  # noqa: N803
-                    w - np.float32(STEPS) * RATE * _gradient(w, X, y)
+                "mean-of-steps": Mistake(
+                    lambda w, X, y: np.mean([_trained(w, X, y, i + 1) for i in range(STEPS)], 0),
+                    lambda w, X, y: np.mean([_trained(w, X, y, i) for i in range(STEPS)], 0),
+                    says="This is the mean of w over the steps. Expected: the last w.",
+                ),
+                "one-step": Mistake(
+                    lambda w, X, y: _trained(w, X, y, 1), says="This is w after one step."
+                ),
+                "uphill": Mistake(
+                    lambda w, X, y: _trained(w, X, y, times=-1),
+                    says="The gradient is added. Subtract it.",
+                ),
+                "as-many-times": Mistake(
+                    lambda w, X, y: _trained(w, X, y, times=DEVICES[len(y)]),
+                    says="In each step the gradient is too large by the number of devices. Plain "
+                    "code needs no shard_map and no collective here. (In a shard_map, is the "
+                    "gradient averaged after grad? The gradient with respect to a replicated value "
+                    "is already summed.)",
+                ),
+                "rate-forgotten": Mistake(
+                    lambda w, X, y: _trained(w, X, y, times=10),
+                    says="In each step the complete gradient is subtracted: where is the rate, "
+                    "0.1?",
+                ),
+                "sum-of-squares": Mistake(
+                    lambda w, X, y: _trained(w, X, y, times=len(y)),
+                    says="The steps are too large by the number of examples: is the loss a sum "
+                    "instead of a mean?",
+                ),
+                "rate-of-a-hundredth": Mistake(
+                    lambda w, X, y: _trained(w, X, y, times=0.1),
+                    says="In each step the rate is 0.01. It should be 0.1.",
+                ),
+                "w-of-all-steps": Mistake(
+                    lambda w, X, y: np.stack([_trained(w, X, y, i + 1) for i in range(STEPS)]),
+                    lambda w, X, y: np.stack([_trained(w, X, y, i) for i in range(STEPS)]),
+                    says="These are the w of all ten steps, stacked. Expected: the last of them.",
+                ),
+                "gradient-taken-once": Mistake(
+                    lambda w, X, y: w - np.float32(STEPS) * RATE * _gradient(w, X, y),
+                    says="All ten steps subtract the same gradient, that of the first w. Each step "
+                    "needs the gradient at the current w.",
                 ),
             },
             under_mesh=True,
@@ -626,8 +701,6 @@ REGRESSION: Final = Exercise(
         "adds the all-reduces, because the loss is a mean over all examples.",
     ),
     diagnoses={
-        "sum-of-squares": "The steps are too large by the number of examples: is the loss a sum "
-        "instead of a mean?",
         "in-a-container": "Is this everything that lax.scan returns? It returns a pair: the "
         "carry, and the stacked outputs.",
         "over-the-cap": "A device has memory for w, and for an eighth of X and of y. Are X and y "
@@ -636,42 +709,28 @@ REGRESSION: Final = Exercise(
         "targets. Are X and y sharded over their examples, and do they stay so?",
         "too-many-bytes": "In each step only the gradient should be added up, one number for each "
         "feature. Is w replicated, in the result too?",
-        "one-step-less": "This is w after one step too few.",
-        "one-step-more": "This is w after one step too many: is there one before the loop?",
-        "mean-of-steps": "This is the mean of w over the steps. Expected: the last w.",
-        "one-step": "This is w after one step.",
         "unbound-axis": "train is plain code on global arrays, in which no axis has a name. Is "
         "there a pmean in it? The compiler adds the all-reduce by itself.",
         "nothing-returned": "Or is it the second of the two values that lax.scan returns? The "
         "carry is the first.",
-        "w-of-all-steps": "These are the w of all ten steps, stacked. Expected: the last of them.",
         "does-not-fit": "A dimension of size 4 is the features: dimension 0 of w, and dimension 1 "
         "of X. Every device needs all features, and has its own examples.",
-        "as-many-times": "In each step the gradient is too large by the number of devices. Plain "
-        "code needs no shard_map and no collective here. (In a shard_map, is the gradient "
-        "averaged after grad? The gradient with respect to a replicated value is already summed.)",
         "other-mesh": "Is there a pmap in it?",
-        "uphill": "The gradient is added. Subtract it.",
-        "rate-forgotten": "In each step the complete gradient is subtracted: where is the rate, "
-        "0.1?",
-        "rate-of-a-hundredth": "In each step the rate is 0.01. It should be 0.1.",
-        "gradient-taken-once": "All ten steps subtract the same gradient, that of the first w. "
-        "Each step needs the gradient at the current w.",
     },
 )
 
 
-def _updated(w: Any, X: Any, y: Any, times: Any = 1) -> Any:  # noqa: N803
+def _updated(w: Any, X: Any, y: Any, times: Any = 1) -> Any:
     return w - np.float32(times) * RATE * _gradient(w, X, y)
 
 
-def _update_from_own_examples(w: Any, X: Any, y: Any) -> Any:  # noqa: N803
+def _update_from_own_examples(w: Any, X: Any, y: Any) -> Any:
     """Use the gradient of device 0's examples only: a mistake."""
     mine = len(y) // DEVICES[len(y)]
     return _updated(w, X[:mine], y[:mine])
 
 
-BELOW_ONE: Final = AnyOf((1 / 8, 1 / 64))
+BELOW_ONE: Final = Mistake(1 / 8, 1 / 64)
 """Inverted ratios, or those of a gradient that was divided."""
 
 
@@ -701,9 +760,9 @@ TRAP: Final = Exercise(
             too_often=512,
             below_one=BELOW_ONE,
         ),
-        _times("grad(mean_loss)(w)", 1, mean_forgotten=AnyOf((8, 64)), averaged_again=1 / 8),
+        _times("grad(mean_loss)(w)", 1, mean_forgotten=Mistake(8, 64), averaged_again=1 / 8),
         _times(
-            "pmean(grad(loss)(varying(w)))", 1, summed_again=AnyOf((8, 64)), averaged_again=1 / 8
+            "pmean(grad(loss)(varying(w)))", 1, summed_again=Mistake(8, 64), averaged_again=1 / 8
         ),
         _times(
             "psum(grad(loss)(varying(w)))", 8, summed_again=64, once_only=1, below_one=BELOW_ONE
@@ -714,20 +773,55 @@ TRAP: Final = Exercise(
             _updated,
             tuple(_data(*each) for each in EXAMPLES),
             {
-                "as-many-times": lambda w, X, y: _updated(w, X, y, DEVICES[len(y)]),  # noqa: N803
-                "squared": lambda w, X, y: _updated(w, X, y, DEVICES[len(y)] ** 2),  # noqa: N803
-                "divided-twice": lambda w, X, y: _updated(w, X, y, 1 / DEVICES[len(y)]),  # noqa: N803
-                "own-examples": _update_from_own_examples,
-                "gradient-alone": _gradient,
-                "uphill": lambda w, X, y: _updated(w, X, y, -1),  # noqa: N803
-                "rate-forgotten": lambda w, X, y: _updated(w, X, y, 10),  # noqa: N803
-                "rate-of-a-hundredth": lambda w, X, y: _updated(w, X, y, 0.1),  # noqa: N803
-                "rate-of-eight-tenths": lambda w, X, y: _updated(w, X, y, 8),  # noqa: N803
-                "divided-by-eight": AnyOf(
-                    (
-                        lambda w, X, y: _updated(w, X, y, 1 / 8),  # noqa: N803
-                        lambda w, X, y: _updated(w, X, y, DEVICES[len(y)] / 8),  # noqa: N803
-                    )
+                "as-many-times": Mistake(
+                    lambda w, X, y: _updated(w, X, y, DEVICES[len(y)]),
+                    says="The gradient is too large by the number of devices. Is it a sum over the "
+                    "devices instead of the mean? (The gradient with respect to a shared w is "
+                    "already summed, and pmean does not change it.)",
+                ),
+                "squared": Mistake(
+                    lambda w, X, y: _updated(w, X, y, DEVICES[len(y)] ** 2),
+                    says="The gradient is too large by the square of the number of devices. Does "
+                    "grad add it up, and then a psum, too?",
+                ),
+                "divided-twice": Mistake(
+                    lambda w, X, y: _updated(w, X, y, 1 / DEVICES[len(y)]),
+                    says="The gradient is too small by the number of devices. Is it averaged and "
+                    "also divided by their number?",
+                ),
+                "own-examples": Mistake(
+                    _update_from_own_examples,
+                    says="This is the gradient for the first device's examples only.",
+                ),
+                "gradient-alone": Mistake(
+                    _gradient,
+                    says="This is the right gradient. update must return the new w: w - 0.1 * "
+                    "gradient.",
+                ),
+                "uphill": Mistake(
+                    lambda w, X, y: _updated(w, X, y, -1),
+                    says="The gradient is right, but it is added. Subtract it.",
+                ),
+                "rate-forgotten": Mistake(
+                    lambda w, X, y: _updated(w, X, y, 10),
+                    says="The step is ten times too large, as if the complete gradient were "
+                    "subtracted: where is the rate, 0.1?",
+                ),
+                "rate-of-a-hundredth": Mistake(
+                    lambda w, X, y: _updated(w, X, y, 0.1),
+                    says="The step is ten times too small, as with a rate of 0.01. The rate is "
+                    "0.1.",
+                ),
+                "rate-of-eight-tenths": Mistake(
+                    lambda w, X, y: _updated(w, X, y, 8),
+                    says="The step is 8 times too large, on four devices as on eight, as with a "
+                    "rate of 0.8. The rate is 0.1. Is there an 8 to undo a division?",
+                ),
+                "divided-by-eight": Mistake(
+                    lambda w, X, y: _updated(w, X, y, 1 / 8),
+                    lambda w, X, y: _updated(w, X, y, DEVICES[len(y)] / 8),
+                    says="The step is too small, at least on four devices. Is anything divided by "
+                    "8? The number of devices differs from case to case.",
                 ),
             },
             under_mesh=True,
@@ -766,25 +860,6 @@ TRAP: Final = Exercise(
         "below-one": "A number below 1 means that the gradient is too small: half of the right "
         "gradient would be 1/2. Is anything divided here, or is the ratio upside down?",
         "averaged-again": "The mean is taken only once, and its argument is not divided yet.",
-        "as-many-times": "The gradient is too large by the number of devices. Is it a sum over "
-        "the devices instead of the mean? (The gradient with respect to a shared w is already "
-        "summed, and pmean does not change it.)",
-        "squared": "The gradient is too large by the square of the number of devices. Does grad "
-        "add it up, and then a psum, too?",
-        "divided-twice": "The gradient is too small by the number of devices. Is it averaged and "
-        "also divided by their number?",
-        "own-examples": "This is the gradient for the first device's examples only.",
-        "gradient-alone": "This is the right gradient. update must return the new w: w - 0.1 * "
-        "gradient.",
-        "uphill": "The gradient is right, but it is added. Subtract it.",
-        "rate-forgotten": "The step is ten times too large, as if the complete gradient were "
-        "subtracted: where is the rate, 0.1?",
-        "rate-of-a-hundredth": "The step is ten times too small, as with a rate of 0.01. The rate "
-        "is 0.1.",
-        "rate-of-eight-tenths": "The step is 8 times too large, on four devices as on eight, as "
-        "with a rate of 0.8. The rate is 0.1. Is there an 8 to undo a division?",
-        "divided-by-eight": "The step is too small, at least on four devices. Is anything divided "
-        "by 8? The number of devices differs from case to case.",
         "other-mesh": "Is there a pmap in it? Expected: its twin with shard_map.",
         "copies-disagree": "Each device has a different w now. Is check_vma off? With it on, JAX "
         "would have raised an error.",
@@ -796,21 +871,21 @@ TRAP: Final = Exercise(
 )
 
 
-def _loss(w: Any, X: Any, y: Any) -> Any:  # noqa: N803
+def _loss(w: Any, X: Any, y: Any) -> Any:
     return np.mean((X @ w - y) ** 2)
 
 
-def _own_loss(w: Any, X: Any, y: Any) -> Any:  # noqa: N803
+def _own_loss(w: Any, X: Any, y: Any) -> Any:
     mine = len(y) // DEVICES[len(y)]
     return _loss(w, X[:mine], y[:mine])
 
 
-def _of_mean_residuals(w: Any, X: Any, y: Any) -> Any:  # noqa: N803
+def _of_mean_residuals(w: Any, X: Any, y: Any) -> Any:
     """Average the devices' residuals before they are squared: a mistake."""
     return np.mean((X @ w - y).reshape(DEVICES[len(y)], -1).mean(0) ** 2)
 
 
-def _stacked_losses(w: Any, X: Any, y: Any) -> Any:  # noqa: N803
+def _stacked_losses(w: Any, X: Any, y: Any) -> Any:
     """Return the right loss once for each device: a mistake."""
     return np.full(DEVICES[len(y)], _loss(w, X, y))
 
@@ -834,7 +909,7 @@ INDEXED: Final[dict[str, Any]] = {
 }  # fmt: skip
 AVERAGED: Final = {"copies_unknown": "nothing", "no_gather": "all-gather"}
 READ: Final[dict[str, Any]] = {
-    "by_the_host": AnyOf(("all-reduce", "all-gather", "collective-permute"))
+    "by_the_host": Mistake("all-reduce", "all-gather", "collective-permute")
 }
 
 UNREPLICATE: Final = Exercise(
@@ -855,22 +930,45 @@ UNREPLICATE: Final = Exercise(
             _loss,
             tuple(_data(*each) for each in EXAMPLES),
             {
-                "sum-of-means": lambda w, X, y: np.float32(DEVICES[len(y)]) * _loss(w, X, y),  # noqa: N803
-                "own-examples": _own_loss,
-                "averaged-too-early": _of_mean_residuals,
-                "sum-of-squares": lambda w, X, y: np.float32(len(y)) * _loss(w, X, y),  # noqa: N803
-                "mean-of-sums": lambda w, X, y: (  # noqa: N803
-                    np.float32(len(y) // DEVICES[len(y)]) * _loss(w, X, y)
+                "sum-of-means": Mistake(
+                    lambda w, X, y: np.float32(DEVICES[len(y)]) * _loss(w, X, y),
+                    says="The loss is too large by the number of devices: their means are added "
+                    "up.",
                 ),
-                "not-squared": AnyOf(
-                    (
-                        lambda w, X, y: np.mean(X @ w - y),  # noqa: N803
-                        lambda w, X, y: np.mean(np.abs(X @ w - y)),  # noqa: N803
-                    )
+                "own-examples": Mistake(
+                    _own_loss, says="This is the loss of the first device's examples only."
                 ),
-                "stacked-losses": _stacked_losses,
-                "own-losses": lambda w, X, y: np.mean(  # noqa: N803
-                    ((X @ w - y) ** 2).reshape(DEVICES[len(y)], -1), axis=1
+                "averaged-too-early": Mistake(
+                    _of_mean_residuals,
+                    says="The residuals of the devices were averaged before they were squared. "
+                    "Average their squares.",
+                ),
+                "sum-of-squares": Mistake(
+                    lambda w, X, y: np.float32(len(y)) * _loss(w, X, y),
+                    says="This is the sum of the squares of all examples. The loss is their mean.",
+                ),
+                "mean-of-sums": Mistake(
+                    lambda w, X, y: np.float32(len(y) // DEVICES[len(y)]) * _loss(w, X, y),
+                    says="Each device adds up the squares of its examples, and these sums are "
+                    "averaged. Each device should take a mean, as loss does.",
+                ),
+                "not-squared": Mistake(
+                    lambda w, X, y: np.mean(X @ w - y),
+                    lambda w, X, y: np.mean(np.abs(X @ w - y)),
+                    says="This is the mean of the residuals, or of their absolute values. The loss "
+                    "is the mean of their squares.",
+                ),
+                "stacked-losses": Mistake(
+                    _stacked_losses,
+                    says="There is one loss for each device, and each of them is right. "
+                    "out_specs=P() returns it once, if the body returns one number.",
+                ),
+                "own-losses": Mistake(
+                    lambda w, X, y: np.mean(
+                        ((X @ w - y) ** 2).reshape(DEVICES[len(y)], -1), axis=1
+                    ),
+                    says="There is one loss for each device, of its own examples. Average them "
+                    "over the devices; then out_specs can return one number for all.",
                 ),
             },
             under_mesh=True,
@@ -901,19 +999,6 @@ UNREPLICATE: Final = Exercise(
         "fetched: devices-extra": "The replica is on other devices, too. Expected: on device 0 "
         "only. The result of an index is on all devices.",
         "fetched: values": "Is this one of the replicas, unchanged?",
-        "averaged-too-early": "The residuals of the devices were averaged before they were "
-        "squared. Average their squares.",
-        "sum-of-squares": "This is the sum of the squares of all examples. The loss is their mean.",
-        "mean-of-sums": "Each device adds up the squares of its examples, and these sums are "
-        "averaged. Each device should take a mean, as loss does.",
-        "not-squared": "This is the mean of the residuals, or of their absolute values. The loss "
-        "is the mean of their squares.",
-        "stacked-losses": "There is one loss for each device, and each of them is right. "
-        "out_specs=P() returns it once, if the body returns one number.",
-        "own-losses": "There is one loss for each device, of its own examples. Average them over "
-        "the devices; then out_specs can return one number for all.",
-        "sum-of-means": "The loss is too large by the number of devices: their means are added up.",
-        "own-examples": "This is the loss of the first device's examples only.",
         "not-replicated": "Each device has the loss of its own examples. How do you combine them "
         "into one number? (The result of all_gather counts as varying, although every device has "
         "the same. The result of pmean does not.)",
@@ -973,16 +1058,26 @@ CLINIC: Final = Exercise(
             lambda p, g: p - RATE * g,
             tuple((_sharded((n, k), n), _sharded((n, k), n)) for n, k in TABLES),
             {
-                "uphill": lambda p, g: p + RATE * g,
-                "rate-forgotten": lambda p, g: p - g,
-                "gradients-averaged": AnyOf(
-                    (
-                        lambda p, g: p - RATE * g.mean(0),
-                        lambda p, g: p - RATE * g.mean(1, keepdims=True),
-                    )
+                "uphill": Mistake(
+                    lambda p, g: p + RATE * g, says="The step is added. Subtract it."
                 ),
-                "rate-of-a-hundredth": lambda p, g: p - np.float32(0.01) * g,
-                "all-times-the-rate": lambda p, g: RATE * (p - g),
+                "rate-forgotten": Mistake(
+                    lambda p, g: p - g, says="The complete g is subtracted. Where is the rate, 0.1?"
+                ),
+                "gradients-averaged": Mistake(
+                    lambda p, g: p - RATE * g.mean(0),
+                    lambda p, g: p - RATE * g.mean(1, keepdims=True),
+                    says="The rows of g are averaged. Each element of p needs its own element of "
+                    "g.",
+                ),
+                "rate-of-a-hundredth": Mistake(
+                    lambda p, g: p - np.float32(0.01) * g,
+                    says="A hundredth of g is subtracted. The rate is 0.1.",
+                ),
+                "all-times-the-rate": Mistake(
+                    lambda p, g: RATE * (p - g),
+                    says="p is multiplied by the rate, too. Only g should be.",
+                ),
             },
             under_mesh=True,
         ),
@@ -995,14 +1090,20 @@ CLINIC: Final = Exercise(
             lambda x: x.sum(1),
             _tables(),
             {
-                "largest-for-sum": lambda x: x.max(1),
-                "first-number": lambda x: x[:, 0],
-                "summed-over-devices": AnyOf(
-                    (
-                        lambda x: x.sum(),
-                        lambda x: x.sum(keepdims=True).ravel(),
-                        lambda x: np.full(len(x), x.sum()),
-                    )
+                "largest-for-sum": Mistake(
+                    lambda x: x.max(1),
+                    says="These are the maxima of the rows. Expected: their sums.",
+                ),
+                "first-number": Mistake(
+                    lambda x: x[:, 0],
+                    says="This is the first number of each row. Add up all numbers of the row.",
+                ),
+                "summed-over-devices": Mistake(
+                    lambda x: x.sum(),
+                    lambda x: x.sum(keepdims=True).ravel(),
+                    lambda x: np.full(len(x), x.sum()),
+                    says="This is the sum of all numbers on all devices. Expected: one sum for "
+                    "each row. Each device has its complete row.",
                 ),
             },
             under_mesh=True,
@@ -1015,23 +1116,42 @@ CLINIC: Final = Exercise(
             lambda x: x - x.mean(0),
             _tables(),
             {
-                "own-mean": lambda x: x - x.mean(1, keepdims=True),
-                "turned": lambda x: x.mean(0) - x,
-                "mean-of-another-size": AnyOf(
-                    (
-                        lambda x: x - 2 * x.mean(0),
-                        lambda x: x - x.mean(0) / np.float32(len(x)),
-                    )
+                "own-mean": Mistake(
+                    lambda x: x - x.mean(1, keepdims=True),
+                    says="Each row is centred on its own mean. Subtract the mean of all rows.",
                 ),
-                "sum-for-mean": lambda x: x - x.sum(0),
-                "mean-of-all": lambda x: x - x.mean(),
-                "own-row": lambda x: np.zeros_like(x),
-                "mean-alone": lambda x: np.broadcast_to(x.mean(0), x.shape),
-                "normalised-too": AnyOf(
-                    (
-                        lambda x: (x - x.mean(0)) / x.std(0),
-                        lambda x: (x - x.mean(0)) / np.sqrt((x * x).mean(0)),
-                    )
+                "turned": Mistake(
+                    lambda x: x.mean(0) - x,
+                    says="The sign is wrong: the rows are subtracted from their mean.",
+                ),
+                "mean-of-another-size": Mistake(
+                    lambda x: x - 2 * x.mean(0),
+                    lambda x: x - x.mean(0) / np.float32(len(x)),
+                    says="A multiple or a fraction of the mean is subtracted. Expected: the mean.",
+                ),
+                "sum-for-mean": Mistake(
+                    lambda x: x - x.sum(0),
+                    says="The sum of all rows is subtracted. It should be their mean.",
+                ),
+                "mean-of-all": Mistake(
+                    lambda x: x - x.mean(),
+                    says="The mean of all elements is subtracted. It should be the mean of the "
+                    "rows, position by position.",
+                ),
+                "own-row": Mistake(
+                    lambda x: np.zeros_like(x),
+                    says="Everything is zero: each row is centred on itself. Take the mean over "
+                    "the rows of all devices.",
+                ),
+                "mean-alone": Mistake(
+                    lambda x: np.broadcast_to(x.mean(0), x.shape),
+                    says="This is the mean of the rows, on every device. Subtract it from the "
+                    "device's own row.",
+                ),
+                "normalised-too": Mistake(
+                    lambda x: (x - x.mean(0)) / x.std(0),
+                    lambda x: (x - x.mean(0)) / np.sqrt((x * x).mean(0)),
+                    says="The rows are also divided by something. Only subtract the mean.",
                 ),
             },
             under_mesh=True,
@@ -1046,21 +1166,43 @@ CLINIC: Final = Exercise(
             _pair_sums,
             _pairs(),
             {
-                "all-summed": lambda x: np.broadcast_to(x.sum(0), x.shape),
-                "doubled": lambda x: 2 * x,
-                "not-summed": lambda x: x,
-                "partner-alone": lambda x: x.reshape(-1, 2, x.shape[1])[:, ::-1].reshape(x.shape),
-                "other-order": _by_halves,
-                "other-groups": lambda x: (
-                    np.concatenate(
-                        [
-                            np.broadcast_to(part.sum(0), part.shape)
-                            for part in x.reshape(-1, 2, x.shape[1]).swapaxes(0, 1)
-                        ]
-                    )
-                    .reshape(2, -1, x.shape[1])
-                    .swapaxes(0, 1)
-                    .reshape(x.shape)
+                "all-summed": Mistake(
+                    lambda x: np.broadcast_to(x.sum(0), x.shape),
+                    says="Every device has the sum of all rows. Which mesh axis runs over one pair "
+                    "only?",
+                ),
+                "doubled": Mistake(
+                    lambda x: 2 * x,
+                    says="Every row is doubled: each device adds its own row instead of its "
+                    "partner's. If the rows are sharded over P('x') only, both devices of a pair "
+                    "have the same rows. They are sharded over both axes, P(('x', 'y')).",
+                ),
+                "not-summed": Mistake(
+                    lambda x: x, says="These are the original rows: nothing was added up."
+                ),
+                "partner-alone": Mistake(
+                    lambda x: x.reshape(-1, 2, x.shape[1])[:, ::-1].reshape(x.shape),
+                    says="Each device has the row of the other device of its pair. Add its own.",
+                ),
+                "other-order": Mistake(
+                    _by_halves,
+                    says="The added rows are half the array apart. P(('y', 'x')) distributes the "
+                    "rows in another order, in which neighbours along y do not hold neighbouring "
+                    "rows.",
+                ),
+                "other-groups": Mistake(
+                    lambda x: (
+                        np.concatenate(
+                            [
+                                np.broadcast_to(part.sum(0), part.shape)
+                                for part in x.reshape(-1, 2, x.shape[1]).swapaxes(0, 1)
+                            ]
+                        )
+                        .reshape(2, -1, x.shape[1])
+                        .swapaxes(0, 1)
+                        .reshape(x.shape)
+                    ),
+                    says="These are the sums over the devices along x. A pair is along y.",
                 ),
             },
             under_mesh=True,
@@ -1075,13 +1217,34 @@ CLINIC: Final = Exercise(
             _faded,
             tuple((_sharded((rows, k), n),) for n, rows, k in SEVERAL),
             {
-                "backward": lambda x: _faded(x[:, ::-1]),
-                "first-left-out": lambda x: _faded(x[:, 1:]),
-                "first-twice": lambda x: _faded(np.concatenate([x[:, :1], x], axis=1)),
-                "last-left-out": lambda x: _faded(x[:, :-1]),
-                "number-halved": lambda x: x.sum(1) * np.float32(0.5),
-                "never-halved": lambda x: x.sum(1),
-                "halved-too-late": lambda x: np.float32(0.5) * _faded(x),
+                "backward": Mistake(
+                    lambda x: _faded(x[:, ::-1]),
+                    says="The numbers are used from the last to the first. It should be from the "
+                    "first to the last.",
+                ),
+                "first-left-out": Mistake(
+                    lambda x: _faded(x[:, 1:]), says="The first number of each row is left out."
+                ),
+                "first-twice": Mistake(
+                    lambda x: _faded(np.concatenate([x[:, :1], x], axis=1)),
+                    says="The first number of each row counts twice: the total begins with it, and "
+                    "the first step adds it again.",
+                ),
+                "last-left-out": Mistake(
+                    lambda x: _faded(x[:, :-1]), says="The last number of each row is left out."
+                ),
+                "number-halved": Mistake(
+                    lambda x: x.sum(1) * np.float32(0.5),
+                    says="The new number is halved. Halve the total instead.",
+                ),
+                "never-halved": Mistake(
+                    lambda x: x.sum(1), says="The numbers are added up, and nothing is halved."
+                ),
+                "halved-too-late": Mistake(
+                    lambda x: np.float32(0.5) * _faded(x),
+                    says="The new number is halved together with the total. Halve the total first, "
+                    "then add the number.",
+                ),
             },
             under_mesh=True,
         ),
@@ -1099,12 +1262,6 @@ CLINIC: Final = Exercise(
         "keeps a dimension; the mesh's own name; the axis of the pairs; zeros cast to varying.",
     ),
     diagnoses={
-        "gradients-averaged": "The rows of g are averaged. Each element of p needs its own "
-        "element of g.",
-        "uphill": "The step is added. Subtract it.",
-        "rate-forgotten": "The complete g is subtracted. Where is the rate, 0.1?",
-        "rate-of-a-hundredth": "A hundredth of g is subtracted. The rate is 0.1.",
-        "all-times-the-rate": "p is multiplied by the rate, too. Only g should be.",
         "copies: shape": "Expected: one array of six numbers, replicated on every device. "
         "(device_put_replicated stacked the replicas, because pmap needs a dimension to map. "
         "shard_map and jit do not.)",
@@ -1119,47 +1276,11 @@ CLINIC: Final = Exercise(
         "and in how many dimensions?",
         "unbound-axis": "Under pmap you chose the axis_name. In shard_map the mesh names its "
         "axes, and here the name is x. (JAX's own message is empty.)",
-        "turned": "The sign is wrong: the rows are subtracted from their mean.",
-        "mean-of-another-size": "A multiple or a fraction of the mean is subtracted. Expected: "
-        "the mean.",
-        "own-mean": "Each row is centred on its own mean. Subtract the mean of all rows.",
-        "mean-of-all": "The mean of all elements is subtracted. It should be the mean of the "
-        "rows, position by position.",
-        "own-row": "Everything is zero: each row is centred on itself. Take the mean over the "
-        "rows of all devices.",
-        "mean-alone": "This is the mean of the rows, on every device. Subtract it from the "
-        "device's own row.",
-        "normalised-too": "The rows are also divided by something. Only subtract the mean.",
-        "sum-for-mean": "The sum of all rows is subtracted. It should be their mean.",
-        "all-summed": "Every device has the sum of all rows. Which mesh axis runs over one pair "
-        "only?",
-        "other-groups": "These are the sums over the devices along x. A pair is along y.",
-        "doubled": "Every row is doubled: each device adds its own row instead of its partner's. "
-        "If the rows are sharded over P('x') only, both devices of a pair have the same rows. "
-        "They are sharded over both axes, P(('x', 'y')).",
-        "not-summed": "These are the original rows: nothing was added up.",
-        "partner-alone": "Each device has the row of the other device of its pair. Add its own.",
-        "largest-for-sum": "These are the maxima of the rows. Expected: their sums.",
-        "first-number": "This is the first number of each row. Add up all numbers of the row.",
-        "other-order": "The added rows are half the array apart. P(('y', 'x')) distributes the "
-        "rows in another order, in which neighbours along y do not hold neighbouring rows.",
         "pair_sums: raised": "Is axis_index_groups still there? shard_map does not support it: a "
         "group is an axis of the mesh.",
         "varying-mismatch": "The carry of a loop keeps its type. This one starts as zeros, which "
         "are the same on all devices, and varies after one step. How do you declare zeros as "
         "varying?",
-        "backward": "The numbers are used from the last to the first. It should be from the first "
-        "to the last.",
-        "first-left-out": "The first number of each row is left out.",
-        "first-twice": "The first number of each row counts twice: the total begins with it, and "
-        "the first step adds it again.",
-        "summed-over-devices": "This is the sum of all numbers on all devices. Expected: one sum "
-        "for each row. Each device has its complete row.",
-        "last-left-out": "The last number of each row is left out.",
-        "number-halved": "The new number is halved. Halve the total instead.",
-        "never-halved": "The numbers are added up, and nothing is halved.",
-        "halved-too-late": "The new number is halved together with the total. Halve the total "
-        "first, then add the number.",
         "no-shard-map": "Repair the function and keep its shard_map.",
     },
 )
@@ -1178,7 +1299,7 @@ def _own_key(seed: Any, i: int, n: int = 0) -> Any:
     return jax.random.fold_in(jax.random.key(seed), i)
 
 
-def _masks(X: Any, seed: Any, key: Callable[[Any, int, int], Any] = _own_key) -> Any:  # noqa: N803
+def _masks(X: Any, seed: Any, key: Callable[[Any, int, int], Any] = _own_key) -> Any:
     """Draw what each device keeps of its examples, with a key of the seed, its index and n."""
     n = SHARES[len(X)]
     shape = (len(X) // n, X.shape[1])
@@ -1186,12 +1307,12 @@ def _masks(X: Any, seed: Any, key: Callable[[Any, int, int], Any] = _own_key) ->
     return np.concatenate([np.asarray(each) for each in drawn])
 
 
-def _whole_mask(X: Any, seed: Any) -> Any:  # noqa: N803
+def _whole_mask(X: Any, seed: Any) -> Any:
     """Draw one mask for the whole batch: a mistake."""
     return np.asarray(jax.random.bernoulli(jax.random.key(seed), KEPT, X.shape))
 
 
-def _own_means(X: Any) -> Any:  # noqa: N803
+def _own_means(X: Any) -> Any:
     """Return, for each example, the mean of its device's examples."""
     n = SHARES[len(X)]
     return np.repeat(X.reshape(n, -1, X.shape[1]).mean(1), len(X) // n, axis=0)
@@ -1200,15 +1321,15 @@ def _own_means(X: Any) -> Any:  # noqa: N803
 def _stateful(
     w: Any,
     mean: Any,
-    X: Any,  # noqa: N803
+    X: Any,
     y: Any,
     seed: Any,
     masks: Callable[[Any, Any], Any] | None = _masks,
-    centre: Callable[[Any, Any], Any] = lambda X, mean: X.mean(0),  # noqa: N803
+    centre: Callable[[Any, Any], Any] = lambda X, mean: X.mean(0),
     times: Callable[[int], float] = lambda n: 1,
     sums: bool = False,
     old: float = 0.9,
-    mean_of: Callable[[Any], Any] = lambda X: X.mean(0),  # noqa: N803
+    mean_of: Callable[[Any], Any] = lambda X: X.mean(0),
     divisor: float = KEPT,
 ) -> tuple[Any, Any]:
     """Do a step of training with dropout and a running mean; options make mistakes.
@@ -1240,7 +1361,7 @@ def _always(times: float) -> Callable[[int], float]:
     return lambda n: times
 
 
-def _of_one_mean(w: Any, mean: Any, X: Any, y: Any, seed: Any) -> tuple[Any, Any]:  # noqa: N803
+def _of_one_mean(w: Any, mean: Any, X: Any, y: Any, seed: Any) -> tuple[Any, Any]:
     """Use one mean for all features: a mistake."""
     of_all = np.full(X.shape[1], X.mean(), X.dtype)
     return _stateful(w, mean, X, y, seed, centre=lambda *_: of_all, mean_of=lambda _: of_all)
@@ -1249,7 +1370,7 @@ def _of_one_mean(w: Any, mean: Any, X: Any, y: Any, seed: Any) -> tuple[Any, Any
 def _dropped_first(
     w: Any,
     mean: Any,
-    X: Any,  # noqa: N803
+    X: Any,
     y: Any,
     seed: Any,
     of_dropped: bool,
@@ -1285,46 +1406,112 @@ STATE: Final = Exercise(
             _stateful,
             tuple(_arguments_with_state(*each) for each in STATEFUL),
             {
-                "same-mask": AnyOf(
-                    partial(_stateful, masks=partial(_masks, key=key))
-                    for key in (
-                        lambda seed, i, n: jax.random.key(seed),
-                        lambda seed, i, n: _own_key(seed, n),
-                        lambda seed, i, n: _own_key(seed, 0),
-                    )
+                "same-mask": Mistake(
+                    *(
+                        partial(_stateful, masks=partial(_masks, key=key))
+                        for key in (
+                            lambda seed, i, n: jax.random.key(seed),
+                            lambda seed, i, n: _own_key(seed, n),
+                            lambda seed, i, n: _own_key(seed, 0),
+                        )
+                    ),
+                    says="All devices drop the same numbers of their blocks, because they use the "
+                    "same key. Expected on device i: jax.random.fold_in(jax.random.key(seed), i).",
                 ),
-                "another-key": AnyOf(
-                    partial(_stateful, masks=partial(_masks, key=key))
-                    for key in (
-                        lambda seed, i, n: jax.random.key(seed + np.uint32(i)),
-                        lambda seed, i, n: _own_key(seed, i + 1),
-                        lambda seed, i, n: _own_key(i, seed),
-                    )
+                "another-key": Mistake(
+                    *(
+                        partial(_stateful, masks=partial(_masks, key=key))
+                        for key in (
+                            lambda seed, i, n: jax.random.key(seed + np.uint32(i)),
+                            lambda seed, i, n: _own_key(seed, i + 1),
+                            lambda seed, i, n: _own_key(i, seed),
+                        )
+                    ),
+                    says="The devices have different masks, but from other keys. Expected on "
+                    "device i: jax.random.fold_in(jax.random.key(seed), i).",
                 ),
-                "one-mask-for-all": partial(_stateful, masks=_whole_mask),
-                "no-dropout": partial(_stateful, masks=None),
-                "own-mean": partial(_stateful, centre=lambda X, mean: _own_means(X)),  # noqa: N803
-                "running-mean-subtracted": partial(_stateful, centre=lambda X, mean: mean),  # noqa: N803
-                "new-mean-subtracted": partial(
-                    _stateful,
-                    centre=lambda X, mean: np.float32(0.9) * mean + np.float32(0.1) * X.mean(0),  # noqa: N803
+                "one-mask-for-all": Mistake(
+                    partial(_stateful, masks=_whole_mask),
+                    says="This is one mask for the whole batch. Each device should draw the mask "
+                    "of its own block, from its own key.",
                 ),
-                "not-centred": partial(_stateful, centre=lambda X, mean: 0),  # noqa: N803
-                "dropped-first": AnyOf(
-                    partial(_dropped_first, of_dropped=of_dropped) for of_dropped in (True, False)
+                "no-dropout": Mistake(partial(_stateful, masks=None), says="Nothing is dropped."),
+                "own-mean": Mistake(
+                    partial(_stateful, centre=lambda X, mean: _own_means(X)),
+                    says="The new mean is right, but each device subtracts the mean of its own "
+                    "examples. Expected: the mean over the whole batch.",
                 ),
-                "sum-for-mean": partial(_stateful, sums=True),
-                "shares-exchanged": partial(_stateful, old=0.1),
-                "one-mean-alone": AnyOf(partial(_stateful, old=old) for old in (0.0, 1.0)),
-                "as-many-times": partial(_stateful, times=lambda n: n),
-                "divided-twice": partial(_stateful, times=lambda n: 1 / n),
-                "uphill": partial(_stateful, times=lambda n: -1),
-                "other-rate": AnyOf(
-                    partial(_stateful, times=_always(times)) for times in (10, 0.1, 0.01)
+                "running-mean-subtracted": Mistake(
+                    partial(_stateful, centre=lambda X, mean: mean),
+                    says="The running mean is subtracted from the examples. In training, it is the "
+                    "mean of this batch.",
                 ),
-                "scaled-twice": partial(_stateful, divisor=KEPT**2),
-                "not-scaled": partial(_stateful, divisor=1),
-                "one-mean-for-all": _of_one_mean,
+                "new-mean-subtracted": Mistake(
+                    partial(
+                        _stateful,
+                        centre=lambda X, mean: np.float32(0.9) * mean + np.float32(0.1) * X.mean(0),
+                    ),
+                    says="The new running mean is subtracted from the examples. In training, it is "
+                    "the mean of this batch.",
+                ),
+                "not-centred": Mistake(
+                    partial(_stateful, centre=lambda X, mean: 0),
+                    says="The mean of the batch is not subtracted from the examples.",
+                ),
+                "dropped-first": Mistake(
+                    *(
+                        partial(_dropped_first, of_dropped=of_dropped)
+                        for of_dropped in (True, False)
+                    ),
+                    says="The mean is subtracted after dropout, so numbers that are dropped become "
+                    "the mean with a minus sign. Subtract it first, so that they become zero.",
+                ),
+                "sum-for-mean": Mistake(
+                    partial(_stateful, sums=True),
+                    says="The devices' means are added up. Expected: their mean.",
+                ),
+                "shares-exchanged": Mistake(
+                    partial(_stateful, old=0.1),
+                    says="The new mean has a tenth of the old one, and nine tenths of the batch's. "
+                    "Expected: the other way round.",
+                ),
+                "one-mean-alone": Mistake(
+                    *(partial(_stateful, old=old) for old in (0.0, 1.0)),
+                    says="The new mean is the batch's mean alone, or the old mean as it was. "
+                    "Expected: 0.9 times the old one, and 0.1 times the batch's.",
+                ),
+                "as-many-times": Mistake(
+                    partial(_stateful, times=lambda n: n),
+                    says="The gradient is too large by the number of devices. Is a sum taken where "
+                    "a mean is needed? Or is the mean taken after grad, of the gradient with "
+                    "respect to a shared w, which is already summed (7.5)?",
+                ),
+                "divided-twice": Mistake(
+                    partial(_stateful, times=lambda n: 1 / n),
+                    says="The gradient is too small by the number of devices. Is it averaged and "
+                    "also divided by their number?",
+                ),
+                "uphill": Mistake(
+                    partial(_stateful, times=lambda n: -1),
+                    says="The gradient is added. A step goes against it.",
+                ),
+                "other-rate": Mistake(
+                    *(partial(_stateful, times=_always(times)) for times in (10, 0.1, 0.01)),
+                    says="The gradient is multiplied by another rate than 0.1.",
+                ),
+                "scaled-twice": Mistake(
+                    partial(_stateful, divisor=KEPT**2),
+                    says="The numbers that dropout keeps are divided by 0.75 twice: dropout itself "
+                    "does it already.",
+                ),
+                "not-scaled": Mistake(
+                    partial(_stateful, divisor=1),
+                    says="The numbers that dropout keeps are not divided by 0.75, the share that "
+                    "is kept.",
+                ),
+                "one-mean-for-all": Mistake(
+                    _of_one_mean, says="This is one mean for all features. Expected: one for each."
+                ),
             },
             under_mesh=True,
         ),
@@ -1348,39 +1535,6 @@ STATE: Final = Exercise(
         "it, with in_specs (P(), P(), P('x'), P('x'), P()) and out_specs (P(), P()).",
     ),
     diagnoses={
-        "same-mask": "All devices drop the same numbers of their blocks, because they use the "
-        "same key. Expected on device i: jax.random.fold_in(jax.random.key(seed), i).",
-        "another-key": "The devices have different masks, but from other keys. Expected on "
-        "device i: jax.random.fold_in(jax.random.key(seed), i).",
-        "one-mask-for-all": "This is one mask for the whole batch. Each device should draw the "
-        "mask of its own block, from its own key.",
-        "no-dropout": "Nothing is dropped.",
-        "own-mean": "The new mean is right, but each device subtracts the mean of its own "
-        "examples. Expected: the mean over the whole batch.",
-        "running-mean-subtracted": "The running mean is subtracted from the examples. In "
-        "training, it is the mean of this batch.",
-        "new-mean-subtracted": "The new running mean is subtracted from the examples. In training, "
-        "it is the mean of this batch.",
-        "not-centred": "The mean of the batch is not subtracted from the examples.",
-        "dropped-first": "The mean is subtracted after dropout, so numbers that are dropped become "
-        "the mean with a minus sign. Subtract it first, so that they become zero.",
-        "sum-for-mean": "The devices' means are added up. Expected: their mean.",
-        "shares-exchanged": "The new mean has a tenth of the old one, and nine tenths of the "
-        "batch's. Expected: the other way round.",
-        "one-mean-alone": "The new mean is the batch's mean alone, or the old mean as it was. "
-        "Expected: 0.9 times the old one, and 0.1 times the batch's.",
-        "as-many-times": "The gradient is too large by the number of devices. Is a sum taken where "
-        "a mean is needed? Or is the mean taken after grad, of the gradient with respect to a "
-        "shared w, which is already summed (7.5)?",
-        "divided-twice": "The gradient is too small by the number of devices. Is it averaged and "
-        "also divided by their number?",
-        "uphill": "The gradient is added. A step goes against it.",
-        "other-rate": "The gradient is multiplied by another rate than 0.1.",
-        "scaled-twice": "The numbers that dropout keeps are divided by 0.75 twice: dropout itself "
-        "does it already.",
-        "not-scaled": "The numbers that dropout keeps are not divided by 0.75, the share that is "
-        "kept.",
-        "one-mean-for-all": "This is one mean for all features. Expected: one for each.",
         "not-donated": "Is train_step itself the result of jax.jit, with donate_argnums? "
         "(A jit in a function does not donate the arguments of that function, and none donates an "
         "argument that it does not use.)",

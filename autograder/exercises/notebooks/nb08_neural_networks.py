@@ -15,18 +15,18 @@ import numpy as np
 
 from autograder.artifacts import Argument
 from autograder.judge import (
-    AnyOf,
     Budget,
     CommunicatesAtMost,
     Computes,
     Exercise,
     FitsIn,
+    Mistake,
     PlacedLike,
     RequestedCollective,
     Requests,
     RunsWithinBudgets,
     WorksAtMost,
-    alternatives_of,
+    ways_of,
 )
 
 WIDTH: Final = 16
@@ -37,10 +37,10 @@ def _argument(shape: tuple[int, ...], axis: str, n: int, *spec: str | None, **mo
     return Argument(shape, ((axis, n),), spec, mode="auto", **more)
 
 
-def gradients(W1: Any, b1: Any, W2: Any, b2: Any, X: Any, Y: Any) -> Any:  # noqa: N803
+def gradients(W1: Any, b1: Any, W2: Any, b2: Any, X: Any, Y: Any) -> Any:
     """Return the gradients of a small network's mean squared error, one for each parameter."""
 
-    def loss(W1: Any, b1: Any, W2: Any, b2: Any) -> Any:  # noqa: N803
+    def loss(W1: Any, b1: Any, W2: Any, b2: Any) -> Any:
         return jnp.mean((jnp.tanh(X @ W1 + b1) @ W2 + b2 - Y) ** 2)
 
     return jax.grad(loss, argnums=(0, 1, 2, 3))(W1, b1, W2, b2)
@@ -96,7 +96,7 @@ DATA_PARALLEL: Final = Exercise(
 )
 
 
-def pair(X: Any, W1: Any, W2: Any) -> Any:  # noqa: N803
+def pair(X: Any, W1: Any, W2: Any) -> Any:
     """Apply two layers without biases."""
     return jnp.maximum(X @ W1, 0) @ W2
 
@@ -144,52 +144,52 @@ TENSOR_PARALLEL: Final = Exercise(
 )
 
 
-def predict(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:  # noqa: N803
+def predict(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:
     """Apply three layers."""
     h = jnp.maximum(X @ W1 + b1, 0)
     h = jnp.maximum(h @ W2 + b2, 0)
     return h @ W3 + b3
 
 
-def _predicted(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:  # noqa: N803
+def _predicted(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:
     h = np.maximum(X @ W1 + b1, 0)
     h = np.maximum(h @ W2 + b2, 0)
     return h @ W3 + b3
 
 
-def _no_biases(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:  # noqa: N803
+def _no_biases(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:
     return _predicted(X, W1, 0 * b1, W2, 0 * b2, W3, 0 * b3)
 
 
-def _no_last_bias(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:  # noqa: N803
+def _no_last_bias(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:
     return _predicted(X, W1, b1, W2, b2, W3, 0 * b3)
 
 
-def _no_first_bias(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:  # noqa: N803
+def _no_first_bias(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:
     return _predicted(X, W1, 0 * b1, W2, b2, W3, b3)
 
 
-def _no_second_bias(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:  # noqa: N803
+def _no_second_bias(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:
     return _predicted(X, W1, b1, W2, 0 * b2, W3, b3)
 
 
-def _no_first_relu(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:  # noqa: N803
+def _no_first_relu(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:
     return np.maximum((X @ W1 + b1) @ W2 + b2, 0) @ W3 + b3
 
 
-def _no_second_relu(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:  # noqa: N803
+def _no_second_relu(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:
     return (np.maximum(X @ W1 + b1, 0) @ W2 + b2) @ W3 + b3
 
 
-def _no_relu(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:  # noqa: N803
+def _no_relu(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:
     return ((X @ W1 + b1) @ W2 + b2) @ W3 + b3
 
 
-def _bias_after_relu(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:  # noqa: N803
+def _bias_after_relu(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:
     return (np.maximum(np.maximum(X @ W1 + b1, 0) @ W2, 0) + b2) @ W3 + b3
 
 
-def _biases_after_relu(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:  # noqa: N803
+def _biases_after_relu(X: Any, W1: Any, b1: Any, W2: Any, b2: Any, W3: Any, b3: Any) -> Any:
     return (np.maximum((np.maximum(X @ W1, 0) + b1) @ W2, 0) + b2) @ W3 + b3
 
 
@@ -240,7 +240,14 @@ BOTH: Final = Exercise(
             tuple((Budget("all-reduce", bytes=4 * b * 8 // 4),) for b, _ in THREE),
             "0,1\n2,3\n4,5\n6,7",
             tuple(_held_bytes(*sizes) for sizes in THREE),
-            {"bias-whole": ((4, 1), (1, 1), (1,), (1, 2), (1,), (2, 1), (1,))},
+            {
+                "bias-whole": Mistake(
+                    ((4, 1), (1, 1), (1,), (1, 2), (1,), (2, 1), (1,)),
+                    says="b2 is replicated, and each device has memory for half of it. W2 is "
+                    "sharded over its columns, and a bias has the layout of the columns that it is "
+                    "added to.",
+                )
+            },
             ((4, 1), (1, 1), (1,), (1, 2), (2,), (2, 1), (1,)),
         ),
         Computes(
@@ -249,12 +256,29 @@ BOTH: Final = Exercise(
             _predicted,
             tuple(_explicit_arguments(*s, *mesh) for s, mesh in zip(THREE, MESHES, strict=True)),
             {
-                "relu-last": lambda *given: np.maximum(_predicted(*given), 0),
-                "no-biases": _no_biases,
-                "no-last-bias": _no_last_bias,
-                "a-relu-left-out": AnyOf((_no_first_relu, _no_second_relu, _no_relu)),
-                "a-bias-left-out": AnyOf((_no_first_bias, _no_second_bias)),
-                "bias-after-relu": AnyOf((_bias_after_relu, _biases_after_relu)),
+                "relu-last": Mistake(
+                    lambda *given: np.maximum(_predicted(*given), 0),
+                    says="relu is applied after the last layer. It follows only the other two.",
+                ),
+                "no-biases": Mistake(_no_biases, says="The three biases are left out."),
+                "no-last-bias": Mistake(_no_last_bias, says="The last bias is left out."),
+                "a-relu-left-out": Mistake(
+                    _no_first_relu,
+                    _no_second_relu,
+                    _no_relu,
+                    says="A relu is left out. There is one after the first layer and one after the "
+                    "second.",
+                ),
+                "a-bias-left-out": Mistake(
+                    _no_first_bias,
+                    _no_second_bias,
+                    says="A bias is left out, that of the first or of the second layer.",
+                ),
+                "bias-after-relu": Mistake(
+                    _bias_after_relu,
+                    _biases_after_relu,
+                    says="A bias is added after relu. Add it before.",
+                ),
             },
             under_mesh=True,
         ),
@@ -287,8 +311,6 @@ BOTH: Final = Exercise(
         "over model.",
         "over-the-cap": "Each device has memory for a quarter of X, for half of W2, b2 and W3, "
         "and for all of the rest. Do the shardings of the last two layers fit together, as in 8.2?",
-        "bias-whole": "b2 is replicated, and each device has memory for half of it. W2 is sharded "
-        "over its columns, and a bias has the layout of the columns that it is added to.",
         "all-gather": "Nothing has to be gathered here. Do you request a replicated array that "
         "may stay sharded, or do the shardings of two neighbouring arrays not fit together?",
         "reduce-scatter": "Sums are sharded that should be replicated over model. Is the last "
@@ -297,13 +319,6 @@ BOTH: Final = Exercise(
         "too-many-bytes": "Are the examples sharded over data? Is the first layer replicated, and "
         "are the second and the third sharded over model as in 8.2?",
         "replicated": "The result is replicated. The examples should stay sharded over data.",
-        "relu-last": "relu is applied after the last layer. It follows only the other two.",
-        "no-biases": "The three biases are left out.",
-        "no-last-bias": "The last bias is left out.",
-        "a-bias-left-out": "A bias is left out, that of the first or of the second layer.",
-        "bias-after-relu": "A bias is added after relu. Add it before.",
-        "a-relu-left-out": "A relu is left out. There is one after the first layer and one after "
-        "the second.",
         "values": "Is each bias added once, and relu applied twice, after the first and after the "
         "second layer?",
     },
@@ -316,7 +331,7 @@ ROUNDS: Final = ((8, 64, 16, 2), (4, 48, 8, 3))
 """Tuples of (devices, microbatches, features, examples of a microbatch on one device)."""
 
 
-def _device_count(X: Any) -> np.float32:  # noqa: N803
+def _device_count(X: Any) -> np.float32:
     """Return the number of devices, which follows from the number of examples."""
     return np.float32({n * own: n for n, *_, own in (*DEEP, *ROUNDS)}[X.shape[-2]])
 
@@ -329,7 +344,7 @@ def _fsdp_arguments(n: int, layers: int, side: int, own: int) -> tuple[Argument,
     )
 
 
-def _deep_gradient(W: Any, X: Any, Y: Any, without_tanh: Sequence[int] = ()) -> Any:  # noqa: N803
+def _deep_gradient(W: Any, X: Any, Y: Any, without_tanh: Sequence[int] = ()) -> Any:
     """Return the gradient of the mean of sum((f(X) - Y)²) with respect to W.
 
     Args:
@@ -351,7 +366,7 @@ def _deep_gradient(W: Any, X: Any, Y: Any, without_tanh: Sequence[int] = ()) -> 
     return np.stack(grads[::-1])
 
 
-def _of_own_examples(W: Any, X: Any, Y: Any) -> Any:  # noqa: N803
+def _of_own_examples(W: Any, X: Any, Y: Any) -> Any:
     """Return a gradient whose rows each come only from their device's own examples."""
     n = {n * own: n for n, *_, own in DEEP}[len(X)]
     grads = [_deep_gradient(W, *part) for part in zip(np.split(X, n), np.split(Y, n), strict=True)]
@@ -363,7 +378,7 @@ TIMES: Final = ("devices", "once", "share")
 a sum if each divides by the number of all examples, and the mean of the latter."""
 
 
-def _of_blocks_mixed(W: Any, X: Any, Y: Any, times: str) -> Any:  # noqa: N803
+def _of_blocks_mixed(W: Any, X: Any, Y: Any, times: str) -> Any:
     """Return a gradient in which every device has the sum or the mean of all devices' rows."""
     n = {n * own: n for n, *_, own in DEEP}[len(X)]
     gradient = _deep_gradient(W, X, Y)
@@ -391,15 +406,44 @@ FSDP: Final = Exercise(
             _deep_gradient,
             tuple(_fsdp_arguments(*sizes) for sizes in DEEP),
             {
-                "as-many-times": lambda W, X, Y: _device_count(X) * _deep_gradient(W, X, Y),  # noqa: N803
-                "sum-for-mean": lambda W, X, Y: np.float32(len(Y)) * _deep_gradient(W, X, Y),  # noqa: N803
-                "tanh-forgotten": lambda W, X, Y: _deep_gradient(W, X, Y, range(-len(W), 0)),  # noqa: N803
-                "no-last-tanh": lambda W, X, Y: _deep_gradient(W, X, Y, (-1,)),  # noqa: N803
-                "new-weights": lambda W, X, Y: W - _deep_gradient(W, X, Y),  # noqa: N803
-                "own-examples-alone": _of_own_examples,
-                "blocks-mixed": AnyOf(partial(_of_blocks_mixed, times=times) for times in TIMES),
-                "mean-of-everything": lambda W, X, Y: (  # noqa: N803
-                    _deep_gradient(W, X, Y) / np.float32(Y.shape[1])
+                "as-many-times": Mistake(
+                    lambda W, X, Y: _device_count(X) * _deep_gradient(W, X, Y),
+                    says="The result is too large by the number of devices. The backward pass of "
+                    "an all-gather adds up the gradients of all devices. By how many examples does "
+                    "each device divide, its own or all?",
+                ),
+                "sum-for-mean": Mistake(
+                    lambda W, X, Y: np.float32(len(Y)) * _deep_gradient(W, X, Y),
+                    says="This is the gradient of the sum over all examples. Expected: that of "
+                    "their mean.",
+                ),
+                "tanh-forgotten": Mistake(
+                    lambda W, X, Y: _deep_gradient(W, X, Y, range(-len(W), 0)),
+                    says="This is the gradient of the matmuls alone. Each layer ends with tanh.",
+                ),
+                "no-last-tanh": Mistake(
+                    lambda W, X, Y: _deep_gradient(W, X, Y, (-1,)),
+                    says="tanh is missing after the last layer.",
+                ),
+                "new-weights": Mistake(
+                    lambda W, X, Y: W - _deep_gradient(W, X, Y),
+                    says="This is W minus its gradient. Expected: the gradient.",
+                ),
+                "own-examples-alone": Mistake(
+                    _of_own_examples,
+                    says="Each device's rows of the gradient come from its own examples only. What "
+                    "adds up the gradient over the devices?",
+                ),
+                "blocks-mixed": Mistake(
+                    *(partial(_of_blocks_mixed, times=times) for times in TIMES),
+                    says="The devices' shards of the gradient are added up or averaged, but they "
+                    "are different rows. The gradient of an all_gather has been added up over the "
+                    "devices already.",
+                ),
+                "mean-of-everything": Mistake(
+                    lambda W, X, Y: _deep_gradient(W, X, Y) / np.float32(Y.shape[1]),
+                    says="This is the mean over examples and features. Add up the squares of each "
+                    "example, and average these sums over the examples.",
                 ),
             },
             under_mesh=True,
@@ -448,24 +492,9 @@ FSDP: Final = Exercise(
         "gathered-once": "Each layer is gathered only once, so it is kept for the backward pass. "
         "With jax.checkpoint around the function of one layer, its all_gather included, it is "
         "gathered again.",
-        "as-many-times": "The result is too large by the number of devices. The backward pass of "
-        "an all-gather adds up the gradients of all devices. By how many examples does each device "
-        "divide, its own or all?",
-        "sum-for-mean": "This is the gradient of the sum over all examples. Expected: that of "
-        "their mean.",
-        "tanh-forgotten": "This is the gradient of the matmuls alone. Each layer ends with tanh.",
-        "no-last-tanh": "tanh is missing after the last layer.",
-        "new-weights": "This is W minus its gradient. Expected: the gradient.",
         "not-gathered": "A device has only some rows of each layer, and a matmul needs all.",
         "blocks-do-not-fit": "With tiled=True, all_gather concatenates a layer's rows. Without "
         "it, it adds a dimension.",
-        "own-examples-alone": "Each device's rows of the gradient come from its own examples "
-        "only. What adds up the gradient over the devices?",
-        "blocks-mixed": "The devices' shards of the gradient are added up or averaged, but they "
-        "are different rows. The gradient of an all_gather has been added up over the devices "
-        "already.",
-        "mean-of-everything": "This is the mean over examples and features. Add up the squares of "
-        "each example, and average these sums over the examples.",
         "all-reduce": "No device needs the complete gradient, not even of one layer. Each should "
         "end up with the sums for its own rows.",
         "too-many-bytes": "A layer is gathered at most twice, in the forward and in the backward "
@@ -489,25 +518,25 @@ def _sequence_arguments(n: int, tokens: int, width: int, hidden: int) -> tuple[A
     )
 
 
-def _pair(X: Any, W1: Any, W2: Any) -> Any:  # noqa: N803
+def _pair(X: Any, W1: Any, W2: Any) -> Any:
     return np.maximum(X @ W1, 0) @ W2
 
 
-def _own_units(X: Any, W1: Any, W2: Any) -> Any:  # noqa: N803
+def _own_units(X: Any, W1: Any, W2: Any) -> Any:
     """Return the result if each device applies only its own hidden units to its own tokens."""
     n = {tokens: n for n, tokens, *_ in SEQUENCES}[len(X)]
     parts = zip(np.split(X, n), np.split(W1, n, axis=1), np.split(W2, n), strict=True)
     return np.concatenate([_pair(*part) for part in parts])
 
 
-def _relu_of_parts(X: Any, W1: Any, W2: Any) -> Any:  # noqa: N803
+def _relu_of_parts(X: Any, W1: Any, W2: Any) -> Any:
     """Return the result if relu is applied after both matmuls, to each device's partial sums."""
     n = {tokens: n for n, tokens, *_ in SEQUENCES}[len(X)]
     parts = zip(np.split(W1, n, axis=1), np.split(W2, n), strict=True)
     return sum(np.maximum(X @ w1 @ w2, 0) for w1, w2 in parts)
 
 
-def _scattered_too_early(X: Any, W1: Any, W2: Any, is_relu_first: bool) -> Any:  # noqa: N803
+def _scattered_too_early(X: Any, W1: Any, W2: Any, is_relu_first: bool) -> Any:
     """Return the result if devices add up and scatter their own hidden units, before `@ W2`."""
     n = {tokens: n for n, tokens, *_ in SEQUENCES}[len(X)]
     parts = [X @ w1 for w1 in np.split(W1, n, axis=1)]
@@ -516,7 +545,7 @@ def _scattered_too_early(X: Any, W1: Any, W2: Any, is_relu_first: bool) -> Any: 
     return np.concatenate([piece @ w2 for piece, w2 in pieces])
 
 
-def _averaged(X: Any, W1: Any, W2: Any) -> Any:  # noqa: N803
+def _averaged(X: Any, W1: Any, W2: Any) -> Any:
     """Return the result if the partial sums are averaged."""
     return _pair(X, W1, W2) / np.float32({tokens: n for n, tokens, *_ in SEQUENCES}[len(X)])
 
@@ -533,21 +562,46 @@ SEQUENCE: Final = Exercise(
             _pair,
             tuple(_sequence_arguments(*sizes) for sizes in SEQUENCES),
             {
-                "no-relu": lambda X, W1, W2: X @ W1 @ W2,  # noqa: N803
-                "relu-last": lambda X, W1, W2: np.maximum(X @ W1 @ W2, 0),  # noqa: N803
-                "relu-of-parts": _relu_of_parts,
-                "relu-of-the-tokens": lambda X, W1, W2: np.maximum(X, 0) @ W1 @ W2,  # noqa: N803
-                "another-nonlinearity": AnyOf(
-                    (
-                        lambda X, W1, W2: np.asarray(jax.nn.gelu(X @ W1)) @ W2,  # noqa: N803
-                        lambda X, W1, W2: np.tanh(X @ W1) @ W2,  # noqa: N803
-                    )
+                "no-relu": Mistake(
+                    lambda X, W1, W2: X @ W1 @ W2, says="relu is missing between the two matmuls."
                 ),
-                "own-units-alone": _own_units,
-                "scattered-too-early": AnyOf(
-                    partial(_scattered_too_early, is_relu_first=first) for first in (True, False)
+                "relu-last": Mistake(
+                    lambda X, W1, W2: np.maximum(X @ W1 @ W2, 0),
+                    says="relu is applied after the second matmul. Apply it between the two.",
                 ),
-                "mean-for-sum": _averaged,
+                "relu-of-parts": Mistake(
+                    _relu_of_parts,
+                    says="relu is applied to each device's partial sums of the result. Apply it "
+                    "between the two matmuls.",
+                ),
+                "relu-of-the-tokens": Mistake(
+                    lambda X, W1, W2: np.maximum(X, 0) @ W1 @ W2,
+                    says="relu is applied to the tokens. Apply it between the two matmuls.",
+                ),
+                "another-nonlinearity": Mistake(
+                    lambda X, W1, W2: np.asarray(jax.nn.gelu(X @ W1)) @ W2,
+                    lambda X, W1, W2: np.tanh(X @ W1) @ W2,
+                    says="The function between the two matmuls is not relu.",
+                ),
+                "own-units-alone": Mistake(
+                    _own_units,
+                    says="Each device applies only its own hidden units to its own tokens. Each "
+                    "token needs those of all devices.",
+                ),
+                "scattered-too-early": Mistake(
+                    *(
+                        partial(_scattered_too_early, is_relu_first=first)
+                        for first in (True, False)
+                    ),
+                    says="The psum_scatter comes before `@ W2`. There each device has other hidden "
+                    "units, which must not be added up. Partial sums of the same numbers exist "
+                    "only after the second matmul.",
+                ),
+                "mean-for-sum": Mistake(
+                    _averaged,
+                    says="The result is too small by the number of devices: the partial sums are "
+                    "averaged instead of added up.",
+                ),
             },
             under_mesh=True,
         ),
@@ -593,19 +647,6 @@ SEQUENCE: Final = Exercise(
         "one-too-many": "One all-gather, of the tokens, and one reduce-scatter are enough. Are "
         "weights gathered, too? They can stay where they are.",
         "not-replicated": "The result is sharded as X is: a device returns its own tokens.",
-        "no-relu": "relu is missing between the two matmuls.",
-        "relu-last": "relu is applied after the second matmul. Apply it between the two.",
-        "relu-of-the-tokens": "relu is applied to the tokens. Apply it between the two matmuls.",
-        "another-nonlinearity": "The function between the two matmuls is not relu.",
-        "relu-of-parts": "relu is applied to each device's partial sums of the result. Apply it "
-        "between the two matmuls.",
-        "scattered-too-early": "The psum_scatter comes before `@ W2`. There each device has other "
-        "hidden units, which must not be added up. Partial sums of the same numbers exist only "
-        "after the second matmul.",
-        "own-units-alone": "Each device applies only its own hidden units to its own tokens. Each "
-        "token needs those of all devices.",
-        "mean-for-sum": "The result is too small by the number of devices: the partial sums are "
-        "averaged instead of added up.",
         "own-results": "The devices along model have different hidden units and add up their "
         "partial sums. Do all of these belong to the same tokens?",
         "too-much-work": "A device multiplies all tokens by its own hidden units. Does it "
@@ -722,32 +763,26 @@ SLIPS: Final[Mapping[str, Any]] = {
     ),
     "label-without-offset": _found_where_it_is_small,
     "log-forgotten": lambda z, t: (_total(z) + z.max(1) - _chosen(z, t)).mean(),
-    "another-logarithm": AnyOf(
-        (
-            lambda z, t: (np.log2(_total(z)) + z.max(1) - _chosen(z, t)).mean(),
-            lambda z, t: (np.log10(_total(z)) + z.max(1) - _chosen(z, t)).mean(),
-            lambda z, t: (np.log1p(_total(z)) + z.max(1) - _chosen(z, t)).mean(),
-        )
+    "another-logarithm": Mistake(
+        lambda z, t: (np.log2(_total(z)) + z.max(1) - _chosen(z, t)).mean(),
+        lambda z, t: (np.log10(_total(z)) + z.max(1) - _chosen(z, t)).mean(),
+        lambda z, t: (np.log1p(_total(z)) + z.max(1) - _chosen(z, t)).mean(),
     ),
-    "mean-of-exponentials": AnyOf(
-        (
-            lambda z, t: _cross_entropy(z, t) - np.float32(np.log(len(_blocks(z)))),
-            lambda z, t: _cross_entropy(z, t) - np.float32(np.log(_blocks(z)[0].shape[1])),
-            lambda z, t: _cross_entropy(z, t) - np.float32(np.log(z.shape[1])),
-        )
+    "mean-of-exponentials": Mistake(
+        lambda z, t: _cross_entropy(z, t) - np.float32(np.log(len(_blocks(z)))),
+        lambda z, t: _cross_entropy(z, t) - np.float32(np.log(_blocks(z)[0].shape[1])),
+        lambda z, t: _cross_entropy(z, t) - np.float32(np.log(z.shape[1])),
     ),
-    "logarithms-added": AnyOf(
-        (
-            lambda z, t: (
-                sum(_logarithm(b) - b.max(1) for b in _blocks(z)) + z.max(1) - _chosen(z, t)
-            ).mean(),
-            lambda z, t: (
-                sum(np.log(np.exp(b - z.max(1, keepdims=True)).sum(1)) for b in _blocks(z))
-                + z.max(1)
-                - _chosen(z, t)
-            ).mean(),
-            lambda z, t: (sum(map(_logarithm, _blocks(z))) - _chosen(z, t)).mean(),
-        )
+    "logarithms-added": Mistake(
+        lambda z, t: (
+            sum(_logarithm(b) - b.max(1) for b in _blocks(z)) + z.max(1) - _chosen(z, t)
+        ).mean(),
+        lambda z, t: (
+            sum(np.log(np.exp(b - z.max(1, keepdims=True)).sum(1)) for b in _blocks(z))
+            + z.max(1)
+            - _chosen(z, t)
+        ).mean(),
+        lambda z, t: (sum(map(_logarithm, _blocks(z))) - _chosen(z, t)).mean(),
     ),
     "examples-together": lambda z, t: (np.log(_total(z).sum()) + z.max(1) - _chosen(z, t)).mean(),
     "label-averaged": lambda z, t: (
@@ -766,7 +801,7 @@ SLIPS: Final[Mapping[str, Any]] = {
     "one-word-too-many": lambda z, t: _edges_counted(
         z, t, lambda position, words: (position >= 0) & (position <= words)
     ),
-    "one-place-off": AnyOf((lambda z, t: _shifted(z, t, -1), lambda z, t: _shifted(z, t, 1))),
+    "one-place-off": Mistake(lambda z, t: _shifted(z, t, -1), lambda z, t: _shifted(z, t, 1)),
     "first-word-missed": lambda z, t: _edges_counted(
         z, t, lambda position, words: (position > 0) & (position < words)
     ),
@@ -793,9 +828,7 @@ CROSS_ENTROPY: Final = Exercise(
             _cross_entropy,
             tuple(_vocabulary_arguments(*sizes) for sizes in WORDS),
             {
-                name: AnyOf(
-                    (*alternatives_of(mistake), *map(_largest_taken_off, alternatives_of(mistake)))
-                )
+                name: Mistake(mistake, *map(_largest_taken_off, ways_of(mistake)))
                 for name, mistake in SLIPS.items()
             },
             under_mesh=True,
@@ -894,7 +927,7 @@ def _memory_limit(rounds: int, width: int, own: int) -> int:
     return (2 * rounds + 24) * 4 * own * width + 6 * 4 * width * width
 
 
-def _gradient(W: Any, X: Any, Y: Any) -> Any:  # noqa: N803
+def _gradient(W: Any, X: Any, Y: Any) -> Any:
     """Return the gradient of mean((tanh(X @ W) - Y)²) with respect to W."""
     made = np.tanh(X @ W)
     inner = 2 * (made - Y) / np.float32(Y.size) * (1 - made**2)
@@ -914,69 +947,84 @@ ACCUMULATION: Final = Exercise(
             _gradient,
             tuple(_accumulation_arguments(*sizes) for sizes in ROUNDS),
             {
-                "as-many-times": lambda W, X, Y: _device_count(X) * _gradient(W, X, Y),  # noqa: N803
-                "rounds-added-up": lambda W, X, Y: np.float32(len(X)) * _gradient(W, X, Y),  # noqa: N803
-                "averaged-twice": lambda W, X, Y: _gradient(W, X, Y) / _device_count(X),  # noqa: N803
-                "divided-by-examples": lambda W, X, Y: (  # noqa: N803
-                    _gradient(W, X, Y) * np.float32(len(X) / X.shape[1]) * _device_count(X)
+                "as-many-times": Mistake(
+                    lambda W, X, Y: _device_count(X) * _gradient(W, X, Y),
+                    says="The result is too large by the number of devices, as if the devices' "
+                    "means were added up. Expected: their mean. Is there a psum for a pmean? Or "
+                    "are the weights replicated in the body, so that their gradient is added up "
+                    "over the devices already, and a pmean changes nothing?",
                 ),
-                "begins-with-W": AnyOf(
-                    (
-                        lambda W, X, Y: _gradient(W, X, Y) + W / np.float32(len(X)),  # noqa: N803
-                        lambda W, X, Y: _gradient(W, X, Y) + W,  # noqa: N803
-                    )
+                "rounds-added-up": Mistake(
+                    lambda W, X, Y: np.float32(len(X)) * _gradient(W, X, Y),
+                    says="The gradients of the microbatches are added up. Expected: their mean.",
                 ),
-                "last-round-alone": AnyOf(
-                    (
-                        lambda W, X, Y: _gradient(W, X[-1:], Y[-1:]) / np.float32(len(X)),  # noqa: N803
-                        lambda W, X, Y: _gradient(W, X[-1:], Y[-1:]),  # noqa: N803
-                    )
+                "averaged-twice": Mistake(
+                    lambda W, X, Y: _gradient(W, X, Y) / _device_count(X),
+                    says="The result is too small by the number of devices: is it averaged over "
+                    "them twice?",
                 ),
-                "first-round-alone": AnyOf(
-                    (
-                        lambda W, X, Y: _gradient(W, X[:1], Y[:1]) / np.float32(len(X)),  # noqa: N803
-                        lambda W, X, Y: _gradient(W, X[:1], Y[:1]),  # noqa: N803
-                    )
+                "divided-by-examples": Mistake(
+                    lambda W, X, Y: (
+                        _gradient(W, X, Y) * np.float32(len(X) / X.shape[1]) * _device_count(X)
+                    ),
+                    says="The sum over the microbatches is divided by the number of a device's "
+                    "examples. Divide by the number of microbatches.",
                 ),
-                "first-round-left-out": AnyOf(
-                    (
-                        lambda W, X, Y: _gradient(W, X[1:], Y[1:]),  # noqa: N803
-                        lambda W, X, Y: (  # noqa: N803
-                            _gradient(W, X[1:], Y[1:]) * np.float32(1 - 1 / len(X))
-                        ),
-                    )
+                "begins-with-W": Mistake(
+                    lambda W, X, Y: _gradient(W, X, Y) + W / np.float32(len(X)),
+                    lambda W, X, Y: _gradient(W, X, Y) + W,
+                    says="W itself, or a part of it, is added to the gradient. Does the sum over "
+                    "the microbatches start with W? Start it with zeros.",
                 ),
-                "last-round-left-out": AnyOf(
-                    (
-                        lambda W, X, Y: _gradient(W, X[:-1], Y[:-1]),  # noqa: N803
-                        lambda W, X, Y: (  # noqa: N803
-                            _gradient(W, X[:-1], Y[:-1]) * np.float32(1 - 1 / len(X))
-                        ),
-                    )
+                "last-round-alone": Mistake(
+                    lambda W, X, Y: _gradient(W, X[-1:], Y[-1:]) / np.float32(len(X)),
+                    lambda W, X, Y: _gradient(W, X[-1:], Y[-1:]),
+                    says="This is the gradient of the last microbatch, or its part of the mean. "
+                    "What happens to the other microbatches?",
                 ),
-                "sum-of-a-block": AnyOf(
-                    (
-                        lambda W, X, Y: (  # noqa: N803
-                            _gradient(W, X, Y) * np.float32(Y.size) / _device_count(X) / len(X)
-                        ),
-                        lambda W, X, Y: _gradient(W, X, Y) * np.float32(Y.size) / _device_count(X),  # noqa: N803
-                        lambda W, X, Y: _gradient(W, X, Y) * np.float32(Y.size) / len(X),  # noqa: N803
-                        lambda W, X, Y: _gradient(W, X, Y) * np.float32(Y.size),  # noqa: N803
-                    )
+                "first-round-alone": Mistake(
+                    lambda W, X, Y: _gradient(W, X[:1], Y[:1]) / np.float32(len(X)),
+                    lambda W, X, Y: _gradient(W, X[:1], Y[:1]),
+                    says="This is the gradient of the first microbatch, or its part of the mean. "
+                    "What happens to the other microbatches?",
                 ),
-                "mean-of-sums": AnyOf(
-                    (
-                        lambda W, X, Y: _gradient(W, X, Y) * np.float32(Y.shape[-1]),  # noqa: N803
-                        lambda W, X, Y: (  # noqa: N803
-                            _gradient(W, X, Y) * np.float32(Y.shape[-1]) * _device_count(X)
-                        ),
-                    )
+                "first-round-left-out": Mistake(
+                    lambda W, X, Y: _gradient(W, X[1:], Y[1:]),
+                    lambda W, X, Y: _gradient(W, X[1:], Y[1:]) * np.float32(1 - 1 / len(X)),
+                    says="The first microbatch is missing from the gradient.",
                 ),
-                "tanh-forgotten": lambda W, X, Y: np.einsum(  # noqa: N803
-                    "rbi,rbj->ij", X, 2 * (X @ W - Y) / np.float32(Y.size)
+                "last-round-left-out": Mistake(
+                    lambda W, X, Y: _gradient(W, X[:-1], Y[:-1]),
+                    lambda W, X, Y: _gradient(W, X[:-1], Y[:-1]) * np.float32(1 - 1 / len(X)),
+                    says="The last microbatch is missing from the gradient.",
                 ),
-                "first-device-alone": lambda W, X, Y: _gradient(  # noqa: N803
-                    W, *(np.split(a, int(_device_count(X)), axis=1)[0] for a in (X, Y))
+                "sum-of-a-block": Mistake(
+                    lambda W, X, Y: (
+                        _gradient(W, X, Y) * np.float32(Y.size) / _device_count(X) / len(X)
+                    ),
+                    lambda W, X, Y: _gradient(W, X, Y) * np.float32(Y.size) / _device_count(X),
+                    lambda W, X, Y: _gradient(W, X, Y) * np.float32(Y.size) / len(X),
+                    lambda W, X, Y: _gradient(W, X, Y) * np.float32(Y.size),
+                    says="The squares of a block are added up. Expected: their mean, over the "
+                    "examples and over the features.",
+                ),
+                "mean-of-sums": Mistake(
+                    lambda W, X, Y: _gradient(W, X, Y) * np.float32(Y.shape[-1]),
+                    lambda W, X, Y: _gradient(W, X, Y) * np.float32(Y.shape[-1]) * _device_count(X),
+                    says="The squares of each example are added up over the features. Expected: "
+                    "their mean over the features, too.",
+                ),
+                "tanh-forgotten": Mistake(
+                    lambda W, X, Y: np.einsum(
+                        "rbi,rbj->ij", X, 2 * (X @ W - Y) / np.float32(Y.size)
+                    ),
+                    says="This is the gradient of mean((X @ W - Y)²): tanh is missing.",
+                ),
+                "first-device-alone": Mistake(
+                    lambda W, X, Y: _gradient(
+                        W, *(np.split(a, int(_device_count(X)), axis=1)[0] for a in (X, Y))
+                    ),
+                    says="This is the gradient of the first device's examples alone.",
                 ),
             },
             under_mesh=True,
@@ -1005,29 +1053,6 @@ ACCUMULATION: Final = Exercise(
         "the next?",
         "too-often": "Is there an all-reduce in the loop? jax.grad inserts one if the weights are "
         "replicated.",
-        "as-many-times": "The result is too large by the number of devices, as if the devices' "
-        "means were added up. Expected: their mean. Is there a psum for a pmean? Or are the "
-        "weights replicated in the body, so that their gradient is added up over the devices "
-        "already, and a pmean changes nothing?",
-        "averaged-twice": "The result is too small by the number of devices: is it averaged over "
-        "them twice?",
-        "divided-by-examples": "The sum over the microbatches is divided by the number of a "
-        "device's examples. Divide by the number of microbatches.",
-        "begins-with-W": "W itself, or a part of it, is added to the gradient. Does the sum over "
-        "the microbatches start with W? Start it with zeros.",
-        "rounds-added-up": "The gradients of the microbatches are added up. Expected: their mean.",
-        "last-round-alone": "This is the gradient of the last microbatch, or its part of the "
-        "mean. What happens to the other microbatches?",
-        "first-round-alone": "This is the gradient of the first microbatch, or its part of the "
-        "mean. What happens to the other microbatches?",
-        "first-round-left-out": "The first microbatch is missing from the gradient.",
-        "last-round-left-out": "The last microbatch is missing from the gradient.",
-        "sum-of-a-block": "The squares of a block are added up. Expected: their mean, over the "
-        "examples and over the features.",
-        "mean-of-sums": "The squares of each example are added up over the features. Expected: "
-        "their mean over the features, too.",
-        "tanh-forgotten": "This is the gradient of mean((X @ W - Y)²): tanh is missing.",
-        "first-device-alone": "This is the gradient of the first device's examples alone.",
         "varying-mismatch": "Does the loop start with zeros that are the same on all devices, and "
         "continue with a value that varies, such as the gradient or the loss of a device's own "
         "examples?",
@@ -1045,42 +1070,42 @@ def _pipeline_arguments(n: int, rounds: int, examples: int, width: int) -> tuple
     )
 
 
-def _pipeline(W: Any, X: Any, after: Callable[[Any], Any] = np.tanh) -> Any:  # noqa: N803
+def _pipeline(W: Any, X: Any, after: Callable[[Any], Any] = np.tanh) -> Any:
     for w in W:
         X = after(X @ w)  # noqa: N806
     return X
 
 
-def _flat(X: Any) -> tuple[Any, ...]:  # noqa: N803
+def _flat(X: Any) -> tuple[Any, ...]:
     """Return all examples of all microbatches as rows."""
     return (X.reshape(-1, X.shape[-1]),)
 
 
-def _tanh_first(W: Any, X: Any) -> Any:  # noqa: N803
+def _tanh_first(W: Any, X: Any) -> Any:
     """Return the result if tanh is applied before each matmul."""
     for w in W:
         X = np.tanh(X) @ w  # noqa: N806
     return X
 
 
-def _stage_0_inputs(X: Any, ahead: int) -> Any:  # noqa: N803
+def _stage_0_inputs(X: Any, ahead: int) -> Any:
     """Return the microbatches that stage 0 takes `ahead` steps later, repeating the last one."""
     return X[np.minimum(np.arange(len(X)) + ahead, len(X) - 1)]
 
 
-def _all_added(W: Any, X: Any) -> Any:  # noqa: N803
+def _all_added(W: Any, X: Any) -> Any:
     """Return the sum over all stages of their results, in the steps whose results are kept."""
     n = len(W)
     return sum(_pipeline(W[: s + 1], _stage_0_inputs(X, n - 1 - s)) for s in range(n))
 
 
-def _all_added_in_turn(W: Any, X: Any) -> Any:  # noqa: N803
+def _all_added_in_turn(W: Any, X: Any) -> Any:
     """Return the same sum if stage 0 starts again with the first microbatch."""
     n = len(W)
     return sum(_pipeline(W[: s + 1], np.roll(X, s + 1 - n, 0)) for s in range(n))
 
 
-def _fed_everywhere(W: Any, X: Any) -> Any:  # noqa: N803
+def _fed_everywhere(W: Any, X: Any) -> Any:
     """Return the result if every stage takes X[t] in step t, and what it received once t >= m."""
     n, m = len(W), len(X)
     held, made = [np.zeros_like(X[0])] * n, np.zeros_like(X)
@@ -1092,21 +1117,21 @@ def _fed_everywhere(W: Any, X: Any) -> Any:  # noqa: N803
     return made
 
 
-def _too_short(W: Any, X: Any) -> Any:  # noqa: N803
+def _too_short(W: Any, X: Any) -> Any:
     """Return the result if there is one step too few, so that the last microbatch is missing."""
     made = _pipeline(W, X)
     made[-1] = 0
     return made
 
 
-def _late(W: Any, X: Any) -> Any:  # noqa: N803
+def _late(W: Any, X: Any) -> Any:
     """Return the result if the last stage starts to keep results one step too late."""
     made = _pipeline(W, X)
     made[:-1], made[-1] = made[1:], 0
     return made
 
 
-def _input_added(W: Any, X: Any) -> Any:  # noqa: N803
+def _input_added(W: Any, X: Any) -> Any:
     """Return the result if every stage adds X[t] (or the last one) to what it received."""
     n, m = len(W), len(X)
     held, made = [np.zeros_like(X[0])] * n, np.zeros_like(X)
@@ -1118,7 +1143,7 @@ def _input_added(W: Any, X: Any) -> Any:  # noqa: N803
     return made
 
 
-def _first_alone(W: Any, X: Any) -> Any:  # noqa: N803
+def _first_alone(W: Any, X: Any) -> Any:
     """Return the result if stage 0 takes microbatch 0 and no other."""
     made = _pipeline(W, X)
     made[1:] = 0
@@ -1140,46 +1165,109 @@ PIPELINE: Final = Exercise(
             _pipeline,
             tuple(_pipeline_arguments(*sizes) for sizes in PIPES),
             {
-                "one-step-short": _too_short,
-                "one-step-late": _late,
-                "layers-reversed": lambda W, X: _pipeline(W[::-1], X),  # noqa: N803
-                "first-microbatch-again": AnyOf(
-                    (
-                        lambda W, X: np.stack([_pipeline(W, X[0])] * len(X)),  # noqa: N803
-                        lambda W, X: np.stack([_pipeline(W, X[-1])] * len(X)),  # noqa: N803
-                    )
+                "one-step-short": Mistake(
+                    _too_short,
+                    says="The last microbatch is missing. There are n + m - 1 steps, because the "
+                    "first microbatch needs n to pass through all stages.",
                 ),
-                "side-by-side": lambda W, X: sum(np.tanh(X @ w) for w in W),  # noqa: N803
-                "last-layer-alone": lambda W, X: np.tanh(X @ W[-1]),  # noqa: N803
-                "mean-for-sum": lambda W, X: _pipeline(W, X) / np.float32(len(W)),  # noqa: N803
-                "stages-take-the-input": AnyOf(
-                    (
-                        lambda W, X: np.tanh(_stage_0_inputs(X, len(W) - 1) @ W[-1]),  # noqa: N803
-                        _fed_everywhere,
-                    )
+                "one-step-late": Mistake(
+                    _late,
+                    says="Each microbatch is in the position of the previous one. The last stage "
+                    "works on microbatch 0 in step n - 1, and so on microbatch t - (n - 1) in step "
+                    "t.",
                 ),
-                "placed-by-step": lambda W, X: np.roll(_pipeline(W, X), len(W) - 1, 0),  # noqa: N803
-                "no-tanh": lambda W, X: np.linalg.multi_dot([*_flat(X), *W]).reshape(X.shape),  # noqa: N803
-                "tanh-first": _tanh_first,
-                "another-nonlinearity": AnyOf(
-                    (
-                        lambda W, X: _pipeline(W, X, lambda a: np.maximum(a, 0)),  # noqa: N803
-                        lambda W, X: _pipeline(W, X, lambda a: 1 / (1 + np.exp(-a))),  # noqa: N803
-                    )
+                "layers-reversed": Mistake(
+                    lambda W, X: _pipeline(W[::-1], X),
+                    says="The layers are applied in reverse order. Stage 0 has the first layer, "
+                    "and sends to stage 1.",
                 ),
-                "first-layer-everywhere": lambda W, X: _pipeline(W[[0] * len(W)], X),  # noqa: N803
-                "last-stage-missed": AnyOf(
-                    (
-                        lambda W, X: _pipeline(W[:-1], _stage_0_inputs(X, 1)),  # noqa: N803
-                        lambda W, X: _pipeline(W[:-1], X),  # noqa: N803
-                    )
+                "first-microbatch-again": Mistake(
+                    lambda W, X: np.stack([_pipeline(W, X[0])] * len(X)),
+                    lambda W, X: np.stack([_pipeline(W, X[-1])] * len(X)),
+                    says="The result of one microbatch is in all positions. Which microbatch does "
+                    "stage 0 take in step t?",
                 ),
-                "first-microbatch-alone": _first_alone,
-                "input-added-everywhere": _input_added,
-                "handed-back": lambda W, X: _pipeline(W[[0, -1]], _stage_0_inputs(X, len(W) - 2)),  # noqa: N803
-                "first-stage-kept": lambda W, X: np.tanh(_stage_0_inputs(X, len(W) - 1) @ W[0]),  # noqa: N803
-                "all-stages-added": AnyOf((_all_added, _all_added_in_turn)),
-                "first-stage-skipped": lambda W, X: _pipeline(W[1:], _stage_0_inputs(X, 1)),  # noqa: N803
+                "side-by-side": Mistake(
+                    lambda W, X: sum(np.tanh(X @ w) for w in W),
+                    says="All stages work on the same microbatch of X, and the results are added "
+                    "up. Each stage should work on the result of the previous one.",
+                ),
+                "last-layer-alone": Mistake(
+                    lambda W, X: np.tanh(X @ W[-1]),
+                    says="Only the last stage's layer is applied. Its input should have passed "
+                    "through the other layers.",
+                ),
+                "mean-for-sum": Mistake(
+                    lambda W, X: _pipeline(W, X) / np.float32(len(W)),
+                    says="The result is too small by the number of stages. All stages but one hold "
+                    "zeros, and a mean divides by all of them.",
+                ),
+                "stages-take-the-input": Mistake(
+                    lambda W, X: np.tanh(_stage_0_inputs(X, len(W) - 1) @ W[-1]),
+                    _fed_everywhere,
+                    says="The last stage takes microbatches from X. Only stage 0 should, and the "
+                    "others take what they received from the previous stage.",
+                ),
+                "placed-by-step": Mistake(
+                    lambda W, X: np.roll(_pipeline(W, X), len(W) - 1, 0),
+                    says="The result of step t is put in position t % m. In step t the last stage "
+                    "has microbatch t - (n - 1), and that is the position of its result.",
+                ),
+                "no-tanh": Mistake(
+                    lambda W, X: np.linalg.multi_dot([*_flat(X), *W]).reshape(X.shape),
+                    says="These are the matmuls alone. Each of them is followed by tanh.",
+                ),
+                "tanh-first": Mistake(
+                    _tanh_first, says="tanh is applied before each matmul. Apply it after."
+                ),
+                "another-nonlinearity": Mistake(
+                    lambda W, X: _pipeline(W, X, lambda a: np.maximum(a, 0)),
+                    lambda W, X: _pipeline(W, X, lambda a: 1 / (1 + np.exp(-a))),
+                    says="The layers end with another function than tanh.",
+                ),
+                "first-layer-everywhere": Mistake(
+                    lambda W, X: _pipeline(W[[0] * len(W)], X),
+                    says="Every stage uses the first layer. Which of the layers should each stage "
+                    "have?",
+                ),
+                "last-stage-missed": Mistake(
+                    lambda W, X: _pipeline(W[:-1], _stage_0_inputs(X, 1)),
+                    lambda W, X: _pipeline(W[:-1], X),
+                    says="The last layer is missing: these are the results of the stage before the "
+                    "last. The last stage has number n - 1, and keeps what it computed from what "
+                    "it received.",
+                ),
+                "first-microbatch-alone": Mistake(
+                    _first_alone,
+                    says="Only microbatch 0 has passed through. Does stage 0 take microbatch t in "
+                    "step t, and are there n + m - 1 steps?",
+                ),
+                "input-added-everywhere": Mistake(
+                    _input_added,
+                    says="Every stage adds a microbatch of X to what it received. Only stage 0 "
+                    "takes from X.",
+                ),
+                "handed-back": Mistake(
+                    lambda W, X: _pipeline(W[[0, -1]], _stage_0_inputs(X, len(W) - 2)),
+                    says="The last stage takes what stage 0 computed. Are the pairs of the "
+                    "ppermute (to, from)? They should be (from, to).",
+                ),
+                "first-stage-kept": Mistake(
+                    lambda W, X: np.tanh(_stage_0_inputs(X, len(W) - 1) @ W[0]),
+                    says="These are the results of stage 0, after one layer. Expected: those of "
+                    "the last stage.",
+                ),
+                "all-stages-added": Mistake(
+                    _all_added,
+                    _all_added_in_turn,
+                    says="The results of all stages are added up. Only the last stage's results "
+                    "are complete, so the others should add zeros.",
+                ),
+                "first-stage-skipped": Mistake(
+                    lambda W, X: _pipeline(W[1:], _stage_0_inputs(X, 1)),
+                    says="The first layer is missing. Does stage 0 take the input, and does a "
+                    "stage compute before it sends?",
+                ),
             },
             under_mesh=True,
         ),
@@ -1207,44 +1295,6 @@ PIPELINE: Final = Exercise(
         "one psum.",
     ),
     diagnoses={
-        "one-step-short": "The last microbatch is missing. There are n + m - 1 steps, because the "
-        "first microbatch needs n to pass through all stages.",
-        "one-step-late": "Each microbatch is in the position of the previous one. The last stage "
-        "works on microbatch 0 in step n - 1, and so on microbatch t - (n - 1) in step t.",
-        "layers-reversed": "The layers are applied in reverse order. Stage 0 has the first layer, "
-        "and sends to stage 1.",
-        "first-microbatch-again": "The result of one microbatch is in all positions. Which "
-        "microbatch does stage 0 take in step t?",
-        "side-by-side": "All stages work on the same microbatch of X, and the results are added "
-        "up. Each stage should work on the result of the previous one.",
-        "last-layer-alone": "Only the last stage's layer is applied. Its input should have passed "
-        "through the other layers.",
-        "stages-take-the-input": "The last stage takes microbatches from X. Only stage 0 should, "
-        "and the others take what they received from the previous stage.",
-        "placed-by-step": "The result of step t is put in position t % m. In step t the last "
-        "stage has microbatch t - (n - 1), and that is the position of its result.",
-        "no-tanh": "These are the matmuls alone. Each of them is followed by tanh.",
-        "tanh-first": "tanh is applied before each matmul. Apply it after.",
-        "another-nonlinearity": "The layers end with another function than tanh.",
-        "first-layer-everywhere": "Every stage uses the first layer. Which of the layers should "
-        "each stage have?",
-        "last-stage-missed": "The last layer is missing: these are the results of the stage "
-        "before the last. The last stage has number n - 1, and keeps what it computed from what "
-        "it received.",
-        "input-added-everywhere": "Every stage adds a microbatch of X to what it received. Only "
-        "stage 0 takes from X.",
-        "first-microbatch-alone": "Only microbatch 0 has passed through. Does stage 0 take "
-        "microbatch t in step t, and are there n + m - 1 steps?",
-        "handed-back": "The last stage takes what stage 0 computed. Are the pairs of the ppermute "
-        "(to, from)? They should be (from, to).",
-        "first-stage-kept": "These are the results of stage 0, after one layer. Expected: those "
-        "of the last stage.",
-        "all-stages-added": "The results of all stages are added up. Only the last stage's "
-        "results are complete, so the others should add zeros.",
-        "first-stage-skipped": "The first layer is missing. Does stage 0 take the input, and does "
-        "a stage compute before it sends?",
-        "mean-for-sum": "The result is too small by the number of stages. All stages but one hold "
-        "zeros, and a mean divides by all of them.",
         "too-many-bytes": "In each step, one microbatch moves to the next stage, and the results "
         "move once at the end. Does more than that move, or are there more than n + m - 1 steps?",
         "explicit all-gather": "Nothing has to be gathered: W stays where it is, and only the next "

@@ -15,12 +15,12 @@ from jax.sharding import Mesh
 
 from autograder.artifacts import Argument
 from autograder.judge import (
-    AnyOf,
     Budget,
     CommunicatesAtMost,
     Computes,
     Exercise,
     FitsIn,
+    Mistake,
     PlacedLike,
     Predicts,
     Returns,
@@ -57,19 +57,84 @@ AUDIT: Final = Exercise(
                     "rows, flag off",
                     21504,
                     {
-                        "only-permutes": 5120,
-                        "only-gathers": 16384,
-                        "on-all-devices": 8 * 21504,
-                        "an-eighth": 21504 // 8,
-                        "own-part": 2048,
-                        "sent": 19456,
-                        "counted": AnyOf((2, 6)),
-                        "memory": 21576,
-                        "flag-forgotten": 0,
+                        "only-permutes": Mistake(
+                            5120,
+                            says="These are the bytes of the permutations only. There are "
+                            "all-gathers, too.",
+                        ),
+                        "only-gathers": Mistake(
+                            16384,
+                            says="These are the bytes of the all-gathers only (and of the array). "
+                            "There are permutations, too.",
+                        ),
+                        "on-all-devices": Mistake(
+                            8 * 21504,
+                            says="This is the total over all devices. Each of them moves an "
+                            "eighth.",
+                        ),
+                        "an-eighth": Mistake(
+                            21504 // 8,
+                            says="The report's bytes are already those of one device, so do not "
+                            "divide them.",
+                        ),
+                        "own-part": Mistake(
+                            2048,
+                            says="This is the size of a device's block of the array. Drawing it "
+                            "moves more than that. What does the report show?",
+                        ),
+                        "sent": Mistake(
+                            19456,
+                            says="This is what a device sends, the report's `.sent`. Expected: its "
+                            "`.bytes`.",
+                        ),
+                        "counted": Mistake(
+                            2,
+                            6,
+                            says="Is this the number of collectives, or of their kinds? Expected: "
+                            "the bytes that they move.",
+                        ),
+                        "memory": Mistake(
+                            21576,
+                            says="This is the memory that a device needs. Expected: the bytes that "
+                            "it moves.",
+                        ),
+                        "flag-forgotten": Mistake(
+                            0,
+                            says="This is right with the flag on, which is the default. Is it off "
+                            "while you measure?",
+                        ),
                     },
                 ),
-                ("rows, flag on", 0, {"still-moves": AnyOf((21504, 19456, 16384, 5120, 2048))}),
-                ("columns, flag off", 0, {"any-layout": AnyOf((21504, 19456, 16384, 5120, 2048))}),
+                (
+                    "rows, flag on",
+                    0,
+                    {
+                        "still-moves": Mistake(
+                            21504,
+                            19456,
+                            16384,
+                            5120,
+                            2048,
+                            says="With the flag on, each device draws its own numbers and no "
+                            "others.",
+                        )
+                    },
+                ),
+                (
+                    "columns, flag off",
+                    0,
+                    {
+                        "any-layout": Mistake(
+                            21504,
+                            19456,
+                            16384,
+                            5120,
+                            2048,
+                            says="With the flag off, it depends on the layout. If the columns are "
+                            "sharded, each device computes more than its part, and nothing moves.",
+                        )
+                    },
+                ),
             )
         ),
         *(
@@ -90,23 +155,6 @@ AUDIT: Final = Exercise(
     diagnoses={
         "other-prediction": "Measure it with communication, with the flag set as the cell says. "
         "Expected: the sum over all collectives.",
-        "only-permutes": "These are the bytes of the permutations only. There are all-gathers, "
-        "too.",
-        "only-gathers": "These are the bytes of the all-gathers only (and of the array). There "
-        "are permutations, too.",
-        "on-all-devices": "This is the total over all devices. Each of them moves an eighth.",
-        "an-eighth": "The report's bytes are already those of one device, so do not divide them.",
-        "own-part": "This is the size of a device's block of the array. Drawing it moves more "
-        "than that. What does the report show?",
-        "sent": "This is what a device sends, the report's `.sent`. Expected: its `.bytes`.",
-        "counted": "Is this the number of collectives, or of their kinds? Expected: the bytes "
-        "that they move.",
-        "memory": "This is the memory that a device needs. Expected: the bytes that it moves.",
-        "flag-forgotten": "This is right with the flag on, which is the default. Is it off while "
-        "you measure?",
-        "still-moves": "With the flag on, each device draws its own numbers and no others.",
-        "any-layout": "With the flag off, it depends on the layout. If the columns are sharded, "
-        "each device computes more than its part, and nothing moves.",
         "flag-harmless": "The flag selects one of two algorithms, and they give different numbers "
         "for the same key.",
         "layout-matters": "The numbers are a function of key and shape. The layout changes what a "
@@ -144,33 +192,49 @@ INITIALISED: Final = Exercise(
             _drawn,
             tuple((_seed(n),) for n in LINES),
             {
-                "uniform": lambda seed: _drawn(seed, draw=jax.random.uniform),
-                "drawn-transposed": lambda seed: np.asarray(
-                    jax.random.normal(jax.random.key(seed), SHAPE[::-1]).T / 8
+                "uniform": Mistake(
+                    lambda seed: _drawn(seed, draw=jax.random.uniform),
+                    says="These are numbers of jax.random.uniform. Expected: jax.random.normal.",
                 ),
-                "another-key": AnyOf(
-                    (
-                        lambda seed: _drawn(seed, key=lambda k: jax.random.split(k)[0]),
-                        lambda seed: _drawn(seed, key=lambda k: jax.random.split(k)[1]),
-                        lambda seed: _drawn(seed, key=lambda k: jax.random.fold_in(k, 0)),
-                    )
+                "drawn-transposed": Mistake(
+                    lambda seed: np.asarray(
+                        jax.random.normal(jax.random.key(seed), SHAPE[::-1]).T / 8
+                    ),
+                    says="You draw the transposed shape, and transpose the result. For another "
+                    "shape, the same key gives other numbers.",
                 ),
-                "a-key-for-each-part": AnyOf(
-                    tuple(
-                        partial(_drawn_in_parts, n, own)
-                        for n in LINES
-                        for own in (
-                            lambda seed, i, n: jax.random.fold_in(jax.random.key(seed), i),
-                            lambda seed, i, n: jax.random.key(seed + np.uint32(i)),
-                            lambda seed, i, n: jax.random.split(jax.random.key(seed), n)[i],
+                "another-key": Mistake(
+                    lambda seed: _drawn(seed, key=lambda k: jax.random.split(k)[0]),
+                    lambda seed: _drawn(seed, key=lambda k: jax.random.split(k)[1]),
+                    lambda seed: _drawn(seed, key=lambda k: jax.random.fold_in(k, 0)),
+                    says="The numbers are drawn from a key that was split or folded. Expected: "
+                    "jax.random.key(seed) itself.",
+                ),
+                "a-key-for-each-part": Mistake(
+                    *(
+                        tuple(
+                            partial(_drawn_in_parts, n, own)
+                            for n in LINES
+                            for own in (
+                                lambda seed, i, n: jax.random.fold_in(jax.random.key(seed), i),
+                                lambda seed, i, n: jax.random.key(seed + np.uint32(i)),
+                                lambda seed, i, n: jax.random.split(jax.random.key(seed), n)[i],
+                            )
                         )
-                    )
+                    ),
+                    says="Each device draws its part from its own key. This gives other numbers "
+                    "than drawing the whole shape from one key, and they change with the number of "
+                    "devices.",
                 ),
-                "same-part-everywhere": AnyOf(
-                    tuple(
-                        partial(_drawn_in_parts, n, lambda seed, i, n: jax.random.key(seed))
-                        for n in LINES
-                    )
+                "same-part-everywhere": Mistake(
+                    *(
+                        tuple(
+                            partial(_drawn_in_parts, n, lambda seed, i, n: jax.random.key(seed))
+                            for n in LINES
+                        )
+                    ),
+                    says="Every device draws the same part from the same key, so the columns "
+                    "repeat. Draw the whole shape, and ask for its layout.",
                 ),
             },
             under_mesh=True,
@@ -194,16 +258,6 @@ INITIALISED: Final = Exercise(
         "numbers ask for a layout? (Inside jit, with Auto axes, jax.device_put does nothing.)",
         "values": "The same key and the same shape give the same numbers in every layout. If you "
         "draw parts from different keys, they are other numbers.",
-        "uniform": "These are numbers of jax.random.uniform. Expected: jax.random.normal.",
-        "drawn-transposed": "You draw the transposed shape, and transpose the result. For another "
-        "shape, the same key gives other numbers.",
-        "another-key": "The numbers are drawn from a key that was split or folded. Expected: "
-        "jax.random.key(seed) itself.",
-        "a-key-for-each-part": "Each device draws its part from its own key. This gives other "
-        "numbers than drawing the whole shape from one key, and they change with the number of "
-        "devices.",
-        "same-part-everywhere": "Every device draws the same part from the same key, so the "
-        "columns repeat. Draw the whole shape, and ask for its layout.",
         "transposed": "The rows are sharded. Expected: the columns.",
     },
 )
@@ -416,21 +470,36 @@ UNEVEN: Final = Exercise(
             _spread,
             tuple((_argument(shape, n),) for n, shape in TABLES),
             {
-                "silently-copied": lambda table: table,
-                "padded-with-others": AnyOf(
-                    (
-                        lambda table: np.pad(
-                            table, ((0, -len(table) % 8), (0, 0)), constant_values=1
-                        ),
-                        lambda table: np.pad(table, ((0, -len(table) % 8), (0, 0)), "edge"),
-                        lambda table: np.resize(table, _spread(table).shape),
-                    )
+                "silently-copied": Mistake(
+                    lambda table: table,
+                    says="The table is unchanged. A constraint that does not divide ends in "
+                    "replication, and raises no error. Pad first, then constrain.",
                 ),
-                "in-front": lambda table: np.roll(_spread(table), -len(table) % 8, 0),
-                "always-more": lambda table: np.pad(table, ((0, 8 - len(table) % 8), (0, 0))),
-                "columns-too": lambda table: np.pad(table, (0, -len(table) % 8)),
-                "multiple-of-devices": lambda table: np.pad(
-                    table, ((0, -len(table) % dict(DEVICES)[table.shape]), (0, 0))
+                "padded-with-others": Mistake(
+                    lambda table: np.pad(table, ((0, -len(table) % 8), (0, 0)), constant_values=1),
+                    lambda table: np.pad(table, ((0, -len(table) % 8), (0, 0)), "edge"),
+                    lambda table: np.resize(table, _spread(table).shape),
+                    says="The rows that you added are not zeros.",
+                ),
+                "in-front": Mistake(
+                    lambda table: np.roll(_spread(table), -len(table) % 8, 0),
+                    says="The rows of zeros are in front of the words. Expected: after them.",
+                ),
+                "always-more": Mistake(
+                    lambda table: np.pad(table, ((0, 8 - len(table) % 8), (0, 0))),
+                    says="A multiple of 8 is padded, too. 24 words need no padding.",
+                ),
+                "columns-too": Mistake(
+                    lambda table: np.pad(table, (0, -len(table) % 8)),
+                    says="You added columns, too. Expected: only rows. (If you give jnp.pad one "
+                    "pair, it pads every dimension.)",
+                ),
+                "multiple-of-devices": Mistake(
+                    lambda table: np.pad(
+                        table, ((0, -len(table) % dict(DEVICES)[table.shape]), (0, 0))
+                    ),
+                    says="The rows are padded to a multiple of the number of devices. Expected: a "
+                    "multiple of 8, on four devices, too.",
                 ),
             },
             under_mesh=True,
@@ -449,61 +518,92 @@ UNEVEN: Final = Exercise(
             _probabilities,
             tuple(_vocabulary(*sizes) for sizes in VOCABULARIES),
             {
-                "padding-counts": lambda hidden, padded, words: _softmax(hidden @ padded.T),
-                "padding-like-zeros": lambda hidden, padded, words: _softmax(
-                    _masked(hidden @ padded.T, words, 0)
+                "padding-counts": Mistake(
+                    lambda hidden, padded, words: _softmax(hidden @ padded.T),
+                    says="All rows of the padded table get a share of the probability, including "
+                    "the padding. Only `words` tells which rows are words; the others may hold "
+                    "anything. If you use shard_map: does the number of a row include the rows of "
+                    "the devices before it?",
                 ),
-                "masked-too-late": lambda hidden, padded, words: _masked(
-                    _softmax(hidden @ padded.T), words, 0
+                "padding-like-zeros": Mistake(
+                    lambda hidden, padded, words: _softmax(_masked(hidden @ padded.T, words, 0)),
+                    says="The padding has a logit of 0, and exp(0) is 1, so it still gets a share "
+                    "of the probability.",
                 ),
-                "zeros-then-masked": lambda hidden, padded, words: _masked(
-                    _softmax(_masked(hidden @ padded.T, words, 0)), words, 0
+                "masked-too-late": Mistake(
+                    lambda hidden, padded, words: _masked(_softmax(hidden @ padded.T), words, 0),
+                    says="The padding gets a share before it is set to zero, so the rest does not "
+                    "add up to 1.",
                 ),
-                "a-word-too-many": lambda hidden, padded, words: _probabilities(
-                    hidden, padded, words + 1
+                "zeros-then-masked": Mistake(
+                    lambda hidden, padded, words: _masked(
+                        _softmax(_masked(hidden @ padded.T, words, 0)), words, 0
+                    ),
+                    says="The padding has a logit of 0, and gets a share of the sum before it is "
+                    "set to zero. So the rest does not add up to 1. Which logit has no share?",
                 ),
-                "own-words": AnyOf(
-                    tuple(
-                        partial(_softmax_of_own_words, value, after)
-                        for value in (-np.inf, -1e30)
-                        for after in (False, True)
-                    )
+                "a-word-too-many": Mistake(
+                    lambda hidden, padded, words: _probabilities(hidden, padded, words + 1),
+                    says="One row too many counts as a word. The words are rows 0 to words - 1.",
                 ),
-                "over-the-examples": AnyOf(
-                    (
-                        lambda hidden, padded, words: _masked(
-                            _softmax((hidden @ padded.T).T).T, words, 0
-                        ),
-                        lambda hidden, padded, words: (
-                            _softmax(_masked(hidden @ padded.T, words, -np.inf).T).T
-                        ),
-                        lambda hidden, padded, words: (
-                            _softmax(_masked(hidden @ padded.T, words, -1e30).T).T
-                        ),
-                    )
+                "own-words": Mistake(
+                    *(
+                        tuple(
+                            partial(_softmax_of_own_words, value, after)
+                            for value in (-np.inf, -1e30)
+                            for after in (False, True)
+                        )
+                    ),
+                    says="On each device, the probabilities of its own words add up to 1. Those of "
+                    "all words together should. What do you divide by?",
                 ),
-                "a-word-too-few": lambda hidden, padded, words: _probabilities(
-                    hidden, padded, words - 1
+                "over-the-examples": Mistake(
+                    lambda hidden, padded, words: _masked(
+                        _softmax((hidden @ padded.T).T).T, words, 0
+                    ),
+                    lambda hidden, padded, words: (
+                        _softmax(_masked(hidden @ padded.T, words, -np.inf).T).T
+                    ),
+                    lambda hidden, padded, words: (
+                        _softmax(_masked(hidden @ padded.T, words, -1e30).T).T
+                    ),
+                    says="The softmax is over the examples. Expected: over the words.",
                 ),
-                "not-divided": lambda hidden, padded, words: _exponentials(
-                    _masked(hidden @ padded.T, words, -np.inf)
+                "a-word-too-few": Mistake(
+                    lambda hidden, padded, words: _probabilities(hidden, padded, words - 1),
+                    says="The last word counts as padding. The words are rows 0 to words - 1.",
                 ),
-                "logits-alone": AnyOf(
-                    (
-                        lambda hidden, padded, words: hidden @ padded.T,
-                        lambda hidden, padded, words: _masked(hidden @ padded.T, words, 0),
-                        lambda hidden, padded, words: _masked(hidden @ padded.T, words, -np.inf),
-                    )
+                "not-divided": Mistake(
+                    lambda hidden, padded, words: _exponentials(
+                        _masked(hidden @ padded.T, words, -np.inf)
+                    ),
+                    says="These are the exponentials. Divide each by its row's sum.",
                 ),
-                "logarithms": lambda hidden, padded, words: _log_softmax(
-                    _masked(hidden @ padded.T, words, -np.inf)
+                "logits-alone": Mistake(
+                    lambda hidden, padded, words: hidden @ padded.T,
+                    lambda hidden, padded, words: _masked(hidden @ padded.T, words, 0),
+                    lambda hidden, padded, words: _masked(hidden @ padded.T, words, -np.inf),
+                    says="These are the logits. The softmax is missing.",
                 ),
-                "largest-not-taken-off": partial(_softmax_with, lambda logits, words: 0),
-                "largest-of-the-padding": partial(
-                    _softmax_with, lambda logits, words: logits.max(1, keepdims=True)
+                "logarithms": Mistake(
+                    lambda hidden, padded, words: _log_softmax(
+                        _masked(hidden @ padded.T, words, -np.inf)
+                    ),
+                    says="These are the logarithms of the probabilities.",
                 ),
-                "minus-a-number": AnyOf(
-                    tuple(partial(_masked_by, -(10.0**digits)) for digits in (2, 3, 4))
+                "largest-not-taken-off": Mistake(
+                    partial(_softmax_with, lambda logits, words: 0),
+                    says="exp overflows. Subtract a row's largest logit first.",
+                ),
+                "largest-of-the-padding": Mistake(
+                    partial(_softmax_with, lambda logits, words: logits.max(1, keepdims=True)),
+                    says="Before exp you subtract the largest logit of all rows, including the "
+                    "padding. If that is far above those of the words, every exp is 0.",
+                ),
+                "minus-a-number": Mistake(
+                    *(tuple(partial(_masked_by, -(10.0**digits)) for digits in (2, 3, 4))),
+                    says="The padding has a finite logit, such as -1,000. Some words have smaller "
+                    "ones.",
                 ),
             },
             under_mesh=True,
@@ -534,39 +634,8 @@ UNEVEN: Final = Exercise(
         "probabilities: too-many-bytes": "A softmax needs two numbers for each example, its "
         "largest logit and its sum, and jax.nn.softmax subtracts the largest by itself. Do you "
         "compute a maximum, too?",
-        "silently-copied": "The table is unchanged. A constraint that does not divide ends in "
-        "replication, and raises no error. Pad first, then constrain.",
-        "in-front": "The rows of zeros are in front of the words. Expected: after them.",
-        "always-more": "A multiple of 8 is padded, too. 24 words need no padding.",
         "replicated": "The result is replicated. Do you ask for a layout that is sharded over x?",
-        "padding-counts": "All rows of the padded table get a share of the probability, including "
-        "the padding. Only `words` tells which rows are words; the others may hold anything. If "
-        "you use shard_map: does the number of a row include the rows of the devices before it?",
-        "largest-not-taken-off": "exp overflows. Subtract a row's largest logit first.",
-        "largest-of-the-padding": "Before exp you subtract the largest logit of all rows, "
-        "including the padding. If that is far above those of the words, every exp is 0.",
-        "own-words": "On each device, the probabilities of its own words add up to 1. Those of "
-        "all words together should. What do you divide by?",
-        "columns-too": "You added columns, too. Expected: only rows. (If you give jnp.pad one "
-        "pair, it pads every dimension.)",
-        "multiple-of-devices": "The rows are padded to a multiple of the number of devices. "
-        "Expected: a multiple of 8, on four devices, too.",
         "slice-at-run-time": "You need no slice: the result has a column for each row of padded.",
-        "padding-like-zeros": "The padding has a logit of 0, and exp(0) is 1, so it still gets a "
-        "share of the probability.",
-        "zeros-then-masked": "The padding has a logit of 0, and gets a share of the sum before it "
-        "is set to zero. So the rest does not add up to 1. Which logit has no share?",
-        "a-word-too-many": "One row too many counts as a word. The words are rows 0 to words - 1.",
-        "minus-a-number": "The padding has a finite logit, such as -1,000. Some words have "
-        "smaller ones.",
-        "masked-too-late": "The padding gets a share before it is set to zero, so the rest does "
-        "not add up to 1.",
-        "over-the-examples": "The softmax is over the examples. Expected: over the words.",
-        "a-word-too-few": "The last word counts as padding. The words are rows 0 to words - 1.",
-        "not-divided": "These are the exponentials. Divide each by its row's sum.",
-        "logits-alone": "These are the logits. The softmax is missing.",
-        "logarithms": "These are the logarithms of the probabilities.",
-        "padded-with-others": "The rows that you added are not zeros.",
         "not-finite": "There are four places to look. Does exp overflow because the row's largest "
         "logit is not subtracted? Is a row all 0 because more than that is subtracted, such as a "
         "logit of the padding? On a device with nothing but padding, the largest is minus "
@@ -710,30 +779,66 @@ INDEXING: Final = Exercise(
                 for n, s, (least, end) in TALL
             ),
             {
-                "mean-for-sum": lambda x, i: x[i] / np.float32(len(_blocks(x))),
-                "rows-joined": lambda x, i: np.concatenate(
-                    [x[i] * np.float32(i // len(b) == k) for k, b in enumerate(_blocks(x))]
+                "mean-for-sum": Mistake(
+                    lambda x, i: x[i] / np.float32(len(_blocks(x))),
+                    says="The result is too small by the number of devices, as with a mean: all "
+                    "devices but one contribute zeros.",
                 ),
-                "nothing-below-zero": lambda x, i: np.maximum(x[i], 0),
-                "a-row-of-each": lambda x, i: sum(b[i % len(b)] for b in _blocks(x)),
-                "offset-forgotten": lambda x, i: sum(
-                    b[i] if i < len(b) else 0 * b[0] for b in _blocks(x)
+                "rows-joined": Mistake(
+                    lambda x, i: np.concatenate(
+                        [x[i] * np.float32(i // len(b) == k) for k, b in enumerate(_blocks(x))]
+                    ),
+                    says="One device returns x[i] and the others return zeros, and out_specs "
+                    "concatenates them. Expected: only x[i], on every device.",
                 ),
-                "next-row": AnyOf(
-                    (
-                        lambda x, i: x[min(i + 1, len(x) - 1)],
-                        lambda x, i: np.roll(x, -1, axis=0)[i],
-                        lambda x, i: np.concatenate([x[1:], 0 * x[:1]])[i],
-                        lambda x, i: np.concatenate([x[1:], np.full_like(x[:1], np.nan)])[i],
-                    )
+                "nothing-below-zero": Mistake(
+                    lambda x, i: np.maximum(x[i], 0),
+                    says="Negative numbers have become 0, as with a maximum of the row and zeros.",
                 ),
-                "row-before": AnyOf((lambda x, i: x[i - 1], lambda x, i: _shifted(x)[i])),
-                "owner-by-devices": _from_owner_by_devices,
-                "row-of-the-block": lambda x, i: _blocks(x)[0][i % len(_blocks(x)[0])],
-                "a-row-too-many": lambda x, i: x[i] + (x[i - 1] if _begins(x, i) else 0),
-                "last-row-lost": lambda x, i: x[i] * np.float32(i < len(x) - 1),
-                "first-row-lost": lambda x, i: (
-                    x[i] * np.float32(not _begins(x, i, also_first=True))
+                "a-row-of-each": Mistake(
+                    lambda x, i: sum(b[i % len(b)] for b in _blocks(x)),
+                    says="Each device adds a row of its own. A device that does not have row i "
+                    "must contribute zeros.",
+                ),
+                "offset-forgotten": Mistake(
+                    lambda x, i: sum(b[i] if i < len(b) else 0 * b[0] for b in _blocks(x)),
+                    says="Row i is right if device 0 has it, and zero otherwise. Do all devices "
+                    "number their rows from 0? The rows of device 1 come after those of device 0. "
+                    "What must be subtracted from i there?",
+                ),
+                "next-row": Mistake(
+                    lambda x, i: x[min(i + 1, len(x) - 1)],
+                    lambda x, i: np.roll(x, -1, axis=0)[i],
+                    lambda x, i: np.concatenate([x[1:], 0 * x[:1]])[i],
+                    lambda x, i: np.concatenate([x[1:], np.full_like(x[:1], np.nan)])[i],
+                    says="This is row i + 1.",
+                ),
+                "row-before": Mistake(
+                    lambda x, i: x[i - 1], lambda x, i: _shifted(x)[i], says="This is row i - 1."
+                ),
+                "owner-by-devices": Mistake(
+                    _from_owner_by_devices,
+                    says="You divide i by the number of devices to find the device with row i. "
+                    "Divide by the rows of a block.",
+                ),
+                "row-of-the-block": Mistake(
+                    lambda x, i: _blocks(x)[0][i % len(_blocks(x)[0])],
+                    says="This is a row of device 0, at the position of row i in its block. Which "
+                    "device has row i?",
+                ),
+                "a-row-too-many": Mistake(
+                    lambda x, i: x[i] + (x[i - 1] if _begins(x, i) else 0),
+                    says="If row i is the first of its block, the last row of the block before is "
+                    "added to it. Where does a block end?",
+                ),
+                "last-row-lost": Mistake(
+                    lambda x, i: x[i] * np.float32(i < len(x) - 1),
+                    says="The last row of x comes back as zeros.",
+                ),
+                "first-row-lost": Mistake(
+                    lambda x, i: x[i] * np.float32(not _begins(x, i, also_first=True)),
+                    says="The first row of each block comes back as zeros. Where does a block "
+                    "begin?",
                 ),
             },
             under_mesh=True,
@@ -747,37 +852,75 @@ INDEXING: Final = Exercise(
             _shifted,
             tuple((_argument(s, n, "x"),) for n, s, _ in TALL),
             {
-                "goes-round": lambda x: np.roll(x, 1, 0),
-                "within-blocks": lambda x: np.concatenate([*map(_shifted, _blocks(x))]),
-                "by-a-block": lambda x: np.concatenate([0 * _blocks(x)[0], *_blocks(x)[:-1]]),
-                "columns-shifted": AnyOf(
-                    (
-                        lambda x: np.pad(x, ((0, 0), (1, 0)))[:, :-1],
-                        lambda x: np.roll(x, 1, axis=1),
-                        lambda x: np.concatenate(
-                            [
-                                np.concatenate([c, b[:, :-1]], axis=1)
-                                for c, b in _with_before(x, lambda block: block[:, -1:])
-                            ]
-                        ),
-                    )
+                "goes-round": Mistake(
+                    lambda x: np.roll(x, 1, 0),
+                    says="The last row has wrapped around to row 0. Expected: zeros there.",
                 ),
-                "first-of-each-dropped": lambda x: np.concatenate(
-                    [
-                        np.concatenate([r, b[1:]])
-                        for r, b in _with_before(x, lambda block: block[-1:])
-                    ]
+                "within-blocks": Mistake(
+                    lambda x: np.concatenate([*map(_shifted, _blocks(x))]),
+                    says="Each block is shifted by itself. Its first row must be the last row of "
+                    "the block before.",
                 ),
-                "wrong-row-zeros": lambda x: np.concatenate([x[-1:], x[:-2], 0 * x[:1]]),
-                "first-row-twice": lambda x: np.concatenate([x[:1], x[:-1]]),
-                "first-row-only": lambda x: np.concatenate([0 * x[:1], x[1:]]),
-                "two-rows-further": lambda x: _shifted(_shifted(x)),
-                "other-way": lambda x: np.concatenate([x[1:], np.zeros_like(x[:1])]),
-                "from-the-block-after": lambda x: _begun_with(
-                    x, [*(b[-1:] for b in _blocks(x)[1:]), np.zeros_like(x[:1])]
+                "by-a-block": Mistake(
+                    lambda x: np.concatenate([0 * _blocks(x)[0], *_blocks(x)[:-1]]),
+                    says="All rows have moved by a whole block. Expected: by one row.",
                 ),
-                "first-row-sent": lambda x: _begun_with(
-                    x, [np.zeros_like(x[:1]), *(b[:1] for b in _blocks(x)[:-1])]
+                "columns-shifted": Mistake(
+                    lambda x: np.pad(x, ((0, 0), (1, 0)))[:, :-1],
+                    lambda x: np.roll(x, 1, axis=1),
+                    lambda x: np.concatenate(
+                        [
+                            np.concatenate([c, b[:, :-1]], axis=1)
+                            for c, b in _with_before(x, lambda block: block[:, -1:])
+                        ]
+                    ),
+                    says="The columns are shifted. Expected: the rows.",
+                ),
+                "first-of-each-dropped": Mistake(
+                    lambda x: np.concatenate(
+                        [
+                            np.concatenate([r, b[1:]])
+                            for r, b in _with_before(x, lambda block: block[-1:])
+                        ]
+                    ),
+                    says="The first row of each block is dropped, and the others stay where they "
+                    "are. Which row must leave a block?",
+                ),
+                "wrong-row-zeros": Mistake(
+                    lambda x: np.concatenate([x[-1:], x[:-2], 0 * x[:1]]),
+                    says="The last row is set to zero. Expected: zeros in row 0.",
+                ),
+                "first-row-twice": Mistake(
+                    lambda x: np.concatenate([x[:1], x[:-1]]),
+                    says="Row 0 is still there. Expected: zeros in its place.",
+                ),
+                "first-row-only": Mistake(
+                    lambda x: np.concatenate([0 * x[:1], x[1:]]),
+                    says="Row 0 is set to zero, but no row has moved.",
+                ),
+                "two-rows-further": Mistake(
+                    lambda x: _shifted(_shifted(x)),
+                    says="All rows have moved by two. Expected: by one.",
+                ),
+                "other-way": Mistake(
+                    lambda x: np.concatenate([x[1:], np.zeros_like(x[:1])]),
+                    says="The rows have moved up. Expected: down, so that row 0 of x becomes row "
+                    "1.",
+                ),
+                "from-the-block-after": Mistake(
+                    lambda x: _begun_with(
+                        x, [*(b[-1:] for b in _blocks(x)[1:]), np.zeros_like(x[:1])]
+                    ),
+                    says="Each block begins with the last row of the block after it. Expected: of "
+                    "the block before. Are the pairs of your ppermute (to, from)? They must be "
+                    "(from, to).",
+                ),
+                "first-row-sent": Mistake(
+                    lambda x: _begun_with(
+                        x, [np.zeros_like(x[:1]), *(b[:1] for b in _blocks(x)[:-1])]
+                    ),
+                    says="Each block begins with the first row of the block before. Which of its "
+                    "rows must cross?",
                 ),
             },
             under_mesh=True,
@@ -811,48 +954,9 @@ INDEXING: Final = Exercise(
         "collective-permute": "You send rows on, but only row i is needed.",
         "reduce-scatter": "The sum is sharded. Do you ask for the row to be sharded over x? "
         "Expected: all of it on every device.",
-        "rows-joined": "One device returns x[i] and the others return zeros, and out_specs "
-        "concatenates them. Expected: only x[i], on every device.",
-        "mean-for-sum": "The result is too small by the number of devices, as with a mean: all "
-        "devices but one contribute zeros.",
-        "nothing-below-zero": "Negative numbers have become 0, as with a maximum of the row and "
-        "zeros.",
-        "a-row-of-each": "Each device adds a row of its own. A device that does not have row i "
-        "must contribute zeros.",
-        "offset-forgotten": "Row i is right if device 0 has it, and zero otherwise. Do all "
-        "devices number their rows from 0? The rows of device 1 come after those of device 0. "
-        "What must be subtracted from i there?",
         "row: nothing-but-zeros": "Does any device find row i, and do the others get it?",
-        "a-row-too-many": "If row i is the first of its block, the last row of the block before "
-        "is added to it. Where does a block end?",
-        "first-row-lost": "The first row of each block comes back as zeros. Where does a block "
-        "begin?",
-        "last-row-lost": "The last row of x comes back as zeros.",
         "row: values": "Which device has row i, given its position and the size of its block? "
         "Does any other device add something to it?",
-        "goes-round": "The last row has wrapped around to row 0. Expected: zeros there.",
-        "columns-shifted": "The columns are shifted. Expected: the rows.",
-        "wrong-row-zeros": "The last row is set to zero. Expected: zeros in row 0.",
-        "first-row-twice": "Row 0 is still there. Expected: zeros in its place.",
-        "first-row-only": "Row 0 is set to zero, but no row has moved.",
-        "two-rows-further": "All rows have moved by two. Expected: by one.",
-        "next-row": "This is row i + 1.",
-        "row-before": "This is row i - 1.",
-        "row-of-the-block": "This is a row of device 0, at the position of row i in its block. "
-        "Which device has row i?",
-        "other-way": "The rows have moved up. Expected: down, so that row 0 of x becomes row 1.",
-        "from-the-block-after": "Each block begins with the last row of the block after it. "
-        "Expected: of the block before. Are the pairs of your ppermute (to, from)? They must be "
-        "(from, to).",
-        "first-row-sent": "Each block begins with the first row of the block before. Which of its "
-        "rows must cross?",
-        "within-blocks": "Each block is shifted by itself. Its first row must be the last row of "
-        "the block before.",
-        "first-of-each-dropped": "The first row of each block is dropped, and the others stay "
-        "where they are. Which row must leave a block?",
-        "owner-by-devices": "You divide i by the number of devices to find the device with row i. "
-        "Divide by the rows of a block.",
-        "by-a-block": "All rows have moved by a whole block. Expected: by one row.",
     },
 )
 
@@ -889,9 +993,22 @@ PATHS: Final = Exercise(
                 for (n, m), shape in VOLUMES
             ),
             {
-                "axes-exchanged": _axes_exchanged,
-                "transposed-by-hand": lambda x: x.swapaxes(1, 2),
-                "cut-once-more": _sharded_further,
+                "axes-exchanged": Mistake(
+                    _axes_exchanged,
+                    says="All blocks are there, but in other places. If you use explicit "
+                    "all-to-alls, the order in which you move the axes decides their order in the "
+                    "result.",
+                ),
+                "transposed-by-hand": Mistake(
+                    lambda x: x.swapaxes(1, 2),
+                    says="x is transposed. Expected: the values of x, in another layout.",
+                ),
+                "cut-once-more": Mistake(
+                    _sharded_further,
+                    says="Dimension 2 is sharded further over x, and dimension 1 has become "
+                    "longer. In an all_to_all, split_axis is the dimension that becomes sharded, "
+                    "and concat_axis the one that is put together.",
+                ),
             },
             under_mesh=True,
         ),
@@ -920,12 +1037,6 @@ PATHS: Final = Exercise(
         "they should, or do you name a mesh that is not the current one?",
         "nothing-moved": "The function asked for no layout, or its request had no effect.",
         "transformed": "Do you do anything to x besides changing its layout?",
-        "axes-exchanged": "All blocks are there, but in other places. If you use explicit "
-        "all-to-alls, the order in which you move the axes decides their order in the result.",
-        "transposed-by-hand": "x is transposed. Expected: the values of x, in another layout.",
-        "cut-once-more": "Dimension 2 is sharded further over x, and dimension 1 has become "
-        "longer. In an all_to_all, split_axis is the dimension that becomes sharded, and "
-        "concat_axis the one that is put together.",
         "device-order": "In which order do x and y shard dimension 1, and in which order should "
         "they?",
         "grid": "Dimension 1 must be sharded over both x and y.",
@@ -1030,92 +1141,164 @@ SAME: Final = Exercise(
             cases=_pairs,
             reference=_same,
             mistakes={
-                "specs": AnyOf(
-                    (
-                        lambda one, other, shape: one[2] == other[2],
-                        lambda one, other, shape: (
-                            _filled(one[2], shape) == _filled(other[2], shape)
-                        ),
-                    )
+                "specs": Mistake(
+                    lambda one, other, shape: one[2] == other[2],
+                    lambda one, other, shape: _filled(one[2], shape) == _filled(other[2], shape),
+                    says="It looks as if you compare specs. The same spec on another mesh is "
+                    "another layout, and different specs may be the same one.",
                 ),
-                "meshes": AnyOf(
-                    (
-                        lambda one, other, shape: one[0] == other[0],
-                        lambda one, other, shape: one[:2] == other[:2],
-                        lambda one, other, shape: (
-                            np.ravel(one[0]).tolist() == np.ravel(other[0]).tolist()
-                        ),
-                    )
+                "meshes": Mistake(
+                    lambda one, other, shape: one[0] == other[0],
+                    lambda one, other, shape: one[:2] == other[:2],
+                    lambda one, other, shape: (
+                        np.ravel(one[0]).tolist() == np.ravel(other[0]).tolist()
+                    ),
+                    says="This is what a comparison of the meshes gives. The spec decides which "
+                    "block each device has, and another mesh may put the same blocks on the same "
+                    "devices.",
                 ),
-                "mesh-shapes": lambda one, other, shape: (
-                    dict(_sharding(one).mesh.shape) == dict(_sharding(other).mesh.shape)
-                    and _sharding(one).shard_shape(shape) == _sharding(other).shard_shape(shape)
+                "mesh-shapes": Mistake(
+                    lambda one, other, shape: (
+                        dict(_sharding(one).mesh.shape) == dict(_sharding(other).mesh.shape)
+                        and _sharding(one).shard_shape(shape) == _sharding(other).shard_shape(shape)
+                    ),
+                    says="This is what a comparison of the shapes of meshes and blocks gives. "
+                    "Which device has which block?",
                 ),
-                "order-and-shapes": lambda one, other, shape: (
-                    np.ravel(one[0]).tolist() == np.ravel(other[0]).tolist()
-                    and _sharding(one).shard_shape(shape) == _sharding(other).shard_shape(shape)
+                "order-and-shapes": Mistake(
+                    lambda one, other, shape: (
+                        np.ravel(one[0]).tolist() == np.ravel(other[0]).tolist()
+                        and _sharding(one).shard_shape(shape) == _sharding(other).shard_shape(shape)
+                    ),
+                    says="This is what a comparison of the meshes' devices, in order, and of the "
+                    "blocks' shapes gives. Two meshes in different orders may put the same blocks "
+                    "on the same devices.",
                 ),
-                "first-two-dimensions": lambda one, other, shape: (
-                    {i: block[:2] for i, block in _blocks_of(one, shape)}
-                    == {i: block[:2] for i, block in _blocks_of(other, shape)}
+                "first-two-dimensions": Mistake(
+                    lambda one, other, shape: (
+                        {i: block[:2] for i, block in _blocks_of(one, shape)}
+                        == {i: block[:2] for i, block in _blocks_of(other, shape)}
+                    ),
+                    says="This is what a comparison of the first two dimensions of the blocks "
+                    "gives. An array may have up to four.",
                 ),
-                "any-device": lambda one, other, shape: any(
-                    dict(_blocks_of(other, shape)).get(i) == block
-                    for i, block in _blocks_of(one, shape)
+                "any-device": Mistake(
+                    lambda one, other, shape: any(
+                        dict(_blocks_of(other, shape)).get(i) == block
+                        for i, block in _blocks_of(one, shape)
+                    ),
+                    says="This is true if any device has the same block in both. All devices must.",
                 ),
-                "last-dimension": lambda one, other, shape: (
-                    {i: block[-1] for i, block in _blocks_of(one, shape)}
-                    == {i: block[-1] for i, block in _blocks_of(other, shape)}
+                "last-dimension": Mistake(
+                    lambda one, other, shape: (
+                        {i: block[-1] for i, block in _blocks_of(one, shape)}
+                        == {i: block[-1] for i, block in _blocks_of(other, shape)}
+                    ),
+                    says="This is what a comparison of the slices of the last dimension gives. The "
+                    "blocks may differ in the other dimensions.",
                 ),
-                "equal": lambda one, other, shape: _sharding(one) == _sharding(other),
-                "equivalent": lambda one, other, shape: _sharding(one).is_equivalent_to(
-                    _sharding(other), len(shape)
+                "equal": Mistake(
+                    lambda one, other, shape: _sharding(one) == _sharding(other),
+                    says="This is what == gives, on shardings or on their parts. It wants the same "
+                    "mesh, the same names and the same spelling of the spec.",
                 ),
-                "block-shapes": lambda one, other, shape: (
-                    _sharding(one).shard_shape(shape) == _sharding(other).shard_shape(shape)
+                "equivalent": Mistake(
+                    lambda one, other, shape: _sharding(one).is_equivalent_to(
+                        _sharding(other), len(shape)
+                    ),
+                    says="This is what is_equivalent_to gives. It ignores names, but wants the "
+                    "devices in the same order, even if the blocks are on the same devices.",
                 ),
-                "device-sets": lambda one, other, shape: (
-                    _sharding(one).device_set == _sharding(other).device_set
+                "block-shapes": Mistake(
+                    lambda one, other, shape: (
+                        _sharding(one).shard_shape(shape) == _sharding(other).shard_shape(shape)
+                    ),
+                    says="This is what a comparison of the set of blocks, or of their shapes, "
+                    "gives. The blocks may be on other devices.",
                 ),
-                "order-alone": AnyOf(
-                    (
-                        lambda one, other, shape: (
-                            [block for _, block in _blocks_of(one, shape)]
-                            == [block for _, block in _blocks_of(other, shape)]
-                        ),
-                        lambda one, other, shape: all(
-                            a == b
-                            for (_, a), (_, b) in zip(
-                                _blocks_of(one, shape), _blocks_of(other, shape), strict=False
-                            )
-                        ),
-                    )
+                "device-sets": Mistake(
+                    lambda one, other, shape: (
+                        _sharding(one).device_set == _sharding(other).device_set
+                    ),
+                    says="This is what a comparison of the sets of devices gives. They may hold "
+                    "other blocks.",
                 ),
-                "common-devices": lambda one, other, shape: all(
-                    block == dict(_blocks_of(other, shape)).get(i, block)
-                    for i, block in _blocks_of(one, shape)
+                "order-alone": Mistake(
+                    lambda one, other, shape: (
+                        [block for _, block in _blocks_of(one, shape)]
+                        == [block for _, block in _blocks_of(other, shape)]
+                    ),
+                    lambda one, other, shape: all(
+                        a == b
+                        for (_, a), (_, b) in zip(
+                            _blocks_of(one, shape), _blocks_of(other, shape), strict=False
+                        )
+                    ),
+                    says="This is what a comparison of the blocks in the order of each mesh gives. "
+                    "Compare them device by device.",
                 ),
-                "devices-of-one": _agree,
-                "devices-of-the-other": lambda one, other, shape: _agree(other, one, shape),
-                "first-dimension": lambda one, other, shape: (
-                    {i: block[0] for i, block in _blocks_of(one, shape)}
-                    == {i: block[0] for i, block in _blocks_of(other, shape)}
+                "common-devices": Mistake(
+                    lambda one, other, shape: all(
+                        block == dict(_blocks_of(other, shape)).get(i, block)
+                        for i, block in _blocks_of(one, shape)
+                    ),
+                    says="This looks only at devices that both shardings have. A layout on four "
+                    "devices is not one on eight.",
                 ),
-                "filled-up": lambda one, other, shape: (
-                    (*one[:2], _filled(one[2], shape)) == (*other[:2], _filled(other[2], shape))
+                "devices-of-one": Mistake(
+                    _agree,
+                    says="This looks only at the devices of the first sharding. The other may have "
+                    "more, and a layout on four devices is not one on eight.",
                 ),
-                "blocks-of-zeros": lambda one, other, shape: (
-                    dict.fromkeys(np.ravel(one[0]).tolist(), _sharding(one).shard_shape(shape))
-                    == dict.fromkeys(
-                        np.ravel(other[0]).tolist(), _sharding(other).shard_shape(shape)
-                    )
+                "devices-of-the-other": Mistake(
+                    lambda one, other, shape: _agree(other, one, shape),
+                    says="This looks only at the devices of the other sharding. The first may have "
+                    "more, and a layout on eight devices is not one on four.",
                 ),
-                "one-device": lambda one, other, shape: (
-                    dict(_blocks_of(one, shape)).get(0) == dict(_blocks_of(other, shape)).get(0)
+                "first-dimension": Mistake(
+                    lambda one, other, shape: (
+                        {i: block[0] for i, block in _blocks_of(one, shape)}
+                        == {i: block[0] for i, block in _blocks_of(other, shape)}
+                    ),
+                    says="This is what a comparison of the slices of dimension 0 gives. The blocks "
+                    "may differ in the other dimensions.",
                 ),
-                "the-opposite": lambda one, other, shape: not _same(one, other, shape),
-                "always": lambda one, other, shape: True,
-                "never": lambda one, other, shape: False,
+                "filled-up": Mistake(
+                    lambda one, other, shape: (
+                        (*one[:2], _filled(one[2], shape)) == (*other[:2], _filled(other[2], shape))
+                    ),
+                    says="This is what a comparison of meshes, axis names and specs gives, with "
+                    "the specs filled up with None. Another mesh with other names may put the same "
+                    "blocks on the same devices.",
+                ),
+                "blocks-of-zeros": Mistake(
+                    lambda one, other, shape: (
+                        dict.fromkeys(np.ravel(one[0]).tolist(), _sharding(one).shard_shape(shape))
+                        == dict.fromkeys(
+                            np.ravel(other[0]).tolist(), _sharding(other).shard_shape(shape)
+                        )
+                    ),
+                    says="This is what a comparison of the set of blocks gives, or one of the "
+                    "devices and the sizes of their blocks. Which part of the array does each "
+                    "device hold?",
+                ),
+                "one-device": Mistake(
+                    lambda one, other, shape: (
+                        dict(_blocks_of(one, shape)).get(0) == dict(_blocks_of(other, shape)).get(0)
+                    ),
+                    says="It looks as if you compare only device 0. The others may hold other "
+                    "blocks.",
+                ),
+                "the-opposite": Mistake(
+                    lambda one, other, shape: not _same(one, other, shape),
+                    says="Every answer is the opposite of what it should be.",
+                ),
+                "always": Mistake(
+                    lambda one, other, shape: True, says="The answer is always True."
+                ),
+                "never": Mistake(
+                    lambda one, other, shape: False, says="The answer is always False."
+                ),
             },
         ),
     ),
@@ -1126,49 +1309,7 @@ SAME: Final = Exercise(
         "sharding.devices_indices_map(shape) is a dictionary from devices to slices. You can "
         "compare two of them with ==.",
     ),
-    diagnoses={
-        "specs": "It looks as if you compare specs. The same spec on another mesh is another "
-        "layout, and different specs may be the same one.",
-        "meshes": "This is what a comparison of the meshes gives. The spec decides which block "
-        "each device has, and another mesh may put the same blocks on the same devices.",
-        "mesh-shapes": "This is what a comparison of the shapes of meshes and blocks gives. Which "
-        "device has which block?",
-        "order-and-shapes": "This is what a comparison of the meshes' devices, in order, and of "
-        "the blocks' shapes gives. Two meshes in different orders may put the same blocks on the "
-        "same devices.",
-        "first-two-dimensions": "This is what a comparison of the first two dimensions of the "
-        "blocks gives. An array may have up to four.",
-        "any-device": "This is true if any device has the same block in both. All devices must.",
-        "last-dimension": "This is what a comparison of the slices of the last dimension gives. "
-        "The blocks may differ in the other dimensions.",
-        "equal": "This is what == gives, on shardings or on their parts. It wants the same mesh, "
-        "the same names and the same spelling of the spec.",
-        "equivalent": "This is what is_equivalent_to gives. It ignores names, but wants the "
-        "devices in the same order, even if the blocks are on the same devices.",
-        "block-shapes": "This is what a comparison of the set of blocks, or of their shapes, "
-        "gives. The blocks may be on other devices.",
-        "device-sets": "This is what a comparison of the sets of devices gives. They may hold "
-        "other blocks.",
-        "order-alone": "This is what a comparison of the blocks in the order of each mesh gives. "
-        "Compare them device by device.",
-        "common-devices": "This looks only at devices that both shardings have. A layout on four "
-        "devices is not one on eight.",
-        "devices-of-one": "This looks only at the devices of the first sharding. The other may "
-        "have more, and a layout on four devices is not one on eight.",
-        "devices-of-the-other": "This looks only at the devices of the other sharding. The first "
-        "may have more, and a layout on eight devices is not one on four.",
-        "first-dimension": "This is what a comparison of the slices of dimension 0 gives. The "
-        "blocks may differ in the other dimensions.",
-        "filled-up": "This is what a comparison of meshes, axis names and specs gives, with the "
-        "specs filled up with None. Another mesh with other names may put the same blocks on the "
-        "same devices.",
-        "blocks-of-zeros": "This is what a comparison of the set of blocks gives, or one of the "
-        "devices and the sizes of their blocks. Which part of the array does each device hold?",
-        "one-device": "It looks as if you compare only device 0. The others may hold other blocks.",
-        "the-opposite": "Every answer is the opposite of what it should be.",
-        "always": "The answer is always True.",
-        "never": "The answer is always False.",
-    },
+    diagnoses={},
 )
 
 EXERCISES: Final[tuple[Exercise, ...]] = (

@@ -17,11 +17,11 @@ import numpy as np
 
 from autograder.artifacts import Argument
 from autograder.judge import (
-    AnyOf,
     Budget,
     CommunicatesAtMost,
     Computes,
     Exercise,
+    Mistake,
     PlacedLike,
     Predicts,
     RequestedCollective,
@@ -43,70 +43,171 @@ AUDIT: Final = Exercise(
     "gathering everything always works. If you know the transform you can do better.",
     requirements=(
         Predicts(
-            "audit", "spec", "the spec of the transform", jax.P("x", "y"),
+            "audit",
+            "spec",
+            "the spec of the transform",
+            jax.P("x", "y"),
             {
-                "no-copies-left": AnyOf((jax.P(), jax.P(None), jax.P(None, None))),
-                "transposed-layout": AnyOf((jax.P(None, "x", "y"), jax.P("y", None, "x"))),
+                "no-copies-left": Mistake(
+                    jax.P(),
+                    jax.P(None),
+                    jax.P(None, None),
+                    says="The result is sharded, whatever each device had on the way. Ask the "
+                    "result for its sharding.",
+                ),
+                "transposed-layout": Mistake(
+                    jax.P(None, "x", "y"),
+                    jax.P("y", None, "x"),
+                    says="A distributed transform would like to leave its result in this layout. "
+                    "Ask the result for its sharding.",
+                ),
             },
         ),
         Predicts(
-            "audit", "kind", "the kind of its collectives", "all-gather",
-            {"as-it-should-be": "all-to-all"},
+            "audit",
+            "kind",
+            "the kind of its collectives",
+            "all-gather",
+            {
+                "as-it-should-be": Mistake(
+                    "all-to-all",
+                    says="This kind would be enough. Is it the kind that the report lists?",
+                )
+            },
             words=("all-reduce", "reduce-scatter", "collective-permute"),
         ),
         Predicts(
-            "audit", "bytes", "the bytes that it moves on each device", 40_960,
+            "audit",
+            "bytes",
+            "the bytes that it moves on each device",
+            40_960,
             {
                 "trusts-the-layout": 0,
                 "the-last-gather": 32_768,
                 "the-first-gather": 8192,
                 "sent": 28_672,
-                "on-all-devices": 8 * 40_960,
-                "own-block": AnyOf((2048, 4096)),
+                "on-all-devices": Mistake(
+                    8 * 40_960,
+                    says="This is the total over all devices. Expected: what each of them moves.",
+                ),
+                "own-block": Mistake(2048, 4096, says="This is the size of a device's own block."),
                 "of-real-numbers": 20_480,
                 "of-the-box": 16_384,
                 "what-goes-in": 10_240,
             },
         ),
         Predicts(
-            "audit", "share", "the share of the whole work that each device does", 1.0,
-            {"fair-share": 1 / 8, "of-all-devices": 8.0, "per-cent": 100.0},
+            "audit",
+            "share",
+            "the share of the whole work that each device does",
+            1.0,
+            {
+                "fair-share": Mistake(
+                    1 / 8, says="This would be a device's fair share. What does the report show?"
+                ),
+                "of-all-devices": Mistake(
+                    8.0,
+                    says="This is the work of all eight devices, divided by that of one. A "
+                    "report's `.flops` are already those of one device.",
+                ),
+                "per-cent": Mistake(
+                    100.0, says="This is a percentage. Expected: a fraction of one."
+                ),
+            },
             tolerance=0.01,
         ),
         Predicts(
-            "audit", "larger", "the GiB that it moves on each of 4,096 devices", 8 * (1 + 1 / 64),
+            "audit",
+            "larger",
+            "the GiB that it moves on each of 4,096 devices",
+            8 * (1 + 1 / 64),
             {
                 "the-last-gather": 8.0,
                 "the-first-gather": 8 / 64,
-                "of-this-mesh": AnyOf((8 * (1 + 1 / 4), 8 * (1 + 1 / 2))),
+                "of-this-mesh": Mistake(
+                    8 * (1 + 1 / 4),
+                    8 * (1 + 1 / 2),
+                    says="This is what the volume would take on the mesh of 4 × 2. How much the "
+                    "smaller collective brings depends on the mesh, which is 64 × 64 here.",
+                ),
                 "of-real-numbers": 4 * (1 + 1 / 64),
                 "of-the-box": 4.0,
-                "in-gb": 8 * (1 + 1 / 64) * 1.024**3,
+                "in-gb": Mistake(
+                    8 * (1 + 1 / 64) * 1.024**3,
+                    says="This is in GB, of 10⁹ bytes. Expected: GiB, of 2³⁰ bytes.",
+                ),
                 "in-bytes": 8 * (1 + 1 / 64) * 2**30,
-                "in-mib": 8 * (1024 + 1024 / 64),
+                "in-mib": Mistake(
+                    8 * (1024 + 1024 / 64), says="This is in MiB. Expected: GiB, of 1,024 MiB each."
+                ),
                 "what-goes-in": 8 * (1 / 64 + 1 / 64**2),
                 "trusts-the-layout": 0,
-                "as-in-the-small": AnyOf((40_960, 40_960 / 2**30)),
+                "as-in-the-small": Mistake(
+                    40_960,
+                    40_960 / 2**30,
+                    says="This is what the small volume takes. The large one has 64³ times as many "
+                    "numbers.",
+                ),
             },
             tolerance=0.002,
         ),
         Predicts(
-            "audit", "enough", "the MiB that two exchanges move on each of 4,096 devices", 4.0,
+            "audit",
+            "enough",
+            "the MiB that two exchanges move on each of 4,096 devices",
+            4.0,
             {
-                "one-exchange": 2.0,
-                "real-exchange": 1.0,
+                "one-exchange": Mistake(
+                    2.0,
+                    says="This is one exchange of a block of complex numbers, or two of real ones. "
+                    "Expected: two exchanges of complex numbers.",
+                ),
+                "real-exchange": Mistake(
+                    1.0,
+                    says="This is one exchange of real numbers, of 4 bytes each. Expected: two "
+                    "exchanges of complex numbers.",
+                ),
                 "sent": 4 * 63 / 64,
-                "one-axis": AnyOf((256.0, 128.0)),
-                "sent-and-received": 8.0,
-                "whole-box": AnyOf((8192.0, 16_384.0, 8320.0)),
-                "in-gib": AnyOf((4 / 1024, 2 / 1024)),
-                "in-bytes": AnyOf((4 * 2.0**20, 2 * 2.0**20)),
+                "one-axis": Mistake(
+                    256.0,
+                    128.0,
+                    says="This is right for a volume in 64 blocks. The mesh is 64 × 64: how many "
+                    "blocks is that?",
+                ),
+                "sent-and-received": Mistake(
+                    8.0,
+                    says="This is twice too much. Do you count a block when it is sent, and again "
+                    "when it arrives? Or does each number have 16 bytes?",
+                ),
+                "whole-box": Mistake(
+                    8192.0,
+                    16_384.0,
+                    8320.0,
+                    says="This is about what fftn moves. In an exchange a device moves only its "
+                    "own block, which is 1/4,096 of the volume.",
+                ),
+                "in-gib": Mistake(4 / 1024, 2 / 1024, says="This is in GiB. Expected: MiB."),
+                "in-bytes": Mistake(4 * 2.0**20, 2 * 2.0**20),
             },
             tolerance=0.002,
         ),
         Predicts(
-            "audit", "helps", "what would help if the volume did not fit", "more memory",
-            {"more-devices": "more devices", "faster-network": "a faster network"},
+            "audit",
+            "helps",
+            "what would help if the volume did not fit",
+            "more memory",
+            {
+                "more-devices": Mistake(
+                    "more devices",
+                    says="On the way each device holds the complete volume. Does a device hold "
+                    "less of it if there are more devices?",
+                ),
+                "faster-network": Mistake(
+                    "a faster network",
+                    says="If the memory is too small, it does not help that the numbers arrive "
+                    "sooner.",
+                ),
+            },
         ),
     ),
     hints=(
@@ -120,56 +221,24 @@ AUDIT: Final = Exercise(
         "and which axis of the mesh decides that?",
     ),
     diagnoses={
-        "no-copies-left": "The result is sharded, whatever each device had on the way. Ask the "
-        "result for its sharding.",
-        "transposed-layout": "A distributed transform would like to leave its result in this "
-        "layout. Ask the result for its sharding.",
-        "as-it-should-be": "This kind would be enough. Is it the kind that the report lists?",
         "trusts-the-layout": "The result has the layout of the argument. That does not tell what "
         "happens in between.",
         "the-last-gather": "These are the bytes of the largest collective. There is another one.",
         "the-first-gather": "These are the bytes of the smallest collective. There is another one.",
         "sent": "This is what a device sends, the report's `.sent`. Expected: its `.bytes`.",
-        "on-all-devices": "This is the total over all devices. Expected: what each of them moves.",
-        "own-block": "This is the size of a device's own block.",
         "of-real-numbers": "The input is real, but the collectives move complex numbers, of 8 "
         "bytes each.",
         "of-the-box": "This is the size of the volume of real numbers. What is moved is complex, "
         "and by more than one collective.",
         "what-goes-in": "This is what each device contributes to the collectives. The report's "
         "`.bytes` count what it has afterwards.",
-        "per-cent": "This is a percentage. Expected: a fraction of one.",
-        "fair-share": "This would be a device's fair share. What does the report show?",
-        "of-all-devices": "This is the work of all eight devices, divided by that of one. A "
-        "report's `.flops` are already those of one device.",
-        "of-this-mesh": "This is what the volume would take on the mesh of 4 × 2. How much the "
-        "smaller collective brings depends on the mesh, which is 64 × 64 here.",
-        "in-gb": "This is in GB, of 10⁹ bytes. Expected: GiB, of 2³⁰ bytes.",
-        "in-gib": "This is in GiB. Expected: MiB.",
-        "in-mib": "This is in MiB. Expected: GiB, of 1,024 MiB each.",
         "in-bytes": "This is in bytes. The prompt asks for a larger unit.",
-        "as-in-the-small": "This is what the small volume takes. The large one has 64³ times as "
-        "many numbers.",
-        "one-exchange": "This is one exchange of a block of complex numbers, or two of real ones. "
-        "Expected: two exchanges of complex numbers.",
-        "real-exchange": "This is one exchange of real numbers, of 4 bytes each. Expected: two "
-        "exchanges of complex numbers.",
-        "one-axis": "This is right for a volume in 64 blocks. The mesh is 64 × 64: how many "
-        "blocks is that?",
-        "sent-and-received": "This is twice too much. Do you count a block when it is sent, and "
-        "again when it arrives? Or does each number have 16 bytes?",
-        "whole-box": "This is about what fftn moves. In an exchange a device moves only its own "
-        "block, which is 1/4,096 of the volume.",
-        "more-devices": "On the way each device holds the complete volume. Does a device hold "
-        "less of it if there are more devices?",
-        "faster-network": "If the memory is too small, it does not help that the numbers arrive "
-        "sooner.",
         "other-prediction": "You can measure the first four: `communication(jnp.fft.fftn, "
         "volume)` and `jax.jit(jnp.fft.fftn)(volume).sharding`. For the large machine: which part "
         "of the volume does each collective bring to a device, and how large is a device's own "
         "block?",
     },
-)  # fmt: skip
+)
 
 GRIDS: Final = ((("x", 4), ("y", 2)), (("x", 2), ("y", 2)))
 """The meshes on which pencils are judged."""
@@ -262,10 +331,10 @@ def _pencil_stages(shape: tuple[int, ...]) -> tuple[tuple[int, ...], ...]:
 
 def _other_stages(
     cuts: Callable[[tuple[int, ...]], tuple[tuple[int, ...], ...]], number: int
-) -> AnyOf:
+) -> Mistake:
     """Make all mistakes of transforming along any dimensions at each of `number` times."""
     some = [axes for size in range(4) for axes in combinations(range(3), size)]
-    return AnyOf(_in_stages(cuts, *stages) for stages in product(some, repeat=number))
+    return Mistake(*(_in_stages(cuts, *stages) for stages in product(some, repeat=number)))
 
 
 def _backwards_along(*axes: int) -> Callable[[Any], Any]:
@@ -299,32 +368,64 @@ LOCAL: Final = Exercise(
             lambda x: np.fft.fft(x),
             _pencils("complex64"),
             {
-                "first-dimension": _along(0),
-                "middle-dimension": _along(1),
-                "part-of-dimension-0": lambda x: _transform_parts(x, _shards(x.shape), 0),
-                "part-of-dimension-1": lambda x: _transform_parts(x, _shards(x.shape), 1),
-                "part-of-dimension-2": lambda x: _transform_parts(
-                    x, _shards_at_the_end(x.shape), 2
+                "first-dimension": Mistake(
+                    _along(0), says="This is the transform along dimension 0. Expected: the last."
                 ),
-                "part-of-another-too": AnyOf(
-                    (
-                        lambda x: _transform_parts(x, _shards(x.shape), 1, 2),
-                        lambda x: _transform_parts(x, _shards(x.shape), 0, 2),
-                    )
+                "middle-dimension": Mistake(
+                    _along(1), says="This is the transform along dimension 1. Expected: the last."
                 ),
-                "all-dimensions": _along(0, 1, 2),
-                "shifted": AnyOf(
-                    (
-                        lambda x: np.fft.fftshift(np.fft.fft(x), axes=2),
-                        lambda x: _apply_to_blocks(x, lambda b: np.fft.fftshift(np.fft.fft(b))),
-                    )
+                "part-of-dimension-0": Mistake(
+                    lambda x: _transform_parts(x, _shards(x.shape), 0),
+                    says="You transformed along dimension 0, of whose lines each device has only "
+                    "pieces. Expected: the transform along the last dimension.",
                 ),
-                "block-by-block": _transform_blocks,
-                "inverse": _backwards(2),
-                "sign-turned": _too_much_in_it(2),
-                "half-of-the-waves": lambda x: np.fft.rfft(x.real),
-                "real-part-alone": lambda x: np.fft.fft(x.real),
-                "nothing-transformed": lambda x: x,
+                "part-of-dimension-1": Mistake(
+                    lambda x: _transform_parts(x, _shards(x.shape), 1),
+                    says="You transformed along dimension 1, of whose lines each device has only "
+                    "pieces. Expected: the transform along the last dimension.",
+                ),
+                "part-of-dimension-2": Mistake(
+                    lambda x: _transform_parts(x, _shards_at_the_end(x.shape), 2),
+                    says="You transformed along dimension 2 while each device had only pieces of "
+                    "its lines. Are in_specs the layout of x?",
+                ),
+                "part-of-another-too": Mistake(
+                    lambda x: _transform_parts(x, _shards(x.shape), 1, 2),
+                    lambda x: _transform_parts(x, _shards(x.shape), 0, 2),
+                    says="You transformed along two dimensions: the last, and one of whose lines "
+                    "each device has only pieces. Only the last is needed, and fft2 takes two.",
+                ),
+                "all-dimensions": Mistake(
+                    _along(0, 1, 2), says="This is the transform along all three dimensions."
+                ),
+                "shifted": Mistake(
+                    lambda x: np.fft.fftshift(np.fft.fft(x), axes=2),
+                    lambda x: _apply_to_blocks(x, lambda b: np.fft.fftshift(np.fft.fft(b))),
+                    says="The transform is right, but fftshift has moved it. Keep the order in "
+                    "which fft returns the coefficients.",
+                ),
+                "block-by-block": Mistake(
+                    _transform_blocks,
+                    says="Each device transforms its block along all dimensions. Its lines are "
+                    "complete only along the last.",
+                ),
+                "inverse": Mistake(_backwards(2), says="This is the inverse transform."),
+                "sign-turned": Mistake(
+                    _too_much_in_it(2),
+                    says="The exponent has the wrong sign: this is the inverse transform without "
+                    "its factor.",
+                ),
+                "half-of-the-waves": Mistake(
+                    lambda x: np.fft.rfft(x.real),
+                    says="This is the real transform of x.real: rfft leaves out the negative wave "
+                    "numbers, and x.real leaves out the imaginary part.",
+                ),
+                "real-part-alone": Mistake(
+                    lambda x: np.fft.fft(x.real),
+                    says="This is the transform of x.real. x is complex, and its imaginary part "
+                    "counts, too.",
+                ),
+                "nothing-transformed": Mistake(lambda x: x, says="This is x, unchanged."),
             },
             under_mesh=True,
         ),
@@ -341,29 +442,6 @@ LOCAL: Final = Exercise(
         "before that it gathers everything. A shard_map body communicates nothing on any version.",
         "added-by-the-compiler": "Are in_specs and out_specs the layout of x?",
         "replicated": "In the end, each device must have its own pencils and no others.",
-        "first-dimension": "This is the transform along dimension 0. Expected: the last.",
-        "middle-dimension": "This is the transform along dimension 1. Expected: the last.",
-        "part-of-dimension-0": "You transformed along dimension 0, of whose lines each device has "
-        "only pieces. Expected: the transform along the last dimension.",
-        "part-of-dimension-1": "You transformed along dimension 1, of whose lines each device has "
-        "only pieces. Expected: the transform along the last dimension.",
-        "part-of-dimension-2": "You transformed along dimension 2 while each device had only "
-        "pieces of its lines. Are in_specs the layout of x?",
-        "part-of-another-too": "You transformed along two dimensions: the last, and one of whose "
-        "lines each device has only pieces. Only the last is needed, and fft2 takes two.",
-        "shifted": "The transform is right, but fftshift has moved it. Keep the order in which "
-        "fft returns the coefficients.",
-        "all-dimensions": "This is the transform along all three dimensions.",
-        "block-by-block": "Each device transforms its block along all dimensions. Its lines are "
-        "complete only along the last.",
-        "inverse": "This is the inverse transform.",
-        "sign-turned": "The exponent has the wrong sign: this is the inverse transform without "
-        "its factor.",
-        "half-of-the-waves": "This is the real transform of x.real: rfft leaves out the negative "
-        "wave numbers, and x.real leaves out the imaginary part.",
-        "real-part-alone": "This is the transform of x.real. x is complex, and its imaginary part "
-        "counts, too.",
-        "nothing-transformed": "This is x, unchanged.",
     },
     about=(Requests,),
 )
@@ -389,27 +467,95 @@ SLAB: Final = Exercise(
                 for n, shape in zip(LINES, SLABS, strict=True)
             ),
             {
-                "dimension-0-missing": _along(1, 2),
-                "dimension-1-missing": _along(0, 2),
-                "dimension-2-missing": _along(0, 1),
-                "only-dimension-0": _along(0),
-                "block-by-block": _transform_blocks,
-                "part-of-dimension-0": lambda x: np.fft.fft(_transform_blocks(x), axis=0),
-                "part-of-dimension-1": lambda x: _transform_parts(
-                    x, _shards_at_the_end(x.shape), 0, 1, 2
+                "dimension-0-missing": Mistake(
+                    _along(1, 2),
+                    says="The planes are transformed. The transform along dimension 0 is missing.",
                 ),
-                "dimension-1-again": _in_stages(_slab_stages, (1, 2), (1,)),
-                "dimension-2-again": _in_stages(_slab_stages, (1, 2), (2,)),
-                "dimension-2-twice": lambda x: np.fft.fft(np.fft.fftn(x, axes=(0, 2)), axis=2),
-                "planes-too-late": _in_stages(_slab_stages, (0,), (1, 2)),
-                "inverse": _backwards(0, 1, 2),
-                "inverse-along-0": _backwards_along(0),
-                "inverse-along-1": _backwards_along(1),
-                "inverse-along-2": _backwards_along(2),
-                "inverse-in-the-planes": _backwards_along(1, 2),
-                "sign-turned": _too_much_in_it(0, 1, 2),
-                "real-part-alone": lambda x: np.fft.fftn(x.real),
-                "other-dimensions": _other_stages(_slab_stages, 2),
+                "dimension-1-missing": Mistake(
+                    _along(0, 2),
+                    says="The transform along dimension 1 is missing. Do it while the lines along "
+                    "that dimension are complete.",
+                ),
+                "dimension-2-missing": Mistake(
+                    _along(0, 1), says="The transform along dimension 2 is missing."
+                ),
+                "only-dimension-0": Mistake(_along(0), says="Only dimension 0 is transformed."),
+                "block-by-block": Mistake(
+                    _transform_blocks,
+                    says="Each slab is transformed by itself, along dimension 0, too, before the "
+                    "pieces of these lines are put together.",
+                ),
+                "part-of-dimension-0": Mistake(
+                    lambda x: np.fft.fft(_transform_blocks(x), axis=0),
+                    says="You transformed along dimension 0 while each device had only pieces of "
+                    "its lines, and once more when they were complete. fftn transforms along each "
+                    "dimension once.",
+                ),
+                "part-of-dimension-1": Mistake(
+                    lambda x: _transform_parts(x, _shards_at_the_end(x.shape), 0, 1, 2),
+                    says="You transformed along dimension 1 while each device had only pieces of "
+                    "its lines: the all-to-all shards it. When are they complete?",
+                ),
+                "dimension-1-again": Mistake(
+                    _in_stages(_slab_stages, (1, 2), (1,)),
+                    says="After the all-to-all you transformed along dimension 1 once more, of "
+                    "whose lines each device then has only pieces. Which dimension is still to be "
+                    "transformed?",
+                ),
+                "dimension-2-again": Mistake(
+                    _in_stages(_slab_stages, (1, 2), (2,)),
+                    says="After the all-to-all you transformed along dimension 2 once more: "
+                    "jnp.fft.fft takes the last dimension unless `axis` names another. Which "
+                    "dimension is still to be transformed?",
+                ),
+                "dimension-2-twice": Mistake(
+                    lambda x: np.fft.fft(np.fft.fftn(x, axes=(0, 2)), axis=2),
+                    says="Dimension 2 is transformed twice, and dimension 1 not at all.",
+                ),
+                "planes-too-late": Mistake(
+                    _in_stages(_slab_stages, (0,), (1, 2)),
+                    says="You transformed along dimension 0 before the all-to-all and along 1 "
+                    "after it. Both times a device had only pieces of these lines: dimension 0 is "
+                    "sharded first, and dimension 1 afterwards.",
+                ),
+                "inverse": Mistake(_backwards(0, 1, 2), says="This is the inverse transform."),
+                "inverse-along-0": Mistake(
+                    _backwards_along(0),
+                    says="Along dimension 0 this is the inverse transform, and along the others "
+                    "the transform.",
+                ),
+                "inverse-along-1": Mistake(
+                    _backwards_along(1),
+                    says="Along dimension 1 this is the inverse transform, and along the others "
+                    "the transform.",
+                ),
+                "inverse-along-2": Mistake(
+                    _backwards_along(2),
+                    says="Along dimension 2 this is the inverse transform, and along the others "
+                    "the transform.",
+                ),
+                "inverse-in-the-planes": Mistake(
+                    _backwards_along(1, 2),
+                    says="Along dimensions 1 and 2 this is the inverse transform, and along "
+                    "dimension 0 the transform.",
+                ),
+                "sign-turned": Mistake(
+                    _too_much_in_it(0, 1, 2),
+                    says="The exponent has the wrong sign: this is the inverse transform without "
+                    "its factor.",
+                ),
+                "real-part-alone": Mistake(
+                    lambda x: np.fft.fftn(x.real),
+                    says="This is the transform of x.real. x is complex, and its imaginary part "
+                    "counts, too.",
+                ),
+                "other-dimensions": Mistake(
+                    _other_stages(_slab_stages, 2),
+                    says="You transformed along a dimension without complete lines, or along one "
+                    "of them twice. Before the all-to-all, lines are complete along dimensions 1 "
+                    "and 2, and after it along 0 and 2. Transform along each dimension once, while "
+                    "its lines are complete.",
+                ),
             },
             under_mesh=True,
         ),
@@ -434,46 +580,6 @@ SLAB: Final = Exercise(
         "Then transform along dimension 0. out_specs is P(None, 'x').",
     ),
     diagnoses={
-        "dimension-0-missing": "The planes are transformed. The transform along dimension 0 is "
-        "missing.",
-        "dimension-1-missing": "The transform along dimension 1 is missing. Do it while the lines "
-        "along that dimension are complete.",
-        "dimension-2-missing": "The transform along dimension 2 is missing.",
-        "only-dimension-0": "Only dimension 0 is transformed.",
-        "block-by-block": "Each slab is transformed by itself, along dimension 0, too, before the "
-        "pieces of these lines are put together.",
-        "part-of-dimension-0": "You transformed along dimension 0 while each device had only "
-        "pieces of its lines, and once more when they were complete. fftn transforms along each "
-        "dimension once.",
-        "part-of-dimension-1": "You transformed along dimension 1 while each device had only "
-        "pieces of its lines: the all-to-all shards it. When are they complete?",
-        "dimension-2-twice": "Dimension 2 is transformed twice, and dimension 1 not at all.",
-        "planes-too-late": "You transformed along dimension 0 before the all-to-all and along 1 "
-        "after it. Both times a device had only pieces of these lines: dimension 0 is sharded "
-        "first, and dimension 1 afterwards.",
-        "dimension-1-again": "After the all-to-all you transformed along dimension 1 once more, "
-        "of whose lines each device then has only pieces. Which dimension is still to be "
-        "transformed?",
-        "dimension-2-again": "After the all-to-all you transformed along dimension 2 once more: "
-        "jnp.fft.fft takes the last dimension unless `axis` names another. Which dimension is "
-        "still to be transformed?",
-        "inverse": "This is the inverse transform.",
-        "inverse-along-0": "Along dimension 0 this is the inverse transform, and along the others "
-        "the transform.",
-        "inverse-along-1": "Along dimension 1 this is the inverse transform, and along the others "
-        "the transform.",
-        "inverse-along-2": "Along dimension 2 this is the inverse transform, and along the others "
-        "the transform.",
-        "inverse-in-the-planes": "Along dimensions 1 and 2 this is the inverse transform, and "
-        "along dimension 0 the transform.",
-        "sign-turned": "The exponent has the wrong sign: this is the inverse transform without "
-        "its factor.",
-        "real-part-alone": "This is the transform of x.real. x is complex, and its imaginary part "
-        "counts, too.",
-        "other-dimensions": "You transformed along a dimension without complete lines, or along "
-        "one of them twice. Before the all-to-all, lines are complete along dimensions 1 and 2, "
-        "and after it along 0 and 2. Transform along each dimension once, while its lines are "
-        "complete.",
         "shape": "A block of the result has all of dimension 0 and a part of dimension 1. Are "
         "split_axis, concat_axis and out_specs right?",
         "too-often": "After one all-to-all every device has everything that it still needs.",
@@ -522,34 +628,125 @@ PENCIL: Final = Exercise(
             lambda x: np.fft.fftn(x),
             _pencils("complex64"),
             {
-                "dimension-0-missing": _along(1, 2),
-                "dimension-1-missing": _along(0, 2),
-                "dimension-2-missing": _along(0, 1),
-                "only-dimension-2": _along(2),
-                "block-by-block": _transform_blocks,
-                "part-of-dimension-1": lambda x: np.fft.fft(
-                    _transform_parts(x, _shards(x.shape), 1, 2), axis=0
+                "dimension-0-missing": Mistake(
+                    _along(1, 2),
+                    says="The transform along dimension 0 is missing. Its lines are complete after "
+                    "the last all-to-all.",
                 ),
-                "parts-of-dimensions-1-and-2": lambda x: _transform_parts(
-                    x, _shards_at_the_end(x.shape), 0, 1, 2
+                "dimension-1-missing": Mistake(
+                    _along(0, 2),
+                    says="The transform along dimension 1 is missing. Its lines are complete "
+                    "between the all-to-alls.",
                 ),
-                "part-of-dimension-1-at-the-end": _in_stages(_pencil_stages, (2,), (), (0, 1)),
-                "part-of-dimension-2": _in_stages(_pencil_stages, (), (1, 2), (0,)),
-                "dimension-0-first": _in_stages(_pencil_stages, (0,), (1,), (0,)),
-                "dimension-1-first": _in_stages(_pencil_stages, (1,), (1,), (0,)),
-                "dimension-0-between": _in_stages(_pencil_stages, (2,), (0,), (0,)),
-                "dimension-2-between": _in_stages(_pencil_stages, (2,), (2,), (0,)),
-                "dimensions-exchanged": _in_stages(_pencil_stages, (2,), (0,), (1,)),
-                "dimension-1-last": _in_stages(_pencil_stages, (2,), (1,), (1,)),
-                "dimension-2-last": _in_stages(_pencil_stages, (2,), (1,), (2,)),
-                "dimension-2-always": _in_stages(_pencil_stages, (2,), (2,), (2,)),
-                "inverse": _backwards(0, 1, 2),
-                "inverse-along-0": _backwards_along(0),
-                "inverse-along-1": _backwards_along(1),
-                "inverse-along-2": _backwards_along(2),
-                "sign-turned": _too_much_in_it(0, 1, 2),
-                "real-part-alone": lambda x: np.fft.fftn(x.real),
-                "other-dimensions": _other_stages(_pencil_stages, 3),
+                "dimension-2-missing": Mistake(
+                    _along(0, 1), says="The transform along dimension 2 is missing."
+                ),
+                "only-dimension-2": Mistake(_along(2), says="Only dimension 2 is transformed."),
+                "block-by-block": Mistake(
+                    _transform_blocks,
+                    says="Each block is transformed by itself, before the pieces of its lines are "
+                    "put together.",
+                ),
+                "part-of-dimension-1": Mistake(
+                    lambda x: np.fft.fft(_transform_parts(x, _shards(x.shape), 1, 2), axis=0),
+                    says="You transformed along dimension 1 while each device had only pieces of "
+                    "its lines. They are complete between the two all-to-alls.",
+                ),
+                "parts-of-dimensions-1-and-2": Mistake(
+                    lambda x: _transform_parts(x, _shards_at_the_end(x.shape), 0, 1, 2),
+                    says="You transformed along dimensions 1 and 2 while each device had only "
+                    "pieces of their lines. After both all-to-alls, only the lines along dimension "
+                    "0 are complete.",
+                ),
+                "part-of-dimension-1-at-the-end": Mistake(
+                    _in_stages(_pencil_stages, (2,), (), (0, 1)),
+                    says="You transformed along dimension 1 after both all-to-alls, when each "
+                    "device has only pieces of its lines again.",
+                ),
+                "part-of-dimension-2": Mistake(
+                    _in_stages(_pencil_stages, (), (1, 2), (0,)),
+                    says="You transformed along dimension 2 after the first all-to-all, when each "
+                    "device has only pieces of its lines.",
+                ),
+                "dimension-0-first": Mistake(
+                    _in_stages(_pencil_stages, (0,), (1,), (0,)),
+                    says="Before the first all-to-all you transformed along dimension 0, of whose "
+                    "lines each device has only pieces. Which lines are complete there?",
+                ),
+                "dimension-1-first": Mistake(
+                    _in_stages(_pencil_stages, (1,), (1,), (0,)),
+                    says="Before the first all-to-all you transformed along dimension 1, of whose "
+                    "lines each device has only pieces. Which lines are complete there?",
+                ),
+                "dimension-0-between": Mistake(
+                    _in_stages(_pencil_stages, (2,), (0,), (0,)),
+                    says="Between the all-to-alls you transformed along dimension 0, of whose "
+                    "lines each device has only pieces. Which lines has the first all-to-all "
+                    "completed?",
+                ),
+                "dimension-2-between": Mistake(
+                    _in_stages(_pencil_stages, (2,), (2,), (0,)),
+                    says="Between the all-to-alls you transformed along dimension 2, of whose "
+                    "lines each device has only pieces there. Which lines has the first all-to-all "
+                    "completed?",
+                ),
+                "dimensions-exchanged": Mistake(
+                    _in_stages(_pencil_stages, (2,), (0,), (1,)),
+                    says="You transformed along dimension 0 between the all-to-alls and along 1 "
+                    "after them, each while a device had only pieces of its lines. Which lines are "
+                    "complete when?",
+                ),
+                "dimension-1-last": Mistake(
+                    _in_stages(_pencil_stages, (2,), (1,), (1,)),
+                    says="After the second all-to-all you transformed along dimension 1, of whose "
+                    "lines each device has only pieces there. Which lines has that all-to-all "
+                    "completed?",
+                ),
+                "dimension-2-last": Mistake(
+                    _in_stages(_pencil_stages, (2,), (1,), (2,)),
+                    says="After the second all-to-all you transformed along dimension 2, of whose "
+                    "lines each device has only pieces there. Which lines has that all-to-all "
+                    "completed?",
+                ),
+                "dimension-2-always": Mistake(
+                    _in_stages(_pencil_stages, (2,), (2,), (2,)),
+                    says="All three times you transformed along dimension 2: jnp.fft.fft takes the "
+                    "last dimension unless `axis` names another. Which lines are complete each "
+                    "time?",
+                ),
+                "inverse": Mistake(_backwards(0, 1, 2), says="This is the inverse transform."),
+                "inverse-along-0": Mistake(
+                    _backwards_along(0),
+                    says="Along dimension 0 this is the inverse transform, and along the others "
+                    "the transform.",
+                ),
+                "inverse-along-1": Mistake(
+                    _backwards_along(1),
+                    says="Along dimension 1 this is the inverse transform, and along the others "
+                    "the transform.",
+                ),
+                "inverse-along-2": Mistake(
+                    _backwards_along(2),
+                    says="Along dimension 2 this is the inverse transform, and along the others "
+                    "the transform.",
+                ),
+                "sign-turned": Mistake(
+                    _too_much_in_it(0, 1, 2),
+                    says="The exponent has the wrong sign: this is the inverse transform without "
+                    "its factor.",
+                ),
+                "real-part-alone": Mistake(
+                    lambda x: np.fft.fftn(x.real),
+                    says="This is the transform of x.real. x is complex, and its imaginary part "
+                    "counts, too.",
+                ),
+                "other-dimensions": Mistake(
+                    _other_stages(_pencil_stages, 3),
+                    says="You transformed along a dimension without complete lines, or along one "
+                    "of them twice. Lines are complete along dimension 2 before the all-to-alls, "
+                    "along 1 between them, and along 0 after them. Transform along each dimension "
+                    "once, while its lines are complete.",
+                ),
             },
             under_mesh=True,
         ),
@@ -565,61 +762,11 @@ PENCIL: Final = Exercise(
         "the same over x, with split 1 and concat 0; and transform along 0.",
     ),
     diagnoses={
-        "dimension-0-missing": "The transform along dimension 0 is missing. Its lines are "
-        "complete after the last all-to-all.",
-        "dimension-1-missing": "The transform along dimension 1 is missing. Its lines are "
-        "complete between the all-to-alls.",
-        "dimension-2-missing": "The transform along dimension 2 is missing.",
-        "dimensions-exchanged": "You transformed along dimension 0 between the all-to-alls and "
-        "along 1 after them, each while a device had only pieces of its lines. Which lines are "
-        "complete when?",
-        "only-dimension-2": "Only dimension 2 is transformed.",
-        "block-by-block": "Each block is transformed by itself, before the pieces of its lines "
-        "are put together.",
-        "part-of-dimension-1": "You transformed along dimension 1 while each device had only "
-        "pieces of its lines. They are complete between the two all-to-alls.",
-        "parts-of-dimensions-1-and-2": "You transformed along dimensions 1 and 2 while each "
-        "device had only pieces of their lines. After both all-to-alls, only the lines along "
-        "dimension 0 are complete.",
-        "part-of-dimension-1-at-the-end": "You transformed along dimension 1 after both "
-        "all-to-alls, when each device has only pieces of its lines again.",
-        "part-of-dimension-2": "You transformed along dimension 2 after the first all-to-all, "
-        "when each device has only pieces of its lines.",
-        "dimension-0-first": "Before the first all-to-all you transformed along dimension 0, of "
-        "whose lines each device has only pieces. Which lines are complete there?",
-        "dimension-1-first": "Before the first all-to-all you transformed along dimension 1, of "
-        "whose lines each device has only pieces. Which lines are complete there?",
-        "dimension-0-between": "Between the all-to-alls you transformed along dimension 0, of "
-        "whose lines each device has only pieces. Which lines has the first all-to-all completed?",
-        "dimension-2-between": "Between the all-to-alls you transformed along dimension 2, of "
-        "whose lines each device has only pieces there. Which lines has the first all-to-all "
-        "completed?",
-        "dimension-1-last": "After the second all-to-all you transformed along dimension 1, of "
-        "whose lines each device has only pieces there. Which lines has that all-to-all completed?",
-        "dimension-2-last": "After the second all-to-all you transformed along dimension 2, of "
-        "whose lines each device has only pieces there. Which lines has that all-to-all completed?",
-        "dimension-2-always": "All three times you transformed along dimension 2: jnp.fft.fft "
-        "takes the last dimension unless `axis` names another. Which lines are complete each time?",
         "split-over-several-axes": "Use two all-to-alls, each over one axis of the mesh. Which "
         "axis shards the dimension that you need next?",
         "split-does-not-divide": "Which dimension is not sharded at that time, so that the "
         "all-to-all can split it?",
         "error-of-xla": "This exercise needs all-to-alls, and no all-gather.",
-        "inverse": "This is the inverse transform.",
-        "inverse-along-0": "Along dimension 0 this is the inverse transform, and along the others "
-        "the transform.",
-        "inverse-along-1": "Along dimension 1 this is the inverse transform, and along the others "
-        "the transform.",
-        "inverse-along-2": "Along dimension 2 this is the inverse transform, and along the others "
-        "the transform.",
-        "sign-turned": "The exponent has the wrong sign: this is the inverse transform without "
-        "its factor.",
-        "real-part-alone": "This is the transform of x.real. x is complex, and its imaginary part "
-        "counts, too.",
-        "other-dimensions": "You transformed along a dimension without complete lines, or along "
-        "one of them twice. Lines are complete along dimension 2 before the all-to-alls, along 1 "
-        "between them, and along 0 after them. Transform along each dimension once, while its "
-        "lines are complete.",
         "shape": "y shards dimension 1, and x shards dimension 0. Is each put together "
         "(concat_axis) by an all-to-all over its own axis? And are out_specs the layout in the "
         "end?",
@@ -730,15 +877,13 @@ def _there_and_back(
     return waves.real.astype(np.float32)
 
 
-def _other_stages_there_or_back() -> AnyOf:
+def _other_stages_there_or_back() -> Mistake:
     """Make all mistakes of transforming along other dimensions, on the way there or back."""
     some = [axes for size in range(4) for axes in combinations(range(3), size)]
     stages = [*product(some, repeat=3)]
-    return AnyOf(
-        (
-            *(partial(_there_and_back, there=each) for each in stages),
-            *(partial(_there_and_back, back=each) for each in stages),
-        )
+    return Mistake(
+        *(partial(_there_and_back, there=each) for each in stages),
+        *(partial(_there_and_back, back=each) for each in stages),
     )
 
 
@@ -782,52 +927,148 @@ POISSON: Final = Exercise(
             lambda f: _poisson(f),
             _pencils("float32"),
             {
-                "other-sign": lambda f: _poisson(f, sign=-1),
-                "mean-kept": lambda f: _poisson(f, mean=1),
-                "no-negative-waves": lambda f: _poisson(f, np.arange),
-                "fractions-for-numbers": lambda f: _poisson(f, np.fft.fftfreq),
-                "turns-for-numbers": lambda f: _poisson(f, lambda n: 2 * np.pi * np.fft.fftfreq(n)),
-                "with-2-pi": lambda f: _poisson(f, lambda n: 2 * np.pi * _wave_numbers(n)),
-                "not-squared": lambda f: _poisson(f, power=0.5),
-                "multiplied": lambda f: _poisson(f, power=-1),
-                "others-numbers": lambda f: _poisson(f, own=False),
-                "numbers-of-the-block": lambda f: _poisson(f, blocks=True),
-                "sum-of-numbers": lambda f: _poisson(f, exponent=1),
-                "sum-of-sizes": lambda f: _poisson(
-                    f, lambda n: np.abs(_wave_numbers(n)), exponent=1
+                "other-sign": Mistake(
+                    lambda f: _poisson(f, sign=-1),
+                    says="The sign is wrong. A second derivative multiplies a wave by minus the "
+                    "square of its number, and the equation has a minus, too.",
                 ),
-                "two-directions": AnyOf(partial(_poisson, without=d) for d in range(3)),
-                "every-corner": lambda f: _poisson(f, corners=True),
-                "there-again": lambda f: _poisson(f, back=np.fft.fftn),
-                "not-divided": partial(_poisson, divided=False),
-                "back-without-1": partial(_poisson, back=partial(np.fft.ifftn, axes=(0, 2))),
-                "back-without-2": partial(_poisson, back=partial(np.fft.ifftn, axes=(0, 1))),
-                "real-too-soon": partial(
-                    _poisson,
-                    back=lambda waves: np.fft.ifftn(np.fft.ifft(waves, axis=0).real, axes=(1, 2)),
+                "mean-kept": Mistake(
+                    lambda f: _poisson(f, mean=1),
+                    says="u has the mean of f. Its mean must be zero.",
                 ),
-                "there-again-along-one": AnyOf(
-                    partial(_poisson, back=partial(_there_again_along, d)) for d in range(3)
+                "no-negative-waves": Mistake(
+                    lambda f: _poisson(f, np.arange),
+                    says="The second half of the wave numbers is negative: n - 1 stands for -1. "
+                    "`wave_numbers` returns them this way.",
                 ),
-                "square-of-the-sum": partial(_poisson, exponent=1, whole=2),
-                "any-number-zero": partial(_poisson, any_zero=True),
-                "squared-again": partial(_poisson, power=2),
-                "numbers-shifted": AnyOf(
-                    (
-                        partial(_poisson, numbers=lambda n: np.abs(np.arange(n) - n // 2)),
-                        partial(_poisson, numbers=lambda n: np.fft.fftshift(_wave_numbers(n))),
-                    )
+                "fractions-for-numbers": Mistake(
+                    lambda f: _poisson(f, np.fft.fftfreq),
+                    says="These are fftfreq's fractions. Multiplied by n, they are wave numbers.",
                 ),
-                "mean-of-the-block": AnyOf(
-                    (
-                        partial(_without_own_mean, first=True),
-                        partial(_without_own_mean, first=False),
-                    )
+                "turns-for-numbers": Mistake(
+                    lambda f: _poisson(f, lambda n: 2 * np.pi * np.fft.fftfreq(n)),
+                    says="The wave numbers of a box of side 2π are integers: fftfreq(n) times n.",
                 ),
-                "real-waves": _of_real_waves,
-                "other-dimensions": _other_stages_there_or_back(),
-                "divided-by-almost-zero": AnyOf(
-                    partial(_poisson, added=10.0**-digits) for digits in range(2, 16)
+                "with-2-pi": Mistake(
+                    lambda f: _poisson(f, lambda n: 2 * np.pi * _wave_numbers(n)),
+                    says="This is the solution in a box of side 1. Here the side is 2π, and the "
+                    "wave numbers are integers.",
+                ),
+                "not-squared": Mistake(
+                    lambda f: _poisson(f, power=0.5),
+                    says="You divide by the root of the sum of squares. Expected: the sum itself.",
+                ),
+                "multiplied": Mistake(
+                    lambda f: _poisson(f, power=-1),
+                    says="The coefficients are multiplied by the squares of their wave numbers. "
+                    "This is the equation itself; what solves it?",
+                ),
+                "others-numbers": Mistake(
+                    lambda f: _poisson(f, own=False),
+                    says="All devices divide by the first wave numbers, but their coefficients "
+                    "have others. Which part of each dimension does a device have after the "
+                    "all-to-alls?",
+                ),
+                "numbers-of-the-block": Mistake(
+                    lambda f: _poisson(f, blocks=True),
+                    says="The wave numbers are those of a block, as if there were no others. They "
+                    "follow from the size of the whole volume.",
+                ),
+                "sum-of-numbers": Mistake(
+                    lambda f: _poisson(f, exponent=1),
+                    says="You divide by the sum of the wave numbers. Expected: the sum of their "
+                    "squares.",
+                ),
+                "sum-of-sizes": Mistake(
+                    lambda f: _poisson(f, lambda n: np.abs(_wave_numbers(n)), exponent=1),
+                    says="You divide by the sum of the absolute wave numbers. Expected: the sum of "
+                    "their squares.",
+                ),
+                "two-directions": Mistake(
+                    *(partial(_poisson, without=d) for d in range(3)),
+                    says="The sum of squares lacks the wave numbers of one dimension. The equation "
+                    "has three derivatives.",
+                ),
+                "every-corner": Mistake(
+                    lambda f: _poisson(f, corners=True),
+                    says="Each device sets its first coefficient to zero. The coefficient with "
+                    "wave number zero is on only one device.",
+                ),
+                "there-again": Mistake(
+                    lambda f: _poisson(f, back=np.fft.fftn),
+                    says="The way back is a transform like the way there. Expected: its inverse.",
+                ),
+                "not-divided": Mistake(
+                    partial(_poisson, divided=False),
+                    says="This is f, there and back: the coefficients are not divided.",
+                ),
+                "back-without-1": Mistake(
+                    partial(_poisson, back=partial(np.fft.ifftn, axes=(0, 2))),
+                    says="On the way back, the inverse along dimension 1 is missing.",
+                ),
+                "back-without-2": Mistake(
+                    partial(_poisson, back=partial(np.fft.ifftn, axes=(0, 1))),
+                    says="On the way back, the inverse along dimension 2 is missing.",
+                ),
+                "real-too-soon": Mistake(
+                    partial(
+                        _poisson,
+                        back=lambda waves: np.fft.ifftn(
+                            np.fft.ifft(waves, axis=0).real, axes=(1, 2)
+                        ),
+                    ),
+                    says="The real part is taken after the first inverse. The numbers are complex "
+                    "until the last inverse is done.",
+                ),
+                "there-again-along-one": Mistake(
+                    *(partial(_poisson, back=partial(_there_again_along, d)) for d in range(3)),
+                    says="On the way back, one dimension has the transform once more. Expected: "
+                    "its inverse.",
+                ),
+                "square-of-the-sum": Mistake(
+                    partial(_poisson, exponent=1, whole=2),
+                    says="You divide by the square of the sum of the wave numbers. Expected: the "
+                    "sum of their squares.",
+                ),
+                "any-number-zero": Mistake(
+                    partial(_poisson, any_zero=True),
+                    says="Every coefficient with wave number zero along some dimension became "
+                    "zero. Only the one with zero along all three is the mean.",
+                ),
+                "squared-again": Mistake(
+                    partial(_poisson, power=2),
+                    says="You divide by the square of the sum of squares. Expected: the sum "
+                    "itself.",
+                ),
+                "numbers-shifted": Mistake(
+                    partial(_poisson, numbers=lambda n: np.abs(np.arange(n) - n // 2)),
+                    partial(_poisson, numbers=lambda n: np.fft.fftshift(_wave_numbers(n))),
+                    says="The wave numbers are in another order than the coefficients: number 0 "
+                    "comes first, and the second half is negative. `wave_numbers` returns them "
+                    "this way.",
+                ),
+                "mean-of-the-block": Mistake(
+                    partial(_without_own_mean, first=True),
+                    partial(_without_own_mean, first=False),
+                    says="Each device subtracts the mean of its own block. The mean of the whole "
+                    "volume is the coefficient with wave number zero.",
+                ),
+                "real-waves": Mistake(
+                    _of_real_waves,
+                    says="The imaginary parts of the coefficients are dropped. Only the result is "
+                    "real.",
+                ),
+                "other-dimensions": Mistake(
+                    _other_stages_there_or_back(),
+                    says="On the way there or back, you transformed along a dimension without "
+                    "complete lines, or left one out. On the way there the order is 2, 1, 0, with "
+                    "an all-to-all before 1 and before 0; on the way back it is 0, 1, 2.",
+                ),
+                "divided-by-almost-zero": Mistake(
+                    *(partial(_poisson, added=10.0**-digits) for digits in range(2, 16)),
+                    says="A small number is added to the sum of squares, so the coefficient with "
+                    "wave number zero is divided by almost zero and dominates all others. What "
+                    "must this coefficient be if u has mean zero?",
                 ),
             },
             under_mesh=True,
@@ -846,58 +1087,6 @@ POISSON: Final = Exercise(
         "coefficient with wave number zero, divide by 1 and multiply by 0 (jnp.where).",
     ),
     diagnoses={
-        "other-sign": "The sign is wrong. A second derivative multiplies a wave by minus the "
-        "square of its number, and the equation has a minus, too.",
-        "mean-kept": "u has the mean of f. Its mean must be zero.",
-        "no-negative-waves": "The second half of the wave numbers is negative: n - 1 stands for "
-        "-1. `wave_numbers` returns them this way.",
-        "fractions-for-numbers": "These are fftfreq's fractions. Multiplied by n, they are wave "
-        "numbers.",
-        "turns-for-numbers": "The wave numbers of a box of side 2π are integers: fftfreq(n) times "
-        "n.",
-        "with-2-pi": "This is the solution in a box of side 1. Here the side is 2π, and the wave "
-        "numbers are integers.",
-        "not-squared": "You divide by the root of the sum of squares. Expected: the sum itself.",
-        "multiplied": "The coefficients are multiplied by the squares of their wave numbers. This "
-        "is the equation itself; what solves it?",
-        "others-numbers": "All devices divide by the first wave numbers, but their coefficients "
-        "have others. Which part of each dimension does a device have after the all-to-alls?",
-        "numbers-of-the-block": "The wave numbers are those of a block, as if there were no "
-        "others. They follow from the size of the whole volume.",
-        "sum-of-numbers": "You divide by the sum of the wave numbers. Expected: the sum of their "
-        "squares.",
-        "sum-of-sizes": "You divide by the sum of the absolute wave numbers. Expected: the sum of "
-        "their squares.",
-        "two-directions": "The sum of squares lacks the wave numbers of one dimension. The "
-        "equation has three derivatives.",
-        "every-corner": "Each device sets its first coefficient to zero. The coefficient with "
-        "wave number zero is on only one device.",
-        "there-again": "The way back is a transform like the way there. Expected: its inverse.",
-        "there-again-along-one": "On the way back, one dimension has the transform once more. "
-        "Expected: its inverse.",
-        "square-of-the-sum": "You divide by the square of the sum of the wave numbers. Expected: "
-        "the sum of their squares.",
-        "any-number-zero": "Every coefficient with wave number zero along some dimension became "
-        "zero. Only the one with zero along all three is the mean.",
-        "squared-again": "You divide by the square of the sum of squares. Expected: the sum "
-        "itself.",
-        "numbers-shifted": "The wave numbers are in another order than the coefficients: number 0 "
-        "comes first, and the second half is negative. `wave_numbers` returns them this way.",
-        "mean-of-the-block": "Each device subtracts the mean of its own block. The mean of the "
-        "whole volume is the coefficient with wave number zero.",
-        "real-waves": "The imaginary parts of the coefficients are dropped. Only the result is "
-        "real.",
-        "other-dimensions": "On the way there or back, you transformed along a dimension without "
-        "complete lines, or left one out. On the way there the order is 2, 1, 0, with an "
-        "all-to-all before 1 and before 0; on the way back it is 0, 1, 2.",
-        "not-divided": "This is f, there and back: the coefficients are not divided.",
-        "back-without-1": "On the way back, the inverse along dimension 1 is missing.",
-        "back-without-2": "On the way back, the inverse along dimension 2 is missing.",
-        "real-too-soon": "The real part is taken after the first inverse. The numbers are complex "
-        "until the last inverse is done.",
-        "divided-by-almost-zero": "A small number is added to the sum of squares, so the "
-        "coefficient with wave number zero is divided by almost zero and dominates all others. "
-        "What must this coefficient be if u has mean zero?",
         "shapes-do-not-fit": "Between the way there and the way back, the layout is P(None, 'x', "
         "'y'). A vector of wave numbers must be as long as its dimension, and sharded in the same "
         "way.",
@@ -922,7 +1111,7 @@ SYSTEMS: Final = {8: (64, 10.0), 4: (48, 1000.0)}
 
 
 def _cg(
-    A: Any,  # noqa: N803
+    A: Any,
     b: Any,
     steps: int = STEPS,
     from_b: bool = False,
@@ -952,7 +1141,7 @@ def _cg(
     return (x, r, p)[gives].astype(np.float32)
 
 
-def _cg_with(slip: str, A: Any, b: Any) -> Any:  # noqa: N803
+def _cg_with(slip: str, A: Any, b: Any) -> Any:
     """Do steps of conjugate gradients with a mistake, in double precision.
 
     Args:
@@ -984,7 +1173,7 @@ def _cg_with(slip: str, A: Any, b: Any) -> Any:  # noqa: N803
 
 
 def _cg_by_devices(
-    A: Any,  # noqa: N803
+    A: Any,
     b: Any,
     own: str = "",
     averaged: str = "",
@@ -1036,7 +1225,7 @@ GRADIENTS: Final = Exercise(
         Computes(
             "cg",
             f"cg(A, b) must be the x of {STEPS} steps of conjugate gradients from zeros.",
-            lambda A, b: _cg(A, b),  # noqa: N803
+            lambda A, b: _cg(A, b),
             tuple(
                 (
                     Argument(
@@ -1052,39 +1241,119 @@ GRADIENTS: Final = Exercise(
                 for n, (size, condition) in SYSTEMS.items()
             ),
             {
-                "once-too-often": lambda A, b: _cg(A, b, STEPS + 1),  # noqa: N803
-                "once-too-seldom": lambda A, b: _cg(A, b, STEPS - 1),  # noqa: N803
-                "from-b": lambda A, b: _cg(A, b, from_b=True),  # noqa: N803
-                "steepest-descent": lambda A, b: _cg(A, b, follows=lambda new, old: 0),  # noqa: N803
-                "ratio-turned": lambda A, b: _cg(  # noqa: N803
-                    A, b, follows=lambda new, old: old / new
+                "once-too-often": Mistake(
+                    lambda A, b: _cg(A, b, STEPS + 1), says=f"This is the x of {STEPS + 1} steps."
                 ),
-                "away-from-it": lambda A, b: _cg(  # noqa: N803
-                    A, b, follows=lambda new, old: -new / old
+                "once-too-seldom": Mistake(
+                    lambda A, b: _cg(A, b, STEPS - 1), says=f"This is the x of {STEPS - 1} steps."
                 ),
-                "solved-outright": lambda A, b: np.linalg.solve(A, b),  # noqa: N803
-                "the-residual": lambda A, b: _cg(A, b, gives=1),  # noqa: N803
-                "the-direction": lambda A, b: _cg(A, b, gives=2),  # noqa: N803
-                "first-square-of-its-own": partial(_cg_by_devices, own="first"),
-                "own-sums": AnyOf(
-                    partial(_cg_by_devices, own=own)
-                    for own in ("product", "square", "first square")
+                "from-b": Mistake(
+                    lambda A, b: _cg(A, b, from_b=True), says="It starts from b. Expected: zeros."
                 ),
-                "averaged": AnyOf(
-                    partial(_cg_by_devices, averaged=averaged)
-                    for averaged in ("first", "product", "square", "first square", "product square")
+                "steepest-descent": Mistake(
+                    lambda A, b: _cg(A, b, follows=lambda new, old: 0),
+                    says="Each direction is the residual alone, which is steepest descent. Some of "
+                    "the last direction must be added.",
                 ),
-                "own-block-of-A": partial(_cg_by_devices, own_block=True),
-                "next-direction": partial(_cg_by_devices, early=True),
-                "residual-grows": partial(_cg_with, "grows"),
-                "product-of-the-residual": partial(_cg_with, "product"),
-                "along-the-residual": partial(_cg_with, "along"),
-                "residual-kept": partial(_cg_with, "kept"),
-                "square-not-renewed": partial(_cg_with, "stale"),
-                "roots": partial(_cg_with, "roots"),
-                "divided-by-the-direction": partial(_cg_with, "length"),
-                "all-of-the-last-direction": partial(_cg_with, "whole"),
-                "direction-taken-off": partial(_cg_with, "itself"),
+                "ratio-turned": Mistake(
+                    lambda A, b: _cg(A, b, follows=lambda new, old: old / new),
+                    says="The factor of the last direction is upside down. Expected: the new "
+                    "square divided by the old one.",
+                ),
+                "away-from-it": Mistake(
+                    lambda A, b: _cg(A, b, follows=lambda new, old: -new / old),
+                    says="A multiple of the last direction is subtracted. Expected: added.",
+                ),
+                "solved-outright": Mistake(
+                    lambda A, b: np.linalg.solve(A, b),
+                    says=f"This is the solution itself. Expected: the x of {STEPS} steps from "
+                    f"zeros.",
+                ),
+                "the-residual": Mistake(
+                    lambda A, b: _cg(A, b, gives=1), says="This is the residual, not x."
+                ),
+                "the-direction": Mistake(
+                    lambda A, b: _cg(A, b, gives=2), says="This is the next direction, not x."
+                ),
+                "first-square-of-its-own": Mistake(
+                    partial(_cg_by_devices, own="first"),
+                    says="Before the first step, each device uses its own square. There, too, "
+                    "residual @ residual must be added up over the devices.",
+                ),
+                "own-sums": Mistake(
+                    *(
+                        partial(_cg_by_devices, own=own)
+                        for own in ("product", "square", "first square")
+                    ),
+                    says="In some inner product, each device uses the sum over its own part. "
+                    "Expected: the sum over all devices, in each step.",
+                ),
+                "averaged": Mistake(
+                    *(
+                        partial(_cg_by_devices, averaged=averaged)
+                        for averaged in (
+                            "first",
+                            "product",
+                            "square",
+                            "first square",
+                            "product square",
+                        )
+                    ),
+                    says="One inner product is an average over the devices (pmean), and another "
+                    "one is a sum. Each must be a sum.",
+                ),
+                "own-block-of-A": Mistake(
+                    partial(_cg_by_devices, own_block=True),
+                    says="Each device multiplies its own part of direction by a square block of A. "
+                    "Its rows of the product need all of direction.",
+                ),
+                "next-direction": Mistake(
+                    partial(_cg_by_devices, early=True),
+                    says="x moves along the next direction. Move it along the direction for which "
+                    "the step was computed, before that changes.",
+                ),
+                "residual-grows": Mistake(
+                    partial(_cg_with, "grows"),
+                    says="The multiple of A @ direction is added to the residual. Expected: "
+                    "subtracted.",
+                ),
+                "product-of-the-residual": Mistake(
+                    partial(_cg_with, "product"),
+                    says="A is multiplied by the residual. Expected: A @ direction.",
+                ),
+                "along-the-residual": Mistake(
+                    partial(_cg_with, "along"),
+                    says="x moves along the residual. Expected: along direction.",
+                ),
+                "residual-kept": Mistake(
+                    partial(_cg_with, "kept"),
+                    says="The next direction is the residual plus a multiple of the residual. "
+                    "Expected: plus a multiple of the last direction.",
+                ),
+                "square-not-renewed": Mistake(
+                    partial(_cg_with, "stale"),
+                    says="Every step uses the square of the first residual. It must be that of the "
+                    "step before. Do you carry the new one?",
+                ),
+                "roots": Mistake(
+                    partial(_cg_with, "roots"),
+                    says="You take the root of the inner products. Use them as they are.",
+                ),
+                "divided-by-the-direction": Mistake(
+                    partial(_cg_with, "length"),
+                    says="The length of a step is divided by direction @ direction. Expected: by "
+                    "direction @ A @ direction.",
+                ),
+                "all-of-the-last-direction": Mistake(
+                    partial(_cg_with, "whole"),
+                    says="The last direction is added unscaled. Expected: multiplied by the new "
+                    "square divided by the old one.",
+                ),
+                "direction-taken-off": Mistake(
+                    partial(_cg_with, "itself"),
+                    says="A multiple of direction is subtracted from the residual. Expected: a "
+                    "multiple of A @ direction.",
+                ),
             },
             under_mesh=True,
         ),
@@ -1123,50 +1392,13 @@ GRADIENTS: Final = Exercise(
     diagnoses={
         "not-finite": "A step divides by direction @ A @ direction, and by the square of the "
         "residual before it. Is one of them zero? The first direction is b.",
-        "once-too-often": f"This is the x of {STEPS + 1} steps.",
-        "once-too-seldom": f"This is the x of {STEPS - 1} steps.",
-        "from-b": "It starts from b. Expected: zeros.",
-        "steepest-descent": "Each direction is the residual alone, which is steepest descent. "
-        "Some of the last direction must be added.",
-        "ratio-turned": "The factor of the last direction is upside down. Expected: the new "
-        "square divided by the old one.",
-        "away-from-it": "A multiple of the last direction is subtracted. Expected: added.",
-        "solved-outright": f"This is the solution itself. Expected: the x of {STEPS} steps from "
-        f"zeros.",
         "too-seldom": "Each step multiplies A by a new direction. Do you gather one before the "
         "loop? It is out of date after the first step.",
-        "the-residual": "This is the residual, not x.",
-        "the-direction": "This is the next direction, not x.",
         "values": "Is each inner product a sum over all devices, two in each step and one before "
         "the first? Is A times a vector none? When x moves along the direction, what does that "
         "subtract from the residual?",
-        "first-square-of-its-own": "Before the first step, each device uses its own square. "
-        "There, too, residual @ residual must be added up over the devices.",
-        "averaged": "One inner product is an average over the devices (pmean), and another one is "
-        "a sum. Each must be a sum.",
-        "own-sums": "In some inner product, each device uses the sum over its own part. Expected: "
-        "the sum over all devices, in each step.",
         "blocks-do-not-fit": "A device's rows of A are as long as the whole vector. Does the body "
         "have all of it there, as a vector?",
-        "own-block-of-A": "Each device multiplies its own part of direction by a square block of "
-        "A. Its rows of the product need all of direction.",
-        "next-direction": "x moves along the next direction. Move it along the direction for "
-        "which the step was computed, before that changes.",
-        "residual-grows": "The multiple of A @ direction is added to the residual. Expected: "
-        "subtracted.",
-        "product-of-the-residual": "A is multiplied by the residual. Expected: A @ direction.",
-        "along-the-residual": "x moves along the residual. Expected: along direction.",
-        "residual-kept": "The next direction is the residual plus a multiple of the residual. "
-        "Expected: plus a multiple of the last direction.",
-        "square-not-renewed": "Every step uses the square of the first residual. It must be that "
-        "of the step before. Do you carry the new one?",
-        "divided-by-the-direction": "The length of a step is divided by direction @ direction. "
-        "Expected: by direction @ A @ direction.",
-        "all-of-the-last-direction": "The last direction is added unscaled. Expected: multiplied "
-        "by the new square divided by the old one.",
-        "direction-taken-off": "A multiple of direction is subtracted from the residual. "
-        "Expected: a multiple of A @ direction.",
-        "roots": "You take the root of the inner products. Use them as they are.",
         "not-replicated": "A value that must be the same on every device has to come from an "
         "all-reduce.",
         "too-many-bytes": "In a step, only direction is gathered, and two single numbers are "
@@ -1190,7 +1422,7 @@ FACTORED: Final = {8: (32, 10.0), 4: (24, 1000.0)}
 
 
 def _factored(
-    A: Any,  # noqa: N803
+    A: Any,
     below: float = 1,
     rows: int = 0,
     steps: int | None = None,
@@ -1231,7 +1463,7 @@ def _rows_of(n: int) -> int:
     return n // _devices_of(n)
 
 
-def _masked_by_place(A: Any, in_turn: bool) -> Any:  # noqa: N803
+def _masked_by_place(A: Any, in_turn: bool) -> Any:
     """Factorise with the right row broadcast, but masks that use positions in a device's block.
 
     Args:
@@ -1249,14 +1481,14 @@ def _masked_by_place(A: Any, in_turn: bool) -> Any:  # noqa: N803
     return made.astype(np.float32)
 
 
-def _stored_undivided(A: Any) -> Any:  # noqa: N803
+def _stored_undivided(A: Any) -> Any:
     """Factorise, but keep the numbers below the diagonal undivided in the result."""
     factors = _factored(A).astype(np.float64)
     below = np.tril(factors, -1) * np.diag(factors)
     return (np.triu(factors) + below).astype(np.float32)
 
 
-def _never_divided(A: Any) -> Any:  # noqa: N803
+def _never_divided(A: Any) -> Any:
     """Factorise with multiples that are not divided by the number on the diagonal."""
     made = A.astype(np.float64)
     with np.errstate(all="ignore"):
@@ -1265,7 +1497,7 @@ def _never_divided(A: Any) -> Any:  # noqa: N803
     return made.astype(np.float32)
 
 
-def _factored_in_all_columns(A: Any) -> Any:  # noqa: N803
+def _factored_in_all_columns(A: Any) -> Any:
     """Factorise with each step changing all columns but its own."""
     made = A.astype(np.float64)
     with np.errstate(all="ignore"):
@@ -1276,7 +1508,7 @@ def _factored_in_all_columns(A: Any) -> Any:  # noqa: N803
     return made.astype(np.float32)
 
 
-def _by_own_pivots(A: Any) -> Any:  # noqa: N803
+def _by_own_pivots(A: Any) -> Any:
     """Factorise with each device dividing by the number in column k of one of its own rows."""
     made = A.astype(np.float64)
     rows = _rows_of(len(A))
@@ -1289,7 +1521,7 @@ def _by_own_pivots(A: Any) -> Any:  # noqa: N803
     return made.astype(np.float32)
 
 
-def _all_at_once(A: Any) -> Any:  # noqa: N803
+def _all_at_once(A: Any) -> Any:
     """Factorise with each device numbering its rows from 0, so that all broadcast in step k."""
     made = A.astype(np.float64).reshape(-1, _rows_of(len(A)), len(A))
     for k in range(made.shape[1]):
@@ -1299,7 +1531,7 @@ def _all_at_once(A: Any) -> Any:  # noqa: N803
     return made.reshape(A.shape).astype(np.float32)
 
 
-def _added(A: Any) -> Any:  # noqa: N803
+def _added(A: Any) -> Any:
     """Factorise, but add multiples of row k to the rows below it."""
     made = A.astype(np.float64)
     for k in range(len(A)):
@@ -1319,7 +1551,7 @@ def _cyclic_order(n: int) -> list[int]:
     return [k % devices * rows + k // devices for k in range(n)]
 
 
-def _numbered_in_turn(A: Any) -> Any:  # noqa: N803
+def _numbered_in_turn(A: Any) -> Any:
     """Factorise with the rows numbered as in a cyclic layout."""
     order, made = _cyclic_order(len(A)), np.empty_like(A)
     with np.errstate(all="ignore"):
@@ -1327,7 +1559,7 @@ def _numbered_in_turn(A: Any) -> Any:  # noqa: N803
     return made
 
 
-def _solved_in_turn(LU: Any, b: Any) -> Any:  # noqa: N803
+def _solved_in_turn(LU: Any, b: Any) -> Any:
     """Solve with the rows numbered as in a cyclic layout."""
     order, x = _cyclic_order(len(b)), np.empty_like(b)
     with np.errstate(all="ignore"):
@@ -1335,24 +1567,24 @@ def _solved_in_turn(LU: Any, b: Any) -> Any:  # noqa: N803
     return x
 
 
-def _itself_but_the_pivot(A: Any) -> Any:  # noqa: N803
+def _itself_but_the_pivot(A: Any) -> Any:
     """Factorise with row k subtracted from itself, except its number in column k."""
     return np.tril(_factored(A))
 
 
-def _crout(A: Any) -> Any:  # noqa: N803
+def _crout(A: Any) -> Any:
     """Factorise with ones on the diagonal of U instead of L."""
     return np.ascontiguousarray(_factored(A.T).T)
 
 
-def _with_rows_divided(A: Any) -> Any:  # noqa: N803
+def _with_rows_divided(A: Any) -> Any:
     """Factorise, but divide each row of U by its pivot, to the right of it."""
     factors = _factored(A)
     divided = factors / np.diag(factors)[:, None]
     return np.where(np.triu(np.ones(A.shape, bool), 1), divided, factors)
 
 
-def _by_factors(LU: Any, b: Any, forward: bool = True, back: bool = True, unit: bool = True) -> Any:  # noqa: N803
+def _by_factors(LU: Any, b: Any, forward: bool = True, back: bool = True, unit: bool = True) -> Any:
     """Solve a system by its factors, or do one of the two substitutions.
 
     Args:
@@ -1369,7 +1601,7 @@ def _by_factors(LU: Any, b: Any, forward: bool = True, back: bool = True, unit: 
     return x.astype(np.float32)
 
 
-def _divided_on_the_way(LU: Any, b: Any) -> Any:  # noqa: N803
+def _divided_on_the_way(LU: Any, b: Any) -> Any:
     """Solve with numbers that are divided by U's diagonal in the forward substitution."""
     packed = LU.astype(np.float64)
     lower = np.tril(packed, -1) / np.diag(packed) + np.eye(len(b))
@@ -1377,7 +1609,7 @@ def _divided_on_the_way(LU: Any, b: Any) -> Any:  # noqa: N803
 
 
 def _passes(
-    LU: Any,  # noqa: N803
+    LU: Any,
     b: Any,
     signs: tuple[int, int] = (-1, -1),
     forward: Callable[[int, int], tuple[int, Any]] = lambda i, n: (i, slice(i + 1, n)),
@@ -1404,7 +1636,7 @@ def _passes(
     return x.astype(np.float32)
 
 
-def _back_from_the_first(LU: Any, b: Any) -> Any:  # noqa: N803
+def _back_from_the_first(LU: Any, b: Any) -> Any:
     """Solve with a back substitution that runs from the first number to the last."""
     packed, x = LU.astype(np.float64), _by_factors(LU, b, back=False).astype(np.float64)
     for k in range(len(b)):
@@ -1413,12 +1645,12 @@ def _back_from_the_first(LU: Any, b: Any) -> Any:  # noqa: N803
     return x.astype(np.float32)
 
 
-def _u_before_l(LU: Any, b: Any) -> Any:  # noqa: N803
+def _u_before_l(LU: Any, b: Any) -> Any:
     """Solve U L x = b."""
     return _by_factors(LU, _by_factors(LU, b, forward=False), back=False)
 
 
-def _averaged(LU: Any, b: Any) -> Any:  # noqa: N803
+def _averaged(LU: Any, b: Any) -> Any:
     """Solve with averages over the devices instead of sums."""
     packed, x, p = LU.astype(np.float64), b.astype(np.float64), _devices_of(len(b))
     for k in range(len(b)):
@@ -1429,7 +1661,7 @@ def _averaged(LU: Any, b: Any) -> Any:  # noqa: N803
     return x.astype(np.float32)
 
 
-def _by_places(LU: Any, b: Any) -> Any:  # noqa: N803
+def _by_places(LU: Any, b: Any) -> Any:
     """Solve with each device numbering its rows from 0."""
     rows = _rows_of(len(b))
     packed = LU.astype(np.float64).reshape(-1, rows, len(b))
@@ -1443,7 +1675,7 @@ def _by_places(LU: Any, b: Any) -> Any:  # noqa: N803
     return x.reshape(b.shape).astype(np.float32)
 
 
-def _number_itself_too(LU: Any, b: Any) -> Any:  # noqa: N803
+def _number_itself_too(LU: Any, b: Any) -> Any:
     """Solve with number k changing, too, in step k of the forward substitution."""
     packed, x = LU.astype(np.float64), b.astype(np.float64)
     for k in range(len(b)):
@@ -1451,19 +1683,19 @@ def _number_itself_too(LU: Any, b: Any) -> Any:  # noqa: N803
     return _by_factors(LU, x, forward=False)
 
 
-def _divided_twice(LU: Any, b: Any) -> Any:  # noqa: N803
+def _divided_twice(LU: Any, b: Any) -> Any:
     """Solve, but divide each number by U's diagonal once more."""
     return (_by_factors(LU, b) / np.diag(LU)).astype(np.float32)
 
 
-def _without_the_first(LU: Any, b: Any) -> Any:  # noqa: N803
+def _without_the_first(LU: Any, b: Any) -> Any:
     """Solve with a back substitution that ends before number 0."""
     x = _by_factors(LU, b)
     x[0] *= LU[0, 0]
     return x
 
 
-def _ones_in_u(LU: Any, b: Any) -> Any:  # noqa: N803
+def _ones_in_u(LU: Any, b: Any) -> Any:
     """Solve as if U had ones on its diagonal, too."""
     packed = LU.astype(np.float64)
     np.fill_diagonal(packed, 1)
@@ -1494,36 +1726,114 @@ ELIMINATION: Final = Exercise(
             "lu",
             "lu(A) must be the factors of A without pivoting: U on and above the diagonal, and L "
             "below it, without its ones.",
-            lambda A: _factored(A),  # noqa: N803
+            lambda A: _factored(A),
             tuple((_matrix_argument(n),) for n in FACTORED),
             {
-                "multipliers-missing": lambda A: _factored(A, below=0),  # noqa: N803
-                "multipliers-negative": lambda A: _factored(A, below=-1),  # noqa: N803
-                "each-for-itself": lambda A: _factored(A, rows=_rows_of(len(A))),  # noqa: N803
-                "first-rows-alone": lambda A: _factored(A, steps=_rows_of(len(A))),  # noqa: N803
-                "itself-too": lambda A: _factored(A, itself=True),  # noqa: N803
-                "last-step-missing": lambda A: _factored(A, steps=-2),  # noqa: N803
-                "numbers-of-the-block": _all_at_once,
-                "mask-of-the-block": lambda A: _masked_by_place(A, in_turn=True),  # noqa: N803
-                "mask-by-place": lambda A: _masked_by_place(A, in_turn=False),  # noqa: N803
-                "rows-above-too": lambda A: _factored(A, steps=-1, above=1),  # noqa: N803
-                "rows-above-n-times": lambda A: _factored(A, above=1),  # noqa: N803
-                "gauss-jordan": lambda A: _factored(A, steps=-1, above=0),  # noqa: N803
-                "gauss-jordan-n-times": lambda A: _factored(A, above=0),  # noqa: N803
-                "averaged": lambda A: _factored(A, below=_devices_of(len(A))),  # noqa: N803
-                "averaged-over-rows": lambda A: _factored(A, below=_rows_of(len(A))),  # noqa: N803
-                "numbered-in-turn": _numbered_in_turn,
-                "upper-part-of-the-block": lambda A: np.concatenate(  # noqa: N803
-                    [np.triu(block) for block in np.split(_factored(A), _devices_of(len(A)))]
+                "multipliers-missing": Mistake(
+                    lambda A: _factored(A, below=0),
+                    says="U is right, but below the diagonal there are zeros. L's numbers, the "
+                    "multiples, belong there.",
                 ),
-                "ones-in-u": _crout,
-                "rows-divided": _with_rows_divided,
-                "own-pivots": _by_own_pivots,
-                "stored-undivided": _stored_undivided,
-                "columns-before-too": lambda A: _factored_in_all_columns(A),  # noqa: N803
-                "multiples-undivided": _never_divided,
+                "multipliers-negative": Mistake(
+                    lambda A: _factored(A, below=-1),
+                    says="The numbers below the diagonal have the wrong sign: A is L times U.",
+                ),
+                "each-for-itself": Mistake(
+                    lambda A: _factored(A, rows=_rows_of(len(A))),
+                    says="Each device eliminates only with its own rows. What about the rows of "
+                    "the devices before it?",
+                ),
+                "first-rows-alone": Mistake(
+                    lambda A: _factored(A, steps=_rows_of(len(A))),
+                    says="The elimination ends after as many steps as a device has rows. Each row "
+                    "of the matrix has its own step.",
+                ),
+                "itself-too": Mistake(
+                    lambda A: _factored(A, itself=True),
+                    says="Row k is subtracted from itself, too. Only the rows below it change in "
+                    "step k.",
+                ),
+                "last-step-missing": Mistake(
+                    lambda A: _factored(A, steps=-2),
+                    says="The last step is missing. There are n - 1 steps, and the last one "
+                    "changes the last row.",
+                ),
+                "numbers-of-the-block": _all_at_once,
+                "mask-of-the-block": Mistake(
+                    lambda A: _masked_by_place(A, in_turn=True),
+                    says="Row k is right, but the mask compares positions in blocks: a device "
+                    "changes its rows after the position that row k has in its own block. Which "
+                    "rows of the whole matrix does a device have?",
+                ),
+                "mask-by-place": Mistake(
+                    lambda A: _masked_by_place(A, in_turn=False),
+                    says="Row k is right, but the mask compares k with a row's position in its "
+                    "block, counted from 0. Which rows of the whole matrix does a device have?",
+                ),
+                "rows-above-too": Mistake(
+                    lambda A: _factored(A, steps=-1, above=1),
+                    says="Rows above row k change, too. Only those below it change in step k.",
+                ),
+                "rows-above-n-times": Mistake(
+                    lambda A: _factored(A, above=1),
+                    says="Rows above row k change, too. Only those below it change in step k.",
+                ),
+                "gauss-jordan": Mistake(
+                    lambda A: _factored(A, steps=-1, above=0),
+                    says="Rows that are finished change again, as in Gauss–Jordan elimination: row "
+                    "k itself, or those above it. Only the rows below it change in step k.",
+                ),
+                "gauss-jordan-n-times": Mistake(
+                    lambda A: _factored(A, above=0),
+                    says="Rows that are finished change again, as in Gauss–Jordan elimination: row "
+                    "k itself, or those above it. Only the rows below it change in step k.",
+                ),
+                "averaged": lambda A: _factored(A, below=_devices_of(len(A))),
+                "averaged-over-rows": Mistake(
+                    lambda A: _factored(A, below=_rows_of(len(A))),
+                    says="U is right, but each number of L is too large by the number of rows on a "
+                    "device. An average over these rows (mean), of which all but one are zeros, is "
+                    "not the row. Their sum is.",
+                ),
+                "numbered-in-turn": _numbered_in_turn,
+                "upper-part-of-the-block": Mistake(
+                    lambda A: np.concatenate(
+                        [np.triu(block) for block in np.split(_factored(A), _devices_of(len(A)))]
+                    ),
+                    says="Each device keeps the upper triangle of its own block, counted from the "
+                    "block's first row. L belongs to the result, too.",
+                ),
+                "ones-in-u": Mistake(
+                    _crout,
+                    says="This is a factorisation in which U has ones on its diagonal. Expected: L "
+                    "has them.",
+                ),
+                "rows-divided": Mistake(
+                    _with_rows_divided,
+                    says="L and the pivots are right, but each row of U is divided by its pivot. "
+                    "In step k, row k does not change.",
+                ),
+                "own-pivots": Mistake(
+                    _by_own_pivots,
+                    says="Each device divides column k by the number in one of its own rows. "
+                    "Expected: by row[k], from the row that all devices received.",
+                ),
+                "stored-undivided": Mistake(
+                    _stored_undivided,
+                    says="U is right. Below the diagonal are the numbers before they are divided "
+                    "by row[k]. L has the multiples.",
+                ),
+                "columns-before-too": Mistake(
+                    lambda A: _factored_in_all_columns(A),
+                    says="Columns before column k change, too. They hold L by then, and only the "
+                    "columns after column k change.",
+                ),
+                "multiples-undivided": Mistake(
+                    _never_divided,
+                    says="The multiples that are subtracted are not divided by row[k].",
+                ),
                 "added": _added,
-                "nothing-done": lambda A: A,  # noqa: N803
+                "nothing-done": Mistake(lambda A: A, says="This is A, unchanged."),
             },
             under_mesh=True,
         ),
@@ -1540,47 +1850,112 @@ ELIMINATION: Final = Exercise(
         Computes(
             "substitute",
             "substitute(LU, b) must be the solution x of L U x = b.",
-            lambda LU, b: _by_factors(LU, b),  # noqa: N803
+            lambda LU, b: _by_factors(LU, b),
             tuple(
                 (_matrix_argument(n), Argument((size,), (("x", n),), ("x",), mode="auto"))
                 for n, (size, _) in FACTORED.items()
             ),
             {
-                "only-forward": lambda LU, b: _by_factors(LU, b, back=False),  # noqa: N803
-                "only-back": lambda LU, b: _by_factors(LU, b, forward=False),  # noqa: N803
-                "l-not-of-ones": lambda LU, b: _by_factors(LU, b, unit=False),  # noqa: N803
-                "divided-on-the-way": _divided_on_the_way,
-                "back-from-the-first": _back_from_the_first,
-                "added": AnyOf(
-                    partial(_passes, signs=signs) for signs in ((1, -1), (-1, 1), (1, 1))
+                "only-forward": Mistake(
+                    lambda LU, b: _by_factors(LU, b, back=False),
+                    says="This is the solution of L y = b. You still have to solve with U.",
                 ),
-                "forward-from-the-last": partial(
-                    _passes, forward=lambda i, n: (n - 1 - i, slice(n - i, n))
+                "only-back": Mistake(
+                    lambda LU, b: _by_factors(LU, b, forward=False),
+                    says="This is the solution of U x = b. You have to solve with L first.",
                 ),
-                "numbers-above": partial(_passes, forward=lambda i, n: (i, slice(i))),
-                "numbers-below": partial(_passes, back=lambda i, n: (n - 1 - i, slice(n - i, n))),
-                "never-divided": _ones_in_u,
+                "l-not-of-ones": Mistake(
+                    lambda LU, b: _by_factors(LU, b, unit=False),
+                    says="L's diagonal has ones, which are not stored. The diagonal in the array "
+                    "is that of U.",
+                ),
+                "divided-on-the-way": Mistake(
+                    _divided_on_the_way,
+                    says="In the forward substitution, numbers are divided by the diagonal before "
+                    "they are subtracted. The diagonal in the array is that of U; L has ones.",
+                ),
+                "back-from-the-first": Mistake(
+                    _back_from_the_first,
+                    says="The back substitution runs from the first number to the last. U x = y is "
+                    "solved from the last to the first.",
+                ),
+                "added": Mistake(
+                    *(partial(_passes, signs=signs) for signs in ((1, -1), (-1, 1), (1, 1)))
+                ),
+                "forward-from-the-last": Mistake(
+                    partial(_passes, forward=lambda i, n: (n - 1 - i, slice(n - i, n))),
+                    says="The forward substitution runs from the last number to the first. L y = b "
+                    "is solved from the first to the last.",
+                ),
+                "numbers-above": Mistake(
+                    partial(_passes, forward=lambda i, n: (i, slice(i))),
+                    says="In the forward substitution, the numbers above number k change. "
+                    "Expected: those below it.",
+                ),
+                "numbers-below": Mistake(
+                    partial(_passes, back=lambda i, n: (n - 1 - i, slice(n - i, n))),
+                    says="In the back substitution, the numbers below number k change. Expected: "
+                    "those above it.",
+                ),
+                "never-divided": Mistake(
+                    _ones_in_u,
+                    says="U's diagonal has no ones: each number of x is divided by its own "
+                    "diagonal element.",
+                ),
                 "numbered-in-turn": _solved_in_turn,
-                "largest-for-sum": AnyOf(
-                    partial(_passes, sent=sent)
-                    for sent in ((_positive, float), (float, _positive), (_positive, _positive))
+                "largest-for-sum": Mistake(
+                    *(
+                        partial(_passes, sent=sent)
+                        for sent in ((_positive, float), (float, _positive), (_positive, _positive))
+                    ),
+                    says="Negative numbers arrive as zero: the maximum over the devices (pmax) is "
+                    "taken, and all but one contribute zeros. Their sum is the number.",
                 ),
-                "all-change-back": partial(
-                    _passes, back=lambda i, n: (n - 1 - i, np.delete(np.arange(n), n - 1 - i))
+                "all-change-back": Mistake(
+                    partial(
+                        _passes, back=lambda i, n: (n - 1 - i, np.delete(np.arange(n), n - 1 - i))
+                    ),
+                    says="In the back substitution all other numbers change, including those that "
+                    "are known already. Only those above number k do.",
                 ),
-                "all-change-forward": partial(_passes, forward=lambda i, n: (i, slice(n))),
-                "nothing-taken-off-back": partial(_passes, back=lambda i, n: (n - 1 - i, slice(0))),
-                "kept-undivided": lambda LU, b: (  # noqa: N803
-                    (_by_factors(LU, b) * np.diag(LU)).astype(np.float32)
+                "all-change-forward": Mistake(
+                    partial(_passes, forward=lambda i, n: (i, slice(n))),
+                    says="In the forward substitution all numbers change, including those that are "
+                    "known already. Only those below number k do.",
                 ),
-                "u-before-l": _u_before_l,
+                "nothing-taken-off-back": Mistake(
+                    partial(_passes, back=lambda i, n: (n - 1 - i, slice(0))),
+                    says="In the back substitution each number is divided, and nothing is "
+                    "subtracted from the numbers above it.",
+                ),
+                "kept-undivided": Mistake(
+                    lambda LU, b: (_by_factors(LU, b) * np.diag(LU)).astype(np.float32),
+                    says="Each number of x is divided by U's diagonal when it is broadcast, but "
+                    "kept undivided.",
+                ),
+                "u-before-l": Mistake(
+                    _u_before_l,
+                    says="This is the solution of U L x = b: you solve with U before L.",
+                ),
                 "averaged": _averaged,
                 "numbers-of-the-block": _by_places,
-                "number-itself-too": _number_itself_too,
-                "divided-twice": _divided_twice,
-                "first-left-out": _without_the_first,
-                "nothing-solved": lambda LU, b: b,  # noqa: N803
-                "one-matrix": lambda LU, b: np.linalg.solve(LU, b),  # noqa: N803
+                "number-itself-too": Mistake(
+                    _number_itself_too,
+                    says="In step k of the forward substitution, number k changes, too. Only those "
+                    "below it do.",
+                ),
+                "divided-twice": Mistake(
+                    _divided_twice, says="Each number is divided by U's diagonal twice."
+                ),
+                "first-left-out": Mistake(
+                    _without_the_first,
+                    says="The back substitution ends before number 0. It runs from n - 1 to 0.",
+                ),
+                "nothing-solved": Mistake(lambda LU, b: b, says="This is b, unchanged."),
+                "one-matrix": Mistake(
+                    lambda LU, b: np.linalg.solve(LU, b),
+                    says="This is the solution for LU as if it were one matrix.",
+                ),
             },
             under_mesh=True,
         ),
@@ -1608,94 +1983,21 @@ ELIMINATION: Final = Exercise(
         "a number of x, all rows can subtract their multiple of it at once.",
     ),
     diagnoses={
-        "rows-divided": "L and the pivots are right, but each row of U is divided by its pivot. "
-        "In step k, row k does not change.",
-        "multipliers-missing": "U is right, but below the diagonal there are zeros. L's numbers, "
-        "the multiples, belong there.",
-        "multipliers-negative": "The numbers below the diagonal have the wrong sign: A is L times "
-        "U.",
-        "each-for-itself": "Each device eliminates only with its own rows. What about the rows of "
-        "the devices before it?",
-        "first-rows-alone": "The elimination ends after as many steps as a device has rows. Each "
-        "row of the matrix has its own step.",
-        "itself-too": "Row k is subtracted from itself, too. Only the rows below it change in "
-        "step k.",
         "numbers-of-the-block": "Each device numbers its rows from 0, so several of them take one "
         "of theirs for row k. Which rows of the whole matrix does a device have?",
-        "last-step-missing": "The last step is missing. There are n - 1 steps, and the last one "
-        "changes the last row.",
-        "mask-of-the-block": "Row k is right, but the mask compares positions in blocks: a device "
-        "changes its rows after the position that row k has in its own block. Which rows of the "
-        "whole matrix does a device have?",
-        "mask-by-place": "Row k is right, but the mask compares k with a row's position in its "
-        "block, counted from 0. Which rows of the whole matrix does a device have?",
-        "rows-above-too": "Rows above row k change, too. Only those below it change in step k.",
-        "rows-above-n-times": "Rows above row k change, too. Only those below it change in step k.",
-        "gauss-jordan": "Rows that are finished change again, as in Gauss–Jordan elimination: row "
-        "k itself, or those above it. Only the rows below it change in step k.",
-        "gauss-jordan-n-times": "Rows that are finished change again, as in Gauss–Jordan "
-        "elimination: row k itself, or those above it. Only the rows below it change in step k.",
         "lu: averaged": "U is right, but each number of L is too large by the number of devices. "
         "An average over the devices (pmean), of which all but one contribute zeros, is not the "
         "row. Their sum is.",
         "substitute: averaged": "Each number that is broadcast is divided by the number of "
         "devices. An average over the devices (pmean), of which all but one contribute zeros, is "
         "not the number. Their sum is.",
-        "averaged-over-rows": "U is right, but each number of L is too large by the number of "
-        "rows on a device. An average over these rows (mean), of which all but one are zeros, is "
-        "not the row. Their sum is.",
-        "largest-for-sum": "Negative numbers arrive as zero: the maximum over the devices (pmax) "
-        "is taken, and all but one contribute zeros. Their sum is the number.",
         "numbered-in-turn": "The rows are numbered as in a cyclic layout, one on each device in "
         "turn. But each device has a block of consecutive rows. Which number does the first row "
         "of device d have?",
-        "all-change-back": "In the back substitution all other numbers change, including those "
-        "that are known already. Only those above number k do.",
-        "all-change-forward": "In the forward substitution all numbers change, including those "
-        "that are known already. Only those below number k do.",
-        "nothing-taken-off-back": "In the back substitution each number is divided, and nothing "
-        "is subtracted from the numbers above it.",
-        "upper-part-of-the-block": "Each device keeps the upper triangle of its own block, "
-        "counted from the block's first row. L belongs to the result, too.",
-        "kept-undivided": "Each number of x is divided by U's diagonal when it is broadcast, but "
-        "kept undivided.",
-        "u-before-l": "This is the solution of U L x = b: you solve with U before L.",
-        "ones-in-u": "This is a factorisation in which U has ones on its diagonal. Expected: L "
-        "has them.",
-        "nothing-done": "This is A, unchanged.",
-        "only-forward": "This is the solution of L y = b. You still have to solve with U.",
-        "only-back": "This is the solution of U x = b. You have to solve with L first.",
-        "l-not-of-ones": "L's diagonal has ones, which are not stored. The diagonal in the array "
-        "is that of U.",
-        "divided-on-the-way": "In the forward substitution, numbers are divided by the diagonal "
-        "before they are subtracted. The diagonal in the array is that of U; L has ones.",
-        "back-from-the-first": "The back substitution runs from the first number to the last. U x "
-        "= y is solved from the last to the first.",
         "lu: added": "In each step, multiples of row k are added to the rows below. Expected: "
         "subtracted.",
         "substitute: added": "In the forward substitution, the back substitution or both, "
         "multiples of the known number are added. Expected: subtracted.",
-        "forward-from-the-last": "The forward substitution runs from the last number to the "
-        "first. L y = b is solved from the first to the last.",
-        "numbers-above": "In the forward substitution, the numbers above number k change. "
-        "Expected: those below it.",
-        "numbers-below": "In the back substitution, the numbers below number k change. Expected: "
-        "those above it.",
-        "stored-undivided": "U is right. Below the diagonal are the numbers before they are "
-        "divided by row[k]. L has the multiples.",
-        "multiples-undivided": "The multiples that are subtracted are not divided by row[k].",
-        "columns-before-too": "Columns before column k change, too. They hold L by then, and only "
-        "the columns after column k change.",
-        "own-pivots": "Each device divides column k by the number in one of its own rows. "
-        "Expected: by row[k], from the row that all devices received.",
-        "number-itself-too": "In step k of the forward substitution, number k changes, too. Only "
-        "those below it do.",
-        "divided-twice": "Each number is divided by U's diagonal twice.",
-        "first-left-out": "The back substitution ends before number 0. It runs from n - 1 to 0.",
-        "never-divided": "U's diagonal has no ones: each number of x is divided by its own "
-        "diagonal element.",
-        "nothing-solved": "This is b, unchanged.",
-        "one-matrix": "This is the solution for LU as if it were one matrix.",
         "not-replicated": "A value that must be the same on every device has to come from an "
         "all-reduce.",
         "too-many-bytes": "For lu, one row in each step is enough, and for substitute one number "
@@ -1716,17 +2018,17 @@ ELIMINATION: Final = Exercise(
 
 def _on_cyclic_layout(factor: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """Apply a factorisation of a matrix to its cyclic layout."""
-    return lambda A: factor(A.reshape(-1, A.shape[-1])).reshape(A.shape)  # noqa: N803
+    return lambda A: factor(A.reshape(-1, A.shape[-1])).reshape(A.shape)
 
 
-def _by_blocks(A: Any) -> Any:  # noqa: N803
+def _by_blocks(A: Any) -> Any:
     """Factorise as if the rows were in blocks: all of a device, then the next."""
     rows = A.swapaxes(0, 1)
     factors = _factored(rows.reshape(-1, A.shape[-1]))
     return np.ascontiguousarray(factors.reshape(rows.shape).swapaxes(0, 1))
 
 
-def _by_rounds(A: Any, number: Callable[[Any, Any, int, int], Any]) -> Any:  # noqa: N803
+def _by_rounds(A: Any, number: Callable[[Any, Any, int, int], Any]) -> Any:
     """Factorise in rounds, with a mistake in the numbers of the rows that are left in a round.
 
     Args:
@@ -1748,7 +2050,7 @@ def _by_rounds(A: Any, number: Callable[[Any, Any, int, int], Any]) -> Any:  # n
     return made.astype(np.float32)
 
 
-def _masked_in_blocks(A: Any) -> Any:  # noqa: N803
+def _masked_in_blocks(A: Any) -> Any:
     """Factorise with the right rows broadcast, but masks that number the rows in blocks."""
     made = A.astype(np.float64)
     rounds, p, _ = A.shape
@@ -1764,7 +2066,7 @@ def _masked_in_blocks(A: Any) -> Any:  # noqa: N803
 
 
 def _with_row(
-    A: Any,  # noqa: N803
+    A: Any,
     sent: Callable[[int, int, int], tuple[int, int]],
     from_row: Callable[[int, int, int], int] = lambda k, p, rounds: k // p,
     columns_masked: bool = True,
@@ -1792,7 +2094,7 @@ def _with_row(
     return made.astype(np.float32)
 
 
-def _first_rows_kept(A: Any) -> Any:  # noqa: N803
+def _first_rows_kept(A: Any) -> Any:
     """Factorise, but keep only the first row of each device from each round's slice."""
     made = A.astype(np.float64)
     p = A.shape[1]
@@ -1804,7 +2106,7 @@ def _first_rows_kept(A: Any) -> Any:  # noqa: N803
     return made.astype(np.float32)
 
 
-def _without_its_round(A: Any) -> Any:  # noqa: N803
+def _without_its_round(A: Any) -> Any:
     """Factorise with the rows of a round not changing each other."""
     made = A.astype(np.float64)
     p = A.shape[1]
@@ -1825,7 +2127,7 @@ def _eliminate(rows: Any, number: int, first: int) -> None:
         rows[k + 1 :, column + 1 :] -= np.outer(rows[k + 1 :, column], rows[k, column + 1 :])
 
 
-def _without_steps(A: Any, left_out: Callable[[int, int], bool]) -> Any:  # noqa: N803
+def _without_steps(A: Any, left_out: Callable[[int, int], bool]) -> Any:
     """Factorise without some of the steps.
 
     Args:
@@ -1851,52 +2153,116 @@ CYCLIC: Final = Exercise(
             "cyclic_lu",
             "cyclic_lu(A) must be the factors of A without pivoting, with row i of the matrix at "
             "[i // p, i % p], for p devices.",
-            lambda A: _on_cyclic_layout(_factored)(A),  # noqa: N803
+            lambda A: _on_cyclic_layout(_factored)(A),
             tuple((_matrix_argument(n, cyclic=True),) for n in FACTORED),
             {
-                "multipliers-missing": _on_cyclic_layout(lambda A: _factored(A, below=0)),  # noqa: N803
-                "multipliers-negative": _on_cyclic_layout(lambda A: _factored(A, below=-1)),  # noqa: N803
-                "averaged": lambda A: _on_cyclic_layout(  # noqa: N803
-                    lambda rows: _factored(rows, below=A.shape[1])
-                )(A),
-                "last-step-missing": _on_cyclic_layout(lambda A: _factored(A, steps=-2)),  # noqa: N803
-                "last-round-missing": lambda A: _without_steps(  # noqa: N803
-                    A, lambda k, p: k >= A.shape[-1] - p
+                "multipliers-missing": Mistake(
+                    _on_cyclic_layout(lambda A: _factored(A, below=0)),
+                    says="U is right, but below the diagonal there are zeros. L's numbers, the "
+                    "multiples, belong there.",
                 ),
-                "last-of-each-round": lambda A: _without_steps(  # noqa: N803
-                    A, lambda k, p: k % p == p - 1
+                "multipliers-negative": Mistake(
+                    _on_cyclic_layout(lambda A: _factored(A, below=-1)),
+                    says="The numbers below the diagonal have the wrong sign: A is L times U.",
                 ),
-                "multiples-undivided": _on_cyclic_layout(_never_divided),
-                "itself-too": AnyOf(
-                    (
-                        _on_cyclic_layout(lambda A: _factored(A, itself=True)),  # noqa: N803
-                        _on_cyclic_layout(_itself_but_the_pivot),
-                    )
+                "averaged": Mistake(
+                    lambda A: _on_cyclic_layout(lambda rows: _factored(rows, below=A.shape[1]))(A),
+                    says="U is right, but each number of L is too large by the number of devices. "
+                    "An average over the devices (pmean), of which all but one contribute zeros, "
+                    "is not the row. Their sum is.",
                 ),
-                "stored-undivided": _on_cyclic_layout(_stored_undivided),
-                "added": _on_cyclic_layout(_added),
-                "rest-not-kept": _first_rows_kept,
-                "round-left-out": _without_its_round,
-                "numbers-of-the-slice": lambda A: _by_rounds(  # noqa: N803
-                    A, lambda i, d, p, left: i * p + d - (len(A) - left) * p
+                "last-step-missing": Mistake(
+                    _on_cyclic_layout(lambda A: _factored(A, steps=-2)),
+                    says="The last step is missing. There are n - 1 steps, and the last one "
+                    "changes the last row.",
                 ),
-                "middle-dimension-dropped": lambda A: _on_cyclic_layout(_factored)(A).reshape(  # noqa: N803
-                    len(A), -1
+                "last-round-missing": Mistake(
+                    lambda A: _without_steps(A, lambda k, p: k >= A.shape[-1] - p),
+                    says="The last round is missing: its rows are not eliminated with one another.",
                 ),
-                "in-blocks": _by_blocks,
-                "mask-in-blocks": _masked_in_blocks,
-                "numbers-turned": lambda A: _by_rounds(A, lambda i, d, p, _: i + p * d),  # noqa: N803
-                "numbers-in-blocks": lambda A: _by_rounds(  # noqa: N803
-                    A, lambda i, d, _, left: i + left * d
+                "last-of-each-round": Mistake(
+                    lambda A: _without_steps(A, lambda k, p: k % p == p - 1),
+                    says="In each round the last device's row has no turn. A round has as many "
+                    "steps as there are devices.",
                 ),
-                "nothing-done": lambda A: A,  # noqa: N803
-                "slice-a-row-late": lambda A: _with_row(  # noqa: N803
-                    A,
-                    lambda k, p, rounds: (min((k + 1) // p, rounds - 1), k % p),
-                    lambda k, p, rounds: min((k + 1) // p, rounds - 1),
+                "multiples-undivided": Mistake(
+                    _on_cyclic_layout(_never_divided),
+                    says="The multiples that are subtracted are not divided by row[k].",
                 ),
-                "columns-before-too": lambda A: _with_row(  # noqa: N803
-                    A, lambda k, p, rounds: (k // p, k % p), columns_masked=False
+                "itself-too": Mistake(
+                    _on_cyclic_layout(lambda A: _factored(A, itself=True)),
+                    _on_cyclic_layout(_itself_but_the_pivot),
+                    says="Rows that are finished change again: row k itself, or those before it. "
+                    "Only the rows after it change in step k.",
+                ),
+                "stored-undivided": Mistake(
+                    _on_cyclic_layout(_stored_undivided),
+                    says="U is right. Below the diagonal are the numbers before they are divided "
+                    "by row[k]. L has the multiples.",
+                ),
+                "added": Mistake(
+                    _on_cyclic_layout(_added),
+                    says="In each step, multiples of row k are added to the rows below. Expected: "
+                    "subtracted.",
+                ),
+                "rest-not-kept": Mistake(
+                    _first_rows_kept,
+                    says="Only the first row of a round's slice is put back, and the changes to "
+                    "the other rows are lost.",
+                ),
+                "round-left-out": Mistake(
+                    _without_its_round,
+                    says="In a round, only the rows of later rounds change. The rows of the round "
+                    "itself come one after another, too.",
+                ),
+                "numbers-of-the-slice": Mistake(
+                    lambda A: _by_rounds(A, lambda i, d, p, left: i * p + d - (len(A) - left) * p),
+                    says="The rows that are left in a round are numbered from 0. In round r the "
+                    "first of them has the number r p + d.",
+                ),
+                "middle-dimension-dropped": Mistake(
+                    lambda A: _on_cyclic_layout(_factored)(A).reshape(len(A), -1),
+                    says="The numbers are right, but the result has two dimensions. A device's "
+                    "block has a middle dimension of length 1, and the result must have it, too.",
+                ),
+                "in-blocks": Mistake(
+                    _by_blocks,
+                    says="The rows are numbered in blocks: all of the first device, then all of "
+                    "the next one. But row i is at [i // p, i % p].",
+                ),
+                "mask-in-blocks": Mistake(
+                    _masked_in_blocks,
+                    says="The right rows are broadcast, but the mask numbers the rows in blocks: "
+                    "all of the first device, then all of the next one. Which row of the whole "
+                    "matrix is at position i on device d?",
+                ),
+                "numbers-turned": Mistake(
+                    lambda A: _by_rounds(A, lambda i, d, p, _: i + p * d),
+                    says="The rows are numbered as if device d had those from p d on. From one row "
+                    "of a device to its next one, the number grows by p.",
+                ),
+                "numbers-in-blocks": Mistake(
+                    lambda A: _by_rounds(A, lambda i, d, _, left: i + left * d),
+                    says="The rows that are left are numbered in blocks: all of the first device, "
+                    "then all of the next one. From one row of a device to its next one, the "
+                    "number grows by p.",
+                ),
+                "nothing-done": Mistake(lambda A: A, says="This is A, unchanged."),
+                "slice-a-row-late": Mistake(
+                    lambda A: _with_row(
+                        A,
+                        lambda k, p, rounds: (min((k + 1) // p, rounds - 1), k % p),
+                        lambda k, p, rounds: min((k + 1) // p, rounds - 1),
+                    ),
+                    says="In the last step of each round the slice begins a row too late, so the "
+                    "row that is broadcast is the last device's next one, not row k.",
+                ),
+                "columns-before-too": Mistake(
+                    lambda A: _with_row(
+                        A, lambda k, p, rounds: (k // p, k % p), columns_masked=False
+                    ),
+                    says="Columns before column k change, too. They hold L by then, and only the "
+                    "columns after column k change.",
                 ),
             },
             under_mesh=True,
@@ -1929,52 +2295,9 @@ CYCLIC: Final = Exercise(
         "has the number i * p + d in it. Put the result back with `.at[…].set`.",
     ),
     diagnoses={
-        "multipliers-missing": "U is right, but below the diagonal there are zeros. L's numbers, "
-        "the multiples, belong there.",
-        "multipliers-negative": "The numbers below the diagonal have the wrong sign: A is L times "
-        "U.",
-        "averaged": "U is right, but each number of L is too large by the number of devices. An "
-        "average over the devices (pmean), of which all but one contribute zeros, is not the row. "
-        "Their sum is.",
-        "last-step-missing": "The last step is missing. There are n - 1 steps, and the last one "
-        "changes the last row.",
-        "last-round-missing": "The last round is missing: its rows are not eliminated with one "
-        "another.",
-        "last-of-each-round": "In each round the last device's row has no turn. A round has as "
-        "many steps as there are devices.",
-        "middle-dimension-dropped": "The numbers are right, but the result has two dimensions. A "
-        "device's block has a middle dimension of length 1, and the result must have it, too.",
-        "multiples-undivided": "The multiples that are subtracted are not divided by row[k].",
-        "itself-too": "Rows that are finished change again: row k itself, or those before it. "
-        "Only the rows after it change in step k.",
-        "mask-in-blocks": "The right rows are broadcast, but the mask numbers the rows in blocks: "
-        "all of the first device, then all of the next one. Which row of the whole matrix is at "
-        "position i on device d?",
-        "stored-undivided": "U is right. Below the diagonal are the numbers before they are "
-        "divided by row[k]. L has the multiples.",
-        "added": "In each step, multiples of row k are added to the rows below. Expected: "
-        "subtracted.",
-        "rest-not-kept": "Only the first row of a round's slice is put back, and the changes to "
-        "the other rows are lost.",
-        "round-left-out": "In a round, only the rows of later rounds change. The rows of the round "
-        "itself come one after another, too.",
-        "numbers-of-the-slice": "The rows that are left in a round are numbered from 0. In round "
-        "r the first of them has the number r p + d.",
-        "in-blocks": "The rows are numbered in blocks: all of the first device, then all of the "
-        "next one. But row i is at [i // p, i % p].",
-        "numbers-turned": "The rows are numbered as if device d had those from p d on. From one "
-        "row of a device to its next one, the number grows by p.",
-        "numbers-in-blocks": "The rows that are left are numbered in blocks: all of the first "
-        "device, then all of the next one. From one row of a device to its next one, the number "
-        "grows by p.",
-        "nothing-done": "This is A, unchanged.",
-        "slice-a-row-late": "In the last step of each round the slice begins a row too late, so "
-        "the row that is broadcast is the last device's next one, not row k.",
         "not-finite": "Is the row that is broadcast in step k really row k, of [k // p, k % p]? "
         "Another row may have a zero in column k by then. And does it arrive unchanged? A maximum "
         "(pmax) over devices of which all but one contribute zeros loses negative numbers.",
-        "columns-before-too": "Columns before column k change, too. They hold L by then, and only "
-        "the columns after column k change.",
         "unknown-times": "The bounds of a loop must be the same Python numbers on all devices. "
         "What lax.axis_index returns is not.",
         "added-by-the-compiler": "Do you reshape A outside the body, or do in_specs differ from "
@@ -2168,46 +2491,89 @@ STENCIL: Final = Exercise(
             lambda u: _five_points(u),
             _planes(),
             {
-                "wraps-around": AnyOf(
-                    map(_closed, ("above below left right", "above below", "left right", *SIDES))
+                "wraps-around": Mistake(
+                    *(
+                        map(
+                            _closed, ("above below left right", "above below", "left right", *SIDES)
+                        )
+                    ),
+                    says="The plane wraps around: an edge uses the opposite one as its neighbour. "
+                    "Here there are zeros beyond the edges. Is there a pair that closes a ring?",
                 ),
-                "blocks-alone": _only_from(),
-                "one-axis-missing": AnyOf(
-                    (_only_from("above", "below"), _only_from("left", "right"))
+                "blocks-alone": Mistake(
+                    _only_from(),
+                    says="Each block is treated as if there were zeros around it. The edges of "
+                    "neighbouring blocks are missing.",
                 ),
-                "one-side-missing": AnyOf(
-                    _only_from(*(side for side in SIDES if side != missing)) for missing in SIDES
+                "one-axis-missing": Mistake(
+                    _only_from("above", "below"),
+                    _only_from("left", "right"),
+                    says="Only the neighbours along one axis of the mesh are used. Along the other "
+                    "one, too, the edges of neighbouring blocks are needed.",
                 ),
-                "halos-exchanged": AnyOf(
-                    (
-                        _exchanged("above below"),
-                        _exchanged("left right"),
-                        _exchanged("above below left right"),
-                    )
+                "one-side-missing": Mistake(
+                    *(
+                        _only_from(*(side for side in SIDES if side != missing))
+                        for missing in SIDES
+                    ),
+                    says="On one of the four sides there are zeros in place of the neighbour's "
+                    "edge.",
                 ),
-                "pairs-reversed": AnyOf(
-                    map(_reversed, ("above below", "left right", "above below left right"))
+                "halos-exchanged": Mistake(
+                    _exchanged("above below"),
+                    _exchanged("left right"),
+                    _exchanged("above below left right"),
+                    says="What came from one side is placed at the opposite one. The row from the "
+                    "block above belongs above, and the column from the block on the left, on the "
+                    "left.",
                 ),
-                "far-edge": AnyOf(
-                    map(_far, ("above below left right", "above below", "left right", *SIDES))
+                "pairs-reversed": Mistake(
+                    *(map(_reversed, ("above below", "left right", "above below left right"))),
+                    says="The right edges are sent, but the wrong way: a block's last row belongs "
+                    "above the block below, and its last column on the left of the block on the "
+                    "right. In which order does a pair have source and destination?",
                 ),
-                "next-to-the-edge": AnyOf(
-                    map(_inside, ("above below left right", "above below", "left right", *SIDES))
+                "far-edge": Mistake(
+                    *(map(_far, ("above below left right", "above below", "left right", *SIDES))),
+                    says="To a neighbour, the edge on the far side was sent. The block below needs "
+                    "your last row, the block above your first one, and those beside you your last "
+                    "and first column.",
                 ),
-                "mirrored": AnyOf(
-                    map(_mirrored, ("above below left right", "above below", "left right", *SIDES))
+                "next-to-the-edge": Mistake(
+                    *(
+                        map(
+                            _inside, ("above below left right", "above below", "left right", *SIDES)
+                        )
+                    ),
+                    says="To a neighbour, the row or column next to the edge is sent. Expected: "
+                    "the edge itself.",
                 ),
-                "diagonal": AnyOf(
-                    (_diagonal, *(partial(_diagonal_in_strips, dim=dim) for dim in (0, 1)))
+                "mirrored": Mistake(
+                    *(
+                        map(
+                            _mirrored,
+                            ("above below left right", "above below", "left right", *SIDES),
+                        )
+                    ),
+                    says="At an edge of the plane, the edge itself is used as its neighbour. Here "
+                    "there are zeros beyond the edges.",
                 ),
-                "other-sign": lambda u: _five_points(u, -4, 1),
-                "other-factors": AnyOf(
-                    (
-                        *(partial(_five_points, own=own) for own in (1, 2, 0, -4)),
-                        *(partial(_weighted, **{side: each}) for side in SIDES for each in (1, 0)),
-                        partial(_weighted, above=0, below=0),
-                        partial(_weighted, left=0, right=0),
-                    )
+                "diagonal": Mistake(
+                    _diagonal,
+                    *(partial(_diagonal_in_strips, dim=dim) for dim in (0, 1)),
+                    says="The four diagonal neighbours are subtracted. Expected: those above, "
+                    "below, left and right.",
+                ),
+                "other-sign": Mistake(
+                    lambda u: _five_points(u, -4, 1), says="The sign is reversed."
+                ),
+                "other-factors": Mistake(
+                    *(partial(_five_points, own=own) for own in (1, 2, 0, -4)),
+                    *(partial(_weighted, **{side: each}) for side in SIDES for each in (1, 0)),
+                    partial(_weighted, above=0, below=0),
+                    partial(_weighted, left=0, right=0),
+                    says="The factors of the stencil are others. Expected: 4 for the point itself, "
+                    "and -1 for each of its four neighbours.",
                 ),
             },
             under_mesh=True,
@@ -2239,31 +2605,6 @@ STENCIL: Final = Exercise(
         "rows[:-2], rows[2:], columns[:, :-2] and columns[:, 2:].",
     ),
     diagnoses={
-        "wraps-around": "The plane wraps around: an edge uses the opposite one as its neighbour. "
-        "Here there are zeros beyond the edges. Is there a pair that closes a ring?",
-        "blocks-alone": "Each block is treated as if there were zeros around it. The edges of "
-        "neighbouring blocks are missing.",
-        "one-axis-missing": "Only the neighbours along one axis of the mesh are used. Along the "
-        "other one, too, the edges of neighbouring blocks are needed.",
-        "one-side-missing": "On one of the four sides there are zeros in place of the "
-        "neighbour's edge.",
-        "halos-exchanged": "What came from one side is placed at the opposite one. The row from "
-        "the block above belongs above, and the column from the block on the left, on the left.",
-        "pairs-reversed": "The right edges are sent, but the wrong way: a block's last row belongs "
-        "above the block below, and its last column on the left of the block on the right. In "
-        "which order does a pair have source and destination?",
-        "far-edge": "To a neighbour, the edge on the far side was sent. The block below needs "
-        "your last row, the block above your first one, and those beside you your last and first "
-        "column.",
-        "next-to-the-edge": "To a neighbour, the row or column next to the edge is sent. Expected: "
-        "the edge itself.",
-        "mirrored": "At an edge of the plane, the edge itself is used as its neighbour. Here there "
-        "are zeros beyond the edges.",
-        "diagonal": "The four diagonal neighbours are subtracted. Expected: those above, below, "
-        "left and right.",
-        "other-sign": "The sign is reversed.",
-        "other-factors": "The factors of the stencil are others. Expected: 4 for the point itself, "
-        "and -1 for each of its four neighbours.",
         "sends-too-much": "A row or a column of the block is enough for each neighbour.",
         "in-pieces": "One message from each of the four neighbours is enough.",
         "no collective-permute": "A device needs one row or column of each neighbour. A "
@@ -2454,46 +2795,134 @@ PRECONDITIONER: Final = Exercise(
             lambda f: _pcg(f),
             _planes(),
             {
-                "once-too-often": partial(_pcg, steps=PRECONDITIONED_STEPS + 1),
-                "once-too-seldom": partial(_pcg, steps=PRECONDITIONED_STEPS - 1),
-                "not-preconditioned": partial(_pcg, precondition=lambda r: r),
-                "solved-outright": lambda f: _solve_rectangle(f).astype(np.float32),
-                "blocks-solved-once": lambda f: _on_blocks(f, _solve_rectangle).astype(np.float32),
-                "square-of-the-residual": AnyOf(
-                    partial(_pcg, of_residual=places)
-                    for places in (("first", "share"), ("first",), ("length",), ("share",))
+                "once-too-often": Mistake(
+                    partial(_pcg, steps=PRECONDITIONED_STEPS + 1),
+                    says=f"This is the u of {PRECONDITIONED_STEPS + 1} steps.",
                 ),
-                "along-the-residual": AnyOf(
-                    partial(_pcg, along_z=False, first_along_z=first) for first in (True, False)
+                "once-too-seldom": Mistake(
+                    partial(_pcg, steps=PRECONDITIONED_STEPS - 1),
+                    says=f"This is the u of {PRECONDITIONED_STEPS - 1} steps.",
                 ),
-                "first-along-the-residual": AnyOf(
-                    partial(_pcg, first_along_z=False, of_residual=places)
-                    for places in ((), ("first",))
+                "not-preconditioned": Mistake(
+                    partial(_pcg, precondition=lambda r: r),
+                    says="These are conjugate gradients without a preconditioner. (A multiple of "
+                    "the residual in place of z changes nothing.)",
                 ),
-                "of-the-old-residual": partial(_pcg, of_new_residual=False),
-                "direction-before-missing": partial(_pcg, share=lambda new, *_: 0 * new),
-                "share-upside-down": partial(_pcg, share=lambda new, last, _: last / new),
-                "share-subtracted": partial(_pcg, share=lambda new, last, _: -new / last),
-                "first-product-kept": partial(_pcg, keeps_last=True),
-                "residual-grows": partial(_pcg, signs=(1, 1)),
-                "away-from-the-solution": partial(_pcg, signs=(-1, -1)),
-                "residual-by-the-direction": partial(_pcg, by_product=False),
-                "preconditioned-once": partial(_pcg, later=lambda r: r),
-                "length-missing": partial(_pcg, change=lambda length, p, z: p),
-                "u-along-z": partial(_pcg, change=lambda length, p, z: length * z),
-                "whole-direction-before": partial(_pcg, share=lambda new, *_: np.ones_like(new)),
-                "share-is-the-length": partial(_pcg, share=lambda new, last, length: length),
-                "over-the-direction": partial(_pcg, over_product=False),
-                "residual-returned": partial(_pcg, returns_residual=True),
-                "smaller-blocks": AnyOf(
-                    (
-                        partial(_pcg, precondition=_on_quarters),
-                        partial(_pcg, later=_on_quarters),
-                    )
+                "solved-outright": Mistake(
+                    lambda f: _solve_rectangle(f).astype(np.float32),
+                    says=f"This is the solution itself. Expected: the u of "
+                    f"{PRECONDITIONED_STEPS} steps from zeros.",
                 ),
-                "own-sums": partial(_pcg, summed=()),
-                "sums-over-one-axis": AnyOf(
-                    (partial(_pcg, summed=(0,)), partial(_pcg, summed=(2,)))
+                "blocks-solved-once": Mistake(
+                    lambda f: _on_blocks(f, _solve_rectangle).astype(np.float32),
+                    says="Each device solved the system of its own block, once. That is the first "
+                    "z, and only a direction for the first step.",
+                ),
+                "square-of-the-residual": Mistake(
+                    *(
+                        partial(_pcg, of_residual=places)
+                        for places in (("first", "share"), ("first",), ("length",), ("share",))
+                    ),
+                    says="residual @ residual is used. With a preconditioner, it is residual @ z "
+                    "everywhere: before the first step, for a step's length, and for the share of "
+                    "the direction before.",
+                ),
+                "along-the-residual": Mistake(
+                    *(partial(_pcg, along_z=False, first_along_z=first) for first in (True, False)),
+                    says="The next direction begins with the residual. Expected: with z.",
+                ),
+                "first-along-the-residual": Mistake(
+                    *(
+                        partial(_pcg, first_along_z=False, of_residual=places)
+                        for places in ((), ("first",))
+                    ),
+                    says="The first direction is the residual. Expected: z, as in all later steps.",
+                ),
+                "of-the-old-residual": Mistake(
+                    partial(_pcg, of_new_residual=False),
+                    says="z is computed from the residual before the step. Expected: from the new "
+                    "one.",
+                ),
+                "direction-before-missing": Mistake(
+                    partial(_pcg, share=lambda new, *_: 0 * new),
+                    says="The next direction is z alone. Expected: z plus a part of the direction "
+                    "before.",
+                ),
+                "share-upside-down": Mistake(
+                    partial(_pcg, share=lambda new, last, _: last / new),
+                    says="The direction before is multiplied by old / new. Expected: new / old, "
+                    "for the two values of residual @ z.",
+                ),
+                "share-subtracted": Mistake(
+                    partial(_pcg, share=lambda new, last, _: -new / last),
+                    says="The part of the direction before is subtracted. Expected: added.",
+                ),
+                "first-product-kept": Mistake(
+                    partial(_pcg, keeps_last=True),
+                    says="All steps use residual @ z of the first one. Carry the new value.",
+                ),
+                "residual-grows": Mistake(
+                    partial(_pcg, signs=(1, 1)),
+                    says="The product is added to the residual. Expected: subtracted, because u "
+                    "has come nearer to the solution.",
+                ),
+                "away-from-the-solution": Mistake(
+                    partial(_pcg, signs=(-1, -1)),
+                    says="u moves against the direction. Expected: along it.",
+                ),
+                "residual-by-the-direction": Mistake(
+                    partial(_pcg, by_product=False),
+                    says="The residual changes by a multiple of the direction. Expected: of the "
+                    "stencil's product with it.",
+                ),
+                "preconditioned-once": Mistake(
+                    partial(_pcg, later=lambda r: r),
+                    says="In the steps, z is the residual itself. Expected: block Jacobi, applied "
+                    "to the new residual of each step.",
+                ),
+                "length-missing": Mistake(
+                    partial(_pcg, change=lambda length, p, z: p),
+                    says="u changes by the direction itself. Expected: length times the direction.",
+                ),
+                "u-along-z": Mistake(
+                    partial(_pcg, change=lambda length, p, z: length * z),
+                    says="u changes by length times z. Expected: times the direction.",
+                ),
+                "whole-direction-before": Mistake(
+                    partial(_pcg, share=lambda new, *_: np.ones_like(new)),
+                    says="The whole direction before is added to z. Expected: new / old of it, for "
+                    "the two values of residual @ z.",
+                ),
+                "share-is-the-length": Mistake(
+                    partial(_pcg, share=lambda new, last, length: length),
+                    says="The share of the direction before is the length of the step. Expected: "
+                    "new / old, for the two values of residual @ z.",
+                ),
+                "over-the-direction": Mistake(
+                    partial(_pcg, over_product=False),
+                    says="The length of a step is divided by direction @ direction. Expected: by "
+                    "direction @ product.",
+                ),
+                "residual-returned": Mistake(
+                    partial(_pcg, returns_residual=True),
+                    says="This is the residual after the last step. Expected: u.",
+                ),
+                "smaller-blocks": Mistake(
+                    partial(_pcg, precondition=_on_quarters),
+                    partial(_pcg, later=_on_quarters),
+                    says="The system is solved on quarters of each block. Expected: on the whole "
+                    "block of a device.",
+                ),
+                "own-sums": Mistake(
+                    partial(_pcg, summed=()),
+                    says="In the inner products, each device uses the sum over its own block. "
+                    "Expected: the sum over all devices.",
+                ),
+                "sums-over-one-axis": Mistake(
+                    partial(_pcg, summed=(0,)),
+                    partial(_pcg, summed=(2,)),
+                    says="The inner products are added up over one axis of the mesh. The plane is "
+                    "sharded over both.",
                 ),
             },
             under_mesh=True,
@@ -2530,35 +2959,87 @@ PRECONDITIONER: Final = Exercise(
             _solver_cases,
             _fastest,
             {
-                "fewest-steps": lambda counts, *_: min(counts, key=lambda name: counts[name][0]),
-                "bytes-ignored": partial(_fastest, sends=0),
-                "counts-exchanged": lambda counts, *machine: _fastest(
-                    {name: (steps, number) for name, (number, steps) in counts.items()}, *machine
+                "fewest-steps": Mistake(
+                    lambda counts, *_: min(counts, key=lambda name: counts[name][0]),
+                    says="This is always the method with the fewest steps, on every machine. What "
+                    "does one of its steps cost, with all of its exchanges?",
                 ),
-                "one-exchange-too-few": partial(_fastest, exchanges=lambda m: m - 1),
-                "only-exchanges": partial(_fastest, sums=0),
-                "one-sum": partial(_fastest, sums=1),
-                "as-in-a-ring": AnyOf(
-                    (
-                        partial(_fastest, messages=lambda n: 2 * (n - 1)),
-                        partial(_fastest, messages=lambda n: n - 1),
-                        partial(_fastest, messages=lambda n: n),
-                    )
+                "bytes-ignored": Mistake(
+                    partial(_fastest, sends=0),
+                    says="This is always the method with fewer messages one after the other, "
+                    "however large the halo is. Each exchange sends a halo's bytes, and a sum "
+                    "sends almost none.",
                 ),
-                "too-few-latencies": AnyOf(
-                    partial(_fastest, latencies=latencies)
-                    for latencies in (lambda number: 1, lambda number: 0)
+                "counts-exchanged": Mistake(
+                    lambda counts, *machine: _fastest(
+                        {name: (steps, number) for name, (number, steps) in counts.items()},
+                        *machine,
+                    ),
+                    says="The two numbers of a method are exchanged. In counts, the number of its "
+                    "steps comes first, and that of the exchanges in one step second.",
                 ),
-                "sums-of-one-message": partial(_fastest, messages=lambda n: 1),
-                "natural-logarithm": partial(_fastest, messages=np.log),
-                "logarithm-of-the-halo": lambda counts, devices, halo, *machine: _fastest(
-                    counts, halo, halo, *machine
+                "one-exchange-too-few": Mistake(
+                    partial(_fastest, exchanges=lambda m: m - 1),
+                    says="Each step lacks one exchange. The number in counts includes the "
+                    "multiplication of the method itself.",
                 ),
-                "one-step-alone": partial(_fastest, per_step=True),
-                "four-times-the-bytes": partial(_fastest, sends=4),
-                "four-exchanges": partial(_fastest, exchanges=lambda number: 4 * number),
-                "slowest": lambda counts, *machine: next(
-                    name for name in counts if name != _fastest(counts, *machine)
+                "only-exchanges": Mistake(
+                    partial(_fastest, sums=0),
+                    says="This is always the method with fewer exchanges in its whole solve. The "
+                    "two sums of each step take latencies, too, in all steps. Is the time of a "
+                    "halo's bytes so long that nothing else counts? It is halo / bandwidth.",
+                ),
+                "one-sum": Mistake(
+                    partial(_fastest, sums=1), says="A step has two sums over all devices."
+                ),
+                "as-in-a-ring": Mistake(
+                    partial(_fastest, messages=lambda n: 2 * (n - 1)),
+                    partial(_fastest, messages=lambda n: n - 1),
+                    partial(_fastest, messages=lambda n: n),
+                    says="A sum takes about as many messages as there are devices, as in a ring. "
+                    "Expected: log2(n).",
+                ),
+                "too-few-latencies": Mistake(
+                    *(
+                        partial(_fastest, latencies=latencies)
+                        for latencies in (lambda number: 1, lambda number: 0)
+                    ),
+                    says="Each exchange takes a latency, too, besides the time of its bytes.",
+                ),
+                "sums-of-one-message": Mistake(
+                    partial(_fastest, messages=lambda n: 1),
+                    says="A sum counts as one message. Expected: log2(n), one after the other.",
+                ),
+                "natural-logarithm": Mistake(
+                    partial(_fastest, messages=np.log),
+                    says="The natural logarithm is smaller than log2, by a factor of 0.7. "
+                    "Expected: log2(n) messages for a sum.",
+                ),
+                "logarithm-of-the-halo": Mistake(
+                    lambda counts, devices, halo, *machine: _fastest(counts, halo, halo, *machine),
+                    says="A sum takes log2(halo) messages here. Expected: log2 of the number of "
+                    "devices.",
+                ),
+                "one-step-alone": Mistake(
+                    partial(_fastest, per_step=True),
+                    says="This is always the method whose single step costs less. A solve has many "
+                    "steps.",
+                ),
+                "four-times-the-bytes": Mistake(
+                    partial(_fastest, sends=4),
+                    says="The halo counts four times. halo is already in bytes, and the four "
+                    "messages of an exchange leave at the same time.",
+                ),
+                "four-exchanges": Mistake(
+                    partial(_fastest, exchanges=lambda number: 4 * number),
+                    says="Each exchange counts four times. The four messages of an exchange leave "
+                    "at the same time.",
+                ),
+                "slowest": Mistake(
+                    lambda counts, *machine: next(
+                        name for name in counts if name != _fastest(counts, *machine)
+                    ),
+                    says="This is the method that takes the most time.",
                 ),
             },
         ),
@@ -2575,51 +3056,6 @@ PRECONDITIONER: Final = Exercise(
         "seconds of one method first, and take min(counts, key=…).",
     ),
     diagnoses={
-        "once-too-often": f"This is the u of {PRECONDITIONED_STEPS + 1} steps.",
-        "once-too-seldom": f"This is the u of {PRECONDITIONED_STEPS - 1} steps.",
-        "not-preconditioned": "These are conjugate gradients without a preconditioner. (A "
-        "multiple of the residual in place of z changes nothing.)",
-        "solved-outright": f"This is the solution itself. Expected: the u of "
-        f"{PRECONDITIONED_STEPS} steps from zeros.",
-        "blocks-solved-once": "Each device solved the system of its own block, once. That is the "
-        "first z, and only a direction for the first step.",
-        "square-of-the-residual": "residual @ residual is used. With a preconditioner, it is "
-        "residual @ z everywhere: before the first step, for a step's length, and for the share of "
-        "the direction before.",
-        "along-the-residual": "The next direction begins with the residual. Expected: with z.",
-        "direction-before-missing": "The next direction is z alone. Expected: z plus a part of the "
-        "direction before.",
-        "share-upside-down": "The direction before is multiplied by old / new. Expected: new / "
-        "old, for the two values of residual @ z.",
-        "share-subtracted": "The part of the direction before is subtracted. Expected: added.",
-        "first-product-kept": "All steps use residual @ z of the first one. Carry the new value.",
-        "residual-grows": "The product is added to the residual. Expected: subtracted, because u "
-        "has come nearer to the solution.",
-        "away-from-the-solution": "u moves against the direction. Expected: along it.",
-        "residual-by-the-direction": "The residual changes by a multiple of the direction. "
-        "Expected: of the stencil's product with it.",
-        "first-along-the-residual": "The first direction is the residual. Expected: z, as in all "
-        "later steps.",
-        "of-the-old-residual": "z is computed from the residual before the step. Expected: from "
-        "the new one.",
-        "preconditioned-once": "In the steps, z is the residual itself. Expected: block Jacobi, "
-        "applied to the new residual of each step.",
-        "length-missing": "u changes by the direction itself. Expected: length times the "
-        "direction.",
-        "u-along-z": "u changes by length times z. Expected: times the direction.",
-        "whole-direction-before": "The whole direction before is added to z. Expected: new / old "
-        "of it, for the two values of residual @ z.",
-        "share-is-the-length": "The share of the direction before is the length of the step. "
-        "Expected: new / old, for the two values of residual @ z.",
-        "over-the-direction": "The length of a step is divided by direction @ direction. Expected: "
-        "by direction @ product.",
-        "residual-returned": "This is the residual after the last step. Expected: u.",
-        "smaller-blocks": "The system is solved on quarters of each block. Expected: on the whole "
-        "block of a device.",
-        "own-sums": "In the inner products, each device uses the sum over its own block. "
-        "Expected: the sum over all devices.",
-        "sums-over-one-axis": "The inner products are added up over one axis of the mesh. The "
-        "plane is sharded over both.",
         "not-finite": "Something is divided by zero. Is the stencil applied without halos? Then "
         "block Jacobi solves that system in one step, and the second step divides by zero.",
         "too-many-bytes": "A step multiplies by the stencil once, which takes one halo from each "
@@ -2632,35 +3068,6 @@ PRECONDITIONER: Final = Exercise(
         "no-shard-map": "Left to the compiler, it may be cheap or not. Here you decide.",
         "unknown-times": "Do a fixed number of steps, with lax.fori_loop, lax.scan or Python's "
         "for.",
-        "fewest-steps": "This is always the method with the fewest steps, on every machine. What "
-        "does one of its steps cost, with all of its exchanges?",
-        "bytes-ignored": "This is always the method with fewer messages one after the other, "
-        "however large the halo is. Each exchange sends a halo's bytes, and a sum sends almost "
-        "none.",
-        "counts-exchanged": "The two numbers of a method are exchanged. In counts, the number of "
-        "its steps comes first, and that of the exchanges in one step second.",
-        "one-exchange-too-few": "Each step lacks one exchange. The number in counts includes the "
-        "multiplication of the method itself.",
-        "only-exchanges": "This is always the method with fewer exchanges in its whole solve. The "
-        "two sums of each step take latencies, too, in all steps. Is the time of a halo's bytes so "
-        "long that nothing else counts? It is halo / bandwidth.",
-        "one-sum": "A step has two sums over all devices.",
-        "as-in-a-ring": "A sum takes about as many messages as there are devices, as in a ring. "
-        "Expected: log2(n).",
-        "too-few-latencies": "Each exchange takes a latency, too, besides the time of its bytes.",
-        "sums-of-one-message": "A sum counts as one message. Expected: log2(n), one after the "
-        "other.",
-        "natural-logarithm": "The natural logarithm is smaller than log2, by a factor of 0.7. "
-        "Expected: log2(n) messages for a sum.",
-        "logarithm-of-the-halo": "A sum takes log2(halo) messages here. Expected: log2 of the "
-        "number of devices.",
-        "one-step-alone": "This is always the method whose single step costs less. A solve "
-        "has many steps.",
-        "four-exchanges": "Each exchange counts four times. The four messages of an exchange leave "
-        "at the same time.",
-        "four-times-the-bytes": "The halo counts four times. halo is already in bytes, and the "
-        "four messages of an exchange leave at the same time.",
-        "slowest": "This is the method that takes the most time.",
     },
     about=(Requests, CommunicatesAtMost, Returns),
     weights={"pcg": 2},

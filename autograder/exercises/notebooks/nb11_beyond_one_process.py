@@ -7,7 +7,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from autograder.judge import AnyOf, Exercise, Expected, OnProcesses, Predicts
+from autograder.judge import Exercise, Expected, Mistake, OnProcesses, Predicts
 from autograder.processes import CaseArgument, ProcessCase, Spec, table_files
 
 LINE: Final = (("x", 8),)
@@ -99,9 +99,9 @@ def _line(cell: str, right: str, **mistakes: Any) -> Predicts:
     )
 
 
-_NOT_AT_ALL: Final = AnyOf(("raises", "waits", "wrong numbers"))
+_NOT_AT_ALL: Final = Mistake("raises", "waits", "wrong numbers")
 
-_OF_ONE: Final = AnyOf(("works", "raises", "wrong numbers"))
+_OF_ONE: Final = Mistake("works", "raises", "wrong numbers")
 
 LINES: Final = Exercise(
     id="11.2",
@@ -114,7 +114,7 @@ LINES: Final = Exercise(
         _line(
             "np.asarray(x)",
             "raises",
-            not_all_here=AnyOf(("works", "wrong numbers")),
+            not_all_here=Mistake("works", "wrong numbers"),
             no_one_waits="waits",
         ),
         _line("np.asarray(x[0])", "works", row_for_all=_NOT_AT_ALL),
@@ -126,7 +126,7 @@ LINES: Final = Exercise(
             "x[8 * jax.process_index()]",
             "wrong numbers",
             one_program="works",
-            not_even_an_error=AnyOf(("raises", "waits")),
+            not_even_an_error=Mistake("raises", "waits"),
         ),
     ),
     hints=(
@@ -318,19 +318,34 @@ HOST: Final = Exercise(
             _gathers,
             lambda case: (Expected(_table(case), host=True),),
             mistakes={
-                "blocks-in-a-column": lambda case: (np.concatenate(_blocks(case)),),
-                "stacked": _stacked,
-                "blocks-in-a-row": _in_a_row,
-                "blocks-refilled": _refilled,
-                "copies-added": AnyOf(
-                    (
-                        lambda case: _added_up(case, [range(i, i + 1) for i in range(8)]),
-                        lambda case: _added_up(
-                            case, [*map(case.devices_of, range(case.processes))]
-                        ),
-                    )
+                "blocks-in-a-column": Mistake(
+                    lambda case: (np.concatenate(_blocks(case)),),
+                    says="These are the blocks of all devices, one below another. This is x only "
+                    "if its rows alone are sharded and no block is replicated. Where in x is each "
+                    "block?",
                 ),
-                "transposed": lambda case: (_table(case).T,),
+                "stacked": Mistake(
+                    _stacked,
+                    says="These are the blocks of each process, stacked along a new dimension. x "
+                    "has no such dimension.",
+                ),
+                "blocks-in-a-row": Mistake(
+                    _in_a_row,
+                    says="These are the blocks of all devices, one beside another. Where in x is "
+                    "each block?",
+                ),
+                "blocks-refilled": Mistake(
+                    _refilled,
+                    says="These are the numbers of all blocks, one block after another, reshaped "
+                    "to the shape of x. Where in x is each block?",
+                ),
+                "copies-added": Mistake(
+                    lambda case: _added_up(case, [range(i, i + 1) for i in range(8)]),
+                    lambda case: _added_up(case, [*map(case.devices_of, range(case.processes))]),
+                    says="A replicated block is added up, once for each replica. Expected: each "
+                    "block once.",
+                ),
+                "transposed": Mistake(lambda case: (_table(case).T,), says="This is x transposed."),
             },
         ),
     ),
@@ -353,20 +368,9 @@ HOST: Final = Exercise(
         "numbers of the others must be sent: which line does that?",
         "shape": "Is this the part of one process or one device, or a sum of such parts? "
         "Expected: all of x in every process.",
-        "blocks-in-a-column": "These are the blocks of all devices, one below another. This is x "
-        "only if its rows alone are sharded and no block is replicated. Where in x is each block?",
-        "stacked": "These are the blocks of each process, stacked along a new dimension. x has no "
-        "such dimension.",
-        "blocks-in-a-row": "These are the blocks of all devices, one beside another. Where in x "
-        "is each block?",
-        "blocks-refilled": "These are the numbers of all blocks, one block after another, "
-        "reshaped to the shape of x. Where in x is each block?",
-        "copies-added": "A replicated block is added up, once for each replica. Expected: each "
-        "block once.",
         "off-by-a-factor": "Is something added up or averaged that should only be put into its "
         "position?",
         "nothing-but-zeros": "Is anything of x written into the result?",
-        "transposed": "This is x transposed.",
         "other-numbers": "None of these rows is a row of x. Are the numbers read from x, and left "
         "unchanged?",
         "rows-exchanged": "These are all rows of x, in a different order. A shard's `index` is "
@@ -472,36 +476,105 @@ TRAINING: Final = Exercise(
             _trainings,
             lambda case: (Expected(_trained(case)),),
             mistakes={
-                "one-step-less": lambda case: (_trained(case, -1),),
-                "one-step": lambda case: (_trained(case, 1),),
-                "not-trained": lambda case: (_trained(case, 0),),
-                "first-batch-again": lambda case: (_trained(case, batches=_first_again(case)),),
-                "all-rows-each-time": lambda case: (_trained(case, batches=_all_each_time(case)),),
-                "one-large-batch": lambda case: (_trained(case, batches=_at_once(case)),),
-                "eight-times": lambda case: (_trained(case, rate=8 * RATE),),
-                "uphill": lambda case: (_trained(case, rate=-RATE),),
-                "gradients-at-the-start": lambda case: (_from_the_start(case),),
-                "last-batch-first": lambda case: (_trained(case, batches=_batches_of(case)[::-1]),),
-                "last-batch-alone": lambda case: (_trained(case, batches=_batches_of(case)[-1:]),),
-                "first-batch-skipped": lambda case: (
-                    _trained(case, batches=_batches_of(case)[1:]),
+                "one-step-less": Mistake(
+                    lambda case: (_trained(case, -1),),
+                    says="These are the weights one step too early.",
                 ),
-                "two-steps-each": lambda case: (
-                    _trained(case, batches=np.repeat(_batches_of(case), 2, axis=0)),
+                "one-step": Mistake(
+                    lambda case: (_trained(case, 1),),
+                    says="These are the weights after the first step.",
                 ),
-                "gradient-alone": lambda case: (_gradients_for_weights(case),),
-                "rate-forgotten": lambda case: (_trained(case, rate=1),),
-                "an-eighth": lambda case: (_trained(case, rate=RATE / 8),),
-                "divided-by-the-batch": lambda case: (
-                    _trained(case, rate=RATE / case.given[3].number),
+                "not-trained": Mistake(
+                    lambda case: (_trained(case, 0),),
+                    says="These are the initial weights. Is the new value kept?",
                 ),
-                "sum-of-rows": lambda case: (_trained(case, rate=RATE * case.given[3].number),),
-                "sum-of-processes": lambda case: (_trained(case, rate=RATE * case.processes),),
-                "averaged-at-the-end": lambda case: (
-                    np.mean([_trained(case, batches=b) for b in _batches_apart(case)], axis=0),
+                "first-batch-again": Mistake(
+                    lambda case: (_trained(case, batches=_first_again(case)),),
+                    says="These are the weights after the right number of steps, all on the first "
+                    "batch. Which rows are read in the second step?",
                 ),
-                "one-process-alone": lambda case: (
-                    _trained(case, batches=_batches_apart(case)[0]),
+                "all-rows-each-time": Mistake(
+                    lambda case: (_trained(case, batches=_all_each_time(case)),),
+                    says="Each step uses all rows of the table instead of those of its batch.",
+                ),
+                "one-large-batch": Mistake(
+                    lambda case: (_trained(case, batches=_at_once(case)),),
+                    says="These are the weights after one step on all rows at once.",
+                ),
+                "eight-times": Mistake(
+                    lambda case: (_trained(case, rate=8 * RATE),),
+                    says="The steps are eight times too large, and there are eight devices. Is "
+                    "something added up over them that should be averaged?",
+                ),
+                "uphill": Mistake(
+                    lambda case: (_trained(case, rate=-RATE),),
+                    says="Each step goes up the gradient instead of down.",
+                ),
+                "gradients-at-the-start": Mistake(
+                    lambda case: (_from_the_start(case),),
+                    says="These are the weights if every step takes its gradient at the initial "
+                    "weights. At which weights should the second step take it?",
+                ),
+                "last-batch-first": Mistake(
+                    lambda case: (_trained(case, batches=_batches_of(case)[::-1]),),
+                    says="These are the weights after a step on each batch in the opposite order, "
+                    "the last one first.",
+                ),
+                "last-batch-alone": Mistake(
+                    lambda case: (_trained(case, batches=_batches_of(case)[-1:]),),
+                    says="These are the weights after one step, on the last batch, from the "
+                    "initial weights. What happens to the steps before it?",
+                ),
+                "first-batch-skipped": Mistake(
+                    lambda case: (_trained(case, batches=_batches_of(case)[1:]),),
+                    says="These are the weights without the step on the first batch.",
+                ),
+                "two-steps-each": Mistake(
+                    lambda case: (_trained(case, batches=np.repeat(_batches_of(case), 2, axis=0)),),
+                    says="These are the weights after two steps on each batch.",
+                ),
+                "gradient-alone": Mistake(
+                    lambda case: (_gradients_for_weights(case),),
+                    says="Each step returns the gradient. The new weights are the old ones minus "
+                    "RATE times the gradient.",
+                ),
+                "rate-forgotten": Mistake(
+                    lambda case: (_trained(case, rate=1),),
+                    says="These are the weights after steps with a rate of 1 instead of RATE.",
+                ),
+                "an-eighth": Mistake(
+                    lambda case: (_trained(case, rate=RATE / 8),),
+                    says="The steps are an eighth as large as expected. Is the gradient divided by "
+                    "the number of devices once too often?",
+                ),
+                "divided-by-the-batch": Mistake(
+                    lambda case: (_trained(case, rate=RATE / case.given[3].number),),
+                    says="The steps are too small by the number of rows in a batch. Is a mean "
+                    "divided by it again?",
+                ),
+                "sum-of-rows": Mistake(
+                    lambda case: (_trained(case, rate=RATE * case.given[3].number),),
+                    says="The steps are too large by the number of rows in a batch. Is the loss a "
+                    "mean there, or a sum?",
+                ),
+                "sum-of-processes": Mistake(
+                    lambda case: (_trained(case, rate=RATE * case.processes),),
+                    says="The steps are too large by the number of processes. Are gradients added "
+                    "up over them that should be averaged?",
+                ),
+                "averaged-at-the-end": Mistake(
+                    lambda case: (
+                        np.mean([_trained(case, batches=b) for b in _batches_apart(case)], axis=0),
+                    ),
+                    says="This is the average of the weights that each process has if it trains on "
+                    "its own rows to the end. After the first step their weights differ, and the "
+                    "next gradients are those of different weights. Each step needs the gradient "
+                    "of its whole batch.",
+                ),
+                "one-process-alone": Mistake(
+                    lambda case: (_trained(case, batches=_batches_apart(case)[0]),),
+                    says="These are the weights that follow from the rows of process 0 alone. Each "
+                    "step needs the gradient of its whole batch.",
                 ),
             },
         ),
@@ -521,44 +594,9 @@ TRAINING: Final = Exercise(
         "gradient of its own rows only? Expected: the gradient of the whole batch.",
         "only-on-one-process": "So something depends on the number of processes. Is there a "
         "division, or a number of rows, that does?",
-        "one-step-less": "These are the weights one step too early.",
-        "one-step": "These are the weights after the first step.",
-        "not-trained": "These are the initial weights. Is the new value kept?",
-        "first-batch-again": "These are the weights after the right number of steps, all on the "
-        "first batch. Which rows are read in the second step?",
-        "gradients-at-the-start": "These are the weights if every step takes its gradient at the "
-        "initial weights. At which weights should the second step take it?",
-        "last-batch-first": "These are the weights after a step on each batch in the opposite "
-        "order, the last one first.",
-        "last-batch-alone": "These are the weights after one step, on the last batch, from the "
-        "initial weights. What happens to the steps before it?",
-        "first-batch-skipped": "These are the weights without the step on the first batch.",
-        "two-steps-each": "These are the weights after two steps on each batch.",
-        "gradient-alone": "Each step returns the gradient. The new weights are the old ones minus "
-        "RATE times the gradient.",
-        "rate-forgotten": "These are the weights after steps with a rate of 1 instead of RATE.",
-        "an-eighth": "The steps are an eighth as large as expected. Is the gradient divided by "
-        "the number of devices once too often?",
-        "divided-by-the-batch": "The steps are too small by the number of rows in a batch. Is a "
-        "mean divided by it again?",
         "values": "Which rows does each step use, at which weights is its gradient taken, and how "
         "far does it go?",
-        "all-rows-each-time": "Each step uses all rows of the table instead of those of its batch.",
-        "one-large-batch": "These are the weights after one step on all rows at once.",
-        "eight-times": "The steps are eight times too large, and there are eight devices. Is "
-        "something added up over them that should be averaged?",
         "none": "Is a return missing?",
-        "uphill": "Each step goes up the gradient instead of down.",
-        "sum-of-rows": "The steps are too large by the number of rows in a batch. Is the loss a "
-        "mean there, or a sum?",
-        "sum-of-processes": "The steps are too large by the number of processes. Are gradients "
-        "added up over them that should be averaged?",
-        "averaged-at-the-end": "This is the average of the weights that each process has if it "
-        "trains on its own rows to the end. After the first step their weights differ, and the "
-        "next gradients are those of different weights. Each step needs the gradient of its whole "
-        "batch.",
-        "one-process-alone": "These are the weights that follow from the rows of process 0 alone. "
-        "Each step needs the gradient of its whole batch.",
         "number-of-results": "Expected: the weights alone.",
     },
 )

@@ -13,7 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from autograder.evidence import DesignPlan
-from autograder.judge import AnyOf, Exercise, Timed, TrainsFast
+from autograder.judge import Exercise, Mistake, Timed, TrainsFast
 
 Layer = dict[str, Any]
 
@@ -289,41 +289,99 @@ DESIGN: Final = Exercise(
             GIVEN,
             SHOWN,
             {
-                "nearly-unchanged": lambda *arrays: arrays[:-2],
-                "ascends": trained(-RATE),
-                "eight-times": trained(8 * RATE),
-                "looks-ahead": trained(without="mask"),
-                "gradient-alone": AnyOf(
-                    (trained(-1, kept=0), trained(-RATE, kept=0), trained(RATE, kept=0))
+                "nearly-unchanged": Mistake(
+                    lambda *arrays: arrays[:-2],
+                    says="The parameters are returned nearly unchanged. Is the gradient far too "
+                    "small? The loss is a sum over the features, and a mean over the tokens only.",
                 ),
-                "norm-missing": AnyOf(
-                    trained(without=norms)
-                    for norms in (
-                        "norm of attention, norm of mlp",
-                        "norm of attention",
-                        "norm of mlp",
-                    )
+                "ascends": Mistake(
+                    trained(-RATE),
+                    says="The parameters move by the right amount in the wrong direction: up the "
+                    "gradient. New parameters are the old ones minus LEARNING_RATE times the "
+                    "gradient.",
                 ),
-                "no-residuals": trained(without="residual of attention, residual of mlp"),
-                "one-residual": AnyOf(
-                    trained(without=residual)
-                    for residual in ("residual of attention", "residual of mlp")
+                "eight-times": Mistake(
+                    trained(8 * RATE),
+                    says="The gradient is eight times too large. The loss is a mean over all "
+                    "tokens of the batch. Is something added up over the devices that should be "
+                    "averaged?",
                 ),
-                "one-layer-alone": AnyOf(
-                    (trained(without="second layer"), trained(without="first layer"))
+                "looks-ahead": Mistake(
+                    trained(without="mask"),
+                    says="These are the values of a model in which every token looks at all "
+                    "others. Expected: only at the tokens before it.",
                 ),
-                "own-tokens-alone": AnyOf(trained(parts=parts) for parts in (8, 4, 2)),
-                "parts-not-summed": AnyOf(
-                    parts_not_summed(n, share) for n in (8, 4, 2) for share in (1, 1 / n)
+                "gradient-alone": Mistake(
+                    trained(-1, kept=0),
+                    trained(-RATE, kept=0),
+                    trained(RATE, kept=0),
+                    says="The step returns the gradient, or the change of the parameters. "
+                    "Expected: the new parameters, which are the old ones minus LEARNING_RATE "
+                    "times the gradient.",
                 ),
-                "slices-not-summed": AnyOf(
-                    slices_not_summed(owner, n, of)
-                    for n in (8, 4, 2)
-                    for owner in _owners(n)
-                    for of in ("attention, mlp", "attention", "mlp")
+                "norm-missing": Mistake(
+                    *(
+                        trained(without=norms)
+                        for norms in (
+                            "norm of attention, norm of mlp",
+                            "norm of attention",
+                            "norm of mlp",
+                        )
+                    ),
+                    says="These are the values of a model without a norm before attention, before "
+                    "the MLP, or before both.",
                 ),
-                "first-layer-unchanged": lambda *arrays: (*arrays[:4], *trained()(*arrays)[4:]),
-                "second-layer-unchanged": lambda *arrays: (*trained()(*arrays)[:4], *arrays[4:8]),
+                "no-residuals": Mistake(
+                    trained(without="residual of attention, residual of mlp"),
+                    says="These are the values of a model in which attention and the MLP replace "
+                    "x. Expected: their results are added to x.",
+                ),
+                "one-residual": Mistake(
+                    *(
+                        trained(without=residual)
+                        for residual in ("residual of attention", "residual of mlp")
+                    ),
+                    says="These are the values of a model in which attention or the MLP replaces "
+                    "x. Expected: its result is added to x.",
+                ),
+                "one-layer-alone": Mistake(
+                    trained(without="second layer"),
+                    trained(without="first layer"),
+                    says="These are the values of a model that has only one of the two layers.",
+                ),
+                "own-tokens-alone": Mistake(
+                    *(trained(parts=parts) for parts in (8, 4, 2)),
+                    says="These are the values of a model in which each device's tokens look only "
+                    "at one another. In attention, a token looks at all tokens before it in its "
+                    "text, also at those of other devices.",
+                ),
+                "parts-not-summed": Mistake(
+                    *(parts_not_summed(n, share) for n in (8, 4, 2) for share in (1, 1 / n)),
+                    says="Each device continues with the result of its own heads and its own part "
+                    "of the hidden width. Where are the partial sums of attention and MLP added "
+                    "up?",
+                ),
+                "slices-not-summed": Mistake(
+                    *(
+                        slices_not_summed(owner, n, of)
+                        for n in (8, 4, 2)
+                        for owner in _owners(n)
+                        for of in ("attention, mlp", "attention", "mlp")
+                    ),
+                    says="Each device takes its own slice of its partial sums of attention or the "
+                    "MLP, and the rest is lost. It needs this slice of the sum over all devices "
+                    "that share the heads or the hidden width.",
+                ),
+                "first-layer-unchanged": Mistake(
+                    lambda *arrays: (*arrays[:4], *trained()(*arrays)[4:]),
+                    says="The second layer is right, and the parameters of the first are returned "
+                    "unchanged.",
+                ),
+                "second-layer-unchanged": Mistake(
+                    lambda *arrays: (*trained()(*arrays)[:4], *arrays[4:8]),
+                    says="The first layer is right, and the parameters of the second are returned "
+                    "unchanged.",
+                ),
             },
             from_own_batch,
         ),
@@ -363,8 +421,6 @@ DESIGN: Final = Exercise(
         "works-too-much": "Something is computed more than once. Are both the tokens and the "
         "weights of some matmul complete on several devices? Or is something computed again for "
         "the gradient? This costs time here, and the memory that it saves is not counted.",
-        "eight-times": "The gradient is eight times too large. The loss is a mean over all tokens "
-        "of the batch. Is something added up over the devices that should be averaged?",
         "never-summed": "On each device, the new parameters follow from its own texts alone. The "
         "gradient is a mean over the tokens of the whole batch. Where are the gradients of the "
         "devices combined?",
@@ -373,39 +429,11 @@ DESIGN: Final = Exercise(
         "reduced-again": "Each device changes its parameters by the sum or mean of several "
         "devices' pieces of the gradient, and these pieces belong to different parameters. The "
         "gradient of an all_gather has already been reduced over the devices.",
-        "first-layer-unchanged": "The second layer is right, and the parameters of the first are "
-        "returned unchanged.",
-        "second-layer-unchanged": "The first layer is right, and the parameters of the second are "
-        "returned unchanged.",
-        "ascends": "The parameters move by the right amount in the wrong direction: up the "
-        "gradient. New parameters are the old ones minus LEARNING_RATE times the gradient.",
         "unchanged": "New parameters are the old ones minus LEARNING_RATE times the gradient.",
-        "nearly-unchanged": "The parameters are returned nearly unchanged. Is the gradient far "
-        "too small? The loss is a sum over the features, and a mean over the tokens only.",
         "does-not-reshape": "The step must work at several sizes.",
         "coarser-type": "Bytes count as bfloat16 whatever the dtype is, so a smaller dtype saves "
         "nothing here.",
         "packs-numbers": "All numbers of the step must be what they are on one device.",
-        "gradient-alone": "The step returns the gradient, or the change of the parameters. "
-        "Expected: the new parameters, which are the old ones minus LEARNING_RATE times the "
-        "gradient.",
-        "norm-missing": "These are the values of a model without a norm before attention, before "
-        "the MLP, or before both.",
-        "one-residual": "These are the values of a model in which attention or the MLP replaces "
-        "x. Expected: its result is added to x.",
-        "no-residuals": "These are the values of a model in which attention and the MLP replace "
-        "x. Expected: their results are added to x.",
-        "one-layer-alone": "These are the values of a model that has only one of the two layers.",
-        "own-tokens-alone": "These are the values of a model in which each device's tokens look "
-        "only at one another. In attention, a token looks at all tokens before it in its text, "
-        "also at those of other devices.",
-        "parts-not-summed": "Each device continues with the result of its own heads and its own "
-        "part of the hidden width. Where are the partial sums of attention and MLP added up?",
-        "slices-not-summed": "Each device takes its own slice of its partial sums of attention or "
-        "the MLP, and the rest is lost. It needs this slice of the sum over all devices that share "
-        "the heads or the hidden width.",
-        "looks-ahead": "These are the values of a model in which every token looks at all others. "
-        "Expected: only at the tokens before it.",
         "devices-unused": "All eight devices must take part.",
         "one-device": "All eight devices must take part.",
     },

@@ -5,7 +5,7 @@ from typing import Final
 
 import numpy as np
 
-from autograder.judge import AnyOf, Continued, Exercise, Resumes, ResumesAfterTornWrites
+from autograder.judge import Continued, Exercise, Mistake, Resumes, ResumesAfterTornWrites
 from autograder.processes import CaseArgument, Interruption, ProcessCase
 
 LINE: Final = (("x", 8),)
@@ -154,13 +154,13 @@ def _mix(old: slice) -> Continued:
 HALVES: Final = (slice(0, FEATURES // 2), slice(FEATURES // 2, FEATURES))
 """The features of each of two processes."""
 
-MISTAKES: Final[dict[str, Continued | AnyOf]] = {
+MISTAKES: Final[dict[str, Continued | Mistake]] = {
     "optimizer-forgotten": _forget_moments,
     "step-again": _shift(-1),
     "step-skipped": _shift(1),
     "count-begins-anew": _count_anew,
-    "one-process-saved": AnyOf(map(_keep_part, HALVES)),
-    "two-steps-mixed": AnyOf(map(_mix, HALVES)),
+    "one-process-saved": Mistake(*map(_keep_part, HALVES)),
+    "two-steps-mixed": Mistake(*map(_mix, HALVES)),
 }
 
 RESUME: Final = Exercise(

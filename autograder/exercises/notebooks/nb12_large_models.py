@@ -27,7 +27,6 @@ from autograder.artifacts import (
     run_pipeline,
 )
 from autograder.judge import (
-    AnyOf,
     Budget,
     CommunicatesAtMost,
     Computes,
@@ -35,6 +34,7 @@ from autograder.judge import (
     Exercise,
     FitsIn,
     KeepsLayouts,
+    Mistake,
     PlacedLike,
     RecomputesAtMost,
     RequestedCollective,
@@ -199,11 +199,26 @@ LATENCY: Final = Exercise(
             _sample_buffers,
             EXCHANGE,
             {
-                "one-copy": _steps(lambda n: 1, lambda n: 1, _whole),
-                "waits-each-time": _steps(_others, _others, _whole),
-                "to-itself": _steps(lambda n: n, lambda n: 1, _whole),
+                "one-copy": Mistake(
+                    _steps(lambda n: 1, lambda n: 1, _whole),
+                    says="This is the time of one message. A device sends its buffer to n - 1 "
+                    "others, and all of these bytes leave through the same link.",
+                ),
+                "waits-each-time": Mistake(
+                    _steps(_others, _others, _whole),
+                    says="The latency counts n - 1 times here. The messages need not wait for one "
+                    "another, so they share one latency.",
+                ),
+                "to-itself": Mistake(
+                    _steps(lambda n: n, lambda n: 1, _whole),
+                    says="A device sends to n - 1 others, and not to itself.",
+                ),
                 "times-bandwidth": _with_bandwidth_multiplied(EXCHANGE),
-                "pieces-alone": _steps(_others, lambda n: 1, _piece),
+                "pieces-alone": Mistake(
+                    _steps(_others, lambda n: 1, _piece),
+                    says="A device sends a piece to each of the others here. Nobody adds up pieces "
+                    "for the others, so each of them needs the whole buffer.",
+                ),
             },
             terms=LATENCIES_AND_BUFFERS,
         ),
@@ -214,19 +229,32 @@ LATENCY: Final = Exercise(
             _sample_buffers,
             DOUBLING,
             {
-                "up-and-down": _steps(lambda n: 2 * _log2(n), lambda n: 2 * _log2(n), _whole),
-                "grows": _steps(_others, _log2, _whole),
-                "times-bandwidth": _with_bandwidth_multiplied(DOUBLING),
-                "every-other": _steps(_others, _others, _whole),
-                "one-latency": _steps(_log2, lambda n: 1, _whole),
-                "halves": AnyOf(
-                    (
-                        _steps(lambda n: 1 - 1 / n, _log2, _whole),
-                        _steps(_log2, _log2, _piece),
-                    )
+                "up-and-down": Mistake(
+                    _steps(lambda n: 2 * _log2(n), lambda n: 2 * _log2(n), _whole),
+                    says="This is a tree: the sum goes up to one device and comes down again, so "
+                    "there are twice as many steps. In doubling, both partners have the sum after "
+                    "each step.",
                 ),
-                "natural-logarithm": AnyOf(
-                    _steps(steps, steps, _whole) for steps in (math.log, math.log10)
+                "grows": Mistake(
+                    _steps(_others, _log2, _whole),
+                    says="The buffers grow here from step to step, as in an all-gather. A sum of "
+                    "buffers is as large as one buffer.",
+                ),
+                "times-bandwidth": _with_bandwidth_multiplied(DOUBLING),
+                "every-other": Mistake(
+                    _steps(_others, _others, _whole),
+                    says="There are n - 1 steps here. After one step 2 devices have the same sum, "
+                    "after two steps 4: how many steps are needed for n?",
+                ),
+                "one-latency": _steps(_log2, lambda n: 1, _whole),
+                "halves": Mistake(
+                    _steps(lambda n: 1 - 1 / n, _log2, _whole),
+                    _steps(_log2, _log2, _piece),
+                    says="The buffers are smaller than size here. In each step of doubling, a "
+                    "device sends the whole buffer.",
+                ),
+                "natural-logarithm": Mistake(
+                    *(_steps(steps, steps, _whole) for steps in (math.log, math.log10))
                 ),
             },
             terms=LATENCIES_AND_BUFFERS,
@@ -238,14 +266,19 @@ LATENCY: Final = Exercise(
             RING,
             {
                 "once-round": _steps(_others, _others, _piece),
-                "one-latency": AnyOf(
-                    (
-                        _steps(_ring_steps, lambda n: 1, _piece),
-                        _steps(_ring_steps, lambda n: 2, _piece),
-                    )
+                "one-latency": Mistake(
+                    _steps(_ring_steps, lambda n: 1, _piece),
+                    _steps(_ring_steps, lambda n: 2, _piece),
                 ),
-                "whole-buffer": _steps(_ring_steps, _ring_steps, _whole),
-                "n-steps": _steps(lambda n: 2 * n, lambda n: 2 * n, _piece),
+                "whole-buffer": Mistake(
+                    _steps(_ring_steps, _ring_steps, _whole),
+                    says="The whole buffer is sent in each step here. In a ring, a step sends one "
+                    "of n pieces.",
+                ),
+                "n-steps": Mistake(
+                    _steps(lambda n: 2 * n, lambda n: 2 * n, _piece),
+                    says="There are 2 n steps here. A piece has to reach the n - 1 other devices.",
+                ),
                 "times-bandwidth": _with_bandwidth_multiplied(RING),
             },
             terms=LATENCIES_AND_BUFFERS,
@@ -257,17 +290,43 @@ LATENCY: Final = Exercise(
             _sample_machines,
             RING_FROM,
             {
-                "against-the-exchange": _equal_from(RING, EXCHANGE),
-                "others-against-each-other": _equal_from(DOUBLING, EXCHANGE),
-                "product-alone": lambda n, latency, bandwidth: latency * bandwidth,
-                "over-the-bandwidth": lambda n, latency, bandwidth: (
-                    RING_FROM(n, latency, bandwidth) / bandwidth**2
+                "against-the-exchange": Mistake(
+                    _equal_from(RING, EXCHANGE),
+                    says="From this size on the ring is faster than a single exchange. Where it "
+                    "overtakes the exchange, doubling is faster than both.",
                 ),
-                "of-eight-devices": lambda n, *machine: RING_FROM(8, *machine),
-                "power-of-two": lambda *machine: 2.0 ** math.ceil(math.log2(RING_FROM(*machine))),
-                "size-of-a-piece": _scaled(lambda n: 1 / n, RING_FROM),
-                "in-seconds": lambda n, latency, bandwidth: (
-                    RING_FROM(n, latency, bandwidth) / bandwidth
+                "others-against-each-other": Mistake(
+                    _equal_from(DOUBLING, EXCHANGE),
+                    says="At this size doubling and the exchange take equally long. Expected: the "
+                    "size at which the ring overtakes them.",
+                ),
+                "product-alone": Mistake(
+                    lambda n, latency, bandwidth: latency * bandwidth,
+                    says="In latency * bandwidth bytes, one message spends as much time on its "
+                    "bytes as on its latency. How many of these does the ring need, with n "
+                    "devices?",
+                ),
+                "over-the-bandwidth": Mistake(
+                    lambda n, latency, bandwidth: RING_FROM(n, latency, bandwidth) / bandwidth**2,
+                    says="The latency is divided by the bandwidth here. latency * bandwidth is a "
+                    "number of bytes.",
+                ),
+                "of-eight-devices": Mistake(
+                    lambda n, *machine: RING_FROM(8, *machine),
+                    says="This is the size for 8 devices, whatever n is.",
+                ),
+                "power-of-two": Mistake(
+                    lambda *machine: 2.0 ** math.ceil(math.log2(RING_FROM(*machine))),
+                    says="This is the next power of two. Expected: the size itself, which may be "
+                    "any number.",
+                ),
+                "size-of-a-piece": Mistake(
+                    _scaled(lambda n: 1 / n, RING_FROM),
+                    says="This is the size of one of n pieces. Expected: that of the buffer.",
+                ),
+                "in-seconds": Mistake(
+                    lambda n, latency, bandwidth: RING_FROM(n, latency, bandwidth) / bandwidth,
+                    says="This is a time. Expected: a number of bytes.",
                 ),
                 "once-round": _equal_from(_steps(_others, _others, _piece), DOUBLING),
                 "natural-logarithm": _equal_from(RING, _steps(math.log, math.log, _whole)),
@@ -289,44 +348,13 @@ LATENCY: Final = Exercise(
         "overtakes it?",
     ),
     diagnoses={
-        "one-copy": "This is the time of one message. A device sends its buffer to n - 1 others, "
-        "and all of these bytes leave through the same link.",
-        "waits-each-time": "The latency counts n - 1 times here. The messages need not wait for "
-        "one another, so they share one latency.",
-        "to-itself": "A device sends to n - 1 others, and not to itself.",
-        "pieces-alone": "A device sends a piece to each of the others here. Nobody adds up pieces "
-        "for the others, so each of them needs the whole buffer.",
-        "up-and-down": "This is a tree: the sum goes up to one device and comes down again, so "
-        "there are twice as many steps. In doubling, both partners have the sum after each step.",
-        "grows": "The buffers grow here from step to step, as in an all-gather. A sum of buffers "
-        "is as large as one buffer.",
-        "every-other": "There are n - 1 steps here. After one step 2 devices have the same sum, "
-        "after two steps 4: how many steps are needed for n?",
         "one-latency": "The latency counts once here. Each step begins when the one before has "
         "ended, so it waits for the latency again.",
         "natural-logarithm": "Which logarithm is this? With 8 devices there are 3 steps.",
-        "halves": "The buffers are smaller than size here. In each step of doubling, a device "
-        "sends the whole buffer.",
         "once-round": "This is one round of the ring. An all-reduce is a reduce-scatter and an "
         "all-gather, so it takes two.",
-        "whole-buffer": "The whole buffer is sent in each step here. In a ring, a step sends one "
-        "of n pieces.",
         "times-bandwidth": "The bytes are multiplied by the bandwidth here. In Python, "
         "size / n * bandwidth divides by n alone.",
-        "n-steps": "There are 2 n steps here. A piece has to reach the n - 1 other devices.",
-        "against-the-exchange": "From this size on the ring is faster than a single exchange. "
-        "Where it overtakes the exchange, doubling is faster than both.",
-        "others-against-each-other": "At this size doubling and the exchange take equally long. "
-        "Expected: the size at which the ring overtakes them.",
-        "over-the-bandwidth": "The latency is divided by the bandwidth here. latency * bandwidth "
-        "is a number of bytes.",
-        "of-eight-devices": "This is the size for 8 devices, whatever n is.",
-        "power-of-two": "This is the next power of two. Expected: the size itself, which may be "
-        "any number.",
-        "product-alone": "In latency * bandwidth bytes, one message spends as much time on its "
-        "bytes as on its latency. How many of these does the ring need, with n devices?",
-        "size-of-a-piece": "This is the size of one of n pieces. Expected: that of the buffer.",
-        "in-seconds": "This is a time. Expected: a number of bytes.",
     },
 )
 
@@ -475,21 +503,30 @@ TOPOLOGY: Final = Exercise(
             _sample_axes,
             _wraps,
             {
-                "as-on-v5e": lambda chip, length: length == 16,
-                "as-on-v5p": lambda chip, length: length % 4 == 0,
-                "always": lambda chip, length: True,
-                "longer-than-16": AnyOf(
-                    (
-                        lambda chip, length: (
-                            length % 4 == 0 if chip in ("v4", "v5p") else length % 16 == 0
-                        ),
-                        lambda chip, length: (
-                            length % 4 == 0 if chip in ("v4", "v5p") else length >= 16
-                        ),
-                    )
+                "as-on-v5e": Mistake(
+                    lambda chip, length: length == 16,
+                    says="This is the rule for v5e and v6e. The larger chips, v4 and v5p, wrap "
+                    "around along every axis whose length is a multiple of 4.",
                 ),
-                "exchanged": lambda chip, length: (
-                    length == 16 if chip in ("v4", "v5p") else length % 4 == 0
+                "as-on-v5p": Mistake(
+                    lambda chip, length: length % 4 == 0,
+                    says="This is the rule for v4 and v5p. v5e and v6e wrap around only along a "
+                    "full axis of 16.",
+                ),
+                "always": Mistake(
+                    lambda chip, length: True, says="Short axes have no wraparound links."
+                ),
+                "longer-than-16": Mistake(
+                    lambda chip, length: (
+                        length % 4 == 0 if chip in ("v4", "v5p") else length % 16 == 0
+                    ),
+                    lambda chip, length: length % 4 == 0 if chip in ("v4", "v5p") else length >= 16,
+                    says="On v5e and v6e, this is also True for a length of 32. There is no such "
+                    "axis: the full one has 16 chips.",
+                ),
+                "exchanged": Mistake(
+                    lambda chip, length: length == 16 if chip in ("v4", "v5p") else length % 4 == 0,
+                    says="The two rules are exchanged: v5e and v6e need a full axis.",
                 ),
             },
         ),
@@ -500,16 +537,33 @@ TOPOLOGY: Final = Exercise(
             _sample_rows,
             _gather,
             {
-                "one-direction": lambda n, size, link, wraps: _gather(n, size, link, False),
-                "always-a-ring": lambda n, size, link, wraps: _gather(n, size, link, True),
-                "upside-down": lambda n, size, link, wraps: _gather(n, size, link, not wraps),
-                "n-left-out": lambda n, size, link, wraps: (
-                    _gather(n, size, link, wraps) * n / (n - 1)
+                "one-direction": Mistake(
+                    lambda n, size, link, wraps: _gather(n, size, link, False),
+                    says="In a ring, pieces arrive from both sides, so it takes half as long.",
                 ),
-                "whole-buffers": lambda n, size, link, wraps: _gather(n, size, link, wraps) * n,
-                "halved-once-more": lambda n, size, link, wraps: _gather(n, size, link, wraps) / 2,
-                "every-other-piece": lambda n, size, link, wraps: (
-                    (n // 2 if wraps else n - 1) * size / n / link
+                "always-a-ring": Mistake(
+                    lambda n, size, link, wraps: _gather(n, size, link, True),
+                    says="Without a wraparound link, the last chip of the row has one neighbour, "
+                    "so everything arrives through one link.",
+                ),
+                "upside-down": lambda n, size, link, wraps: _gather(n, size, link, not wraps),
+                "n-left-out": Mistake(
+                    lambda n, size, link, wraps: _gather(n, size, link, wraps) * n / (n - 1),
+                    says="A chip has its own piece already, so n - 1 pieces arrive.",
+                ),
+                "whole-buffers": Mistake(
+                    lambda n, size, link, wraps: _gather(n, size, link, wraps) * n,
+                    says="Each chip has one piece, size / n. size is the whole buffer afterwards.",
+                ),
+                "halved-once-more": Mistake(
+                    lambda n, size, link, wraps: _gather(n, size, link, wraps) / 2,
+                    says="This is half of it, in a ring and in a row. Only in a ring do pieces "
+                    "arrive from both sides, and link is what one link carries in one direction.",
+                ),
+                "every-other-piece": Mistake(
+                    lambda n, size, link, wraps: (n // 2 if wraps else n - 1) * size / n / link,
+                    says="In a ring, half of the piece of the chip on the opposite side comes from "
+                    "each direction. Here all of it comes from one.",
                 ),
             },
             _draw_gather,
@@ -527,10 +581,22 @@ TOPOLOGY: Final = Exercise(
             _sample_clusters,
             FLAT,
             {
-                "fast-ring": _levels(lambda h, c: _rounds(h * c), lambda h, c: 0),
-                "once-round": _levels(lambda h, c: 0, lambda h, c: _rounds(h * c) / 2),
-                "ring-of-hosts": _levels(lambda h, c: 0, lambda h, c: _rounds(h)),
-                "ring-of-chips": _levels(lambda h, c: 0, lambda h, c: _rounds(c)),
+                "fast-ring": Mistake(
+                    _levels(lambda h, c: _rounds(h * c), lambda h, c: 0),
+                    says="Some links of this ring are slow, and all others wait for them.",
+                ),
+                "once-round": Mistake(
+                    _levels(lambda h, c: 0, lambda h, c: _rounds(h * c) / 2),
+                    says="This is one round. An all-reduce takes two.",
+                ),
+                "ring-of-hosts": Mistake(
+                    _levels(lambda h, c: 0, lambda h, c: _rounds(h)),
+                    says="The ring goes through all chips of all hosts.",
+                ),
+                "ring-of-chips": Mistake(
+                    _levels(lambda h, c: 0, lambda h, c: _rounds(c)),
+                    says="The ring goes through all chips of all hosts.",
+                ),
             },
             _draw_flat,
             FAST_AND_SLOW,
@@ -543,16 +609,39 @@ TOPOLOGY: Final = Exercise(
             _sample_clusters,
             TWO_LEVELS,
             {
-                "all-of-it-across": _levels(lambda h, c: _rounds(c), lambda h, c: _rounds(h)),
-                "not-gathered": _levels(lambda h, c: _rounds(c) / 2, lambda h, c: _rounds(h) / c),
-                "once-across": _levels(lambda h, c: _rounds(c), lambda h, c: _rounds(h) / c / 2),
-                "reduced-twice": _levels(lambda h, c: 2 * _rounds(c), lambda h, c: _rounds(h) / c),
-                "all-chips-across": _levels(
-                    lambda h, c: _rounds(c), lambda h, c: _rounds(h * c) / c
+                "all-of-it-across": Mistake(
+                    _levels(lambda h, c: _rounds(c), lambda h, c: _rounds(h)),
+                    says="After the reduce-scatter, a chip has one piece of the sum. Only this "
+                    "crosses to the other hosts.",
                 ),
-                "hosts-for-chips": _levels(lambda h, c: _rounds(c), lambda h, c: _rounds(h) / h),
-                "at-the-same-time": lambda hosts, chips, size, fast, slow: max(
-                    _rounds(chips) * size / fast, _rounds(hosts) / chips * size / slow
+                "not-gathered": Mistake(
+                    _levels(lambda h, c: _rounds(c) / 2, lambda h, c: _rounds(h) / c),
+                    says="At the end each chip has one piece of the sum, and needs the others.",
+                ),
+                "once-across": Mistake(
+                    _levels(lambda h, c: _rounds(c), lambda h, c: _rounds(h) / c / 2),
+                    says="Between hosts, this is one round. An all-reduce takes two.",
+                ),
+                "reduced-twice": Mistake(
+                    _levels(lambda h, c: 2 * _rounds(c), lambda h, c: _rounds(h) / c),
+                    says="This is an all-reduce within the host before and after. The two halves "
+                    "of one are enough: a reduce-scatter before, an all-gather after.",
+                ),
+                "all-chips-across": Mistake(
+                    _levels(lambda h, c: _rounds(c), lambda h, c: _rounds(h * c) / c),
+                    says="Between hosts, the ring has one chip of each host.",
+                ),
+                "hosts-for-chips": Mistake(
+                    _levels(lambda h, c: _rounds(c), lambda h, c: _rounds(h) / h),
+                    says="The piece that crosses to the other hosts is what a reduce-scatter "
+                    "within a host leaves to a chip. How many chips share the sum there?",
+                ),
+                "at-the-same-time": Mistake(
+                    lambda hosts, chips, size, fast, slow: max(
+                        _rounds(chips) * size / fast, _rounds(hosts) / chips * size / slow
+                    ),
+                    says="This is the longer of the times within hosts and between them. Each step "
+                    "needs the result of the one before, so they follow one another.",
                 ),
             },
             _draw_two_levels,
@@ -569,39 +658,7 @@ TOPOLOGY: Final = Exercise(
         "size / chips, with its partners on the other hosts.",
     ),
     diagnoses={
-        "as-on-v5e": "This is the rule for v5e and v6e. The larger chips, v4 and v5p, wrap around "
-        "along every axis whose length is a multiple of 4.",
-        "as-on-v5p": "This is the rule for v4 and v5p. v5e and v6e wrap around only along a full "
-        "axis of 16.",
-        "always": "Short axes have no wraparound links.",
-        "longer-than-16": "On v5e and v6e, this is also True for a length of 32. There is no such "
-        "axis: the full one has 16 chips.",
-        "exchanged": "The two rules are exchanged: v5e and v6e need a full axis.",
-        "one-direction": "In a ring, pieces arrive from both sides, so it takes half as long.",
-        "always-a-ring": "Without a wraparound link, the last chip of the row has one neighbour, "
-        "so everything arrives through one link.",
         "gather: upside-down": "A ring takes half as long as a row, not twice as long.",
-        "n-left-out": "A chip has its own piece already, so n - 1 pieces arrive.",
-        "every-other-piece": "In a ring, half of the piece of the chip on the opposite side comes "
-        "from each direction. Here all of it comes from one.",
-        "all-chips-across": "Between hosts, the ring has one chip of each host.",
-        "hosts-for-chips": "The piece that crosses to the other hosts is what a reduce-scatter "
-        "within a host leaves to a chip. How many chips share the sum there?",
-        "whole-buffers": "Each chip has one piece, size / n. size is the whole buffer afterwards.",
-        "halved-once-more": "This is half of it, in a ring and in a row. Only in a ring do pieces "
-        "arrive from both sides, and link is what one link carries in one direction.",
-        "at-the-same-time": "This is the longer of the times within hosts and between them. Each "
-        "step needs the result of the one before, so they follow one another.",
-        "fast-ring": "Some links of this ring are slow, and all others wait for them.",
-        "once-round": "This is one round. An all-reduce takes two.",
-        "ring-of-hosts": "The ring goes through all chips of all hosts.",
-        "ring-of-chips": "The ring goes through all chips of all hosts.",
-        "all-of-it-across": "After the reduce-scatter, a chip has one piece of the sum. Only this "
-        "crosses to the other hosts.",
-        "not-gathered": "At the end each chip has one piece of the sum, and needs the others.",
-        "once-across": "Between hosts, this is one round. An all-reduce takes two.",
-        "reduced-twice": "This is an all-reduce within the host before and after. The two halves "
-        "of one are enough: a reduce-scatter before, an all-gather after.",
     },
 )
 
@@ -763,28 +820,70 @@ PIPELINES: Final = Exercise(
             _sample_sizes,
             _bubble,
             {
-                "of-the-work": lambda p, m: (p - 1) / m,
-                "busy-share": lambda p, m: m / (m + p - 1),
-                "one-step-more": lambda p, m: (p - 1) / (m + p),
-                "both-ends": lambda p, m: 2 * (p - 1) / (m + 2 * (p - 1)),
-                "in-units": lambda p, m: (FORWARD + BACKWARD) * (p - 1),
-                "in-percent": lambda p, m: 100 * _bubble(p, m),
-                "one-stage-more": lambda p, m: p / (p + m),
-                "stages-for-waiting": lambda p, m: p / (p + m - 1),
-                "of-all-jobs": lambda p, m: (p - 1) / (p * m),
-                "exchanged": lambda p, m: _bubble(m, p),
-                "other-units": AnyOf(
-                    partial(_bubble_in_units, waiting, own, work)
-                    for waiting, own, work in (
-                        (4, 4, 3),
-                        (4, 3, 3),
-                        (2, 2, 3),
-                        (2, 3, 3),
-                        (1, 1, 3),
-                        (1, 3, 3),
-                        (3, 3, 4),
-                        (3, 3, 2),
-                    )
+                "of-the-work": Mistake(
+                    lambda p, m: (p - 1) / m,
+                    says="This compares the waiting with the work. Expected: its share of the "
+                    "whole time, waiting and work together.",
+                ),
+                "busy-share": Mistake(
+                    lambda p, m: m / (m + p - 1),
+                    says="This is the share of the time in which a stage works.",
+                ),
+                "one-step-more": Mistake(
+                    lambda p, m: (p - 1) / (m + p),
+                    says="How long does the schedule take? The first microbatch needs one step on "
+                    "each stage, and one more microbatch arrives with each step after that.",
+                ),
+                "both-ends": Mistake(
+                    lambda p, m: 2 * (p - 1) / (m + 2 * (p - 1)),
+                    says="The waiting counts twice here. A stage waits for (stages - 1) forward "
+                    "passes and as many backward passes, and a microbatch's work is a forward and "
+                    "a backward pass, too.",
+                ),
+                "in-units": Mistake(
+                    lambda p, m: (FORWARD + BACKWARD) * (p - 1),
+                    says="This is the time in which a stage waits. Expected: its share of the "
+                    "whole time.",
+                ),
+                "in-percent": Mistake(
+                    lambda p, m: 100 * _bubble(p, m),
+                    says="This is a percentage. Expected: a share, from 0 to 1.",
+                ),
+                "one-stage-more": Mistake(
+                    lambda p, m: p / (p + m),
+                    says="This is right for one stage more. The first microbatch waits for no "
+                    "stage, so how many units does a stage wait?",
+                ),
+                "stages-for-waiting": Mistake(
+                    lambda p, m: p / (p + m - 1),
+                    says="A stage that waits for stages steps would wait for itself. With a single "
+                    "stage, nobody waits.",
+                ),
+                "of-all-jobs": Mistake(
+                    lambda p, m: (p - 1) / (p * m),
+                    says="This compares the waiting of one stage with the work of all. Expected: "
+                    "its share of the time of one stage.",
+                ),
+                "exchanged": Mistake(
+                    lambda p, m: _bubble(m, p),
+                    says="This would be right with stages and microbatches exchanged.",
+                ),
+                "other-units": Mistake(
+                    *(
+                        partial(_bubble_in_units, waiting, own, work)
+                        for waiting, own, work in (
+                            (4, 4, 3),
+                            (4, 3, 3),
+                            (2, 2, 3),
+                            (2, 3, 3),
+                            (1, 1, 3),
+                            (1, 3, 3),
+                            (3, 3, 4),
+                            (3, 3, 2),
+                        )
+                    ),
+                    says="The waiting and the whole time are counted in different units. A forward "
+                    "pass takes one unit and a backward pass two, in both.",
                 ),
             },
         ),
@@ -816,28 +915,8 @@ PIPELINES: Final = Exercise(
         "more forward passes first than there are microbatches?",
         "unknown-job": "Microbatches are counted from 0. Does a stage run more forward passes than "
         "there are microbatches?",
-        "of-the-work": "This compares the waiting with the work. Expected: its share of the whole "
-        "time, waiting and work together.",
-        "busy-share": "This is the share of the time in which a stage works.",
-        "one-step-more": "How long does the schedule take? The first microbatch needs one step on "
-        "each stage, and one more microbatch arrives with each step after that.",
-        "both-ends": "The waiting counts twice here. A stage waits for (stages - 1) forward passes "
-        "and as many backward passes, and a microbatch's work is a forward and a backward pass, "
-        "too.",
-        "in-percent": "This is a percentage. Expected: a share, from 0 to 1.",
-        "one-stage-more": "This is right for one stage more. The first microbatch waits for no "
-        "stage, so how many units does a stage wait?",
-        "stages-for-waiting": "A stage that waits for stages steps would wait for itself. With a "
-        "single stage, nobody waits.",
-        "of-all-jobs": "This compares the waiting of one stage with the work of all. Expected: its "
-        "share of the time of one stage.",
-        "exchanged": "This would be right with stages and microbatches exchanged.",
-        "other-units": "The waiting and the whole time are counted in different units. A forward "
-        "pass takes one unit and a backward pass two, in both.",
         "orders-differ": "A stage waits for the gradient of each microbatch from the stage after "
         "it, so run the backward passes in the same order everywhere.",
-        "in-units": "This is the time in which a stage waits. Expected: its share of the whole "
-        "time.",
     },
 )
 
@@ -919,27 +998,27 @@ def _step_arguments(
     )
 
 
-def _gradient(W: Any, X: Any, Y: Any) -> Any:  # noqa: N803
+def _gradient(W: Any, X: Any, Y: Any) -> Any:
     """Return the gradient of the sum over all examples of sum((tanh(x @ W) - y)²)."""
     X, Y = X.reshape(-1, X.shape[-1]), Y.reshape(-1, Y.shape[-1])  # noqa: N806
     out = np.tanh(X @ W)
     return X.T @ (2 * (out - Y) * (1 - out**2))
 
 
-def _one(X: Any) -> np.float32:  # noqa: N803
+def _one(X: Any) -> np.float32:
     return np.float32(1)
 
 
-def _examples(X: Any) -> np.float32:  # noqa: N803
+def _examples(X: Any) -> np.float32:
     return np.float32(X.shape[0] * X.shape[1])
 
 
-def _devices(X: Any) -> np.float32:  # noqa: N803
+def _devices(X: Any) -> np.float32:
     """Return the number of devices, which follows from the number of microbatches."""
     return np.float32({count: n for n, _, _, count, _ in STEPS}[len(X)])
 
 
-def _adam(W: Any, m: Any, v: Any, g: Any) -> Any:  # noqa: N803
+def _adam(W: Any, m: Any, v: Any, g: Any) -> Any:
     m = np.float32(0.9) * m + np.float32(0.1) * g
     v = np.float32(0.999) * v + np.float32(0.001) * g**2
     return W - np.float32(0.01) * m / (np.sqrt(v) + np.float32(1e-8)), m, v
@@ -948,7 +1027,7 @@ def _adam(W: Any, m: Any, v: Any, g: Any) -> Any:  # noqa: N803
 def _step(factor: Callable[[Any], Any]) -> Callable[..., Any]:
     """Return a step with the mean gradient, multiplied by a factor that depends on X."""
 
-    def step(W: Any, m: Any, v: Any, X: Any, Y: Any) -> Any:  # noqa: N803
+    def step(W: Any, m: Any, v: Any, X: Any, Y: Any) -> Any:
         return _adam(W, m, v, factor(X) * _gradient(W, X, Y) / _examples(X))
 
     return step
@@ -956,9 +1035,7 @@ def _step(factor: Callable[[Any], Any]) -> Callable[..., Any]:
 
 def _one_microbatch(some: slice, count: Callable[[Any], Any]) -> Callable[..., Any]:
     """Return a step with the gradient of one microbatch, divided by a number of examples."""
-    return lambda W, m, v, X, Y: _adam(  # noqa: N803
-        W, m, v, _gradient(W, X[some], Y[some]) / count(X)
-    )
+    return lambda W, m, v, X, Y: _adam(W, m, v, _gradient(W, X[some], Y[some]) / count(X))
 
 
 def _other_rows(first: Callable[[int], int]) -> Callable[..., Any]:
@@ -968,7 +1045,7 @@ def _other_rows(first: Callable[[int], int]) -> Callable[..., Any]:
         first: the first of these rows, for the number of a device.
     """
 
-    def step(W: Any, m: Any, v: Any, X: Any, Y: Any) -> Any:  # noqa: N803
+    def step(W: Any, m: Any, v: Any, X: Any, Y: Any) -> Any:
         n = int(_devices(X))
         own = np.concatenate([W[first(i) : first(i) + len(W) // n] for i in range(n)])
         new, m, v = _adam(W, m, v, _gradient(W, X, Y) / _examples(X))
@@ -980,7 +1057,7 @@ def _other_rows(first: Callable[[int], int]) -> Callable[..., Any]:
 def _rows_of_another(other: Callable[[int, int], int]) -> Callable[..., Any]:
     """Return a step in which each device updates the rows of W that another one should."""
 
-    def step(W: Any, m: Any, v: Any, X: Any, Y: Any) -> Any:  # noqa: N803
+    def step(W: Any, m: Any, v: Any, X: Any, Y: Any) -> Any:
         parts = np.split(W, n := int(_devices(X)))
         own = np.concatenate([parts[other(i, n) % n] for i in range(n)])
         new, m, v = _adam(W, m, v, _gradient(W, X, Y) / _examples(X))
@@ -989,11 +1066,11 @@ def _rows_of_another(other: Callable[[int, int], int]) -> Callable[..., Any]:
     return step
 
 
-def _without_adam(W: Any, m: Any, v: Any, X: Any, Y: Any) -> Any:  # noqa: N803
+def _without_adam(W: Any, m: Any, v: Any, X: Any, Y: Any) -> Any:
     return W - np.float32(0.01) * _gradient(W, X, Y) / _examples(X), m, v
 
 
-def _rows_added_up(W: Any, m: Any, v: Any, X: Any, Y: Any) -> Any:  # noqa: N803
+def _rows_added_up(W: Any, m: Any, v: Any, X: Any, Y: Any) -> Any:
     """Return a step in which the gradients of all devices' rows are added up."""
     n = int(_devices(X))
     gradient = sum(np.split(_gradient(W, X, Y), n))
@@ -1007,7 +1084,7 @@ def _own_examples(factor: Callable[[Any], Any]) -> Callable[..., Any]:
         factor: a factor of this gradient, which depends on X.
     """
 
-    def step(W: Any, m: Any, v: Any, X: Any, Y: Any) -> Any:  # noqa: N803
+    def step(W: Any, m: Any, v: Any, X: Any, Y: Any) -> Any:
         n = int(_devices(X))
         parts = zip(np.split(X, n, 1), np.split(Y, n, 1), strict=True)
         own = [np.split(_gradient(W, *part), n)[i] for i, part in enumerate(parts)]
@@ -1024,7 +1101,7 @@ def _step_for_each(is_at_new: bool, count: Callable[[Any], Any]) -> Callable[...
         count: the number by which a microbatch's gradient is divided.
     """
 
-    def step(W: Any, m: Any, v: Any, X: Any, Y: Any) -> Any:  # noqa: N803
+    def step(W: Any, m: Any, v: Any, X: Any, Y: Any) -> Any:
         new = W
         for x, y in zip(X[:, None], Y[:, None], strict=True):
             gradient = _gradient(new if is_at_new else W, x, y) / count(X)
@@ -1035,28 +1112,34 @@ def _step_for_each(is_at_new: bool, count: Callable[[Any], Any]) -> Callable[...
 
 
 WRONG_STEPS: Final[dict[str, Any]] = {
-    "own-examples": AnyOf(map(_own_examples, (_one, _devices))),
+    "own-examples": Mistake(*map(_own_examples, (_one, _devices))),
     "as-many-times": _step(_devices),
-    "sum-for-mean": AnyOf((_step(_examples), _step(lambda X: _examples(X) / _devices(X)))),  # noqa: N803
-    "averaged-twice": _step(lambda X: 1 / _devices(X)),  # noqa: N803
-    "mean-of-a-microbatch": _step(lambda X: np.float32(len(X))),  # noqa: N803
-    "last-microbatch": AnyOf(
-        _one_microbatch(some, count)
-        for some in (slice(-1, None), slice(1))
-        for count in (_examples, lambda X: _examples(X[:1]))  # noqa: N803
+    "sum-for-mean": Mistake(_step(_examples), _step(lambda X: _examples(X) / _devices(X))),
+    "averaged-twice": _step(lambda X: 1 / _devices(X)),
+    "mean-of-a-microbatch": _step(lambda X: np.float32(len(X))),
+    "last-microbatch": Mistake(
+        *(
+            _one_microbatch(some, count)
+            for some in (slice(-1, None), slice(1))
+            for count in (_examples, lambda X: _examples(X[:1]))
+        )
     ),
     "first-rows": _other_rows(lambda i: 0),
     "row-of-its-number": _other_rows(lambda i: i),
     "no-adam": _without_adam,
-    "step-for-each": AnyOf(
-        _step_for_each(is_at_new, count)
-        for is_at_new in (True, False)
-        for count in (_examples, lambda X: _examples(X[:1]))  # noqa: N803
+    "step-for-each": Mistake(
+        *(
+            _step_for_each(is_at_new, count)
+            for is_at_new in (True, False)
+            for count in (_examples, lambda X: _examples(X[:1]))
+        )
     ),
-    "rows-of-another": AnyOf(map(_rows_of_another, (lambda i, n: n - 1 - i, lambda i, n: i + 1))),
+    "rows-of-another": Mistake(
+        *(map(_rows_of_another, (lambda i, n: n - 1 - i, lambda i, n: i + 1)))
+    ),
     "added-up-again": _rows_added_up,
-    "states-exchanged": lambda W, m, v, X, Y: _step(_one)(W, v, m, X, Y),  # noqa: N803
-    "weights-unchanged": lambda W, m, v, X, Y: (W, *_step(_one)(W, m, v, X, Y)[1:]),  # noqa: N803
+    "states-exchanged": lambda W, m, v, X, Y: _step(_one)(W, v, m, X, Y),
+    "weights-unchanged": lambda W, m, v, X, Y: (W, *_step(_one)(W, m, v, X, Y)[1:]),
 }
 
 
@@ -1105,24 +1188,56 @@ ZERO: Final = Exercise(
             _sample_models,
             HELD,
             {
-                "no-copy": _held(optimizer=8),
-                "all-in-float32": _held(weights=4, gradients=4, optimizer=8),
-                "one-level-late": _held(lambda level, part: level > SHARDED_ON_LEVEL[part]),
-                "one-part-each": _held(lambda level, part: level == SHARDED_ON_LEVEL[part]),
-                "copy-not-sharded": lambda level, parameters, n: (
-                    _held(optimizer=8)(level, parameters, n) + 4 * parameters
+                "no-copy": Mistake(
+                    _held(optimizer=8),
+                    says="12 bytes for the optimizer: m and v in float32, and a copy of the "
+                    "weights in float32.",
                 ),
-                "gradients-first": _held(
-                    lambda level, part: (
-                        level >= {"gradients": 1, "optimizer": 2, "weights": 3}[part]
-                    )
+                "all-in-float32": Mistake(
+                    _held(weights=4, gradients=4, optimizer=8),
+                    says="This counts 4 bytes for a weight and 4 for its gradient. In mixed "
+                    "precision they have 2 each, and a copy of the weights in float32 is part of "
+                    "the optimizer's state.",
                 ),
-                "everything-at-once": _held(lambda level, part: level >= 1),
-                "whole-bytes": AnyOf(
-                    partial(_held_in_whole_bytes, parts)
-                    for parts in (("optimizer",), ("optimizer", "gradients", "weights"))
+                "one-level-late": Mistake(
+                    _held(lambda level, part: level > SHARDED_ON_LEVEL[part]),
+                    says="Each level is one too late here. Level 1 shards the optimizer's state.",
                 ),
-                "on-all-devices": lambda level, parameters, n: n * HELD(level, parameters, n),
+                "one-part-each": Mistake(
+                    _held(lambda level, part: level == SHARDED_ON_LEVEL[part]),
+                    says="Each level shards one part more, and keeps the others sharded.",
+                ),
+                "copy-not-sharded": Mistake(
+                    lambda level, parameters, n: (
+                        _held(optimizer=8)(level, parameters, n) + 4 * parameters
+                    ),
+                    says="Of the optimizer's 12 bytes, 8 are sharded here. The copy of the weights "
+                    "in float32 belongs to its state, too.",
+                ),
+                "gradients-first": Mistake(
+                    _held(
+                        lambda level, part: (
+                            level >= {"gradients": 1, "optimizer": 2, "weights": 3}[part]
+                        )
+                    ),
+                    says="Level 1 shards the optimizer's state, and level 2 the gradients, too.",
+                ),
+                "everything-at-once": Mistake(
+                    _held(lambda level, part: level >= 1),
+                    says="Level 1 shards only the optimizer's state.",
+                ),
+                "whole-bytes": Mistake(
+                    *(
+                        partial(_held_in_whole_bytes, parts)
+                        for parts in (("optimizer",), ("optimizer", "gradients", "weights"))
+                    ),
+                    says="The 12 bytes for a parameter are divided by n and rounded down. A device "
+                    "has the bytes of an nth of the parameters.",
+                ),
+                "on-all-devices": Mistake(
+                    lambda level, parameters, n: n * HELD(level, parameters, n),
+                    says="This is what all devices hold together.",
+                ),
             },
             terms=Terms(
                 lambda level, parameters, n: f"on level {level}",
@@ -1153,20 +1268,6 @@ ZERO: Final = Exercise(
         "the backward pass of the all_gather is the psum_scatter.",
     ),
     diagnoses={
-        "no-copy": "12 bytes for the optimizer: m and v in float32, and a copy of the weights in "
-        "float32.",
-        "all-in-float32": "This counts 4 bytes for a weight and 4 for its gradient. In mixed "
-        "precision they have 2 each, and a copy of the weights in float32 is part of the "
-        "optimizer's state.",
-        "one-level-late": "Each level is one too late here. Level 1 shards the optimizer's state.",
-        "one-part-each": "Each level shards one part more, and keeps the others sharded.",
-        "copy-not-sharded": "Of the optimizer's 12 bytes, 8 are sharded here. The copy of the "
-        "weights in float32 belongs to its state, too.",
-        "gradients-first": "Level 1 shards the optimizer's state, and level 2 the gradients, too.",
-        "everything-at-once": "Level 1 shards only the optimizer's state.",
-        "whole-bytes": "The 12 bytes for a parameter are divided by n and rounded down. A device "
-        "has the bytes of an nth of the parameters.",
-        "on-all-devices": "This is what all devices hold together.",
         "added-up-again": "The gradients of different rows are added up: a device has those of its "
         "own rows, already summed over the devices. The backward pass of an all_gather is a "
         "psum_scatter.",
@@ -1413,9 +1514,9 @@ def _count_from_the_next(way: int) -> Callable[[Any, int, int], Any]:
     return lambda devices, turn, n: (devices + way * (turn + 1)) % n
 
 
-def _passed_round(**mistake: Any) -> AnyOf:
+def _passed_round(**mistake: Any) -> Mistake:
     """Return ring attention with a mistake, for both directions of the ring."""
-    return AnyOf(partial(_pass_round, way=way, **mistake) for way in (-1, 1))
+    return Mistake(*(partial(_pass_round, way=way, **mistake) for way in (-1, 1)))
 
 
 def explain_zigzag(chunks: Any, n: int) -> Problem | None:
@@ -1463,111 +1564,225 @@ RING_ATTENTION: Final = Exercise(
                 _negative_scores(*SEQUENCES[-1]),
             ),
             {
-                "not-causal": _attention(lambda query, key, block: query >= 0 * key),
-                "not-scaled": _attention(scale=lambda features: 1.0),
-                "scaled-twice": _attention(scale=lambda features: 1 / features),
-                "places-in-the-block": _attention(
-                    lambda query, key, block: query % block >= key % block
+                "not-causal": Mistake(
+                    _attention(lambda query, key, block: query >= 0 * key),
+                    says="Every query attends to all keys. Those after its own place must not "
+                    "count.",
                 ),
-                "own-block-alone": _attention(
-                    lambda query, key, block: (query >= key) & (query // block == key // block)
+                "not-scaled": Mistake(
+                    _attention(scale=lambda features: 1.0),
+                    says="The scores are not divided by the root of the number of features.",
                 ),
-                "sums-not-rescaled": _passed_round(rescaled=lambda growth: (1, 1)),
-                "exponentials-not-rescaled": _passed_round(
-                    rescaled=lambda growth: (1, np.exp(-growth))
+                "scaled-twice": Mistake(
+                    _attention(scale=lambda features: 1 / features),
+                    says="The scores are divided by the number of features. Divide by its root.",
                 ),
-                "values-not-rescaled": _passed_round(rescaled=lambda growth: (np.exp(-growth), 1)),
-                "rescaled-upside-down": AnyOf(
-                    made
-                    for first in (-np.inf, 0.0)
-                    for made in _passed_round(rescaled=_upside_down, first_largest=first)
+                "places-in-the-block": Mistake(
+                    _attention(lambda query, key, block: query % block >= key % block),
+                    says="The mask compares places within blocks. It has to compare places in the "
+                    "whole sequence.",
                 ),
-                "scaled-otherwise": AnyOf(
-                    (
-                        _attention(scale=lambda features: features**0.5),
-                        _attention(scale=lambda features: _tokens_of(features)[0] ** -0.5),
-                        _attention(scale=lambda features: _tokens_of(features)[1] ** -0.5),
-                    )
+                "own-block-alone": Mistake(
+                    _attention(
+                        lambda query, key, block: (query >= key) & (query // block == key // block)
+                    ),
+                    says="A query attends only to the keys of its own device.",
                 ),
-                "ways-differ": _passed_round(values_way=-1),
-                "other-way-round": AnyOf(
-                    (
-                        partial(_pass_round, taken_for=lambda i, turn, n: (i + turn) % n),
-                        partial(_pass_round, way=1, taken_for=lambda i, turn, n: (i - turn) % n),
-                    )
+                "sums-not-rescaled": Mistake(
+                    _passed_round(rescaled=lambda growth: (1, 1)),
+                    says="When a query's largest score grows, the two sums are not rescaled. "
+                    "Multiply both by exp(old m - new m).",
                 ),
-                "one-turn-too-few": _passed_round(turns=lambda n: n - 1),
-                "one-turn-too-many": _passed_round(turns=lambda n: n + 1),
-                "looks-ahead-alone": _passed_round(is_seen=lambda query, key, block: query <= key),
-                "not-itself": _passed_round(is_seen=lambda query, key, block: query > key),
-                "number-for-place": _passed_round(
-                    is_seen=lambda query, key, block: query >= key // block + key % block
+                "exponentials-not-rescaled": Mistake(
+                    _passed_round(rescaled=lambda growth: (1, np.exp(-growth))),
+                    says="When a query's largest score grows, the sum of the values is rescaled, "
+                    "and that of the exponentials is not.",
                 ),
-                "queries-in-the-block": _passed_round(
-                    is_seen=lambda query, key, block: query % block >= key
+                "values-not-rescaled": Mistake(
+                    _passed_round(rescaled=lambda growth: (np.exp(-growth), 1)),
+                    says="When a query's largest score grows, the sum of the exponentials is "
+                    "rescaled, and that of the values is not.",
                 ),
-                "largest-not-carried": _passed_round(carries_largest=False),
-                "masked-are-zero": _passed_round(masked=0.0),
-                "begins-with-zero": _passed_round(first_largest=0.0),
-                "mask-transposed": _passed_round(
-                    is_seen=lambda query, key, block: (
-                        _put_into(key, query, block) <= _put_into(query, key, block)
-                    )
+                "rescaled-upside-down": Mistake(
+                    *(
+                        _passed_round(rescaled=_upside_down, first_largest=first)
+                        for first in (-np.inf, 0.0)
+                    ),
+                    says="The sums are multiplied by exp(new m - old m). If m grows, they have to "
+                    "become smaller.",
                 ),
-                "blocks-exchanged": _passed_round(
-                    is_seen=lambda query, key, block: (
-                        _put_into(key, query, block) >= _put_into(query, key, block)
-                    )
+                "scaled-otherwise": Mistake(
+                    _attention(scale=lambda features: features**0.5),
+                    _attention(scale=lambda features: _tokens_of(features)[0] ** -0.5),
+                    _attention(scale=lambda features: _tokens_of(features)[1] ** -0.5),
+                    says="The scores are not divided by the root of the number of features, but "
+                    "multiplied by it, or divided by that of the number of tokens.",
                 ),
-                "not-divided": _passed_round(is_divided=False),
-                "divided-each-turn": _passed_round(is_divided_each_turn=True),
-                "mask-one-step-ahead": AnyOf(
-                    partial(_pass_round, way=way, taken_for=_count_from_the_next(way))
-                    for way in (-1, 1)
+                "ways-differ": Mistake(
+                    _passed_round(values_way=-1),
+                    says="Keys and values are sent round the ring in opposite directions.",
                 ),
-                "values-stay": _passed_round(moving="k"),
-                "keys-stay": _passed_round(moving="v"),
-                "one-move-ahead": _passed_round(held=lambda turn: turn + 1),
-                "one-move-ahead-of-the-mask": AnyOf(
-                    partial(
-                        _pass_round,
-                        way=way,
-                        held=lambda turn: turn + 1,
-                        taken_for=_count_from_the_next(way),
-                    )
-                    for way in (-1, 1)
+                "other-way-round": Mistake(
+                    partial(_pass_round, taken_for=lambda i, turn, n: (i + turn) % n),
+                    partial(_pass_round, way=1, taken_for=lambda i, turn, n: (i - turn) % n),
+                    says="The mask counts the blocks the wrong way round the ring. If a device "
+                    "sends its block to the next one, does it hold the block of device i + t or of "
+                    "i - t in step t?",
                 ),
-                "negative-places": AnyOf(
-                    (
-                        partial(_pass_round, taken_for=lambda i, turn, n: i - turn),
-                        partial(_pass_round, way=1, taken_for=lambda i, turn, n: i + turn - n),
-                    )
+                "one-turn-too-few": Mistake(
+                    _passed_round(turns=lambda n: n - 1),
+                    says="The last block that comes round the ring is not used. With the own block "
+                    "there are n.",
                 ),
-                "turn-for-block": _passed_round(taken_for=lambda i, turn, n: 0 * i + turn),
-                "never-rescaled": _never_rescaled,
-                "means-of-blocks": AnyOf(
-                    (
-                        _means_of_blocks,
-                        partial(_means_of_blocks, weight=np.ones_like),
-                        partial(_means_of_blocks, weight=np.ones_like, unseen=True),
-                        partial(_means_of_blocks, weight=lambda count: count),
-                        *(
-                            partial(_halved_each_turn, way=way, if_seen=if_seen)
-                            for way in (-1, 1)
-                            for if_seen in (False, True)
-                        ),
-                    )
+                "one-turn-too-many": Mistake(
+                    _passed_round(turns=lambda n: n + 1),
+                    says="There are n + 1 steps here, so a device's own block counts twice.",
                 ),
-                "sums-of-blocks": AnyOf(
-                    partial(_sum_of_blocks, unseen=unseen) for unseen in (False, True)
+                "looks-ahead-alone": Mistake(
+                    _passed_round(is_seen=lambda query, key, block: query <= key),
+                    says="The mask is the wrong way round: a query sees the keys after its own "
+                    "place, and not those before it.",
                 ),
-                "summed-over-queries": AnyOf(
-                    made
-                    for add_up in (
-                        lambda weights: weights.sum(1)[..., None],
-                        lambda weights: weights.sum((1, 2), keepdims=True),
-                    )
-                    for made in _passed_round(add_up=add_up)
+                "not-itself": Mistake(
+                    _passed_round(is_seen=lambda query, key, block: query > key),
+                    says="No query sees the key of its own token, so the first one sees none at "
+                    "all.",
+                ),
+                "number-for-place": Mistake(
+                    _passed_round(
+                        is_seen=lambda query, key, block: query >= key // block + key % block
+                    ),
+                    says="The mask takes the number of a block for the place of its first key. How "
+                    "many tokens come before block d?",
+                ),
+                "queries-in-the-block": Mistake(
+                    _passed_round(is_seen=lambda query, key, block: query % block >= key),
+                    says="The mask has the places of keys in the whole sequence, and those of "
+                    "queries in their block.",
+                ),
+                "largest-not-carried": Mistake(
+                    _passed_round(carries_largest=False),
+                    says="The largest score of the steps so far is not carried to the next.",
+                ),
+                "masked-are-zero": Mistake(
+                    _passed_round(masked=0.0),
+                    says="Scores that must not count are 0, and exp(0 - m) is not 0.",
+                ),
+                "begins-with-zero": Mistake(
+                    _passed_round(first_largest=0.0),
+                    says="The largest score is 0 before the first step, or none is subtracted. If "
+                    "all scores are far below 0, all exponentials are 0 then. Begin with -jnp.inf.",
+                ),
+                "mask-transposed": Mistake(
+                    _passed_round(
+                        is_seen=lambda query, key, block: (
+                            _put_into(key, query, block) <= _put_into(query, key, block)
+                        )
+                    ),
+                    says="The mask is transposed within each block: its rows belong to keys and "
+                    "its columns to queries. In q @ k.T, rows belong to queries.",
+                ),
+                "blocks-exchanged": Mistake(
+                    _passed_round(
+                        is_seen=lambda query, key, block: (
+                            _put_into(key, query, block) >= _put_into(query, key, block)
+                        )
+                    ),
+                    says="The mask takes the block of the keys for that of the queries, and the "
+                    "other way round.",
+                ),
+                "not-divided": Mistake(
+                    _passed_round(is_divided=False),
+                    says="The sums of the values are not divided by those of the exponentials.",
+                ),
+                "divided-each-turn": Mistake(
+                    _passed_round(is_divided_each_turn=True),
+                    says="The sum of the values is divided in each step, and the next one adds "
+                    "values to it that are not. Divide once, at the end.",
+                ),
+                "mask-one-step-ahead": Mistake(
+                    *(
+                        partial(_pass_round, way=way, taken_for=_count_from_the_next(way))
+                        for way in (-1, 1)
+                    ),
+                    says="In step t, the mask expects the block that a device has in step t + 1. "
+                    "Which block does it have before anything is sent?",
+                ),
+                "values-stay": Mistake(
+                    _passed_round(moving="k"),
+                    says="The keys go round the ring, and the values do not.",
+                ),
+                "keys-stay": Mistake(
+                    _passed_round(moving="v"),
+                    says="The values go round the ring, and the keys do not.",
+                ),
+                "one-move-ahead": Mistake(
+                    _passed_round(held=lambda turn: turn + 1),
+                    says="The blocks are sent on before they are used, so in step t a device has "
+                    "the block that the mask expects in step t + 1.",
+                ),
+                "one-move-ahead-of-the-mask": Mistake(
+                    *(
+                        partial(
+                            _pass_round,
+                            way=way,
+                            held=lambda turn: turn + 1,
+                            taken_for=_count_from_the_next(way),
+                        )
+                        for way in (-1, 1)
+                    ),
+                    says="Some results are NaN: a largest score is -inf, and exp(-inf + inf) is "
+                    "NaN. Is a device's own block the last that it sees, because blocks are sent "
+                    "on before they are used? Or is the largest score after a step that of its "
+                    "block alone, of which a query may see no key?",
+                ),
+                "negative-places": Mistake(
+                    partial(_pass_round, taken_for=lambda i, turn, n: i - turn),
+                    partial(_pass_round, way=1, taken_for=lambda i, turn, n: i + turn - n),
+                    says="The mask counts on below the first block: for device i, the block of "
+                    "step t has the number i - t, also where this is negative. All of its keys are "
+                    "seen then, and they come after the queries.",
+                ),
+                "turn-for-block": Mistake(
+                    _passed_round(taken_for=lambda i, turn, n: 0 * i + turn),
+                    says="The mask takes the number of the step for that of the block. In step t, "
+                    "which block a device holds depends on the device, too.",
+                ),
+                "never-rescaled": Mistake(
+                    _never_rescaled,
+                    says="The exponentials of different blocks are taken relative to different "
+                    "maxima, and added up all the same. Rescale the old sums when the maximum "
+                    "changes.",
+                ),
+                "means-of-blocks": Mistake(
+                    _means_of_blocks,
+                    partial(_means_of_blocks, weight=np.ones_like),
+                    partial(_means_of_blocks, weight=np.ones_like, unseen=True),
+                    partial(_means_of_blocks, weight=lambda count: count),
+                    *(
+                        partial(_halved_each_turn, way=way, if_seen=if_seen)
+                        for way in (-1, 1)
+                        for if_seen in (False, True)
+                    ),
+                    says="Each block has a softmax of its own, and these are averaged. A block "
+                    "with large scores has to weigh more.",
+                ),
+                "sums-of-blocks": Mistake(
+                    *(partial(_sum_of_blocks, unseen=unseen) for unseen in (False, True)),
+                    says="Each block has a softmax of its own, and these are added up. A query's "
+                    "weights should add up to 1 over all blocks, and a block with large scores has "
+                    "to weigh more.",
+                ),
+                "summed-over-queries": Mistake(
+                    *(
+                        _passed_round(add_up=add_up)
+                        for add_up in (
+                            lambda weights: weights.sum(1)[..., None],
+                            lambda weights: weights.sum((1, 2), keepdims=True),
+                        )
+                    ),
+                    says="The exponentials are added up over the queries, or over all of a block. "
+                    "Each query needs its own sum, over the keys: along which dimension are they?",
                 ),
             },
             under_mesh=True,
@@ -1610,75 +1825,10 @@ RING_ATTENTION: Final = Exercise(
         "c + 1/2, so which two chunks together always cost the same?",
     ),
     diagnoses={
-        "not-causal": "Every query attends to all keys. Those after its own place must not count.",
-        "not-scaled": "The scores are not divided by the root of the number of features.",
-        "scaled-twice": "The scores are divided by the number of features. Divide by its root.",
-        "places-in-the-block": "The mask compares places within blocks. It has to compare places "
-        "in the whole sequence.",
-        "own-block-alone": "A query attends only to the keys of its own device.",
         "not-finite": "The largest score of a query that has seen no key is -inf. exp(-inf + inf) "
         "is NaN, and so is 0 * exp(inf). And if another number than a query's own largest score is "
         "subtracted, all of its exponentials can be 0, or one an infinity. Is the maximum over the "
         "keys? In which step does one of these occur?",
-        "scaled-otherwise": "The scores are not divided by the root of the number of features, but "
-        "multiplied by it, or divided by that of the number of tokens.",
-        "ways-differ": "Keys and values are sent round the ring in opposite directions.",
-        "sums-not-rescaled": "When a query's largest score grows, the two sums are not rescaled. "
-        "Multiply both by exp(old m - new m).",
-        "exponentials-not-rescaled": "When a query's largest score grows, the sum of the values is "
-        "rescaled, and that of the exponentials is not.",
-        "values-not-rescaled": "When a query's largest score grows, the sum of the exponentials is "
-        "rescaled, and that of the values is not.",
-        "rescaled-upside-down": "The sums are multiplied by exp(new m - old m). If m grows, they "
-        "have to become smaller.",
-        "other-way-round": "The mask counts the blocks the wrong way round the ring. If a device "
-        "sends its block to the next one, does it hold the block of device i + t or of i - t in "
-        "step t?",
-        "one-turn-too-few": "The last block that comes round the ring is not used. With the own "
-        "block there are n.",
-        "one-turn-too-many": "There are n + 1 steps here, so a device's own block counts twice.",
-        "looks-ahead-alone": "The mask is the wrong way round: a query sees the keys after its own "
-        "place, and not those before it.",
-        "not-itself": "No query sees the key of its own token, so the first one sees none at all.",
-        "masked-are-zero": "Scores that must not count are 0, and exp(0 - m) is not 0.",
-        "begins-with-zero": "The largest score is 0 before the first step, or none is subtracted. "
-        "If all scores are far below 0, all exponentials are 0 then. Begin with -jnp.inf.",
-        "mask-transposed": "The mask is transposed within each block: its rows belong to keys and "
-        "its columns to queries. In q @ k.T, rows belong to queries.",
-        "blocks-exchanged": "The mask takes the block of the keys for that of the queries, and the "
-        "other way round.",
-        "not-divided": "The sums of the values are not divided by those of the exponentials.",
-        "divided-each-turn": "The sum of the values is divided in each step, and the next one adds "
-        "values to it that are not. Divide once, at the end.",
-        "mask-one-step-ahead": "In step t, the mask expects the block that a device has in step "
-        "t + 1. Which block does it have before anything is sent?",
-        "values-stay": "The keys go round the ring, and the values do not.",
-        "keys-stay": "The values go round the ring, and the keys do not.",
-        "one-move-ahead": "The blocks are sent on before they are used, so in step t a device has "
-        "the block that the mask expects in step t + 1.",
-        "number-for-place": "The mask takes the number of a block for the place of its first key. "
-        "How many tokens come before block d?",
-        "queries-in-the-block": "The mask has the places of keys in the whole sequence, and those "
-        "of queries in their block.",
-        "largest-not-carried": "The largest score of the steps so far is not carried to the next.",
-        "one-move-ahead-of-the-mask": "Some results are NaN: a largest score is -inf, and exp(-inf "
-        "+ inf) is NaN. Is a device's own block the last that it sees, because blocks are sent on "
-        "before they are used? Or is the largest score after a step that of its block alone, of "
-        "which a query may see no key?",
-        "negative-places": "The mask counts on below the first block: for device i, the block of "
-        "step t has the number i - t, also where this is negative. All of its keys are seen then, "
-        "and they come after the queries.",
-        "turn-for-block": "The mask takes the number of the step for that of the block. In step t, "
-        "which block a device holds depends on the device, too.",
-        "never-rescaled": "The exponentials of different blocks are taken relative to different "
-        "maxima, and added up all the same. Rescale the old sums when the maximum changes.",
-        "means-of-blocks": "Each block has a softmax of its own, and these are averaged. A block "
-        "with large scores has to weigh more.",
-        "sums-of-blocks": "Each block has a softmax of its own, and these are added up. A query's "
-        "weights should add up to 1 over all blocks, and a block with large scores has to weigh "
-        "more.",
-        "summed-over-queries": "The exponentials are added up over the queries, or over all of a "
-        "block. Each query needs its own sum, over the keys: along which dimension are they?",
         "all-gather": "All keys or values are gathered. In a ring, a device has one block of them "
         "at a time.",
         "too-much-memory": "A device should hold one block of keys and values, and the scores for "
@@ -2023,41 +2173,118 @@ OVERLAP: Final = Exercise(
             _sample_choices,
             _exposed,
             {
-                "no-queue": _no_queue,
-                "after-all": _after_all,
-                "from-first-layer": _from_first_layer,
-                "whole-time": _whole_time,
-                "no-latency": _without_latency,
-                "last-bucket": _last_bucket,
-                "first-layer-first": _first_layer_first,
-                "one-latency": _one_latency,
-                "one-bucket-early": partial(_sliced, computed=lambda first, last: slice(first)),
-                "one-layer-early": partial(_sliced, computed=lambda first, last: slice(last - 1)),
-                "own-layers-alone": partial(_sliced, computed=slice),
-                "same-beginning": partial(_sliced, next_of=lambda last: 0),
-                "numbers-as-ends": partial(_sliced, last_of=lambda first, count: count),
-                "shifted-sizes": partial(
-                    _sliced, sent=lambda first, last: slice(first + 1, last + 1)
+                "no-queue": Mistake(
+                    _no_queue,
+                    says="All-reduces run at the same time here. The link handles one after "
+                    "another.",
                 ),
-                "latency-while-waiting": partial(_sliced, is_latency_hidden=True),
-                "twice-the-bytes": lambda backward, sizes, *rest: _exposed(
-                    backward, [2 * size for size in sizes], *rest
+                "after-all": Mistake(
+                    _after_all,
+                    says="Nothing overlaps here. An all-reduce can start before the backward pass "
+                    "has ended, as soon as the gradients of its bucket are there.",
                 ),
-                "first-bucket": lambda backward, *rest: _durations(*rest)[0],
-                "never-waiting": _never_waiting,
-                "one-layer-of-each": partial(
-                    _sliced, sent=lambda first, last: slice(last - 1, last)
+                "from-first-layer": Mistake(
+                    _from_first_layer,
+                    says="A bucket is sent here as soon as its first gradient is there. It has to "
+                    "wait for the last one.",
                 ),
-                "latency-of-each-layer": _latency_of_each_layer,
-                "one-layer-on": AnyOf((_one_layer_on, partial(_one_layer_on, is_ready_late=True))),
-                "sooner-of-both": _sooner_of_both,
-                "longer-than-computing": AnyOf(
-                    (
-                        _longer_than_computing,
-                        lambda *case: max(0.0, _longer_than_computing(*case)),
-                    )
+                "whole-time": Mistake(
+                    _whole_time,
+                    says="This is the time until the last all-reduce ends. Expected: the part of "
+                    "it after the backward pass.",
                 ),
-                "times-bandwidth": _times_bandwidth,
+                "no-latency": Mistake(_without_latency, says="Each all-reduce takes latency, too."),
+                "last-bucket": Mistake(
+                    _last_bucket,
+                    says="This is the time of the last all-reduce alone. It may have to wait until "
+                    "the link has ended the one before.",
+                ),
+                "first-layer-first": Mistake(
+                    _first_layer_first,
+                    says="The lists are in the order of the backward pass already: their first "
+                    "entry is for the model's last layer.",
+                ),
+                "one-latency": Mistake(
+                    _one_latency, says="The latency counts once here. Each all-reduce has its own."
+                ),
+                "one-bucket-early": Mistake(
+                    partial(_sliced, computed=lambda first, last: slice(first)),
+                    says="A bucket is sent here as soon as the layers of the bucket before it are "
+                    "computed. It has to wait for its own.",
+                ),
+                "one-layer-early": Mistake(
+                    partial(_sliced, computed=lambda first, last: slice(last - 1)),
+                    says="A bucket is sent here before its last layer is computed.",
+                ),
+                "own-layers-alone": Mistake(
+                    partial(_sliced, computed=slice),
+                    says="A bucket waits only as long as its own layers take here. The layers "
+                    "before it are computed before them.",
+                ),
+                "same-beginning": Mistake(
+                    partial(_sliced, next_of=lambda last: 0),
+                    says="All buckets begin with the first layer here. Each begins where the one "
+                    "before it ends.",
+                ),
+                "numbers-as-ends": Mistake(
+                    partial(_sliced, last_of=lambda first, count: count),
+                    says="The numbers in buckets are taken as the ends of buckets. Each is how "
+                    "many layers a bucket has.",
+                ),
+                "shifted-sizes": Mistake(
+                    partial(_sliced, sent=lambda first, last: slice(first + 1, last + 1)),
+                    says="Each bucket sends the layers from its second one to the first one of the "
+                    "next bucket.",
+                ),
+                "latency-while-waiting": Mistake(
+                    partial(_sliced, is_latency_hidden=True),
+                    says="The latency passes here while a bucket waits for its gradients. It "
+                    "begins when the bucket is sent.",
+                ),
+                "twice-the-bytes": Mistake(
+                    lambda backward, sizes, *rest: _exposed(
+                        backward, [2 * size for size in sizes], *rest
+                    ),
+                    says="The bytes are counted twice. An all-reduce of s bytes takes latency + s "
+                    "/ bandwidth here.",
+                ),
+                "first-bucket": Mistake(
+                    lambda backward, *rest: _durations(*rest)[0],
+                    says="This is the time of the first all-reduce alone.",
+                ),
+                "never-waiting": Mistake(
+                    _never_waiting,
+                    says="Only the first all-reduce waits for its gradients here. Each of them has "
+                    "to.",
+                ),
+                "one-layer-of-each": Mistake(
+                    partial(_sliced, sent=lambda first, last: slice(last - 1, last)),
+                    says="Only the last layer of each bucket is sent here. Add up all of them.",
+                ),
+                "latency-of-each-layer": Mistake(
+                    _latency_of_each_layer,
+                    says="Each layer takes a latency here. A bucket is one all-reduce.",
+                ),
+                "one-layer-on": Mistake(
+                    _one_layer_on,
+                    partial(_one_layer_on, is_ready_late=True),
+                    says="Each bucket begins here one layer after the one before it begins, so "
+                    "some layers are in several buckets. How many layers does each bucket have?",
+                ),
+                "sooner-of-both": Mistake(
+                    _sooner_of_both,
+                    says="An all-reduce starts here when its gradients are there or the link is "
+                    "free, whichever comes first. It needs both.",
+                ),
+                "longer-than-computing": Mistake(
+                    _longer_than_computing,
+                    lambda *case: max(0.0, _longer_than_computing(*case)),
+                    says="This is how much longer all of the all-reduces take than the backward "
+                    "pass. The first of them starts later, and the link may have to wait.",
+                ),
+                "times-bandwidth": Mistake(
+                    _times_bandwidth, says="The sizes are multiplied by the bandwidth here."
+                ),
             },
             _draw_exposed,
         ),
@@ -2082,46 +2309,6 @@ OVERLAP: Final = Exercise(
         "you know already.",
     ),
     diagnoses={
-        "no-queue": "All-reduces run at the same time here. The link handles one after another.",
-        "after-all": "Nothing overlaps here. An all-reduce can start before the backward pass has "
-        "ended, as soon as the gradients of its bucket are there.",
-        "from-first-layer": "A bucket is sent here as soon as its first gradient is there. It has "
-        "to wait for the last one.",
-        "whole-time": "This is the time until the last all-reduce ends. Expected: the part of it "
-        "after the backward pass.",
-        "no-latency": "Each all-reduce takes latency, too.",
-        "last-bucket": "This is the time of the last all-reduce alone. It may have to wait until "
-        "the link has ended the one before.",
-        "first-layer-first": "The lists are in the order of the backward pass already: their first "
-        "entry is for the model's last layer.",
-        "one-latency": "The latency counts once here. Each all-reduce has its own.",
-        "one-bucket-early": "A bucket is sent here as soon as the layers of the bucket before it "
-        "are computed. It has to wait for its own.",
-        "one-layer-early": "A bucket is sent here before its last layer is computed.",
-        "own-layers-alone": "A bucket waits only as long as its own layers take here. The layers "
-        "before it are computed before them.",
-        "same-beginning": "All buckets begin with the first layer here. Each begins where the one "
-        "before it ends.",
-        "numbers-as-ends": "The numbers in buckets are taken as the ends of buckets. Each is how "
-        "many layers a bucket has.",
-        "shifted-sizes": "Each bucket sends the layers from its second one to the first one of the "
-        "next bucket.",
-        "latency-while-waiting": "The latency passes here while a bucket waits for its gradients. "
-        "It begins when the bucket is sent.",
-        "twice-the-bytes": "The bytes are counted twice. An all-reduce of s bytes takes latency + "
-        "s / bandwidth here.",
-        "first-bucket": "This is the time of the first all-reduce alone.",
-        "never-waiting": "Only the first all-reduce waits for its gradients here. Each of them has "
-        "to.",
-        "one-layer-of-each": "Only the last layer of each bucket is sent here. Add up all of them.",
-        "one-layer-on": "Each bucket begins here one layer after the one before it begins, so some "
-        "layers are in several buckets. How many layers does each bucket have?",
-        "latency-of-each-layer": "Each layer takes a latency here. A bucket is one all-reduce.",
-        "sooner-of-both": "An all-reduce starts here when its gradients are there or the link is "
-        "free, whichever comes first. It needs both.",
-        "longer-than-computing": "This is how much longer all of the all-reduces take than the "
-        "backward pass. The first of them starts later, and the link may have to wait.",
-        "times-bandwidth": "The sizes are multiplied by the bandwidth here.",
         "one-bucket": "With a single bucket, nothing is sent before the backward pass has ended.",
         "a-bucket-each": "With a bucket for each layer, the link pays the latency for each.",
         "as-soon-as-free": "It can be better to let the link wait for another gradient, because "
@@ -2360,32 +2547,65 @@ TRAINER: Final = Exercise(
                 for mesh, examples, tokens, hidden in TRAINERS
             ),
             {
-                "same-everywhere": AnyOf(
-                    (_same_everywhere, _dropped(lambda seed, i, j: _folded(seed)))
+                "same-everywhere": Mistake(
+                    _same_everywhere,
+                    _dropped(lambda seed, i, j: _folded(seed)),
+                    says="All devices use the same key, so their masks are equal. What is folded "
+                    "into it?",
                 ),
-                "along-one-axis": AnyOf(
-                    (
-                        _dropped(lambda seed, i, j: _folded(seed, i)),
-                        _dropped(lambda seed, i, j: _folded(seed, j)),
-                        _one_size_left("data"),
-                        _one_size_left("model"),
-                    )
+                "along-one-axis": Mistake(
+                    _dropped(lambda seed, i, j: _folded(seed, i)),
+                    _dropped(lambda seed, i, j: _folded(seed, j)),
+                    _one_size_left("data"),
+                    _one_size_left("model"),
+                    says="Only one of the two indices is folded into the key, so devices along the "
+                    "other axis have equal masks.",
                 ),
-                "other-order": _dropped(lambda seed, i, j: _folded(seed, j, i)),
-                "one-number": AnyOf(
-                    (
-                        _dropped(lambda seed, i, j: _folded(seed, 2 * i + j)),
-                        _numbered(lambda i, j, rows, columns: columns * i + j),
-                        _numbered(lambda i, j, rows, columns: i + rows * j),
-                        _dropped(lambda seed, i, j: _folded(seed, i + j)),
-                    )
+                "other-order": Mistake(
+                    _dropped(lambda seed, i, j: _folded(seed, j, i)),
+                    says="The two indices are folded in in the other order. Expected: first the "
+                    "index along data, then, into the new key, that along model.",
                 ),
-                "other-seeds": AnyOf(map(_seeded, SEED_CHANGES)),
-                "one-mask-for-all": lambda seed, h: _draw_kept(_folded(seed), h),
-                "not-doubled": lambda seed, h: DROPPED(seed, h) / 2,
-                "dropped-for-kept": lambda seed, h: 2 * h - DROPPED(seed, h),
+                "one-number": Mistake(
+                    _dropped(lambda seed, i, j: _folded(seed, 2 * i + j)),
+                    _numbered(lambda i, j, rows, columns: columns * i + j),
+                    _numbered(lambda i, j, rows, columns: i + rows * j),
+                    _dropped(lambda seed, i, j: _folded(seed, i + j)),
+                    says="One number is folded into the key here. Expected: first the index along "
+                    "data, then, into the new key, that along model.",
+                ),
+                "other-seeds": Mistake(
+                    *(map(_seeded, SEED_CHANGES)),
+                    says="A device's index is added to the seed. Expected: the key of the seed, "
+                    "into which the index along data is folded, and then that along model.",
+                ),
+                "one-mask-for-all": Mistake(
+                    lambda seed, h: _draw_kept(_folded(seed), h),
+                    says="One mask is drawn for the whole array, from the key of the seed. Each "
+                    "device has to draw its own, with its own key.",
+                ),
+                "not-doubled": Mistake(
+                    lambda seed, h: DROPPED(seed, h) / 2,
+                    says="The elements that are kept have to be doubled, so that the mean stays "
+                    "the same.",
+                ),
+                "dropped-for-kept": Mistake(
+                    lambda seed, h: 2 * h - DROPPED(seed, h),
+                    says="The elements that should be kept are dropped, and the others are kept.",
+                ),
             },
-            {"other-share": _keeps_other_share, "other-mask": _draws_other_mask},
+            {
+                "other-share": Mistake(
+                    _keeps_other_share,
+                    says="Clearly more or fewer than half of the elements are kept.",
+                ),
+                "other-mask": Mistake(
+                    _draws_other_mask,
+                    says="Elements are dropped or doubled, as they should be, but by another mask "
+                    "than that of the expected key: the key of the seed, into which the index "
+                    "along data and then that along model are folded.",
+                ),
+            },
             under_mesh=True,
         ),
         Computes(
@@ -2397,20 +2617,42 @@ TRAINER: Final = Exercise(
                 for mesh, examples, tokens, _ in TRAINERS
             ),
             {
-                "mean-of-means": AnyOf((_mean_of_means, _quarter_of_means)),
-                "mean-of-examples": _mean_of_examples,
-                "padding-counted": AnyOf((_with_padding, _over_all_places)),
-                "padding-added-up": lambda errors, lengths: (
-                    errors.sum(dtype=np.float32) / lengths.sum(dtype=np.float32)
+                "mean-of-means": Mistake(
+                    _mean_of_means,
+                    _quarter_of_means,
+                    says="A device with few tokens counts as much as one with many. Add up the "
+                    "errors of all devices, and the numbers of their tokens, and divide then.",
                 ),
-                "per-example": lambda errors, lengths: (
-                    _mean_error(errors, lengths) * lengths.mean(dtype=np.float32)
+                "mean-of-examples": Mistake(
+                    _mean_of_examples,
+                    says="An example with few tokens counts as much as one with many.",
                 ),
-                "one-token-more": lambda errors, lengths: np.float32(
-                    np.where(_is_token(errors, lengths + 1), errors, 0).sum() / lengths.sum()
+                "padding-counted": Mistake(_with_padding, _over_all_places),
+                "padding-added-up": Mistake(
+                    lambda errors, lengths: (
+                        errors.sum(dtype=np.float32) / lengths.sum(dtype=np.float32)
+                    ),
+                    says="The errors of padding are added up, and only tokens are counted.",
                 ),
-                "not-divided": lambda errors, lengths: (
-                    _mean_error(errors, lengths) * lengths.sum(dtype=np.float32)
+                "per-example": Mistake(
+                    lambda errors, lengths: (
+                        _mean_error(errors, lengths) * lengths.mean(dtype=np.float32)
+                    ),
+                    says="The sum of the errors is divided by the number of examples. Expected: by "
+                    "that of tokens.",
+                ),
+                "one-token-more": Mistake(
+                    lambda errors, lengths: np.float32(
+                        np.where(_is_token(errors, lengths + 1), errors, 0).sum() / lengths.sum()
+                    ),
+                    says="The first token of the padding counts, too. A token counts if its "
+                    "number, from 0, is less than the length.",
+                ),
+                "not-divided": Mistake(
+                    lambda errors, lengths: (
+                        _mean_error(errors, lengths) * lengths.sum(dtype=np.float32)
+                    ),
+                    says="This is the sum of the errors. Expected: their mean.",
                 ),
             },
             under_mesh=True,
@@ -2430,16 +2672,45 @@ TRAINER: Final = Exercise(
                 for mesh, examples, tokens, hidden in TRAINERS
             ),
             {
-                "summed-twice": _slope_times(lambda data, model: data),
-                "divided-by-four": _slope_times(lambda data, model: data / 4),
-                "mean-for-sum": _slope_times(lambda data, model: 1 / data),
-                "padding-counted": _slope_with_padding,
-                "divided": lambda w_out, h, y, lengths: (
-                    _slope(w_out, h, y, lengths) / lengths.sum(dtype=np.float32)
+                "summed-twice": Mistake(
+                    _slope_times(lambda data, model: data),
+                    says="The gradient is too large by the number of devices along data. w does "
+                    "not vary over data, so jax.grad has added it up already.",
                 ),
-                "rows-added-up": _slope_added_up,
-                "own-units-alone": AnyOf((_slope_of_own_units, _slope_of_own_units_on_all)),
-                "mean-over-model": _slope_of_mean_output,
+                "divided-by-four": Mistake(
+                    _slope_times(lambda data, model: data / 4),
+                    says="The gradient is added up twice over data and divided by 4, which is "
+                    "right on a mesh of 4 × 2 only. w does not vary over data, so jax.grad has "
+                    "added it up.",
+                ),
+                "mean-for-sum": Mistake(
+                    _slope_times(lambda data, model: 1 / data),
+                    says="The gradient is too small by the number of devices along data. Expected: "
+                    "the sum.",
+                ),
+                "padding-counted": _slope_with_padding,
+                "divided": Mistake(
+                    lambda w_out, h, y, lengths: (
+                        _slope(w_out, h, y, lengths) / lengths.sum(dtype=np.float32)
+                    ),
+                    says="The gradient is divided by the number of tokens. Expected: that of the "
+                    "sum. train_step divides it.",
+                ),
+                "rows-added-up": Mistake(
+                    _slope_added_up,
+                    says="The gradients of all rows of w_out are added up over model. Each device "
+                    "has rows of its own.",
+                ),
+                "own-units-alone": Mistake(
+                    _slope_of_own_units,
+                    _slope_of_own_units_on_all,
+                    says="Each device compares only the part of the output that comes from its own "
+                    "hidden units with y. The parts have to be added up over model first.",
+                ),
+                "mean-over-model": Mistake(
+                    _slope_of_mean_output,
+                    says="The parts of the output are averaged over model. Expected: their sum.",
+                ),
             },
             under_mesh=True,
         ),
@@ -2457,49 +2728,7 @@ TRAINER: Final = Exercise(
     ),
     diagnoses={
         "replicated": "w_out is replicated. Does SPECS have an entry with exactly this name?",
-        "same-everywhere": "All devices use the same key, so their masks are equal. What is folded "
-        "into it?",
-        "along-one-axis": "Only one of the two indices is folded into the key, so devices along "
-        "the other axis have equal masks.",
-        "other-order": "The two indices are folded in in the other order. Expected: first the "
-        "index along data, then, into the new key, that along model.",
-        "one-number": "One number is folded into the key here. Expected: first the index along "
-        "data, then, into the new key, that along model.",
-        "dropped-for-kept": "The elements that should be kept are dropped, and the others are "
-        "kept.",
-        "other-share": "Clearly more or fewer than half of the elements are kept.",
-        "other-mask": "Elements are dropped or doubled, as they should be, but by another mask "
-        "than that of the expected key: the key of the seed, into which the index along data and "
-        "then that along model are folded.",
-        "one-mask-for-all": "One mask is drawn for the whole array, from the key of the seed. Each "
-        "device has to draw its own, with its own key.",
-        "padding-added-up": "The errors of padding are added up, and only tokens are counted.",
-        "per-example": "The sum of the errors is divided by the number of examples. Expected: by "
-        "that of tokens.",
-        "one-token-more": "The first token of the padding counts, too. A token counts if its "
-        "number, from 0, is less than the length.",
-        "not-divided": "This is the sum of the errors. Expected: their mean.",
-        "divided": "The gradient is divided by the number of tokens. Expected: that of the sum. "
-        "train_step divides it.",
-        "rows-added-up": "The gradients of all rows of w_out are added up over model. Each device "
-        "has rows of its own.",
-        "not-doubled": "The elements that are kept have to be doubled, so that the mean stays the "
-        "same.",
-        "mean-of-means": "A device with few tokens counts as much as one with many. Add up the "
-        "errors of all devices, and the numbers of their tokens, and divide then.",
-        "mean-of-examples": "An example with few tokens counts as much as one with many.",
         "padding-counted": "Padding counts here, too.",
-        "summed-twice": "The gradient is too large by the number of devices along data. w does not "
-        "vary over data, so jax.grad has added it up already.",
-        "divided-by-four": "The gradient is added up twice over data and divided by 4, which is "
-        "right on a mesh of 4 × 2 only. w does not vary over data, so jax.grad has added it up.",
-        "other-seeds": "A device's index is added to the seed. Expected: the key of the seed, into "
-        "which the index along data is folded, and then that along model.",
-        "mean-for-sum": "The gradient is too small by the number of devices along data. Expected: "
-        "the sum.",
-        "own-units-alone": "Each device compares only the part of the output that comes from its "
-        "own hidden units with y. The parts have to be added up over model first.",
-        "mean-over-model": "The parts of the output are averaged over model. Expected: their sum.",
     },
 )
 
@@ -2582,11 +2811,9 @@ def _keeps(name: str, copies: int, millions: tuple[float, ...] = ()) -> tuple[Re
             tuple(_block_arguments(*sizes) for sizes in BLOCKS),
             {
                 "not-scaled": _block(scale=lambda size, heads: 1.0),
-                "scaled-otherwise": AnyOf(
-                    (
-                        _block(scale=lambda size, heads: 1 / size),
-                        _block(scale=lambda size, heads: (size * heads) ** -0.5),
-                    )
+                "scaled-otherwise": Mistake(
+                    _block(scale=lambda size, heads: 1 / size),
+                    _block(scale=lambda size, heads: (size * heads) ** -0.5),
                 ),
                 "no-shortcut": _block(shortcuts=(0.0, 0.0)),
                 "first-shortcut-missing": _block(shortcuts=(0.0, 1.0)),
@@ -2594,13 +2821,24 @@ def _keeps(name: str, copies: int, millions: tuple[float, ...] = ()) -> tuple[Re
                 "shortcut-around-both": _block(without_attention="sum"),
                 "layers-before-attention": _block(without_attention="layers"),
                 "other-axis": _block(axis=1),
-                "other-activation": AnyOf(
-                    _block(activate=activate)
-                    for activate in (jax.nn.relu, jax.nn.silu, jnp.tanh, lambda hidden: hidden)
+                "other-activation": Mistake(
+                    *(
+                        _block(activate=activate)
+                        for activate in (jax.nn.relu, jax.nn.silu, jnp.tanh, lambda hidden: hidden)
+                    )
                 ),
-                "mixed-up": AnyOf(
-                    _block(roles=roles)
-                    for roles in ((1, 0, 2), (0, 0, 2), (1, 1, 2), (0, 1, 1), (0, 2, 1), (2, 1, 0))
+                "mixed-up": Mistake(
+                    *(
+                        _block(roles=roles)
+                        for roles in (
+                            (1, 0, 2),
+                            (0, 0, 2),
+                            (1, 1, 2),
+                            (0, 1, 1),
+                            (0, 2, 1),
+                            (2, 1, 0),
+                        )
+                    )
                 ),
                 "stopped": _block(attended=jax.lax.stop_gradient),
                 "exact-gelu": _block(activate=partial(jax.nn.gelu, approximate=False)),
@@ -3157,27 +3395,54 @@ EXPERTS: Final = Exercise(
             tuple((_expert_arguments(*sizes)[1],) for sizes in LAYERS_OF_EXPERTS),
             {
                 "over-the-batch": _count_dropped(_kept_over_the_batch),
-                "kept-for-dropped": _count(_is_kept),
+                "kept-for-dropped": Mistake(
+                    _count(_is_kept), says="This is the number of tokens that are kept."
+                ),
                 "places-by-devices": _count_dropped(_kept_by_devices),
                 "one-too-few": _count_dropped(_one_too_few),
                 "one-too-many": _count_dropped(_one_too_many),
-                "full-experts": AnyOf(
-                    (_count_experts(np.greater), _count_experts(np.greater_equal))
+                "full-experts": Mistake(
+                    _count_experts(np.greater),
+                    _count_experts(np.greater_equal),
+                    says="This counts experts with too many tokens. Expected: tokens that find no "
+                    "place.",
                 ),
-                "all-of-full-experts": _add_up(lambda n, places: np.where(n > places, n, 0)),
-                "empty-places": _add_up(lambda n, places: np.maximum(places - n, 0)),
-                "not-clipped": _add_up(np.subtract),
-                "empty-too": _add_up(lambda n, places: abs(n - places)),
-                "of-one-expert": _sum_of_largest,
-                "averaged": AnyOf(
-                    (
-                        lambda scores: _count_all_dropped(scores) // _devices_for(scores),
-                        lambda scores: np.int32(
-                            round(_count_all_dropped(scores) / _devices_for(scores))
-                        ),
-                    )
+                "all-of-full-experts": Mistake(
+                    _add_up(lambda n, places: np.where(n > places, n, 0)),
+                    says="These are all tokens of the experts with too many. Only those beyond the "
+                    "capacity are dropped.",
                 ),
-                "of-one-device": AnyOf((_count_on_device(np.max), _count_on_device(_first))),
+                "empty-places": Mistake(
+                    _add_up(lambda n, places: np.maximum(places - n, 0)),
+                    says="This is the number of places that stay empty.",
+                ),
+                "not-clipped": Mistake(
+                    _add_up(np.subtract),
+                    says="Places that stay empty with one expert make up for tokens that are "
+                    "dropped with another here. They do not.",
+                ),
+                "empty-too": Mistake(
+                    _add_up(lambda n, places: abs(n - places)),
+                    says="Places that stay empty are counted, too, as if tokens were dropped "
+                    "there.",
+                ),
+                "of-one-expert": Mistake(
+                    _sum_of_largest,
+                    says="Of each device, only the expert with the most dropped tokens counts. "
+                    "Expected: the sum over all experts.",
+                ),
+                "averaged": Mistake(
+                    lambda scores: _count_all_dropped(scores) // _devices_for(scores),
+                    lambda scores: np.int32(
+                        round(_count_all_dropped(scores) / _devices_for(scores))
+                    ),
+                    says="This is the mean over the devices. Expected: the sum.",
+                ),
+                "of-one-device": Mistake(
+                    _count_on_device(np.max),
+                    _count_on_device(_first),
+                    says="This is the number on a single device. Expected: the sum over all.",
+                ),
                 "smallest-scores": lambda scores: _count_all_dropped(-scores),
             },
             under_mesh=True,
@@ -3191,79 +3456,159 @@ EXPERTS: Final = Exercise(
             MOE,
             tuple(_expert_arguments(*sizes) for sizes in LAYERS_OF_EXPERTS),
             {
-                "not-scaled": _moe(gates=_ungated),
+                "not-scaled": Mistake(
+                    _moe(gates=_ungated),
+                    says="The outputs are not multiplied by the probability of the expert. Without "
+                    "it, no gradient reaches the router.",
+                ),
                 "over-the-batch": _moe(_kept_over_the_batch),
-                "last-kept": _moe(_kept_from_the_end),
-                "nothing-dropped": _moe(_all_kept),
+                "last-kept": Mistake(
+                    _moe(_kept_from_the_end),
+                    says="The last tokens are kept here. Places are given in the order of the "
+                    "tokens, so those that come too late are dropped.",
+                ),
+                "nothing-dropped": Mistake(
+                    _moe(_all_kept),
+                    says="No token is dropped here. How many tokens does a device have, and how "
+                    "many places for each expert?",
+                ),
                 "one-too-few": _moe(_one_too_few),
                 "one-too-many": _moe(_one_too_many),
-                "unchanged": _unchanged,
-                "smallest-scores": AnyOf(
-                    partial(_choosing_the_smallest, gates=gates)
-                    for gates in (_gates, lambda scores: _softmax(scores).min(1, keepdims=True))
+                "unchanged": Mistake(
+                    _unchanged,
+                    says="Dropped tokens come back unchanged. Expected: zeros, because the "
+                    "residual connection around the layer adds x.",
                 ),
-                "of-another-token": _of_the_last_place,
-                "overwritten": AnyOf(
-                    (
-                        _overwritten,
-                        partial(_overwritten, of_dropped=False),
-                        partial(_of_the_last_place, overwritten=True),
+                "smallest-scores": Mistake(
+                    *(
+                        partial(_choosing_the_smallest, gates=gates)
+                        for gates in (_gates, lambda scores: _softmax(scores).min(1, keepdims=True))
                     )
                 ),
-                "other-factor": AnyOf(
-                    _moe(gates=gates)
-                    for gates in (
-                        _largest_scores,
-                        _logistic,
-                        _shares_of_tokens,
-                        lambda scores: _gates(scores) ** 2,
-                        _largest_shares,
-                        lambda scores: _softmax(scores)[:, :1],
-                        lambda scores: np.log(_gates(scores)),
+                "of-another-token": Mistake(
+                    _of_the_last_place,
+                    says="A dropped token gets the output of the token in its expert's last place. "
+                    "JAX moves an index outside of an array to its edge when it reads: drop these "
+                    "tokens explicitly.",
+                ),
+                "overwritten": Mistake(
+                    _overwritten,
+                    partial(_overwritten, of_dropped=False),
+                    partial(_of_the_last_place, overwritten=True),
+                    says="Dropped tokens, or zeros for them, are written over the token in their "
+                    "expert's last place. Write nothing for a token that is dropped.",
+                ),
+                "other-factor": Mistake(
+                    *(
+                        _moe(gates=gates)
+                        for gates in (
+                            _largest_scores,
+                            _logistic,
+                            _shares_of_tokens,
+                            lambda scores: _gates(scores) ** 2,
+                            _largest_shares,
+                            lambda scores: _softmax(scores)[:, :1],
+                            lambda scores: np.log(_gates(scores)),
+                        )
                     )
                 ),
-                "never-returned": partial(_exchange_otherwise, send_back=_stay),
-                "never-sent": AnyOf(
-                    partial(_exchange_otherwise, send=_stay, send_back=send_back)
-                    for send_back in (_stay, _send_back)
+                "never-returned": Mistake(
+                    partial(_exchange_otherwise, send_back=_stay),
+                    says="The results are not sent back: a token reads what the experts of its own "
+                    "device made, and its expert may be on another one.",
                 ),
-                "one-way-along-0": AnyOf(
-                    (
-                        partial(_exchange_otherwise, send=_send_along_0),
-                        partial(_exchange_otherwise, send_back=_send_back_along_0),
-                    )
+                "never-sent": Mistake(
+                    *(
+                        partial(_exchange_otherwise, send=_stay, send_back=send_back)
+                        for send_back in (_stay, _send_back)
+                    ),
+                    says="The tokens are not sent to their experts: experts of a token's own "
+                    "device work on it.",
+                ),
+                "one-way-along-0": Mistake(
+                    partial(_exchange_otherwise, send=_send_along_0),
+                    partial(_exchange_otherwise, send_back=_send_back_along_0),
+                    says="One of the two exchanges concatenates along dimension 0 what comes from "
+                    "the devices, and a reshape follows. A reshape changes no order, so tokens or "
+                    "results are in the wrong places. Is it the one to the experts, or the one "
+                    "back?",
                 ),
                 "places-by-devices": _moe(_kept_by_devices),
-                "two-experts": AnyOf((_add_second_experts, partial(_add_second_experts, own=True))),
-                "added-up": AnyOf(
-                    (_add_in_the_last_place, partial(_add_in_the_last_place, reads=True))
+                "two-experts": Mistake(
+                    _add_second_experts,
+                    partial(_add_second_experts, own=True),
+                    says="Each token goes to two experts here, and their outputs are added up. "
+                    "Expected: only the one with the largest score.",
                 ),
-                "first-place-for-all": AnyOf(
-                    partial(_place_of_all, is_kept=is_kept)
-                    for is_kept in (
-                        _all_kept,
-                        _is_kept,
-                        _kept_if_all_are,
-                        partial(_kept_if_all_are, more=-1),
-                    )
+                "added-up": Mistake(
+                    _add_in_the_last_place,
+                    partial(_add_in_the_last_place, reads=True),
+                    says="Dropped tokens are added to the token in their expert's last place. "
+                    "Write nothing for a token that is dropped.",
                 ),
-                "relu-at-the-end": _relu_at_the_end,
-                "no-relu": _moe(
-                    outputs_of=partial(_chosen_outputs, activate=lambda hidden: hidden)
+                "first-place-for-all": Mistake(
+                    *(
+                        partial(_place_of_all, is_kept=is_kept)
+                        for is_kept in (
+                            _all_kept,
+                            _is_kept,
+                            _kept_if_all_are,
+                            partial(_kept_if_all_are, more=-1),
+                        )
+                    ),
+                    says="All tokens with the same expert have the same place here. Along which "
+                    "dimension are the tokens before each one counted?",
                 ),
-                "of-other-experts": _moe(outputs_of=partial(_chosen_outputs, choose=_regrouped)),
-                "in-order-of-experts": _in_order_of_experts,
-                "layers-exchanged": _moe(outputs_of=_layers_exchanged),
-                "other-activation": AnyOf(
-                    _moe(outputs_of=partial(_chosen_outputs, activate=activate))
-                    for activate in (jax.nn.gelu, jax.nn.silu, np.tanh, np.abs, jax.nn.sigmoid)
+                "relu-at-the-end": Mistake(
+                    _relu_at_the_end,
+                    says="relu comes after an expert's second layer. Expected: between the two.",
+                ),
+                "no-relu": Mistake(
+                    _moe(outputs_of=partial(_chosen_outputs, activate=lambda hidden: hidden)),
+                    says="relu is missing between an expert's two layers.",
+                ),
+                "of-other-experts": Mistake(
+                    _moe(outputs_of=partial(_chosen_outputs, choose=_regrouped)),
+                    says="Some tokens are worked on by another expert of the same device. "
+                    "all_to_all concatenates what comes from the devices: along which dimension?",
+                ),
+                "in-order-of-experts": Mistake(
+                    _in_order_of_experts,
+                    says="The results are in the order in which the tokens were sent, sorted by "
+                    "expert. Each has to return to the place of its token.",
+                ),
+                "layers-exchanged": Mistake(
+                    _moe(outputs_of=_layers_exchanged),
+                    says="The experts' second layer comes first. Expected: up, relu, and then "
+                    "down.",
+                ),
+                "other-activation": Mistake(
+                    *(
+                        _moe(outputs_of=partial(_chosen_outputs, activate=activate))
+                        for activate in (jax.nn.gelu, jax.nn.silu, np.tanh, np.abs, jax.nn.sigmoid)
+                    ),
+                    says="The function between an expert's two layers is not relu.",
                 ),
             },
             {
                 "other-factor": _has_other_factors,
-                "others-kept": _keeps_other_tokens,
-                "not-chosen": _is_of_other_experts,
-                "of-other-tokens": _is_of_other_tokens,
+                "others-kept": Mistake(
+                    _keeps_other_tokens,
+                    says="The outputs of tokens are right or zero, but other tokens are dropped "
+                    "than expected. A token is kept if, on its device, fewer tokens before it than "
+                    "there are places have chosen the same expert.",
+                ),
+                "not-chosen": Mistake(
+                    _is_of_other_experts,
+                    says="Some tokens are worked on by an expert that they have not chosen. The "
+                    "blocks of up and down say which experts a device has. Do tokens, and results "
+                    "on the way back, arrive in this order?",
+                ),
+                "of-other-tokens": Mistake(
+                    _is_of_other_tokens,
+                    says="Some tokens get the result of another one. Each token has to read the "
+                    "place in which it was sent.",
+                ),
             },
             under_mesh=True,
             draw=_draw_routing,
@@ -3303,72 +3648,16 @@ EXPERTS: Final = Exercise(
         "the capacity is rounded down.",
         "dropped: nothing-but-zeros": "No token is dropped here. How many tokens does a device "
         "have, and how many places for each expert?",
-        "kept-for-dropped": "This is the number of tokens that are kept.",
         "one-too-few": "One place of each expert stays empty. The first token's place is 0.",
         "one-too-many": "One token more than the capacity is kept. Places are counted from 0.",
-        "full-experts": "This counts experts with too many tokens. Expected: tokens that find "
-        "no place.",
-        "all-of-full-experts": "These are all tokens of the experts with too many. Only those "
-        "beyond the capacity are dropped.",
-        "empty-places": "This is the number of places that stay empty.",
-        "not-clipped": "Places that stay empty with one expert make up for tokens that are dropped "
-        "with another here. They do not.",
-        "empty-too": "Places that stay empty are counted, too, as if tokens were dropped there.",
-        "of-one-expert": "Of each device, only the expert with the most dropped tokens counts. "
-        "Expected: the sum over all experts.",
-        "averaged": "This is the mean over the devices. Expected: the sum.",
-        "relu-at-the-end": "relu comes after an expert's second layer. Expected: between the two.",
-        "of-one-device": "This is the number on a single device. Expected: the sum over all.",
         "smallest-scores": "A token chooses the expert with the largest score, not the smallest.",
         "moe: split-does-not-divide": "On the way to the experts, dimension 0 is split, and on the "
         "way back dimension 1.",
         "dropped: dtype": "A sum of integers is an integer, and a mean of them is not.",
-        "never-sent": "The tokens are not sent to their experts: experts of a token's own device "
-        "work on it.",
         "places-by-devices": "The tokens of a device are divided by the number of devices here. "
         "Expected: by that of experts.",
-        "two-experts": "Each token goes to two experts here, and their outputs are added up. "
-        "Expected: only the one with the largest score.",
-        "added-up": "Dropped tokens are added to the token in their expert's last place. Write "
-        "nothing for a token that is dropped.",
-        "never-returned": "The results are not sent back: a token reads what the experts of its "
-        "own device made, and its expert may be on another one.",
-        "first-place-for-all": "All tokens with the same expert have the same place here. Along "
-        "which dimension are the tokens before each one counted?",
-        "not-scaled": "The outputs are not multiplied by the probability of the expert. Without "
-        "it, no gradient reaches the router.",
-        "last-kept": "The last tokens are kept here. Places are given in the order of the tokens, "
-        "so those that come too late are dropped.",
-        "nothing-dropped": "No token is dropped here. How many tokens does a device have, and how "
-        "many places for each expert?",
-        "unchanged": "Dropped tokens come back unchanged. Expected: zeros, because the residual "
-        "connection around the layer adds x.",
-        "of-another-token": "A dropped token gets the output of the token in its expert's last "
-        "place. JAX moves an index outside of an array to its edge when it reads: drop these "
-        "tokens explicitly.",
-        "overwritten": "Dropped tokens, or zeros for them, are written over the token in their "
-        "expert's last place. Write nothing for a token that is dropped.",
         "other-factor": "The factor is not the probability of the expert: the softmax of the "
         "token's scores over all experts, at the expert that it has chosen.",
-        "no-relu": "relu is missing between an expert's two layers.",
-        "of-other-experts": "Some tokens are worked on by another expert of the same device. "
-        "all_to_all concatenates what comes from the devices: along which dimension?",
-        "one-way-along-0": "One of the two exchanges concatenates along dimension 0 what comes "
-        "from the devices, and a reshape follows. A reshape changes no order, so tokens or results "
-        "are in the wrong places. Is it the one to the experts, or the one back?",
-        "layers-exchanged": "The experts' second layer comes first. Expected: up, relu, and then "
-        "down.",
-        "other-activation": "The function between an expert's two layers is not relu.",
-        "others-kept": "The outputs of tokens are right or zero, but other tokens are dropped than "
-        "expected. A token is kept if, on its device, fewer tokens before it than there are places "
-        "have chosen the same expert.",
-        "not-chosen": "Some tokens are worked on by an expert that they have not chosen. The "
-        "blocks of up and down say which experts a device has. Do tokens, and results on the way "
-        "back, arrive in this order?",
-        "of-other-tokens": "Some tokens get the result of another one. Each token has to read the "
-        "place in which it was sent.",
-        "in-order-of-experts": "The results are in the order in which the tokens were sent, sorted "
-        "by expert. Each has to return to the place of its token.",
         "dropped: all-gather": "Each device can count its own tokens. Only these numbers have to "
         "be added up.",
         "moe: all-gather": "Only places for tokens travel here. Neither the tokens of all devices "
@@ -3417,7 +3706,7 @@ def _short_step_arguments(
     )
 
 
-def _slopes(master: Any, X: Any, Y: Any) -> tuple[Any, int]:  # noqa: N803
+def _slopes(master: Any, X: Any, Y: Any) -> tuple[Any, int]:
     """Return the gradient of the sum of the squared errors, and the number of examples."""
     x, y = (np.asarray(a, np.float32).reshape(-1, a.shape[-1]) for a in (X, Y))
     return 2 * x.T @ (x @ _round(master).astype(np.float32) - y), len(x)
@@ -3436,7 +3725,7 @@ def _moved(
         end: what becomes of the weights after it.
     """
 
-    def moved(master: Any, X: Any, Y: Any) -> Any:  # noqa: N803
+    def moved(master: Any, X: Any, Y: Any) -> Any:
         total, count = _slopes(master, X, Y)
         n, *_, microbatches, own = next(s for s in SHORT_STEPS if s[3] == len(X))
         change = LEARNING_RATE * factor(n, microbatches, own) * total / count
@@ -3453,8 +3742,8 @@ def _gathered_first_rows(master: Any) -> Any:
 
 def _step_of_some(
     master: Any,
-    X: Any,  # noqa: N803
-    Y: Any,  # noqa: N803
+    X: Any,
+    Y: Any,
     some: slice,
     factor: Callable[[int], float],
 ) -> Any:
@@ -3472,7 +3761,7 @@ def _step_of_some(
     return np.asarray(master - change, np.float32)
 
 
-def _added_up_in_bfloat16(master: Any, X: Any, Y: Any) -> Any:  # noqa: N803
+def _added_up_in_bfloat16(master: Any, X: Any, Y: Any) -> Any:
     """Return a step in which each device adds up its gradients in bfloat16."""
     n = next(n for n, *_, count, _ in SHORT_STEPS if count == len(X))
     weights = _round(master).astype(np.float32)
@@ -3540,47 +3829,87 @@ MIXED_PRECISION: Final = Exercise(
             _sample_increments,
             _stalls_at(8),
             {
-                "whole-spacing": _stalls_at(7),
-                "two-spacings": _stalls_at(9),
-                "of-float16": _stalls_at(11),
-                "of-float32": _stalls_at(24),
-                "rounded-down": lambda increment: float(2.0 ** (8 + np.floor(np.log2(increment)))),
-                "not-a-power": lambda increment: 256.0 * increment,
-                "other-multiple": AnyOf(
-                    partial(lambda times, increment: times * increment, times)
-                    for times in (128.0, 512.0)
+                "whole-spacing": Mistake(
+                    _stalls_at(7),
+                    says="Here the increment is compared with the whole distance to the next "
+                    "number. A result is rounded to the nearest number, so half of the distance "
+                    "counts.",
                 ),
-                "to-the-nearest-power": lambda increment: float(
-                    2.0 ** (8 + np.round(np.log2(increment)))
+                "two-spacings": Mistake(
+                    _stalls_at(9),
+                    says="bfloat16 has 8 significant bits, counting the first, which is not "
+                    "stored.",
                 ),
-                "one-power-more": lambda increment: float(
-                    2.0 ** (9 + np.floor(np.log2(increment)))
+                "of-float16": Mistake(
+                    _stalls_at(11), says="This holds for float16, which has 11 significant bits."
                 ),
-                "how-many": AnyOf(
-                    (
-                        lambda increment: _stalls_at(8)(increment) / increment,
-                        lambda increment: len(_sums_in_bfloat16(increment)),
-                    )
+                "of-float32": Mistake(
+                    _stalls_at(24), says="This holds for float32, which has 24 significant bits."
                 ),
-                "not-rounded": AnyOf(
-                    partial(_sum_of_unrounded, by=by)
-                    for by in (
-                        lambda total, increment: _round(total + increment),
-                        lambda total, increment: _round(total) + _round(increment),
-                    )
+                "rounded-down": Mistake(
+                    lambda increment: float(2.0 ** (8 + np.floor(np.log2(increment)))),
+                    says="This sum still grows, unless the increment is a power of two: the "
+                    "increment is more than half of the distance to the next number.",
                 ),
-                "upside-down": lambda increment: 256.0 / increment,
-                "the-sum-before": AnyOf(
-                    (
-                        lambda increment: _stalls_at(8)(increment) - increment,
-                        lambda increment: _sums_in_bfloat16(increment)[-2],
-                    )
+                "not-a-power": Mistake(
+                    lambda increment: 256.0 * increment,
+                    says="The distance between numbers doubles at powers of two, so the sum stops "
+                    "at one of them.",
                 ),
-                "added-again": AnyOf(
-                    partial(
-                        lambda times, increment: _stalls_at(8)(increment) + times * increment, times
-                    )
-                    for times in (1, 2)
+                "other-multiple": Mistake(
+                    *(
+                        partial(lambda times, increment: times * increment, times)
+                        for times in (128.0, 512.0)
+                    ),
+                    says="The sum of 1.0 stops at 256, because from there to 512 the distance "
+                    "between numbers is 2. For any increment, the sum stops at a power of two.",
+                ),
+                "to-the-nearest-power": Mistake(
+                    lambda increment: float(2.0 ** (8 + np.round(np.log2(increment)))),
+                    says="Here the increment is rounded to the nearest power of two. If it is more "
+                    "than half of the distance to the next number, the sum still grows.",
+                ),
+                "one-power-more": Mistake(
+                    lambda increment: float(2.0 ** (9 + np.floor(np.log2(increment)))),
+                    says="If the increment is a power of two, the sum stops one power earlier: an "
+                    "increment of exactly half of the distance is rounded to the even number.",
+                ),
+                "how-many": Mistake(
+                    lambda increment: _stalls_at(8)(increment) / increment,
+                    lambda increment: len(_sums_in_bfloat16(increment)),
+                    says="This is how often the increment is added. Expected: the sum at which it "
+                    "stops.",
+                ),
+                "not-rounded": Mistake(
+                    *(
+                        partial(_sum_of_unrounded, by=by)
+                        for by in (
+                            lambda total, increment: _round(total + increment),
+                            lambda total, increment: _round(total) + _round(increment),
+                        )
+                    ),
+                    says="The sum is kept exactly here, and only compared in bfloat16. Expected: a "
+                    "sum that is rounded to bfloat16 after each addition.",
+                ),
+                "upside-down": Mistake(
+                    lambda increment: 256.0 / increment,
+                    says="A sum of larger increments stops later, and not earlier.",
+                ),
+                "the-sum-before": Mistake(
+                    lambda increment: _stalls_at(8)(increment) - increment,
+                    lambda increment: _sums_in_bfloat16(increment)[-2],
+                    says="This is the last sum but one.",
+                ),
+                "added-again": Mistake(
+                    *(
+                        partial(
+                            lambda times, increment: _stalls_at(8)(increment) + times * increment,
+                            times,
+                        )
+                        for times in (1, 2)
+                    ),
+                    says="This is the sum at which it stops, and the increment once or twice more. "
+                    "In bfloat16, these additions change nothing.",
                 ),
                 "natural-logarithm": lambda increment: float(
                     2.0 ** (8 + np.ceil(np.log(increment)))
@@ -3594,33 +3923,58 @@ MIXED_PRECISION: Final = Exercise(
             _moved(),
             tuple(_short_step_arguments(*sizes) for sizes in SHORT_STEPS),
             {
-                "added-up-in-bfloat16": _added_up_in_bfloat16,
-                "rounded-weights": AnyOf(
-                    (_moved(start=_round), _moved(end=_round), _moved(start=_round, end=_round))
+                "added-up-in-bfloat16": Mistake(
+                    _added_up_in_bfloat16,
+                    says="The gradients are added up in bfloat16, and the sum stops growing long "
+                    "before the last microbatch. Which dtype has the carry of the loop?",
                 ),
-                "sum-for-mean": AnyOf(
-                    (
-                        _moved(lambda n, microbatches, own: n * microbatches * own),
-                        _moved(lambda n, microbatches, own: n),
-                        _moved(lambda n, microbatches, own: microbatches),
-                        _moved(lambda n, microbatches, own: microbatches * own),
-                        _moved(lambda n, microbatches, own: n * own),
-                        _moved(lambda n, microbatches, own: own),
-                    )
+                "rounded-weights": Mistake(
+                    _moved(start=_round),
+                    _moved(end=_round),
+                    _moved(start=_round, end=_round),
+                    says="The weights are rounded to bfloat16 before or after the update. Most "
+                    "updates are smaller than what this loses, so update the float32 weights.",
                 ),
-                "averaged-twice": _moved(lambda n, microbatches, own: 1 / n),
-                "averaged-again": _moved(lambda n, microbatches, own: 1 / own),
+                "sum-for-mean": Mistake(
+                    _moved(lambda n, microbatches, own: n * microbatches * own),
+                    _moved(lambda n, microbatches, own: n),
+                    _moved(lambda n, microbatches, own: microbatches),
+                    _moved(lambda n, microbatches, own: microbatches * own),
+                    _moved(lambda n, microbatches, own: n * own),
+                    _moved(lambda n, microbatches, own: own),
+                    says="The gradient is too large. Divide by the number of examples, in all "
+                    "microbatches and on all devices.",
+                ),
+                "averaged-twice": Mistake(
+                    _moved(lambda n, microbatches, own: 1 / n),
+                    says="The gradient is too small by the number of devices.",
+                ),
+                "averaged-again": Mistake(
+                    _moved(lambda n, microbatches, own: 1 / own),
+                    says="The gradient is too small: it is averaged over a microbatch's examples "
+                    "twice.",
+                ),
                 "first-rows": _moved(start=_gathered_first_rows),
-                "other-direction": _moved(lambda n, microbatches, own: -1.0),
-                "last-microbatch": AnyOf(
-                    partial(_step_of_some, some=some, factor=factor)
-                    for some in (slice(-1, None), slice(1))
-                    for factor in (float, lambda count: 1.0)
+                "other-direction": Mistake(
+                    _moved(lambda n, microbatches, own: -1.0),
+                    says="The gradient is added. A step goes against it.",
                 ),
-                "one-missing": AnyOf(
-                    partial(_step_of_some, some=some, factor=factor)
-                    for some in (slice(1, None), slice(-1))
-                    for factor in (lambda count: 1.0, lambda count: count / (count - 1))
+                "last-microbatch": Mistake(
+                    *(
+                        partial(_step_of_some, some=some, factor=factor)
+                        for some in (slice(-1, None), slice(1))
+                        for factor in (float, lambda count: 1.0)
+                    ),
+                    says="Only one of the microbatches counts. The gradients of all of them have "
+                    "to be added up.",
+                ),
+                "one-missing": Mistake(
+                    *(
+                        partial(_step_of_some, some=some, factor=factor)
+                        for some in (slice(1, None), slice(-1))
+                        for factor in (lambda count: 1.0, lambda count: count / (count - 1))
+                    ),
+                    says="The first or the last microbatch is missing in the sum.",
                 ),
             },
             under_mesh=True,
@@ -3641,49 +3995,13 @@ MIXED_PRECISION: Final = Exercise(
         "sum for lax.psum_scatter, and its result back, before you divide and update.",
     ),
     diagnoses={
-        "whole-spacing": "Here the increment is compared with the whole distance to the next "
-        "number. A result is rounded to the nearest number, so half of the distance counts.",
-        "two-spacings": "bfloat16 has 8 significant bits, counting the first, which is not stored.",
-        "of-float16": "This holds for float16, which has 11 significant bits.",
-        "of-float32": "This holds for float32, which has 24 significant bits.",
-        "rounded-down": "This sum still grows, unless the increment is a power of two: the "
-        "increment is more than half of the distance to the next number.",
-        "not-a-power": "The distance between numbers doubles at powers of two, so the sum stops at "
-        "one of them.",
-        "other-multiple": "The sum of 1.0 stops at 256, because from there to 512 the distance "
-        "between numbers is 2. For any increment, the sum stops at a power of two.",
         "change-alone": "An update begins with the old weights.",
         "other-change": "Expected: the sum of the gradients, divided by the number of examples in "
         "all microbatches and on all devices, times the rate.",
-        "to-the-nearest-power": "Here the increment is rounded to the nearest power of two. If it "
-        "is more than half of the distance to the next number, the sum still grows.",
-        "one-power-more": "If the increment is a power of two, the sum stops one power earlier: an "
-        "increment of exactly half of the distance is rounded to the even number.",
-        "how-many": "This is how often the increment is added. Expected: the sum at which it "
-        "stops.",
-        "not-rounded": "The sum is kept exactly here, and only compared in bfloat16. Expected: "
-        "a sum that is rounded to bfloat16 after each addition.",
-        "upside-down": "A sum of larger increments stops later, and not earlier.",
-        "the-sum-before": "This is the last sum but one.",
-        "added-again": "This is the sum at which it stops, and the increment once or twice more. "
-        "In bfloat16, these additions change nothing.",
         "stalls_at: natural-logarithm": "Which logarithm is this? The distance doubles at powers "
         "of two.",
-        "last-microbatch": "Only one of the microbatches counts. The gradients of all of them have "
-        "to be added up.",
-        "one-missing": "The first or the last microbatch is missing in the sum.",
-        "added-up-in-bfloat16": "The gradients are added up in bfloat16, and the sum stops growing "
-        "long before the last microbatch. Which dtype has the carry of the loop?",
-        "rounded-weights": "The weights are rounded to bfloat16 before or after the update. Most "
-        "updates are smaller than what this loses, so update the float32 weights.",
-        "sum-for-mean": "The gradient is too large. Divide by the number of examples, in all "
-        "microbatches and on all devices.",
-        "averaged-twice": "The gradient is too small by the number of devices.",
-        "averaged-again": "The gradient is too small: it is averaged over a microbatch's examples "
-        "twice.",
         "mixed_step: first-rows": "Each device updates the first rows of the gathered weights. "
         "Expected: its own rows, in float32.",
-        "other-direction": "The gradient is added. A step goes against it.",
         "sends-too-much": "A bfloat16 has two bytes. Convert the weights before they are gathered, "
         "and the sum of the gradients before it is scattered.",
         "other-type": "float16 has as many bytes, and a smaller range.",

@@ -14,7 +14,6 @@ import numpy as np
 
 from autograder.artifacts import Argument
 from autograder.judge import (
-    AnyOf,
     Budget,
     CommunicatesAtMost,
     Computes,
@@ -22,6 +21,7 @@ from autograder.judge import (
     Exercise,
     FitsIn,
     KeepsLayouts,
+    Mistake,
     PlacedLike,
     Predicts,
     Satisfies,
@@ -403,7 +403,7 @@ STEP_SHAPES: Final = ((128, 64, 32), (64, 32, 48))
 
 
 def _momentum(
-    W: Any,  # noqa: N803
+    W: Any,
     moment: Any,
     count: Any,
     x: Any,
@@ -534,19 +534,26 @@ CLOSED_OVER: Final = Exercise(
                 for name in CLOSED_NAMES
             }
             | {
-                "closed-over-several": AnyOf(
-                    partial(_features_closing_over, names)
-                    for count in (2, 3)
-                    for names in combinations(CLOSED_NAMES, count)
+                "closed-over-several": Mistake(
+                    *(
+                        partial(_features_closing_over, names)
+                        for count in (2, 3)
+                        for names in combinations(CLOSED_NAMES, count)
+                    ),
+                    says="With other arguments, more than one of the three arrays is still the "
+                    "notebook's: they are constants of your program.",
                 ),
-                "prior-inside": lambda x, frozen, positions, prior: np.tanh(
-                    (x + positions) @ frozen + prior
+                "prior-inside": Mistake(
+                    lambda x, frozen, positions, prior: np.tanh((x + positions) @ frozen + prior),
+                    says="The prior is added before tanh. Expected: afterwards.",
                 ),
-                "prior-missing": lambda x, frozen, positions, prior: _features(
-                    x, frozen, positions, 0 * prior
+                "prior-missing": Mistake(
+                    lambda x, frozen, positions, prior: _features(x, frozen, positions, 0 * prior),
+                    says="The prior is not added.",
                 ),
-                "positions-missing": lambda x, frozen, positions, prior: _features(
-                    x, frozen, 0 * positions, prior
+                "positions-missing": Mistake(
+                    lambda x, frozen, positions, prior: _features(x, frozen, 0 * positions, prior),
+                    says="The positions are not added.",
                 ),
             },
             under_mesh=True,
@@ -564,7 +571,10 @@ CLOSED_OVER: Final = Exercise(
             "the KiB of frozen on each device, as an argument",
             32,
             {
-                "whole": 64,
+                "whole": Mistake(
+                    64,
+                    says="This is all of it. As an argument it keeps its layout, P(None, 'model').",
+                ),
                 "over-all": 8,
                 "of-data": 16,
                 "in-bytes": 32_768,
@@ -578,12 +588,14 @@ CLOSED_OVER: Final = Exercise(
             "the KiB of frozen on each device, closed over",
             64,
             {
-                "still-sharded": 32,
-                "on-all-together": 512,
+                "still-sharded": Mistake(
+                    32, says="A constant is in the program, and each device runs the whole program."
+                ),
+                "on-all-together": Mistake(512, says="This is the sum over all eight devices."),
                 "in-bytes": 65_536,
                 "over-all": 8,
                 "in-kilobytes": 65.536,
-                "peak-memory": AnyOf((224, 192, 128)),
+                "peak-memory": Mistake(224, 192, 128),
             },
         ),
         Predicts(
@@ -592,11 +604,29 @@ CLOSED_OVER: Final = Exercise(
             "how many times as much each device computes, if it is closed over",
             2,
             {
-                "same-work": 1,
-                "all-devices": 8,
+                "same-work": Mistake(
+                    1,
+                    says="Which block of the result does a device compute, if it has all columns "
+                    "of `frozen`? Look at the layout of the result.",
+                ),
+                "all-devices": Mistake(
+                    8,
+                    says="Two devices had shared the columns, and four the sequences. Which of the "
+                    "two does not happen any more?",
+                ),
                 "of-data": 4,
-                "half": 0.5,
-                "operations": AnyOf((2_097_152, 4_194_304, 2_097_153, 4_194_305)),
+                "half": Mistake(
+                    0.5,
+                    says="Which block of the result does a device compute, if it has all columns "
+                    "of `frozen`? Look at the layout of the result.",
+                ),
+                "operations": Mistake(
+                    2_097_152,
+                    4_194_304,
+                    2_097_153,
+                    4_194_305,
+                    says="These are operations. Expected: how many times as many there are.",
+                ),
             },
         ),
     ),
@@ -617,28 +647,13 @@ CLOSED_OVER: Final = Exercise(
         "`positions`: it is a constant of your program.",
         "closed-over-prior": "With other arguments, the result is that of the notebook's `prior`: "
         "it is a constant of your program. A default that nobody passes is one, too.",
-        "closed-over-several": "With other arguments, more than one of the three arrays is still "
-        "the notebook's: they are constants of your program.",
-        "prior-inside": "The prior is added before tanh. Expected: afterwards.",
         "peak-memory": "This is the program's memory at the peak, of all its arrays. Expected: "
         "`frozen` alone.",
-        "prior-missing": "The prior is not added.",
-        "positions-missing": "The positions are not added.",
         "over-all": "Eight devices do not have eight different blocks. Which axis is `frozen` "
         "sharded over, and how many devices does this axis have?",
-        "all-devices": "Two devices had shared the columns, and four the sequences. Which of the "
-        "two does not happen any more?",
-        "half": "Which block of the result does a device compute, if it has all columns of "
-        "`frozen`? Look at the layout of the result.",
-        "whole": "This is all of it. As an argument it keeps its layout, P(None, 'model').",
-        "still-sharded": "A constant is in the program, and each device runs the whole program.",
-        "on-all-together": "This is the sum over all eight devices.",
-        "same-work": "Which block of the result does a device compute, if it has all columns of "
-        "`frozen`? Look at the layout of the result.",
         "of-data": "`frozen` is sharded over `model`, and so is the work that it saves.",
         "in-bytes": "This is the number of bytes. Expected: KiB.",
         "in-kilobytes": "A KiB has 1,024 bytes, and not 1,000.",
-        "operations": "These are operations. Expected: how many times as many there are.",
     },
 )
 
@@ -702,9 +717,17 @@ GATHER: Final = Exercise(
             "the array with the wrong spec",
             "v",
             {
-                "follows-the-first": AnyOf(("q", "k")),
-                "in-the-mlp": "h",
-                "the-residual": "x",
+                "follows-the-first": Mistake(
+                    "q", "k", says="q and k get the layout that they have already."
+                ),
+                "in-the-mlp": Mistake(
+                    "h", says="The spec of h is as it should be: hidden features over `model`."
+                ),
+                "the-residual": Mistake(
+                    "x",
+                    says="The spec of x is as it should be: it makes the sum complete, once after "
+                    "each part.",
+                ),
             },
             words=("q", "k", "v", "x", "h"),
         ),
@@ -714,14 +737,38 @@ GATHER: Final = Exercise(
             "the KiB that this spec costs on each device",
             LAYERS * (3 + 1),
             {
-                "one-layer": AnyOf((3 + 1, 3, 1)),
-                "first-only": LAYERS * 3,
-                "way-back-only": LAYERS * 1,
-                "all-collectives": LAYERS * (3 + 1 + 4 + 4),
-                "what-has-to-be": LAYERS * (4 + 4),
-                "in-bytes": LAYERS * (3 + 1) * 1024,
-                "sent": AnyOf((LAYERS * (1.5 + 0.5), LAYERS * 1.5, LAYERS * 0.5)),
-                "of-all-devices": LAYERS * (3 + 1) * 8,
+                "one-layer": Mistake(
+                    3 + 1, 3, 1, says="This is for one layer. The scan has twelve turns."
+                ),
+                "first-only": Mistake(
+                    LAYERS * 3,
+                    says="The array is brought into the wrong layout, and back from it as well.",
+                ),
+                "way-back-only": Mistake(
+                    LAYERS * 1,
+                    says="The array is brought back, and into the wrong layout as well: together "
+                    "with two others, because one einsum makes all three.",
+                ),
+                "all-collectives": Mistake(
+                    LAYERS * (3 + 1 + 4 + 4),
+                    says="The two all-reduces are needed. Count what is sent too much.",
+                ),
+                "what-has-to-be": Mistake(
+                    LAYERS * (4 + 4), says="These are the two all-reduces, which stay."
+                ),
+                "in-bytes": Mistake(
+                    LAYERS * (3 + 1) * 1024, says="This is the number of bytes. Expected: KiB."
+                ),
+                "sent": Mistake(
+                    LAYERS * (1.5 + 0.5),
+                    LAYERS * 1.5,
+                    LAYERS * 0.5,
+                    says="This is what is sent. Expected: the report's column of bytes.",
+                ),
+                "of-all-devices": Mistake(
+                    LAYERS * (3 + 1) * 8,
+                    says="This is the sum over all eight devices. The report is about one.",
+                ),
             },
         ),
         Computes(
@@ -730,8 +777,13 @@ GATHER: Final = Exercise(
             _forward,
             tuple(map(_model_arguments, GRIDS, MODEL_SHAPES)),
             {
-                "keys-and-values-swapped": partial(_forward, order="qvk"),
-                "not-scaled": partial(_forward, scaled=False),
+                "keys-and-values-swapped": Mistake(
+                    partial(_forward, order="qvk"), says="Keys and values are swapped."
+                ),
+                "not-scaled": Mistake(
+                    partial(_forward, scaled=False),
+                    says="The scores are not divided by the square root of a head's size any more.",
+                ),
             },
             under_mesh=True,
         ),
@@ -769,22 +821,6 @@ GATHER: Final = Exercise(
         "out? A dimension for which a spec has no axis is gathered.",
         "all-gather over parts of axes": "The check runs on two meshes. Does a spec bring the "
         "notebook's mesh with it, which is right in the first case only?",
-        "follows-the-first": "q and k get the layout that they have already.",
-        "in-the-mlp": "The spec of h is as it should be: hidden features over `model`.",
-        "the-residual": "The spec of x is as it should be: it makes the sum complete, once "
-        "after each "
-        "part.",
-        "one-layer": "This is for one layer. The scan has twelve turns.",
-        "in-bytes": "This is the number of bytes. Expected: KiB.",
-        "of-all-devices": "This is the sum over all eight devices. The report is about one.",
-        "sent": "This is what is sent. Expected: the report's column of bytes.",
-        "first-only": "The array is brought into the wrong layout, and back from it as well.",
-        "way-back-only": "The array is brought back, and into the wrong layout as well: together "
-        "with two others, because one einsum makes all three.",
-        "all-collectives": "The two all-reduces are needed. Count what is sent too much.",
-        "what-has-to-be": "These are the two all-reduces, which stay.",
-        "not-scaled": "The scores are not divided by the square root of a head's size any more.",
-        "keys-and-values-swapped": "Keys and values are swapped.",
     },
 )
 
@@ -846,7 +882,13 @@ PEAK: Final = Exercise(
                 cell,
                 f"the KiB of {what} on each device, at the peak",
                 right,
-                {**wrong, "in-bytes": 1024 * right, "in-mebibytes": right / 1024},
+                {
+                    **wrong,
+                    "in-bytes": Mistake(
+                        1024 * right, says="This is the number of bytes. Expected: KiB."
+                    ),
+                    "in-mebibytes": Mistake(right / 1024, says="These are MiB. Expected: KiB."),
+                },
             )
             for cell, what, right, wrong in (
                 (
@@ -869,7 +911,11 @@ PEAK: Final = Exercise(
                         "whole-activations": 1536,
                         "one-layer": 32,
                         "over-all": 192,
-                        "over-the-other": 768,
+                        "over-the-other": Mistake(
+                            768,
+                            says="Two devices share the inputs here. Which mesh axis shards "
+                            "examples, and how many devices does it have?",
+                        ),
                     },
                 ),
                 (
@@ -879,9 +925,17 @@ PEAK: Final = Exercise(
                     {
                         "whole-activations": 6144,
                         "one-layer": 64,
-                        "not-over-model": 1536,
-                        "not-over-data": 3072,
-                        "as-large-as-inputs": 384,
+                        "not-over-model": Mistake(
+                            1536, says="The hidden features are sharded over `model` as well."
+                        ),
+                        "not-over-data": Mistake(
+                            3072, says="The examples are sharded over `data` as well."
+                        ),
+                        "as-large-as-inputs": Mistake(
+                            384,
+                            says="An input has 64 features and is whole over `model`. How many "
+                            "hidden features does a device have?",
+                        ),
                     },
                 ),
             )
@@ -892,16 +946,31 @@ PEAK: Final = Exercise(
             _differentiate,
             tuple(map(_peak_arguments, GRIDS, PEAK_SHAPES)),
             {
-                "mean": lambda x, y, up, down: _differentiate(x, y, up, down, factor=1 / y.size),
-                "mean-over-rows": lambda x, y, up, down: _differentiate(
-                    x, y, up, down, factor=1 / len(y)
+                "mean": Mistake(
+                    lambda x, y, up, down: _differentiate(x, y, up, down, factor=1 / y.size),
+                    says="The gradient is that of a mean. Expected: that of the sum of the "
+                    "squares.",
                 ),
-                "all-zeros": lambda x, y, up, down: (0 * up, 0 * down),
-                "half-the-batch": AnyOf(
-                    partial(_differentiate, rows=rows)
-                    for rows in (slice(None, None, 2), slice(1, None, 2))
+                "mean-over-rows": Mistake(
+                    lambda x, y, up, down: _differentiate(x, y, up, down, factor=1 / len(y)),
+                    says="The gradient is divided by the number of examples. Expected: that of the "
+                    "sum of the squares.",
                 ),
-                "half": partial(_differentiate, factor=0.5),
+                "all-zeros": Mistake(
+                    lambda x, y, up, down: (0 * up, 0 * down),
+                    says="The gradients are zeros. Does the loss depend on up and down?",
+                ),
+                "half-the-batch": Mistake(
+                    *(
+                        partial(_differentiate, rows=rows)
+                        for rows in (slice(None, None, 2), slice(1, None, 2))
+                    ),
+                    says="Only every second example counts.",
+                ),
+                "half": Mistake(
+                    partial(_differentiate, factor=0.5),
+                    says="The gradient is half as large as it should be.",
+                ),
             },
             under_mesh=True,
         ),
@@ -930,25 +999,11 @@ PEAK: Final = Exercise(
         "return?",
         "too-many-bytes": "What is sent more often than in `plain`: the gradients, in each turn of "
         "a loop over microbatches (13.7), or the sums of a forward pass that runs once more?",
-        "as-large-as-inputs": "An input has 64 features and is whole over `model`. How many hidden "
-        "features does a device have?",
         "whole-weights": "Weights and gradients are sharded over `model`.",
-        "in-bytes": "This is the number of bytes. Expected: KiB.",
-        "in-mebibytes": "These are MiB. Expected: KiB.",
-        "over-the-other": "Two devices share the inputs here. Which mesh axis shards examples, and "
-        "how many devices does it have?",
-        "all-zeros": "The gradients are zeros. Does the loss depend on up and down?",
         "one-kind": "There are up and down.",
         "one-layer": "This is for one layer. At the peak all twelve are there.",
         "over-all": "This counts eight devices. Along which mesh axes is this array sharded?",
         "whole-activations": "The examples are sharded over `data`.",
-        "not-over-model": "The hidden features are sharded over `model` as well.",
-        "not-over-data": "The examples are sharded over `data` as well.",
-        "mean": "The gradient is that of a mean. Expected: that of the sum of the squares.",
-        "mean-over-rows": "The gradient is divided by the number of examples. Expected: that of "
-        "the sum of the squares.",
-        "half-the-batch": "Only every second example counts.",
-        "half": "The gradient is half as large as it should be.",
     },
 )
 
@@ -959,9 +1014,9 @@ ACCUMULATIONS: Final = ((8, (8, 64, 32), 256), (4, (6, 32, 16), 128))
 
 
 def _accumulate(
-    W: Any,  # noqa: N803
-    X: Any,  # noqa: N803
-    Y: Any,  # noqa: N803
+    W: Any,
+    X: Any,
+    Y: Any,
     which: slice = slice(None),
     factor: float = 1.0,
 ) -> Any:
@@ -974,7 +1029,7 @@ def _accumulate(
     return (factor * total).astype(np.float32)
 
 
-def _devices_of(X: Any) -> int:  # noqa: N803
+def _devices_of(X: Any) -> int:
     return next(n for n, shape, _ in ACCUMULATIONS if shape == X.shape)
 
 
@@ -999,21 +1054,42 @@ ACCUMULATION: Final = Exercise(
             _accumulate,
             tuple(_accumulation_arguments(*case) for case in ACCUMULATIONS),
             {
-                "first-microbatch": partial(_accumulate, which=slice(0, 1)),
-                "last-microbatch": partial(_accumulate, which=slice(-1, None)),
-                "first-missing": partial(_accumulate, which=slice(1, None)),
-                "first-twice": lambda W, X, Y: (  # noqa: N803
-                    _accumulate(W, X, Y) + _accumulate(W, X, Y, which=slice(0, 1))
+                "first-microbatch": Mistake(
+                    partial(_accumulate, which=slice(0, 1)),
+                    says="Only the first microbatch counts.",
                 ),
-                "mean": lambda W, X, Y: _accumulate(W, X, Y, factor=1 / len(X)),  # noqa: N803
-                "once-per-device": lambda W, X, Y: _accumulate(  # noqa: N803
-                    W, X, Y, factor=_devices_of(X)
+                "last-microbatch": Mistake(
+                    partial(_accumulate, which=slice(-1, None)),
+                    says="Only the last microbatch counts.",
                 ),
-                "once-per-pair-of-devices": lambda W, X, Y: _accumulate(  # noqa: N803
-                    W, X, Y, factor=_devices_of(X) ** 2
+                "first-missing": Mistake(
+                    partial(_accumulate, which=slice(1, None)),
+                    says="The first microbatch is missing.",
                 ),
-                "divided-by-devices": lambda W, X, Y: _accumulate(  # noqa: N803
-                    W, X, Y, factor=1 / _devices_of(X)
+                "first-twice": Mistake(
+                    lambda W, X, Y: _accumulate(W, X, Y) + _accumulate(W, X, Y, which=slice(0, 1)),
+                    says="The first microbatch counts twice: the sum begins with it, and the loop "
+                    "adds it again.",
+                ),
+                "mean": Mistake(
+                    lambda W, X, Y: _accumulate(W, X, Y, factor=1 / len(X)),
+                    says="The result is the mean over the microbatches. Expected: the sum.",
+                ),
+                "once-per-device": Mistake(
+                    lambda W, X, Y: _accumulate(W, X, Y, factor=_devices_of(X)),
+                    says="The result is too large by the number of devices. Is each error divided "
+                    "by the examples of one device only, or is a complete sum added up once more?",
+                ),
+                "once-per-pair-of-devices": Mistake(
+                    lambda W, X, Y: _accumulate(W, X, Y, factor=_devices_of(X) ** 2),
+                    says="The result is too large by the square of the number of devices. Is each "
+                    "error divided by the examples of one device only, and is a complete sum added "
+                    "up once more? (In a `shard_map`, the gradient of a replicated W is complete, "
+                    "unless W is made varying first.)",
+                ),
+                "divided-by-devices": Mistake(
+                    lambda W, X, Y: _accumulate(W, X, Y, factor=1 / _devices_of(X)),
+                    says="The result is divided by the number of devices.",
                 ),
             },
             under_mesh=True,
@@ -1050,21 +1126,8 @@ ACCUMULATION: Final = Exercise(
         "the loop.",
         "too-much-memory": "All microbatches are in memory at once. One after the other is what "
         "they are for.",
-        "first-microbatch": "Only the first microbatch counts.",
-        "last-microbatch": "Only the last microbatch counts.",
-        "first-missing": "The first microbatch is missing.",
-        "first-twice": "The first microbatch counts twice: the sum begins with it, and the loop "
-        "adds it again.",
-        "mean": "The result is the mean over the microbatches. Expected: the sum.",
-        "once-per-device": "The result is too large by the number of devices. Is each error "
-        "divided by the examples of one device only, or is a complete sum added up once more?",
-        "once-per-pair-of-devices": "The result is too large by the square of the number of "
-        "devices. Is each error divided by the examples of one device only, and is a complete sum "
-        "added up once more? (In a `shard_map`, the gradient of a replicated W is complete, unless "
-        "W is made varying first.)",
         "reduce-scatter": "A reduce-scatter leaves a part of the sum on each device. Expected: one "
         "all-reduce, after the loop, which leaves all of it on each.",
-        "divided-by-devices": "The result is divided by the number of devices.",
     },
 )
 
@@ -1209,16 +1272,50 @@ SELECTION: Final = Exercise(
                 for n, shape, dtype in LOGITS
             ),
             {
-                "places-in-blocks": _best_in_blocks,
-                "places-of-candidates": _best_of_candidates,
-                "last-of-ties": AnyOf((partial(_best, last=True), *LAST_OF_TIES)),
-                "too-few-candidates": AnyOf(partial(_best_of_each, keep=k) for k in (1, 2, 3)),
-                "smallest": _smallest,
-                "ascending": AnyOf((_ascending, _last_of_candidates)),
-                "offset-of-candidates": _best_with_offset_of_candidates,
-                "offset-of-rows": _best_with_offset_of_rows,
-                "place-of-equal": _best_by_value,
-                "rows-mixed": _best_of_mixed_rows,
+                "places-in-blocks": Mistake(
+                    _best_in_blocks,
+                    says="The logits are the right ones, and their places are those within a "
+                    "block.",
+                ),
+                "places-of-candidates": Mistake(
+                    _best_of_candidates,
+                    says="The logits are the right ones, and their places are those among the "
+                    "candidates. Which token is a candidate?",
+                ),
+                "last-of-ties": Mistake(
+                    partial(_best, last=True),
+                    *LAST_OF_TIES,
+                    says="Among equal logits, the first place counts, as for `lax.top_k`.",
+                ),
+                "too-few-candidates": Mistake(
+                    *(partial(_best_of_each, keep=k) for k in (1, 2, 3)),
+                    says="All four may be on one device. How many candidates does each device have "
+                    "to send?",
+                ),
+                "smallest": Mistake(_smallest, says="These are the smallest ones."),
+                "ascending": Mistake(
+                    _ascending, _last_of_candidates, says="The largest one comes first."
+                ),
+                "offset-of-candidates": Mistake(
+                    _best_with_offset_of_candidates,
+                    says="The logits are the right ones. A device's first place depends on how "
+                    "many logits come before its block, and not on how many candidates.",
+                ),
+                "offset-of-rows": Mistake(
+                    _best_with_offset_of_rows,
+                    says="The logits are the right ones, and places lie beyond the row. How many "
+                    "logits come before a device's block? In the body, `block.shape` is that of "
+                    "one block.",
+                ),
+                "place-of-equal": Mistake(
+                    _best_by_value,
+                    says="Equal logits get the same place here. Each has a place of its own.",
+                ),
+                "rows-mixed": Mistake(
+                    _best_of_mixed_rows,
+                    says="The candidates of different rows are mixed. Along which dimension does "
+                    "`all_gather` put the devices' blocks together? (`tiled=True`, with `axis=`.)",
+                ),
             },
             under_mesh=True,
         ),
@@ -1239,24 +1336,8 @@ SELECTION: Final = Exercise(
         "`jnp.take_along_axis`. `lax.axis_index('x')` times a block's size is its first place.",
     ),
     diagnoses={
-        "places-in-blocks": "The logits are the right ones, and their places are those within a "
-        "block.",
-        "places-of-candidates": "The logits are the right ones, and their places are those among "
-        "the candidates. Which token is a candidate?",
-        "last-of-ties": "Among equal logits, the first place counts, as for `lax.top_k`.",
-        "too-few-candidates": "All four may be on one device. How many candidates does each "
-        "device have to send?",
-        "offset-of-candidates": "The logits are the right ones. A device's first place depends on "
-        "how many logits come before its block, and not on how many candidates.",
-        "offset-of-rows": "The logits are the right ones, and places lie beyond the row. How many "
-        "logits come before a device's block? In the body, `block.shape` is that of one block.",
-        "place-of-equal": "Equal logits get the same place here. Each has a place of its own.",
         "shape": "If there is an all_gather: it adds a dimension for the devices, unless "
         "`tiled=True` puts blocks together along dimension `axis`.",
-        "rows-mixed": "The candidates of different rows are mixed. Along which dimension does "
-        "`all_gather` put the devices' blocks together? (`tiled=True`, with `axis=`.)",
-        "smallest": "These are the smallest ones.",
-        "ascending": "The largest one comes first.",
         "too-many-bytes": "Four candidates of each device, with their places, are enough. Does "
         "each device choose them from its own columns, in a `shard_map`?",
         "not-replicated": "The body may as well return each device's candidates. What comes after "
@@ -1334,25 +1415,37 @@ LOOPS: Final = Exercise(
                 for n, count, limit in NUMBERS
             ),
             {
-                "of-the-slowest": AnyOf(
-                    (
-                        lambda numbers: _of_slowest(numbers, 1),
-                        lambda numbers: _of_slowest(numbers, _blocks_of(numbers)),
-                    )
+                "of-the-slowest": Mistake(
+                    lambda numbers: _of_slowest(numbers, 1),
+                    lambda numbers: _of_slowest(numbers, _blocks_of(numbers)),
+                    says="A number that has arrived at 1 goes on being counted, until the slowest "
+                    "one has arrived.",
                 ),
-                "too-few-turns": AnyOf(
-                    partial(_for_each, partial(_stop_after, turns))
-                    for turns in range(8, MOST_TURNS)
+                "too-few-turns": Mistake(
+                    *(
+                        partial(_for_each, partial(_stop_after, turns))
+                        for turns in range(8, MOST_TURNS)
+                    ),
+                    says="Some numbers are not at 1 yet when the loop ends. How many turns does a "
+                    "number take that you have not seen?",
                 ),
-                "two-steps-as-one": partial(_for_each, _collatz_short),
-                "ends-with-the-first": AnyOf(
-                    (
-                        lambda numbers: _until_first(numbers, 1),
-                        lambda numbers: _until_first(numbers, _blocks_of(numbers)),
-                    )
+                "two-steps-as-one": Mistake(
+                    partial(_for_each, _collatz_short),
+                    says="An odd number takes two steps to (3 n + 1) / 2.",
                 ),
-                "one-too-many": lambda numbers: _for_each(_collatz, numbers) + 1,
-                "one-too-few": lambda numbers: np.maximum(_for_each(_collatz, numbers) - 1, 0),
+                "ends-with-the-first": Mistake(
+                    lambda numbers: _until_first(numbers, 1),
+                    lambda numbers: _until_first(numbers, _blocks_of(numbers)),
+                    says="The loop ends as soon as one number has arrived.",
+                ),
+                "one-too-many": Mistake(
+                    lambda numbers: _for_each(_collatz, numbers) + 1,
+                    says="One step too many is counted.",
+                ),
+                "one-too-few": Mistake(
+                    lambda numbers: np.maximum(_for_each(_collatz, numbers) - 1, 0),
+                    says="One step is not counted.",
+                ),
             },
             under_mesh=True,
         ),
@@ -1405,14 +1498,6 @@ LOOPS: Final = Exercise(
         "too-much-memory": "Is a table of all numbers in the program? Each device has it.",
         "all-reduce": "In each turn, all devices agree whether there is another one: the condition "
         "looks at all numbers.",
-        "of-the-slowest": "A number that has arrived at 1 goes on being counted, until the slowest "
-        "one has arrived.",
-        "too-few-turns": "Some numbers are not at 1 yet when the loop ends. How many turns does a "
-        "number take that you have not seen?",
-        "ends-with-the-first": "The loop ends as soon as one number has arrived.",
-        "two-steps-as-one": "An odd number takes two steps to (3 n + 1) / 2.",
-        "one-too-many": "One step too many is counted.",
-        "one-too-few": "One step is not counted.",
         "no-need": "Nothing in a row depends on others, so a device may stop when its rows are "
         "done.",
         "no-need-for-text": "With all weights and its own sequences, a device needs nothing of "
@@ -1433,7 +1518,7 @@ MEMBERS: Final = (
 """Meshes; and members, examples, features and outputs."""
 
 
-def _ensemble(x: Any, W: Any, active: bool = True) -> Any:  # noqa: N803
+def _ensemble(x: Any, W: Any, active: bool = True) -> Any:
     made = x @ W
     return np.tanh(made) if active else made
 
@@ -1456,7 +1541,12 @@ ENSEMBLE: Final = Exercise(
                 )
                 for axes, (m, b, d, f) in MEMBERS
             ),
-            {"not-active": partial(_ensemble, active=False)},
+            {
+                "not-active": Mistake(
+                    partial(_ensemble, active=False),
+                    says="These are the products themselves: `multiply` ends with tanh.",
+                )
+            },
             under_mesh=True,
         ),
         PlacedLike(
@@ -1478,7 +1568,6 @@ ENSEMBLE: Final = Exercise(
         "members.",
     ),
     diagnoses={
-        "not-active": "These are the products themselves: `multiply` ends with tanh.",
         "all-gather over members": "Each device fetches all members. Which mesh axis shards the "
         "dimension that counts them, in the specs that your program has? (`axis_name` says nothing "
         "about it: it is a name for collectives.)",

@@ -11,7 +11,6 @@ import numpy as np
 
 from autograder.artifacts import Argument
 from autograder.judge import (
-    AnyOf,
     Budget,
     CommunicatesAtMost,
     Computes,
@@ -19,6 +18,7 @@ from autograder.judge import (
     Exercise,
     Expected,
     KeepsLayouts,
+    Mistake,
     MovesFewBytes,
     OnProcesses,
     Returns,
@@ -163,12 +163,30 @@ ROOFLINE: Final = Exercise(
             _sample_caches,
             _cache_bytes,
             {
-                "keys-alone": lambda *sizes: _cache_bytes(*sizes) // 2,
-                "four-bytes": lambda *sizes: 2 * _cache_bytes(*sizes),
-                "numbers-alone": lambda *sizes: _cache_bytes(*sizes) // 4,
-                "one-layer": lambda layers, *sizes: _cache_bytes(1, *sizes),
-                "one-head": lambda layers, heads, *sizes: _cache_bytes(layers, 1, *sizes),
-                "in-bits": lambda *sizes: 8 * _cache_bytes(*sizes),
+                "keys-alone": Mistake(
+                    lambda *sizes: _cache_bytes(*sizes) // 2,
+                    says="This is half of it. There are as many values as keys, and each number "
+                    "has two bytes.",
+                ),
+                "four-bytes": Mistake(
+                    lambda *sizes: 2 * _cache_bytes(*sizes),
+                    says="The numbers are bfloat16, with two bytes each.",
+                ),
+                "numbers-alone": Mistake(
+                    lambda *sizes: _cache_bytes(*sizes) // 4,
+                    says="This is the number of elements of the keys. Count the values, and bytes.",
+                ),
+                "one-layer": Mistake(
+                    lambda layers, *sizes: _cache_bytes(1, *sizes), says="Each layer has a cache."
+                ),
+                "one-head": Mistake(
+                    lambda layers, heads, *sizes: _cache_bytes(layers, 1, *sizes),
+                    says="Each KV head has keys and values of its own.",
+                ),
+                "in-bits": Mistake(
+                    lambda *sizes: 8 * _cache_bytes(*sizes),
+                    says="These are bits. A bfloat16 has two bytes.",
+                ),
             },
         ),
         Returns(
@@ -177,24 +195,47 @@ ROOFLINE: Final = Exercise(
             _sample_steps,
             _step_seconds,
             {
-                "added": lambda b, w, c, f, m: _computing(b, w, f) + _reading(b, w, c, m),
+                "added": Mistake(
+                    lambda b, w, c, f, m: _computing(b, w, f) + _reading(b, w, c, m),
+                    says="Here both times are added. A chip reads and computes at the same time.",
+                ),
                 "weights-for-each": lambda b, w, c, f, m: max(
                     _computing(b, w, f), b * _reading(1, w, c, m)
                 ),
                 "one-cache": lambda b, w, c, f, m: max(_computing(b, w, f), _reading(1, w, c, m)),
-                "no-cache": lambda b, w, c, f, m: max(_computing(b, w, f), _reading(b, w, 0, m)),
+                "no-cache": Mistake(
+                    lambda b, w, c, f, m: max(_computing(b, w, f), _reading(b, w, 0, m)),
+                    says="A step reads the caches, too.",
+                ),
                 "cache-doubled": lambda b, w, c, f, m: _step_seconds(b, w, BYTES * c, f, m),
-                "for-each-request": lambda b, w, c, f, m: _step_seconds(b, w, c, f, m) / b,
+                "for-each-request": Mistake(
+                    lambda b, w, c, f, m: _step_seconds(b, w, c, f, m) / b,
+                    says="This is divided by the requests. A step serves all of them at once.",
+                ),
                 "one-byte": lambda b, w, c, f, m: max(_computing(b, w, f), (w + b * c) / m),
                 "one-operation": lambda b, w, c, f, m: max(
                     _computing(b, w, f) / 2, _reading(b, w, c, m)
                 ),
-                "reading-alone": lambda b, w, c, f, m: _reading(b, w, c, m),
-                "computing-alone": lambda b, w, c, f, m: _computing(b, w, f),
-                "by-the-batch-alone": lambda b, w, c, f, m: (
-                    _computing(b, w, f) if b > f / m else _reading(b, w, c, m)
+                "reading-alone": Mistake(
+                    lambda b, w, c, f, m: _reading(b, w, c, m),
+                    says="This is always the time of reading. With a large batch and small caches, "
+                    "a step computes for longer: it has one token for each request.",
                 ),
-                "shorter": lambda b, w, c, f, m: min(_computing(b, w, f), _reading(b, w, c, m)),
+                "computing-alone": Mistake(
+                    lambda b, w, c, f, m: _computing(b, w, f),
+                    says="Most of these steps read for longer than they compute.",
+                ),
+                "by-the-batch-alone": Mistake(
+                    lambda b, w, c, f, m: (
+                        _computing(b, w, f) if b > f / m else _reading(b, w, c, m)
+                    ),
+                    says="Whether a step computes or reads for longer does not depend on the batch "
+                    "alone: it reads caches, too.",
+                ),
+                "shorter": Mistake(
+                    lambda b, w, c, f, m: min(_computing(b, w, f), _reading(b, w, c, m)),
+                    says="A step ends when the longer of the two is done.",
+                ),
             },
         ),
         Returns(
@@ -204,16 +245,43 @@ ROOFLINE: Final = Exercise(
             _sample_models,
             _compute_bound_from,
             {
-                "without-caches": lambda w, c, f, m: f / m,
-                "before-zero": _crossing,
+                "without-caches": Mistake(
+                    lambda w, c, f, m: f / m,
+                    says="This is right without caches. With one, each request also adds to what "
+                    "is read.",
+                ),
+                "before-zero": Mistake(
+                    _crossing,
+                    says="A negative batch means that the lines cross before 0. From which batch "
+                    "on does such a step compute for longer?",
+                ),
                 "cache-doubled": lambda w, c, f, m: _compute_bound_from(w, BYTES * c, f, m),
-                "never-ignored": _crossing_or_ratio,
-                "rounded": AnyOf((_rounded(round), _rounded(math.ceil), _rounded(math.floor))),
-                "speeds-swapped": lambda w, c, f, m: _compute_bound_from(w, c, m, f),
+                "never-ignored": Mistake(
+                    _crossing_or_ratio,
+                    says="If a request takes longer to read than to compute, a larger batch does "
+                    "not help.",
+                ),
+                "rounded": Mistake(
+                    _rounded(round),
+                    _rounded(math.ceil),
+                    _rounded(math.floor),
+                    says="Return the batch without rounding it.",
+                ),
+                "speeds-swapped": Mistake(
+                    lambda w, c, f, m: _compute_bound_from(w, c, m, f),
+                    says="Here `flops` and `memory` are swapped: computing takes operations "
+                    "divided by `flops`, and reading takes bytes divided by `memory`.",
+                ),
                 "one-operation": _crossing_of_single_operations,
                 # infinity arrives as a string
-                "infinity-for-never": lambda w, c, f, m: _compute_bound_from(w, c, f, m) or "inf",
-                "zero-for-never": lambda w, c, f, m: _compute_bound_from(w, c, f, m) or 0,
+                "infinity-for-never": Mistake(
+                    lambda w, c, f, m: _compute_bound_from(w, c, f, m) or "inf",
+                    says="If no batch is compute-bound, the result must be None.",
+                ),
+                "zero-for-never": Mistake(
+                    lambda w, c, f, m: _compute_bound_from(w, c, f, m) or 0,
+                    says="0 means that every batch is compute-bound. Expected here: None.",
+                ),
                 "one-cache": lambda w, c, f, m: (2 * w + c) * f / (2 * w * m),
                 "one-byte": lambda w, c, f, m: (
                     crossing / 2 if (crossing := _compute_bound_from(w, c, f, m)) else None
@@ -227,27 +295,35 @@ ROOFLINE: Final = Exercise(
             _sample_capacities,
             _most_requests,
             {
-                "weights-forgotten": lambda capacity, w, cache: capacity // cache,
-                "rounded-up": _rounded_up,
-                "rounded-to-nearest": AnyOf(
-                    (
-                        lambda capacity, w, cache: round((capacity - BYTES * w) / cache),
-                        lambda capacity, w, cache: max(0, round((capacity - BYTES * w) / cache)),
-                    )
+                "weights-forgotten": Mistake(
+                    lambda capacity, w, cache: capacity // cache,
+                    says="The weights are in the same memory.",
                 ),
-                "exact-fit": lambda capacity, w, cache: max(0, (capacity - BYTES * w - 1) // cache),
+                "rounded-up": Mistake(_rounded_up, says="The last request does not fit."),
+                "rounded-to-nearest": Mistake(
+                    lambda capacity, w, cache: round((capacity - BYTES * w) / cache),
+                    lambda capacity, w, cache: max(0, round((capacity - BYTES * w) / cache)),
+                    says="This is rounded to the nearest integer. A request that fits in part does "
+                    "not fit.",
+                ),
+                "exact-fit": Mistake(
+                    lambda capacity, w, cache: max(0, (capacity - BYTES * w - 1) // cache),
+                    says="If the caches fill the memory to the last byte, they fit.",
+                ),
                 "cache-doubled": lambda capacity, w, cache: max(
                     0, (capacity - BYTES * w) // (BYTES * cache)
                 ),
-                "below-zero": AnyOf(
-                    (
-                        lambda capacity, w, cache: (capacity - BYTES * w) // cache,
-                        lambda capacity, w, cache: int((capacity - BYTES * w) / cache),
-                    )
+                "below-zero": Mistake(
+                    lambda capacity, w, cache: (capacity - BYTES * w) // cache,
+                    lambda capacity, w, cache: int((capacity - BYTES * w) / cache),
+                    says="If the weights alone do not fit, neither does a request: 0.",
                 ),
                 "one-byte": lambda capacity, w, cache: max(0, (capacity - w) // cache),
                 "weights-for-each": lambda capacity, w, cache: capacity // (BYTES * w + cache),
-                "not-whole": lambda capacity, w, cache: max(0.0, (capacity - BYTES * w) / cache),
+                "not-whole": Mistake(
+                    lambda capacity, w, cache: max(0.0, (capacity - BYTES * w) / cache),
+                    says="Half a request does not help anyone.",
+                ),
             },
         ),
     ),
@@ -261,47 +337,13 @@ ROOFLINE: Final = Exercise(
         "cross.",
     ),
     diagnoses={
-        "keys-alone": "This is half of it. There are as many values as keys, and each number has "
-        "two bytes.",
-        "one-head": "Each KV head has keys and values of its own.",
-        "four-bytes": "The numbers are bfloat16, with two bytes each.",
-        "numbers-alone": "This is the number of elements of the keys. Count the values, and bytes.",
-        "one-layer": "Each layer has a cache.",
-        "in-bits": "These are bits. A bfloat16 has two bytes.",
-        "added": "Here both times are added. A chip reads and computes at the same time.",
         "weights-for-each": "Here the weights count once for each request. The whole batch shares "
         "them.",
         "one-cache": "Each request has a cache of its own.",
-        "no-cache": "A step reads the caches, too.",
         "cache-doubled": "`cache` is in bytes already.",
-        "for-each-request": "This is divided by the requests. A step serves all of them at once.",
         "one-byte": "`weights` is a number of weights, and each has two bytes.",
         "one-operation": "A weight takes two operations for each token: a multiplication and an "
         "addition.",
-        "reading-alone": "This is always the time of reading. With a large batch and small "
-        "caches, a step computes for longer: it has one token for each request.",
-        "computing-alone": "Most of these steps read for longer than they compute.",
-        "by-the-batch-alone": "Whether a step computes or reads for longer does not depend on the "
-        "batch alone: it reads caches, too.",
-        "shorter": "A step ends when the longer of the two is done.",
-        "without-caches": "This is right without caches. With one, each request also adds to what "
-        "is read.",
-        "before-zero": "A negative batch means that the lines cross before 0. From which batch on "
-        "does such a step compute for longer?",
-        "never-ignored": "If a request takes longer to read than to compute, a larger batch does "
-        "not help.",
-        "rounded": "Return the batch without rounding it.",
-        "speeds-swapped": "Here `flops` and `memory` are swapped: computing takes operations "
-        "divided by `flops`, and reading takes bytes divided by `memory`.",
-        "infinity-for-never": "If no batch is compute-bound, the result must be None.",
-        "zero-for-never": "0 means that every batch is compute-bound. Expected here: None.",
-        "weights-forgotten": "The weights are in the same memory.",
-        "rounded-up": "The last request does not fit.",
-        "rounded-to-nearest": "This is rounded to the nearest integer. A request that fits in part "
-        "does not fit.",
-        "exact-fit": "If the caches fill the memory to the last byte, they fit.",
-        "below-zero": "If the weights alone do not fit, neither does a request: 0.",
-        "not-whole": "Half a request does not help anyone.",
     },
 )
 
@@ -527,61 +569,108 @@ UPDATE: Final = Exercise(
             _enter,
             tuple(_update_arguments(devices, shape) for devices, shape in CACHES),
             {
-                "wraps-around": partial(_enter, place=lambda at, length: at % length),
-                "zero-is-free": partial(_enter, place=lambda at, length: at if at > 0 else None),
-                "only-minus-one": AnyOf(
-                    (
-                        partial(_enter, place=lambda at, length: None if at == -1 else at % length),
-                        partial(_enter, place=lambda at, length: None if at == -1 else max(at, 0)),
-                    )
+                "wraps-around": Mistake(
+                    partial(_enter, place=lambda at, length: at % length),
+                    says="A negative index counts from the end. Rows with a negative position have "
+                    "no request, and their cache stays as it is.",
                 ),
-                "clamped": partial(_enter, place=lambda at, length: max(at, 0)),
-                "without-sign": partial(_enter, place=lambda at, length: abs(at)),
-                "added": partial(_enter, put=lambda old, entry: old + entry),
-                "one-further": partial(
-                    _enter, place=lambda at, length: at + 1 if at >= 0 else None
+                "zero-is-free": Mistake(
+                    partial(_enter, place=lambda at, length: at if at > 0 else None),
+                    says="A request at position 0 has just begun, and gets its entry. Only "
+                    "negative positions mark free slots.",
                 ),
-                "cache-lost": AnyOf(
-                    (
-                        _entered_alone,
-                        lambda cache, new, positions: _enter(
-                            np.zeros_like(cache),
-                            new,
-                            positions,
-                            place=lambda at, length: at % length,
-                        ),
-                    )
+                "only-minus-one": Mistake(
+                    partial(_enter, place=lambda at, length: None if at == -1 else at % length),
+                    partial(_enter, place=lambda at, length: None if at == -1 else max(at, 0)),
+                    says="Every negative position marks a free slot, and not only -1.",
                 ),
-                "rows-of-others": AnyOf(
-                    (
-                        _rows_of_others,
-                        lambda cache, new, positions: _rows_of_others(
-                            cache, new, positions[positions >= 0]
-                        ),
-                        lambda cache, *given: _rows_overwritten(len(cache), cache, *given),
-                        lambda cache, *given: _rows_overwritten(
-                            _rows_of_each_device(cache), cache, *given
-                        ),
-                    )
+                "clamped": Mistake(
+                    partial(_enter, place=lambda at, length: max(at, 0)),
+                    says="Rows with a negative position get their entry at 0. They have no "
+                    "request, and their cache stays as it is.",
                 ),
-                "rows-of-device-0": partial(_enter_some, lambda row, rows: row < rows),
-                "one-position-for-block": AnyOf(
-                    (
-                        _positions_of_first_rows,
-                        lambda cache, new, positions: np.where(
-                            (positions >= 0)[:, None, None, None],
-                            _positions_of_first_rows(cache, new, positions),
-                            cache,
-                        ),
-                    )
+                "without-sign": Mistake(
+                    partial(_enter, place=lambda at, length: abs(at)),
+                    says="Rows with a negative position have no request, and their cache stays as "
+                    "it is.",
                 ),
-                "first-row-of-block": partial(_enter_some, lambda row, rows: row % rows == 0),
-                "free-rows-cleared": _free_rows_cleared,
-                "free-rows-filled": _free_rows_filled,
-                "all-after": AnyOf((_all_after, partial(_all_after, free=True))),
-                "swapped": _old_and_new_swapped,
-                "all-up-to": _all_up_to,
-                "nothing-entered": lambda cache, new, positions: cache,
+                "added": Mistake(
+                    partial(_enter, put=lambda old, entry: old + entry),
+                    says="The entries are added to what was there. A row's position may have been "
+                    "used by an earlier request, so replace it.",
+                ),
+                "one-further": Mistake(
+                    partial(_enter, place=lambda at, length: at + 1 if at >= 0 else None),
+                    says="The entry is at the position after its own.",
+                ),
+                "cache-lost": Mistake(
+                    _entered_alone,
+                    lambda cache, new, positions: _enter(
+                        np.zeros_like(cache),
+                        new,
+                        positions,
+                        place=lambda at, length: at % length,
+                    ),
+                    says="The entries are there, and the rest of the cache is zeros.",
+                ),
+                "rows-of-others": Mistake(
+                    _rows_of_others,
+                    lambda cache, new, positions: _rows_of_others(
+                        cache, new, positions[positions >= 0]
+                    ),
+                    lambda cache, *given: _rows_overwritten(len(cache), cache, *given),
+                    lambda cache, *given: _rows_overwritten(
+                        _rows_of_each_device(cache), cache, *given
+                    ),
+                    says="Each row gets its entry at the positions of the other rows, too. What "
+                    "does cache[:, positions] select?",
+                ),
+                "rows-of-device-0": Mistake(
+                    partial(_enter_some, lambda row, rows: row < rows),
+                    says="Only the rows of device 0 get their entries. In the body of a shard_map, "
+                    "each device counts its own rows from 0.",
+                ),
+                "one-position-for-block": Mistake(
+                    _positions_of_first_rows,
+                    lambda cache, new, positions: np.where(
+                        (positions >= 0)[:, None, None, None],
+                        _positions_of_first_rows(cache, new, positions),
+                        cache,
+                    ),
+                    says="All rows of a device get their entries at the position of its first row. "
+                    "Each has one of its own.",
+                ),
+                "first-row-of-block": Mistake(
+                    partial(_enter_some, lambda row, rows: row % rows == 0),
+                    says="Each device enters its first row only, and it has several.",
+                ),
+                "free-rows-cleared": Mistake(
+                    _free_rows_cleared,
+                    says="The rows of free slots are zeros. They stay as they are.",
+                ),
+                "free-rows-filled": Mistake(
+                    _free_rows_filled,
+                    says="The rows of free slots have the entry everywhere. They stay as they are.",
+                ),
+                "all-after": Mistake(
+                    _all_after,
+                    partial(_all_after, free=True),
+                    says="The entry is at all later positions, too.",
+                ),
+                "swapped": Mistake(
+                    _old_and_new_swapped,
+                    says="Each row has its entry everywhere except at its position. jnp.where "
+                    "takes its second argument where the mask is true, and its third argument "
+                    "elsewhere.",
+                ),
+                "all-up-to": Mistake(
+                    _all_up_to, says="The entry is at all earlier positions, too."
+                ),
+                "nothing-entered": Mistake(
+                    lambda cache, new, positions: cache,
+                    says="The cache is returned as it was. `cache.at[…].set(…)` returns a new "
+                    "array.",
+                ),
             },
             under_mesh=True,
         ),
@@ -600,35 +689,6 @@ UPDATE: Final = Exercise(
         "donate: partial(jax.jit, donate_argnums=0).",
     ),
     diagnoses={
-        "wraps-around": "A negative index counts from the end. Rows with a negative position have "
-        "no request, and their cache stays as it is.",
-        "zero-is-free": "A request at position 0 has just begun, and gets its entry. Only negative "
-        "positions mark free slots.",
-        "only-minus-one": "Every negative position marks a free slot, and not only -1.",
-        "clamped": "Rows with a negative position get their entry at 0. They have no request, and "
-        "their cache stays as it is.",
-        "without-sign": "Rows with a negative position have no request, and their cache stays as "
-        "it is.",
-        "added": "The entries are added to what was there. A row's position may have been used by "
-        "an earlier request, so replace it.",
-        "one-further": "The entry is at the position after its own.",
-        "cache-lost": "The entries are there, and the rest of the cache is zeros.",
-        "rows-of-others": "Each row gets its entry at the positions of the other rows, too. What "
-        "does cache[:, positions] select?",
-        "rows-of-device-0": "Only the rows of device 0 get their entries. In the body of a "
-        "shard_map, each device counts its own rows from 0.",
-        "one-position-for-block": "All rows of a device get their entries at the position of its "
-        "first row. Each has one of its own.",
-        "first-row-of-block": "Each device enters its first row only, and it has several.",
-        "free-rows-cleared": "The rows of free slots are zeros. They stay as they are.",
-        "free-rows-filled": "The rows of free slots have the entry everywhere. They stay as they "
-        "are.",
-        "swapped": "Each row has its entry everywhere except at its position. jnp.where takes its "
-        "second argument where the mask is true, and its third argument elsewhere.",
-        "all-up-to": "The entry is at all earlier positions, too.",
-        "all-after": "The entry is at all later positions, too.",
-        "nothing-entered": "The cache is returned as it was. `cache.at[…].set(…)` returns a new "
-        "array.",
         "all-gather over batch": "Does an index point into any row, so that the compiler cannot "
         "see that row i gets entry i? Or is the result not sharded over `batch`?",
         "not-donated": "`donate_argnums` of jax.jit lists the arguments whose buffers may be "
@@ -875,56 +935,102 @@ SAMPLING: Final = Exercise(
             _sample,
             tuple(_sampling_arguments(*sizes) for sizes in SAMPLED),
             {
-                "most-likely": _sampled_with(lambda values, noise, temperature: values),
-                "not-divided": _sampled_with(lambda values, noise, temperature: values + noise),
-                "multiplied": _sampled_with(
-                    lambda values, noise, temperature: values * temperature + noise
+                "most-likely": Mistake(
+                    _sampled_with(lambda values, noise, temperature: values),
+                    says="This is always the most likely token. Add the noise before you choose.",
                 ),
-                "order-reversed": _sampled_with(
-                    lambda values, noise, temperature: values / temperature + noise[:, ::-1]
+                "not-divided": Mistake(
+                    _sampled_with(lambda values, noise, temperature: values + noise),
+                    says="The temperature makes no difference here. Divide the logits by it, and "
+                    "not the noise.",
                 ),
-                "probabilities": AnyOf(
-                    (
-                        _sampled_with(lambda values, noise, t: _softmax(values / t) + noise),
-                        lambda logits, noise, t: _sample(_softmax(logits / t), noise, 1),
-                        lambda logits, noise, t: _sample(
-                            _of_candidates(lambda found: _softmax(found / t), logits, noise),
-                            noise,
-                            1,
-                        ),
-                    )
+                "multiplied": Mistake(
+                    _sampled_with(lambda values, noise, temperature: values * temperature + noise),
+                    says="The temperature acts the wrong way round. Divide the logits by it: a low "
+                    "temperature makes their differences larger.",
                 ),
-                "noise-alone": _sampled_with(lambda values, noise, temperature: noise),
-                "number-in-block": lambda logits, noise, temperature: (
-                    _sample(logits, noise, temperature) % _width(logits)
-                ).astype(np.int32),
-                "place-among-best": _place_among_best,
-                "place-among-candidates": _place_among_candidates,
-                "places-skipped": _token_of_first_device,
-                "other-offset": AnyOf(
-                    (
-                        lambda logits, noise, t: _sampled_with_offset(
-                            logits, noise, t, noise.shape[1]
-                        ),
-                        lambda logits, noise, t: _sampled_with_offset(
-                            logits, noise, t, len(logits)
-                        ),
-                    )
+                "order-reversed": Mistake(
+                    _sampled_with(
+                        lambda values, noise, temperature: values / temperature + noise[:, ::-1]
+                    ),
+                    says="The noise in place 0 is for the largest logit. Are your candidates in "
+                    "ascending order?",
                 ),
-                "first-block": _sampled_from_block,
-                "noise-on-each-device": _sampled_on_each_device,
-                "too-few-candidates": AnyOf(
-                    (
-                        partial(_sampled_from_few, lambda k, devices: -(-k // devices)),
-                        partial(_sampled_from_few, lambda k, devices: 1),
-                        partial(_sampled_from_few, lambda k, devices: k // 2),
-                        partial(_sampled_from_few, lambda k, devices: k - 1),
-                        partial(_sampled_from_few, lambda k, devices: min(2, k - 1)),
-                    )
+                "probabilities": Mistake(
+                    _sampled_with(lambda values, noise, t: _softmax(values / t) + noise),
+                    lambda logits, noise, t: _sample(_softmax(logits / t), noise, 1),
+                    lambda logits, noise, t: _sample(
+                        _of_candidates(lambda found: _softmax(found / t), logits, noise),
+                        noise,
+                        1,
+                    ),
+                    says="The noise is added to probabilities. Add it to the logits: the maximum "
+                    "takes the place of the softmax.",
                 ),
-                "place-in-all-rows": _place_of_first_row,
-                "rows-mixed": _rows_mixed,
-                "masked-with-zeros": _masked_with_zeros,
+                "noise-alone": Mistake(
+                    _sampled_with(lambda values, noise, temperature: noise),
+                    says="This chooses by the noise alone. Add the logits.",
+                ),
+                "number-in-block": Mistake(
+                    lambda logits, noise, temperature: (
+                        _sample(logits, noise, temperature) % _width(logits)
+                    ).astype(np.int32),
+                    says="This is the token's place in its own device's block. Where does the "
+                    "block begin in the vocabulary?",
+                ),
+                "place-among-best": Mistake(
+                    _place_among_best, says="This is a place among the k best, and not a token."
+                ),
+                "place-among-candidates": Mistake(
+                    _place_among_candidates,
+                    says="This is a place among the candidates of all devices. Which token is "
+                    "there?",
+                ),
+                "places-skipped": Mistake(
+                    _token_of_first_device,
+                    says="This looks up a place among the k best in the candidates of all devices. "
+                    "The second lax.top_k returns places, too: look up the tokens there first.",
+                ),
+                "other-offset": Mistake(
+                    lambda logits, noise, t: _sampled_with_offset(logits, noise, t, noise.shape[1]),
+                    lambda logits, noise, t: _sampled_with_offset(logits, noise, t, len(logits)),
+                    says="A block does not begin where this assumes. How many columns has each "
+                    "block of the logits?",
+                ),
+                "first-block": Mistake(
+                    _sampled_from_block,
+                    says="This chooses among the tokens of the first device only.",
+                ),
+                "noise-on-each-device": Mistake(
+                    _sampled_on_each_device,
+                    says="Each device adds the noise to its own candidates, so that several get "
+                    "the same. Find the k best of all devices first.",
+                ),
+                "too-few-candidates": Mistake(
+                    partial(_sampled_from_few, lambda k, devices: -(-k // devices)),
+                    partial(_sampled_from_few, lambda k, devices: 1),
+                    partial(_sampled_from_few, lambda k, devices: k // 2),
+                    partial(_sampled_from_few, lambda k, devices: k - 1),
+                    partial(_sampled_from_few, lambda k, devices: min(2, k - 1)),
+                    says="All of the k largest logits of a row may be on one device. How many "
+                    "candidates does each device keep?",
+                ),
+                "place-in-all-rows": Mistake(
+                    _place_of_first_row,
+                    says="Here one place is looked up in every row. An argmax without an axis "
+                    "counts through all rows.",
+                ),
+                "rows-mixed": Mistake(
+                    _rows_mixed,
+                    says="The candidates of different rows are mixed. Along which dimension does "
+                    "lax.all_gather put the devices' blocks together? It has the arguments `axis` "
+                    "and `tiled`.",
+                ),
+                "masked-with-zeros": Mistake(
+                    _masked_with_zeros,
+                    says="A zero is larger than a negative logit. Take -inf for what is chosen "
+                    "already.",
+                ),
             },
             under_mesh=True,
         ),
@@ -948,39 +1054,9 @@ SAMPLING: Final = Exercise(
         "jnp.take_along_axis looks up the tokens.",
     ),
     diagnoses={
-        "most-likely": "This is always the most likely token. Add the noise before you choose.",
-        "not-divided": "The temperature makes no difference here. Divide the logits by it, and not "
-        "the noise.",
-        "multiplied": "The temperature acts the wrong way round. Divide the logits by it: a low "
-        "temperature makes their differences larger.",
-        "order-reversed": "The noise in place 0 is for the largest logit. Are your candidates in "
-        "ascending order?",
-        "probabilities": "The noise is added to probabilities. Add it to the logits: the maximum "
-        "takes the place of the softmax.",
-        "noise-alone": "This chooses by the noise alone. Add the logits.",
-        "number-in-block": "This is the token's place in its own device's block. Where does the "
-        "block begin in the vocabulary?",
-        "place-among-best": "This is a place among the k best, and not a token.",
-        "place-among-candidates": "This is a place among the candidates of all devices. Which "
-        "token is there?",
-        "places-skipped": "This looks up a place among the k best in the candidates of all "
-        "devices. The second lax.top_k returns places, too: look up the tokens there first.",
-        "other-offset": "A block does not begin where this assumes. How many columns has each "
-        "block of the logits?",
-        "first-block": "This chooses among the tokens of the first device only.",
-        "noise-on-each-device": "Each device adds the noise to its own candidates, so that several "
-        "get the same. Find the k best of all devices first.",
-        "too-few-candidates": "All of the k largest logits of a row may be on one device. How many "
-        "candidates does each device keep?",
-        "place-in-all-rows": "Here one place is looked up in every row. An argmax without an axis "
-        "counts through all rows.",
         "shapes-do-not-fit": "lax.all_gather adds a dimension for the devices. With "
         "`tiled=True` it puts blocks together along dimension 0, unless `axis` says otherwise.",
-        "rows-mixed": "The candidates of different rows are mixed. Along which dimension does "
-        "lax.all_gather put the devices' blocks together? It has the arguments `axis` and `tiled`.",
         "other-structure": "lax.top_k may return a list.",
-        "masked-with-zeros": "A zero is larger than a negative logit. Take -inf for what is "
-        "chosen already.",
         "not-replicated": "The body may as well return candidates, sharded over dimension 1. What "
         "comes after them can stand outside of it.",
         "too-many-bytes": "k candidates of each device are enough, and for each a number of four "
@@ -1112,17 +1188,48 @@ WEIGHTS: Final = Exercise(
             _weights_cases,
             lambda case: (Expected(_stored(case), case.given[0].spec),),
             mistakes={
-                "one-run": lambda case: _block_by_block(case, _contiguous),
-                "first-row-again": lambda case: _block_by_block(case, _first_row_again),
-                "run-for-each-first-index": lambda case: _block_by_block(
-                    case, _run_for_each_first_index
+                "one-run": Mistake(
+                    lambda case: _block_by_block(case, _contiguous),
+                    says="Each block is read as one run of bytes. This is right if it consists of "
+                    "whole rows. Otherwise, each of its rows begins somewhere else.",
                 ),
-                "in-device-order": _in_device_order,
-                "columns-from-0": lambda case: _block_by_block(case, _columns_from_0),
-                "column-by-column": lambda case: _block_by_block(case, _column_by_column),
-                "offsets-in-elements": lambda case: _block_by_block(case, _offsets_in_elements),
-                "big-endian": lambda case: (_stored(case).byteswap(),),
-                "block-transposed": lambda case: _block_by_block(case, _filled_by_columns),
+                "first-row-again": Mistake(
+                    lambda case: _block_by_block(case, _first_row_again),
+                    says="Each row of a block has the numbers of its first row.",
+                ),
+                "run-for-each-first-index": Mistake(
+                    lambda case: _block_by_block(case, _run_for_each_first_index),
+                    says="One run is read for each index of the first dimension. With three "
+                    "dimensions and a sharded last one, its rows are in several runs.",
+                ),
+                "in-device-order": Mistake(
+                    _in_device_order,
+                    says="This reads the first run for device 0, the second for device 1, and so "
+                    "on. Which elements belong to a device's block?",
+                ),
+                "columns-from-0": Mistake(
+                    lambda case: _block_by_block(case, _columns_from_0),
+                    says="Each run begins where the array's row begins. A device whose block does "
+                    "not have the first columns begins later.",
+                ),
+                "column-by-column": Mistake(
+                    lambda case: _block_by_block(case, _column_by_column),
+                    says="The offsets count elements column by column. The file has them row by "
+                    "row.",
+                ),
+                "offsets-in-elements": Mistake(
+                    lambda case: _block_by_block(case, _offsets_in_elements),
+                    says="The offsets count elements, and each of them has four bytes.",
+                ),
+                "big-endian": Mistake(
+                    lambda case: (_stored(case).byteswap(),),
+                    says="The bytes of each number are reversed: the file is little-endian.",
+                ),
+                "block-transposed": Mistake(
+                    lambda case: _block_by_block(case, _filled_by_columns),
+                    says="The numbers of a block are right, and in another order: the file has "
+                    "them row by row.",
+                ),
             },
         ),
     ),
@@ -1142,21 +1249,6 @@ WEIGHTS: Final = Exercise(
         "Which bytes does the index of the callback ask for? `read` takes an offset and a size.",
         "reads-too-much": "Together, a process's devices need their own blocks, and nothing else. "
         "Does each device read whole rows, or the whole array?",
-        "one-run": "Each block is read as one run of bytes. This is right if it consists of whole "
-        "rows. Otherwise, each of its rows begins somewhere else.",
-        "run-for-each-first-index": "One run is read for each index of the first dimension. With "
-        "three dimensions and a sharded last one, its rows are in several runs.",
-        "in-device-order": "This reads the first run for device 0, the second for device 1, and so "
-        "on. Which elements belong to a device's block?",
-        "columns-from-0": "Each run begins where the array's row begins. A device whose block does "
-        "not have the first columns begins later.",
-        "column-by-column": "The offsets count elements column by column. The file has them row by "
-        "row.",
-        "big-endian": "The bytes of each number are reversed: the file is little-endian.",
-        "block-transposed": "The numbers of a block are right, and in another order: the file has "
-        "them row by row.",
-        "first-row-again": "Each row of a block has the numbers of its first row.",
-        "offsets-in-elements": "The offsets count elements, and each of them has four bytes.",
         "raised": "For reference: arrays have two or three dimensions, of float32; the header's "
         "shape is a list; and slice(None) starts at None.",
     },

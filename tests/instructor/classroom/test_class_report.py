@@ -42,7 +42,7 @@ ASSIGNMENT = "01_sharding_basics"
 EVIL = '<script>alert(1)</script>"><img src=x onerror=alert(2)>'
 TURNED = f"\u202e{EVIL}\u2066"
 KNOWN, UNKNOWN = "transposed", "never-heard-of"
-LESSON = find("1.1").diagnoses[KNOWN]
+LESSON = find("1.1").lessons[KNOWN]
 
 
 def right(exercise):
