@@ -360,7 +360,7 @@ def _cell_rows(
 
 def _legend(answers: dict[str, list[Finding]]) -> list[str]:
     follow = any(f.diagnosis == NOT_COUNTED for fs in answers.values() for f in fs)
-    legend = f"{FOLLOWS} is judged once the cells to its left are right."
+    legend = f"{FOLLOWS} is judged once the rest of its row is right."
     return [legend] * (follow and len(answers) > 1)
 
 

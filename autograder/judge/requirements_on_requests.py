@@ -84,9 +84,8 @@ class RequestedCollective:
         if number.startswith("a all"):
             number = f"an{number[1:]}"
         axes = f" over {', '.join(self.axes)}" if self.axes is not None else ""
-        return f"{number}{axes}" + (
-            f" of at most {self.bytes:,} bytes" if self.bytes is not None else ""
-        )
+        most = f" of at most {self.bytes:,} bytes" if self.bytes is not None else ""
+        return f"{number}{axes}{most}" + (f" of {self.dtype}" if self.dtype else "")
 
 
 @dataclass(frozen=True)

@@ -107,8 +107,8 @@ class Computes(Requirement):
 
     @property
     def explained(self) -> Mapping[str, Any]:
-        """The mistakes and the patterns."""
-        return {**self.mistakes, **self.patterns}
+        """The mistakes and the patterns; of one name, they share the lesson."""
+        return {**self.patterns, **self.mistakes}
 
     @property
     def exported_for(self) -> tuple[tuple[Argument, ...], ...]:

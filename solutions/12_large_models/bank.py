@@ -155,7 +155,8 @@ def ring_from(n, latency, bandwidth):
 
 # %% by playing it, and sums of pieces exercise="12.2" score=1 near=["as-on-v5e", "as-on-v5p", "always", "exchanged", "one-direction", "always-a-ring", "gather: upside-down", "n-left-out", "whole-buffers", "fast-ring", "once-round", "ring-of-hosts", "ring-of-chips", "all-of-it-across", "not-gathered", "once-across", "reduced-twice"]
 def wraps(chip, length):
-    needed = {"v4": (4, 8, 12, 16), "v5p": (4, 8, 12, 16), "v5e": (16,), "v6e": (16,)}
+    multiples = range(4, 99, 4)
+    needed = {"v4": multiples, "v5p": multiples, "v5e": (16,), "v6e": (16,)}
     return length in needed[chip]
 
 
@@ -3508,7 +3509,7 @@ def gradient(w_out, h, y, lengths):
     return sloped(w_out, h, y, lengths)
 
 
-# %% dropped for kept, and a token of the padding exercise="12.7" score=0 diagnoses=["unanswered", "dropped-for-kept", "one-token-more", "of-other-inputs"] near=["not-doubled", "padding-counted", "one-number", "rows-added-up", "not-divided"]
+# %% dropped for kept, and a token of the padding exercise="12.7" score=0 diagnoses=["unanswered", "dropped-for-kept", "one-token-more", "token-of-padding"] near=["not-doubled", "padding-counted", "one-number", "rows-added-up", "not-divided"]
 def dropout(seed, h):
     def drop(seed, h):
         own_key = jax.random.key(seed)
@@ -6440,3 +6441,348 @@ def gradient(w_out, h, y, lengths):
 
     in_specs = P("model"), P("data", None, "model"), P("data"), P("data")
     return jax.shard_map(body, in_specs=in_specs, out_specs=P("model"))(w_out, h, y, lengths)
+
+
+# %% the latency of the first bucket alone exercise="12.6" score=0 diagnoses=["one-latency", "exposed"] near=["latency-of-each-layer"]
+def bucketed(backward, sizes, latency, bandwidth):
+    import itertools
+    n = len(sizes)
+    best = None
+    for k in range(n):
+        for cuts in itertools.combinations(range(1, n), k):
+            edges = (0, *cuts, n)
+            buckets = [b - a for a, b in zip(edges, edges[1:])]
+            late = exposed(backward, sizes, buckets, latency, bandwidth)
+            if best is None or late < best[0]:
+                best = late, buckets
+    return best[1]
+
+def exposed(backward, sizes, buckets, latency, bandwidth):
+    time, free, first = 0, 0, 0
+    for count in buckets:
+        time += sum(backward[first : first + count])
+        free = max(time, free) + (latency if first == 0 else 0) + sum(sizes[first : first + count]) / bandwidth
+        first += count
+    return free - sum(backward)
+
+
+# %% slices without an offset exercise="12.6" score=0 diagnoses=["counted-from-0", "exposed"] near=["shared-layer", "one-layer-on"]
+def exposed(backward, sizes, buckets, latency, bandwidth):
+    time = free = 0
+    for count in buckets:
+        time += sum(backward[:count])
+        free = max(time, free) + latency + sum(sizes[:count]) / bandwidth
+    return free - sum(backward)
+
+def bucketed(backward, sizes, latency, bandwidth):
+    import itertools
+    n = len(sizes)
+    best = None
+    for k in range(n):
+        for cuts in itertools.combinations(range(1, n), k):
+            edges = (0, *cuts, n)
+            buckets = [b - a for a, b in zip(edges, edges[1:])]
+            late = exposed(backward, sizes, buckets, latency, bandwidth)
+            if best is None or late < best[0]:
+                best = late, buckets
+    return best[1]
+
+
+# %% one layer in two buckets exercise="12.6" score=0 diagnoses=["shared-layer", "exposed"] near=["counted-from-0", "one-layer-on"]
+def bucketed(backward, sizes, latency, bandwidth):
+    import itertools
+    n = len(sizes)
+    best = None
+    for k in range(n):
+        for cuts in itertools.combinations(range(1, n), k):
+            edges = (0, *cuts, n)
+            buckets = [b - a for a, b in zip(edges, edges[1:])]
+            late = exposed(backward, sizes, buckets, latency, bandwidth)
+            if best is None or late < best[0]:
+                best = late, buckets
+    return best[1]
+
+def exposed(backward, sizes, buckets, latency, bandwidth):
+    time, free, first = 0, 0, 0
+    for count in buckets:
+        time += sum(backward[first : first + count])
+        free = max(time, free) + latency + sum(sizes[first : first + count]) / bandwidth
+        first += count - 1
+    return free - sum(backward)
+
+
+# %% a step for each microbatch exercise="12.10" score=0.25 diagnoses=["many-steps", "not-counted-yet", "too-often"] near=["divided-by-outputs", "one-missing"]
+def stalls_at(increment):
+    step = jnp.bfloat16(increment)
+    def grows(total):
+        return total + step != total
+    return float(lax.while_loop(grows, lambda total: total + step, jnp.bfloat16(0)))
+
+def mixed_step(master, X, Y):
+    def body(master, X, Y):
+        examples = X.shape[1] * lax.axis_size("data")
+        def step(master, batch):
+            w = lax.all_gather(master.astype(jnp.bfloat16), "data", tiled=True)
+            g = jax.grad(lambda w: jnp.sum((batch[0] @ w - batch[1]) ** 2))(w)
+            g = lax.psum_scatter(g, "data", tiled=True)
+            return master - 0.001 * g.astype(jnp.float32) / examples, None
+        return lax.scan(step, master, (X, Y))[0]
+    batch = P(None, "data")
+    return jax.shard_map(body, in_specs=(P("data"), batch, batch), out_specs=P("data"))(master, X, Y)
+
+
+# %% a mean over the outputs, too exercise="12.10" score=0.25 diagnoses=["divided-by-outputs", "not-counted-yet"] near=["averaged-twice", "many-steps"]
+def stalls_at(increment):
+    step = jnp.bfloat16(increment)
+    def grows(total):
+        return total + step != total
+    return float(lax.while_loop(grows, lambda total: total + step, jnp.bfloat16(0)))
+
+def mixed_step(master, X, Y):
+    def body(master, X, Y):
+        w = lax.all_gather(master.astype(jnp.bfloat16), "data", tiled=True)
+        def error(w, x, y):
+            return jnp.sum((x @ w - y) ** 2)
+        def add(total, batch):
+            return total + jax.grad(error)(w, *batch).astype(jnp.float32), None
+        total, _ = lax.scan(add, jnp.zeros_like(w, jnp.float32), (X, Y))
+        examples = X.shape[0] * X.shape[1] * lax.axis_size("data") * Y.shape[2]
+        gradient = lax.psum_scatter(total.astype(jnp.bfloat16), "data", tiled=True)
+        return master - 0.001 * gradient.astype(jnp.float32) / examples
+    batch = P(None, "data")
+    return jax.shard_map(body, in_specs=(P("data"), batch, batch), out_specs=P("data"))(master, X, Y)
+
+
+# %% a mask for the numerators alone exercise="12.5" score=0.3333333333 diagnoses=["masked-late", "not-counted-yet"] near=["own-largest"]
+def zigzag(n):
+    return [(i, 2 * n - 1 - i) for i in range(n)]
+
+def ring_attention(q, k, v):
+    def body(q, k, v):
+        n, me, block = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        perm = [(i, (i + 1) % n) for i in range(n)]
+        mine = me * block + jnp.arange(block)
+        def turn(t, carry):
+            k, v, m, total, out = carry
+            keys = (me - t) % n * block + jnp.arange(block)
+            s = q @ k.T / jnp.sqrt(q.shape[1])
+            
+            new = jnp.maximum(m, s.max(axis=1))
+            p = jnp.exp(s - new[:, None])
+            pm = jnp.where(mine[:, None] >= keys, p, 0)
+            old = jnp.exp(m - new)
+            total = total * old + p.sum(axis=1)
+            out = out * old[:, None] + pm @ v
+            k, v = lax.ppermute((k, v), "seq", perm)
+            return k, v, new, total, out
+        zeros = jnp.zeros_like(q[:, 0])
+        k, v, m, total, out = lax.fori_loop(0, n, turn, (k, v, zeros - jnp.inf, zeros, jnp.zeros_like(v)))
+        return out / total[:, None]
+    return jax.shard_map(body, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% the block's own maximum exercise="12.5" score=0.3333333333 diagnoses=["own-largest", "not-counted-yet"] near=["masked-late"]
+def zigzag(n):
+    return [(i, 2 * n - 1 - i) for i in range(n)]
+
+def ring_attention(q, k, v):
+    def body(q, k, v):
+        n, me, b = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        perm = [(i, (i + 1) % n) for i in range(n)]
+        def turn(t, c):
+            k, v, m, total, out = c
+            s = q @ k.T / jnp.sqrt(q.shape[1])
+            s = jnp.where(me * b + jnp.arange(b)[:, None] >= (me - t) % n * b + jnp.arange(b), s, -jnp.inf)
+            new = jnp.maximum(m, s.max(1))
+            mine = s.max(1)
+            p, old = jnp.exp(s - jnp.where(jnp.isinf(mine), 0, mine)[:, None]), jnp.exp(m - new)
+            k, v = lax.ppermute((k, v), "seq", perm)
+            return k, v, new, total * old + p.sum(1), out * old[:, None] + p @ c[1]
+        z = jnp.zeros_like(q[:, 0])
+        k, v, m, total, out = lax.fori_loop(0, n, turn, (k, v, z - jnp.inf, z, jnp.zeros_like(v)))
+        return out / total[:, None]
+    return jax.shard_map(body, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+# %% no way back, and blocks by devices exercise="12.9" score=0.1 diagnoses=["never-returned", "not-counted-yet"] near=["never-sent"]
+def dropped(scores):
+    def body(scores):
+        t, e = scores.shape
+        counts = jnp.bincount(scores.argmax(axis=1), length=e)
+        return lax.psum(jnp.maximum(counts - t // e, 0).sum().astype(jnp.int32), "expert")
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P())(scores)
+
+def moe(x, scores, up, down):
+    def body(x, scores, up, down):
+        (t, f), e = x.shape, scores.shape[1]
+        n, capacity = lax.axis_size("expert"), x.shape[0] // scores.shape[1]
+        choice = scores.argmax(axis=1)
+        is_mine = jax.nn.one_hot(choice, e, dtype=jnp.int32)
+        place = jnp.sum((jnp.cumsum(is_mine, axis=0) - 1) * is_mine, axis=1)
+        stays = place < capacity
+        sent = jnp.zeros((e, capacity, f)).at[choice, place].set(x, mode="drop")
+        sent = lax.all_to_all(sent.reshape(n, e // n, capacity, f), "expert", 0, 0)
+        hidden = jax.nn.relu(jnp.einsum("necf,efh->nech", sent, up))
+        back = jnp.einsum("nech,ehf->necf", hidden, down)
+        back = back.reshape(e, capacity, f)
+        result = back.at[choice, place].get(mode="fill", fill_value=0)
+        probability = jnp.take_along_axis(jax.nn.softmax(scores), choice[:, None], axis=1)
+        return jnp.where(stays[:, None], result * probability, 0)
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% no way there, and blocks by devices exercise="12.9" score=0.1 diagnoses=["never-sent", "not-counted-yet"] near=["never-returned"]
+def dropped(scores):
+    def body(scores):
+        t, e = scores.shape
+        counts = jnp.bincount(scores.argmax(axis=1), length=e)
+        return lax.psum(jnp.maximum(counts - t // e, 0).sum().astype(jnp.int32), "expert")
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P())(scores)
+
+def moe(x, scores, up, down):
+    def body(x, scores, up, down):
+        (t, f), e = x.shape, scores.shape[1]
+        n, capacity = lax.axis_size("expert"), x.shape[0] // scores.shape[1]
+        choice = scores.argmax(axis=1)
+        is_mine = jax.nn.one_hot(choice, e, dtype=jnp.int32)
+        place = jnp.sum((jnp.cumsum(is_mine, axis=0) - 1) * is_mine, axis=1)
+        stays = place < capacity
+        sent = jnp.zeros((e, capacity, f)).at[choice, place].set(x, mode="drop")
+        sent = sent.reshape(n, e // n, capacity, f)
+        hidden = jax.nn.relu(jnp.einsum("necf,efh->nech", sent, up))
+        back = jnp.einsum("nech,ehf->necf", hidden, down)
+        back = lax.all_to_all(back, "expert", 0, 0).reshape(e, capacity, f)
+        result = back.at[choice, place].get(mode="fill", fill_value=0)
+        probability = jnp.take_along_axis(jax.nn.softmax(scores), choice[:, None], axis=1)
+        return jnp.where(stays[:, None], result * probability, 0)
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% all errors by one device's tokens exercise="12.7" score=0.75 diagnoses=["own-count"] near=["mean-of-means", "per-example", "w_out: values"]
+w_out = jax.device_put(start(0)["w_out"], NamedSharding(grid, P("model", None)))
+
+def dropout(seed, h):
+    def body(seed, h):
+        key = jax.random.key(seed)
+        key = jax.random.fold_in(key, lax.axis_index("data"))
+        key = jax.random.fold_in(key, lax.axis_index("model"))
+        return jnp.where(jax.random.bernoulli(key, 0.5, h.shape), 2 * h, 0)
+    blocks = P("data", None, "model")
+    return jax.shard_map(body, in_specs=(P(), blocks), out_specs=blocks)(seed, h)
+
+def mean_error(errors, lengths):
+    def body(errors, lengths):
+        is_token = jnp.arange(errors.shape[1]) < lengths[:, None]
+        total = lax.psum(jnp.sum(jnp.where(is_token, errors, 0)), "data")
+        return lax.pmean(total / jnp.sum(lengths), "data")
+    return jax.shard_map(body, in_specs=P("data"), out_specs=P())(errors, lengths)
+
+def gradient(w_out, h, y, lengths):
+    def body(w, h, y, lengths):
+        is_token = jnp.arange(h.shape[1]) < lengths[:, None]
+        def error(w):
+            outputs = lax.psum(h @ w, "model")
+            return jnp.sum(jnp.where(is_token[..., None], (outputs - y) ** 2, 0))
+        return jax.grad(error)(w)
+    in_specs = P("model"), P("data", None, "model"), P("data"), P("data")
+    return jax.shard_map(body, in_specs=in_specs, out_specs=P("model"))(w_out, h, y, lengths)
+
+
+# %% a token of padding in the gradient exercise="12.7" score=0.75 diagnoses=["token-of-padding"] near=["padding-counted", "own-count"]
+w_out = jax.device_put(start(0)["w_out"], NamedSharding(grid, P("model", None)))
+
+def dropout(seed, h):
+    def body(seed, h):
+        key = jax.random.key(seed)
+        key = jax.random.fold_in(key, lax.axis_index("data"))
+        key = jax.random.fold_in(key, lax.axis_index("model"))
+        return jnp.where(jax.random.bernoulli(key, 0.5, h.shape), 2 * h, 0)
+    blocks = P("data", None, "model")
+    return jax.shard_map(body, in_specs=(P(), blocks), out_specs=blocks)(seed, h)
+
+def mean_error(errors, lengths):
+    def body(errors, lengths):
+        is_token = jnp.arange(errors.shape[1]) < lengths[:, None]
+        total = lax.psum(jnp.sum(jnp.where(is_token, errors, 0)), "data")
+        return total / lax.psum(jnp.sum(lengths), "data")
+    return jax.shard_map(body, in_specs=P("data"), out_specs=P())(errors, lengths)
+
+def gradient(w_out, h, y, lengths):
+    def body(w, h, y, lengths):
+        is_token = jnp.arange(h.shape[1]) <= lengths[:, None]
+        def error(w):
+            outputs = lax.psum(h @ w, "model")
+            return jnp.sum(jnp.where(is_token[..., None], (outputs - y) ** 2, 0))
+        return jax.grad(error)(w)
+    in_specs = P("model"), P("data", None, "model"), P("data"), P("data")
+    return jax.shard_map(body, in_specs=in_specs, out_specs=P("model"))(w_out, h, y, lengths)
+
+
+# %% weights of another seed exercise="12.7" score=0.75 diagnoses=["values"] near=["token-of-padding"]
+SPECS["w_out"] = P("model", None)
+
+w_out = start(1)["w_out"]
+
+def dropout(seed, h):
+    def body(seed, h):
+        key = jax.random.key(seed)
+        key = jax.random.fold_in(key, lax.axis_index("data"))
+        key = jax.random.fold_in(key, lax.axis_index("model"))
+        return jnp.where(jax.random.bernoulli(key, 0.5, h.shape), 2 * h, 0)
+    blocks = P("data", None, "model")
+    return jax.shard_map(body, in_specs=(P(), blocks), out_specs=blocks)(seed, h)
+
+def mean_error(errors, lengths):
+    def body(errors, lengths):
+        is_token = jnp.arange(errors.shape[1]) < lengths[:, None]
+        total = lax.psum(jnp.sum(jnp.where(is_token, errors, 0)), "data")
+        return total / lax.psum(jnp.sum(lengths), "data")
+    return jax.shard_map(body, in_specs=P("data"), out_specs=P())(errors, lengths)
+
+def gradient(w_out, h, y, lengths):
+    def body(w, h, y, lengths):
+        is_token = jnp.arange(h.shape[1]) < lengths[:, None]
+        def error(w):
+            outputs = lax.psum(h @ w, "model")
+            return jnp.sum(jnp.where(is_token[..., None], (outputs - y) ** 2, 0))
+        return jax.grad(error)(w)
+    in_specs = P("model"), P("data", None, "model"), P("data"), P("data")
+    return jax.shard_map(body, in_specs=in_specs, out_specs=P("model"))(w_out, h, y, lengths)
+
+
+# %% a longest axis of 16 exercise="12.2" score=0.75 diagnoses=["other-result"] near=["longer-than-16"]
+def wraps(chip, length):
+    if chip in ("v5e", "v6e"):
+        return length == 16
+    return 4 <= length <= 16 and length % 4 == 0
+
+def gather(n, size, link, wraps):
+    time = (n - 1) / n * size / link
+    return time / 2 if wraps else time
+
+def flat(hosts, chips, size, fast, slow):
+    n = hosts * chips
+    return 2 * (n - 1) / n * size / slow
+
+def two_levels(hosts, chips, size, fast, slow):
+    inner = 2 * (chips - 1) / chips * size / fast
+    outer = 2 * (hosts - 1) / hosts * (size / chips) / slow
+    return inner + outer
+
+
+# %% a rounded size exercise="12.1" score=0.75 diagnoses=["rounded"] near=["power-of-two"]
+def exchange(n, size, latency, bandwidth):
+    return latency + (n - 1) * size / bandwidth
+
+
+def doubling(n, size, latency, bandwidth):
+    return np.log2(n) * (latency + size / bandwidth)
+
+
+def ring(n, size, latency, bandwidth):
+    return 2 * (n - 1) * (latency + size / n / bandwidth)
+
+
+def ring_from(n, latency, bandwidth):
+    steps = np.log2(n)
+    return int((2 * (n - 1) - steps) * latency * bandwidth / (steps - 2 * (n - 1) / n))

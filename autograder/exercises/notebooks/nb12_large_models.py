@@ -320,6 +320,13 @@ LATENCY: Final = Exercise(
                     says="This is the next power of two. Expected: the size itself, which may be "
                     "any number.",
                 ),
+                "rounded": Mistake(
+                    *(
+                        partial(lambda rounded, *machine: rounded(RING_FROM(*machine)), rounded)
+                        for rounded in (int, round, math.ceil)
+                    ),
+                    says="The size is rounded to whole bytes. Expected: the size itself.",
+                ),
                 "size-of-a-piece": Mistake(
                     _scaled(lambda n: 1 / n, RING_FROM),
                     says="This is the size of one of n pieces. Expected: that of the buffer.",
@@ -369,7 +376,7 @@ def _wraps(chip: str, length: int) -> bool:
 def _sample_axes(rng: np.random.Generator) -> list[tuple[str, int]]:
     chips, lengths = ("v4", "v5p", "v5e", "v6e"), (2, 4, 6, 8, 12, 16)
     axes = [(chip, length) for chip in chips for length in lengths]
-    axes += [("v5e", 32), ("v6e", 32)]
+    axes += [("v5p", 20), ("v5p", 24), ("v5e", 32), ("v6e", 32)]
     return [axes[i] for i in rng.permutation(len(axes)).tolist()]
 
 
@@ -725,18 +732,23 @@ def explain_one_f_one_b(orders: Any, stages: int, microbatches: int) -> Problem 
                 return "too-many-activations", (
                     f"With {stages} stages and {microbatches} microbatches, stage {stage} keeps "
                     f"the activations of {alive} microbatches at once; {fewest} "
-                    f"{'is' if fewest == 1 else 'are'} enough."
+                    f"{'is' if fewest == 1 else 'are'} enough. Before its first "
+                    f"backward pass, it runs {_count_warm_up(orders[stage])} forward passes."
                 )
         problem = _explain_time(ran, stages, microbatches)
         if problem is not None and (differs := _compare_backward_orders(ran)):
             return "orders-differ", f"{problem[1]} {differs}"
     if problem is None or problem[0] not in ("too-long", "never-ends"):
         return problem
-    first = [next(i for i, job in enumerate(order) if job[0] == "B") for order in orders]
     return problem[0], (
         f"{problem[1]} Before its first backward pass, each stage runs so many forward passes: "
-        f"{', '.join(map(str, first))}."
+        f"{', '.join(str(_count_warm_up(order)) for order in orders)}."
     )
+
+
+def _count_warm_up(order: Sequence[str]) -> int:
+    """Count the forward passes before a stage's first backward pass."""
+    return next(i for i, job in enumerate(order) if job[0] == "B")
 
 
 def _sample_sizes(rng: np.random.Generator) -> list[tuple[int, int]]:
@@ -1446,6 +1458,8 @@ def _pass_round(
     is_divided: bool = True,
     is_divided_each_turn: bool = False,
     first_largest: float = -np.inf,
+    subtracts_carried: bool = True,
+    is_masked_late: bool = False,
 ) -> Any:
     """Return ring attention as devices compute it, step by step; each option makes a mistake.
 
@@ -1469,6 +1483,8 @@ def _pass_round(
         is_divided: whether the sum of values is divided by that of exponentials.
         is_divided_each_turn: whether this happens after each turn, and not once at the end.
         first_largest: the largest score before the first turn.
+        subtracts_carried: whether the largest score so far is subtracted, and not the block's own.
+        is_masked_late: whether the mask is applied only to what multiplies the values.
     """
     block, devices = _block_of(q), np.arange(len(q) // _block_of(q))
     n, places, scale = len(devices), np.arange(block), np.float32(q.shape[1] ** -0.5)
@@ -1483,12 +1499,16 @@ def _pass_round(
             values = v[(devices + values_way * way * held(turn)) % n] if "v" in moving else v
             at_queries = (devices[:, None] * block + places)[:, :, None]
             seen = is_seen(at_queries, (taken[:, None] * block + places)[:, None, :], block)
-            scores = np.where(seen, scale * (q @ keys.swapaxes(1, 2)), np.float32(masked))
-            larger = np.maximum(largest, scores.max(2, keepdims=True))
-            weights = np.exp(scores - larger)
+            scores = scale * (q @ keys.swapaxes(1, 2))
+            scores = scores if is_masked_late else np.where(seen, scores, np.float32(masked))
+            own_largest = scores.max(2, keepdims=True)
+            larger = np.maximum(largest, own_largest)
+            finite = np.where(np.isinf(own_largest), 0, own_largest)
+            weights = np.exp(scores - (larger if subtracts_carried else finite))
             factors = rescaled(larger - largest)
             total = factors[0] * total + add_up(weights)
-            weighted = factors[1] * weighted + weights @ values
+            counted = np.where(seen, weights, 0) if is_masked_late else weights
+            weighted = factors[1] * weighted + counted @ values
             weighted = weighted / total if is_divided_each_turn else weighted
             largest = larger if carries_largest else largest
         made = weighted / total if is_divided and not is_divided_each_turn else weighted
@@ -1767,6 +1787,19 @@ RING_ATTENTION: Final = Exercise(
                     says="Each block has a softmax of its own, and these are averaged. A block "
                     "with large scores has to weigh more.",
                 ),
+                "own-largest": Mistake(
+                    *(
+                        _passed_round(masked=masked, subtracts_carried=False)
+                        for masked in (-np.inf, -1e30)
+                    ),
+                    says="Each block subtracts its own largest score, and the sums are rescaled by "
+                    "the largest so far. Subtract that one everywhere.",
+                ),
+                "masked-late": Mistake(
+                    _passed_round(is_masked_late=True),
+                    says="The mask applies to what multiplies the values, and not to the sum of "
+                    "the exponentials.",
+                ),
                 "sums-of-blocks": Mistake(
                     *(partial(_sum_of_blocks, unseen=unseen) for unseen in (False, True)),
                     says="Each block has a softmax of its own, and these are added up. A query's "
@@ -1997,6 +2030,14 @@ def _one_latency(
     return _without_latency(backward, sizes, buckets, latency, bandwidth) + latency
 
 
+def _latency_at_first(
+    backward: Any, sizes: Any, buckets: Any, latency: float, bandwidth: float
+) -> float:
+    """Return the exposed time if only the first all-reduce took latency."""
+    more = [sizes[0] + latency * bandwidth, *sizes[1:]]
+    return _exposed(backward, more, buckets, 0.0, bandwidth)
+
+
 def _sliced(
     backward: Any,
     sizes: Any,
@@ -2033,6 +2074,20 @@ def _sliced(
     return float(end - sum(backward))
 
 
+def _one_layer_back(place: int, before: Sequence[int]) -> int:
+    """Return a bucket's first layer if each bucket begins with the last layer of the one before."""
+    return sum(before) - place
+
+
+def _first_layer(place: int, before: Sequence[int]) -> int:
+    return 0
+
+
+def _as_many(first: int, last: int) -> slice:
+    """Return as many of the first layers as a bucket has."""
+    return slice(last - first)
+
+
 def _latency_of_each_layer(
     backward: Any, sizes: Any, buckets: Any, latency: float, bandwidth: float
 ) -> float:
@@ -2040,23 +2095,35 @@ def _latency_of_each_layer(
     return _exposed(backward, more, buckets, 0.0, bandwidth)
 
 
-def _one_layer_on(
+def _at_other_layers(
     backward: Any,
     sizes: Any,
     buckets: Any,
     latency: float,
     bandwidth: float,
+    first_of: Callable[[int, Sequence[int]], int] = lambda place, before: place,
     is_ready_late: bool = False,
+    is_end_right: bool = False,
 ) -> float:
-    """Return the exposed time if each bucket began one layer after the beginning of the last one.
+    """Return the exposed time if buckets begin with other layers, and their times are added up.
 
-    With `is_ready_late`, only the sizes are those of the wrong layers.
+    Args:
+        backward: the seconds of each layer.
+        sizes: the bytes of each layer's gradients.
+        buckets: the number of layers in each bucket.
+        latency: the latency of an all-reduce.
+        bandwidth: its bytes per second.
+        first_of: the first layer of a bucket, for its number and the buckets before it; by default
+            each bucket begins one layer after the beginning of the last one.
+        is_ready_late: whether only the sizes are those of the wrong layers.
+        is_end_right: whether the backward pass ends when it should, and not with the last of these.
     """
     ready, computed, end = np.cumsum(backward)[np.cumsum(buckets) - 1].tolist(), 0.0, 0.0
-    for first, count in enumerate(buckets):
-        computed = ready[first] if is_ready_late else computed + sum(backward[first:][:count])
+    for place, count in enumerate(buckets):
+        first = first_of(place, buckets[:place])
+        computed = ready[place] if is_ready_late else computed + sum(backward[first:][:count])
         end = max(computed, end) + latency + sum(sizes[first:][:count]) / bandwidth
-    return float(end - computed)
+    return float(end - (sum(backward) if is_end_right else computed))
 
 
 def _sooner_of_both(
@@ -2205,7 +2272,9 @@ OVERLAP: Final = Exercise(
                     "entry is for the model's last layer.",
                 ),
                 "one-latency": Mistake(
-                    _one_latency, says="The latency counts once here. Each all-reduce has its own."
+                    _one_latency,
+                    _latency_at_first,
+                    says="The latency counts once here. Each all-reduce has its own.",
                 ),
                 "one-bucket-early": Mistake(
                     partial(_sliced, computed=lambda first, last: slice(first)),
@@ -2230,6 +2299,29 @@ OVERLAP: Final = Exercise(
                     partial(_sliced, last_of=lambda first, count: count),
                     says="The numbers in buckets are taken as the ends of buckets. Each is how "
                     "many layers a bucket has.",
+                ),
+                "counted-from-0": Mistake(
+                    partial(_sliced, computed=_as_many),
+                    partial(_sliced, sent=_as_many),
+                    partial(_sliced, computed=_as_many, sent=_as_many),
+                    *(
+                        partial(
+                            _at_other_layers,
+                            first_of=lambda place, before: 0,
+                            is_end_right=is_right,
+                        )
+                        for is_right in (False, True)
+                    ),
+                    says="Every bucket's layers are counted from the first layer here. They begin "
+                    "where the bucket before it ends.",
+                ),
+                "shared-layer": Mistake(
+                    partial(_sliced, next_of=lambda last: last - 1),
+                    *(
+                        partial(_at_other_layers, first_of=_one_layer_back, is_end_right=is_right)
+                        for is_right in (False, True)
+                    ),
+                    says="The last layer of a bucket is also the first one of the next bucket.",
                 ),
                 "shifted-sizes": Mistake(
                     partial(_sliced, sent=lambda first, last: slice(first + 1, last + 1)),
@@ -2266,8 +2358,8 @@ OVERLAP: Final = Exercise(
                     says="Each layer takes a latency here. A bucket is one all-reduce.",
                 ),
                 "one-layer-on": Mistake(
-                    _one_layer_on,
-                    partial(_one_layer_on, is_ready_late=True),
+                    _at_other_layers,
+                    partial(_at_other_layers, is_ready_late=True),
                     says="Each bucket begins here one layer after the one before it begins, so "
                     "some layers are in several buckets. How many layers does each bucket have?",
                 ),
@@ -2314,7 +2406,8 @@ OVERLAP: Final = Exercise(
         "as-soon-as-free": "It can be better to let the link wait for another gradient, because "
         "each all-reduce costs a latency.",
         "exposed": "Of all choices, the best is the one whose last all-reduce ends first. Which "
-        "choices are tried here, and does the comparison take the queue into account?",
+        "choices are tried here, and does the comparison take the queue into account? If it calls "
+        "your exposed, mend that first.",
         "number-of-layers": "Each layer has to be in one bucket.",
     },
 )
@@ -2464,6 +2557,13 @@ def _mean_of_means(errors: Any, lengths: Any) -> Any:
     n = _mesh_of(len(errors))[0]
     parts = zip(np.split(errors, n), np.split(lengths, n), strict=True)
     return np.mean([_mean_error(*part) for part in parts], dtype=np.float32)
+
+
+def _by_own_counts(errors: Any, lengths: Any, combine: Callable[[Any], Any] = np.mean) -> Any:
+    """Return the errors of all devices by each device's tokens, and combine these quotients."""
+    n = _mesh_of(len(errors))[0]
+    total = np.where(_is_token(errors, lengths), errors, 0).sum(dtype=np.float32)
+    return np.float32(combine([total / own.sum() for own in np.split(lengths, n)]))
 
 
 def _quarter_of_means(errors: Any, lengths: Any) -> Any:
@@ -2627,6 +2727,12 @@ TRAINER: Final = Exercise(
                     _mean_of_examples,
                     says="An example with few tokens counts as much as one with many.",
                 ),
+                "own-count": Mistake(
+                    _by_own_counts,
+                    partial(_by_own_counts, combine=np.sum),
+                    says="The errors of all devices are divided by the number of one device's "
+                    "tokens. Add up the numbers of tokens over the devices, too, and divide then.",
+                ),
                 "padding-counted": Mistake(_with_padding, _over_all_places),
                 "padding-added-up": Mistake(
                     lambda errors, lengths: (
@@ -2689,6 +2795,11 @@ TRAINER: Final = Exercise(
                     "the sum.",
                 ),
                 "padding-counted": _slope_with_padding,
+                "token-of-padding": Mistake(
+                    lambda w_out, h, y, lengths: _slope(w_out, h, y, lengths + 1),
+                    says="The first token of the padding counts, too. A token counts if its "
+                    "number, from 0, is less than the length.",
+                ),
                 "divided": Mistake(
                     lambda w_out, h, y, lengths: (
                         _slope(w_out, h, y, lengths) / lengths.sum(dtype=np.float32)
@@ -2729,6 +2840,7 @@ TRAINER: Final = Exercise(
     diagnoses={
         "replicated": "w_out is replicated. Does SPECS have an entry with exactly this name?",
         "padding-counted": "Padding counts here, too.",
+        "w_out: values": "Expected: the weights of start(0), before the first step.",
     },
 )
 
@@ -3150,6 +3262,11 @@ def _stay(array: Any) -> Any:
     return array
 
 
+def _stay_by_devices(places: Any) -> Any:
+    """Exchange nothing, and take the second of the dimensions for the third."""
+    return places.swapaxes(1, 2)
+
+
 def _send(places: Any) -> Any:
     """Exchange places on (devices, receivers, experts, …) to (receivers, experts, devices, …)."""
     return places.transpose(1, 2, 0, 3, 4)
@@ -3514,13 +3631,15 @@ EXPERTS: Final = Exercise(
                 ),
                 "never-returned": Mistake(
                     partial(_exchange_otherwise, send_back=_stay),
+                    partial(_exchange_otherwise, send_back=_stay_by_devices),
                     says="The results are not sent back: a token reads what the experts of its own "
                     "device made, and its expert may be on another one.",
                 ),
                 "never-sent": Mistake(
                     *(
-                        partial(_exchange_otherwise, send=_stay, send_back=send_back)
-                        for send_back in (_stay, _send_back)
+                        partial(_exchange_otherwise, send=send, send_back=send_back)
+                        for send in (_stay, _stay_by_devices)
+                        for send_back in (_stay, _stay_by_devices, _send_back)
                     ),
                     says="The tokens are not sent to their experts: experts of a token's own "
                     "device work on it.",
@@ -3670,7 +3789,7 @@ EXPERTS: Final = Exercise(
 
 # 12.10: mixed precision
 
-SHORT_STEPS: Final = ((8, 32, 8, 768, 1), (4, 24, 4, 640, 2), (4, 16, 4, 3, 4))
+SHORT_STEPS: Final = ((8, 32, 6, 768, 1), (4, 24, 5, 640, 2), (4, 16, 7, 3, 2))
 """Tuples of (devices, rows and columns of the weights, microbatches, examples on one device).
 
 Of many microbatches, one that is left out is less than bfloat16 rounds off. Of three, it is not.
@@ -3759,6 +3878,29 @@ def _step_of_some(
     total, count = _slopes(master, X[some], Y[some])
     change = LEARNING_RATE * total / (count * factor(len(X)))
     return np.asarray(master - change, np.float32)
+
+
+def _is_a_sum(inputs: Any, output: Any) -> bool:
+    """Check whether a step is too long by a number of examples, up to the roundings of bfloat16."""
+    master, examples, _ = inputs
+    n, *_, microbatches, own = next(s for s in SHORT_STEPS if s[3] == len(examples))
+    right, made = (moved - master for moved in (_moved()(*inputs), output))
+    factor = float((made * right).sum() / (right * right).sum())
+    counts = [n, microbatches, own, n * own, microbatches * own, n * microbatches * own]
+    is_multiple = np.linalg.norm(made - factor * right) < 0.03 * np.linalg.norm(made)
+    return bool(is_multiple) and any(math.isclose(factor, c, rel_tol=0.03) for c in counts if c > 1)
+
+
+def _many_steps(master: Any, X: Any, Y: Any, divides: bool = True) -> Any:
+    """Return the weights after a step for each microbatch.
+
+    With `divides`, a step is as long as if its microbatch were all examples; otherwise it has the
+    microbatch's share of the mean over all.
+    """
+    share = 1.0 if divides else float(len(X))
+    for x, y in zip(X, Y, strict=True):
+        master = _step_of_some(master, x[None], y[None], slice(None), lambda count: share)
+    return master
 
 
 def _added_up_in_bfloat16(master: Any, X: Any, Y: Any) -> Any:
@@ -3949,6 +4091,19 @@ MIXED_PRECISION: Final = Exercise(
                     _moved(lambda n, microbatches, own: 1 / n),
                     says="The gradient is too small by the number of devices.",
                 ),
+                "divided-by-outputs": Mistake(
+                    lambda master, X, Y: _step_of_some(
+                        master, X, Y, slice(None), lambda count: Y.shape[-1]
+                    ),
+                    says="The gradient is divided by the numbers of an example's answer, too. Its "
+                    "error is a sum over them. Expected: the mean over the examples.",
+                ),
+                "many-steps": Mistake(
+                    _many_steps,
+                    partial(_many_steps, divides=False),
+                    says="A step is made for each microbatch. Expected: one step with the gradient "
+                    "of all of them.",
+                ),
                 "averaged-again": Mistake(
                     _moved(lambda n, microbatches, own: 1 / own),
                     says="The gradient is too small: it is averaged over a microbatch's examples "
@@ -3976,6 +4131,9 @@ MIXED_PRECISION: Final = Exercise(
                     ),
                     says="The first or the last microbatch is missing in the sum.",
                 ),
+            },
+            {
+                "sum-for-mean": _is_a_sum,
             },
             under_mesh=True,
         ),
