@@ -124,7 +124,7 @@ class Resumes(Requirement):
                 place = int(np.argmin(np.isfinite(own)))
                 where = f"loss {place + 1} of {len(own)}"
                 return finding.problem(
-                    "values", f"{story} In process {number}, {where} is {own[place]}.".strip()
+                    "not-finite", f"{story} In process {number}, {where} is {own[place]}.".strip()
                 )
         for number, other in enumerate(losses[1:], 1):
             if not is_close(other, losses[0]):

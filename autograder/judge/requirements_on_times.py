@@ -451,7 +451,16 @@ class TrainsFast(Requirement):
             )
         total = sum(held[name] for name in plan.arguments)
         repeats = report.flops >= MAX_WORK_WITHOUT_REPETITION * self.work
-        return compare_time(self, report, total, finding, self.sends, repeats)
+        found = compare_time(self, report, total, finding, self.sends, repeats)
+        if found.diagnosis != "waits-for-data":
+            return found
+        share = (
+            f"Each device also computes {report.flops / self.work - 1:.0%} more than its share."
+            if repeats
+            else "Each device does its share of the work and no more, so only communication is "
+            "left to save."
+        )
+        return found.but(difference=f"{found.difference} {share}")
 
 
 def _explain_updates(requirement: TrainsFast, runs: Sequence[Run], values: Finding) -> Finding:

@@ -1834,7 +1834,7 @@ def train_or_resume(folder, mesh, read_batch, steps):
     return losses
 
 
-# %% the optimizer is forgotten exercise="11.8" score=0 diagnoses=["optimizer-forgotten", "not-counted-yet"] near=["count-begins-anew", "values"]
+# %% the optimizer is forgotten exercise="11.8" score=0 diagnoses=["optimizer-forgotten", "not-counted-yet"] near=["count-begins-anew", "not-finite", "values"]
 def train_or_resume(folder, mesh, read_batch, steps):
     everywhere, sharding = NamedSharding(mesh, P()), NamedSharding(mesh, P("x"))
     file, first, state = folder / "checkpoint.npz", 0, fresh_state(mesh)
@@ -1887,6 +1887,7 @@ def train_or_resume(folder, mesh, read_batch, steps):
         if jax.process_index() == 0:
             np.savez(folder / "new.npz", step=k, **arrays)
             os.replace(folder / "new.npz", file)
+        jax.experimental.multihost_utils.sync_global_devices(f"saved {k}")
     return losses
 
 
@@ -2475,3 +2476,63 @@ def train_step(params, x, y):
 
 
 design = (layouts, train_step)
+
+
+# %% all arrays from the weights exercise="11.8" score=0 diagnoses=["not-finite", "not-counted-yet"] near=["values"]
+from jax.experimental import multihost_utils
+
+
+def numbers_of(folder):
+    return sorted((int(p.stem) for p in folder.glob("*.npz")), reverse=True)
+
+
+def train_or_resume(folder, mesh, read_batch, steps):
+    blocks = NamedSharding(mesh, P("x"))
+    state, start = fresh_state(mesh), 0
+    for number in numbers_of(folder):
+        try:
+            with np.load(folder / f"{number}.npz") as file:
+                arrays = {name: file[name] for name in NAMES}
+        except Exception:
+            continue
+        state = {n: jax.make_array_from_callback((16,), blocks, lambda i: arrays["weights"][i]) for n in NAMES}
+        start = number + 1
+        break
+    multihost_utils.sync_global_devices("loaded")
+    losses = []
+    for step in range(start, steps):
+        state, value = adam(state, step, read_batch(step))
+        losses.append(float(value))
+        whole = {n: np.asarray(multihost_utils.process_allgather(state[n], tiled=True)) for n in NAMES}
+        if jax.process_index() == 0:
+            with open(folder / f"{step}.tmp", "wb") as file:
+                np.savez(file, **whole)
+            os.replace(folder / f"{step}.tmp", folder / f"{step}.npz")
+        multihost_utils.sync_global_devices(f"saved {step}")
+    return losses
+
+
+
+# %% tensor parallelism over eight, tokens gathered exercise="11.7" score=0.535 diagnoses=["waits-for-data"] near=["works-too-much"]
+mesh = jax.make_mesh((8,), ("x",), axis_types=(AxisType.Auto,))
+SPECS = {"qkv": P(None, None, "x"), "out": P("x"), "up": P(None, "x"), "down": P("x"), "batch": P("x")}
+layouts = {name: NamedSharding(mesh, spec) for name, spec in SPECS.items()}
+
+
+def my_loss(params, x, y):
+    for layer in params:
+        h = lax.all_gather(norm(x), "x", tiled=True)
+        x = x + lax.psum_scatter(attention(h, layer["qkv"], layer["out"]), "x", tiled=True)
+        h = lax.all_gather(norm(x), "x", tiled=True)
+        x = x + lax.psum_scatter(mlp(h, layer["up"], layer["down"]), "x", tiled=True)
+    return lax.pmean(((x - y) ** 2).sum(-1).mean(), "x")
+
+
+def train_step(params, x, y):
+    weights = [{name: SPECS[name] for name in layer} for layer in params]
+    loss = jax.shard_map(my_loss, mesh=mesh, in_specs=(weights, SPECS["batch"], SPECS["batch"]), out_specs=P())
+    down = jax.grad(loss)(params, x, y)
+    return jax.tree.map(lambda w, d: w - LEARNING_RATE * d, params, down)
+
+
+design = layouts, train_step

@@ -94,15 +94,16 @@ PLAN: Final = DesignPlan(
     sizes=tuple(
         ((3, d, h, k), (h, k, d), (d, f), (f, d), (b, s, d))
         for b, s, d, h, k, f in (
-            (8, 1_024, 3_072, 24, 128, 12_288), (8, 16, 64, 8, 8, 256), (8, 24, 40, 56, 16, 88),
-            (8, 32, 192, 40, 56, 352),
+            (8, 1_024, 3_072, 24, 128, 12_288), (8, 16, 64, 16, 24, 256), (8, 24, 40, 56, 16, 88),
+            (8, 32, 192, 80, 168, 352),
         )
     ),
 )  # fmt: skip
 """The arrays of a design, at four sizes: the real one, at which nothing runs; two for comparing
 values; and one whose sizes are 2, 3, 5, 7 and 11/8 times those of the second, so that each size of
-an array in a step shows which of them it comes from. All have the same number of texts, of which
-each of eight devices may hold one: JAX writes derivatives differently for an axis of length 1."""
+an array in a step shows which of them it comes from. JAX writes derivatives differently for an axis
+of length 1. So all have the same number of texts, of which each of eight devices may hold one, and
+of all other dimensions, an eighth is 2 or more."""
 
 
 def gradient(*arrays: Any, **options: Any) -> list[Any]:
@@ -414,10 +415,9 @@ DESIGN: Final = Exercise(
         "partly-filled-in": "Each of the five needs a sharding.",
         "raised": "Does JAX complain about sizes that do not match? In a shard_map, each device "
         "has only its blocks. Is each weight gathered before it is used, over the axes that shard "
-        "it?",
-        "waits-for-data": "Each device does its share of the work and no more, so only "
-        "communication is left to save. Which lines of design_report(*design) communicate most, "
-        "and which array do they gather or sum?",
+        "it? Or is a size written as a number, although it changes with the model?",
+        "waits-for-data": "Which lines of design_report(*design) communicate most, and which array "
+        "do they gather or sum?",
         "works-too-much": "Something is computed more than once. Are both the tokens and the "
         "weights of some matmul complete on several devices? Or is something computed again for "
         "the gradient? This costs time here, and the memory that it saves is not counted.",

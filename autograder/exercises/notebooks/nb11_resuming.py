@@ -229,6 +229,8 @@ RESUME: Final = Exercise(
         "step, and is a complete one there at every moment, until the next one is complete?",
         "values": "Is all of the state saved, and each number with all of its digits? A float16 "
         "has three.",
+        "not-finite": "Adam divides by the root of the mean of the squares, which is never "
+        "negative. Is each array restored from its own entry of the checkpoint?",
         "not-addressable": "A process can read only its own shards: collect the array first, as "
         "in 11.4, or have each process save what it has.",
         "file-not-found": "Does this file exist at that moment, whatever the number of processes "
