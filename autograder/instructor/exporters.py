@@ -1,14 +1,12 @@
-"""Exporters for nbgrader: grades and feedback in the formats of Canvas, Gradescope and Moodle.
+"""Exporters for nbgrader: grades and feedback in the formats of Canvas and Moodle.
 
 In: a gradebook and feedback pages. Out: files that each platform imports. For example
 `nbgrader export --exporter autograder.instructor.exporters.Canvas`.
 
 Moodle gets two files for each assignment: a grading worksheet, and a zip file of feedback pages
-with one folder for each student, named by Moodle's own rule and participant number. Gradescope gets
-a `results.json` for each submission.
+with one folder for each student, named by Moodle's own rule and participant number.
 """
 
-import json
 import re
 import zipfile
 from collections import Counter
@@ -18,15 +16,12 @@ from typing import Any, ClassVar, Final
 
 from nbgrader.plugins import ExportPlugin
 
-from autograder.exercises import EXERCISES
 from autograder.instructor.classroom import (
     EXCEL_ENCODING,
     MOODLE_ID_PREFIX,
     Person,
     StateRow,
-    SubmissionState,
     read_class,
-    read_kept_answers,
     write_csv,
 )
 from autograder.instructor.course import (
@@ -40,9 +35,7 @@ from autograder.instructor.course import (
     printable,
     read_class_file,
     suggest_names,
-    with_noun,
 )
-from autograder.judge import headline, list_sentences
 
 MAX_NAMED_STUDENTS = 10
 
@@ -250,61 +243,6 @@ class Canvas(ClassExporter):
             found = [of.get(person.id, "") for of in (ids, sis_ids, logins)]
             lines.append([person.name or person.id, *found, person.section, *cells])
         write_csv(to, heading, lines, EXCEL_ENCODING)
-
-
-RESULTS_FILE: Final = "results.json"
-
-
-class Gradescope(ClassExporter):
-    """A `results.json` for Gradescope, in a folder for each student and assignment."""
-
-    default: ClassVar = "grading/exports/gradescope"
-
-    def write(
-        self, course: Course, rows: Sequence[StateRow], people: Sequence[Person], to: Path
-    ) -> None:
-        """Write the folders."""
-        for submission in read_kept_answers(course, rows):
-            row = submission.row
-            folder = to / row.student / row.assignment
-            folder.mkdir(parents=True, exist_ok=True)
-            text = json.dumps(_results(submission), indent=1)
-            (folder / RESULTS_FILE).write_text(text, encoding="utf-8")
-
-
-def _results(submission: SubmissionState) -> dict[str, Any]:
-    row = submission.row
-    results: dict[str, Any] = {
-        "score": row.total,
-        "visibility": "visible",
-        "stdout_visibility": "hidden",
-        "output_format": "text",
-        "tests": [*_tests(submission)],
-    }
-    if row.late:
-        were = "was" if row.late == 1 else "were"
-        results["output"] = f"{with_noun(row.late, 'point')} {were} taken off for being late."
-    if row.left_out in (EXEMPT, DROPPED):
-        results["output"] = f"This score does not count: {row.left_out}."
-    return results
-
-
-def _tests(submission: SubmissionState) -> Iterator[dict[str, Any]]:
-    """Yield one of Gradescope's tests for each graded cell."""
-    for name, mark in submission.row.marks.items():
-        verdict, exercise = submission.verdicts.get(name), EXERCISES.get(name)
-        lines = [headline(verdict), *list_sentences(verdict)] if verdict else []
-        status = "passed" if mark.score >= mark.points else "failed"
-        yield {
-            "number": name if exercise else "",
-            "name": exercise.title if exercise else printable(name),
-            "score": mark.score,
-            "max_score": mark.points,
-            **({} if mark.needs_a_look else {"status": status}),
-            "output": "\n".join(lines),
-            "output_format": "text",
-            "visibility": "visible",
-        }
 
 
 WORKSHEET_HEADING: Final = (

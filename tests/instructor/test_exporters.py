@@ -3,7 +3,6 @@
 import codecs
 import contextlib
 import csv
-import json
 import shutil
 import zipfile
 
@@ -210,22 +209,6 @@ def test_moodles_numbers_may_be_others_in_each_assignment(room, export):
     numbers = {a: [line[0] for line in table(room.root / "m" / f"{a}.csv")[1:]] for a in (A, B)}
     assert numbers == {A: ["Participant 7002", "Participant 7001"], B: ["Participant 9001"]}
     assert f"1 has no moodle_id in grading/roster.csv, so nothing of {B} is exported: =bob" in said
-
-
-def test_gradescope_gets_results_for_each_submission(room, export):
-    export("Gradescope", "--to", "g")
-    written = sorted(str(p.relative_to(room.root / "g")) for p in (room.root / "g").rglob("*.json"))
-    graded = [("ada", A), ("ada", B), ("=bob", A), ("=bob", B), ("cyd", A)]
-    assert written == sorted(f"{student}/{name}/results.json" for student, name in graded)
-    results = json.loads((room.root / "g" / "ada" / A / "results.json").read_text())
-    assert results["score"] == 1.5
-    assert results["output"] == "0.5 points were taken off for being late."
-    first, _ = results["tests"]
-    assert (first["number"], first["name"], first["status"]) == ("1.1", "Column strips", "failed")
-    assert (first["score"], first["max_score"]) == (1.0, 2.0)
-    assert "partly right (50%)" in first["output"]
-    assert CODE in first["output"]
-    assert first["output_format"] == "text"
 
 
 @pytest.mark.parametrize(
