@@ -56,11 +56,11 @@ CONTROL_CASE: Final = Case(CONTROL, {}, 0)
 
 
 TIMES_RIGHT: Final = 2
-"""How often an answer is judged, each time with other inputs, before it is taken for right."""
+"""The number of judgements, each with other inputs, after which an answer is taken for right."""
 
 
 class JudgedAnswer(NamedTuple):
-    """What this process's judges found of answers with one fingerprint.
+    """The last verdict on answers with one fingerprint, and how often they were right.
 
     Attributes:
         verdict: the last verdict.
