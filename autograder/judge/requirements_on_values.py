@@ -312,8 +312,8 @@ def _explain_degenerate_values(ran: ProgramRun) -> Wrong | None:
     """Recognise values that are wrong in any exercise: NaNs, zeros, constants."""
     if any(np.isnan(np.asarray(output)).any() for output in ran.outputs[0]):
         return "not-a-number", (
-            "The result has NaNs in it. jnp.take and take_along_axis give NaN for an index past "
-            "the end of an array, and 0 / 0 and inf - inf are NaN, too."
+            "The result has NaNs in it. 0 / 0, 0 * inf and inf - inf are NaN, and jnp.take and "
+            "take_along_axis give NaN for an index past the end of an array."
         )
     if not all(map(is_finite, ran.outputs[0])):
         return "not-finite", (

@@ -2995,14 +2995,14 @@ ACTIVATIONS: Final = Exercise(
         "keep_products: saves-too-much": "Only the results of matmuls with weights have to be "
         "kept. The scores are not among them, and neither is what element-wise functions return.",
         "keep_products: recomputes-too-much": "Is a matmul with a weight computed again? Such "
-        "results have to be kept: q, k and v, the attention's output, and the hidden layer before "
-        "gelu, because gelu's gradient depends on it. Or is attention computed again twice, "
+        "results have to be kept: q, k and v, what `out` makes, and the hidden layer before gelu, "
+        "because gelu's gradient depends on it. Or is attention computed again twice, "
         "because a checkpoint is in another one?",
-        "keep_little: saves-too-much": "Five arrays of the size of x are enough, and the hidden "
-        "layer alone is four.",
-        "keep_little: recomputes-too-much": "Are q, k, v and the result of attention among them? "
-        "Without the result, both matmuls of attention are computed again, and without q, k and v "
-        "the one that makes them. A policy ignores names that no array has.",
+        "keep_little: saves-too-much": "Five arrays of the size of x are enough. q, k and v are "
+        "three of them, and the hidden layer is as large as four.",
+        "keep_little: recomputes-too-much": "Which matmuls are computed again? Without the array "
+        "that goes into `out`, both of attention are, and without q, k and v also the one that "
+        "makes them. A policy ignores names that no array has.",
         "keeps-nothing": "jax.checkpoint keeps nothing without a policy, and a policy ignores "
         "names that no array has.",
         "not-scaled": "The scores are not divided by the root of the size of a head.",
