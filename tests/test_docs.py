@@ -245,7 +245,7 @@ def room(tmp_path, monkeypatch):
     exchange.mkdir()
     exchange.chmod(0o777)
     with (room.root / "nbgrader_config.py").open("a") as file:
-        file.write(f"c.Exchange.root = {str(exchange)!r}\nc.CarefulAutograde.calibrate = False\n")
+        file.write(f"c.Exchange.root = {str(exchange)!r}\nc.LockedAutograde.calibrate = False\n")
     for student in ("ann", "bo"):
         hand_in(room, student, assignments[0])
     first = room.root / "grading" / "submitted" / "ann"

@@ -176,7 +176,7 @@ class TrialCourse:
         self.real, self.assignment, self.folder = coursedir, assignment, folder
         config = copy.deepcopy(config)
         config.CourseDirectory = Config(self._settings())
-        config.CarefulAutograde.calibrate = False  # else calibration would calibrate itself
+        config.LockedAutograde.calibrate = False  # else calibration would calibrate itself
         config.CaptureEvidence.demonstrations = True  # one that fails is found here
         self.compiled = folder / "compiled"
         config.Sandbox.compiled = str(self.compiled)
@@ -314,7 +314,7 @@ def is_calibrated(coursedir: Any, config: Config, assignment: str) -> bool:
         config: the configuration with which submissions are graded.
         assignment: the assignment's name.
     """
-    if config.CarefulAutograde.get("calibrate") is False:
+    if config.LockedAutograde.get("calibrate") is False:
         return True
     last, now = (
         read_calibration(calibration_file(Path(coursedir.root), assignment)),
@@ -341,7 +341,7 @@ def calibrate(config: Config, assignment: str) -> str:
     Raises:
         CalibrationError: the check failed.
     """
-    if config.CarefulAutograde.get("calibrate") is False:
+    if config.LockedAutograde.get("calibrate") is False:
         return ""
     coursedir = CourseDirectory(config=config)
     file = calibration_file(Path(coursedir.root), assignment)

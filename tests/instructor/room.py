@@ -272,7 +272,7 @@ class Classroom:
         return verdicts
 
 
-UNCALIBRATED = "\nc.CarefulAutograde.calibrate = False\n"
+UNCALIBRATED = "\nc.LockedAutograde.calibrate = False\n"
 """A line of a configuration, for classes that are not about calibration."""
 
 

@@ -5,9 +5,9 @@ feedback pages, a table, CSVs, a report, and the reason for each submission that
 """
 
 from autograder.instructor.classroom.demonstration_class import DemonstrationError, demonstrate
+from autograder.instructor.classroom.feedback_command import hand_back, report_class
 from autograder.instructor.classroom.grade_tables import EXCEL_ENCODING, write_csv
 from autograder.instructor.classroom.grading import grade_class, read_class
-from autograder.instructor.classroom.handing_back import hand_back, report_class
 from autograder.instructor.classroom.rebuilding import list_backups, restore
 from autograder.instructor.classroom.regrading import regrade_class
 from autograder.instructor.classroom.roster import (

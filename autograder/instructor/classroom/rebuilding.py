@@ -115,7 +115,7 @@ def _missing(
     known: dict[str, Scores] = {}
     for student, assignment in records.all():
         record = records.get(student, assignment)
-        is_current = record is not None and record.state is State.GRADED and not record.again
+        is_current = record is not None and record.state is State.GRADED and not record.is_due_again
         if record is None or not is_current or assignment not in assignments:
             continue
         if (student, assignment) not in submissions:

@@ -17,11 +17,6 @@ from autograder.instructor.classroom.grade_tables import (
     show_table,
     write_csvs,
 )
-from autograder.instructor.classroom.remarks import (
-    describe_other_stale_grades,
-    list_remarks,
-    renew_pages,
-)
 from autograder.instructor.classroom.roster import (
     EVERYTHING,
     Choice,
@@ -38,6 +33,11 @@ from autograder.instructor.classroom.submission_states import (
     describe_failures,
     read_kept_answers,
     read_states,
+)
+from autograder.instructor.classroom.table_remarks import (
+    describe_other_stale_grades,
+    list_remarks,
+    renew_pages,
 )
 from autograder.instructor.course import Course, printable, with_noun
 from autograder.instructor.nbgrader_plugins import load_times

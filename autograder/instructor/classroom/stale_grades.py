@@ -81,17 +81,17 @@ class Bases:
         """Return the recorded basis of a grade; None without one, or if it has to be regraded."""
         record = self.records.get(student, assignment)
         graded = self.course.autograded / student / assignment / f"{assignment}.ipynb"
-        if record is None or record.again or not graded.exists():
+        if record is None or record.is_due_again or not graded.exists():
             return None
         return record.basis
 
     def find_earlier_failure(self, student: str, assignment: str) -> str:
         """Return why grading failed on exactly the current basis; empty if it did not."""
         record = self.records.get(student, assignment)
-        if record is None or record.tried is None:
+        if record is None or record.failed_basis is None:
             return ""
         try:
-            return record.why if record.tried == self.current(student, assignment) else ""
+            return record.why if record.failed_basis == self.current(student, assignment) else ""
         except OSError:
             return ""
 

@@ -6,7 +6,7 @@ the gradebook (`entering.py`, `lateness.py`); feedback pages (`feedback.py`). `a
 `nbgrader autograde`, and `configuration.py` installs all of them.
 """
 
-from autograder.instructor.nbgrader_plugins.autograde import CarefulAutograde, escape_log
+from autograder.instructor.nbgrader_plugins.autograde import LockedAutograde, escape_log
 from autograder.instructor.nbgrader_plugins.capture_evidence import (
     CaptureEvidence,
     KernelDeath,
@@ -37,18 +37,18 @@ from autograder.instructor.nbgrader_plugins.lateness import (
 )
 from autograder.instructor.nbgrader_plugins.publishing import Publish
 from autograder.instructor.nbgrader_plugins.release import (
-    CarefulGenerateAssignment,
+    ReleaseInPlace,
     RestoreCells,
 )
 
 __all__ = [
     "CaptureEvidence",
-    "CarefulAutograde",
-    "CarefulGenerateAssignment",
     "JudgeEvidence",
     "KernelDeath",
+    "LockedAutograde",
     "NotGradedError",
     "Publish",
+    "ReleaseInPlace",
     "RestoreCells",
     "Times",
     "configure",

@@ -1,6 +1,6 @@
 """`nbgrader autograde` and Formgrader's autograding, with the same grading as `make grade`.
 
-`CarefulAutograde` finds submissions as nbgrader's converter does, grades them with
+`LockedAutograde` finds submissions as nbgrader's converter does, grades them with
 `pipeline.grade`, and enters their records (`entering.py`). Ctrl-C stops it; nbgrader itself would
 treat an interrupt as the failure of one submission and go on with the next. Control characters in
 students' names are escaped in the log.
@@ -124,7 +124,7 @@ def install_stopping() -> None:
         app.start = _make_stoppable(app.start)
 
 
-class CarefulAutograde(Autograde):
+class LockedAutograde(Autograde):
     """Grades submissions while it holds the class's lock.
 
     It refuses submissions with links or special files. It grades nothing of an assignment whose
@@ -220,7 +220,7 @@ class CarefulAutograde(Autograde):
         graded_folder = self.course.autograded / student / assignment
         is_up_to_date = (
             record is not None
-            and not record.again
+            and not record.is_due_again
             and record.basis == basis
             and all((graded_folder / f"{name}.ipynb").exists() for name in record.notebooks)
         )
@@ -274,5 +274,5 @@ class CarefulAutograde(Autograde):
 
 
 def install_autograde() -> None:
-    """Make nbgrader and Formgrader use `CarefulAutograde`."""
-    autogradeapp.Autograde = api.Autograde = CarefulAutograde
+    """Make nbgrader and Formgrader use `LockedAutograde`."""
+    autogradeapp.Autograde = api.Autograde = LockedAutograde

@@ -37,8 +37,8 @@ from nbgrader.preprocessors import (
 from autograder.instructor.gradebook import ADDRESS_VARIABLE, install_engine, parse_address
 from autograder.instructor.nbgrader_plugins.autograde import install_autograde, install_stopping
 from autograder.instructor.nbgrader_plugins.capture_evidence import CaptureEvidence
-from autograder.instructor.nbgrader_plugins.exchange_times import CarefulCollect
-from autograder.instructor.nbgrader_plugins.feedback import CarefulReleaseFeedback, install_feedback
+from autograder.instructor.nbgrader_plugins.exchange_times import SafeCollect
+from autograder.instructor.nbgrader_plugins.feedback import ReleaseNewFeedback, install_feedback
 from autograder.instructor.nbgrader_plugins.judge_evidence import JudgeEvidence
 from autograder.instructor.nbgrader_plugins.lateness import (
     LatePenalty,
@@ -181,8 +181,8 @@ def configure(c: Any, root: Path) -> None:
         OverwriteCells,
         CheckCellMetadata,
     ]
-    c.ExchangeFactory.collect = CarefulCollect
-    c.ExchangeFactory.release_feedback = CarefulReleaseFeedback
+    c.ExchangeFactory.collect = SafeCollect
+    c.ExchangeFactory.release_feedback = ReleaseNewFeedback
     c.Autograde.autograde_preprocessors = [
         CaptureEvidence,
         JudgeEvidence,

@@ -163,7 +163,9 @@ def enter(
     is_same_submission = _is_same_submission(before, record)
     records.mark(student, assignment)  # if this is killed from here on, the submission is regraded
     if submission.is_partial and before is not None:
-        record = replace(record, notebooks={**before.notebooks, **record.notebooks}, again=True)
+        record = replace(
+            record, notebooks={**before.notebooks, **record.notebooks}, is_due_again=True
+        )
     with replace_folder(folder, keep_files=submission.is_partial) as staged:
         _write_files(staged, submission, facts, outcome.notebooks)
         unchanged = is_same_submission and _has_same_files(folder, staged, facts.files)
@@ -209,10 +211,12 @@ def enter_failure(
     old = before.basis if before is not None else None
     is_valid = old is not None and basis is not None and not old.changed(basis) & KEEPS_GRADE
     if before is not None and is_valid and not is_broken:
-        kept = replace(before, again=True, tried=tried, why=found.why)
+        kept = replace(before, is_due_again=True, failed_basis=tried, why=found.why)
         records.write(student, assignment, kept)
         return
-    records.write(student, assignment, Record(found.state, found.why, tried=tried, again=True))
+    records.write(
+        student, assignment, Record(found.state, found.why, failed_basis=tried, is_due_again=True)
+    )
     if is_broken or tried is not None:
         withdraw_scores(course, student, assignment)
 
@@ -402,7 +406,7 @@ def enter_regraded(
     for name, (before, now) in graded.items():
         if before.rstrip() != now.rstrip():
             write_atomically(folder / f"{name}.ipynb", now.encode())
-    records.write(student, assignment, replace(record, again=False))
+    records.write(student, assignment, replace(record, is_due_again=False))
     return is_new
 
 

@@ -19,7 +19,7 @@ from autograder.instructor import course
 SOURCE: Final = "nbgrader's exchange, whose file system says when the files last changed"
 
 
-class CarefulCollect(ExchangeCollect):
+class SafeCollect(ExchangeCollect):
     """Collects safe submissions, and records when their files last changed in the exchange."""
 
     def init_src(self) -> None:

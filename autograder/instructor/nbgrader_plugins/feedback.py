@@ -43,7 +43,7 @@ from autograder.instructor.pages import (
 from autograder.instructor.pipeline import GradedNotebook, Records, is_note
 
 
-class CarefulFeedback(GenerateFeedback):
+class SelfContainedFeedback(GenerateFeedback):
     """Makes feedback pages that load nothing from elsewhere, and writes those that changed."""
 
     def start(self) -> None:
@@ -170,8 +170,8 @@ def _as_utc(time: datetime | None) -> datetime | None:
 
 
 def install_feedback() -> None:
-    """Make nbgrader use `CarefulFeedback`."""
-    generatefeedbackapp.GenerateFeedback = api.GenerateFeedback = CarefulFeedback
+    """Make nbgrader use `SelfContainedFeedback`."""
+    generatefeedbackapp.GenerateFeedback = api.GenerateFeedback = SelfContainedFeedback
 
 
 SECRET_FILE: Final = EXCHANGE_FILES[1]
@@ -179,7 +179,7 @@ SECRET_FILE: Final = EXCHANGE_FILES[1]
 MAX_SECRET_BYTES: Final = 1000
 
 
-class CarefulReleaseFeedback(ExchangeReleaseFeedback):
+class ReleaseNewFeedback(ExchangeReleaseFeedback):
     """Releases new pages, and logs the students whose pages cannot be released."""
 
     def copy_files(self) -> None:
@@ -248,7 +248,7 @@ def list_unreleased_students(course: Course, assignment: str, wanted: str = "*")
 
 def explain_missing_exchange(course: Course) -> str:
     """Explain that there is no usable exchange; empty if there is one."""
-    exchange = CarefulReleaseFeedback(coursedir=course.api.coursedir, parent=course.api)
+    exchange = ReleaseNewFeedback(coursedir=course.api.coursedir, parent=course.api)
     if check_directory(exchange.root, write=True, execute=True):
         return ""
     return (

@@ -3,7 +3,7 @@
 nbgrader's gradebook stores all of these, but nbgrader reads only submission times from files: from
 a `timestamp.txt` beside each submission. It fails if it cannot read one, and trusts any time in it.
 A student may have written that file, because `nbgrader collect` copies whatever it finds. So these
-times count only if `CarefulAutograde.believe_timestamps` says that no student can write them.
+times count only if `LockedAutograde.believe_timestamps` says that no student can write them.
 """
 
 import functools
@@ -146,7 +146,7 @@ def load_times(course: Course) -> Times:
     Raises:
         ClassError: one of the class's files has a mistake.
     """
-    return Times(course, course.api.config.CarefulAutograde.get("believe_timestamps", False))
+    return Times(course, course.api.config.LockedAutograde.get("believe_timestamps", False))
 
 
 def _get_submitted_timestamp(self: Any, assignment_id: str, student_id: str) -> datetime | None:
@@ -155,7 +155,7 @@ def _get_submitted_timestamp(self: Any, assignment_id: str, student_id: str) -> 
     If the two differ, Formgrader shows the submission as not graded.
     """
     course = Course(Path(self.coursedir.root))
-    believed = self.config.CarefulAutograde.get("believe_timestamps", False)
+    believed = self.config.LockedAutograde.get("believe_timestamps", False)
     try:
         return _cached_times(course.root, believed, modification_times(course.grading)).handed_in(
             student_id, assignment_id

@@ -286,7 +286,7 @@ def _describe_restored(
         )
 
 
-class CarefulGenerateAssignment(GenerateAssignment):
+class ReleaseInPlace(GenerateAssignment):
     """Makes a release beside the old one, and then replaces the old one, file by file."""
 
     def start(self) -> None:
@@ -360,8 +360,8 @@ class CarefulGenerateAssignment(GenerateAssignment):
 
 
 def install_release() -> None:
-    """Make nbgrader and Formgrader use `CarefulGenerateAssignment`."""
-    generateassignmentapp.GenerateAssignment = api.GenerateAssignment = CarefulGenerateAssignment
+    """Make nbgrader and Formgrader use `ReleaseInPlace`."""
+    generateassignmentapp.GenerateAssignment = api.GenerateAssignment = ReleaseInPlace
 
 
 def _check_no_solution(folder: Path) -> None:

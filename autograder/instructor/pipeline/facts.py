@@ -96,7 +96,7 @@ def time_limit(config: Config, assignment: str, notebook: str) -> int | None:
         notebook: the notebook's name, without `.ipynb`.
     """
     root = config.CourseDirectory.get("root")
-    is_set = "Sandbox.seconds" in config or config.CarefulAutograde.get("calibrate") is False
+    is_set = "Sandbox.seconds" in config or config.LockedAutograde.get("calibrate") is False
     if is_set or root is None:
         return None
     calibration = read_calibration(calibration_file(Path(root), assignment))
@@ -129,7 +129,7 @@ def find_compiled(config: Config, assignment: str) -> str:
     root = config.CourseDirectory.get("root")
     if "Sandbox.compiled" in config:
         return str(config.Sandbox.compiled)
-    if root is None or config.CarefulAutograde.get("calibrate") is False:
+    if root is None or config.LockedAutograde.get("calibrate") is False:
         return ""
     try:
         calibration = read_calibration(calibration_file(Path(root), assignment))

@@ -91,24 +91,24 @@ class Record(msgspec.Struct, frozen=True):
         state: graded, broken or failed.
         why: if it has no grade, the reason in a sentence.
         basis: the basis of the grade; None if there is no grade, or the basis is unknown.
-        tried: the basis with which grading failed last; None if it has not failed since it was
-            graded. While this basis is current, grading is not tried again automatically.
+        failed_basis: the basis with which grading failed last; None if it has not failed since it
+            was graded. While this basis is current, grading is not tried again automatically.
         notebooks: the results of each notebook, by name.
         seconds: how long grading took.
         since: when this version of the submission was first graded; regrading does not change it.
-        again: whether to grade it again even if its basis is current.
-        form: the version of this format.
+        is_due_again: whether to grade it again even if its basis is current.
+        format_version: the version of this format.
     """
 
     state: State
     why: str = ""
     basis: Basis | None = None
-    tried: Basis | None = None
+    failed_basis: Basis | None = None
     notebooks: dict[str, GradedNotebook] = {}
     seconds: float = 0.0
     since: datetime | None = None
-    again: bool = False
-    form: Literal[1] = 1
+    is_due_again: bool = False
+    format_version: Literal[1] = 1
 
 
 class Records:
@@ -160,13 +160,13 @@ class Records:
     def mark(self, student: str, assignment: str) -> None:
         """Mark a submission to be graded again, even if its basis is current."""
         record = self.get(student, assignment)
-        if record is not None and not record.again:
-            self.write(student, assignment, msgspec.structs.replace(record, again=True))
+        if record is not None and not record.is_due_again:
+            self.write(student, assignment, msgspec.structs.replace(record, is_due_again=True))
 
     def mark_broken(self, student: str, assignment: str, why: str) -> None:
         """Mark a submission as one that cannot be graded, and what was kept of it as outdated."""
         record = self.get(student, assignment) or Record(State.BROKEN)
-        broken = msgspec.structs.replace(record, state=State.BROKEN, why=why, again=True)
+        broken = msgspec.structs.replace(record, state=State.BROKEN, why=why, is_due_again=True)
         if broken != record:
             self.write(student, assignment, broken)
 
@@ -178,7 +178,7 @@ class Records:
     def is_marked(self, student: str, assignment: str) -> bool:
         """Check whether a submission is marked to be graded again."""
         record = self.get(student, assignment)
-        return record is not None and record.again
+        return record is not None and record.is_due_again
 
     def all(self) -> Iterator[tuple[str, str]]:
         """Yield the student and the assignment of each record, in order."""

@@ -10,7 +10,7 @@ from nbgrader.apps import NbGraderAPI
 
 from autograder.instructor.__main__ import main
 from autograder.instructor.course import Course
-from autograder.instructor.nbgrader_plugins.feedback import CarefulReleaseFeedback
+from autograder.instructor.nbgrader_plugins.feedback import ReleaseNewFeedback
 from tests.conftest import ROOT
 from tests.instructor.classroom.plain_course import FIRST, add_an_essay, hand_in, plain_course
 from tests.instructor.room import Classroom
@@ -119,7 +119,7 @@ def test_what_one_hands_in_for_a_secret_keeps_nobodys_page_from_being_released(t
     api = Course(tmp_path).api
     api.config.Exchange.root = str(tmp_path / "exchange")
     api.coursedir.assignment_id, api.coursedir.student_id = FIRST, "*"
-    CarefulReleaseFeedback(coursedir=api.coursedir, config=api.config).start()
+    ReleaseNewFeedback(coursedir=api.coursedir, config=api.config).start()
     pages = (tmp_path / "exchange" / "shardlings" / "feedback").iterdir()
     assert {page.read_text() for page in pages} == {
         f"the page of {student}" for student in ("ada", "zoe", "secret", "z,a")

@@ -51,7 +51,7 @@ def test_what_a_student_calls_evidence_is_not_read(course, name):
 DAMAGED = {
     "nested": (b'{"state":"graded","notebooks":{"n":{"scores":' + b"[" * 20_000, ""),
     "cut off": (b'{"state":"graded"', "Input data was truncated"),
-    "another form": (b'{"state":"graded","form":2}', "Invalid enum value 2"),
+    "another form": (b'{"state":"graded","format_version":2}', "Invalid enum value 2"),
     "another state": (b'{"state":"splendid"}', "Invalid enum value 'splendid'"),
     "large": (b"{}", "is larger than 1 bytes"),
 }

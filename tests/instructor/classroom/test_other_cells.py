@@ -17,7 +17,7 @@ from autograder.instructor.pipeline import State
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 
 BELIEVE = """
-c.CarefulAutograde.believe_timestamps = True
+c.LockedAutograde.believe_timestamps = True
 c.LateSubmissionPlugin.penalty_method = "zero"
 """
 

@@ -20,7 +20,7 @@ from autograder.instructor.classroom import rebuilding
 from autograder.instructor.classroom.stale_grades import Bases
 from autograder.instructor.course import Course
 from autograder.instructor.gradebook import GradebookError, list_all_backups, open_gradebook
-from autograder.instructor.nbgrader_plugins import CaptureEvidence, CarefulAutograde, entering
+from autograder.instructor.nbgrader_plugins import CaptureEvidence, LockedAutograde, entering
 from autograder.instructor.pipeline import Records
 from tests.conftest import some_of
 from tests.instructor.tiny_class import ASSIGNMENT, about, hand_in, notebook, scores, tiny_class
@@ -204,7 +204,7 @@ def test_a_class_file_that_is_wrong_costs_no_graded_notebook(graded, monkeypatch
     (graded / "grading" / "class.toml").write_text(f"[due]\n{ASSIGNMENT} = 2026-10-12T23:59:00\n")
     course = Course(graded)
     with temp_attrs(course.api.coursedir, assignment_id=ASSIGNMENT, student_id="*"):
-        grading = CarefulAutograde(coursedir=course.api.coursedir, parent=course.api, force=True)
+        grading = LockedAutograde(coursedir=course.api.coursedir, parent=course.api, force=True)
         with pytest.raises(Exception, match="not in which time zone"):
             grading.start()
     assert files_of(graded, "ann") == there
@@ -220,7 +220,7 @@ def test_whenever_it_is_stopped_everybody_has_their_own_files_and_all_of_them(
     monkeypatch.setattr(entering, when, stop)
     course = Course(graded)
     with temp_attrs(course.api.coursedir, assignment_id=ASSIGNMENT, student_id="*"):
-        grading = CarefulAutograde(coursedir=course.api.coursedir, parent=course.api, force=True)
+        grading = LockedAutograde(coursedir=course.api.coursedir, parent=course.api, force=True)
         with pytest.raises(KeyboardInterrupt):
             grading.start()
     assert {student: files_of(graded, student) for student in there} == there

@@ -189,7 +189,7 @@ def test_a_students_time_counts_only_where_the_instructor_says_so(room):
     with Gradebook(gradebook) as found:
         for student in TAKEN:
             assert found.find_submission(ASSIGNMENT, student).timestamp is None
-    believing = "--CarefulAutograde.believe_timestamps=True"
+    believing = "--LockedAutograde.believe_timestamps=True"
     student = "files_with_pages"  # a_time_long_ago is among its files
     room.nbgrader("autograde", ASSIGNMENT, "--student", student, "--force", believing)
     with Gradebook(gradebook) as found:

@@ -39,9 +39,9 @@ def test_without_calibration_there_is_no_limit(config, tmp_path):
 def test_configuration_takes_precedence_and_calibration_itself_has_no_limit(config):
     config.Sandbox.memory = 2**33
     assert time_limit(config, "heat", "rods") == 150
-    config.CarefulAutograde.calibrate = False
+    config.LockedAutograde.calibrate = False
     assert time_limit(config, "heat", "rods") is None
-    config.CarefulAutograde.calibrate = True
+    config.LockedAutograde.calibrate = True
     assert time_limit(config, "heat", "rods") == 150
     config.Sandbox.seconds = 1000
     assert time_limit(config, "heat", "rods") is None
