@@ -356,6 +356,32 @@ def _too_much_in_it(*axes: int) -> Callable[[Any], Any]:
     return lambda x: np.fft.ifftn(x, axes=axes, norm="forward")
 
 
+def _other_transforms(*axes: int) -> dict[str, Mistake]:
+    """Return the mistakes of transforming otherwise along some dimensions, or along one of them."""
+    along_one = {
+        f"inverse-along-{axis}": Mistake(
+            _backwards_along(axis),
+            says=f"Along dimension {axis} this is the inverse transform, and along the others the "
+            f"transform.",
+        )
+        for axis in axes
+    }
+    return {
+        "inverse": Mistake(_backwards(*axes), says="This is the inverse transform."),
+        **(along_one if len(axes) > 1 else {}),
+        "sign-turned": Mistake(
+            _too_much_in_it(*axes),
+            says="The exponent has the wrong sign: this is the inverse transform without its "
+            "factor.",
+        ),
+        "real-part-alone": Mistake(
+            lambda x: np.fft.fftn(x.real, axes=axes),
+            says="This is the transform of x.real. x is complex, and its imaginary part counts, "
+            "too.",
+        ),
+    }
+
+
 LOCAL: Final = Exercise(
     id="10.2",
     title="Along a dimension that is not sharded",
@@ -409,21 +435,11 @@ LOCAL: Final = Exercise(
                     says="Each device transforms its block along all dimensions. Its lines are "
                     "complete only along the last.",
                 ),
-                "inverse": Mistake(_backwards(2), says="This is the inverse transform."),
-                "sign-turned": Mistake(
-                    _too_much_in_it(2),
-                    says="The exponent has the wrong sign: this is the inverse transform without "
-                    "its factor.",
-                ),
+                **_other_transforms(2),
                 "half-of-the-waves": Mistake(
                     lambda x: np.fft.rfft(x.real),
                     says="This is the real transform of x.real: rfft leaves out the negative wave "
                     "numbers, and x.real leaves out the imaginary part.",
-                ),
-                "real-part-alone": Mistake(
-                    lambda x: np.fft.fft(x.real),
-                    says="This is the transform of x.real. x is complex, and its imaginary part "
-                    "counts, too.",
                 ),
                 "nothing-transformed": Mistake(lambda x: x, says="This is x, unchanged."),
             },
@@ -518,36 +534,11 @@ SLAB: Final = Exercise(
                     "after it. Both times a device had only pieces of these lines: dimension 0 is "
                     "sharded first, and dimension 1 afterwards.",
                 ),
-                "inverse": Mistake(_backwards(0, 1, 2), says="This is the inverse transform."),
-                "inverse-along-0": Mistake(
-                    _backwards_along(0),
-                    says="Along dimension 0 this is the inverse transform, and along the others "
-                    "the transform.",
-                ),
-                "inverse-along-1": Mistake(
-                    _backwards_along(1),
-                    says="Along dimension 1 this is the inverse transform, and along the others "
-                    "the transform.",
-                ),
-                "inverse-along-2": Mistake(
-                    _backwards_along(2),
-                    says="Along dimension 2 this is the inverse transform, and along the others "
-                    "the transform.",
-                ),
+                **_other_transforms(0, 1, 2),
                 "inverse-in-the-planes": Mistake(
                     _backwards_along(1, 2),
                     says="Along dimensions 1 and 2 this is the inverse transform, and along "
                     "dimension 0 the transform.",
-                ),
-                "sign-turned": Mistake(
-                    _too_much_in_it(0, 1, 2),
-                    says="The exponent has the wrong sign: this is the inverse transform without "
-                    "its factor.",
-                ),
-                "real-part-alone": Mistake(
-                    lambda x: np.fft.fftn(x.real),
-                    says="This is the transform of x.real. x is complex, and its imaginary part "
-                    "counts, too.",
                 ),
                 "other-dimensions": Mistake(
                     _other_stages(_slab_stages, 2),
@@ -714,32 +705,7 @@ PENCIL: Final = Exercise(
                     "last dimension unless `axis` names another. Which lines are complete each "
                     "time?",
                 ),
-                "inverse": Mistake(_backwards(0, 1, 2), says="This is the inverse transform."),
-                "inverse-along-0": Mistake(
-                    _backwards_along(0),
-                    says="Along dimension 0 this is the inverse transform, and along the others "
-                    "the transform.",
-                ),
-                "inverse-along-1": Mistake(
-                    _backwards_along(1),
-                    says="Along dimension 1 this is the inverse transform, and along the others "
-                    "the transform.",
-                ),
-                "inverse-along-2": Mistake(
-                    _backwards_along(2),
-                    says="Along dimension 2 this is the inverse transform, and along the others "
-                    "the transform.",
-                ),
-                "sign-turned": Mistake(
-                    _too_much_in_it(0, 1, 2),
-                    says="The exponent has the wrong sign: this is the inverse transform without "
-                    "its factor.",
-                ),
-                "real-part-alone": Mistake(
-                    lambda x: np.fft.fftn(x.real),
-                    says="This is the transform of x.real. x is complex, and its imaginary part "
-                    "counts, too.",
-                ),
+                **_other_transforms(0, 1, 2),
                 "other-dimensions": Mistake(
                     _other_stages(_pencil_stages, 3),
                     says="You transformed along a dimension without complete lines, or along one "
