@@ -1682,6 +1682,42 @@ def _broadcasts(answer: str) -> Requests:
     return Requests(answer, never=others, at_least={"all-reduce": 1})
 
 
+def _elimination_mistakes(
+    on_layout: Callable[[Callable[[Any], Any]], Callable[[Any], Any]] = lambda factor: factor,
+) -> dict[str, Mistake]:
+    """Return the mistakes of eliminating rows that do not depend on who has which.
+
+    Args:
+        on_layout: makes a factorisation of rows in order one of rows in another layout.
+    """
+    return {
+        "multipliers-missing": Mistake(
+            on_layout(lambda A: _factored(A, below=0)),
+            says="U is right, but below the diagonal there are zeros. L's numbers, the multiples, "
+            "belong there.",
+        ),
+        "multipliers-negative": Mistake(
+            on_layout(lambda A: _factored(A, below=-1)),
+            says="The numbers below the diagonal have the wrong sign: A is L times U.",
+        ),
+        "last-step-missing": Mistake(
+            on_layout(lambda A: _factored(A, steps=-2)),
+            says="The last step is missing. There are n - 1 steps, and the last one changes the "
+            "last row.",
+        ),
+        "stored-undivided": Mistake(
+            on_layout(_stored_undivided),
+            says="U is right. Below the diagonal are the numbers before they are divided by "
+            "row[k]. L has the multiples.",
+        ),
+        "multiples-undivided": Mistake(
+            on_layout(_never_divided),
+            says="The multiples that are subtracted are not divided by row[k].",
+        ),
+        "nothing-done": Mistake(lambda A: A, says="This is A, unchanged."),
+    }
+
+
 ELIMINATION: Final = Exercise(
     id="10.7",
     title="LU factorisation on several devices",
@@ -1695,15 +1731,7 @@ ELIMINATION: Final = Exercise(
             lambda A: _factored(A),
             tuple((_matrix_argument(n),) for n in FACTORED),
             {
-                "multipliers-missing": Mistake(
-                    lambda A: _factored(A, below=0),
-                    says="U is right, but below the diagonal there are zeros. L's numbers, the "
-                    "multiples, belong there.",
-                ),
-                "multipliers-negative": Mistake(
-                    lambda A: _factored(A, below=-1),
-                    says="The numbers below the diagonal have the wrong sign: A is L times U.",
-                ),
+                **_elimination_mistakes(),
                 "each-for-itself": Mistake(
                     lambda A: _factored(A, rows=_rows_of(len(A))),
                     says="Each device eliminates only with its own rows. What about the rows of "
@@ -1719,11 +1747,6 @@ ELIMINATION: Final = Exercise(
                     says="Row k is subtracted from itself, too. Only the rows below it change in "
                     "step k.",
                 ),
-                "last-step-missing": Mistake(
-                    lambda A: _factored(A, steps=-2),
-                    says="The last step is missing. There are n - 1 steps, and the last one "
-                    "changes the last row.",
-                ),
                 "numbers-of-the-block": _all_at_once,
                 "mask-of-the-block": Mistake(
                     lambda A: _masked_by_place(A, in_turn=True),
@@ -1738,18 +1761,11 @@ ELIMINATION: Final = Exercise(
                 ),
                 "rows-above-too": Mistake(
                     lambda A: _factored(A, steps=-1, above=1),
-                    says="Rows above row k change, too. Only those below it change in step k.",
-                ),
-                "rows-above-n-times": Mistake(
                     lambda A: _factored(A, above=1),
                     says="Rows above row k change, too. Only those below it change in step k.",
                 ),
                 "gauss-jordan": Mistake(
                     lambda A: _factored(A, steps=-1, above=0),
-                    says="Rows that are finished change again, as in Gauss–Jordan elimination: row "
-                    "k itself, or those above it. Only the rows below it change in step k.",
-                ),
-                "gauss-jordan-n-times": Mistake(
                     lambda A: _factored(A, above=0),
                     says="Rows that are finished change again, as in Gauss–Jordan elimination: row "
                     "k itself, or those above it. Only the rows below it change in step k.",
@@ -1784,22 +1800,12 @@ ELIMINATION: Final = Exercise(
                     says="Each device divides column k by the number in one of its own rows. "
                     "Expected: by row[k], from the row that all devices received.",
                 ),
-                "stored-undivided": Mistake(
-                    _stored_undivided,
-                    says="U is right. Below the diagonal are the numbers before they are divided "
-                    "by row[k]. L has the multiples.",
-                ),
                 "columns-before-too": Mistake(
                     lambda A: _factored_in_all_columns(A),
                     says="Columns before column k change, too. They hold L by then, and only the "
                     "columns after column k change.",
                 ),
-                "multiples-undivided": Mistake(
-                    _never_divided,
-                    says="The multiples that are subtracted are not divided by row[k].",
-                ),
                 "added": _added,
-                "nothing-done": Mistake(lambda A: A, says="This is A, unchanged."),
             },
             under_mesh=True,
         ),
@@ -2122,25 +2128,12 @@ CYCLIC: Final = Exercise(
             lambda A: _on_cyclic_layout(_factored)(A),
             tuple((_matrix_argument(n, cyclic=True),) for n in FACTORED),
             {
-                "multipliers-missing": Mistake(
-                    _on_cyclic_layout(lambda A: _factored(A, below=0)),
-                    says="U is right, but below the diagonal there are zeros. L's numbers, the "
-                    "multiples, belong there.",
-                ),
-                "multipliers-negative": Mistake(
-                    _on_cyclic_layout(lambda A: _factored(A, below=-1)),
-                    says="The numbers below the diagonal have the wrong sign: A is L times U.",
-                ),
+                **_elimination_mistakes(_on_cyclic_layout),
                 "averaged": Mistake(
                     lambda A: _on_cyclic_layout(lambda rows: _factored(rows, below=A.shape[1]))(A),
                     says="U is right, but each number of L is too large by the number of devices. "
                     "An average over the devices (pmean), of which all but one contribute zeros, "
                     "is not the row. Their sum is.",
-                ),
-                "last-step-missing": Mistake(
-                    _on_cyclic_layout(lambda A: _factored(A, steps=-2)),
-                    says="The last step is missing. There are n - 1 steps, and the last one "
-                    "changes the last row.",
                 ),
                 "last-round-missing": Mistake(
                     lambda A: _without_steps(A, lambda k, p: k >= A.shape[-1] - p),
@@ -2151,20 +2144,11 @@ CYCLIC: Final = Exercise(
                     says="In each round the last device's row has no turn. A round has as many "
                     "steps as there are devices.",
                 ),
-                "multiples-undivided": Mistake(
-                    _on_cyclic_layout(_never_divided),
-                    says="The multiples that are subtracted are not divided by row[k].",
-                ),
                 "itself-too": Mistake(
                     _on_cyclic_layout(lambda A: _factored(A, itself=True)),
                     _on_cyclic_layout(_itself_but_the_pivot),
                     says="Rows that are finished change again: row k itself, or those before it. "
                     "Only the rows after it change in step k.",
-                ),
-                "stored-undivided": Mistake(
-                    _on_cyclic_layout(_stored_undivided),
-                    says="U is right. Below the diagonal are the numbers before they are divided "
-                    "by row[k]. L has the multiples.",
                 ),
                 "added": Mistake(
                     _on_cyclic_layout(_added),
@@ -2213,7 +2197,6 @@ CYCLIC: Final = Exercise(
                     "then all of the next one. From one row of a device to its next one, the "
                     "number grows by p.",
                 ),
-                "nothing-done": Mistake(lambda A: A, says="This is A, unchanged."),
                 "slice-a-row-late": Mistake(
                     lambda A: _with_row(
                         A,
