@@ -69,7 +69,9 @@ def check(exercise: str, *answer: object, **answers: object) -> None:
             named = _by_name(plans[exercise], answer, answers)
             _publish(capture(plans[exercise], named))
         else:  # nbgrader gives a graded cell its points unless it raises an error
-            raise UnknownExercise(f"{exercise!r} is not asked for here: nothing was handed in.")
+            raise UnknownExercise(
+                f"{exercise!r} is not an exercise of this notebook, so nothing was submitted."
+            )
     except ShortError:
         raise
     except Exception as error:  # an error of ours that did not even lead to a verdict

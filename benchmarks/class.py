@@ -181,7 +181,7 @@ def _graded(root: Path, what: str, size: int, workers: int) -> float:
 
 
 def _processor_seconds() -> float:
-    """The processor time of all processes of this machine, which should have nothing else to do."""
+    """The CPU time of all processes of this machine, which should have nothing else to do."""
     times = psutil.cpu_times()
     return float(times.user + times.nice + times.system)
 

@@ -206,7 +206,7 @@ class _Watch:
     def _announce(self) -> None:
         """Print what `check` is waiting for."""
         consequence = (
-            f"It is stopped after {CPU_SECONDS:.0f} seconds of processor time, or "
+            f"It is stopped after {CPU_SECONDS:.0f} seconds of CPU time, or "
             f"{CLOCK_SECONDS:.0f} by the clock."
             if self._stops
             else ENDLESS_PROGRAM
@@ -216,7 +216,7 @@ class _Watch:
     def _passes_limit(self) -> bool:
         """Check whether the call has passed a limit, and remember which."""
         if self._time.cpu() > CPU_SECONDS:
-            self.passed = f"{CPU_SECONDS:.0f} seconds of processor time"
+            self.passed = f"{CPU_SECONDS:.0f} seconds of CPU time"
         elif self._time.clock() > CLOCK_SECONDS:
             self.passed = f"{CLOCK_SECONDS:.0f} seconds"
         if self.passed:

@@ -442,10 +442,10 @@ def _describe_failure(assignment: str, why: str, fails_own_tests: bool = False) 
     if fails_own_tests:
         return CalibrationError(
             f"Nothing of {assignment} is graded, because its own solution does not pass its tests, "
-            f"so no student could. {why} Mend the solution or the tests in solutions/, and grade "
+            f"so no student could. {why} Fix the solution or the tests in solutions/, and grade "
             f"again."
         )
     return CalibrationError(
         f"Nothing of {assignment} is graded, because grading does not get the course's own "
-        f"notebooks right here, so it would wrong the students too. {why}"
+        f"notebooks right here, so students would be misgraded, too. {why}"
     )

@@ -17,7 +17,7 @@ from traitlets.config import Config
 from autograder.instructor.calibration import calibrate
 from autograder.instructor.course import Course, explain_missing_notebook, find_unsafe_file
 from autograder.instructor.pipeline import (
-    AssignmentSettings,
+    AssignmentFacts,
     Outcome,
     Record,
     State,
@@ -63,7 +63,7 @@ class Grader:
     """
 
     course: Course
-    facts: AssignmentSettings
+    facts: AssignmentFacts
     points: Mapping[str, float]
 
     def grade(self, given: Path) -> Outcome:

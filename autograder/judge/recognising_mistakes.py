@@ -425,10 +425,10 @@ def explain_own_results(
     )
 
 
-Case = tuple[Sequence[Argument], jax.Array, dict[int, np.ndarray]]
+OwnResults = tuple[Sequence[Argument], jax.Array, dict[int, np.ndarray]]
 
 
-def _explain_combined(cases: Sequence[Case], programs: Sequence[ProgramRun]) -> Wrong | None:
+def _explain_combined(cases: Sequence[OwnResults], programs: Sequence[ProgramRun]) -> Wrong | None:
     """Say how the devices' own results were combined, if that explains the program's result."""
     axes = [name for name, _ in cases[0][0][0].axes]
     for over in (s for size in range(1, len(axes) + 1) for s in combinations(axes, size)):
@@ -462,7 +462,7 @@ def _reduces_over(ran: ProgramRun, axes: Sequence[str]) -> bool:
     return over >= set(axes)
 
 
-def _gives_blocks(cases: Sequence[Case], make: Callable[..., Any]) -> bool:
+def _gives_blocks(cases: Sequence[OwnResults], make: Callable[..., Any]) -> bool:
     """Check whether `make` gives each device's block from all devices' own results.
 
     False if all values are within the tolerance of zero, where anything would match.

@@ -49,9 +49,6 @@ from autograder.judge.verdict import Finding
 from autograder.judge.wording import with_arguments
 from shardlings.pictures import GanttChart
 
-Pattern = Callable[[Sequence[np.ndarray], np.ndarray], bool]
-"""A check of a function's inputs and its wrong result."""
-
 
 class HasReference(Protocol):
     """A requirement on values: a reference, and known mistakes."""

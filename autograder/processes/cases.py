@@ -318,7 +318,7 @@ class Batches:
         if step < readable.start:
             raise BatchUsedError(
                 f"batch {step} was asked for once more: a process was killed before it had batch "
-                f"{readable.start + 1}, so training can go on from batch {readable.start} at least"
+                f"{readable.start + 1}, so resume from batch {readable.start} at least"
             )
         kill = case.interruption
         if kill is not None and not case.is_resumed:

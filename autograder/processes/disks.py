@@ -22,7 +22,7 @@ from shardlings.errors import Fault, ShortError, first_line
 MAX_REQUEST_BYTES: Final = 1 << 16
 """Size of one request; a table's row numbers are far fewer."""
 
-Ask = Callable[["Request"], bytes]
+Ask = Callable[["ReadRequest"], bytes]
 """Asks the parent for what is on a disk; raises the parent's refusal."""
 
 
@@ -57,11 +57,11 @@ class RowsNotHereError(ReadRefusedError, IndexError):
     """A process asked for rows that only another process has."""
 
 
-class ImpossibleRequestError(Exception):
+class ForgedRequestError(Exception):
     """A request that no process sends unless it is forged."""
 
 
-class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+class ReadRequest(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """A request to read, from a process to its parent. It may be forged.
 
     Attributes:
@@ -73,8 +73,8 @@ class Request(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     numbers: tuple[int, ...]
 
 
-class PartOfDisk(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """What the parent sends for a request.
+class ReadReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """The parent's reply to a request.
 
     Attributes:
         contents: the bytes.
@@ -101,7 +101,7 @@ class Disk(Protocol):
 
         Raises:
             ReadRefusedError: the process may not read this.
-            ImpossibleRequestError: it does not exist.
+            ForgedRequestError: it does not exist.
         """
 
 
@@ -119,14 +119,14 @@ class RowsDisk:
     table: np.ndarray
     here: np.ndarray
     caught: str = (
-        "Your function asked for rows that are not here, and caught the error: {error}. To catch "
-        "it does not help: no process may ask for the rows of another."
+        "Your function asked for rows that are not here, and caught the error: {error}. Catching "
+        "it does not help: a process may not ask for the rows of another."
     )
 
     def read(self, numbers: Sequence[int]) -> bytes:
         """Return the bytes of some rows, by their numbers."""
         if not set(numbers) <= set(range(len(self.here))):
-            raise ImpossibleRequestError("the table has no such row")
+            raise ForgedRequestError("the table has no such row")
         rows = np.array(numbers, int)
         missing = rows[~self.here[rows]]
         if len(missing):
@@ -158,17 +158,19 @@ class FileDisk:
     caught: str = "Your function read bytes that it may not read, and caught the error: {error}."
     total: int = field(default=0, init=False)
 
+    def __post_init__(self) -> None:
+        self._contents = bytes(self.before) + self.array.tobytes() + bytes(self.before)
+        self._needed = np.pad(np.repeat(self.here.ravel(), self.array.itemsize), self.before)
+
     def read(self, numbers: Sequence[int]) -> bytes:
         """Return so many bytes of the file, from the first one on."""
-        contents = bytes(self.before) + self.array.tobytes() + bytes(self.before)
         places = range(self.before, self.before + self.array.nbytes)
-        if len(numbers) != 2 or min(numbers) < 0 or sum(numbers) > len(contents):
-            raise ImpossibleRequestError("the file has no such bytes")
+        if len(numbers) != 2 or min(numbers) < 0 or sum(numbers) > len(self._contents):
+            raise ForgedRequestError("the file has no such bytes")
         first, count = numbers
         end = first + count
-        needed = np.pad(np.repeat(self.here.ravel(), self.array.itemsize), self.before)
         asked = f"process {self.process} read {count:,} bytes from {first:,} on"
-        missing = np.flatnonzero(~needed[first:end])
+        missing = np.flatnonzero(~self._needed[first:end])
         if missing.size and not (first in places and end - 1 in places):
             raise ReadRefusedError(
                 "outside-the-array",
@@ -177,7 +179,7 @@ class FileDisk:
         if missing.size:
             byte = f"{first + int(missing[0]):,}"
             raise ReadRefusedError(
-                "of-another-process", f"{asked}, and byte {byte} is of another process"
+                "of-another-process", f"{asked}, and byte {byte} belongs to another process"
             )
         self.total += count
         if self.total > self.budget:
@@ -186,7 +188,7 @@ class FileDisk:
                 f"process {self.process} has read {self.total:,} bytes, and the blocks of its "
                 f"devices have {self.budget:,}",
             )
-        return contents[first:end]
+        return self._contents[first:end]
 
 
 def _describe_rows(rows: np.ndarray) -> str:
@@ -195,7 +197,7 @@ def _describe_rows(rows: np.ndarray) -> str:
     return "rows " + " and ".join(f"{r[0]} to {r[-1]}" if len(r) > 1 else f"{r[0]}" for r in runs)
 
 
-class DiskReader(threading.Thread):
+class DiskServer(threading.Thread):
     """Answers the requests of one process, in its parent, until the process has ended.
 
     Attributes:
@@ -210,35 +212,35 @@ class DiskReader(threading.Thread):
         self.fault: Fault | None = None
 
     def run(self) -> None:
-        """PartOfDisk requests, up to the end of the process or the first that must be forged."""
-        forged = msgspec.MsgspecError, ImpossibleRequestError
+        """Answer requests until the process ends, or until one that must be forged."""
+        forged = msgspec.MsgspecError, ForgedRequestError
         with self._requests:
             try:
                 with contextlib.suppress(EOFError, OSError, *forged):
                     while True:
                         encoded = self._requests.recv_bytes(MAX_REQUEST_BYTES)
-                        answer = self._answer(msgspec.msgpack.decode(encoded, type=Request))
+                        answer = self._answer(msgspec.msgpack.decode(encoded, type=ReadRequest))
                         self._requests.send_bytes(msgspec.msgpack.encode(answer))
             except Exception as error:
                 self.fault = Fault.of(error)
 
-    def _answer(self, request: Request) -> PartOfDisk:
+    def _answer(self, request: ReadRequest) -> ReadReply:
         disk = self._disks.get(request.argument)
         if disk is None:
-            raise ImpossibleRequestError("the argument is not on a disk")
+            raise ForgedRequestError("the argument is not on a disk")
         try:
-            return PartOfDisk(disk.read(request.numbers))
+            return ReadReply(disk.read(request.numbers))
         except ReadRefusedError as error:
             self.refusal = self.refusal or (error.diagnosis, disk.caught.format(error=error))
-            return PartOfDisk(diagnosis=error.diagnosis, message=str(error))
+            return ReadReply(diagnosis=error.diagnosis, message=str(error))
 
 
 def make_ask(requests: Connection) -> Ask:
     """Return a function that asks the parent at the other end of a connection."""
 
-    def ask(request: Request) -> bytes:
+    def ask(request: ReadRequest) -> bytes:
         requests.send_bytes(msgspec.msgpack.encode(request))
-        answer = msgspec.msgpack.decode(requests.recv_bytes(), type=PartOfDisk)
+        answer = msgspec.msgpack.decode(requests.recv_bytes(), type=ReadReply)
         if answer.diagnosis:
             kind = RowsNotHereError if answer.diagnosis == "not-here" else ReadRefusedError
             raise kind(answer.diagnosis, answer.message)
@@ -280,7 +282,7 @@ class Rows:
         with as_wrong_index(asked):
             rows = index[0] if isinstance(index, tuple) else index
             numbers = np.atleast_1d(np.arange(len(self))[rows]).ravel()
-        contents = self._ask(Request(self._argument, tuple(numbers.tolist())))
+        contents = self._ask(ReadRequest(self._argument, tuple(numbers.tolist())))
         table = np.zeros(self.shape, self.dtype)
         table[numbers] = np.frombuffer(contents, self.dtype).reshape(-1, *self.shape[1:])
         with as_wrong_index(asked):
@@ -323,4 +325,4 @@ class WeightsFile:
             raise NoSuchPartError(
                 f"the file has {self.size:,} bytes, and not {count:,} from {first:,} on"
             )
-        return self._ask(Request(self._argument, (first, count)))
+        return self._ask(ReadRequest(self._argument, (first, count)))

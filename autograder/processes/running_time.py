@@ -34,7 +34,7 @@ class RunningTime:
         """Add the running time since the last update.
 
         It is the time by the clock, minus the longest time that any thread waited for a CPU. If the
-        family's threads kept each other waiting, that is too little, so at least the processor time
+        family's threads kept each other waiting, that is too little, so at least the CPU time
         that they used is added, up to the time by the clock.
         """
         now, cpu_seconds = time.monotonic(), sum(map(_cpu_seconds_of, family))
@@ -49,7 +49,7 @@ class RunningTime:
 
 
 def _cpu_seconds_of(process: psutil.Process) -> float:
-    """Return the processor time of a process and of its ended children."""
+    """Return the CPU time of a process and of its ended children."""
     try:
         times = process.cpu_times()
     except psutil.Error:

@@ -30,7 +30,7 @@ import cloudpickle
 import msgspec
 import psutil
 
-from autograder.processes.disks import Disk, DiskReader
+from autograder.processes.disks import Disk, DiskServer
 from autograder.processes.packing import PackedFunction, pack, pack_arguments
 from autograder.processes.running_time import RunningTime, is_asleep
 from autograder.processes.worker import LOOPBACK, Job, Message, Place, pickle_result, run_worker
@@ -212,11 +212,11 @@ def run(
             "Windows' own Linux (WSL), or Colab."
         )
     context = multiprocessing.get_context("forkserver")
-    readers: list[DiskReader] = []
+    readers: list[DiskServer] = []
     jobs: list[Job] = []
     for process in range(processes):
         requests, to_parent = context.Pipe()
-        readers.append(DiskReader(disks[process] if disks else {}, requests))
+        readers.append(DiskServer(disks[process] if disks else {}, requests))
         jobs.append(Job(function, arguments(process), to_parent, tuple(axes), encoding.write))
     coordinator_port = free_port(port)
     with tempfile.TemporaryDirectory() as folder:
@@ -245,7 +245,7 @@ def run(
             outcome.result = encoding.read(outcome.result)
         except msgspec.MsgspecError:
             outcome.why = "unreadable"
-            outcome.sentence = f"Process {outcome.process} sent what is no result."
+            outcome.sentence = f"Process {outcome.process} sent something that is not a result."
     return outcomes
 
 
@@ -337,7 +337,7 @@ def free_port(port: int | None) -> int:
 def _started(
     places: Sequence[Place],
     jobs: Sequence[Job],
-    readers: Sequence[DiskReader],
+    readers: Sequence[DiskServer],
     target: Callable[..., None],
 ) -> Iterator[list[Worker]]:
     """Start a worker for each place; kill all of them in the end."""

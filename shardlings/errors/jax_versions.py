@@ -27,7 +27,7 @@ def version_warning(version: str = "") -> str:
         return ""
     return (
         f"This is JAX {version}, which is {which} than any that Shardlings was tested with "
-        f"({TESTED_JAX_VERSIONS[0]} to {TESTED_JAX_VERSIONS[-1]}), so verdicts may be wrong."
+        f"({TESTED_JAX_VERSIONS[0]} to {TESTED_JAX_VERSIONS[-1]}), so results may be wrong."
     )
 
 

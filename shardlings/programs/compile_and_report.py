@@ -166,7 +166,7 @@ def _compare_compilers(
         refuse_target(target)
         if as_stage(function) is not None:
             raise TargetError(
-                "This is lowered already, for the devices here. Hand in the function itself, and "
+                "This is lowered already, for the devices here. Pass the function itself, and "
                 f"its arguments: communication(f, x, target={target!r})."
             )
         cpu, refusal = None, ""
@@ -198,7 +198,7 @@ def _compile_scaled(
     """Compile a function for larger arguments; errors say that it is the new size that failed."""
     if as_stage(function) is not None:
         raise CommunicationError(
-            "This is lowered already, for one size. Hand in the function itself, and its "
+            "This is lowered already, for one size. Pass the function itself, and its "
             "arguments: communication(f, x, scaled={16: 8192})."
         )
     try:

@@ -137,7 +137,7 @@ def compile_function(
     if stage is None and not callable(function):
         raise CommunicationError(
             f"communication compiles a function; {type(function).__name__} came. "
-            f"Hand in the function and its arguments: communication(f, x)."
+            f"Pass the function and its arguments: communication(f, x)."
         )
     if stage is None and not args and not kwargs and _wants_arguments(function):
         raise CommunicationError(
@@ -159,15 +159,13 @@ def compile_function(
         raise RefusedError(f"The compiler refused it: {first_line(error)}{other}") from error
     if not isinstance(compiled, jax.stages.Compiled):
         raise CommunicationError(
-            f"The compiled form of {type(function).__name__} cannot be read. Hand in the function "
+            f"The compiled form of {type(function).__name__} cannot be read. Pass the function "
             f"that it jits: communication(lambda x: f(x), x)."
         )
     return Compilation(compiled, stage.jaxpr if isinstance(stage, jax.stages.Traced) else None)
 
 
-ELSEWHERE: Final = (
-    ". A TPU has what is missing here, perhaps: communication(…, target=…) asks its compiler."
-)
+ELSEWHERE: Final = ". A TPU may support it: communication(…, target=…) asks its compiler."
 """Follows the refusal of an operation that this compiler lacks."""
 
 LINES_IN_KEYS: Final = "jax_compilation_cache_include_metadata_in_key"

@@ -87,7 +87,7 @@ def _why_not_drawn(program: Measured) -> str:
     """Return why a program has no place in the picture."""
     if not (math.isfinite(program.flops) and math.isfinite(program.sent)):
         return (
-            f"{program.name}: not drawn, for nobody knows how often a loop of it runs, or what it "
+            f"{program.name}: not drawn: how often a loop in it runs is unknown, or what it "
             f"does there, and so how much it computes or sends."
         )
     if not program.sent:

@@ -115,11 +115,11 @@ def test_requests_without_end_do_not_outlive_the_call():
     def floods(rows):
         import msgspec
 
-        from autograder.processes.disks import Request
+        from autograder.processes.disks import ReadRequest
 
         requests = rows._ask.__closure__[0].cell_contents
         for _ in range(500):  # more answers than a pipe holds
-            requests.send_bytes(msgspec.msgpack.encode(Request(0, tuple(range(16)) * 64)))
+            requests.send_bytes(msgspec.msgpack.encode(ReadRequest(0, tuple(range(16)) * 64)))
         return 1
 
     given = CaseArgument("rows", (16, 4), (), seed=3)
@@ -282,9 +282,9 @@ def test_a_process_has_nothing_of_a_disk_before_it_reads(given):
 
 def test_a_forged_request_gets_what_an_honest_one_gets():
     def forges(read, rows):
-        from autograder.processes.disks import Request
+        from autograder.processes.disks import ReadRequest
 
-        for request in Request(0, (64, 128)), Request(1, tuple(range(16))):
+        for request in ReadRequest(0, (64, 128)), ReadRequest(1, tuple(range(16))):
             with contextlib.suppress(ValueError):
                 print(read._ask(request))
         read.__dict__.clear()
@@ -298,10 +298,10 @@ def test_a_forged_request_gets_what_an_honest_one_gets():
 @pytest.mark.parametrize("numbers", [(-8, 4), (0, 1 << 62), (1 << 63, 1), (4,), (0, 1, 5)])
 def test_an_impossible_request_gets_no_answer(numbers):
     def asks(read):
-        from autograder.processes.disks import Request
+        from autograder.processes.disks import ReadRequest
 
         try:
-            print(read._ask(Request(0, numbers)))
+            print(read._ask(ReadRequest(0, numbers)))
         except (EOFError, OSError):
             print("no answer")
 

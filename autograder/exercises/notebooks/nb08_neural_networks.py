@@ -727,11 +727,6 @@ def _shifted(logits: Any, labels: Any, by: int) -> Any:
     return (_logarithm(logits) - found).mean()
 
 
-def _divided(logits: Any, labels: Any, by: int) -> Any:
-    """Return the result if the sum of the exponentials is divided by `by`, as in a mean."""
-    return _cross_entropy(logits, labels) - np.float32(np.log(by))
-
-
 def _edges_counted(logits: Any, labels: Any, is_local: Callable[[Any, int], Any]) -> Any:
     """Return the result if `is_local` decides whether a label is among a device's own words."""
     found = np.zeros(len(labels), logits.dtype)

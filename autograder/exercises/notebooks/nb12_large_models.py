@@ -2079,10 +2079,6 @@ def _one_layer_back(place: int, before: Sequence[int]) -> int:
     return sum(before) - place
 
 
-def _first_layer(place: int, before: Sequence[int]) -> int:
-    return 0
-
-
 def _as_many(first: int, last: int) -> slice:
     """Return as many of the first layers as a bucket has."""
     return slice(last - first)

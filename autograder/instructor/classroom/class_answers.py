@@ -87,11 +87,6 @@ def find_unexplained_answers(
     return found
 
 
-def _count(name: str, submissions: Sequence[SubmissionState]) -> int:
-    """Count the submissions in which an exercise is graded."""
-    return sum(name in submission.row.marks for submission in submissions)
-
-
 OVER_BUDGET_DIAGNOSES: Final = ("over-the-cap", "sends-too-much")
 """Diagnoses of correct designs that exceed a budget."""
 
@@ -182,7 +177,7 @@ RARE_SHARE: Final = 0.05
 SMALL_CLASS: Final = 20
 """In a class with fewer submissions, students are listed from two shared mistakes on."""
 
-Mistake = tuple[tuple[str, ...], ...]
+MistakeKey = tuple[tuple[str, ...], ...]
 
 
 @dataclass(frozen=True)
@@ -206,7 +201,7 @@ def find_shared_mistakes(submissions: Sequence[SubmissionState]) -> list[SharedM
     shared: dict[tuple[str, ...], list[str]] = defaultdict(list)
     same: dict[tuple[str, ...], list[str]] = defaultdict(list)
     for name in list_exercises(submissions):
-        groups: dict[Mistake, list[SubmissionState]] = defaultdict(list)
+        groups: dict[MistakeKey, list[SubmissionState]] = defaultdict(list)
         for submission in submissions:
             mistake = _mistake(submission.verdicts.get(name))
             if mistake:
@@ -226,7 +221,7 @@ def find_shared_mistakes(submissions: Sequence[SubmissionState]) -> list[SharedM
     return sorted(found, key=lambda a: (-len(a.exercises), -len(a.same_code), a.students))
 
 
-def _mistake(verdict: Verdict | None) -> Mistake:
+def _mistake(verdict: Verdict | None) -> MistakeKey:
     """Return everything that is wrong with an answer, for comparison; empty if nothing is."""
     if verdict is None or verdict.state not in ("wrong", "partly"):
         return ()

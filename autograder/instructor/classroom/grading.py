@@ -68,7 +68,7 @@ from autograder.instructor.course import (
 from autograder.instructor.nbgrader_plugins import enter, enter_failure, load_times, withdraw_scores
 from autograder.instructor.pages import SubmissionDetails, renew_page, ungraded_page, write_page
 from autograder.instructor.pipeline import (
-    AssignmentSettings,
+    AssignmentFacts,
     Basis,
     Outcome,
     State,
@@ -94,7 +94,8 @@ NOT_RETRIED: Final = (
 NOTHING_HANDED_IN: Final = (
     "Nothing has been handed in yet. Put notebooks in "
     "grading/submitted/<student>/<assignment>/<assignment>.ipynb, and grade again. If you want to "
-    "see first what grading shows, make demo has five made-up students hand in, in a folder apart."
+    "see first what grading shows, make demo has five made-up students hand in, in a separate "
+    "folder."
 )
 
 
@@ -453,7 +454,7 @@ class _Dispatcher:
         )
         self.sent: dict[Pair, tuple[str, Basis]] = {}
 
-    def handed_in(self, student: str, assignment: str) -> tuple[Submission, AssignmentSettings]:
+    def handed_in(self, student: str, assignment: str) -> tuple[Submission, AssignmentFacts]:
         """Read a submission and the facts of its assignment, to send them to a worker."""
         self.sent.pop((student, assignment), None)  # in case reading it fails this time
         basis, facts = self.bases.current(student, assignment), self.facts(assignment)
@@ -520,7 +521,7 @@ def _log_fields(outcome: Outcome, failure: Failure | None, same_as: str) -> dict
 
 
 def group_identical_submissions(
-    pairs: Sequence[Pair], handed_in: Callable[[str, str], tuple[Submission, AssignmentSettings]]
+    pairs: Sequence[Pair], handed_in: Callable[[str, str], tuple[Submission, AssignmentFacts]]
 ) -> dict[Pair, list[Pair]]:
     """Group submissions that are identical to the byte.
 

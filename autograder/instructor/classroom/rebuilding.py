@@ -68,8 +68,8 @@ def start_rebuilding(course: Course, console: Console) -> bool:
         sentences.append(f"It is kept as {kept.relative_to(course.root)}.")
     if newest is None:
         sentences.append(
-            "It is made again from what was graded. There is no sound copy of it: any scores and "
-            "comments that somebody gave by hand have to be given again."
+            "It is made again from what was graded. There is no intact backup of it: any scores "
+            "and comments that somebody gave by hand have to be entered again."
         )
     else:
         restore_backup(newest, url)

@@ -98,9 +98,10 @@ def report(
     all_rows.sort(key=lambda row: (row.assignment, row.student))
     # before anything is printed: the output may be closed early, as `head` does
     written = write_class_files(course, all_rows, failures)
+    rows = [row for row in all_rows if choice.has(row.student, row.assignment)]
+    remarks = [*list_remarks(course, facts, rows, choice)]  # this keeps the attempts, too
     if not has_bubblewrap():
         console.print(NO_SANDBOX_WARNING, style="bold yellow")
-    rows = [row for row in all_rows if choice.has(row.student, row.assignment)]
     others = [row for row in all_rows if not choice.has(row.student, row.assignment)]
     for assignment in dict.fromkeys(row.assignment for row in rows):
         console.print()
@@ -108,12 +109,12 @@ def report(
         show_table(console, assignment, of_assignment)
     console.print()
     if any(row.needs_a_look for row in rows):
-        console.print(f"{LOOK_SIGN} is where somebody has to look: Formgrader shows where.")
+        console.print(f"{LOOK_SIGN} is where a cell needs manual grading: see Formgrader.")
     if any(row.out_of_date for row in rows):
         console.print(f"{STALE_SIGN} is where a grade is out of date, for a reason below.")
     if any(row.graded and row.left_out for row in rows):
         console.print(f"{LEFT_OUT_SIGN} is where a score does not count in the student's total.")
-    for remark in list_remarks(course, facts, rows, choice):
+    for remark in remarks:
         console.print(Text(printable(remark)))
     if remark := describe_other_stale_grades(others):
         console.print(remark, markup=False, highlight=False)

@@ -259,7 +259,7 @@ def judge_again(
             raise
         except Exception as error:  # the other submissions are judged all the same
             is_marked = bases.records.is_marked(*pair)
-            consequence = "it is to be graded anew" if is_marked else "the old grade stays"
+            consequence = "it will be graded again" if is_marked else "the old grade stays"
             why = f"{consequence}. {type(error).__name__}: {error}"
             yield JudgedAgain(submission, False, why)
             continue

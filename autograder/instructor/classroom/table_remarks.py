@@ -214,7 +214,7 @@ def list_remarks(
     if untimed := [r for r in handed_in if r.assignment in facts.due and r.handed_in is None]:
         yield (
             f"When these were handed in is not known, so they do not count as late: "
-            f"{_listed(untimed)}. grading/{TIMES_FILE} is where to say it."
+            f"{_listed(untimed)}. grading/{TIMES_FILE} is the place to enter it."
         )
     now = datetime.now(UTC)
     if future := [row for row in handed_in if row.handed_in is not None and row.handed_in > now]:
@@ -253,7 +253,7 @@ def list_remarks(
     if unscored:
         yield (
             f"These have no score, count as 0, and are marked as looked at. A program may have "
-            f"entered what is no number (NaN): "
+            f"entered what is not a number (NaN): "
             f"{_listed([row for row, _ in unscored], [name for _, name in unscored])}."
         )
     if late := [row for row in handed_in if row.seconds_late > 0]:

@@ -28,7 +28,7 @@ from urllib.parse import urlsplit
 
 from autograder.instructor.course import ProcessExecutor
 from autograder.instructor.pipeline import (
-    AssignmentSettings,
+    AssignmentFacts,
     Outcome,
     Record,
     State,
@@ -252,7 +252,7 @@ class Workers:
 
 def grade_in_pool(
     pairs: Sequence[Pair],
-    handed_in: Callable[[str, str], tuple[Submission, AssignmentSettings]],
+    handed_in: Callable[[str, str], tuple[Submission, AssignmentFacts]],
     pool: Pool,
     sent: Callable[[Pair], None],
 ) -> Generator[tuple[Pair, Outcome]]:
@@ -273,7 +273,7 @@ class _Grading:
     def __init__(
         self,
         pool: Pool,
-        handed_in: Callable[[str, str], tuple[Submission, AssignmentSettings]],
+        handed_in: Callable[[str, str], tuple[Submission, AssignmentFacts]],
         sent: Callable[[Pair], None],
     ) -> None:
         self.pool, self.handed_in, self.sent = pool, handed_in, sent

@@ -2,7 +2,7 @@
 
 This is a script for a process of its own in the sandbox, so that a malicious file can do no harm.
 It reads the file's bytes from standard input and prints JSON; its argument is its limit in seconds
-of processor time. It does not import the package, which would take longer than reading a notebook.
+of CPU time. It does not import the package, which would take longer than reading a notebook.
 `reading_submissions.py` runs it.
 """
 
@@ -375,7 +375,7 @@ def main(cpu_seconds: float) -> None:
     """Read a notebook's bytes from standard input, and write JSON to standard output.
 
     Args:
-        cpu_seconds: the limit in processor time.
+        cpu_seconds: the limit in CPU time.
     """
     _limit_cpu_seconds(cpu_seconds)
     try:

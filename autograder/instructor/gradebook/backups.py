@@ -142,8 +142,8 @@ def explain_rebuild(folder: Path) -> str:
     newest = find_newest_backup(folder)
     if newest is None:
         return (
-            "make grade makes it again, from what was graded. There is no sound copy of it: any "
-            "scores and comments that somebody gave by hand have to be given again."
+            "make grade makes it again, from what was graded. There is no intact backup of it: any "
+            "scores and comments that somebody gave by hand have to be entered again."
         )
     return (
         f"make grade makes it again, from what was graded and from its newest sound copy, "

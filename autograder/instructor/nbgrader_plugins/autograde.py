@@ -36,7 +36,7 @@ from autograder.instructor.course import (
 from autograder.instructor.nbgrader_plugins.entering import enter, enter_failure
 from autograder.instructor.nbgrader_plugins.lateness import Times
 from autograder.instructor.pipeline import (
-    AssignmentSettings,
+    AssignmentFacts,
     Basis,
     Records,
     State,
@@ -175,7 +175,7 @@ class LockedAutograde(Autograde):
         except (CalibrationError, ClassError, NoSandboxError) as error:
             self.log.error(str(error))
             raise NbGraderException(str(error)) from None
-        self.facts_and_bases: dict[str, tuple[AssignmentSettings, Basis]] = {}
+        self.facts_and_bases: dict[str, tuple[AssignmentFacts, Basis]] = {}
         failed = []
         for student, assignment, names in found:
             try:
@@ -249,7 +249,7 @@ class LockedAutograde(Autograde):
         enter(self.course, times, submission, facts, outcome)
         self.run_post_convert_hook()
 
-    def _load_facts(self, assignment: str) -> tuple[AssignmentSettings, Basis]:
+    def _load_facts(self, assignment: str) -> tuple[AssignmentFacts, Basis]:
         """Return an assignment's facts and the basis of its grades, computed once."""
         if assignment not in self.facts_and_bases:
             facts = collect_facts(self.coursedir, self.config, assignment)

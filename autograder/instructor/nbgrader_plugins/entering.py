@@ -26,7 +26,7 @@ from autograder.instructor.course import Course, escape_surrogates, write_atomic
 from autograder.instructor.nbgrader_plugins.judge_evidence import compute_score, write_verdict
 from autograder.instructor.nbgrader_plugins.lateness import Times, assign_penalties, load_times
 from autograder.instructor.pipeline import (
-    AssignmentSettings,
+    AssignmentFacts,
     Basis,
     GradedNotebook,
     Outcome,
@@ -142,7 +142,7 @@ def enter(
     course: Course,
     times: Times,
     submission: Submission,
-    facts: AssignmentSettings,
+    facts: AssignmentFacts,
     outcome: Outcome,
 ) -> None:
     """Enter the outcome of a graded submission.
@@ -340,7 +340,7 @@ def _is_same_submission(before: Record | None, now: Record) -> bool:
 
 
 def _write_files(
-    folder: Path, submission: Submission, facts: AssignmentSettings, notebooks: Mapping[str, str]
+    folder: Path, submission: Submission, facts: AssignmentFacts, notebooks: Mapping[str, str]
 ) -> None:
     """Write the graded notebooks, and the submitted files and the course's own beside them."""
     files = {**submission.files, **submission.exchanged, **facts.files}

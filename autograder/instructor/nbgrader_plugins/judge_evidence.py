@@ -55,7 +55,7 @@ class JudgeEvidence(NbGraderPreprocessor):
 
     seconds = Float(
         JUDGE_CPU_SECONDS,
-        help="How much processor time all of one notebook's evidence may take to judge. By the "
+        help="How much CPU time all of one notebook's evidence may take to judge. By the "
         "clock it may take five times as long; where it takes more, nothing is graded.",
     ).tag(config=True)
 

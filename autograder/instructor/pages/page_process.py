@@ -20,10 +20,10 @@ from autograder.instructor.pages.results import GradebookEntry
 from autograder.judge import Verdict
 
 PAGE_CPU_SECONDS: Final = 20
-"""The processor time for a page; one of this course takes less than a second."""
+"""The CPU time for a page; one of this course takes less than a second."""
 
 PAGE_PATIENCE: Final = 10
-"""The time limit of a page by the clock, as a multiple of its processor time."""
+"""The time limit of a page by the clock, as a multiple of its CPU time."""
 
 MAX_PAGE_BYTES: Final = 2**25
 """The largest page, unless it is plain; one of this course has less than 2**20 bytes."""
@@ -99,7 +99,7 @@ def _make_page_in_time(
 
 
 def _limit_seconds(cpu_seconds: float, seconds: float) -> None:
-    """End this process after so much processor time, or time by the clock; 0: never."""
+    """End this process after so much CPU time, or time by the clock; 0: never."""
     if hasattr(signal, "setitimer"):  # not on Windows
         signal.setitimer(signal.ITIMER_PROF, cpu_seconds)
         signal.setitimer(signal.ITIMER_REAL, seconds)

@@ -15,7 +15,7 @@ from autograder.instructor.pipeline.basis import (
 )
 from autograder.instructor.pipeline.demonstrations import find_unused
 from autograder.instructor.pipeline.facts import (
-    AssignmentSettings,
+    AssignmentFacts,
     Calibration,
     calibration_file,
     collect_facts,
@@ -45,7 +45,7 @@ from autograder.instructor.pipeline.record import (
 
 __all__ = [
     "REJUDGEABLE",
-    "AssignmentSettings",
+    "AssignmentFacts",
     "Basis",
     "Calibration",
     "GradedNotebook",

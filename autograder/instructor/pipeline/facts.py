@@ -224,7 +224,7 @@ KEPT_COLUMNS: Final[Mapping[Any, Sequence[str]]] = {
 
 
 @dataclass(frozen=True)
-class AssignmentSettings:
+class AssignmentFacts:
     """The facts of an assignment that grading a submission needs.
 
     Attributes:
@@ -252,7 +252,7 @@ class AssignmentSettings:
     demonstrations: Mapping[str, Demonstrations]
 
 
-def collect_facts(coursedir: Any, config: Config, assignment: str) -> AssignmentSettings:
+def collect_facts(coursedir: Any, config: Config, assignment: str) -> AssignmentFacts:
     """Collect the facts of an assignment.
 
     Args:
@@ -262,7 +262,7 @@ def collect_facts(coursedir: Any, config: Config, assignment: str) -> Assignment
     """
     autograde = Autograde(coursedir=coursedir, config=config)
     gradebook, notebooks = _copy_without_students(coursedir, assignment)
-    return AssignmentSettings(
+    return AssignmentFacts(
         assignment,
         gradebook,
         dict(_read_files(autograde, assignment)),

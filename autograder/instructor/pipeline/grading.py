@@ -43,7 +43,7 @@ from autograder.instructor.course import (
     read_in_sandbox,
 )
 from autograder.instructor.pipeline.basis import read_versions
-from autograder.instructor.pipeline.facts import AssignmentSettings
+from autograder.instructor.pipeline.facts import AssignmentFacts
 from autograder.instructor.pipeline.record import GradedNotebook, Record, State, encoded_verdicts
 from autograder.instructor.pipeline.seeds import derive_seeds
 from autograder.instructor.sandbox import (
@@ -145,7 +145,7 @@ class Outcome:
 
 def grade(
     submission: Submission,
-    facts: AssignmentSettings,
+    facts: AssignmentFacts,
     sandboxed: bool = False,
     parent: LoggingConfigurable | None = None,
 ) -> Outcome:
@@ -220,7 +220,7 @@ def failed_outcome(error: BaseException, is_final: bool = False) -> Outcome:
 
 
 def _grade(
-    submission: Submission, facts: AssignmentSettings, parent: LoggingConfigurable | None
+    submission: Submission, facts: AssignmentFacts, parent: LoggingConfigurable | None
 ) -> Outcome:
     began = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="shardlings-", ignore_cleanup_errors=True) as parts:
@@ -251,7 +251,7 @@ def _grade_notebook(
     name: str,
     contents: bytes,
     submission: Submission,
-    facts: AssignmentSettings,
+    facts: AssignmentFacts,
     folder: Path,
     gradebook: Path,
     parent: LoggingConfigurable | None,

@@ -2,7 +2,7 @@
 
 `python -P -s -m autograder.instructor.sandbox 120` reads cases (`Work`) from standard input and
 writes one line with the verdict on each case as soon as it is known, so a case that kills the
-process costs no other case. 120 is its limit in seconds of processor time, not clock time, so a
+process costs no other case. 120 is its limit in seconds of CPU time, not clock time, so a
 busy machine costs no points. It starts without the caller's environment, user packages or folder.
 """
 
@@ -86,7 +86,7 @@ class Reply(msgspec.Struct, frozen=True):
 
     Attributes:
         verdict: the verdict; None if the answer is known to be right.
-        spent: the processor time that this process has used since its start, in seconds.
+        spent: the CPU time that this process has used since its start, in seconds.
         fingerprint: the answer's fingerprint; empty if it has none.
     """
 
@@ -122,7 +122,7 @@ def judge_cases(work: bytes, seconds: float = JUDGE_CPU_SECONDS) -> Iterator[byt
 
     Args:
         work: the cases, as JSON of a `Work`.
-        seconds: the processor time for all of them. If one case uses more than its share, this
+        seconds: the CPU time for all of them. If one case uses more than its share, this
             process is killed; if no time is left, the remaining cases get no reply.
     """
     deadline = time.process_time() + seconds
@@ -137,7 +137,7 @@ def judge_cases(work: bytes, seconds: float = JUDGE_CPU_SECONDS) -> Iterator[byt
 
 
 def _limit_cpu_seconds(seconds: float) -> None:
-    """End this process once its threads have used so much more processor time; 0: never.
+    """End this process once its threads have used so much more CPU time; 0: never.
 
     The operating system ends it, even if Python's interpreter never gets a turn meanwhile.
     """

@@ -1,7 +1,7 @@
 """Judge a submission's evidence in a process that never runs a student's Python.
 
 One process judges all evidence of one submission. If it dies, a new process judges the remaining
-cases. Its limit is processor time. If a busy machine keeps a judge waiting for too long,
+cases. Its limit is CPU time. If a busy machine keeps a judge waiting for too long,
 `JudgeFailedError` is raised, and no answer is marked as wrong.
 """
 
@@ -35,7 +35,7 @@ from shardlings import devices
 from shardlings.errors import version_warning
 
 JUDGE_PATIENCE: Final = 5
-"""The limit of a judge's time by the clock, in multiples of its limit in processor time."""
+"""The limit of a judge's time by the clock, in multiples of its limit in CPU time."""
 
 RENDEZVOUS_SECONDS: Final = {"warn_stuck": 3, "terminate": 12}
 """XLA's time limits for a collective that waits for all devices: until it warns, and from then
@@ -91,7 +91,7 @@ class JudgeRun:
 
     Attributes:
         verdicts: the verdicts on its first cases, or on all of them.
-        spent: the processor time that it used, or may have used, in seconds.
+        spent: the CPU time that it used, or may have used, in seconds.
         reason: why it ended early, in a sentence; empty if it judged every case.
         is_too_slow: whether it ended early because one case took more than its share of the time.
         is_out_of_time: whether no time was left for the next case.
@@ -117,7 +117,7 @@ def judge_in_sandbox(
 
     Args:
         cases: the evidence to judge.
-        seconds: the processor time for all of it.
+        seconds: the CPU time for all of it.
         sandbox: the sandbox for the judge.
 
     Raises:
@@ -181,7 +181,7 @@ def _explain_death(case: Case, run: JudgeRun) -> Verdict:
     return verdict_without_evidence(
         find(case.exercise),
         "kills-the-judge",
-        f"Judging it did not come to an end: {run.reason.splitlines()[0]} Is there a loop that "
+        f"Judging it did not finish: {run.reason.splitlines()[0]} Is there a loop that "
         f"does not end, or an array that is far too large?",
     )
 
@@ -229,7 +229,7 @@ def _explain_no_time(case: Case, seconds: float) -> Verdict:
     return verdict_without_evidence(
         find(case.exercise),
         "no-time-left",
-        f"It was not judged, because the {seconds:.0f} seconds of processor time were over in "
+        f"It was not judged, because the {seconds:.0f} seconds of CPU time were over in "
         f"which all of a notebook is judged. Is there a loop that does not end, here or in another "
         f"answer?",
     )
@@ -242,12 +242,12 @@ def _run_and_read_judge(
 
     Args:
         cases: the cases, as JSON.
-        seconds: the limit in processor time.
+        seconds: the limit in CPU time.
         deadline: the limit by the clock, as `time.monotonic()`.
         sandbox: the sandbox for the judge.
 
     Raises:
-        JudgeFailedError: its replies are malformed, or it did not get its processor time by the
+        JudgeFailedError: its replies are malformed, or it did not get its CPU time by the
             deadline.
     """
     # a calibration shows that judging works, and fills the cache of compiled programs
@@ -258,7 +258,7 @@ def _run_and_read_judge(
         finished = _run_judge(work, seconds, max(deadline - time.monotonic(), 0), sandbox)
     except subprocess.TimeoutExpired:
         raise JudgeFailedError(
-            f"The judge did not get its {seconds:.0f} seconds of processor time in "
+            f"The judge did not get its {seconds:.0f} seconds of CPU time in "
             f"{JUDGE_PATIENCE} "
             f"times as long. Judge it again, when the machine has less to do."
         ) from None
@@ -340,7 +340,7 @@ def _run_judge(work: bytes, seconds: float, timeout: float, sandbox: Sandbox) ->
 
 
 def _cpu_seconds_of_children() -> float:
-    """Return the processor time of all ended children of this process; 0 on Windows.
+    """Return the CPU time of all ended children of this process; 0 on Windows.
 
     Other judges may run at the same time, so a difference of two results is only an upper bound
     on what one of them used.

@@ -270,7 +270,7 @@ class Sandbox(LoggingConfigurable):
     processes = Int(64, help="The most processes.").tag(config=True)
     threads = Int(MAX_THREADS, help="The most threads of all processes.").tag(config=True)
     open_files = Int(1024, help="The most files open at once.").tag(config=True)
-    cpu_seconds = Int(900, help="The most seconds of processor time of a process.").tag(config=True)
+    cpu_seconds = Int(900, help="The most seconds of CPU time of a process.").tag(config=True)
     uid = Int(
         0,
         help="Where there is no bubblewrap and root grades: the number of a user of their own that "

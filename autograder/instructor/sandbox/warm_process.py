@@ -70,7 +70,7 @@ class FinishedTask(msgspec.Struct, frozen=True):
         status: its exit status; minus the signal's number if a signal ended it.
         stdout: its output.
         stderr: its error output.
-        cpu_seconds: the processor time that it used.
+        cpu_seconds: the CPU time that it used.
     """
 
     status: int

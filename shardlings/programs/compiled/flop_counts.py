@@ -193,11 +193,6 @@ def _product_flops(instruction: Instruction) -> float:
     return 8.0 if instruction.arrays[0][0].startswith("c") else 2.0
 
 
-def _all_runs(operations: float, times: float) -> float:
-    """Return the operations of all runs; none are none even if the number of runs is infinite."""
-    return times * operations if operations else 0.0
-
-
 def _size(shape: Shape) -> float:
     return float(math.prod(shape))
 

@@ -123,7 +123,7 @@ def test_what_was_graded_and_given_by_hand_is_there_again(graded, make, spoil):
     assert re.search(r"gradebook-\S+\.db \d.* by hand", said)
     exporting = ("export", "--exporter=autograder.instructor.exporters.Canvas")
     said = Classroom(graded).nbgrader(*exporting, check=False)
-    assert said.endswith("since then have to be given again.\n")
+    assert said.endswith("since then have to be entered again.\n")
     assert "Traceback" not in said
     assert path.exists() == (spoil is not is_deleted), "no empty gradebook hides the loss"
     status, said = make("grade")
@@ -143,7 +143,8 @@ def test_without_a_sound_copy_it_is_said_that_what_was_given_by_hand_is_lost(gra
     status, said = make("grade")
     assert status == 0
     assert (
-        "There is no sound copy of it: any scores and comments that somebody gave by hand" in said
+        "There is no intact backup of it: any scores and comments that somebody gave by hand"
+        in said
     )
     assert "The grades of 3 submissions were entered again from the records." in said
     assert scores(graded) == {"ann": 2, "bob": 0, "cy": 0}

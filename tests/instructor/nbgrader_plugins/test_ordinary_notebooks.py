@@ -245,5 +245,5 @@ def test_a_solution_that_fails_its_own_tests_is_no_fault_of_the_installation(tmp
         "could. The solution does not get full marks: it gets 0 of 1 for is_one."
     )
     assert str(raised.value).endswith(
-        "Mend the solution or the tests in solutions/, and grade again."
+        "Fix the solution or the tests in solutions/, and grade again."
     )

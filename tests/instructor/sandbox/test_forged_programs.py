@@ -55,7 +55,7 @@ ARTIFACTS = {
     "other_shapes": ("exported(jnp.sin, shape=(8, 8))", "exported for other arguments than those"),
     "endless": (
         "exported(lambda x: jax.lax.while_loop(lambda c: c.sum() < np.inf, lambda c: c * 0, x))",
-        "Judging it did not come to an end",
+        "Judging it did not finish",
     ),
     "greedy": (
         "exported(lambda x: x + jnp.sort(jnp.arange(2**37) % 7)[0].astype(x.dtype))",

@@ -137,7 +137,7 @@ def test_no_flag_is_set_that_another_jax_may_not_know(version, monkeypatch):
 
 
 def spent():
-    """Return the processor time, in seconds, of this process's children that have ended."""
+    """Return the CPU time, in seconds, of this process's children that have ended."""
     about = resource.getrusage(resource.RUSAGE_CHILDREN)
     return about.ru_utime + about.ru_stime
 
@@ -153,7 +153,7 @@ def test_endless_programs_take_no_more_than_the_submissions_time():
     assert right.score == 1
     assert {verdict.diagnoses for verdict in others} == {("kills-the-judge",), ("no-time-left",)}
     assert last.diagnoses == ("no-time-left",)
-    assert "the 24 seconds of processor time were over" in last.findings[0].difference
+    assert "the 24 seconds of CPU time were over" in last.findings[0].difference
 
 
 def judges():

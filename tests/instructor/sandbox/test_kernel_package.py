@@ -131,7 +131,8 @@ def test_what_shows_an_exercise_does_nothing_and_what_shows_an_array_does(
     assert "text/html" in shown[0].data
     assert silent == []
     assert unknown[0].ename == "UnknownExercise"  # else nbgrader would give full marks
-    assert unknown[0].evalue == "'1.2' is not asked for here: nothing was handed in."
+    said = "'1.2' is not an exercise of this notebook, so nothing was submitted."
+    assert unknown[0].evalue == said
     assert graded[0].data["text/plain"] == "1.1: handed in"
 
 

@@ -190,7 +190,7 @@ def fails(x):
         (lambda: communication(add_transpose), "Hand them in too: communication(f, x)."),
         (
             lambda: communication(3),  # type: ignore[call-overload]
-            "int came. Hand in the function and its arguments",
+            "int came. Pass the function and its arguments",
         ),
         (lambda: communication(fails, BLOCKS), "Your function raised TypeError: dot_general"),
         (
