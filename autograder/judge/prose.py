@@ -5,6 +5,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from shardlings.documents import Code, Inline, Small
+from shardlings.errors import JAX_SAYS
 
 CODE: Final = re.compile(
     r"`([^`]+)`|\b((?:hint|check)\(\"[^\"]+\"[^)]*\)|P\([^()]*(?:\([^()]*\)[^()]*)*\))"
@@ -15,9 +16,6 @@ LEARNERS_LINE: Final = re.compile(
     r"(?:(?<= of the cell: )|(?<= of another cell: ))`(.+?)`(?=\)?(?:\.|$)|, which led to )"
 )
 """A line of the learner's code, which may itself contain backticks and specs."""
-
-JAX_SAYS: Final = "JAX says: "
-"""Begins JAX's own message, which ends a text and is quoted verbatim."""
 
 
 def mark_up(text: str) -> tuple[Inline, ...]:

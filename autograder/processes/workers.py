@@ -29,6 +29,7 @@ from typing import Any, Final
 import cloudpickle
 import msgspec
 import psutil
+from humanize import natural_list
 
 from autograder.processes.disks import Disk, DiskServer
 from autograder.processes.packing import PackedFunction, pack, pack_arguments
@@ -409,7 +410,7 @@ def _wait_for_start(workers: list[Worker]) -> None:
             # while one is missing, the others wait for it, and are not ready either
             missing = [w.name.lower() for w in workers if not w.is_up] or ["one of them"]
             raise ProcessesFailedError(
-                f"{_join_names(missing).capitalize()} of {len(workers)} did not come up within "
+                f"{natural_list(missing).capitalize()} of {len(workers)} did not come up within "
                 f"{START_SECONDS} "
                 f"seconds. The others waited, and were ended. Is the machine very busy?"
             )
@@ -490,7 +491,7 @@ def _wait_for_outcomes(workers: list[Worker], file: str) -> None:
 def _report_deadlock(workers: list[Worker], idle: list[Worker], file: str) -> None:
     """Set the outcomes of workers that wait for ever: in which line, and which others returned."""
     done = [w.name.lower() for w in workers if w.outcome is not None]
-    others = f", while {_join_names(done)} had returned" if done else ""
+    others = f", while {natural_list(done)} had returned" if done else ""
     for worker in idle:
         line = _current_line(worker, file)
         worker.fail(
@@ -579,7 +580,3 @@ def _last_log_line(worker: Worker) -> str:
     """Quote, in a sentence, the last line that JAX's libraries wrote."""
     lines = [line for line in _read_lines(worker.place.log_file) if line.strip()]
     return f"Its last words were: {lines[-1].strip()[:300]} " if lines else ""
-
-
-def _join_names(names: Sequence[str]) -> str:
-    return f"{', '.join(names[:-1])} and {names[-1]}" if names[1:] else names[0]
