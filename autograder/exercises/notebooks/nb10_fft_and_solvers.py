@@ -337,21 +337,21 @@ def _other_stages(
     return Mistake(*(_in_stages(cuts, *stages) for stages in product(some, repeat=number)))
 
 
-def _backwards_along(*axes: int) -> Callable[[Any], Any]:
+def _inverse_only_along(*axes: int) -> Callable[[Any], Any]:
     """Make the mistake of an inverse transform along some dimensions."""
     others = tuple(axis for axis in range(3) if axis not in axes)
     return lambda x: np.fft.ifftn(np.fft.fftn(x, axes=others), axes=axes)
 
 
-def _along(*axes: int) -> Callable[[Any], Any]:
+def _transform_along(*axes: int) -> Callable[[Any], Any]:
     return lambda x: np.fft.fftn(x, axes=axes)
 
 
-def _backwards(*axes: int) -> Callable[[Any], Any]:
+def _inverse_along(*axes: int) -> Callable[[Any], Any]:
     return lambda x: np.fft.ifftn(x, axes=axes)
 
 
-def _too_much_in_it(*axes: int) -> Callable[[Any], Any]:
+def _inverse_without_factor(*axes: int) -> Callable[[Any], Any]:
     """Make the mistake of the wrong sign in the exponent: the inverse without its factor."""
     return lambda x: np.fft.ifftn(x, axes=axes, norm="forward")
 
@@ -360,17 +360,17 @@ def _other_transforms(*axes: int) -> dict[str, Mistake]:
     """Return the mistakes of transforming otherwise along some dimensions, or along one of them."""
     along_one = {
         f"inverse-along-{axis}": Mistake(
-            _backwards_along(axis),
+            _inverse_only_along(axis),
             says=f"Along dimension {axis} this is the inverse transform, and along the others the "
             f"transform.",
         )
         for axis in axes
     }
     return {
-        "inverse": Mistake(_backwards(*axes), says="This is the inverse transform."),
+        "inverse": Mistake(_inverse_along(*axes), says="This is the inverse transform."),
         **(along_one if len(axes) > 1 else {}),
         "sign-turned": Mistake(
-            _too_much_in_it(*axes),
+            _inverse_without_factor(*axes),
             says="The exponent has the wrong sign: this is the inverse transform without its "
             "factor.",
         ),
@@ -395,10 +395,12 @@ LOCAL: Final = Exercise(
             _pencils("complex64"),
             {
                 "first-dimension": Mistake(
-                    _along(0), says="This is the transform along dimension 0. Expected: the last."
+                    _transform_along(0),
+                    says="This is the transform along dimension 0. Expected: the last.",
                 ),
                 "middle-dimension": Mistake(
-                    _along(1), says="This is the transform along dimension 1. Expected: the last."
+                    _transform_along(1),
+                    says="This is the transform along dimension 1. Expected: the last.",
                 ),
                 "part-of-dimension-0": Mistake(
                     lambda x: _transform_parts(x, _shards(x.shape), 0),
@@ -422,7 +424,8 @@ LOCAL: Final = Exercise(
                     "each device has only pieces. Only the last is needed, and fft2 takes two.",
                 ),
                 "all-dimensions": Mistake(
-                    _along(0, 1, 2), says="This is the transform along all three dimensions."
+                    _transform_along(0, 1, 2),
+                    says="This is the transform along all three dimensions.",
                 ),
                 "shifted": Mistake(
                     lambda x: np.fft.fftshift(np.fft.fft(x), axes=2),
@@ -484,18 +487,20 @@ SLAB: Final = Exercise(
             ),
             {
                 "dimension-0-missing": Mistake(
-                    _along(1, 2),
+                    _transform_along(1, 2),
                     says="The planes are transformed. The transform along dimension 0 is missing.",
                 ),
                 "dimension-1-missing": Mistake(
-                    _along(0, 2),
+                    _transform_along(0, 2),
                     says="The transform along dimension 1 is missing. Do it while the lines along "
                     "that dimension are complete.",
                 ),
                 "dimension-2-missing": Mistake(
-                    _along(0, 1), says="The transform along dimension 2 is missing."
+                    _transform_along(0, 1), says="The transform along dimension 2 is missing."
                 ),
-                "only-dimension-0": Mistake(_along(0), says="Only dimension 0 is transformed."),
+                "only-dimension-0": Mistake(
+                    _transform_along(0), says="Only dimension 0 is transformed."
+                ),
                 "block-by-block": Mistake(
                     _transform_blocks,
                     says="Each slab is transformed by itself, along dimension 0, too, before the "
@@ -536,7 +541,7 @@ SLAB: Final = Exercise(
                 ),
                 **_other_transforms(0, 1, 2),
                 "inverse-in-the-planes": Mistake(
-                    _backwards_along(1, 2),
+                    _inverse_only_along(1, 2),
                     says="Along dimensions 1 and 2 this is the inverse transform, and along "
                     "dimension 0 the transform.",
                 ),
@@ -620,19 +625,21 @@ PENCIL: Final = Exercise(
             _pencils("complex64"),
             {
                 "dimension-0-missing": Mistake(
-                    _along(1, 2),
+                    _transform_along(1, 2),
                     says="The transform along dimension 0 is missing. Its lines are complete after "
                     "the last all-to-all.",
                 ),
                 "dimension-1-missing": Mistake(
-                    _along(0, 2),
+                    _transform_along(0, 2),
                     says="The transform along dimension 1 is missing. Its lines are complete "
                     "between the all-to-alls.",
                 ),
                 "dimension-2-missing": Mistake(
-                    _along(0, 1), says="The transform along dimension 2 is missing."
+                    _transform_along(0, 1), says="The transform along dimension 2 is missing."
                 ),
-                "only-dimension-2": Mistake(_along(2), says="Only dimension 2 is transformed."),
+                "only-dimension-2": Mistake(
+                    _transform_along(2), says="Only dimension 2 is transformed."
+                ),
                 "block-by-block": Mistake(
                     _transform_blocks,
                     says="Each block is transformed by itself, before the pieces of its lines are "
