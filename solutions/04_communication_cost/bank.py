@@ -1949,3 +1949,296 @@ def faster(rows, d, f, n, flops, link):
     gather = matmul + 2 * d * f * (n - 1) / n / link
     add_up = matmul * n + 2 * 2 * rows * f * (n - 1) / n / link
     return "gather" if gather < add_up else "add up"
+
+
+# %% quoted calls and both halves, arrays multiplied, axes added exercise="4.1" score=0 diagnoses=["in-quotes-both-halves", "arrays-multiplied", "all-axes-added"] near=["in-quotes-too", "in-quotes-no-halves", "whole-mesh-and-number-of-groups", "second-number", "sizes-of-axes-added"]
+def kinds(text):
+    pattern = (
+        r" (all-gather|all-reduce|reduce-scatter|all-to-all|collective-permute)(?:-start|-done)?\("
+    )
+    return re.findall(pattern, text)
+
+
+def bytes_of(type):
+    return math.prod(
+        ELEMENT[t] * math.prod(int(n) for n in dims.split(",") if n)
+        for t, dims in re.findall(r"(\w+)\[([\d,]*)\]", type)
+    )
+
+
+def group_size(line):
+    if m := re.search(r"replica_groups=\{\{([\d,]+)\}", line):
+        return len(m[1].split(","))
+    if m := re.search(r"replica_groups=\[\d+,(\d+)\]", line):
+        return int(m[1])
+    m = re.search(r"replica_groups=mesh\[(.*?)\] \{(.*?)\}", line)
+    return sum(int(n) for n in re.findall(r"=(\d+)", m[1]))
+
+
+# %% quoted calls by kind, the second number exercise="4.1" score=0 diagnoses=["in-quotes-too", "four-bytes", "second-number"] near=["in-quotes-both-halves", "by-kind", "arrays-multiplied", "all-axes-added", "whole-mesh-and-number-of-groups"]
+def kinds(text):
+    return [kind for kind in KINDS for _ in re.findall(rf" {kind}(?:-start)?\(", text)]
+
+
+def bytes_of(type):
+    return 4 * sum(
+        math.prod(int(n) for n in dims.split(",") if n)
+        for dims in re.findall(r"\[([\d,]*)\]", type)
+    )
+
+
+def group_size(line):
+    groups = re.search(r"replica_groups=(.*)", line)[1]
+    return int(re.findall(r"\d+", groups)[1])
+
+
+# %% numbers of groups, and the whole mesh exercise="4.1" score=0.3333333333 diagnoses=["in-quotes-too", "whole-mesh-and-number-of-groups"] near=["in-quotes-both-halves", "all-axes-added", "second-number", "whole-mesh", "number-of-groups-in-some-forms"]
+def kinds(text):
+    return re.findall(
+        r" (all-gather|all-reduce|reduce-scatter|all-to-all|collective-permute)(?:-start)?\(", text
+    )
+
+
+def bytes_of(type):
+    return sum(
+        ELEMENT[t] * math.prod(int(n) for n in dims.split(",") if n)
+        for t, dims in re.findall(r"(\w+)\[([\d,]*)\]", type)
+    )
+
+
+def group_size(line):
+    if m := re.search(r"replica_groups=\{(\{.*?\})\}", line):
+        return m[1].count("{")
+    if m := re.search(r"replica_groups=\[(\d+),\d+\]", line):
+        return int(m[1])
+    m = re.search(r"replica_groups=mesh\[(.*?)\] \{(.*?)\}", line)
+    return math.prod(int(n) for n in re.findall(r"=(\d+)", m[1]))
+
+
+# %% groups in full counted, and the whole mesh exercise="4.1" score=0 diagnoses=["asynchronous-missed", "arrays-multiplied", "whole-mesh-and-number-of-groups"] near=["in-quotes-both-halves", "sizes-added", "second-number"]
+def kinds(text):
+    pattern = r"^\s*(?:ROOT )?%\S+ = (?:\([^)]*\)|\S+) (all-gather|all-reduce|reduce-scatter|all-to-all|collective-permute)\("
+    return re.findall(pattern, text, re.M)
+
+
+def bytes_of(type):
+    return math.prod(
+        ELEMENT[t] * math.prod(int(n) for n in dims.split(",") if n)
+        for t, dims in re.findall(r"(\w+)\[([\d,]*)\]", type)
+    )
+
+
+def group_size(line):
+    groups = line.split("replica_groups=")[1]
+    if groups.startswith("{{"):
+        return len(re.findall(r"\{[\d,]+\}", groups))
+    if groups.startswith("["):
+        return int(groups[1 : groups.index("]")].split(",")[1])
+    m = re.match(r"mesh\[(.*?)\] \{(.*?)\}", groups)
+    sizes = dict(re.findall(r"'(\w+)'=(\d+)", m[1]))
+    return math.prod(int(n) for n in sizes.values())
+
+
+# %% an all-to-all and a permutation exchanged exercise="4.2" score=0 diagnoses=["exchange-and-permutation", "unanswered"] near=["permuted-in-a-ring", "whole-buffer", "same-for-every-n"]
+def sent(kind, n, size):
+    if kind == "all-reduce":
+        return 2 * (n - 1) * size / n
+    if kind == "all-to-all":
+        return size
+    return (n - 1) * size / n
+
+
+# %% n pieces travel, but for an all-to-all exercise="4.2" score=0 diagnoses=["whole-buffer", "unanswered"] near=["exchange-and-permutation", "same-for-every-n"]
+def sent(kind, n, size):
+    steps = {
+        "all-gather": n,
+        "reduce-scatter": n,
+        "all-reduce": 2 * n,
+        "all-to-all": n - 1,
+        "collective-permute": n,
+    }
+    return steps[kind] * size / n
+
+
+# %% always among four exercise="4.2" score=0 diagnoses=["same-for-every-n", "unanswered"] near=["exchange-and-permutation", "whole-buffer"]
+def sent(kind, n, size):
+    return {
+        "all-gather": 0.75,
+        "reduce-scatter": 0.75,
+        "all-to-all": 0.75,
+        "all-reduce": 1.5,
+        "collective-permute": 1,
+    }[kind] * size
+
+
+# %% elements for bytes exercise="4.3" score=0 diagnoses=["counted"] near=["body-once", "its-block", "half-of-it"]
+moved = {
+    "centred": 7,
+    "written_out": 7,
+    "nested": 15,
+    "same_weights": 256,
+    "other_weights": 1280,
+    "until_small": "unknown",
+}
+on_sixteen = {"centred": 13.125, "nested": 28.125, "same_weights": 240, "other_weights": 1200}
+
+
+# %% how often collectives run exercise="4.3" score=0 diagnoses=["counted"] near=["body-once", "sent", "moved-not-sent"]
+moved = {
+    "centred": 7,
+    "written_out": 7,
+    "nested": 15,
+    "same_weights": 1,
+    "other_weights": 5,
+    "until_small": "unknown",
+}
+on_sixteen = {"centred": 7, "nested": 15, "same_weights": 1, "other_weights": 5}
+
+
+# %% all of v, on sixteen as well exercise="4.3" score=0.4166666667 diagnoses=["all-of-v"] near=["counted", "block-of-v"]
+moved = {
+    "centred": 3584,
+    "written_out": 3584,
+    "nested": 7680,
+    "same_weights": 1024,
+    "other_weights": 5120,
+    "until_small": "unknown",
+}
+on_sixteen = {"centred": 6720, "nested": 14400, "same_weights": 960, "other_weights": 4800}
+
+
+# %% x and y mixed up on both meshes exercise="4.4" score=0.4722222222 diagnoses=["other-axis", "axes-mixed-up"] near=["sizes-of-the-grid", "axes-added"]
+share = {
+    "rows over x and y, a copy": 1 / 8,
+    "rows over x, a copy": 1 / 2,
+    "a copy, a copy": 1,
+    "a copy, columns over y": 1 / 4,
+    "columns over x, rows over x": 1 / 2,
+    "blocks, blocks": 1 / 8,
+    "rows over four devices, a copy": 1 / 4,
+}
+on_512 = {
+    "rows over y, a copy": 1 / 16,
+    "a copy, columns over y and z": 1 / 64,
+    "rows over x, columns over y": 1 / 128,
+    "rows over x and z, columns over y": 1 / 512,
+    "columns over z, rows over z": 1 / 4,
+}
+
+
+# %% axes added on both meshes exercise="4.4" score=0.4583333333 diagnoses=["axes-added"] near=["one-dimension-alone", "sizes-of-the-grid", "all-blocks"]
+share = {
+    "rows over x and y, a copy": 1 / 6,
+    "rows over x, a copy": 1 / 4,
+    "a copy, a copy": 1,
+    "a copy, columns over y": 1 / 2,
+    "columns over x, rows over x": 1 / 4,
+    "blocks, blocks": 1 / 6,
+    "rows over four devices, a copy": 1 / 4,
+}
+on_512 = {
+    "rows over y, a copy": 1 / 8,
+    "a copy, columns over y and z": 1 / 12,
+    "rows over x, columns over y": 1 / 24,
+    "rows over x and z, columns over y": 1 / 160,
+    "columns over z, rows over z": 1 / 4,
+}
+
+
+# %% the sizes of the small mesh exercise="4.4" score=0.5 diagnoses=["sizes-of-the-grid", "quarter-counted-twice"] near=["axes-mixed-up", "one-axis-left-out"]
+share = {
+    "rows over x and y, a copy": 1 / 8,
+    "rows over x, a copy": 1 / 4,
+    "a copy, a copy": 1,
+    "a copy, columns over y": 1 / 2,
+    "columns over x, rows over x": 1 / 4,
+    "blocks, blocks": 1 / 8,
+    "rows over four devices, a copy": 1 / 4,
+}
+on_512 = {
+    "rows over y, a copy": 1 / 2,
+    "a copy, columns over y and z": 1 / 8,
+    "rows over x, columns over y": 1 / 8,
+    "rows over x and z, columns over y": 1 / 32,
+    "columns over z, rows over z": 1 / 16,
+}
+
+
+# %% four bytes, in the table as well exercise="4.5" score=0 diagnoses=["twice-as-much"] near=["same-for-every-n", "power-of-ten"]
+def rows(n, flops, link):
+    return 4 / 3 * (n - 1) / n * flops / link
+
+
+def width(n, flops, link):
+    return 2 * (n - 1) * flops / link
+
+
+def at(f, name):
+    return f(8, MACHINES[name].flops, MACHINES[name].link)
+
+
+on_machines = {
+    "rows, TPU v5e": at(rows, "TPU v5e"),
+    "rows, H100 100G Ethernet": at(rows, "H100 100G Ethernet"),
+    "width, TPU v5e": at(width, "TPU v5e"),
+    "width, H100 NVLink": at(width, "H100 NVLink"),
+}
+
+
+# %% the formulas for four devices exercise="4.5" score=0 diagnoses=["same-for-every-n", "four-devices"] near=["n-left-out", "on_machines: twice-as-much", "width-of-one-of-four"]
+def rows(n, flops, link):
+    return flops / link / 2
+
+
+def width(n, flops, link):
+    return 3 * flops / link
+
+
+def at(f, name):
+    return f(8, MACHINES[name].flops, MACHINES[name].link)
+
+
+on_machines = {
+    "rows, TPU v5e": at(rows, "TPU v5e"),
+    "rows, H100 100G Ethernet": at(rows, "H100 100G Ethernet"),
+    "width, TPU v5e": at(width, "TPU v5e"),
+    "width, H100 NVLink": at(width, "H100 NVLink"),
+}
+
+
+# %% one of four devices in the table exercise="4.5" score=0.4 diagnoses=["width-of-a-device", "four-devices", "width-of-one-of-four"] near=["same-for-every-n", "power-of-ten"]
+def rows(n, flops, link):
+    return 2 / 3 * (n - 1) / n * flops / link
+
+
+def width(n, flops, link):
+    return (n - 1) / n * flops / link
+
+
+def at(f, name):
+    return f(4, MACHINES[name].flops, MACHINES[name].link)
+
+
+on_machines = {
+    "rows, TPU v5e": at(rows, "TPU v5e"),
+    "rows, H100 100G Ethernet": at(rows, "H100 100G Ethernet"),
+    "width, TPU v5e": at(width, "TPU v5e"),
+    "width, H100 NVLink": at(width, "H100 NVLink"),
+}
+
+
+# %% a digit lost exercise="4.5" score=0.5333333333 diagnoses=["upside-down", "power-of-ten"] near=["machine-upside-down", "width-of-one-of-four", "on_machines: twice-as-much"]
+def rows(n, flops, link):
+    return 3 / 2 * n / (n - 1) * link / flops
+
+
+def width(n, flops, link):
+    return (n - 1) * flops / link
+
+
+on_machines = {
+    "rows, TPU v5e": 1149,
+    "rows, H100 100G Ethernet": 46200,
+    "width, TPU v5e": 13790,
+    "width, H100 NVLink": 1538,
+}

@@ -3,7 +3,7 @@
 import pytest
 
 from autograder.evidence import Evidence, Piece, Unanswered, Value, plain
-from autograder.exercises import EXERCISES, Computes, Exercise, PlacedLike, Predicts
+from autograder.exercises import EXERCISES, Computes, Donates, Exercise, PlacedLike, Predicts
 from autograder.judge import Finding, judge, verdict_as_html, verdict_as_text
 from autograder.judge.scoring import compute_share, explain_share
 
@@ -123,6 +123,23 @@ def test_a_score_that_does_not_follow_from_the_verdict_is_explained(judged, weig
     assert explain_share(exercise, findings) == says
     if says:
         assert f"{compute_share(exercise, findings):.0%}" in says[0]
+
+
+@pytest.mark.parametrize(
+    ("is_together", "reason"), [(True, " (earned only together)"), (False, "")]
+)
+def test_points_that_are_lost_with_others_are_explained(is_together, reason):
+    judged = answer("f", values=True, layout=True)
+    judged += [(Donates("f", 1, ""), Finding("f", False, "", "", about="donation"))]
+    requirements, findings = zip(*judged, strict=True)
+    exercise = Exercise(
+        "9.9", "", requirements, (), about=(PlacedLike, Donates), together=is_together
+    )
+    earned, share = (0, 25) if is_together else (38, 62)
+    assert explain_share(exercise, findings) == (
+        f"f earns {share}%: {earned} of 75% for layout and donation{reason}, and 25 of 25% for "
+        "values.",
+    )
 
 
 TABLES = [

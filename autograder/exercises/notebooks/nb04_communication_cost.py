@@ -192,8 +192,25 @@ def _right_of_equals(text: str, left_out: Iterable[str] = (), once: bool = False
     return _mentions("\n".join(rows), left_out, once)
 
 
-def _mentioned_calls(text: str, half: str = "(?:-start)?") -> list[str]:
-    return re.findall(rf"({'|'.join(COLLECTIVES)}){half}\(", text)
+def _mentioned_calls(
+    text: str,
+    half: str = "(?:-start)?",
+    arrange: Callable[[list[str]], list[str]] = lambda kinds: kinds,
+) -> list[str]:
+    """List the kinds that a parenthesis follows, arranged in this way."""
+    return arrange(re.findall(rf"({'|'.join(COLLECTIVES)}){half}\(", text))
+
+
+def _by_kind(kinds: list[str]) -> list[str]:
+    return sorted(kinds, key=COLLECTIVES.index)
+
+
+def _in_any_order(half: str) -> Mistake:
+    """Return the readings of what a parenthesis follows: in order, by kind or by the alphabet."""
+    return Mistake(
+        partial(_mentioned_calls, half=half),
+        *(partial(_mentioned_calls, half=half, arrange=how) for how in (_by_kind, sorted)),
+    )
 
 
 def _words(text: str) -> list[str]:
@@ -269,6 +286,11 @@ def _scalars_are_nothing(text: str) -> int:
 def _sizes_added(text: str, scalar: int) -> int:
     """Return the bytes of a type if the sizes are added instead of multiplied."""
     return sum(ELEMENT[element] * (sum(sizes) or scalar) for element, sizes in _sizes(text))
+
+
+def _arrays_multiplied(text: str) -> int:
+    """Return the product of the bytes of a tuple's arrays, instead of their sum."""
+    return math.prod(map(_bytes_of, re.findall(r"\w+\[[\d,]*\]", text)))
 
 
 def _first_array(text: str) -> int:
@@ -355,6 +377,23 @@ def _axes_added(line: str) -> int:
     return sum(sizes[name] for name in re.findall(r"'(\w+)'", along.partition("}")[0]))
 
 
+def _all_axes_added(line: str) -> int:
+    """Return the sum of the sizes of all axes of a mesh."""
+    return sum(map(int, re.findall(r"=(\d+)", line.partition("mesh[")[2].partition("]")[0])))
+
+
+def _whole_mesh_or_number(line: str, forms: Sequence[str]) -> int:
+    """Return the size of a whole mesh, and in these other forms the number of groups."""
+    groups = line.partition("replica_groups=")[2]
+    if groups.startswith("mesh"):
+        return _all_devices(line)
+    return _mistake_in(line, forms, _number_of_groups)
+
+
+def _second_number(line: str) -> int:
+    return int(re.findall(r"\d+", line.partition("replica_groups=")[2])[1])
+
+
 def _last_pair(line: str) -> int:
     """Return the second number of the last pair in brackets, which may be the devices' order."""
     return int(re.findall(r"\[(\d+),(\d+)\]", line)[-1][1])
@@ -400,7 +439,7 @@ READER: Final = Exercise(
                 "both-halves": Mistake(
                     _both_halves,
                     lambda text: sorted(_both_halves(text)),
-                    lambda text: sorted(_both_halves(text), key=COLLECTIVES.index),
+                    lambda text: _by_kind(_both_halves(text)),
                     says="A collective in two halves, -start and -done, runs once. It is counted "
                     "twice here.",
                 ),
@@ -421,12 +460,17 @@ READER: Final = Exercise(
                     "-done. Expected: its kind, which has no suffix.",
                 ),
                 "in-quotes-too": Mistake(
-                    _mentioned_calls,
+                    _in_any_order("(?:-start)?"),
                     says="This also counts what is in quotes, if a parenthesis follows. That is a "
                     "note for people: only the word after the type says what runs.",
                 ),
+                "in-quotes-both-halves": Mistake(
+                    _in_any_order("(?:-start|-done)?"),
+                    says="This also counts what is in quotes, if a parenthesis follows, and it "
+                    "counts a collective in two halves, -start and -done, twice.",
+                ),
                 "in-quotes-no-halves": Mistake(
-                    partial(_mentioned_calls, half=""),
+                    _in_any_order(""),
                     says="This also counts what is in quotes, if a parenthesis follows, and it "
                     "misses collectives in two halves, -start and -done.",
                 ),
@@ -504,7 +548,7 @@ READER: Final = Exercise(
                     "runs.",
                 ),
                 "by-kind": Mistake(
-                    lambda text: [k for kind in COLLECTIVES for k in _kinds(text) if k == kind],
+                    lambda text: _by_kind(_kinds(text)),
                     says="All of them are there, sorted by kind. Expected: the order of the text.",
                 ),
                 "in-alphabetical-order": Mistake(
@@ -549,6 +593,11 @@ READER: Final = Exercise(
                 "largest-of-tuple": Mistake(
                     lambda text: max(map(_bytes_of, re.findall(r"\w+\[[\d,]*\]", text))),
                     says="This counts only the largest array of a tuple. Add up all of them.",
+                ),
+                "arrays-multiplied": Mistake(
+                    _arrays_multiplied,
+                    says="The bytes of a tuple's arrays are multiplied here, so two arrays of 10 "
+                    "bytes would have 100.",
                 ),
                 "one-size": Mistake(
                     _first_sizes,
@@ -644,6 +693,26 @@ READER: Final = Exercise(
                     "that the braces name. The number of devices in a group is the product of "
                     "these sizes.",
                 ),
+                "all-axes-added": Mistake(
+                    _in_forms(_all_axes_added, "mesh"),
+                    says="For groups along the axes of a mesh, this adds the sizes of all axes of "
+                    "the mesh. Which of them do the braces name, and how many devices do these "
+                    "make?",
+                ),
+                "whole-mesh-and-number-of-groups": Mistake(
+                    *(
+                        partial(_whole_mesh_or_number, forms=forms)
+                        for forms in (("{",), ("[",), ("{", "["))
+                    ),
+                    says="Two things: for groups along the axes of a mesh, this is the size of the "
+                    "whole mesh; and in another form, it is the number of groups. Expected: the "
+                    "number of devices in each.",
+                ),
+                "second-number": Mistake(
+                    _second_number,
+                    says="This is the second number after `replica_groups=`, whatever the form. Is "
+                    "it the number of devices in a group in all three forms?",
+                ),
                 "last-brackets": Mistake(
                     _in_forms(_last_pair, "["),
                     says="For groups in brackets, a second pair of brackets may follow the arrow "
@@ -658,10 +727,10 @@ READER: Final = Exercise(
         "regular expression that begins at the start of the line (`re.MULTILINE`) finds it.",
         "A type is one array, or several in parentheses: `(?:\\(.*?\\)|\\S+)` matches both. Of "
         "the two halves, -start and -done, count one, and remove the suffix.",
-        r"For bytes_of, `re.findall(r'(\w+)\[([\d,]*)\]', text)` gives the element type and the "
-        "sizes of each array; no sizes at all are one element. For group_size, look at what "
-        "follows `replica_groups=`: in brackets, [groups,devices in each]; in braces, count the "
-        "first group; after mesh, multiply the sizes of the axes that the braces name.",
+        "For bytes_of, `re.findall` with two groups, one for an element type and one for what is "
+        "in brackets, finds all arrays; no sizes at all are one element. For group_size, look at "
+        "what follows `replica_groups=`: in brackets, [groups,devices in each]; in braces, count "
+        "the first group; after mesh, multiply the sizes of the axes that the braces name.",
     ),
     diagnoses={},
 )
@@ -678,6 +747,17 @@ def _sent(kind: str, n: int, size: int, reduced: int = 2, in_a_ring: bool = Fals
     if kind == "collective-permute" and not in_a_ring:
         return float(size)
     return (reduced if kind == "all-reduce" else 1) * (n - 1) / n * size
+
+
+def _sent_among(kind: str, n: int, size: int, devices: int) -> float:
+    """Return the bytes sent among so many devices, whatever n is."""
+    return _sent(kind, devices, size)
+
+
+def _exchange_and_permutation(kind: str, n: int, size: int) -> float:
+    """Return the bytes sent, with the formulas of these two kinds exchanged."""
+    other = {"all-to-all": "collective-permute", "collective-permute": "all-to-all"}
+    return _sent(other.get(kind, kind), n, size)
 
 
 def _times_n(kind: str, n: int, size: int, reduced: int = 2, permuted: str = "once") -> float:
@@ -751,6 +831,11 @@ SENT: Final = Exercise(
                     lambda kind, n, size: (
                         _sent(kind, n, size) if kind == "all-reduce" else float(size)
                     ),
+                    lambda kind, n, size: (
+                        _sent(kind, n, size)
+                        if kind == "all-to-all"
+                        else float(PASSES.get(kind, 1) * size)
+                    ),
                     says="A device does not send its own piece to itself: of n pieces, n - 1 "
                     "travel.",
                 ),
@@ -817,6 +902,15 @@ SENT: Final = Exercise(
                     ),
                     says="Two things: size is the whole buffer, not the block that a device begins "
                     "with; and one of the five kinds goes round the ring twice.",
+                ),
+                "exchange-and-permutation": Mistake(
+                    _exchange_and_permutation,
+                    says="The formulas of two kinds are exchanged: all-to-all and "
+                    "collective-permute. In which of them does a device keep a piece?",
+                ),
+                "same-for-every-n": Mistake(
+                    *(partial(_sent_among, devices=devices) for devices in (2, 4, 8)),
+                    says="n does not count here. This would be right for groups of one size only.",
                 ),
                 "permuted-in-a-ring": Mistake(
                     partial(_sent, in_a_ring=True),
@@ -997,12 +1091,17 @@ def _not_so(right: int, passes: int = 2) -> dict[str, Any]:
     """Return mistakes about any loop with a known number of iterations, on eight devices."""
     return {
         "sent": passes * 7 / 8 * right, "all-devices": 8 * right, "loop-unknown": "unknown",
+        "counted": right / 4,
     }  # fmt: skip
 
 
 def _of_v(means: int) -> dict[str, Any]:
     """Return mistakes about a loop that takes `means` means and maxima of `v`."""
     return {"all-of-v": Mistake(512, 512 * means), "block-of-v": Mistake(64, 64 * means)}
+
+
+def _of_v_on_sixteen(means: int) -> dict[str, Any]:
+    return {"all-of-v": Mistake(*(2 * 15 / 16 * 512 * times for times in (1, means)))}
 
 
 def _ring(right: float, passes: int) -> dict[str, Any]:
@@ -1015,11 +1114,17 @@ def _ring(right: float, passes: int) -> dict[str, Any]:
         "all-devices": 16 * right,
         "half-of-it": right / 2 if passes == 1 else (),
         "loop-unknown": "unknown",
+        "counted": Mistake(right / 4, buffers / 4),
     }
 
 
-FRACTION_LOST: Final = {"fraction-lost": {"centred": 42, "nested": 90}}
-"""The bytes sent if 7.5 is rounded down to 6. In nested, 90 alone could also lack the maximum."""
+ON_SIXTEEN: Final = {
+    "fraction-lost": {"centred": 42, "nested": 90}, "counted": {"centred": 7, "nested": 15},
+}  # fmt: skip
+"""The bytes sent if 7.5 is rounded down to 6, and how many all-reduces there are.
+
+In nested, 90 alone could also lack the maximum, and 15 alone could be one iteration.
+"""
 
 
 LOOPS: Final = Exercise(
@@ -1070,6 +1175,7 @@ LOOPS: Final = Exercise(
                         "not-moved-out": 5120,
                         "its-block": Mistake(128, 640),
                         **_not_so(1024, passes=1),
+                        "counted": Mistake(256, 1, 5),
                     },
                 ),
                 (
@@ -1079,6 +1185,7 @@ LOOPS: Final = Exercise(
                         "body-once": 1024,
                         "its-block": Mistake(128, 640),
                         **_not_so(5120, passes=1),
+                        "counted": Mistake(1280, 5),
                     },
                 ),
                 (
@@ -1109,7 +1216,7 @@ LOOPS: Final = Exercise(
                 right,
                 mistakes,
                 tolerance=1e-3,
-                tables=FRACTION_LOST,
+                tables={name: cells for name, cells in ON_SIXTEEN.items() if cell in cells},
             )
             for cell, right, mistakes in (
                 (
@@ -1122,6 +1229,7 @@ LOOPS: Final = Exercise(
                             says="Is 2 · 15/16 · 4 bytes 6 here? It is 7.5: `//` leaves out the "
                             "half.",
                         ),
+                        **_of_v_on_sixteen(7),
                         **_ring(52.5, passes=2),
                     },
                 ),
@@ -1134,11 +1242,28 @@ LOOPS: Final = Exercise(
                         "body-once": 15,
                         "maximum-once": 97.5,
                         "maximum-too-often": 180,
+                        **_of_v_on_sixteen(15),
                         **_ring(112.5, passes=2),
                     },
                 ),
-                ("same_weights", 960, {"not-moved-out": 4800, **_ring(960, passes=1)}),
-                ("other_weights", 4800, {"body-once": 960, **_ring(4800, passes=1)}),
+                (
+                    "same_weights",
+                    960,
+                    {
+                        "not-moved-out": 4800,
+                        **_ring(960, passes=1),
+                        "counted": Mistake(240, 256, 1, 5),
+                    },
+                ),
+                (
+                    "other_weights",
+                    4800,
+                    {
+                        "body-once": 960,
+                        **_ring(4800, passes=1),
+                        "counted": Mistake(1200, 1280, 5),
+                    },
+                ),
             )
         ),
     ),
@@ -1156,6 +1281,7 @@ LOOPS: Final = Exercise(
         "once, and it runs in every iteration.",
         "sent": "This is what a device sends. Expected: the bytes of the buffers.",
         "all-devices": "This is the total over all devices. Expected: the bytes of one of them.",
+        "counted": "Is this a number of collectives, or of elements? Expected: bytes.",
         "all-of-v": "This counts all 512 bytes of v. For a mean, each device adds up its own "
         "numbers first. How many partial sums does it have then?",
         "block-of-v": "This counts a device's 64 bytes of v. For a mean, each device adds up its "
@@ -1205,10 +1331,19 @@ def _of_512(right: float, **mistakes: Any) -> dict[str, Any]:
     return {name.replace("_", "-"): value for name, value in mistakes.items()} | said
 
 
-MIXED_UP: Final = {
-    "axes-mixed-up": {"rows over x, columns over y": 1 / 32, "columns over z, rows over z": 1 / 16}
+ON_512: Final = {
+    "axes-mixed-up": {"rows over x, columns over y": 1 / 32, "columns over z, rows over z": 1 / 16},
+    "sizes-of-the-grid": {
+        "rows over y, a copy": 1 / 2,
+        "a copy, columns over y and z": 1 / 8,
+        "rows over x, columns over y": 1 / 8,
+        "rows over x and z, columns over y": 1 / 32,
+    },
 }
-"""The shares if z has size 16. The second alone could also be a quarter of a quarter."""
+"""The shares if z has size 16, and if x and y have the sizes 4 and 2 of the small mesh.
+
+Some of them alone could also come from an axis that counts twice, or not at all.
+"""
 
 
 SHARES: Final = Exercise(
@@ -1227,7 +1362,7 @@ SHARES: Final = Exercise(
                 tolerance=0.05,
             )
             for cell, right, mistakes in (
-                ("rows over x and y, a copy", 1 / 8, {}),
+                ("rows over x and y, a copy", 1 / 8, {"axes-added": 1 / 6}),
                 ("rows over x, a copy", 1 / 4, {"other-axis": 1 / 2}),
                 (
                     "a copy, a copy",
@@ -1241,8 +1376,8 @@ SHARES: Final = Exercise(
                         ),
                         "no-work": Mistake(
                             0,
-                            says="There is work without communication: with both matrices "
-                            "replicated, each device computes the complete matmul.",
+                            says="There is work without communication. What does a device compute "
+                            "if both matrices are replicated?",
                         ),
                     },
                 ),
@@ -1253,14 +1388,15 @@ SHARES: Final = Exercise(
                     {
                         "terms-are-shared": Mistake(
                             1,
-                            says="Each element of the result is a sum, and each device has a "
-                            "quarter of its terms. The all-reduce adds up the partial sums.",
+                            says="Each element of the result is a sum, and each device has only "
+                            "some of its terms. The all-reduce adds up the partial sums.",
                         ),
+                        "other-axis": 1 / 2,
                         "quarter-counted-twice": Mistake(
                             1 / 16,
-                            says="Is this a quarter of a quarter? The columns of A and the rows of "
-                            "B are the same terms of each sum, so sharding both divides these "
-                            "terms only once.",
+                            says="Does the same axis count twice here? The columns of A and the "
+                            "rows of B are the same terms of each sum, so sharding both divides "
+                            "these terms only once.",
                         ),
                     },
                 ),
@@ -1272,9 +1408,10 @@ SHARES: Final = Exercise(
                             1 / 64,
                             1 / 16,
                             1 / 32,
-                            says="The result has eight blocks, and each of its elements needs all "
-                            "64 terms.",
+                            says="Each device computes one block of the result, and each element "
+                            "of it needs all 64 terms. How many blocks are there?",
                         ),
+                        "axes-added": 1 / 6,
                         "gathered-first": Mistake(
                             1,
                             says="The devices do not gather all of both matrices here, so each can "
@@ -1294,8 +1431,8 @@ SHARES: Final = Exercise(
                     {
                         "only-four": Mistake(
                             1 / 8,
-                            says="Only four devices take part, and they share the rows among "
-                            "themselves.",
+                            says="This would be so if eight devices shared the rows. How many take "
+                            "part here?",
                         ),
                         "half-of-the-rows": Mistake(
                             1 / 2,
@@ -1314,13 +1451,13 @@ SHARES: Final = Exercise(
                 right,
                 mistakes,
                 tolerance=0.01,
-                tables=MIXED_UP if cell in MIXED_UP["axes-mixed-up"] else {},
+                tables={name: cells for name, cells in ON_512.items() if cell in cells},
             )
             for cell, right, mistakes in (
                 (
                     "rows over y, a copy",
                     1 / 8,
-                    _of_512(1 / 8, axes_mixed_up=Mistake(1 / 16, 1 / 4)),
+                    _of_512(1 / 8, axes_mixed_up=Mistake(1 / 16, 1 / 4), sizes_of_the_grid=1 / 2),
                 ),
                 (
                     "a copy, columns over y and z",
@@ -1349,6 +1486,7 @@ SHARES: Final = Exercise(
                         1 / 512,
                         axes_added=Mistake(1 / 28, 1 / 160),
                         one_axis_left_out=Mistake(1 / 64, 1 / 8, 1 / 128),
+                        sizes_of_the_grid=1 / 32,
                     ),
                 ),
                 (
@@ -1386,6 +1524,8 @@ SHARES: Final = Exercise(
         "other-axis": "This would be right for the other axis. Here axis x has size 4, and y has "
         "2.",
         "axes-mixed-up": "Are the axes mixed up? Here axis x has size 16, y has 8 and z has 4.",
+        "sizes-of-the-grid": "Are these the sizes of the 4 × 2 mesh? On the mesh of 512 devices, "
+        "axis x has size 16, y has 8 and z has 4.",
         "axes-added": "Are the sizes of the axes added? The number of blocks over several axes is "
         "the product of their sizes.",
         "one-axis-left-out": "Does only one of the two matrices count here, or only one of "
@@ -1408,13 +1548,18 @@ def _width(n: int, flops: float, link: float, passes: float = 2, work: float = 4
     return passes * (n - 1) / n * BFLOAT16 * flops / link * n / work
 
 
-def _table_mistakes(what: str, flops: float, link: float) -> dict[str, float]:
+def _table_mistakes(what: str, flops: float, link: float) -> dict[str, Any]:
     """Return mistakes about one of the two numbers, on eight devices of a machine."""
     if what == "width":
         right = _width(8, flops, link)
         return {
             "machine-upside-down": _width(8, link, flops), "backward-too": right / 3,
             "rows-for-width": _rows(8, flops, link),
+            "width-of-one-of-four": Mistake(
+                _width(4, flops, link) / 4,
+                says="Is this the width of one device's part, and among four devices? Expected: "
+                "all of F, on eight devices.",
+            ),
         }  # fmt: skip
     right = _rows(8, flops, link)
     return {
@@ -1468,6 +1613,10 @@ BOUNDS: Final = Exercise(
                     "gradient of the weights, and the gradient of the input.",
                 ),
                 "n-left-out": lambda n, flops, link: _rows(n, flops, link) * n / (n - 1),
+                "same-for-every-n": Mistake(
+                    lambda n, flops, link: _rows(4, flops, link),
+                    lambda n, flops, link: _rows(8, flops, link),
+                ),
                 "upside-down": lambda n, flops, link: 1 / _rows(n, flops, link),
                 "machine-upside-down": lambda n, flops, link: (
                     _rows(n, flops, link) * (link / flops) ** 2
@@ -1493,6 +1642,10 @@ BOUNDS: Final = Exercise(
                 "reduced-once": partial(_width, passes=1),
                 "twice-as-much": partial(_width, passes=4),
                 "n-left-out": lambda n, flops, link: _width(n, flops, link) * n / (n - 1),
+                "same-for-every-n": Mistake(
+                    lambda n, flops, link: _width(4, flops, link),
+                    lambda n, flops, link: _width(8, flops, link),
+                ),
                 "upside-down": lambda n, flops, link: 1 / _width(n, flops, link),
                 "machine-upside-down": lambda n, flops, link: (
                     _width(n, flops, link) * (link / flops) ** 2
@@ -1525,6 +1678,14 @@ BOUNDS: Final = Exercise(
                         "name?",
                     ),
                     **_table_mistakes(what, MACHINES[name].flops, MACHINES[name].link),
+                    "power-of-ten": Mistake(
+                        *(
+                            formula(8, MACHINES[name].flops, MACHINES[name].link) * 10.0**digits
+                            for digits in (-3, -2, -1, 1, 2, 3)
+                        ),
+                        says="The digits are right, but not their place before the point. Is there "
+                        "a slip in a power of ten?",
+                    ),
                     # with eight devices, one part in eight is the same number as bits for bytes
                     ("width-of-a-device" if what == "width" else "bits-for-bytes"): formula(
                         8, MACHINES[name].flops, MACHINES[name].link * 8
@@ -1557,6 +1718,10 @@ BOUNDS: Final = Exercise(
         "term of a matmul one operation?",
         "width: twice-as-much": "This is twice as much. Does a number have four bytes here, or a "
         "term of a matmul one operation, or is one of the two matmuls left out?",
+        "on_machines: twice-as-much": "This is twice as much. Does a number have four bytes here, "
+        "or a term of a matmul one operation? Or does a width count only one of the two matmuls?",
+        "same-for-every-n": "n does not count here. This would be right for one number of devices "
+        "only, such as four.",
         "n-left-out": "A ring of n devices sends (n - 1)/n of the buffer each time round.",
         "upside-down": "This is upside down: one divided by the right number.",
         "machine-upside-down": "Are flops and link exchanged here? The faster a device computes, "
@@ -1783,7 +1948,8 @@ CROSSOVER: Final = Exercise(
                 ),
                 "upside-down": Mistake(
                     lambda d, f, n: float(2 * d),
-                    says="Is it upside down? Set 2 · rows · f equal to d · f.",
+                    says="This is four times as much. Which buffer goes round the ring twice, that "
+                    "of the weights or that of the result?",
                 ),
                 "times-n": Mistake(
                     lambda d, f, n: float(d * n / 2),
@@ -2068,8 +2234,8 @@ STRATEGIES: Final = Exercise(
         "32 and y has 8. Which of them shards the weights, and which the rows?",
         "activations-travel": "tensor adds up the whole batch, rows × 4,096, over all devices. "
         "Which layout adds up only a part of it?",
-        "weights-travel": "This adds up the gradients of the weights, or of a part of them. Is "
-        "there a layout that sends less, with so many rows and so many devices?",
+        "weights-travel": "This adds up the gradients of the weights, or of a part of them. Does "
+        "another layout send less here, with this number of rows?",
         "work-is-cheap-on-slow-links": "With links as slow as these, adding up the batch takes "
         "longer than all of the work on each device: an all-reduce sends nearly twice the batch.",
     },

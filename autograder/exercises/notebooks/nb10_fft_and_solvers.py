@@ -2608,6 +2608,8 @@ def _pcg(
     later: Callable[[Any], Any] | None = None,
     change: Callable[[Any, Any, Any], Any] = lambda length, p, z: length * p,
     returns_residual: bool = False,
+    starts_at_f: bool = False,
+    residual_of_start: bool = True,
 ) -> Any:
     """Do steps of conjugate gradients with block Jacobi; each option makes a mistake.
 
@@ -2630,6 +2632,8 @@ def _pcg(
         later: What is applied to residuals in the steps, in place of `precondition`.
         change: the change of u, from the length of the step, the direction and z.
         returns_residual: whether the residual is returned, and not u.
+        starts_at_f: whether u begins as `f`, and not as zeros.
+        residual_of_start: whether the first residual is that of the first u, or `f`.
     """
     r = f.astype(np.float64)
     rows, columns = _places(f.shape)
@@ -2641,7 +2645,9 @@ def _pcg(
 
     apply = precondition or partial(_on_blocks, function=_solve_rectangle)
     again = later or apply
-    u, z = np.zeros_like(r), apply(r)
+    u = r if starts_at_f else np.zeros_like(r)
+    r = r - _five_points(u) if residual_of_start else r
+    z = apply(r)
     p, last = z if first_along_z else r, dot(r, r if "first" in of_residual else z)
     with np.errstate(all="ignore"):
         for _ in range(steps):
@@ -2656,6 +2662,12 @@ def _pcg(
             p = (z if along_z else r) + share(new, last, length) * p
             last = last if keeps_last else new
     return (r if returns_residual else u).astype(np.float32)
+
+
+def _multiply_eigenvalues(r: Any) -> Any:
+    """Make the mistake of multiplying the eigenvalues of rows and columns."""
+    (rows, V), (columns, W) = (np.linalg.eigh(_second_difference(n)) for n in r.shape)  # noqa: N806
+    return V @ (V.T @ r @ W / (rows[:, None] * columns)) @ W.T
 
 
 def _solve_quarters(r: Any) -> Any:
@@ -2869,6 +2881,19 @@ PRECONDITIONER: Final = Exercise(
                     says="The system is solved on quarters of each block. Expected: on the whole "
                     "block of a device.",
                 ),
+                "starts-at-f": Mistake(
+                    *(
+                        partial(_pcg, starts_at_f=True, residual_of_start=consistent)
+                        for consistent in (True, False)
+                    ),
+                    says="u begins as f here. Expected: as zeros.",
+                ),
+                "eigenvalues-multiplied": Mistake(
+                    partial(_pcg, precondition=partial(_on_blocks, function=_multiply_eigenvalues)),
+                    says="In block Jacobi, the eigenvalues of rows and of columns are multiplied. "
+                    "The stencil is a sum of second differences along both dimensions. What are "
+                    "the eigenvalues of such a sum?",
+                ),
                 "own-sums": Mistake(
                     partial(_pcg, summed=()),
                     says="In the inner products, each device uses the sum over its own block. "
@@ -2962,6 +2987,14 @@ PRECONDITIONER: Final = Exercise(
                     ),
                     says="Each exchange takes a latency, too, besides the time of its bytes.",
                 ),
+                "too-few-latencies-and-one-sum": Mistake(
+                    *(
+                        partial(_fastest, latencies=latencies, sums=1)
+                        for latencies in (lambda number: 1, lambda number: 0)
+                    ),
+                    says="Two things: each exchange takes a latency, too, besides the time of its "
+                    "bytes; and a step has two sums over all devices.",
+                ),
                 "sums-of-one-message": Mistake(
                     partial(_fastest, messages=lambda n: 1),
                     says="A sum counts as one message. Expected: log2(n), one after the other.",
@@ -3012,8 +3045,10 @@ PRECONDITIONER: Final = Exercise(
         "seconds of one method first, and take min(counts, key=…).",
     ),
     diagnoses={
-        "not-finite": "Something is divided by zero. Is the stencil applied without halos? Then "
-        "block Jacobi solves that system in one step, and the second step divides by zero.",
+        "not-finite": "A step divides zero by zero once the residual is as good as zero. Is u the "
+        "solution after one step here? It is if the system that z solves is the one that "
+        "directions are multiplied by. Does block Jacobi solve for more than a device's own block, "
+        "or is the stencil applied without halos?",
         "too-many-bytes": "A step multiplies by the stencil once, which takes one halo from each "
         "neighbour, and adds up two single numbers, each over both axes at once. Block Jacobi "
         "sends nothing.",
