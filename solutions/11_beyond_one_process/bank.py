@@ -2495,7 +2495,10 @@ def train_or_resume(folder, mesh, read_batch, steps):
                 arrays = {name: file[name] for name in NAMES}
         except Exception:
             continue
-        state = {n: jax.make_array_from_callback((16,), blocks, lambda i: arrays["weights"][i]) for n in NAMES}
+        state = {
+            n: jax.make_array_from_callback((16,), blocks, lambda i: arrays["weights"][i])
+            for n in NAMES
+        }
         start = number + 1
         break
     multihost_utils.sync_global_devices("loaded")
@@ -2503,7 +2506,9 @@ def train_or_resume(folder, mesh, read_batch, steps):
     for step in range(start, steps):
         state, value = adam(state, step, read_batch(step))
         losses.append(float(value))
-        whole = {n: np.asarray(multihost_utils.process_allgather(state[n], tiled=True)) for n in NAMES}
+        whole = {
+            n: np.asarray(multihost_utils.process_allgather(state[n], tiled=True)) for n in NAMES
+        }
         if jax.process_index() == 0:
             with open(folder / f"{step}.tmp", "wb") as file:
                 np.savez(file, **whole)
@@ -2512,10 +2517,15 @@ def train_or_resume(folder, mesh, read_batch, steps):
     return losses
 
 
-
 # %% tensor parallelism over eight, tokens gathered exercise="11.7" score=0.535 diagnoses=["waits-for-data"] near=["works-too-much"]
 mesh = jax.make_mesh((8,), ("x",), axis_types=(AxisType.Auto,))
-SPECS = {"qkv": P(None, None, "x"), "out": P("x"), "up": P(None, "x"), "down": P("x"), "batch": P("x")}
+SPECS = {
+    "qkv": P(None, None, "x"),
+    "out": P("x"),
+    "up": P(None, "x"),
+    "down": P("x"),
+    "batch": P("x"),
+}
 layouts = {name: NamedSharding(mesh, spec) for name, spec in SPECS.items()}
 
 
@@ -2530,7 +2540,9 @@ def my_loss(params, x, y):
 
 def train_step(params, x, y):
     weights = [{name: SPECS[name] for name in layer} for layer in params]
-    loss = jax.shard_map(my_loss, mesh=mesh, in_specs=(weights, SPECS["batch"], SPECS["batch"]), out_specs=P())
+    loss = jax.shard_map(
+        my_loss, mesh=mesh, in_specs=(weights, SPECS["batch"], SPECS["batch"]), out_specs=P()
+    )
     down = jax.grad(loss)(params, x, y)
     return jax.tree.map(lambda w, d: w - LEARNING_RATE * d, params, down)
 

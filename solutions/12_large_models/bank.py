@@ -6446,6 +6446,7 @@ def gradient(w_out, h, y, lengths):
 # %% the latency of the first bucket alone exercise="12.6" score=0 diagnoses=["one-latency", "exposed"] near=["latency-of-each-layer"]
 def bucketed(backward, sizes, latency, bandwidth):
     import itertools
+
     n = len(sizes)
     best = None
     for k in range(n):
@@ -6457,11 +6458,16 @@ def bucketed(backward, sizes, latency, bandwidth):
                 best = late, buckets
     return best[1]
 
+
 def exposed(backward, sizes, buckets, latency, bandwidth):
     time, free, first = 0, 0, 0
     for count in buckets:
         time += sum(backward[first : first + count])
-        free = max(time, free) + (latency if first == 0 else 0) + sum(sizes[first : first + count]) / bandwidth
+        free = (
+            max(time, free)
+            + (latency if first == 0 else 0)
+            + sum(sizes[first : first + count]) / bandwidth
+        )
         first += count
     return free - sum(backward)
 
@@ -6474,8 +6480,10 @@ def exposed(backward, sizes, buckets, latency, bandwidth):
         free = max(time, free) + latency + sum(sizes[:count]) / bandwidth
     return free - sum(backward)
 
+
 def bucketed(backward, sizes, latency, bandwidth):
     import itertools
+
     n = len(sizes)
     best = None
     for k in range(n):
@@ -6491,6 +6499,7 @@ def bucketed(backward, sizes, latency, bandwidth):
 # %% one layer in two buckets exercise="12.6" score=0 diagnoses=["shared-layer", "exposed"] near=["counted-from-0", "one-layer-on"]
 def bucketed(backward, sizes, latency, bandwidth):
     import itertools
+
     n = len(sizes)
     best = None
     for k in range(n):
@@ -6501,6 +6510,7 @@ def bucketed(backward, sizes, latency, bandwidth):
             if best is None or late < best[0]:
                 best = late, buckets
     return best[1]
+
 
 def exposed(backward, sizes, buckets, latency, bandwidth):
     time, free, first = 0, 0, 0
@@ -6514,59 +6524,78 @@ def exposed(backward, sizes, buckets, latency, bandwidth):
 # %% a step for each microbatch exercise="12.10" score=0.25 diagnoses=["many-steps", "not-counted-yet", "too-often"] near=["divided-by-outputs", "one-missing"]
 def stalls_at(increment):
     step = jnp.bfloat16(increment)
+
     def grows(total):
         return total + step != total
+
     return float(lax.while_loop(grows, lambda total: total + step, jnp.bfloat16(0)))
+
 
 def mixed_step(master, X, Y):
     def body(master, X, Y):
         examples = X.shape[1] * lax.axis_size("data")
+
         def step(master, batch):
             w = lax.all_gather(master.astype(jnp.bfloat16), "data", tiled=True)
             g = jax.grad(lambda w: jnp.sum((batch[0] @ w - batch[1]) ** 2))(w)
             g = lax.psum_scatter(g, "data", tiled=True)
             return master - 0.001 * g.astype(jnp.float32) / examples, None
+
         return lax.scan(step, master, (X, Y))[0]
+
     batch = P(None, "data")
-    return jax.shard_map(body, in_specs=(P("data"), batch, batch), out_specs=P("data"))(master, X, Y)
+    return jax.shard_map(body, in_specs=(P("data"), batch, batch), out_specs=P("data"))(
+        master, X, Y
+    )
 
 
 # %% a mean over the outputs, too exercise="12.10" score=0.25 diagnoses=["divided-by-outputs", "not-counted-yet"] near=["averaged-twice", "many-steps"]
 def stalls_at(increment):
     step = jnp.bfloat16(increment)
+
     def grows(total):
         return total + step != total
+
     return float(lax.while_loop(grows, lambda total: total + step, jnp.bfloat16(0)))
+
 
 def mixed_step(master, X, Y):
     def body(master, X, Y):
         w = lax.all_gather(master.astype(jnp.bfloat16), "data", tiled=True)
+
         def error(w, x, y):
             return jnp.sum((x @ w - y) ** 2)
+
         def add(total, batch):
             return total + jax.grad(error)(w, *batch).astype(jnp.float32), None
+
         total, _ = lax.scan(add, jnp.zeros_like(w, jnp.float32), (X, Y))
         examples = X.shape[0] * X.shape[1] * lax.axis_size("data") * Y.shape[2]
         gradient = lax.psum_scatter(total.astype(jnp.bfloat16), "data", tiled=True)
         return master - 0.001 * gradient.astype(jnp.float32) / examples
+
     batch = P(None, "data")
-    return jax.shard_map(body, in_specs=(P("data"), batch, batch), out_specs=P("data"))(master, X, Y)
+    return jax.shard_map(body, in_specs=(P("data"), batch, batch), out_specs=P("data"))(
+        master, X, Y
+    )
 
 
 # %% a mask for the numerators alone exercise="12.5" score=0.3333333333 diagnoses=["masked-late", "not-counted-yet"] near=["own-largest"]
 def zigzag(n):
     return [(i, 2 * n - 1 - i) for i in range(n)]
 
+
 def ring_attention(q, k, v):
     def body(q, k, v):
         n, me, block = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
         perm = [(i, (i + 1) % n) for i in range(n)]
         mine = me * block + jnp.arange(block)
+
         def turn(t, carry):
             k, v, m, total, out = carry
             keys = (me - t) % n * block + jnp.arange(block)
             s = q @ k.T / jnp.sqrt(q.shape[1])
-            
+
             new = jnp.maximum(m, s.max(axis=1))
             p = jnp.exp(s - new[:, None])
             pm = jnp.where(mine[:, None] >= keys, p, 0)
@@ -6575,9 +6604,13 @@ def ring_attention(q, k, v):
             out = out * old[:, None] + pm @ v
             k, v = lax.ppermute((k, v), "seq", perm)
             return k, v, new, total, out
+
         zeros = jnp.zeros_like(q[:, 0])
-        k, v, m, total, out = lax.fori_loop(0, n, turn, (k, v, zeros - jnp.inf, zeros, jnp.zeros_like(v)))
+        k, v, m, total, out = lax.fori_loop(
+            0, n, turn, (k, v, zeros - jnp.inf, zeros, jnp.zeros_like(v))
+        )
         return out / total[:, None]
+
     return jax.shard_map(body, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
 
 
@@ -6585,22 +6618,28 @@ def ring_attention(q, k, v):
 def zigzag(n):
     return [(i, 2 * n - 1 - i) for i in range(n)]
 
+
 def ring_attention(q, k, v):
     def body(q, k, v):
         n, me, b = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
         perm = [(i, (i + 1) % n) for i in range(n)]
+
         def turn(t, c):
             k, v, m, total, out = c
             s = q @ k.T / jnp.sqrt(q.shape[1])
-            s = jnp.where(me * b + jnp.arange(b)[:, None] >= (me - t) % n * b + jnp.arange(b), s, -jnp.inf)
+            s = jnp.where(
+                me * b + jnp.arange(b)[:, None] >= (me - t) % n * b + jnp.arange(b), s, -jnp.inf
+            )
             new = jnp.maximum(m, s.max(1))
             mine = s.max(1)
             p, old = jnp.exp(s - jnp.where(jnp.isinf(mine), 0, mine)[:, None]), jnp.exp(m - new)
             k, v = lax.ppermute((k, v), "seq", perm)
             return k, v, new, total * old + p.sum(1), out * old[:, None] + p @ c[1]
+
         z = jnp.zeros_like(q[:, 0])
         k, v, m, total, out = lax.fori_loop(0, n, turn, (k, v, z - jnp.inf, z, jnp.zeros_like(v)))
         return out / total[:, None]
+
     return jax.shard_map(body, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
 
 
@@ -6610,7 +6649,9 @@ def dropped(scores):
         t, e = scores.shape
         counts = jnp.bincount(scores.argmax(axis=1), length=e)
         return lax.psum(jnp.maximum(counts - t // e, 0).sum().astype(jnp.int32), "expert")
+
     return jax.shard_map(body, in_specs=P("expert"), out_specs=P())(scores)
+
 
 def moe(x, scores, up, down):
     def body(x, scores, up, down):
@@ -6628,6 +6669,7 @@ def moe(x, scores, up, down):
         result = back.at[choice, place].get(mode="fill", fill_value=0)
         probability = jnp.take_along_axis(jax.nn.softmax(scores), choice[:, None], axis=1)
         return jnp.where(stays[:, None], result * probability, 0)
+
     return jax.shard_map(body, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
 
 
@@ -6637,7 +6679,9 @@ def dropped(scores):
         t, e = scores.shape
         counts = jnp.bincount(scores.argmax(axis=1), length=e)
         return lax.psum(jnp.maximum(counts - t // e, 0).sum().astype(jnp.int32), "expert")
+
     return jax.shard_map(body, in_specs=P("expert"), out_specs=P())(scores)
+
 
 def moe(x, scores, up, down):
     def body(x, scores, up, down):
@@ -6655,11 +6699,13 @@ def moe(x, scores, up, down):
         result = back.at[choice, place].get(mode="fill", fill_value=0)
         probability = jnp.take_along_axis(jax.nn.softmax(scores), choice[:, None], axis=1)
         return jnp.where(stays[:, None], result * probability, 0)
+
     return jax.shard_map(body, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
 
 
 # %% all errors by one device's tokens exercise="12.7" score=0.75 diagnoses=["own-count"] near=["mean-of-means", "per-example", "w_out: values"]
 w_out = jax.device_put(start(0)["w_out"], NamedSharding(grid, P("model", None)))
+
 
 def dropout(seed, h):
     def body(seed, h):
@@ -6667,23 +6713,30 @@ def dropout(seed, h):
         key = jax.random.fold_in(key, lax.axis_index("data"))
         key = jax.random.fold_in(key, lax.axis_index("model"))
         return jnp.where(jax.random.bernoulli(key, 0.5, h.shape), 2 * h, 0)
+
     blocks = P("data", None, "model")
     return jax.shard_map(body, in_specs=(P(), blocks), out_specs=blocks)(seed, h)
+
 
 def mean_error(errors, lengths):
     def body(errors, lengths):
         is_token = jnp.arange(errors.shape[1]) < lengths[:, None]
         total = lax.psum(jnp.sum(jnp.where(is_token, errors, 0)), "data")
         return lax.pmean(total / jnp.sum(lengths), "data")
+
     return jax.shard_map(body, in_specs=P("data"), out_specs=P())(errors, lengths)
+
 
 def gradient(w_out, h, y, lengths):
     def body(w, h, y, lengths):
         is_token = jnp.arange(h.shape[1]) < lengths[:, None]
+
         def error(w):
             outputs = lax.psum(h @ w, "model")
             return jnp.sum(jnp.where(is_token[..., None], (outputs - y) ** 2, 0))
+
         return jax.grad(error)(w)
+
     in_specs = P("model"), P("data", None, "model"), P("data"), P("data")
     return jax.shard_map(body, in_specs=in_specs, out_specs=P("model"))(w_out, h, y, lengths)
 
@@ -6691,29 +6744,37 @@ def gradient(w_out, h, y, lengths):
 # %% a token of padding in the gradient exercise="12.7" score=0.75 diagnoses=["token-of-padding"] near=["padding-counted", "own-count"]
 w_out = jax.device_put(start(0)["w_out"], NamedSharding(grid, P("model", None)))
 
+
 def dropout(seed, h):
     def body(seed, h):
         key = jax.random.key(seed)
         key = jax.random.fold_in(key, lax.axis_index("data"))
         key = jax.random.fold_in(key, lax.axis_index("model"))
         return jnp.where(jax.random.bernoulli(key, 0.5, h.shape), 2 * h, 0)
+
     blocks = P("data", None, "model")
     return jax.shard_map(body, in_specs=(P(), blocks), out_specs=blocks)(seed, h)
+
 
 def mean_error(errors, lengths):
     def body(errors, lengths):
         is_token = jnp.arange(errors.shape[1]) < lengths[:, None]
         total = lax.psum(jnp.sum(jnp.where(is_token, errors, 0)), "data")
         return total / lax.psum(jnp.sum(lengths), "data")
+
     return jax.shard_map(body, in_specs=P("data"), out_specs=P())(errors, lengths)
+
 
 def gradient(w_out, h, y, lengths):
     def body(w, h, y, lengths):
         is_token = jnp.arange(h.shape[1]) <= lengths[:, None]
+
         def error(w):
             outputs = lax.psum(h @ w, "model")
             return jnp.sum(jnp.where(is_token[..., None], (outputs - y) ** 2, 0))
+
         return jax.grad(error)(w)
+
     in_specs = P("model"), P("data", None, "model"), P("data"), P("data")
     return jax.shard_map(body, in_specs=in_specs, out_specs=P("model"))(w_out, h, y, lengths)
 
@@ -6723,29 +6784,37 @@ SPECS["w_out"] = P("model", None)
 
 w_out = start(1)["w_out"]
 
+
 def dropout(seed, h):
     def body(seed, h):
         key = jax.random.key(seed)
         key = jax.random.fold_in(key, lax.axis_index("data"))
         key = jax.random.fold_in(key, lax.axis_index("model"))
         return jnp.where(jax.random.bernoulli(key, 0.5, h.shape), 2 * h, 0)
+
     blocks = P("data", None, "model")
     return jax.shard_map(body, in_specs=(P(), blocks), out_specs=blocks)(seed, h)
+
 
 def mean_error(errors, lengths):
     def body(errors, lengths):
         is_token = jnp.arange(errors.shape[1]) < lengths[:, None]
         total = lax.psum(jnp.sum(jnp.where(is_token, errors, 0)), "data")
         return total / lax.psum(jnp.sum(lengths), "data")
+
     return jax.shard_map(body, in_specs=P("data"), out_specs=P())(errors, lengths)
+
 
 def gradient(w_out, h, y, lengths):
     def body(w, h, y, lengths):
         is_token = jnp.arange(h.shape[1]) < lengths[:, None]
+
         def error(w):
             outputs = lax.psum(h @ w, "model")
             return jnp.sum(jnp.where(is_token[..., None], (outputs - y) ** 2, 0))
+
         return jax.grad(error)(w)
+
     in_specs = P("model"), P("data", None, "model"), P("data"), P("data")
     return jax.shard_map(body, in_specs=in_specs, out_specs=P("model"))(w_out, h, y, lengths)
 
@@ -6756,13 +6825,16 @@ def wraps(chip, length):
         return length == 16
     return 4 <= length <= 16 and length % 4 == 0
 
+
 def gather(n, size, link, wraps):
     time = (n - 1) / n * size / link
     return time / 2 if wraps else time
 
+
 def flat(hosts, chips, size, fast, slow):
     n = hosts * chips
     return 2 * (n - 1) / n * size / slow
+
 
 def two_levels(hosts, chips, size, fast, slow):
     inner = 2 * (chips - 1) / chips * size / fast
