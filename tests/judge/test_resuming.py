@@ -134,7 +134,7 @@ def test_processes_that_disagree_are_told_so():
 def test_losses_that_are_not_finite_are_said_and_not_compared():
     results = returned(4, float("nan"))
     found = verdict(WHOLE, Run(results, interrupted=(STOPPED, DIED)), TORN)
-    assert found.diagnoses[0] == "values"
+    assert found.diagnoses[0] == "not-finite"
     assert "In process 0, loss 2 of 2 is nan." in " ".join(verdict_as_text(found).split())
 
 
