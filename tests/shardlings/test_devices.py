@@ -107,7 +107,7 @@ def test_an_untested_jax_is_reported_once_and_on_stdout(version, message):
     code = f"import jax; jax.__version__ = {version!r}; {CALL}emulate_devices(8); print('done')"
     assert run(code) == (
         f"This is JAX {version}, which is {message} than any that Shardlings was tested with "
-        f"({TESTED_JAX_VERSIONS[0]} to {TESTED_JAX_VERSIONS[-1]}), so verdicts may be wrong.\n"
+        f"({TESTED_JAX_VERSIONS[0]} to {TESTED_JAX_VERSIONS[-1]}), so results may be wrong.\n"
         f"done\n"
     )
 

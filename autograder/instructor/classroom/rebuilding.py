@@ -77,7 +77,7 @@ def start_rebuilding(course: Course, console: Console) -> bool:
         sentences.append(
             f"It is made again from its copy of {when:%A, %d %B %Y, %H:%M %Z} and from what was "
             f"graded. Any scores and comments that somebody gave by hand since then have to be "
-            f"given again."
+            f"entered again."
         )
     console.print(
         printable(" ".join(sentences)), style="bold yellow", markup=False, highlight=False

@@ -148,7 +148,7 @@ def explain_rebuild(folder: Path) -> str:
     return (
         f"make grade makes it again, from what was graded and from its newest sound copy, "
         f"{newest.name}. Any scores and comments that somebody gave by hand since then have to be "
-        f"given again."
+        f"entered again."
     )
 
 

@@ -128,7 +128,7 @@ def test_every_graded_cell_counts_with_nbgraders_own_totals(room, grade):
     assert lines[1] == ["points", "10", "1", "2", "3", "4"]
     assert ["ann", "3?", "✓", "✓", "0?", "0?"] in lines
     assert ["bob", "0?", "0", "0", "0", "0?"] in lines  # who wrote no essay has none of its points
-    assert "? is where somebody has to look" in said
+    assert "? is where a cell needs manual grading" in said
     cells = table(room, "exercises.csv")
     assert [name for student, name in cells if student == "ann"] == ["1.1", "test", "essay", "task"]
     assert cells["ann", "test"].score == "2.0"

@@ -543,7 +543,7 @@ def test_scores_below_0_and_scores_that_are_none_are_pointed_out(graded, make):
     _, said = make(graded, "report")
     assert "These have less than 0 points: ann (tiny, test: -1)." in said
     assert "These have no score, count as 0, and are marked as looked at." in said
-    assert "no number (NaN): bob (tiny, test)." in said
+    assert "not a number (NaN): bob (tiny, test)." in said
 
 
 @pytest.mark.parametrize("score", [math.nan, math.inf])

@@ -46,7 +46,7 @@ def test_versions_outside_the_range_have_a_warning(version, which, monkeypatch):
     monkeypatch.setattr(jax, "__version__", version)
     warning = version_warning()
     assert f"This is JAX {version}, which is {which} than any that Shardlings" in warning
-    assert "verdicts may be wrong" in warning
+    assert "results may be wrong" in warning
 
 
 @pytest.mark.parametrize("version", ["0.11.2", "0.11.2.dev20260901"])
