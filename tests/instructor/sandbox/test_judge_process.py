@@ -185,9 +185,11 @@ def kept_waiting(seconds):
 
     over, stopping = threading.Event(), threading.Thread(target=stop)
     stopping.start()
-    yield
-    over.set()
-    stopping.join()
+    try:
+        yield
+    finally:  # or the judges of later tests would be stopped, too
+        over.set()
+        stopping.join()
 
 
 @pytest.mark.crowded
