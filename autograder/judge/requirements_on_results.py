@@ -185,7 +185,7 @@ class Predicts(Requirement):
         cell: the key of the cell.
         asks: what is to be predicted, in words.
         right: the right prediction: a number, a string, a `jax.P`, or a list of these.
-        mistakes: for each diagnosis, the prediction that it explains, or a `Mistake` several.
+        mistakes: for each diagnosis, the prediction that it explains, or a `Mistake`.
         tolerance: the relative error that a number may have.
         words: if `right` is a word, further words that a learner may choose from.
         tables: for each diagnosis, the cells of someone who makes that mistake everywhere. The

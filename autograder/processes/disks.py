@@ -88,7 +88,7 @@ class ReadReply(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 class Disk(Protocol):
-    """What one process may read.
+    """A part of the parent's data that one process may read.
 
     Attributes:
         caught: the sentence about a refusal that the function caught, with `{error}` in it.

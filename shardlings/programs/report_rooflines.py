@@ -87,8 +87,8 @@ def _why_not_drawn(program: Measured) -> str:
     """Return why a program has no place in the picture."""
     if not (math.isfinite(program.flops) and math.isfinite(program.sent)):
         return (
-            f"{program.name}: not drawn: how often a loop in it runs is unknown, or what it "
-            f"does there, and so how much it computes or sends."
+            f"{program.name}: not drawn, because it is unknown how often a loop in it runs, or "
+            f"what it does there, and so how much it computes or sends."
         )
     if not program.sent:
         return f"{program.name}: not drawn, for it neither computes nor sends anything."

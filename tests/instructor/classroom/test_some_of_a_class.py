@@ -8,8 +8,10 @@ import sys
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from autograder.instructor.__main__ import main
+from autograder.instructor.classroom import report_class
 from autograder.instructor.course import Course
 from autograder.instructor.pipeline import Records, collect_facts
 from tests.conftest import ROOT
@@ -69,6 +71,21 @@ def test_the_reference_names_each_file_of_a_class(room):
     there = {path.name for path in (room.root / "grading").glob("[!.]*")}
     assert "attempts.json" in there
     assert there <= named
+
+
+def test_attempts_are_kept_even_if_nobody_reads_the_report(room, monkeypatch):
+    attempts = room.root / "grading" / "attempts.json"
+    before = attempts.read_text()
+    attempts.unlink()
+
+    def close(*_, **__):
+        raise BrokenPipeError  # as `make report | head` does
+
+    console = Console()
+    monkeypatch.setattr(console, "print", close)
+    with pytest.raises(BrokenPipeError):
+        report_class(Course(room.root), console)
+    assert attempts.read_text() == before
 
 
 def test_one_assignment_alone_is_released_and_graded(room):

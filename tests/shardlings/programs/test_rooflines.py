@@ -109,8 +109,8 @@ def test_what_has_no_place_is_told_in_words():
     assert drawn.remarks == (
         "turned: not drawn, for it does no floating-point operations; it sends 14 MiB from each "
         "device, which takes 336 µs.",
-        "endless: not drawn: how often a loop in it runs is unknown, or what it does there, "
-        "and so how much it computes or sends.",
+        "endless: not drawn, because it is unknown how often a loop in it runs, or what it does "
+        "there, and so how much it computes or sends.",
         "nothing: not drawn, for it neither computes nor sends anything.",
     )
     assert "<svg" not in drawn._repr_html_()
