@@ -178,7 +178,7 @@ def read_result(written: bytes) -> Any:
 
 
 PLAIN_DATA: Final = ResultEncoding(write_result, read_result)
-"""The encoding as plain data. Unpickling in the parent would run code that a worker sends."""
+"""The encoding as plain data. Unpickling in the parent would run code that a child sends."""
 
 
 def _is_too_large(part: Any) -> bool:

@@ -17,10 +17,7 @@ from autograder.processes.cases import (
 from autograder.processes.disks import RowsNotHereError
 from autograder.processes.interruptions import Interruption
 from autograder.processes.isolation import close_memory
-from autograder.processes.packing import PackedFunction, pack, pack_arguments
-from autograder.processes.running_time import RunningTime
-from autograder.processes.worker import AddressableShards, ResultNotSendableError
-from autograder.processes.workers import (
+from autograder.processes.launching import (
     ProcessesError,
     ProcessesFailedError,
     ProcessOutcome,
@@ -30,6 +27,9 @@ from autograder.processes.workers import (
     start_fork_server,
     without_main_module,
 )
+from autograder.processes.packing import PackedFunction, pack, pack_arguments
+from autograder.processes.running_time import RunningTime
+from autograder.processes.sendable_results import AddressableShards, ResultNotSendableError
 
 __all__ = [
     "AddressableShards",

@@ -47,7 +47,7 @@ def _pickle(value: object) -> bytes:
 class PackedFunction(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="function"):
     """A pickled function, to be called in other processes.
 
-    Unpickling it runs its author's code, so only workers do.
+    Unpickling it runs its author's code, so only child processes do.
 
     Attributes:
         pickled: the function, with whatever it uses of its notebook.

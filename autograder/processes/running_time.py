@@ -1,4 +1,4 @@
-"""Measure how long processes ran, without the time that they waited for a CPU.
+"""Measure how long processes ran, and how long they slept, without waiting for a CPU.
 
 Linux counts for each thread how long it was ready to run and had to wait, and that is subtracted.
 Sleeping, or waiting for something that never comes, counts. On other systems nothing is subtracted.
@@ -17,6 +17,16 @@ LONGEST_STEP_SECONDS: Final = 1.0
 
 ASLEEP: Final = ("S", "I")
 """The states in `/proc` of a thread that sleeps until something comes."""
+
+
+IDLE_SECONDS: Final = 5.0
+"""Time without work after which a process counts as waiting for ever."""
+
+BUSY_CPU_SECONDS: Final = 0.02
+"""CPU time, within `IDLE_SECONDS`, that counts as work; JAX's heartbeat threads need less."""
+
+MEASURE_SECONDS: Final = 0.25
+"""The time between two measurements of a process; each reads two files for every thread."""
 
 
 class RunningTime:
@@ -82,3 +92,34 @@ def is_asleep(process: psutil.Process) -> bool:
                 if state not in ASLEEP:
                     return False
     return True
+
+
+class IdleTimer:
+    """Measures how long a process has slept, without the time that it waited for a CPU.
+
+    Attributes:
+        cpu_seconds: the CPU time that the process has used.
+    """
+
+    def __init__(self, pid: int) -> None:
+        self._process: psutil.Process | None = None
+        with contextlib.suppress(psutil.Error):
+            self._process = psutil.Process(pid)
+        self.cpu_seconds, self._idle_seconds, self._running = 0.0, 0.0, RunningTime()
+        self._measured_at = time.monotonic()
+
+    def poll(self) -> bool:
+        """Measure again, and return whether the process has been idle for `IDLE_SECONDS`."""
+        if self._process is None or time.monotonic() < self._measured_at + MEASURE_SECONDS:
+            return self._idle_seconds > IDLE_SECONDS
+        self._measured_at, cpu_seconds = time.monotonic(), 0.0
+        with contextlib.suppress(psutil.Error):
+            times = self._process.cpu_times()
+            cpu_seconds = times.user + times.system
+        seconds_before = self._running.seconds
+        self._running.update([self._process])
+        if cpu_seconds > self.cpu_seconds + BUSY_CPU_SECONDS:
+            self.cpu_seconds, self._idle_seconds = cpu_seconds, 0.0
+        elif is_asleep(self._process):
+            self._idle_seconds += self._running.seconds - seconds_before
+        return self._idle_seconds > IDLE_SECONDS

@@ -27,8 +27,7 @@ from autograder.judge import (
     requirements_on_given_functions,
 )
 from autograder.processes.disks import RowsDisk
-from autograder.processes.running_time import RunningTime
-from autograder.processes.workers import IdleTimer
+from autograder.processes.running_time import IdleTimer, RunningTime
 from shardlings import communication, show
 from shardlings.layouts import Layout
 from shardlings.programs import Report
@@ -373,10 +372,10 @@ PLANTINGS = [
     Planting("processes.cases", "write_files", "11.4", gathers),
     Planting("processes.disks", lambda: RowsDisk.read, "11.3", reads_rows),
     Planting("processes.packing", "pack", "11.4", gathers),
-    Planting("processes.workers", lambda: IdleTimer.poll, "11.4", gathers),
+    Planting("processes.running_time", lambda: IdleTimer.poll, "11.4", gathers),
     Planting("processes.running_time", lambda: RunningTime.update, "11.4", gathers),
-    Planting("processes.workers", "free_port", "11.4", gathers),
-    Planting("processes.workers", "run", "11.4", gathers),
+    Planting("processes.launching", "free_port", "11.4", gathers),
+    Planting("processes.launching", "run", "11.4", gathers),
     Planting("judge.report", "problems_of", "1.1", strips),
     Planting("judge.requirements_on_requests", "compare_requests", "6.9", iterate),
     Planting("judge.requirements_on_costs", lambda: CommunicatesAtMost.judge, "3.1", turned),
@@ -530,7 +529,7 @@ ELSEWHERE = {
     "exercises.other_courses": "it is done when the exercises are loaded",
     "processes.interruptions": "it is at work in processes of their own, and asked in its tests",
     "processes.isolation": "it is at work in processes of their own, and asked in its tests",
-    "processes.worker": "it is a process of its own, and asked in its tests",
+    "processes.child": "it is a process of its own, and asked in its tests",
     "shardlings.programs.compared_reports": "it shows what takes a compiler that is not here",
     "judge.right_answers": "it is at work in a class's judges, and asked in their tests",
     "shardlings.layouts.playground": "it makes a link, in no check",

@@ -166,27 +166,27 @@ def test_a_process_is_given_no_seeds():
     assert [argument.seed for argument in share.case.given] == [0]
 
 
-def looks_at_its_job(x):
-    """Find a worker's job in a caller's frame, and return the sums of both halves of its values."""
+def looks_at_its_call(x):
+    """Find what the process was sent in a caller's frame, and sum both halves of its values."""
     import inspect
 
     import cloudpickle
 
-    (job,) = [f.frame.f_locals["job"] for f in inspect.stack() if f.function == "_call_function"]
-    (held,) = cloudpickle.loads(job.arguments).func.__self__.held
+    (sent,) = [f.frame.f_locals["call"] for f in inspect.stack() if f.function == "_call_function"]
+    (held,) = cloudpickle.loads(sent.arguments).func.__self__.held
     return float(abs(held[:8]).sum()), float(abs(held[8:]).sum())
 
 
 def test_a_function_does_not_find_the_values_of_other_processes():
     given = CaseArgument("array", (16, 2), ("x",), seed=5)
-    _, second = call(looks_at_its_job, ProcessCase(2, LINE, (given,)))
+    _, second = call(looks_at_its_call, ProcessCase(2, LINE, (given,)))
     upper, lower = second.result
     assert upper == 0
     assert lower == abs(given.values()[8:]).sum()
 
 
 def reads_the_others_memory(x):
-    """Try to read the memory of a worker's parent and siblings; return what happened."""
+    """Try to read the memory of a process's parent and siblings; return what happened."""
     import os
 
     import psutil
@@ -210,7 +210,7 @@ def reads_the_others_memory(x):
 def test_no_process_reads_the_memory_of_another():
     given = CaseArgument("array", (16, 2), ("x",), seed=5)
     for outcome in call(reads_the_others_memory, ProcessCase(2, LINE, (given,))):
-        assert len(outcome.result) >= 2  # its parent, the other worker, and whatever else there is
+        assert len(outcome.result) >= 2  # its parent, the other process, and whatever else there is
         assert set(outcome.result) == {"PermissionError"}
 
 

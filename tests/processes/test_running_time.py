@@ -10,8 +10,8 @@ from types import SimpleNamespace
 import psutil
 import pytest
 
-from autograder.processes import running_time, workers
-from autograder.processes.workers import IDLE_SECONDS, MEASURE_SECONDS, IdleTimer
+from autograder.processes import running_time
+from autograder.processes.running_time import IDLE_SECONDS, MEASURE_SECONDS, IdleTimer
 
 
 @pytest.fixture
@@ -20,12 +20,12 @@ def idle_timer(monkeypatch):
     clock = SimpleNamespace(now=0.0)
     clock.monotonic = lambda: clock.now
     monkeypatch.setattr(running_time, "time", clock)
-    monkeypatch.setattr(workers, "time", clock)
+    monkeypatch.setattr(running_time, "time", clock)
     times = SimpleNamespace(user=0.0, system=0.0, children_user=0.0, children_system=0.0)
     process = SimpleNamespace(pid=1, cpu_times=lambda: times)
     monkeypatch.setattr(psutil, "Process", lambda _: process)
     monkeypatch.setattr(running_time, "_read_waits", lambda _: [])
-    monkeypatch.setattr(workers, "is_asleep", lambda _: True)
+    monkeypatch.setattr(running_time, "is_asleep", lambda _: True)
     return IdleTimer(1), clock
 
 
@@ -52,7 +52,7 @@ def test_a_process_that_the_machine_kept_waiting_is_not_idle(idle_timer, monkeyp
 
 def test_a_process_that_is_ready_to_run_is_not_idle(idle_timer, monkeypatch):
     timer, clock = idle_timer
-    monkeypatch.setattr(workers, "is_asleep", lambda _: False)
+    monkeypatch.setattr(running_time, "is_asleep", lambda _: False)
     assert not idle_after(timer, clock, 100 * IDLE_SECONDS)
 
 

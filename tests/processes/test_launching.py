@@ -1,4 +1,4 @@
-"""Workers call a function together, their failures are explained, and none is left running."""
+"""Processes call a function together, their failures are explained, and none is left running."""
 
 import linecache
 import os
@@ -21,14 +21,14 @@ from autograder.processes import (
     AddressableShards,
     ProcessesError,
     ProcessesFailedError,
+    launching,
     on_processes,
     pack,
     pack_arguments,
     run,
-    workers,
 )
-from autograder.processes.worker import Job, Message, Place, run_worker
-from autograder.processes.workers import IDLE_SECONDS
+from autograder.processes.child import ChildMessage, ChildSetup, FunctionCall, run_child
+from autograder.processes.running_time import IDLE_SECONDS
 from shardlings import devices
 from shardlings.errors import Fault, UsageError
 
@@ -49,15 +49,15 @@ def rows():
 
 
 def children() -> list[psutil.Process]:
-    """Return the running workers: children of the fork server, which is a child of this process.
+    """Return the running processes: children of the fork server, which is a child of this process.
 
     Those that were there before the test grade for other tests.
     """
     return [
-        worker
+        child
         for server in psutil.Process().children()
-        for worker in server.children()
-        if "forkserver" in " ".join(server.cmdline()) and worker not in EARLIER
+        for child in server.children()
+        if "forkserver" in " ".join(server.cmdline()) and child not in EARLIER
     ]
 
 
@@ -168,15 +168,15 @@ def test_a_process_that_exits_is_reported():
         on_processes(lambda: os._exit(3), 2)
 
 
-def the_second_later(place: Place, job: Job, to_parent: object) -> None:
-    """Act as workers: the first joins and exits, and then the second aborts while it joins."""
-    if place.process == 1:
-        while not (place.log_file.parent / "gone").exists():
+def the_second_later(setup: ChildSetup, call: FunctionCall, to_parent: object) -> None:
+    """Act as processes: the first joins and exits, and then the second aborts while it joins."""
+    if setup.process == 1:
+        while not (setup.log_file.parent / "gone").exists():
             time.sleep(0.05)
         os.abort()
     for kind in ("up", "ready"):
-        to_parent.send_bytes(msgspec.msgpack.encode(Message(kind)))  # type: ignore
-    (place.log_file.parent / "gone").touch()
+        to_parent.send_bytes(msgspec.msgpack.encode(ChildMessage(kind)))  # type: ignore
+    (setup.log_file.parent / "gone").touch()
     os._exit(3)
 
 
@@ -189,25 +189,25 @@ def test_a_process_that_exits_while_others_join_is_reported():
 
 
 def test_a_process_that_exits_is_reported_though_its_messages_are_read_late(monkeypatch):
-    poll = workers._poll
+    poll = launching._poll
 
     def poll_late(those):
         time.sleep(1)
         return poll(those)
 
-    monkeypatch.setattr(workers, "_poll", poll_late)
+    monkeypatch.setattr(launching, "_poll", poll_late)
     first, _ = run(pack(rows), 2, nothing, target=the_second_later)
     assert first.sentence == "Process 0 ended before it was done: its exit code was 3."
 
 
-def the_second_cannot_join(place: Place, job: Job, to_parent: object) -> None:
-    """Act as workers: the first joins and exits, and the second reports that it cannot join."""
-    if place.process == 0:
-        the_second_later(place, job, to_parent)
-    while not (place.log_file.parent / "gone").exists():
+def the_second_cannot_join(setup: ChildSetup, call: FunctionCall, to_parent: object) -> None:
+    """Act as processes: the first joins and exits, and the second reports that it cannot join."""
+    if setup.process == 0:
+        the_second_later(setup, call, to_parent)
+    while not (setup.log_file.parent / "gone").exists():
         time.sleep(0.05)
     fault = Fault.of(RuntimeError("recvmsg: Connection reset by peer"))
-    to_parent.send_bytes(msgspec.msgpack.encode(Message("failed", fault=fault)))  # type: ignore
+    to_parent.send_bytes(msgspec.msgpack.encode(ChildMessage("failed", fault=fault)))  # type: ignore
 
 
 def test_a_process_that_cannot_join_is_reported_after_the_one_that_exited():
@@ -216,22 +216,22 @@ def test_a_process_that_cannot_join_is_reported_after_the_one_that_exited():
     assert second.sentence == "Process 1 did not join the others, of which one had ended."
 
 
-def not_the_second(place: Place, job: Job, to_parent: object) -> None:
-    """Act as workers of which the second hangs."""
-    if place.process == 1:
+def not_the_second(setup: ChildSetup, call: FunctionCall, to_parent: object) -> None:
+    """Act as processes of which the second hangs."""
+    if setup.process == 1:
         time.sleep(600)
-    run_worker(place, job, to_parent)  # type: ignore[arg-type]
+    run_child(setup, call, to_parent)  # type: ignore[arg-type]
 
 
-def not_the_second_either(place: Place, job: Job, to_parent: object) -> None:
-    """Act as workers of which the second exits at once."""
-    if place.process == 1:
+def not_the_second_either(setup: ChildSetup, call: FunctionCall, to_parent: object) -> None:
+    """Act as processes of which the second exits at once."""
+    if setup.process == 1:
         os._exit(7)
-    run_worker(place, job, to_parent)  # type: ignore[arg-type]
+    run_child(setup, call, to_parent)  # type: ignore[arg-type]
 
 
 def test_a_process_that_does_not_start_is_named(monkeypatch):
-    monkeypatch.setattr(workers, "START_SECONDS", 3)
+    monkeypatch.setattr(launching, "START_SECONDS", 3)
     with pytest.raises(ProcessesFailedError, match="Process 1 of 2 did not come up within 3"):
         run(pack(rows), 2, nothing, target=not_the_second)
 
@@ -254,7 +254,7 @@ def test_a_port_that_is_taken_after_the_check_is_reported(monkeypatch):
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))
         taken.listen()
-        monkeypatch.setattr(workers, "free_port", lambda _: taken.getsockname()[1])
+        monkeypatch.setattr(launching, "free_port", lambda _: taken.getsockname()[1])
         with pytest.raises(ProcessesFailedError, match=r"^Process 0 (failed|ended before)"):
             run(pack(rows), 2, nothing)
 
@@ -345,12 +345,12 @@ def test_processes_that_a_worker_starts_end_with_it(tmp_path):
     for pid in on_processes(forks, 2):
         until = time.monotonic() + 10
         while psutil.pid_exists(pid) and psutil.Process(pid).status() != psutil.STATUS_ZOMBIE:
-            assert time.monotonic() < until, "what a worker started outlived it"
+            assert time.monotonic() < until, "what a process started outlived it"
             time.sleep(0.05)
 
 
 def test_an_endless_loop_is_stopped_and_its_line_reported(monkeypatch):
-    monkeypatch.setattr(workers, "WORK_CPU_SECONDS", 3)
+    monkeypatch.setattr(launching, "WORK_CPU_SECONDS", 3)
 
     def endless():
         number = 0
@@ -463,7 +463,7 @@ def test_no_worker_outlives_its_parent(tmp_path):
     pids = [int(file.name) for file in tmp_path.iterdir()]
     gone = time.monotonic() + 30
     while any(psutil.pid_exists(pid) for pid in pids):
-        assert time.monotonic() < gone, "a worker outlived its parent"
+        assert time.monotonic() < gone, "a process outlived its parent"
         time.sleep(0.1)
 
 

@@ -31,10 +31,11 @@ import msgspec
 import psutil
 from humanize import natural_list
 
+from autograder.processes.child import LOOPBACK, ChildMessage, ChildSetup, FunctionCall, run_child
 from autograder.processes.disks import Disk, DiskServer
 from autograder.processes.packing import PackedFunction, pack, pack_arguments
-from autograder.processes.running_time import RunningTime, is_asleep
-from autograder.processes.worker import LOOPBACK, Job, Message, Place, pickle_result, run_worker
+from autograder.processes.running_time import IDLE_SECONDS, IdleTimer
+from autograder.processes.sendable_results import pickle_result
 from shardlings.errors import Fault, ShortError, UsageError
 
 PROCESS_COUNTS: Final = (1, 2, 4, 8)
@@ -48,15 +49,6 @@ WORK_CPU_SECONDS: Final = 60
 MAX_CLOCK_SECONDS: Final = 5 * WORK_CPU_SECONDS
 """Wall-clock time of all processes after their start, however busy the machine is."""
 
-IDLE_SECONDS: Final = 5.0
-"""Time without work after which a process counts as waiting for ever."""
-
-BUSY_CPU_SECONDS: Final = 0.02
-"""CPU time, within `IDLE_SECONDS`, that counts as work; JAX's heartbeat threads need less."""
-
-MEASURE_SECONDS: Final = 0.25
-"""The time between two measurements of a process; each reads two files for every thread."""
-
 AFTER_ERROR_SECONDS: Final = 2.0
 """Time for the other processes to raise the same error that one has raised."""
 
@@ -68,10 +60,10 @@ STACK_LINE: Final = re.compile(r'^  File "(?P<file>.+)", line (?P<line>\d+) in '
 
 PRELOADED: Final = [
     "autograder.processes.forkserver",
-    "autograder.processes.worker",
+    "autograder.processes.child",
     "jax.experimental.multihost_utils",
 ]
-"""Modules that the fork server imports, so that no worker has to. None of them starts a backend."""
+"""Modules that the fork server imports, so that no child has to. None of them starts a backend."""
 
 
 class ProcessesError(ShortError, RuntimeError):
@@ -82,7 +74,7 @@ class ProcessesFailedError(RuntimeError):
     """The processes failed by an error of ours, or of the machine's; the message says which.
 
     Attributes:
-        fault: the error, if one of ours was caught in a worker.
+        fault: the error, if one of ours was caught in a child.
     """
 
     def __init__(self, message: str, fault: Fault | None = None) -> None:
@@ -111,14 +103,14 @@ class ProcessOutcome:
 
 @dataclass(frozen=True)
 class ResultEncoding:
-    """An encoding of results: `write` is called in the workers, and `read` in the parent."""
+    """An encoding of results: `write` is called in the children, and `read` in the parent."""
 
     write: Callable[[Any], bytes]
     read: Callable[[bytes], Any]
 
 
 PICKLES: Final = ResultEncoding(pickle_result, cloudpickle.loads)
-"""The encoding for any object. Only notebooks use it: unpickling runs code of the worker."""
+"""The encoding for any object. Only notebooks use it: unpickling runs code of the child."""
 
 
 def on_processes(function: Callable[..., Any], processes: int, *arguments: Any) -> list[Any]:
@@ -175,7 +167,7 @@ def run(
     encoding: ResultEncoding = PICKLES,
     disks: Sequence[Mapping[int, Disk]] = (),
     port: int | None = None,
-    target: Callable[..., None] = run_worker,
+    target: Callable[..., None] = run_child,
 ) -> list[ProcessOutcome]:
     """Call a function in several processes at once, each with its share of eight devices.
 
@@ -213,16 +205,18 @@ def run(
             "Windows' own Linux (WSL), or Colab."
         )
     context = multiprocessing.get_context("forkserver")
-    readers: list[DiskServer] = []
-    jobs: list[Job] = []
+    disk_servers: list[DiskServer] = []
+    calls: list[FunctionCall] = []
     for process in range(processes):
         requests, to_parent = context.Pipe()
-        readers.append(DiskServer(disks[process] if disks else {}, requests))
-        jobs.append(Job(function, arguments(process), to_parent, tuple(axes), encoding.write))
+        disk_servers.append(DiskServer(disks[process] if disks else {}, requests))
+        calls.append(
+            FunctionCall(function, arguments(process), to_parent, tuple(axes), encoding.write)
+        )
     coordinator_port = free_port(port)
     with tempfile.TemporaryDirectory() as folder:
-        places = [
-            Place(
+        setups = [
+            ChildSetup(
                 process=i,
                 processes=processes,
                 port=coordinator_port,
@@ -232,15 +226,15 @@ def run(
             )
             for i in range(processes)
         ]
-        with _started(places, jobs, readers, target) as workers:
-            _wait_for_start(workers)
-            _wait_for_outcomes(workers, function.file)
-            outcomes = [w.outcome for w in workers if w.outcome is not None]
-    for outcome, reader in zip(outcomes, readers, strict=True):
+        with _started(setups, calls, disk_servers, target) as children:
+            _wait_for_start(children)
+            _wait_for_outcomes(children, function.file)
+            outcomes = [c.outcome for c in children if c.outcome is not None]
+    for outcome, disk_server in zip(outcomes, disk_servers, strict=True):
         if outcome.why:
             continue
-        if reader.refusal is not None:
-            outcome.why, outcome.sentence = reader.refusal
+        if disk_server.refusal is not None:
+            outcome.why, outcome.sentence = disk_server.refusal
             continue
         try:
             outcome.result = encoding.read(outcome.result)
@@ -251,13 +245,13 @@ def run(
 
 
 @dataclass
-class Worker:
-    """A worker process, as its parent sees it.
+class Child:
+    """A child process, as its parent sees it.
 
     Attributes:
         process: the process.
         messages: brings its messages.
-        place: the worker's place among the others.
+        setup: its place among the others, and its files.
         is_up: whether it has started.
         is_ready: whether it has joined the others.
         has_closed: whether it has ended, or sent a malformed message.
@@ -267,54 +261,23 @@ class Worker:
 
     process: BaseProcess
     messages: Connection
-    place: Place
+    setup: ChildSetup
     is_up: bool = False
     is_ready: bool = False
     has_closed: bool = False
     outcome: ProcessOutcome | None = None
-    idle_timer: "IdleTimer" = field(init=False)
+    idle_timer: IdleTimer = field(init=False)
 
     def __post_init__(self) -> None:
         self.idle_timer = IdleTimer(self.process.pid or 0)
 
     @property
     def name(self) -> str:
-        return f"Process {self.place.process}"
+        return f"Process {self.setup.process}"
 
     def fail(self, why: str, sentence: str) -> None:
         """Set an outcome that is no result."""
-        self.outcome = ProcessOutcome(self.place.process, why=why, sentence=sentence)
-
-
-class IdleTimer:
-    """Measures how long a process has slept, without the time that it waited for a CPU.
-
-    Attributes:
-        cpu_seconds: the CPU time that the process has used.
-    """
-
-    def __init__(self, pid: int) -> None:
-        self._process: psutil.Process | None = None
-        with contextlib.suppress(psutil.Error):
-            self._process = psutil.Process(pid)
-        self.cpu_seconds, self._idle_seconds, self._running = 0.0, 0.0, RunningTime()
-        self._measured_at = time.monotonic()
-
-    def poll(self) -> bool:
-        """Measure again, and return whether the process has been idle for `IDLE_SECONDS`."""
-        if self._process is None or time.monotonic() < self._measured_at + MEASURE_SECONDS:
-            return self._idle_seconds > IDLE_SECONDS
-        self._measured_at, cpu_seconds = time.monotonic(), 0.0
-        with contextlib.suppress(psutil.Error):
-            times = self._process.cpu_times()
-            cpu_seconds = times.user + times.system
-        seconds_before = self._running.seconds
-        self._running.update([self._process])
-        if cpu_seconds > self.cpu_seconds + BUSY_CPU_SECONDS:
-            self.cpu_seconds, self._idle_seconds = cpu_seconds, 0.0
-        elif is_asleep(self._process):
-            self._idle_seconds += self._running.seconds - seconds_before
-        return self._idle_seconds > IDLE_SECONDS
+        self.outcome = ProcessOutcome(self.setup.process, why=why, sentence=sentence)
 
 
 def free_port(port: int | None) -> int:
@@ -336,40 +299,40 @@ def free_port(port: int | None) -> int:
 
 @contextlib.contextmanager
 def _started(
-    places: Sequence[Place],
-    jobs: Sequence[Job],
-    readers: Sequence[DiskServer],
+    setups: Sequence[ChildSetup],
+    calls: Sequence[FunctionCall],
+    disk_servers: Sequence[DiskServer],
     target: Callable[..., None],
-) -> Iterator[list[Worker]]:
-    """Start a worker for each place; kill all of them in the end."""
+) -> Iterator[list[Child]]:
+    """Start a child for each call; kill all of them in the end."""
     context = multiprocessing.get_context("forkserver")
     context.set_forkserver_preload(PRELOADED)
-    workers: list[Worker] = []
+    children: list[Child] = []
     try:
-        for place, job, reader in zip(places, jobs, readers, strict=True):
+        for setup, call, disk_server in zip(setups, calls, disk_servers, strict=True):
             messages, to_parent = context.Pipe(duplex=False)
-            process = context.Process(target=target, args=(place, job, to_parent), daemon=True)
+            process = context.Process(target=target, args=(setup, call, to_parent), daemon=True)
             with without_main_module():
                 start_fork_server()
                 process.start()
             to_parent.close()
-            job.requests.close()
-            reader.start()
-            workers.append(Worker(process, messages, place))
-        yield workers
+            call.requests.close()
+            disk_server.start()
+            children.append(Child(process, messages, setup))
+        yield children
     finally:
-        for worker in workers:
+        for child in children:
             with contextlib.suppress(ProcessLookupError):  # it does not lead its group yet
-                os.killpg(worker.process.pid or 0, signal.SIGKILL)
-            worker.process.kill()
-        for worker in workers:
-            worker.process.join()
-            worker.messages.close()
-            worker.process.close()
-        for reader in readers[: len(workers)]:
-            reader.join()
-            if reader.fault is not None:  # what the process reported follows from it
-                raise ProcessesFailedError(f"A disk failed: {reader.fault}", reader.fault)
+                os.killpg(child.process.pid or 0, signal.SIGKILL)
+            child.process.kill()
+        for child in children:
+            child.process.join()
+            child.messages.close()
+            child.process.close()
+        for disk_server in disk_servers[: len(children)]:
+            disk_server.join()
+            if disk_server.fault is not None:  # what the process reported follows from it
+                raise ProcessesFailedError(f"A disk failed: {disk_server.fault}", disk_server.fault)
 
 
 def start_fork_server() -> None:
@@ -398,126 +361,126 @@ def without_main_module() -> Iterator[None]:
         sys.modules["__main__"] = main
 
 
-def _wait_for_start(workers: list[Worker]) -> None:
-    """Wait until all workers have joined each other.
+def _wait_for_start(children: list[Child]) -> None:
+    """Wait until all children have joined each other.
 
     Raises:
         ProcessesFailedError: one did not.
     """
     deadline = time.monotonic() + START_SECONDS
-    while not all(w.is_ready for w in workers):
+    while not all(c.is_ready for c in children):
         if time.monotonic() > deadline:
             # while one is missing, the others wait for it, and are not ready either
-            missing = [w.name.lower() for w in workers if not w.is_up] or ["one of them"]
+            missing = [c.name.lower() for c in children if not c.is_up] or ["one of them"]
             raise ProcessesFailedError(
-                f"{natural_list(missing).capitalize()} of {len(workers)} did not come up within "
+                f"{natural_list(missing).capitalize()} of {len(children)} did not come up within "
                 f"{START_SECONDS} "
                 f"seconds. The others waited, and were ended. Is the machine very busy?"
             )
-        for worker in _poll([w for w in workers if not w.is_ready]):
+        for child in _poll([c for c in children if not c.is_ready]):
             try:
-                _receive(worker)
+                _receive(child)
             except ProcessesFailedError:
-                if not _has_lost_one(workers):
+                if not _has_lost_one(children):
                     raise
-                worker.fail(
-                    "stopped", f"{worker.name} did not join the others, of which one had ended."
+                child.fail(
+                    "stopped", f"{child.name} did not join the others, of which one had ended."
                 )
                 return
-            if worker.has_closed and _has_lost_one(workers):
+            if child.has_closed and _has_lost_one(children):
                 return
-            if worker.has_closed:
+            if child.has_closed:
                 raise ProcessesFailedError(
-                    f"{worker.name} ended before it had joined the others: "
-                    f"{_how_it_ended(worker)}. {_last_log_line(worker)}All were ended."
+                    f"{child.name} ended before it had joined the others: "
+                    f"{_how_it_ended(child)}. {_last_log_line(child)}All were ended."
                 )
 
 
-def _has_lost_one(workers: list[Worker]) -> bool:
+def _has_lost_one(children: list[Child]) -> bool:
     """Check whether a process that had joined has ended; the others cannot join then."""
-    for worker in workers:
-        while not (worker.is_ready or worker.has_closed) and worker.messages.poll():
-            _receive(worker)  # that it has joined may not have been read yet
-        if worker.is_ready:
-            worker.process.join(0.5)  # the others may have noticed before its parent does
-    return any(w.is_ready and not w.process.is_alive() for w in workers)
+    for child in children:
+        while not (child.is_ready or child.has_closed) and child.messages.poll():
+            _receive(child)  # that it has joined may not have been read yet
+        if child.is_ready:
+            child.process.join(0.5)  # the others may have noticed before its parent does
+    return any(c.is_ready and not c.process.is_alive() for c in children)
 
 
-def _wait_for_outcomes(workers: list[Worker], file: str) -> None:
-    """Wait until each worker has an outcome; stop those that wait for ever or take too long.
+def _wait_for_outcomes(children: list[Child], file: str) -> None:
+    """Wait until each child has an outcome; stop those that wait for ever or take too long.
 
     Args:
-        workers: the workers.
+        children: the children.
         file: Python's name of the cell with the learner's function.
     """
     deadline = time.monotonic() + MAX_CLOCK_SECONDS
     first_error = 0.0
-    while unfinished := [w for w in workers if w.outcome is None]:
-        for worker in _poll(unfinished):
-            _receive(worker)
-            if worker.has_closed:
-                worker.fail(
-                    "died", f"{worker.name} ended before it was done: {_how_it_ended(worker)}."
+    while unfinished := [c for c in children if c.outcome is None]:
+        for child in _poll(unfinished):
+            _receive(child)
+            if child.has_closed:
+                child.fail(
+                    "died", f"{child.name} ended before it was done: {_how_it_ended(child)}."
                 )
-        failed = next((w for w in workers if w.outcome and w.outcome.why), None)
+        failed = next((c for c in children if c.outcome and c.outcome.why), None)
         first_error = first_error or (time.monotonic() if failed else 0.0)
-        unfinished = [w for w in unfinished if w.outcome is None]
-        idle = [w for w in unfinished if w.idle_timer.poll()]
+        unfinished = [c for c in unfinished if c.outcome is None]
+        idle = [c for c in unfinished if c.idle_timer.poll()]
         if failed and time.monotonic() > first_error + AFTER_ERROR_SECONDS:
-            for worker in unfinished:
-                worker.fail(
+            for child in unfinished:
+                child.fail(
                     "stopped",
-                    f"{worker.name} was stopped, since it may wait for {failed.name.lower()}.",
+                    f"{child.name} was stopped, since it may wait for {failed.name.lower()}.",
                 )
         elif unfinished and len(idle) == len(unfinished):
-            _report_deadlock(workers, idle, file)
-        unfinished = [w for w in unfinished if w.outcome is None]
+            _report_deadlock(children, idle, file)
+        unfinished = [c for c in unfinished if c.outcome is None]
         if unfinished and time.monotonic() > deadline:
             raise ProcessesFailedError(
                 f"After {MAX_CLOCK_SECONDS} seconds the processes were not done, though none of "
                 f"them had had "
                 f"{WORK_CPU_SECONDS} seconds of a processor: this machine is too busy."
             )
-        for worker in unfinished:
-            if worker.idle_timer.cpu_seconds > WORK_CPU_SECONDS:
-                line = _current_line(worker, file)
-                worker.fail(
+        for child in unfinished:
+            if child.idle_timer.cpu_seconds > WORK_CPU_SECONDS:
+                line = _current_line(child, file)
+                child.fail(
                     "too-slow",
-                    f"{worker.name} was not done after {WORK_CPU_SECONDS} seconds of work"
+                    f"{child.name} was not done after {WORK_CPU_SECONDS} seconds of work"
                     f"{f', and was in {line}' * bool(line)}.",
                 )
 
 
-def _report_deadlock(workers: list[Worker], idle: list[Worker], file: str) -> None:
-    """Set the outcomes of workers that wait for ever: in which line, and which others returned."""
-    done = [w.name.lower() for w in workers if w.outcome is not None]
+def _report_deadlock(children: list[Child], idle: list[Child], file: str) -> None:
+    """Set the outcomes of children that wait for ever: in which line, and which others returned."""
+    done = [c.name.lower() for c in children if c.outcome is not None]
     others = f", while {natural_list(done)} had returned" if done else ""
-    for worker in idle:
-        line = _current_line(worker, file)
-        worker.fail(
+    for child in idle:
+        line = _current_line(child, file)
+        child.fail(
             "waits",
-            f"{worker.name} stood still for {IDLE_SECONDS:.0f} seconds"
+            f"{child.name} stood still for {IDLE_SECONDS:.0f} seconds"
             f"{f' in {line}' * bool(line)}{others}. Does it wait for a collective that not all "
             f"processes have come to, here or further up?",
         )
 
 
-def _current_line(worker: Worker, file: str) -> str:
-    """Return the line of the cell that a worker runs, such as "line 3 of the cell: `x[0]`".
+def _current_line(child: Child, file: str) -> str:
+    """Return the line of the cell that a child runs, such as "line 3 of the cell: `x[0]`".
 
-    The worker answers a signal by writing the stacks of its threads to a file.
+    The child answers a signal by writing the stacks of its threads to a file.
 
     Args:
-        worker: the worker.
+        child: the child.
         file: Python's name of the cell with the learner's function.
 
     Returns:
-        An empty string if the worker is in no line of that cell, or does not answer.
+        An empty string if the child is in no line of that cell, or does not answer.
     """
     with contextlib.suppress(OSError):
-        psutil.Process(worker.process.pid or 0).send_signal(signal.SIGUSR1)
+        psutil.Process(child.process.pid or 0).send_signal(signal.SIGUSR1)
     for _ in range(20):
-        for stack_line in _read_lines(worker.place.stack_file):
+        for stack_line in _read_lines(child.setup.stack_file):
             match = STACK_LINE.match(stack_line)
             if match and match["file"] == file:
                 code = linecache.getline(file, int(match["line"])).strip()
@@ -532,51 +495,51 @@ def _read_lines(file: Path) -> list[str]:
     return []
 
 
-def _poll(workers: list[Worker]) -> list[Worker]:
-    """Return the workers that have sent a message or have ended; wait a moment for one."""
-    readable = connection.wait([w.messages for w in workers], timeout=0.1)
-    return [w for w in workers if w.messages in readable]
+def _poll(children: list[Child]) -> list[Child]:
+    """Return the children that have sent a message or have ended; wait a moment for one."""
+    readable = connection.wait([c.messages for c in children], timeout=0.1)
+    return [c for c in children if c.messages in readable]
 
 
-def _receive(worker: Worker) -> None:
-    """Take a worker's next message.
+def _receive(child: Child) -> None:
+    """Take a child's next message.
 
     Raises:
-        ProcessesFailedError: the worker reports an error of ours.
+        ProcessesFailedError: the child reports an error of ours.
     """
     try:
-        encoded = worker.messages.recv_bytes(MAX_MESSAGE_BYTES)
-        message = msgspec.msgpack.decode(encoded, type=Message)
+        encoded = child.messages.recv_bytes(MAX_MESSAGE_BYTES)
+        message = msgspec.msgpack.decode(encoded, type=ChildMessage)
     except (EOFError, OSError, msgspec.MsgspecError):
-        worker.process.join(1)
-        worker.has_closed = True
+        child.process.join(1)
+        child.has_closed = True
         return
     match message.kind:
         case "up":
-            worker.is_up = True
+            child.is_up = True
         case "ready":
-            worker.is_ready = True
+            child.is_ready = True
         case "returned":
-            worker.outcome = ProcessOutcome(
-                worker.place.process, message.result, printed=message.printed
+            child.outcome = ProcessOutcome(
+                child.setup.process, message.result, printed=message.printed
             )
         case "raised":
-            worker.outcome = ProcessOutcome(
-                worker.place.process,
+            child.outcome = ProcessOutcome(
+                child.setup.process,
                 why=message.why or "raised",
                 sentence=message.sentence,
                 printed=message.printed,
             )
         case "failed":
-            raise ProcessesFailedError(f"{worker.name} failed: {message.fault}", message.fault)
+            raise ProcessesFailedError(f"{child.name} failed: {message.fault}", message.fault)
 
 
-def _how_it_ended(worker: Worker) -> str:
-    code = worker.process.exitcode or 0
+def _how_it_ended(child: Child) -> str:
+    code = child.process.exitcode or 0
     return f"signal {-code} killed it" if code < 0 else f"its exit code was {code}"
 
 
-def _last_log_line(worker: Worker) -> str:
+def _last_log_line(child: Child) -> str:
     """Quote, in a sentence, the last line that JAX's libraries wrote."""
-    lines = [line for line in _read_lines(worker.place.log_file) if line.strip()]
+    lines = [line for line in _read_lines(child.setup.log_file) if line.strip()]
     return f"Its last words were: {lines[-1].strip()[:300]} " if lines else ""

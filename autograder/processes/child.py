@@ -1,4 +1,4 @@
-"""A worker: one of the processes that call a function together, each with some of the devices."""
+"""A child: one of the processes that call a function together, each with some of the devices."""
 
 import contextlib
 import faulthandler
@@ -17,26 +17,23 @@ from typing import Any, Final, Literal
 
 import cloudpickle
 import jax
-import jax.numpy as jnp
 import jaxlib._jax
 import msgspec
-import numpy as np
 
 from autograder.processes.disks import ReadRefusedError, make_ask
 from autograder.processes.interruptions import BatchUsedError
 from autograder.processes.isolation import REFUSED_WRITES
 from autograder.processes.packing import PackedFunction
+from autograder.processes.sendable_results import ResultNotSendableError, make_sendable
 from shardlings import devices
 from shardlings.errors import (
     Fault,
     TheirError,
-    UsageError,
     describe_error,
     explain_error,
     first_line,
     theirs,
 )
-from shardlings.layouts import Block, Layout, Shape
 
 LOOPBACK: Final = "127.0.0.1"
 
@@ -48,16 +45,16 @@ DEVICES: Final = 8
 
 
 @dataclass(frozen=True)
-class Place:
-    """A worker's place among the others.
+class ChildSetup:
+    """A child's place among the others, and its files.
 
     Attributes:
-        process: the worker's number.
-        processes: the number of workers.
+        process: the child's number.
+        processes: the number of children.
         port: the port of the loopback interface at which process 0 coordinates the others.
-        stack_file: the file to which the worker writes its threads' stacks, on SIGUSR1.
+        stack_file: the file to which the child writes its threads' stacks, on SIGUSR1.
         log_file: the file for what JAX's libraries print.
-        start_seconds: the time in which the parent expects all workers to start.
+        start_seconds: the time in which the parent expects all children to start.
     """
 
     process: int
@@ -69,12 +66,12 @@ class Place:
 
 
 @dataclass(frozen=True)
-class Job:
-    """A function for a worker to call.
+class FunctionCall:
+    """A function for a child to call.
 
     Attributes:
         function: the learner's function.
-        arguments: a pickled function that makes the arguments in the worker, because devices, for
+        arguments: a pickled function that makes the arguments in the child, because devices, for
             example, cannot be sent; it takes a function that asks the parent for what is on a disk.
         requests: takes requests for what is on a disk to the parent.
         axes: the names of the mesh axes, for error messages.
@@ -88,11 +85,11 @@ class Job:
     write: Callable[[Any], bytes]
 
 
-class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A message from a worker to its parent. It may be forged, for the function runs in the worker.
+class ChildMessage(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A message from a child to its parent. It may be forged, for the function runs in the child.
 
     Attributes:
-        kind: `up` when the worker has started, and `ready` when it has joined the others; then
+        kind: `up` when the child has started, and `ready` when it has joined the others; then
             `returned`, `raised`, or, for an error of ours, `failed`.
         result: what the function returned, encoded.
         why: a diagnosis, if it raised.
@@ -109,44 +106,40 @@ class Message(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     fault: Fault | None = None
 
 
-class ResultNotSendableError(Exception):
-    """A function's result cannot be sent to the parent; the message says why and what to do."""
+def run_child(setup: ChildSetup, call: FunctionCall, to_parent: Connection) -> None:
+    """Start JAX, join the other children, call the function, and wait to be killed.
 
-
-def run_worker(place: Place, job: Job, to_parent: Connection) -> None:
-    """Start JAX, join the other workers, call the function, and wait to be killed.
-
-    A worker never ends by itself, because the others may still need its devices.
+    A child never ends by itself, because the others may still need its devices.
     """
     _end_with_parent()
-    _redirect_output(place)
+    _redirect_output(setup)
 
-    def send(message: Message) -> None:
+    def send(message: ChildMessage) -> None:
         to_parent.send_bytes(msgspec.msgpack.encode(message))
 
     try:
-        send(Message("up"))
-        _join_others(place)
-        send(Message("ready"))
-        send(_call_function(job))
+        send(ChildMessage("up"))
+        _join_others(setup)
+        send(ChildMessage("ready"))
+        send(_call_function(call))
     except Exception as error:
-        send(Message("failed", fault=Fault.of(error)))
+        send(ChildMessage("failed", fault=Fault.of(error)))
     threading.Event().wait()
 
 
-def _call_function(job: Job) -> Message:
-    for file, lines in job.function.cells.items():
+def _call_function(call: FunctionCall) -> ChildMessage:
+    for file, lines in call.function.cells.items():
         linecache.cache[file] = (0, None, list(lines), file)
     try:
-        function = cloudpickle.loads(job.function.pickled)
+        function = cloudpickle.loads(call.function.pickled)
     except Exception as error:
         sentence = f"Your function cannot be read in another process: {first_line(error)}."
-        return Message("raised", why="cannot-be-sent", sentence=sentence)
-    arguments = cloudpickle.loads(job.arguments)(make_ask(job.requests))
+        return ChildMessage("raised", why="cannot-be-sent", sentence=sentence)
+    arguments = cloudpickle.loads(call.arguments)(make_ask(call.requests))
     printed = io.StringIO()
 
-    def raised(why: str, sentence: str) -> Message:
-        return Message("raised", why=why, sentence=sentence, printed=printed.getvalue())
+    def raised(why: str, sentence: str) -> ChildMessage:
+        return ChildMessage("raised", why=why, sentence=sentence, printed=printed.getvalue())
 
     try:
         with contextlib.redirect_stdout(printed), theirs():
@@ -156,30 +149,15 @@ def _call_function(job: Job) -> Message:
             result = make_sendable(result)
     except (KeyboardInterrupt, GeneratorExit) as error:
         sentence = f"Your function raised {type(error).__name__}."
-        return Message("raised", why="raised", sentence=sentence)
+        return ChildMessage("raised", why="raised", sentence=sentence)
     except TheirError as error:
         if not isinstance(error.error, NotImplementedError) or str(error.error):
-            return raised(*_explain_error(error.error, function, job.axes))
+            return raised(*_explain_error(error.error, function, call.axes))
         result = ...
     try:
-        return Message("returned", job.write(result), printed=printed.getvalue())
+        return ChildMessage("returned", call.write(result), printed=printed.getvalue())
     except ResultNotSendableError as error:
         return raised("cannot-leave", str(error))
-
-
-def pickle_result(result: Any) -> bytes:
-    """Pickle what a function returned.
-
-    Raises:
-        ResultNotSendableError: it cannot be pickled.
-    """
-    try:
-        return bytes(cloudpickle.dumps(result))
-    except Exception as error:
-        raise ResultNotSendableError(
-            f"What your function returns cannot leave its process: {error}. Return what is to be "
-            f"known of it, such as its str(…)."
-        ) from error
 
 
 def _explain_error(
@@ -228,34 +206,34 @@ def _end_with_parent() -> None:
     threading.Thread(target=watch, daemon=True).start()
 
 
-def _redirect_output(place: Place) -> None:
+def _redirect_output(setup: ChildSetup) -> None:
     """Write the output of JAX's libraries to a file, instead of the notebook's terminal."""
-    log = os.open(place.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
+    log = os.open(setup.log_file, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600)
     for stream in (1, 2):
         os.dup2(log, stream)
-    stacks = place.stack_file.open("w")
+    stacks = setup.stack_file.open("w")
     faulthandler.register(signal.SIGUSR1, stacks, all_threads=True)
 
 
-def _join_others(place: Place) -> None:
-    """Start JAX with this worker's share of the devices, connected to the other workers."""
-    share = DEVICES // place.processes
+def _join_others(setup: ChildSetup) -> None:
+    """Start JAX with this child's share of the devices, connected to the other children."""
+    share = DEVICES // setup.processes
     os.environ.update(devices.environment(share))
     os.environ["PJRT_NPROC"] = str(devices.pool_size(DEVICES))
     jax.config.update("jax_platforms", "cpu")
     jax.config.update("jax_num_cpu_devices", share)
     # the cache may hold a program that was compiled for a single process
     jax.config.update("jax_enable_compilation_cache", False)
-    if place.processes > 1:
+    if setup.processes > 1:
         _use_loopback()
         jax.config.update("jax_cpu_collectives_implementation", "gloo")
         jax.distributed.initialize(
-            f"{LOOPBACK}:{place.port}",
-            place.processes,
-            place.process,
+            f"{LOOPBACK}:{setup.port}",
+            setup.processes,
+            setup.process,
             # by default, other machines can connect too
-            coordinator_bind_address=f"{LOOPBACK}:{place.port}",
-            initialization_timeout=place.start_seconds + 10,  # the parent gives up first
+            coordinator_bind_address=f"{LOOPBACK}:{setup.port}",
+            initialization_timeout=setup.start_seconds + 10,  # the parent gives up first
         )
     jax.devices()
 
@@ -269,82 +247,3 @@ def _use_loopback() -> None:
     """
     make_collectives = jaxlib._jax.make_gloo_tcp_collectives
     jaxlib._jax.make_gloo_tcp_collectives = functools.partial(make_collectives, hostname=LOOPBACK)
-
-
-@dataclass(frozen=True, repr=False)
-class AddressableShards:
-    """The shards of a global array that one process holds.
-
-    Attributes:
-        shape: the array's global shape, in elements.
-        dtype: the NumPy name of its type.
-        shards: for each device of the process, the device's number among all devices, the block
-            that it holds, and the block's values.
-        layout: the block of each device, those of other processes included; `show` draws it.
-    """
-
-    shape: Shape
-    dtype: str
-    shards: tuple[tuple[int, Block, np.ndarray], ...]
-    layout: Layout
-
-    @classmethod
-    def of(cls, array: jax.Array) -> "AddressableShards":
-        """Return the shards of an array that this process holds."""
-        number = {device: i for i, device in enumerate(jax.devices())}
-        indices = array.sharding.devices_indices_map(array.shape)
-        return cls(
-            array.shape,
-            array.dtype.name,
-            tuple(
-                (number[shard.device], _block(shard.index, array.shape), np.asarray(shard.data))
-                for shard in sorted(array.addressable_shards, key=lambda s: number[s.device])
-            ),
-            Layout.from_blocks(
-                array.shape,
-                {number[device]: _block(index, array.shape) for device, index in indices.items()},
-            ),
-        )
-
-    def __array__(self, *_: object, **__: object) -> np.ndarray:
-        """Refuse to be used as the global array."""
-        raise UsageError(
-            f"Of this array of shape {self.shape}, only what one process holds came back. Its "
-            f".shards have it: for each device its number, its block, and the block's values."
-        )
-
-    def __repr__(self) -> str:
-        """Such as `float32[16,4]: 4 of its shards are here, (2, 4) on each of devices 0 to 3`."""
-        sizes = ",".join(map(str, self.shape))
-        if not self.shards:
-            return f"{self.dtype}[{sizes}]: none of its shards are here"
-        numbers = [device for device, _, _ in self.shards]
-        block_shape = self.shards[0][2].shape
-        shards = f"one of its shards is here, {block_shape} on device {numbers[0]}"
-        if numbers[1:]:
-            shards = f"{len(numbers)} of its shards are here, {block_shape} on each of devices "
-            shards += f"{numbers[0]} to {numbers[-1]}"
-        return f"{self.dtype}[{sizes}]: {shards}"
-
-
-def make_sendable(result: Any) -> Any:
-    """Replace the arrays in a result by what can be sent to the parent.
-
-    An array on several devices becomes `AddressableShards`, and an array on one device, which
-    belongs to this process alone, becomes a NumPy array.
-    """
-    return jax.tree.map(_make_leaf_sendable, result)
-
-
-def _make_leaf_sendable(value: Any) -> Any:
-    if not isinstance(value, jax.Array):
-        return value
-    if jnp.issubdtype(value.dtype, jax.dtypes.extended):  # random keys
-        value = jax.random.key_data(value)
-    if len(value.sharding.device_set) == 1:
-        return np.asarray(value)
-    return AddressableShards.of(value)
-
-
-def _block(index: tuple[slice, ...], shape: Shape) -> Block:
-    return tuple(part.indices(size)[:2] for part, size in zip(index, shape, strict=True))
