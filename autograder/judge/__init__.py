@@ -56,6 +56,7 @@ from autograder.judge.requirements_on_times import RunsFast, Timed, TrainsFast
 from autograder.judge.requirements_on_values import Computes
 from autograder.judge.right_answers import fingerprint_answer
 from autograder.judge.running_programs import run_all
+from autograder.judge.trade_charts import class_tradeoff_as_html
 from autograder.judge.verdict import Finding, NoScoreError, Trade, Verdict
 
 __all__ = [
@@ -100,6 +101,7 @@ __all__ = [
     "Verdict",
     "VerdictParts",
     "WorksAtMost",
+    "class_tradeoff_as_html",
     "failed_verdict",
     "fingerprint_answer",
     "headline",

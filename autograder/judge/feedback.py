@@ -7,6 +7,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from autograder.judge.report import COLOURS, MARKS, badge, report_on
+from autograder.judge.trade_charts import attempts_as_html
 from autograder.judge.verdict import Finding, Trade, Verdict
 from autograder.judge.wording import in_ms, in_percent
 from shardlings.documents import (
@@ -22,7 +23,6 @@ from shardlings.documents import (
 from shardlings.layouts import YOURS, comparison_pictures
 from shardlings.pictures import (
     Picture,
-    attempts_as_html,
     blocks_as_html,
     blocks_for_terminal,
     display,
@@ -282,8 +282,8 @@ def _trade_figures(verdict: Verdict, earlier: Attempts) -> Iterator[Figure]:
     for finding in verdict.findings:
         last = finding.trade
         if last is not None:
-            attempts = [trade.point for trade in (*earlier.get(finding.answer, ()), last)]
-            yield Figure(partial(attempts_as_html, finding.answer, attempts, last.limits))
+            attempts = [*earlier.get(finding.answer, ()), last]
+            yield Figure(partial(attempts_as_html, finding.answer, attempts))
 
 
 def _chart_figures(verdict: Verdict) -> Iterator[Figure]:

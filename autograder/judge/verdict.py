@@ -8,7 +8,7 @@ from autograder.evidence import Struct
 from autograder.judge.diagnoses import UNANSWERED
 from shardlings.errors import Fault
 from shardlings.layouts import Layout
-from shardlings.pictures import GanttChart, Limits, TradePoint
+from shardlings.pictures import GanttChart
 
 MAX_SENTENCE_CHARACTERS, MAX_NAME_CHARACTERS = 2**13, 200
 """The most characters that a finding keeps of a sentence and of a name, which may be forged."""
@@ -45,16 +45,13 @@ class Trade(Struct, frozen=True):
     max_communicating: int = 0
 
     @property
-    def limits(self) -> Limits:
-        """The budgets, and the best that is known, for a chart."""
-        return Limits(
-            self.cap, self.frontier, self.unit, self.goal, self.max_sent, self.max_communicating
-        )
+    def best(self) -> int:
+        """The lowest costs that are known within the budget."""
+        return min(costs for held, costs in self.frontier if held <= self.cap)
 
-    @property
-    def point(self) -> TradePoint:
-        """What the answer chose, for a chart."""
-        return TradePoint(self.held, self.costs, self.computing)
+    def at(self, held: int, costs: int, computing: int = 0) -> Self:
+        """Return the same trade for another choice."""
+        return msgspec.structs.replace(self, held=held, costs=costs, computing=computing)
 
 
 class Finding(Struct, frozen=True):

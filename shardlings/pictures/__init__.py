@@ -16,13 +16,14 @@ from shardlings.pictures.block_drawings import (
     values_for_terminal,
 )
 from shardlings.pictures.block_pictures import Edge, Picture, Place
-from shardlings.pictures.charts import (
-    Limits,
-    Roofline,
-    RooflinePoint,
-    TradePoint,
-    attempts_as_html,
-    class_tradeoff_as_html,
+from shardlings.pictures.chart_parts import (
+    CHART_COLOUR,
+    CHART_WIDTH,
+    FAINT_COLOUR,
+    SMALL_TYPE,
+    add_chart_legend,
+    mark_chart_places,
+    start_chart,
 )
 from shardlings.pictures.collective_pictures import (
     CollectivePicture,
@@ -45,6 +46,7 @@ from shardlings.pictures.gantt_charts import (
     gantt_as_html,
     gantt_as_text,
 )
+from shardlings.pictures.rooflines import Roofline, RooflinePoint
 from shardlings.pictures.timelines import (
     COMPUTING,
     Stretch,
@@ -55,27 +57,28 @@ from shardlings.pictures.timelines import (
 )
 
 __all__ = [
+    "CHART_COLOUR",
+    "CHART_WIDTH",
     "COMPUTING",
+    "FAINT_COLOUR",
+    "SMALL_TYPE",
     "CollectivePicture",
     "DrawnMesh",
     "Edge",
     "GanttChart",
     "JobBar",
-    "Limits",
     "Picture",
     "Place",
     "Roofline",
     "RooflinePoint",
     "Stretch",
     "Timeline",
-    "TradePoint",
-    "attempts_as_html",
+    "add_chart_legend",
     "blocks_as_figure",
     "blocks_as_html",
     "blocks_as_text",
     "blocks_for_terminal",
     "bytes_per_step",
-    "class_tradeoff_as_html",
     "collective_as_html",
     "collective_as_text",
     "display",
@@ -86,8 +89,10 @@ __all__ = [
     "gantt_as_html",
     "gantt_as_text",
     "list_numbers",
+    "mark_chart_places",
     "pictures_as_text",
     "show_figures_in_page_colours",
+    "start_chart",
     "timeline_as_html",
     "timeline_as_text",
     "values_as_html",

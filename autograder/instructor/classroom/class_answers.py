@@ -22,8 +22,14 @@ from autograder.instructor.classroom.submission_states import (
 )
 from autograder.instructor.course import printable
 from autograder.instructor.pages import clean
-from autograder.judge import Trade, Verdict, headline, list_sentences, verdict_in_parts
-from shardlings.pictures import TradePoint, class_tradeoff_as_html
+from autograder.judge import (
+    Trade,
+    Verdict,
+    class_tradeoff_as_html,
+    headline,
+    list_sentences,
+    verdict_in_parts,
+)
 
 NO_ANSWER_DIAGNOSES: Final = (
     "no-evidence", "kernel-died", "timeout", "check-failed", "too-large", "malformed",
@@ -143,20 +149,20 @@ def collect_designs(name: str, submissions: Sequence[SubmissionState]) -> ClassD
     if known is None:
         return None
     rows: list[ClassDesign] = []
-    within: list[tuple[str, TradePoint]] = []
-    beyond: list[TradePoint] = []
+    within: list[tuple[str, Trade]] = []
+    beyond: list[Trade] = []
     faster = 0
     for (is_beyond, time, held, computing, score), count in sorted(counts.items()):
         place, remark = str(faster + 1), "faster than was known" * _is_new(known, time)
         if is_beyond:
             place, remark = "–", "beyond a budget"
-            beyond.append(TradePoint(held, time, computing))
+            beyond.append(known.at(held, time, computing))
         else:
-            within.append((place, TradePoint(held, time, computing)))
+            within.append((place, known.at(held, time, computing)))
         faster += count
         times, bytes_held = f"{time / 1e3:,.2f} ms", f"{held / 2**20:,.0f} MiB"
         rows.append(ClassDesign(place, count, times, bytes_held, number(score), remark))
-    picture = class_tradeoff_as_html(within, beyond, known.limits)
+    picture = class_tradeoff_as_html(within, beyond)
     return ClassDesigns(Markup(picture), rows)
 
 
@@ -166,9 +172,7 @@ def _trade(verdict: Verdict | None) -> Trade | None:
 
 
 def _is_new(known: Trade, time: int) -> bool:
-    return time < NEW_DESIGN_SHARE * min(
-        costs for held, costs in known.frontier if held <= known.cap
-    )
+    return time < NEW_DESIGN_SHARE * known.best
 
 
 RARE_SHARE: Final = 0.05

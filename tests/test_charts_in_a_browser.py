@@ -1,34 +1,39 @@
-"""Charts in a real browser: no part is clipped, overlapped, too wide or faint."""
+"""Charts of both packages in a real browser: no part is clipped, overlapped, too wide or faint."""
 
 import pytest
 
-from shardlings.pictures import (
-    Limits,
-    Roofline,
-    RooflinePoint,
-    TradePoint,
-    attempts_as_html,
-    class_tradeoff_as_html,
-)
+from autograder.judge import Trade, class_tradeoff_as_html
+from autograder.judge.trade_charts import attempts_as_html
+from shardlings.pictures import Roofline, RooflinePoint
 from tests.browser import THEMES, browser
 
 pytestmark = pytest.mark.slow
 
 MIB = 2**20
-TRAINING = Limits(
-    72 * MIB, ((66 * MIB, 11_020),), "microseconds", sent=1_000_000_000, communicating=10_000
+TRAINING = Trade(
+    0,
+    0,
+    72 * MIB,
+    ((66 * MIB, 11_020),),
+    "microseconds",
+    max_sent=1_000_000_000,
+    max_communicating=10_000,
 )
-LAYOUTS = Limits(100 * MIB, ((48 * MIB, 22_900), (96 * MIB, 14_800)), "microseconds", goal=17_500)
-MOVES = Limits(12_000, ((8_192, 24_576), (10_240, 20_480), (45_056, 0)))
+LAYOUTS = Trade(
+    0, 0, 100 * MIB, ((48 * MIB, 22_900), (96 * MIB, 14_800)), "microseconds", goal=17_500
+)
+MOVES = Trade(0, 0, 12_000, ((8_192, 24_576), (10_240, 20_480), (45_056, 0)))
 
 
-def tried(*attempts):
+def tried(limits, *attempts):
     """Attempts that hold so many MiB and take so many microseconds."""
-    return [TradePoint(held * MIB, costs, 7_171) for held, costs in attempts]
+    return [limits.at(held * MIB, costs, 7_171) for held, costs in attempts]
 
 
-FIRST = tried((66, 15_100))
-MANY = tried((66, 23_100), (66, 15_100), (66, 14_100), (90, 12_100), (66, 12_100), (66, 12_090))
+FIRST = tried(TRAINING, (66, 15_100))
+MANY = tried(
+    TRAINING, (66, 23_100), (66, 15_100), (66, 14_100), (90, 12_100), (66, 12_100), (66, 12_090)
+)
 
 
 def roofline(*points):
@@ -47,15 +52,13 @@ def roofline(*points):
 
 
 CHARTS = {
-    "a first training step": lambda: attempts_as_html("design", FIRST, TRAINING),
-    "many training steps": lambda: attempts_as_html("design", MANY, TRAINING),
+    "a first training step": lambda: attempts_as_html("design", FIRST),
+    "many training steps": lambda: attempts_as_html("design", MANY),
     "a class": lambda: class_tradeoff_as_html(
-        [(str(i), each) for i, each in enumerate(MANY, 1)], FIRST, TRAINING
+        [(str(i), each) for i, each in enumerate(MANY, 1)], FIRST
     ),
-    "layouts": lambda: attempts_as_html("layout", tried((48, 57_800), (96, 17_500)), LAYOUTS),
-    "moves": lambda: attempts_as_html(
-        "tight", [TradePoint(16_384, 36_864), TradePoint(8_192, 32_000)], MOVES
-    ),
+    "layouts": lambda: attempts_as_html("layout", tried(LAYOUTS, (48, 57_800), (96, 17_500))),
+    "moves": lambda: attempts_as_html("tight", [MOVES.at(16_384, 36_864), MOVES.at(8_192, 32_000)]),
     "a roofline": lambda: roofline(683, 2_341, 4_097)._repr_html_(),
     "a roofline with programs in one place": lambda: roofline(100, 100, 101, 1e5)._repr_html_(),
 }

@@ -5,26 +5,40 @@ import re
 import pytest
 
 pytest.importorskip("matplotlib", reason="charts are drawn where matplotlib is installed")
-from shardlings.pictures import Limits, TradePoint, attempts_as_html, class_tradeoff_as_html
-from shardlings.pictures.charts import BEST, YOURS
+from autograder.judge import Trade
+from autograder.judge.trade_charts import BEST, attempts_as_html, class_tradeoff_as_html
+from shardlings.pictures import CHART_COLOUR
 
 MIB = 2**20
-TRAINING = Limits(
-    72 * MIB, ((66 * MIB, 2_284),), "microseconds", sent=960 * MIB, communicating=2_237
+TRAINING = Trade(
+    0,
+    0,
+    72 * MIB,
+    ((66 * MIB, 2_284),),
+    "microseconds",
+    max_sent=960 * MIB,
+    max_communicating=2_237,
 )
 KEPT, HELD_TOO_MUCH, SENT_TOO_MUCH = (
-    TradePoint(66 * MIB, 3_190, 1_428),
-    TradePoint(156 * MIB, 2_267, 1_428),
-    TradePoint(66 * MIB, 4_976, 1_428),
+    (66 * MIB, 3_190, 1_428),
+    (156 * MIB, 2_267, 1_428),
+    (66 * MIB, 4_976, 1_428),
 )
 
 
-LAYOUTS = Limits(100 * MIB, ((48 * MIB, 22_900), (96 * MIB, 14_800)), "microseconds", goal=17_500)
+LAYOUTS = Trade(
+    0, 0, 100 * MIB, ((48 * MIB, 22_900), (96 * MIB, 14_800)), "microseconds", goal=17_500
+)
+
+
+def chart_of(*attempts, limits):
+    """Return the chart of attempts, of which each is what it holds, costs and computes."""
+    return attempts_as_html("design", [limits.at(*attempt) for attempt in attempts])
 
 
 def said(*attempts, limits=TRAINING):
     """Return the texts in a chart of training steps."""
-    return set(re.findall(r">([^<>]+)</text>", attempts_as_html("design", attempts, limits)))
+    return set(re.findall(r">([^<>]+)</text>", chart_of(*attempts, limits=limits)))
 
 
 def paths(page, colour):
@@ -34,7 +48,7 @@ def paths(page, colour):
 
 def markers(page):
     """Return whether each marker of an attempt is hollow; those of the legend are the last."""
-    return ['fill-opacity="0"' in path for path in paths(page, YOURS) if "translate" in path]
+    return ['fill-opacity="0"' in path for path in paths(page, CHART_COLOUR) if "translate" in path]
 
 
 def ends(path):
@@ -44,24 +58,24 @@ def ends(path):
 
 
 def test_the_best_that_is_known_ends_at_the_budget_if_nothing_is_known_beyond_it():
-    beyond = attempts_as_html("layout", [TradePoint(384 * MIB, 11_100)], LAYOUTS)
-    budget, _ = ends(paths(beyond, YOURS)[0])
+    beyond = chart_of((384 * MIB, 11_100), limits=LAYOUTS)
+    budget, _ = ends(paths(beyond, CHART_COLOUR)[0])
     assert ends(paths(beyond, BEST)[0])[1] == budget
 
 
 def test_the_best_that_is_known_goes_on_to_what_is_known_beyond_the_budget():
-    moves = Limits(12_000, ((8_192, 24_576), (10_240, 20_480), (45_056, 0)))
-    chart = attempts_as_html("tight", [TradePoint(16_384, 36_864)], moves)
-    budget, _ = ends(paths(chart, YOURS)[0])
+    moves = Trade(0, 0, 12_000, ((8_192, 24_576), (10_240, 20_480), (45_056, 0)))
+    chart = chart_of((16_384, 36_864), limits=moves)
+    budget, _ = ends(paths(chart, CHART_COLOUR)[0])
     assert ends(paths(chart, BEST)[0])[1] > budget + 50
 
 
 @pytest.mark.parametrize("limits", [LAYOUTS, TRAINING])
 def test_only_the_latest_attempt_is_filled(limits):
     legend = [True, False]
-    three = attempts_as_html("design", [KEPT] * 3, limits)
+    three = chart_of(KEPT, KEPT, KEPT, limits=limits)
     assert markers(three)[:5] == [True, True, False, *legend]
-    if limits.sent:  # what each holds is a chart of its own
+    if limits.max_sent:  # what each holds is a chart of its own
         assert markers(three)[5:] == [True, True, False]
     assert ">yours, in order</text>" in three
     assert ">your latest</text>" in three
@@ -73,12 +87,13 @@ def test_a_single_attempt_is_the_latest():
 
 
 def test_all_choices_of_a_class_are_filled():
-    page = class_tradeoff_as_html([("1", KEPT), ("2", KEPT)], [], LAYOUTS)
+    page = class_tradeoff_as_html([(rank, LAYOUTS.at(*KEPT)) for rank in "12"], [])
     assert not any(markers(page))
 
 
 def test_the_legend_shows_the_edge_of_the_shaded_area():
-    *_, swatch = (p for p in paths(attempts_as_html("a", [KEPT], LAYOUTS), YOURS) if "dash" in p)
+    chart = chart_of(KEPT, limits=LAYOUTS)
+    *_, swatch = (path for path in paths(chart, CHART_COLOUR) if "dash" in path)
     left, right = ends(swatch)
     assert right - left < 15
 
@@ -95,12 +110,12 @@ def test_budgets_have_the_unit_of_the_exercise():
 
 
 def test_a_slow_attempt_is_at_the_top_edge_and_does_not_stretch_the_chart():
-    texts = said(KEPT, TradePoint(48 * MIB, 412_000), limits=LAYOUTS)
+    texts = said(KEPT, (48 * MIB, 412_000), limits=LAYOUTS)
     assert "2: 412 ms ↑" in texts
     assert max(float(text) for text in texts if text.isdecimal()) < 200
 
 
-COMPUTED_TWICE = TradePoint(66 * MIB, 3_690, 1_928)
+COMPUTED_TWICE = (66 * MIB, 3_690, 1_928)
 
 
 def test_each_line_of_equal_time_has_its_name():
