@@ -106,7 +106,7 @@ MEANINGS: Final = (
         "same-axis-twice",
         "`{operation}` is called on arrays of types {inputs}. With these, two dimensions of its "
         "result would be sharded over the same mesh axis, which is impossible. Are the arguments "
-        "in the right order, and is this the operation that the exercise asks for?",
+        "in the right order, and is this the operation that you mean?",
     ),
     (
         r"out_specs which require replication",
@@ -223,15 +223,15 @@ MEANINGS: Final = (
         "shapes-do-not-fit",
         "`{operation}` is called on arrays of shapes {one} and {other}, which do not fit together. "
         "If it stands in the body of a shard_map, these are the shapes of blocks: do in_specs give "
-        "the body the blocks that the exercise describes, and is this the operation that it asks "
-        "for? A collective may change a block's shape too.",
+        "the body the blocks that it is meant to get, and is this the operation that you mean? A "
+        "collective may change a block's shape too.",
     ),
     (
         r"Incompatible shapes for broadcasting",
         "shapes-do-not-fit",
         "The shapes of two arrays do not fit together. If this is in the body of a shard_map, "
-        "shapes are those of blocks: do in_specs give the body the blocks that the exercise "
-        "describes? A collective may change a block's shape too.",
+        "shapes are those of blocks: do in_specs give the body the blocks that it is meant to "
+        "get? A collective may change a block's shape too.",
     ),
     (
         r"contracting dimensions to have the same shape, got \((?P<one>\d+),\) and "
@@ -240,7 +240,7 @@ MEANINGS: Final = (
         "A matmul is called on arrays that do not fit together: along the contracted dimension, "
         "the left one has length {one} and the right one {other}. Are they in the right order? "
         "If it stands in the body of a shard_map, these are blocks: do in_specs give the body the "
-        "blocks that the exercise describes, and what do a transpose or a collective before the "
+        "blocks that it is meant to get, and what do a transpose or a collective before the "
         "matmul make of them?",
     ),
     (
@@ -248,7 +248,7 @@ MEANINGS: Final = (
         "blocks-do-not-fit",
         "A matmul is called on arrays that do not fit together: their contracted dimensions have "
         "different lengths. If it stands in the body of a shard_map, these are blocks: do in_specs "
-        "give the body the blocks that the exercise describes?",
+        "give the body the blocks that it is meant to get?",
     ),
     (
         r"can only accept axis_name which corresponds to one of .* axes: (?P<axes>\(?.*?\)?) and "

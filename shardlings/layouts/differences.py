@@ -16,8 +16,7 @@ class Difference:
     """A difference between a layout and the expected one.
 
     Attributes:
-        diagnosis: a short name for the kind of difference, such as `transposed`. Exercises add
-            their lessons to it.
+        diagnosis: a short name for the kind of difference, such as `transposed`.
         sentence: the difference in words.
     """
 
@@ -29,7 +28,7 @@ def find_difference(expected: Layout, actual: Layout) -> Difference | None:
     """Return the most informative difference between two layouts, or None if they are equal.
 
     Args:
-        expected: the layout that the exercise asks for.
+        expected: the expected layout.
         actual: the layout of the answer.
 
     Returns:
@@ -165,7 +164,7 @@ def comparison_pictures(
 
     Args:
         actual: the layout of the answer, or None if it has none.
-        expected: the layout that the exercise asks for, or None if several are right.
+        expected: the expected layout, or None if several are right.
         called: the title of the actual layout's picture.
     """
     if actual is None or expected is None:
