@@ -9,8 +9,8 @@ notebook with answers of an instructor's own. This is repeated only if notebooks
 configuration or environment change.
 
 Calibration also searches the sandbox for answers that a kernel could read. The sandbox hides copies
-of a course by name and place (`sandbox/sandbox.py`); copies under any other name are found here, by
-their content.
+of a course by name and place (`sandbox/hidden_copies.py`); copies under any other name are found
+here, by their content.
 """
 
 import copy
@@ -33,7 +33,8 @@ from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 
 from autograder.exercises import BY_GRADE_ID, NOTEBOOKS
-from autograder.instructor.course import NAMESPACE, find_first_exception, write_atomically
+from autograder.instructor.commands import write_atomically
+from autograder.instructor.course import NAMESPACE, find_first_exception
 from autograder.instructor.pipeline import (
     Calibration,
     Record,

@@ -14,7 +14,7 @@ from autograder.instructor.calibration import (
     find_exposed_answers,
 )
 from autograder.instructor.course import Course
-from autograder.instructor.sandbox import bubblewrap, sandbox
+from autograder.instructor.sandbox import bubblewrap, hidden_copies, sandbox
 from tests.conftest import ROOT
 from tests.instructor.room import ASSIGNMENT
 
@@ -34,9 +34,9 @@ def folder(tmp_path, monkeypatch):
     own = bubblewrap.list_visible_folders()
     for module in (bubblewrap, sandbox):
         monkeypatch.setattr(module, "list_visible_folders", lambda: [*own, tmp_path])
-    sandbox._find_copies.cache_clear()
+    hidden_copies._find_copies.cache_clear()
     yield tmp_path
-    sandbox._find_copies.cache_clear()
+    hidden_copies._find_copies.cache_clear()
 
 
 @pytest.mark.bubblewrap

@@ -18,6 +18,8 @@ from autograder.instructor.sandbox.bubblewrap import (
     has_call_filter,
     is_root,
 )
+from autograder.instructor.sandbox.compilation_cache import prune_cache
+from autograder.instructor.sandbox.hidden_copies import ExposedError
 from autograder.instructor.sandbox.judge_process import JUDGE_CPU_SECONDS, Case, encode_case
 from autograder.instructor.sandbox.judging_in_sandbox import JudgeFailedError, judge_in_sandbox
 from autograder.instructor.sandbox.kernel import Kernel, KernelDiedError, copy_kernel_packages
@@ -36,11 +38,9 @@ from autograder.instructor.sandbox.observing_in_sandbox import (
 )
 from autograder.instructor.sandbox.sandbox import (
     PACKAGES,
-    ExposedError,
     NoSandboxError,
     Sandbox,
     find_package_folders,
-    prune_cache,
     read_sandbox_environment,
 )
 from autograder.instructor.sandbox.shortages import GRADE_AGAIN, MachineError, read_shortages

@@ -3,35 +3,20 @@
 A process in it sees the system's and Python's files, read-only, and temporary folders: no network,
 no other files, no other processes. It has no user and no capabilities, and everything that it
 starts ends with it.
-
-The compilation cache. JAX's compilation cache holds machine code, so only trusted code writes it:
-the grader, during calibration. Kernels and judges read it through a read-only mount. JAX is also
-configured not to write, because it would warn about every program that it cannot store. Without
-bubblewrap there is no cache, because any process could write to it. Judges have the solution's
-programs; kernels have only those of the released notebook, which contain no answers.
-
-Other copies of the answers. A kernel can read all of Python's folders. A second copy of the answers
-may be there: in the installed package, in a checkout made by pip (`src/`), or in a course that
-somebody put beside Python's files. These folders are searched for courses, and for packages with
-the names of courses' packages; what is found is hidden.
 """
 
-import contextlib
-import functools
-import importlib
 import os
 import subprocess
-import zlib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from traitlets import Bool, Int, List, Unicode
 from traitlets.config import LoggingConfigurable
 
 import autograder
 import shardlings
-from autograder.exercises import folders_of_courses, parts_of_courses
+from autograder.exercises import folders_of_courses
 from autograder.instructor.sandbox.bubblewrap import (
     HOME,
     NO_SANDBOX_ERROR,
@@ -43,199 +28,15 @@ from autograder.instructor.sandbox.bubblewrap import (
     list_visible_folders,
 )
 from autograder.instructor.sandbox.call_filter import read_filter
+from autograder.instructor.sandbox.compilation_cache import Reader, bind_cache, configure_cache
+from autograder.instructor.sandbox.hidden_copies import hide_copies
 from autograder.instructor.sandbox.warm_process import SERVERS, WarmProcess
-from autograder.sandboxed import CACHE_MOUNT, CACHES_MOUNT, TaskSettings
+from autograder.sandboxed import TaskSettings
 from shardlings.errors import ShortError
-
-Reader = Literal["kernels", "judges"]
-"""The processes that read a part of the compilation cache; also the name of that part's folder."""
-
-CACHE_SUFFIX: Final = "-cache"
-"""The end of the names of JAX's cache files."""
-
-MAX_CACHE_BYTES: Final = 256 * 2**20
-"""The limit for one assignment; a notebook needs a few MB."""
-
-NEVER_SECONDS: Final = "1e9"
-"""A compile time that no program reaches, so JAX stores none."""
-
-
-def bind_cache(folder: Path, reader: Reader, fills: bool, forks: bool) -> list[str]:
-    """Return the bubblewrap options that show a reader's part of the cache; nothing if it has none.
-
-    Args:
-        folder: the folder of the cache, outside the sandbox.
-        reader: the part.
-        fills: whether the process is trusted and writes to the cache.
-        forks: whether it forks for tasks of all assignments; then it gets the folder with their
-            caches, and each task its own cache from there.
-    """
-    if forks and not fills:
-        return ["--ro-bind-try", str(folder.parent), CACHES_MOUNT, "--dir", CACHE_MOUNT]
-    part = folder / reader
-    if fills:
-        part.mkdir(parents=True, exist_ok=True)
-    if not part.is_dir():
-        return []
-    return ["--bind" if fills else "--ro-bind", str(part), CACHE_MOUNT]
-
-
-def configure_cache(reader: Reader, fills: bool) -> dict[str, str]:
-    """Return the environment variables that configure JAX's compilation cache.
-
-    Args:
-        reader: the part of the cache.
-        fills: whether the process writes to the cache.
-    """
-    return {
-        "JAX_COMPILATION_CACHE_DIR": CACHE_MOUNT,
-        "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0" if fills else NEVER_SECONDS,
-        "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
-        "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES": "none",
-        # A program's metadata includes the source lines that it came from. A notebook shows them
-        # (`communication`), so in a kernel they have to match; verdicts do not mention them.
-        "JAX_COMPILATION_CACHE_INCLUDE_METADATA_IN_KEY": "1" if reader == "kernels" else "0",
-    }
-
-
-def prune_cache(folder: Path) -> None:
-    """Remove everything from a filled cache but complete programs, up to the size limit.
-
-    The process that wrote them may have been killed in the middle of one.
-    """
-    size = 0
-    for file in folder.rglob("*"):
-        if file.is_dir() and not file.is_symlink():
-            continue
-        if not _is_complete(file):
-            file.unlink()
-            continue
-        size += file.stat().st_size
-        if size > MAX_CACHE_BYTES:
-            file.unlink()
-
-
-def _is_complete(file: Path) -> bool:
-    """Check whether a file is a complete entry of JAX's cache."""
-    if file.is_symlink() or not file.is_file() or not file.name.endswith(CACHE_SUFFIX):
-        return False
-    try:
-        return bool(_decompress(file.read_bytes()))
-    except Exception:  # each compression library has its own errors
-        return False
-
-
-def _decompress(compressed: bytes) -> bytes:
-    """Decompress a cache entry with the library that JAX uses: the first that is installed."""
-    for library in ("compression.zstd", "zstandard"):
-        with contextlib.suppress(ImportError):
-            return bytes(importlib.import_module(library).decompress(compressed))
-    return zlib.decompress(compressed)
-
 
 MAX_THREADS: Final = 600 + 20 * (os.cpu_count() or 1)
 """The default limit on threads. On two cores, notebook 11 starts 425 in eight processes, and the
 others up to 85. Libraries start up to three more for each core in each process."""
-
-COURSE_FILE: Final = "nbgrader_config.py"
-"""The file that marks a course's folder."""
-
-CHECKOUT_FILES: Final = (COURSE_FILE, "pyproject.toml", "setup.py", ".git")
-"""Files that mark a folder from which a package is installed."""
-
-MAX_SEARCH_DEPTH: Final = 6
-"""The most levels of folders to search; `/usr/local/lib/python3.11/dist-packages` has five."""
-
-
-class ExposedError(RuntimeError):
-    """Answers are visible where submissions run; the message says where, and what to do."""
-
-
-def hide_copies(folders: Sequence[Path]) -> list[str]:
-    """Return the bubblewrap options that hide all other copies of the answers.
-
-    Args:
-        folders: the folders that a kernel sees.
-
-    Raises:
-        ExposedError: one of these folders lies inside a copy, so the copy cannot be hidden.
-    """
-    names = frozenset({autograder.__name__, *(folder.name for folder in folders_of_courses())})
-    found = dict.fromkeys([*_find_copies(tuple(folders), names), *_find_parts(folders)])
-    for copy in found:
-        for folder in folders:
-            if folder.is_relative_to(copy):
-                raise ExposedError(
-                    f"{folder}, where Python lies, is in a course's own folder ({copy}), so what "
-                    f"runs there sees the course's answers and grades. Make the virtual "
-                    f"environment in a folder of its own, such as {copy / '.venv'}, or move the "
-                    f"course."
-                )
-    outermost = [path for path in found if not any(parent in found for parent in path.parents)]
-    return [option for path in outermost for option in _hide(path)]
-
-
-def _hide(path: Path) -> list[str]:
-    if path.is_dir():
-        return ["--tmpfs", str(path), "--remount-ro", str(path)]
-    return ["--ro-bind", "/dev/null", str(path)]
-
-
-def _find_parts(folders: Sequence[Path]) -> Iterator[Path]:
-    """Yield the other parts of installed courses that a kernel could see."""
-    for part in parts_of_courses():
-        if part.exists() and any(part.is_relative_to(folder) for folder in folders):
-            yield part
-
-
-@functools.cache
-def _find_copies(folders: tuple[Path, ...], names: frozenset[str]) -> tuple[Path, ...]:
-    """Return the courses, and the packages with some names, in folders that a kernel sees.
-
-    If a package is part of a checkout, the whole checkout is returned.
-    """
-    return tuple(
-        copy for folder in folders for copy in _search(folder, (folder,), names) if copy.exists()
-    )
-
-
-def _search(folder: Path, above: tuple[Path, ...], names: frozenset[str]) -> Iterator[Path]:
-    """Search a folder for copies, and yield them.
-
-    Args:
-        folder: the folder to search.
-        above: the folders from the start of the search down to this one, which is the last.
-        names: the names of packages to find.
-    """
-    try:
-        with os.scandir(folder) as entries:
-            found = {e.name: e.is_dir(follow_symlinks=False) for e in entries}
-    except OSError:  # kernels run as the same user, so they cannot read it either
-        return
-    if COURSE_FILE in found:
-        yield folder
-        return
-    if "__init__.py" in found:  # inside another package, a folder is not a top-level package
-        return
-    for name, is_folder in found.items():
-        if is_folder and name in names:
-            yield _find_checkout(above) or folder / name
-        elif is_folder and len(above) < MAX_SEARCH_DEPTH:
-            yield from _search(folder / name, (*above, folder / name), names)
-
-
-def _find_checkout(above: tuple[Path, ...]) -> Path | None:
-    """Return the outermost folder of the checkout that a package is in; None if there is none.
-
-    A virtual environment may have been made inside somebody's project, which is not a checkout of
-    the packages installed there. So the first folder of the search counts only if the package is
-    directly in it, or one level below.
-    """
-    for folder in above:
-        is_near = folder != above[0] or folder in above[-2:]
-        if is_near and any((folder / name).exists() for name in CHECKOUT_FILES):
-            return folder
-    return None
 
 
 PACKAGES: Final = "/shardlings"
@@ -279,7 +80,7 @@ class Sandbox(LoggingConfigurable):
     compiled = Unicode(
         "",
         help="The folder of the compilation cache, which can be read in the sandbox; see "
-        "`sandbox/sandbox.py`. Calibration fills one for each assignment.",
+        "`sandbox/compilation_cache.py`. Calibration fills one for each assignment.",
     ).tag(config=True)
     filled_by = List(
         Unicode(),

@@ -13,7 +13,13 @@ from jax.lax import with_sharding_constraint
 from autograder import evidence
 from autograder.exercises import find
 from autograder.instructor.authoring import bank
-from autograder.instructor.sandbox import Case, Sandbox, judge_in_sandbox, prune_cache, sandbox
+from autograder.instructor.sandbox import (
+    Case,
+    Sandbox,
+    compilation_cache,
+    judge_in_sandbox,
+    prune_cache,
+)
 from tests.conftest import ROOT, some_of
 from tests.helpers import capture, pretend_bubblewrap
 from tests.judge.plantings import iterate
@@ -105,7 +111,7 @@ def test_only_whole_programs_are_kept(tmp_path):
 
 
 def test_there_is_a_most_of_it(tmp_path, monkeypatch):
-    monkeypatch.setattr(sandbox, "MAX_CACHE_BYTES", 250)
+    monkeypatch.setattr(compilation_cache, "MAX_CACHE_BYTES", 250)
     for number in range(5):
         (tmp_path / f"jit_f-{number}-cache").write_bytes(zlib.compress(os.urandom(100)))
     prune_cache(tmp_path)

@@ -12,7 +12,7 @@ from autograder.instructor.sandbox import (
     read_sandbox_environment,
     sandbox,
 )
-from autograder.instructor.sandbox import sandbox as copies
+from autograder.instructor.sandbox import hidden_copies as copies
 
 LOOK = """
 import os, sys
