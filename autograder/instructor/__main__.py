@@ -28,16 +28,16 @@ from autograder.instructor.classroom import (
     withdraw,
 )
 from autograder.instructor.collecting import collect
-from autograder.instructor.course import (
+from autograder.instructor.commands import (
     STOPPED,
     STOPPED_STATUSES,
-    Course,
     keep_temporary_files,
     printable,
     show_invisible_characters,
     stop_on_signal,
     write_atomically,
 )
+from autograder.instructor.course import Course
 from autograder.instructor.gradescope import (
     VISIBILITIES,
     compare_points,

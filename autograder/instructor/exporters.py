@@ -24,6 +24,7 @@ from autograder.instructor.classroom import (
     read_class,
     write_csv,
 )
+from autograder.instructor.commands import list_some, printable, suggest_names
 from autograder.instructor.course import (
     DROPPED,
     EXEMPT,
@@ -31,10 +32,7 @@ from autograder.instructor.course import (
     ClassRules,
     Course,
     GradebookError,
-    list_some,
-    printable,
     read_class_file,
-    suggest_names,
 )
 
 MAX_NAMED_STUDENTS = 10

@@ -11,7 +11,7 @@ from unittest import mock
 import pytest
 
 from autograder.instructor.classroom import grading, regrading, workers
-from autograder.instructor.course import ProcessExecutor, process_executor
+from autograder.instructor.commands import ProcessExecutor, process_executor
 from autograder.instructor.sandbox import has_bubblewrap, sandbox
 from autograder.processes.launching import PRELOADED
 from tests.instructor.room import begin_test_worker, share_caches

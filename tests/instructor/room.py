@@ -26,8 +26,8 @@ from traitlets.config import Application
 from autograder.exercises import NOTEBOOKS, find
 from autograder.instructor.authoring import bank, fill_in_answers
 from autograder.instructor.calibration import calibrate
+from autograder.instructor.commands.process_executor import prepare_process
 from autograder.instructor.course import Course
-from autograder.instructor.course.process_executor import prepare_process
 from autograder.instructor.pipeline import fingerprint_assignment
 from autograder.instructor.pipeline.facts import DIGEST_CHARACTERS
 from autograder.instructor.sandbox import Sandbox, has_bubblewrap

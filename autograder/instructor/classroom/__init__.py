@@ -4,6 +4,7 @@ In: a `Course` with submissions, the roster, and the class's file. Out: grades i
 feedback pages, a table, CSVs, a report, and the reason for each submission that has no grade.
 """
 
+from autograder.instructor.classroom.choice import EVERYTHING, Choice, UnknownNameError, choose
 from autograder.instructor.classroom.demonstration_class import DemonstrationError, demonstrate
 from autograder.instructor.classroom.feedback_command import hand_back, report_class
 from autograder.instructor.classroom.grade_tables import EXCEL_ENCODING, write_csv
@@ -11,22 +12,18 @@ from autograder.instructor.classroom.grading import grade_class, read_class
 from autograder.instructor.classroom.rebuilding import list_backups, restore
 from autograder.instructor.classroom.regrading import regrade_class
 from autograder.instructor.classroom.roster import (
-    EVERYTHING,
     LOGIN_COLUMNS,
     MOODLE_ID_PREFIX,
-    Choice,
     Person,
     RosterError,
-    UnknownNameError,
-    choose,
     read_roster,
-    withdraw,
 )
 from autograder.instructor.classroom.submission_states import (
     StateRow,
     SubmissionState,
     read_kept_answers,
 )
+from autograder.instructor.classroom.withdrawing import withdraw
 from autograder.instructor.classroom.workers import SchedulerError, Workers
 
 __all__ = [

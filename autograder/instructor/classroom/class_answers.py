@@ -20,7 +20,7 @@ from autograder.instructor.classroom.submission_states import (
     find_lesson,
     find_problems,
 )
-from autograder.instructor.course import printable
+from autograder.instructor.commands import printable
 from autograder.instructor.pages import clean
 from autograder.judge import (
     Trade,

@@ -37,13 +37,8 @@ from autograder.instructor.classroom.submission_states import (
     StateRow,
     SubmissionState,
 )
-from autograder.instructor.course import (
-    Course,
-    describe_duration,
-    printable,
-    read_time_zone,
-    write_atomically,
-)
+from autograder.instructor.commands import describe_duration, printable, write_atomically
+from autograder.instructor.course import Course, read_time_zone
 from autograder.judge import mark_up
 from shardlings.documents import template_environment
 

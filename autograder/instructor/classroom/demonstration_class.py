@@ -16,7 +16,8 @@ from rich.console import Console
 from autograder.exercises import NOTEBOOKS
 from autograder.instructor.authoring import bank, extract_solution, fill_in_answers, find_cell
 from autograder.instructor.classroom.grading import grade_class
-from autograder.instructor.course import Course, printable
+from autograder.instructor.commands import printable
+from autograder.instructor.course import Course
 from autograder.instructor.gradebook import ADDRESS_VARIABLE
 from shardlings.errors import ShortError
 

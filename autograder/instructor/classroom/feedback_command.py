@@ -5,10 +5,13 @@ from collections.abc import Iterator
 
 from rich.console import Console
 
+from autograder.instructor.classroom.choice import EVERYTHING, Choice
+from autograder.instructor.classroom.class_facts import enter_people
 from autograder.instructor.classroom.grading import NOTHING_HANDED_IN, find_broken_submissions
 from autograder.instructor.classroom.reporting import report
-from autograder.instructor.classroom.roster import EVERYTHING, Choice, enter_people, read_roster
-from autograder.instructor.course import Course, find_first_exception, printable
+from autograder.instructor.classroom.roster import read_roster
+from autograder.instructor.commands import printable
+from autograder.instructor.course import Course, find_first_exception
 from autograder.instructor.nbgrader_plugins import (
     explain_missing_exchange,
     list_unreleased_students,

@@ -31,7 +31,8 @@ from autograder.instructor.classroom.submission_states import (
     SubmissionState,
     find_problems,
 )
-from autograder.instructor.course import ClassRules, printable, show_control_characters
+from autograder.instructor.commands import printable, show_control_characters
+from autograder.instructor.course import ClassRules
 
 MIN_NAME_WIDTH: Final = 12
 """Names are not shortened to fewer terminal columns than this."""

@@ -22,6 +22,8 @@ from rich.console import Console
 from rich.text import Text
 
 from autograder.instructor.calibration import CalibrationError, calibrate, is_calibrated
+from autograder.instructor.classroom.choice import EVERYTHING, Choice
+from autograder.instructor.classroom.class_facts import check_class_files, enter_people
 from autograder.instructor.classroom.counting import mark_left_out
 from autograder.instructor.classroom.grading_progress import GradingProgress, show_progress
 from autograder.instructor.classroom.rebuilding import (
@@ -29,14 +31,7 @@ from autograder.instructor.classroom.rebuilding import (
     start_rebuilding,
 )
 from autograder.instructor.classroom.reporting import report
-from autograder.instructor.classroom.roster import (
-    EVERYTHING,
-    Choice,
-    Person,
-    check_class_files,
-    enter_people,
-    read_roster,
-)
+from autograder.instructor.classroom.roster import Person, read_roster
 from autograder.instructor.classroom.stale_grades import (
     Bases,
     add_staleness,
@@ -55,14 +50,12 @@ from autograder.instructor.classroom.workers import (
     grade_in_pool,
     open_local_pool,
 )
+from autograder.instructor.commands import begin_sentence, escape_surrogates, printable
 from autograder.instructor.course import (
     Course,
     GradebookError,
-    begin_sentence,
-    escape_surrogates,
     find_first_exception,
     find_notebook_problem,
-    printable,
     read_time_zone,
 )
 from autograder.instructor.nbgrader_plugins import enter, enter_failure, load_times, withdraw_scores

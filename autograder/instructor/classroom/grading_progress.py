@@ -16,7 +16,7 @@ from rich.markup import escape
 from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeElapsedColumn
 from rich.text import Text
 
-from autograder.instructor.course import list_some, printable
+from autograder.instructor.commands import list_some, printable
 
 T = TypeVar("T")
 

@@ -14,15 +14,13 @@ from pathlib import Path
 from nbgrader.api import Gradebook
 from rich.console import Console
 
+from autograder.instructor.commands import printable, with_noun, write_atomically
 from autograder.instructor.course import (
     REBUILDING_FILE,
     ClassError,
     Course,
     GradebookError,
-    printable,
     read_time_zone,
-    with_noun,
-    write_atomically,
 )
 from autograder.instructor.gradebook import (
     ON_A_SERVER,

@@ -5,9 +5,10 @@ from typing import Final
 
 from rich.console import Console
 
+from autograder.instructor.classroom.choice import EVERYTHING, Choice
+from autograder.instructor.classroom.class_facts import check_class_files
 from autograder.instructor.classroom.grading import find_broken_submissions
 from autograder.instructor.classroom.reporting import report
-from autograder.instructor.classroom.roster import EVERYTHING, Choice, check_class_files
 from autograder.instructor.classroom.stale_grades import (
     Bases,
     GradedSubmission,
@@ -15,7 +16,8 @@ from autograder.instructor.classroom.stale_grades import (
     read_evidence,
 )
 from autograder.instructor.classroom.workers import Pool, Workers, open_local_pool
-from autograder.instructor.course import Course, printable
+from autograder.instructor.commands import printable
+from autograder.instructor.course import Course
 from autograder.instructor.pipeline import Records, UnreadableRecordError
 
 NOTHING_GRADED: Final = "Nothing has been graded yet, so there is nothing to judge again."

@@ -8,6 +8,12 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from autograder.instructor.classroom.choice import EVERYTHING, Choice
+from autograder.instructor.classroom.class_facts import (
+    add_times,
+    enter_roster_and_times,
+    find_missing_submissions,
+)
 from autograder.instructor.classroom.class_report import write_report
 from autograder.instructor.classroom.counting import mark_left_out
 from autograder.instructor.classroom.grade_tables import (
@@ -17,14 +23,7 @@ from autograder.instructor.classroom.grade_tables import (
     show_table,
     write_csvs,
 )
-from autograder.instructor.classroom.roster import (
-    EVERYTHING,
-    Choice,
-    add_times,
-    enter_roster_and_times,
-    find_missing_submissions,
-    read_roster,
-)
+from autograder.instructor.classroom.roster import read_roster
 from autograder.instructor.classroom.stale_grades import add_staleness
 from autograder.instructor.classroom.submission_states import (
     Failure,
@@ -39,7 +38,8 @@ from autograder.instructor.classroom.table_remarks import (
     list_remarks,
     renew_pages,
 )
-from autograder.instructor.course import Course, printable, with_noun
+from autograder.instructor.commands import printable, with_noun
+from autograder.instructor.course import Course
 from autograder.instructor.nbgrader_plugins import load_times
 from autograder.instructor.pipeline import Records
 from autograder.instructor.sandbox import NO_SANDBOX_WARNING, has_bubblewrap

@@ -18,7 +18,7 @@ from msgspec.structs import replace
 from rich.console import Console
 
 from autograder.exercises import EXERCISES
-from autograder.instructor.classroom.roster import EVERYTHING, Choice
+from autograder.instructor.classroom.choice import EVERYTHING, Choice
 from autograder.instructor.classroom.submission_states import Failure, StateRow
 from autograder.instructor.classroom.workers import Pool
 from autograder.instructor.course import (

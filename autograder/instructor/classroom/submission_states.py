@@ -15,7 +15,8 @@ import msgspec
 from nbgrader.api import Gradebook, MissingEntry
 
 from autograder.exercises import BY_GRADE_ID, EXERCISES, NOTEBOOKS
-from autograder.instructor.course import Course, begin_sentence, escape_surrogates, printable
+from autograder.instructor.commands import begin_sentence, escape_surrogates, printable
+from autograder.instructor.course import Course
 from autograder.instructor.pipeline import Records, State
 from autograder.judge import Finding, Verdict, lesson_on
 

@@ -12,28 +12,20 @@ import msgspec
 from nbgrader.api import Gradebook
 from rich.console import Console
 
-from autograder.instructor.classroom.roster import (
-    COLUMNS,
-    EVERYTHING,
-    MOODLE_ID_PREFIX,
-    ROSTER_FILE,
-    Choice,
-    ClassFacts,
-)
+from autograder.instructor.classroom.choice import EVERYTHING, Choice
+from autograder.instructor.classroom.class_facts import ClassFacts
+from autograder.instructor.classroom.roster import COLUMNS, MOODLE_ID_PREFIX, ROSTER_FILE
 from autograder.instructor.classroom.stale_grades import Bases
 from autograder.instructor.classroom.submission_states import Failure, StateRow
-from autograder.instructor.course import (
-    TIMES_FILE,
-    Course,
+from autograder.instructor.commands import (
     describe_duration,
-    find_first_exception,
     list_some,
     printable,
-    read_class_file,
     suggest_names,
     with_noun,
     write_atomically,
 )
+from autograder.instructor.course import TIMES_FILE, Course, find_first_exception, read_class_file
 from autograder.instructor.gradebook import fingerprint_shown_grades
 from autograder.instructor.pages import read_shown_grades
 from autograder.instructor.pipeline import Records

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final
 from urllib.parse import urlsplit
 
-from autograder.instructor.course import ProcessExecutor
+from autograder.instructor.commands import ProcessExecutor
 from autograder.instructor.pipeline import (
     AssignmentFacts,
     Outcome,

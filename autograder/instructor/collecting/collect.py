@@ -18,6 +18,7 @@ from autograder.instructor.classroom import read_roster
 from autograder.instructor.collecting.archives import Archive, ArchiveError, NamePattern
 from autograder.instructor.collecting.platform_times import TimesError, TimesTable
 from autograder.instructor.collecting.sorting import CollectedSubmission, Owners, sort_files
+from autograder.instructor.commands import printable
 from autograder.instructor.course import (
     TIMES_FILE,
     ClassRules,
@@ -25,7 +26,6 @@ from autograder.instructor.course import (
     Course,
     WrittenTableError,
     add_collected_times,
-    printable,
     read_class_file,
     read_collected_times,
     read_times,

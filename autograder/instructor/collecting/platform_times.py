@@ -18,12 +18,12 @@ from typing import Final
 
 from autograder.instructor.classroom import MOODLE_ID_PREFIX, Person
 from autograder.instructor.collecting.sorting import Owners
+from autograder.instructor.commands import printable
 from autograder.instructor.course import (
     ClassError,
     ClassRules,
     CollectedTime,
     parse_time,
-    printable,
     read_table,
 )
 

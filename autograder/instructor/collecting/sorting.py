@@ -18,12 +18,8 @@ from autograder.instructor.collecting.archives import (
     find_assignment,
     parse_owner,
 )
-from autograder.instructor.course import (
-    EXCHANGE_FILES,
-    ClassRules,
-    is_accepted_file,
-    printable,
-)
+from autograder.instructor.commands import printable
+from autograder.instructor.course import EXCHANGE_FILES, ClassRules, is_accepted_file
 
 FORBIDDEN_CHARACTERS: Final = set('/\\*?[]:"<>|')
 """Characters that the name of a student's folder must not have."""

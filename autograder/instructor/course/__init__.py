@@ -4,7 +4,12 @@ In: a folder with `nbgrader_config.py`. Out: a `Course`; the reason why a submis
 accepted, before any of it is copied, opened or run; its notebook, rewritten in the sandbox.
 """
 
-from autograder.instructor.course.atomic_files import write_atomically, write_first
+from autograder.instructor.course.accepted_files import (
+    ACCEPTED_SUFFIXES,
+    EXCHANGE_FILES,
+    describe_rejected_files,
+    is_accepted_file,
+)
 from autograder.instructor.course.class_file import (
     DROPPED,
     EXEMPT,
@@ -13,7 +18,6 @@ from autograder.instructor.course.class_file import (
     ClassError,
     ClassRules,
     WrittenTableError,
-    describe_duration,
     is_written,
     modification_times,
     parse_time,
@@ -22,7 +26,6 @@ from autograder.instructor.course.class_file import (
     read_time_zone,
     read_times,
     read_withdrawn,
-    suggest_names,
 )
 from autograder.instructor.course.collected_times import (
     CollectedTime,
@@ -38,19 +41,6 @@ from autograder.instructor.course.course import (
     find_first_exception,
     list_folder,
 )
-from autograder.instructor.course.names import (
-    ACCEPTED_SUFFIXES,
-    EXCHANGE_FILES,
-    begin_sentence,
-    describe_rejected_files,
-    escape_surrogates,
-    is_accepted_file,
-    list_some,
-    printable,
-    show_control_characters,
-    show_invisible_characters,
-    with_noun,
-)
 from autograder.instructor.course.notebook_rewriting import (
     BASE64,
     MAX_PICTURE_CHARACTERS,
@@ -58,7 +48,6 @@ from autograder.instructor.course.notebook_rewriting import (
     WORD,
     list_read_names,
 )
-from autograder.instructor.course.process_executor import ProcessExecutor
 from autograder.instructor.course.reading_submissions import (
     MAX_NOTEBOOK_BYTES,
     MAX_SUBMISSION_BYTES,
@@ -70,8 +59,6 @@ from autograder.instructor.course.reading_submissions import (
     find_unsafe_file,
     read_in_sandbox,
 )
-from autograder.instructor.course.stopping import STOPPED, STOPPED_STATUSES, stop_on_signal
-from autograder.instructor.course.temporary_files import keep_temporary_files
 from autograder.instructor.gradebook import BusyError, GradebookError
 
 __all__ = [
@@ -87,8 +74,6 @@ __all__ = [
     "NOT_RUN",
     "PICTURE_TYPES",
     "REBUILDING_FILE",
-    "STOPPED",
-    "STOPPED_STATUSES",
     "TIMES_FILE",
     "WITHDRAWN_FILE",
     "WORD",
@@ -98,30 +83,23 @@ __all__ = [
     "CollectedTime",
     "Course",
     "GradebookError",
-    "ProcessExecutor",
     "ReaderFailedError",
     "ReleaseError",
     "RewrittenNotebook",
     "UnreadableError",
     "WrittenTableError",
     "add_collected_times",
-    "begin_sentence",
-    "describe_duration",
     "describe_rejected_files",
-    "escape_surrogates",
     "explain_missing_notebook",
     "find_first_exception",
     "find_notebook_problem",
     "find_unsafe_file",
     "is_accepted_file",
     "is_written",
-    "keep_temporary_files",
     "list_folder",
     "list_read_names",
-    "list_some",
     "modification_times",
     "parse_time",
-    "printable",
     "read_class_file",
     "read_collected_times",
     "read_in_sandbox",
@@ -129,11 +107,4 @@ __all__ = [
     "read_time_zone",
     "read_times",
     "read_withdrawn",
-    "show_control_characters",
-    "show_invisible_characters",
-    "stop_on_signal",
-    "suggest_names",
-    "with_noun",
-    "write_atomically",
-    "write_first",
 ]

@@ -14,7 +14,6 @@ and the error names the line: with half of a roster, half of the class would be 
 
 import codecs
 import csv
-import difflib
 import io
 import math
 import re
@@ -28,9 +27,8 @@ from typing import Annotated, Any, Final
 from zoneinfo import ZoneInfo
 
 import msgspec
-from humanize import precisedelta
 
-from autograder.instructor.course.names import printable
+from autograder.instructor.commands import printable, suggest_names
 from shardlings.errors import ShortError
 
 CLASS_FILE: Final = "class.toml"
@@ -370,21 +368,6 @@ def parse_time(value: Any, zone: tzinfo | None, where: str) -> datetime:
         return when.astimezone(UTC)
     except OverflowError:
         raise ClassError(f"{where} says {value.isoformat(' ')}, which is no time.") from None
-
-
-def suggest_names(name: str, names: Collection[str], how_near: float = 0.5) -> str:
-    """Return a question that suggests similar names; empty if there are none."""
-    matches = difflib.get_close_matches(name, names, 3, how_near)
-    matches = matches or [other for other in names if name and other.startswith(name)][:3]
-    return f" Is it {' or '.join(map(printable, matches))}?" if matches else ""
-
-
-def describe_duration(seconds: float) -> str:
-    """Describe a duration to the minute: `1 day and 31 minutes`."""
-    if seconds < 60:
-        return "less than a minute"
-    whole = timedelta(minutes=seconds // 60)
-    return precisedelta(whole, "minutes", suppress=("months", "years"), format="%d")
 
 
 def _time_zone(name: str) -> tzinfo | None:

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import msgspec
 
-from autograder.instructor.course.atomic_files import write_atomically
+from autograder.instructor.commands import write_atomically
 from autograder.instructor.course.class_file import COLLECTED_TIMES_FILE, ClassError, is_written
 
 

@@ -15,8 +15,8 @@ from nbgrader.apps import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import PyFileConfigLoader
 
+from autograder.instructor.commands import list_some, printable
 from autograder.instructor.course.class_file import read_withdrawn
-from autograder.instructor.course.names import list_some, printable
 from autograder.instructor.course.reading_submissions import (
     explain_missing_notebook,
     find_unsafe_file,

@@ -23,8 +23,8 @@ import nbformat
 from humanize import natural_list
 from traitlets.config import Config
 
+from autograder.instructor.commands import printable
 from autograder.instructor.course import notebook_rewriting
-from autograder.instructor.course.names import printable
 from autograder.instructor.sandbox import (
     PACKAGES,
     MachineError,

@@ -21,17 +21,19 @@ from nbgrader.converters import Autograde, NbGraderException
 from traitlets import Bool
 
 from autograder.instructor.calibration import CalibrationError, calibrate
-from autograder.instructor.course import (
+from autograder.instructor.commands import (
     STOPPED,
     STOPPED_STATUSES,
+    keep_temporary_files,
+    printable,
+    stop_on_signal,
+)
+from autograder.instructor.course import (
     BusyError,
     ClassError,
     Course,
     GradebookError,
     find_unsafe_file,
-    keep_temporary_files,
-    printable,
-    stop_on_signal,
 )
 from autograder.instructor.nbgrader_plugins.entering import enter, enter_failure
 from autograder.instructor.nbgrader_plugins.lateness import Times

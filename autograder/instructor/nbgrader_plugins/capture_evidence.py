@@ -13,7 +13,8 @@ from traitlets import Bool, Int
 
 from autograder import evidence
 from autograder.exercises import BY_GRADE_ID
-from autograder.instructor.course import NAMESPACE, with_noun
+from autograder.instructor.commands import with_noun
+from autograder.instructor.course import NAMESPACE
 from autograder.instructor.pipeline import find_compiled, find_unused, is_note, time_limit
 from autograder.instructor.sandbox import (
     GRADE_AGAIN,

@@ -22,7 +22,8 @@ from msgspec.structs import replace
 from nbgrader.api import Gradebook, MissingEntry, TaskCell
 
 from autograder.exercises import BY_GRADE_ID
-from autograder.instructor.course import Course, escape_surrogates, write_atomically
+from autograder.instructor.commands import escape_surrogates, write_atomically
+from autograder.instructor.course import Course
 from autograder.instructor.nbgrader_plugins.judge_evidence import compute_score, write_verdict
 from autograder.instructor.nbgrader_plugins.lateness import Times, assign_penalties, load_times
 from autograder.instructor.pipeline import (

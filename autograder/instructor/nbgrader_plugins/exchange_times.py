@@ -15,6 +15,7 @@ from nbgrader.exchange.default import ExchangeCollect
 from nbgrader.utils import parse_utc
 
 from autograder.instructor import course
+from autograder.instructor.commands import printable
 
 SOURCE: Final = "nbgrader's exchange, whose file system says when the files last changed"
 
@@ -35,7 +36,7 @@ class SafeCollect(ExchangeCollect):
             time = min(parse_utc(claimed), _last_change(folder))
             problem = course.find_unsafe_file(folder)
             if self.check_owner and pwd.getpwnam(student).pw_uid != folder.lstat().st_uid:
-                problem = problem or f"its owner is not {course.printable(student)}. Ask who it is."
+                problem = problem or f"its owner is not {printable(student)}. Ask who it is."
         except KeyError:  # in containers, students have no accounts
             pass
         except OSError as error:
@@ -44,7 +45,7 @@ class SafeCollect(ExchangeCollect):
             problem = "`nbgrader submit` names folders differently. Submit it again."
         if not problem:
             return {"filename": folder.name, "username": student, "timestamp": time}
-        self.log.error("%s was not collected: %s", course.printable(folder.name), problem)
+        self.log.error("%s was not collected: %s", printable(folder.name), problem)
         # with a name of its own, so that nbgrader finds the student's earlier submission
         return {"filename": "", "username": path, "timestamp": datetime.min}
 
@@ -55,7 +56,7 @@ class SafeCollect(ExchangeCollect):
         for folder, _, _ in os.walk(dest):
             os.chmod(folder, os.stat(folder).st_mode | 0o700)  # a later submission replaces it
         if course.find_unsafe_file(Path(src)) or _last_change(Path(src)) != changed:
-            self.log.error("%s changed while it was copied. Collect again.", course.printable(src))
+            self.log.error("%s changed while it was copied. Collect again.", printable(src))
             return shutil.rmtree(dest)
         if (stamp := Path(dest, "timestamp.txt")).is_file():
             stamp.unlink()  # it may be read-only

@@ -21,13 +21,12 @@ from nbgrader.converters import GenerateFeedback, NbGraderException
 from nbgrader.exchange.default import ExchangeReleaseFeedback
 from nbgrader.utils import check_directory, notebook_hash
 
+from autograder.instructor.commands import describe_duration, printable
 from autograder.instructor.course import (
     EXCHANGE_FILES,
     ClassError,
     ClassRules,
     Course,
-    describe_duration,
-    printable,
     read_class_file,
 )
 from autograder.instructor.gradebook import fingerprint_shown_grades

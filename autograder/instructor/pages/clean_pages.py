@@ -22,12 +22,8 @@ import nh3
 from nbconvert.filters import Highlight2HTML, ansi2html, strip_ansi
 from nbconvert.filters.markdown_mistune import IPythonRenderer, MarkdownWithMath
 
-from autograder.instructor.course import (
-    BASE64,
-    MAX_PICTURE_CHARACTERS,
-    PICTURE_TYPES,
-    show_invisible_characters,
-)
+from autograder.instructor.commands import show_invisible_characters
+from autograder.instructor.course import BASE64, MAX_PICTURE_CHARACTERS, PICTURE_TYPES
 
 WORD: Final = r"[a-z]+(-[a-z]+)*"
 COLOUR: Final = rf"#[0-9a-f]{{3,8}}|{WORD}|rgba?\([\d., %]{{5,40}}\)"

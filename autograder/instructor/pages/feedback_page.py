@@ -22,7 +22,7 @@ from urllib.parse import urlparse
 from markupsafe import Markup
 from pygments.formatters import HtmlFormatter
 
-from autograder.instructor.course import show_invisible_characters, write_atomically
+from autograder.instructor.commands import show_invisible_characters, write_atomically
 from autograder.instructor.gradebook import ShownGrades
 from autograder.instructor.pages.page_templates import render
 from autograder.instructor.pages.results import GradebookEntry, Raised, is_judged, list_results

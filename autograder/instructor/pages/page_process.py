@@ -13,7 +13,7 @@ from concurrent.futures import BrokenExecutor, Future
 from dataclasses import dataclass
 from typing import Any, Final
 
-from autograder.instructor.course import ProcessExecutor
+from autograder.instructor.commands import ProcessExecutor
 from autograder.instructor.pages.clean_pages import MAX_TAGS, TAG_COUNT_KEY
 from autograder.instructor.pages.feedback_page import SubmissionDetails, feedback_page, renew_page
 from autograder.instructor.pages.results import GradebookEntry

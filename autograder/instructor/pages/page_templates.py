@@ -8,7 +8,7 @@ from typing import Any
 import jinja2
 from markupsafe import Markup
 
-from autograder.instructor.course import printable
+from autograder.instructor.commands import printable
 from shardlings.documents import template_environment
 
 

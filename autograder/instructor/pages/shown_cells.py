@@ -16,12 +16,8 @@ from markupsafe import Markup
 from nbconvert.filters import strip_ansi
 
 from autograder.exercises import EXERCISES
-from autograder.instructor.course import (
-    BASE64,
-    NAMESPACE,
-    PICTURE_TYPES,
-    show_control_characters,
-)
+from autograder.instructor.commands import show_control_characters
+from autograder.instructor.course import BASE64, NAMESPACE, PICTURE_TYPES
 from autograder.instructor.pages.clean_pages import (
     clean_within,
     has_room,

@@ -12,7 +12,8 @@ from typing import Final, Literal
 
 import msgspec
 
-from autograder.instructor.course import list_folder, write_atomically
+from autograder.instructor.commands import write_atomically
+from autograder.instructor.course import list_folder
 from autograder.instructor.pipeline.basis import Basis
 from autograder.instructor.sandbox import Case
 from autograder.judge import Verdict

@@ -12,7 +12,7 @@ from collections.abc import Iterable
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from autograder.instructor.course import write_first
+from autograder.instructor.commands import write_first
 
 SECRET_BYTES: Final = 32
 

@@ -19,8 +19,9 @@ import pytest
 from nbgrader.api import Gradebook
 
 from autograder.instructor.__main__ import main
-from autograder.instructor.course import Course, stop_on_signal
-from autograder.instructor.course.stopping import REPEAT_SECONDS
+from autograder.instructor.commands import stop_on_signal
+from autograder.instructor.commands.stopping import REPEAT_SECONDS
+from autograder.instructor.course import Course
 from autograder.instructor.nbgrader_plugins import entering
 from shardlings.devices import environment
 from tests.conftest import ROOT
@@ -410,7 +411,7 @@ def test_ctrl_c_stops_with_a_sentence_while_a_command_is_imported(tmp_path):
 
 PRELOADS = """
 import os, signal
-from autograder.instructor.course import ProcessExecutor, process_executor
+from autograder.instructor.commands import (ProcessExecutor, process_executor)
 process_executor.PRELOADED[:] = ["interrupted"]
 executor = ProcessExecutor(1)
 assert executor.submit(os.getpid).result() != os.getpid()

@@ -2,7 +2,7 @@
 
 import pytest
 
-from autograder.instructor.course import begin_sentence
+from autograder.instructor.commands import begin_sentence
 
 
 @pytest.mark.parametrize(

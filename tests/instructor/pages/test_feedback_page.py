@@ -18,7 +18,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_output, new_raw_ce
 
 from autograder.exercises import find
 from autograder.instructor.authoring import NotebookSession, bank, fill_in_answers
-from autograder.instructor.course.names import INVISIBLE, show_invisible_characters
+from autograder.instructor.commands import show_invisible_characters
+from autograder.instructor.commands.messages import INVISIBLE
 from autograder.instructor.pages import (
     GradebookEntry,
     SubmissionDetails,

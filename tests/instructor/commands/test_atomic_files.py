@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from autograder.instructor.course import write_atomically, write_first
+from autograder.instructor.commands import write_atomically, write_first
 
 
 def other_one_comes_first(monkeypatch, move, other):

@@ -9,11 +9,11 @@ from pathlib import Path
 
 import pytest
 
-from autograder.instructor.course import keep_temporary_files
+from autograder.instructor.commands import keep_temporary_files
 
 COMMAND = """
 import tempfile
-from autograder.instructor.course import keep_temporary_files
+from autograder.instructor.commands import (keep_temporary_files)
 with keep_temporary_files():
     print(tempfile.mkdtemp(), flush=True)
     input()
@@ -72,7 +72,7 @@ def test_a_long_path_of_temporary_files_keeps_no_process_from_starting(tmp_path)
     folder.mkdir()
     code = """
 import os, tempfile
-from autograder.instructor.course import ProcessExecutor, keep_temporary_files
+from autograder.instructor.commands import (ProcessExecutor, keep_temporary_files)
 with keep_temporary_files():
     executor = ProcessExecutor(1)
     assert executor.submit(os.getpid).result() != os.getpid()

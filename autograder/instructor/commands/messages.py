@@ -1,13 +1,12 @@
-"""Names that students choose: which files are accepted, and how to print any text safely.
+"""Words of messages: numbers with nouns, lists, and text of strangers that is safe to print."""
 
-Beside a notebook, only data and Python files are accepted. Formgrader serves these files from its
-own address, so an HTML or SVG file there could do whatever the instructor can.
-"""
-
+import difflib
 import re
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Collection, Sequence
+from datetime import timedelta
 from typing import Final
+
+from humanize import precisedelta
 
 CONTROLS: Final = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "\u2421"}
 """Control characters, by code, with the Unicode symbols for them."""
@@ -59,35 +58,6 @@ def _visible_character(character: str) -> str:
     return CONTROLS.get(ord(character)) or (" " if character.isspace() else "�")
 
 
-ACCEPTED_SUFFIXES: Final = frozenset({
-    ".bin", ".csv", ".dat", ".gif", ".h5", ".jpeg", ".jpg", ".json", ".npy", ".npz", ".parquet",
-    ".pkl", ".png", ".py", ".safetensors", ".toml", ".tsv", ".txt", ".yaml", ".yml",
-})  # fmt: skip
-"""The endings of files that an exercise may need."""
-
-MAX_NAMED_FILES: Final = 5
-
-EXCHANGE_FILES: Final = ("timestamp.txt", "submission_secret.txt")
-"""Files that nbgrader's exchange writes beside a notebook."""
-
-
-def is_accepted_file(name: Path) -> bool:
-    """Check whether a file beside a notebook is accepted.
-
-    Folders with a dot in their name are not, because they may be hidden or have the name of a
-    feedback page. Hidden files are not either: no exercise needs them, and whether a glob pattern
-    matches them varies.
-
-    Args:
-        name: the file's path in the submission's folder.
-    """
-    if name.name.startswith("."):
-        return False
-    return name.suffix.lower() in ACCEPTED_SUFFIXES and not any(
-        "." in folder for folder in name.parts[:-1]
-    )
-
-
 def list_some(names: Sequence[str], most: int, between: str = ", ") -> str:
     """Join the first names, and say how many more there are.
 
@@ -100,13 +70,16 @@ def list_some(names: Sequence[str], most: int, between: str = ", ") -> str:
     return f"{between.join(names[:most])}{more}"
 
 
-def describe_rejected_files(names: Sequence[Path]) -> str:
-    """Return a sentence that lists rejected files; empty if there are none."""
-    if not names:
-        return ""
-    some = list_some([printable(str(name)) for name in sorted(names)], MAX_NAMED_FILES)
-    return (
-        f"Not everything beside the notebook was taken: {some} had to be left out. A "
-        f"file is taken if its name ends with {', '.join(sorted(ACCEPTED_SUFFIXES))} and does not "
-        f"begin with a dot, and if its folders have no dot in their names."
-    )
+def suggest_names(name: str, names: Collection[str], how_near: float = 0.5) -> str:
+    """Return a question that suggests similar names; empty if there are none."""
+    matches = difflib.get_close_matches(name, names, 3, how_near)
+    matches = matches or [other for other in names if name and other.startswith(name)][:3]
+    return f" Is it {' or '.join(map(printable, matches))}?" if matches else ""
+
+
+def describe_duration(seconds: float) -> str:
+    """Describe a duration to the minute: `1 day and 31 minutes`."""
+    if seconds < 60:
+        return "less than a minute"
+    whole = timedelta(minutes=seconds // 60)
+    return precisedelta(whole, "minutes", suppress=("months", "years"), format="%d")

@@ -1,0 +1,96 @@
+"""Limit a command to an assignment or a student, whose names must exist."""
+
+from collections.abc import Collection, Iterable
+from dataclasses import dataclass
+from typing import Final
+
+from nbgrader.api import Gradebook
+
+from autograder.instructor.classroom.roster import read_roster
+from autograder.instructor.commands import printable, suggest_names
+from autograder.instructor.course import Course, read_withdrawn
+from autograder.instructor.gradebook import is_server
+from shardlings.errors import ShortError
+
+MAX_NAMED: Final = 12
+"""The most known names that are listed if none is similar."""
+
+
+class UnknownNameError(ShortError, LookupError):
+    """There is no such assignment or student; the message names similar ones."""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """The submissions that a command was asked for.
+
+    Attributes:
+        assignment: the only assignment; empty for all.
+        student: the only student; empty for all.
+    """
+
+    assignment: str = ""
+    student: str = ""
+
+    def has(self, student: str, assignment: str) -> bool:
+        """Check whether a submission is chosen."""
+        return self.student in ("", student) and self.assignment in ("", assignment)
+
+    def of(self, pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+        """Return the chosen ones of pairs of a student and an assignment."""
+        return [pair for pair in pairs if self.has(*pair)]
+
+
+EVERYTHING: Final = Choice()
+
+
+def choose(course: Course, assignment: str = "", student: str = "") -> Choice:
+    """Make a choice, once it is known that the assignment and the student exist.
+
+    Raises:
+        UnknownNameError: one of them does not exist.
+        RosterError: the roster cannot be understood.
+    """
+    if assignment and assignment not in (known := course.assignments()):
+        raise UnknownNameError(
+            course.explain_misnamed(assignment)
+            or f"There is no assignment {add_suggestion(assignment, known)}"
+        )
+    if student and student in read_withdrawn(course.grading):
+        raise UnknownNameError(
+            f"{printable(student)} has withdrawn. BACK=1 takes that back: "
+            f"make withdraw STUDENT={printable(student)} BACK=1."
+        )
+    if student and student not in (known := _students(course)):
+        if not known:
+            raise UnknownNameError(
+                f"There is no student {printable(student)}: nobody has handed in, and there is no "
+                f"grading/roster.csv."
+            )
+        raise UnknownNameError(f"There is no student {add_suggestion(student, known)}")
+    return Choice(assignment, student)
+
+
+def _students(course: Course) -> list[str]:
+    """Return the ids of all who have submitted, are in the roster, or have a grade."""
+    handed_in = {student for student, _ in course.submissions()}
+    handed_in |= {folder.parent.name for folder in course.submitted.glob("*/*") if folder.is_dir()}
+    in_roster = {person.id for person in read_roster(course)}
+    return sorted(handed_in | in_roster | _students_in_gradebook(course))
+
+
+def _students_in_gradebook(course: Course) -> set[str]:
+    coursedir = course.api.coursedir
+    if not is_server(coursedir.db_url) and not (course.grading / "gradebook.db").exists():
+        return set()  # opening the gradebook would create one
+    if course.trouble():  # reported by the command itself
+        return set()
+    with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
+        return {student.id for student in gradebook.students}
+
+
+def add_suggestion(name: str, known: Collection[str]) -> str:
+    """Return an unknown name, with a question or a sentence about the known ones."""
+    question = suggest_names(name, known)
+    all_names = f" There are {', '.join(map(printable, known))}." if known else ""
+    return f"{printable(name)}.{question or (all_names if len(known) <= MAX_NAMED else '')}"

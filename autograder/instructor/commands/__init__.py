@@ -1,0 +1,41 @@
+"""What every command of an instructor's needs: whole files, words, processes, and an end.
+
+In: text that a stranger chose, contents of files, functions to call. Out: words that are safe to
+print; files that are written whole or not at all; calls in processes of this machine; and a command
+that leaves no process and no temporary file, however it ends.
+"""
+
+from autograder.instructor.commands.atomic_files import write_atomically, write_first
+from autograder.instructor.commands.messages import (
+    begin_sentence,
+    describe_duration,
+    escape_surrogates,
+    list_some,
+    printable,
+    show_control_characters,
+    show_invisible_characters,
+    suggest_names,
+    with_noun,
+)
+from autograder.instructor.commands.process_executor import ProcessExecutor
+from autograder.instructor.commands.stopping import STOPPED, STOPPED_STATUSES, stop_on_signal
+from autograder.instructor.commands.temporary_files import keep_temporary_files
+
+__all__ = [
+    "STOPPED",
+    "STOPPED_STATUSES",
+    "ProcessExecutor",
+    "begin_sentence",
+    "describe_duration",
+    "escape_surrogates",
+    "keep_temporary_files",
+    "list_some",
+    "printable",
+    "show_control_characters",
+    "show_invisible_characters",
+    "stop_on_signal",
+    "suggest_names",
+    "with_noun",
+    "write_atomically",
+    "write_first",
+]
