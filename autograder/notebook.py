@@ -15,7 +15,7 @@ import jax
 
 from autograder import evidence
 from autograder.evidence import Plan, capture, known_plans
-from shardlings.errors import Fault, ShortError, UsageError, explain_fault
+from shardlings.errors import Fault, ShortError, UsageError
 from shardlings.pictures import display_blocks, display_waiting
 
 if TYPE_CHECKING:
@@ -120,7 +120,7 @@ def _publish(captured: evidence.Evidence) -> None:
 
 def _report_fault(fault: Fault) -> None:
     """Print that the autograder failed, or raise an error that a grader cannot overlook."""
-    message = "\n".join(explain_fault(fault))
+    message = "\n".join(evidence.explain_fault(fault))
     if _is_run_by_nbgrader() or evidence.is_grading():
         raise NotJudged(message) from None
     print(message)

@@ -148,8 +148,8 @@ VERBS = re.findall(
     measure move name number observe open override pack parse pickle prepare print prune quote
     read rebuild recall recognise reenter refuse regrade remember remove rename render renew
     replace report restore rewrite run sample scale serialise serve settle share shorten show
-    sort split stage start stop suggest summarise tabulate take transform try unbind unwrap walk
-    watch widen withdraw write
+    sort split stage start stop suggest swap summarise tabulate take transform try unbind unwrap
+    walk watch widen withdraw write
     """,
 )
 """The verbs with which functions begin, and `is`, `has` and `keeps` of those that return a bool."""

@@ -10,7 +10,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-from nbgrader.api import Gradebook
 from rich.console import Console
 from traitlets.config import Config
 
@@ -123,7 +122,7 @@ def prepare_grader(
         if passing := calibrate(config, assignment):
             console.print(passing, markup=False, highlight=False)
         facts = collect_facts(coursedir, config, assignment)
-        with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
+        with course.open_gradebook() as gradebook:
             notebooks = gradebook.find_assignment(assignment).notebooks
             cells = [cell for book in notebooks for cell in (*book.grade_cells, *book.task_cells)]
             points = {cell.name: cell.max_score for cell in cells}

@@ -11,6 +11,7 @@ from typing import Final
 
 from humanize import natural_list
 
+from autograder.evidence import explain_fault
 from autograder.judge.diagnoses import (
     NOT_COUNTED,
     OTHER_FORM,
@@ -36,7 +37,6 @@ from shardlings.documents import (
     Table,
     TableRow,
 )
-from shardlings.errors import explain_fault
 
 EXPLAINED_FIRST: Final = ("values", "layout")
 """Requirements that are explained first: costs count once these are right."""

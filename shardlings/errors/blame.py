@@ -17,8 +17,6 @@ from typing import Final, Literal, Self
 
 import msgspec
 
-from shardlings.errors.jax_versions import versions_in_words
-
 PACKAGES: Final = frozenset({"shardlings", "autograder"})
 """The packages whose errors are ours: this library, and the grader above it."""
 
@@ -81,7 +79,7 @@ class theirs:  # noqa: N801  it reads as a statement: with theirs(): answer(x)
 
 
 class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="fault"):
-    """An error of the autograder's own, as plain data.
+    """An error of ours, as plain data.
 
     Attributes:
         error: the name of its type.
@@ -106,16 +104,6 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="fault"
         """Return one short, printable line, even if the fault was forged."""
         line = f"{self.error[:100]}: {self.message[:300]} ({self.where[:100]})"
         return "".join(c if c.isprintable() else " " for c in line)
-
-
-def explain_fault(fault: Fault) -> tuple[str, str]:
-    """Return what a learner reads about a fault: what happened, and what to do about it."""
-    return (
-        f"This is not your answer's fault: Shardlings itself failed while it looked at your "
-        f"answer. The error was {fault}.",
-        f"Your answer has not been judged, and restarting or running it again is unlikely to help. "
-        f"{versions_in_words()} Please report this message at {report_address()}.",
-    )
 
 
 def report_address() -> str:

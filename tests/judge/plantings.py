@@ -518,6 +518,7 @@ ELSEWHERE = {
     "command_start": "it is for an instructor's commands, and asked in their tests",
     "course_packages": "it ends an import, where the course is not installed",
     "shardlings.collective_kinds": "it holds data, and does nothing",
+    "evidence.faults": "it says what is said below",
     "evidence.__main__": "it is a process of its own, and asked in its tests",
     "processes.forkserver": "it is a process of its own",
     "shardlings.devices": "it is done before there is an answer",

@@ -4,8 +4,6 @@ from collections.abc import Collection, Iterable
 from dataclasses import dataclass
 from typing import Final
 
-from nbgrader.api import Gradebook
-
 from autograder.instructor.classroom.roster import read_roster
 from autograder.instructor.commands import printable, suggest_names
 from autograder.instructor.course import Course, read_withdrawn
@@ -80,12 +78,14 @@ def _students(course: Course) -> list[str]:
 
 
 def _students_in_gradebook(course: Course) -> set[str]:
-    coursedir = course.api.coursedir
-    if not is_server(coursedir.db_url) and not (course.grading / "gradebook.db").exists():
+    if (
+        not is_server(course.api.coursedir.db_url)
+        and not (course.grading / "gradebook.db").exists()
+    ):
         return set()  # opening the gradebook would create one
     if course.trouble():  # reported by the command itself
         return set()
-    with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
+    with course.open_gradebook() as gradebook:
         return {student.id for student in gradebook.students}
 
 

@@ -4,8 +4,6 @@ from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 
-from nbgrader.api import Gradebook
-
 from autograder.instructor.classroom.roster import Person, enter_roster, read_roster
 from autograder.instructor.classroom.submission_states import StateRow
 from autograder.instructor.course import (
@@ -57,8 +55,8 @@ def enter_people(course: Course) -> list[Person]:
     Raises:
         RosterError: it cannot be understood.
     """
-    people, coursedir = read_roster(course), course.api.coursedir
-    with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
+    people = read_roster(course)
+    with course.open_gradebook() as gradebook:
         enter_roster(gradebook, people)
     return people
 
@@ -69,10 +67,10 @@ def enter_roster_and_times(course: Course) -> ClassFacts:
     Raises:
         ClassError: one of the class's files cannot be understood.
     """
-    people, coursedir = enter_people(course), course.api.coursedir
+    people = enter_people(course)
     settle_lateness(course)
     times = load_times(course)
-    with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
+    with course.open_gradebook() as gradebook:
         due = {a.name: a.duedate.replace(tzinfo=UTC)
                for a in gradebook.assignments if a.duedate is not None}  # fmt: skip
         points = {a.name: float(a.max_score) for a in gradebook.assignments}

@@ -65,7 +65,11 @@ def hand_back(
         graded = [
             pair for pair in _list_graded(course) if choice.has(*pair) and pair not in unusable
         ]
-        errors = [error for pair in graded if (error := _make_page(course, *pair))]
+        errors = [
+            f"{student}, {assignment}: no feedback page. {why}"
+            for student, assignment in graded
+            if (why := course.make_feedback_page(student, assignment))
+        ]
         released = 0
         if release:
             released, release_errors = _release_pages(course, graded, choice)
@@ -89,16 +93,6 @@ def _list_graded(course: Course) -> Iterator[tuple[str, str]]:
     for student, assignment in course.submissions():
         if (course.autograded / student / assignment / f"{assignment}.ipynb").exists():
             yield student, assignment
-
-
-def _make_page(course: Course, student: str, assignment: str) -> str:
-    """Make a feedback page, and return the error; empty if there is none."""
-    done = course.api.generate_feedback(assignment, student, force=True)
-    return (
-        ""
-        if done["success"]
-        else f"{student}, {assignment}: no feedback page. {find_first_exception(done)}"
-    )
 
 
 def _release_pages(

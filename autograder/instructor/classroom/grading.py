@@ -17,7 +17,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.api import MissingEntry
 from rich.console import Console
 from rich.text import Text
 
@@ -54,7 +54,6 @@ from autograder.instructor.commands import begin_sentence, escape_surrogates, pr
 from autograder.instructor.course import (
     Course,
     GradebookError,
-    find_first_exception,
     find_notebook_problem,
     read_time_zone,
 )
@@ -365,8 +364,7 @@ def _write_failure_page(course: Course, failure: Failure) -> None:
 
 def _full_name(course: Course, student: str) -> str:
     """Return a student's first and last name; empty if the gradebook does not have them."""
-    coursedir = course.api.coursedir
-    with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
+    with course.open_gradebook() as gradebook:
         try:
             entry = gradebook.find_student(student)
         except MissingEntry:  # no submission of theirs was ever graded
@@ -485,12 +483,9 @@ class _Dispatcher:
         except Exception as error:
             why = f"grading failed. {type(error).__name__}: {error}"
             return Failure(student, assignment, why, theirs=False)
-        done = self.course.api.generate_feedback(assignment, student, force=True)
-        if done["success"]:
-            return None
-        return Failure(
-            student, assignment, f"no feedback page. {find_first_exception(done)}", theirs=False
-        )
+        if why := self.course.make_feedback_page(student, assignment):
+            return Failure(student, assignment, f"no feedback page. {why}", theirs=False)
+        return None
 
     def _enter_failure(self, pair: Pair, outcome: Outcome, basis: Basis | None) -> Failure:
         enter_failure(self.course, *pair, outcome, basis)

@@ -24,7 +24,6 @@ from autograder.instructor.classroom.workers import Pool
 from autograder.instructor.course import (
     Course,
     GradebookError,
-    find_first_exception,
 )
 from autograder.instructor.nbgrader_plugins import JudgeEvidence, NotGradedError, enter_regraded
 from autograder.instructor.pipeline import (
@@ -263,8 +262,8 @@ def judge_again(
             why = f"{consequence}. {type(error).__name__}: {error}"
             yield JudgedAgain(submission, False, why)
             continue
-        why = _make_page(course, *pair) if is_new or all_pages else ""
-        yield JudgedAgain(submission, is_new, why)
+        why = course.make_feedback_page(*pair) if is_new or all_pages else ""
+        yield JudgedAgain(submission, is_new, why and f"no feedback page. {why}")
 
 
 def _judge(config: Any, assignment: str, cases: Sequence[Case]) -> list[Verdict]:
@@ -297,12 +296,6 @@ def _with_verdicts(record: Record, verdicts: Sequence[Verdict]) -> Record:
         merged |= {exercise: new[exercise] for exercise in judged}
         notebooks[name] = replace(notebook, verdicts=encoded_verdicts(merged))
     return replace(record, notebooks=notebooks)
-
-
-def _make_page(course: Course, student: str, assignment: str) -> str:
-    """Make a feedback page, and return the error; empty if there is none."""
-    done = course.api.generate_feedback(assignment, student, force=True)
-    return "" if done["success"] else f"no feedback page. {find_first_exception(done)}"
 
 
 ONLY_POINTS: Final = frozenset({"points"})

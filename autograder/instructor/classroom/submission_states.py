@@ -202,7 +202,7 @@ def read_states(course: Course, failures: Sequence[Failure]) -> list[StateRow]:
         course: the course.
         failures: the submissions that could not be graded.
     """
-    with Gradebook(course.api.coursedir.db_url, course.api.coursedir.course_id) as gradebook:
+    with course.open_gradebook() as gradebook:
         return list(_rows(course, gradebook, failures))
 
 

@@ -9,7 +9,6 @@ from datetime import UTC, datetime
 from typing import Final
 
 import msgspec
-from nbgrader.api import Gradebook
 from rich.console import Console
 
 from autograder.instructor.classroom.choice import EVERYTHING, Choice
@@ -25,7 +24,7 @@ from autograder.instructor.commands import (
     with_noun,
     write_atomically,
 )
-from autograder.instructor.course import TIMES_FILE, Course, find_first_exception, read_class_file
+from autograder.instructor.course import TIMES_FILE, Course, read_class_file
 from autograder.instructor.gradebook import fingerprint_shown_grades
 from autograder.instructor.pages import read_shown_grades
 from autograder.instructor.pipeline import Records
@@ -126,9 +125,9 @@ def find_outdated_pages(
     Raises:
         ClassError: the class's file, which has the time zone, cannot be understood.
     """
-    coursedir, rules = course.api.coursedir, read_class_file(course.grading, course.assignments())
+    rules = read_class_file(course.grading, course.assignments())
     zone = str(rules.zone or UTC)
-    with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
+    with course.open_gradebook() as gradebook:
         for assignment in dict.fromkeys(assignment for _, assignment in submissions):
             grades = fingerprint_shown_grades(
                 gradebook, assignment, zone, notes=rules.describe_counting
@@ -164,12 +163,11 @@ def renew_pages(
             continue
         if not (course.autograded / student / assignment / f"{assignment}.ipynb").exists():
             continue
-        done = course.api.generate_feedback(assignment, student, force=True)
-        if done["success"]:
-            renewed.append(f"{student} ({assignment})")
-        else:
-            why = f"no new feedback page. {find_first_exception(done)}"
+        if why := course.make_feedback_page(student, assignment):
+            why = f"no new feedback page. {why}"
             failures.append(Failure(student, assignment, why, theirs=False, was_graded=True))
+        else:
+            renewed.append(f"{student} ({assignment})")
     if renewed:
         names = list_some(renewed, MAX_NAMED_PAGES)
         console.print(
@@ -366,10 +364,10 @@ def _removed(
     course: Course, facts: ClassFacts, rows: Sequence[StateRow], choice: Choice
 ) -> Iterator[str]:
     """Say whose grades are in the gradebook though their files are gone."""
-    coursedir, submissions = course.api.coursedir, set(course.submissions())
+    submissions = set(course.submissions())
     known = {*facts.withdrawn, *course.find_closed_students()}
     for assignment in dict.fromkeys(row.assignment for row in rows):
-        with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
+        with course.open_gradebook() as gradebook:
             graded = gradebook.assignment_submissions(assignment)
             pairs = [(submission.student_id, assignment) for submission in graded]
             chosen = choice.of(pair for pair in pairs if pair not in submissions)

@@ -18,7 +18,7 @@ from autograder.instructor.classroom import read_roster
 from autograder.instructor.collecting.archives import Archive, ArchiveError, NamePattern
 from autograder.instructor.collecting.platform_times import TimesError, TimesTable
 from autograder.instructor.collecting.sorting import CollectedSubmission, Owners, sort_files
-from autograder.instructor.commands import printable
+from autograder.instructor.commands import printable, swap_folder
 from autograder.instructor.course import (
     TIMES_FILE,
     ClassRules,
@@ -33,7 +33,7 @@ from autograder.instructor.course import (
 from shardlings.errors import ShortError
 
 
-def move_into_place(submission: CollectedSubmission, folder: Path, temporary: Path) -> None:
+def _replace_submission(submission: CollectedSubmission, folder: Path, temporary: Path) -> None:
     """Move a submission's files into its folder.
 
     They are first put together elsewhere, so that the earlier submission stays if that fails.
@@ -46,19 +46,12 @@ def move_into_place(submission: CollectedSubmission, folder: Path, temporary: Pa
     Raises:
         OSError: the files cannot be moved there.
     """
-    new, earlier = temporary / "new", temporary / "earlier"
+    new = temporary / "new"
     for name, path in submission.files.items():
         (new / name).parent.mkdir(parents=True, exist_ok=True)
         shutil.move(path, new / name)
     folder.parent.mkdir(parents=True, exist_ok=True)
-    if folder.exists():
-        folder.rename(earlier)
-    try:
-        new.rename(folder)
-    except BaseException:
-        if earlier.exists():
-            earlier.rename(folder)
-        raise
+    swap_folder(folder, new, temporary / "earlier")
 
 
 MAX_NAMED_FILES = 20
@@ -138,7 +131,7 @@ def collect(
             for number, submission in enumerate(list(new)):
                 place = _folder(course, submission)
                 try:
-                    move_into_place(submission, place, Path(folder, str(number)))
+                    _replace_submission(submission, place, Path(folder, str(number)))
                 except OSError as error:
                     found.remove(submission)
                     new.remove(submission)

@@ -5,7 +5,11 @@ print; files that are written whole or not at all; calls in processes of this ma
 that leaves no process and no temporary file, however it ends.
 """
 
-from autograder.instructor.commands.atomic_files import write_atomically, write_first
+from autograder.instructor.commands.atomic_files import (
+    swap_folder,
+    write_atomically,
+    write_first,
+)
 from autograder.instructor.commands.messages import (
     begin_sentence,
     describe_duration,
@@ -35,6 +39,7 @@ __all__ = [
     "show_invisible_characters",
     "stop_on_signal",
     "suggest_names",
+    "swap_folder",
     "with_noun",
     "write_atomically",
     "write_first",

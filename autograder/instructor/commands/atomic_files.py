@@ -1,4 +1,4 @@
-"""Files that are written whole or not at all, also if several processes write the same one."""
+"""Files and folders that are written whole or not at all, also by several processes at once."""
 
 import os
 import secrets
@@ -38,6 +38,27 @@ def write_first(path: Path, contents: bytes) -> bytes:
             if not path.exists():
                 os.replace(new, path)
     return path.read_bytes()
+
+
+def swap_folder(folder: Path, new: Path, aside: Path) -> None:
+    """Replace a folder by another one, or leave it as it was.
+
+    Args:
+        folder: the folder to replace; it need not exist.
+        new: the folder that takes its place.
+        aside: where the earlier one is moved, if there is one; nothing is there yet. All three are
+            on one disk.
+
+    Raises:
+        OSError: it cannot be replaced.
+    """
+    try:
+        if folder.exists():
+            folder.rename(aside)
+        new.rename(folder)
+    finally:  # undo the first renaming, also after an interrupt between the two
+        if aside.exists() and not folder.exists():
+            aside.rename(folder)
 
 
 @contextmanager

@@ -13,17 +13,15 @@ from autograder.instructor.course.accepted_files import (
 from autograder.instructor.course.class_file import (
     DROPPED,
     EXEMPT,
-    TIMES_FILE,
-    WITHDRAWN_FILE,
-    ClassError,
     ClassRules,
-    WrittenTableError,
-    is_written,
-    modification_times,
     parse_time,
     read_class_file,
-    read_table,
     read_time_zone,
+)
+from autograder.instructor.course.class_tables import (
+    TIMES_FILE,
+    WITHDRAWN_FILE,
+    modification_times,
     read_times,
     read_withdrawn,
 )
@@ -58,6 +56,12 @@ from autograder.instructor.course.reading_submissions import (
     find_notebook_problem,
     find_unsafe_file,
     read_in_sandbox,
+)
+from autograder.instructor.course.written_tables import (
+    ClassError,
+    WrittenTableError,
+    is_written,
+    read_table,
 )
 from autograder.instructor.gradebook import BusyError, GradebookError
 

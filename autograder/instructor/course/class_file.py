@@ -12,14 +12,10 @@ separated by commas, semicolons or tabs. If a line cannot be understood, the who
 and the error names the line: with half of a roster, half of the class would be missing.
 """
 
-import codecs
-import csv
-import io
 import math
 import re
 import tomllib
-import unicodedata
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime, time, timedelta, tzinfo
 from pathlib import Path
@@ -29,7 +25,7 @@ from zoneinfo import ZoneInfo
 import msgspec
 
 from autograder.instructor.commands import printable, suggest_names
-from shardlings.errors import ShortError
+from autograder.instructor.course.written_tables import ClassError, is_written
 
 CLASS_FILE: Final = "class.toml"
 
@@ -57,10 +53,6 @@ SHOULD_BE: Final = {
     "best": "how many assignments count, 1 or more, above the first line in brackets",
 }
 """A description of each setting, for error messages."""
-
-
-class ClassError(ShortError, ValueError):
-    """A file about a class cannot be understood; the message says where, and what to do."""
 
 
 class Late(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -237,19 +229,6 @@ class ClassRules:
         return f"{when.astimezone(self.zone or UTC):%Y-%m-%d %H:%M %Z}"
 
 
-def is_written(path: Path) -> bool:
-    """Check whether one of a class's files is there, even if it is a link to nothing.
-
-    Raises:
-        OSError: that cannot be known.
-    """
-    try:
-        path.lstat()
-    except FileNotFoundError:
-        return False
-    return True
-
-
 def read_class_file(grading: Path, assignments: Collection[str]) -> ClassRules:
     """Read `class.toml`; without it, return rules that are all None.
 
@@ -402,191 +381,3 @@ def _parse_extension(value: Any, zone: tzinfo | None, where: str) -> timedelta |
         return parse_time(value, zone, where)
     except ClassError as error:
         raise ClassError(f"{error} A number means so many days more.") from None
-
-
-MAX_TABLE_BYTES: Final = 2**22
-"""A table of 400 students has about 40,000 bytes."""
-
-SEPARATORS: Final = ",;\t"
-"""Separators between columns; a spreadsheet's depends on the country."""
-
-
-class WrittenTableError(ClassError):
-    """A table cannot be understood; the message says where, and what to do."""
-
-
-def read_table(
-    path: Path, needed: Collection[str], also_called: Mapping[str, str] | None = None
-) -> list[tuple[int, dict[str, str]]]:
-    """Read a table whose first line names its columns.
-
-    Args:
-        path: the file.
-        needed: the columns that the table must have. Names of columns are compared in lower case,
-            with underscores in place of spaces.
-        also_called: a dictionary that maps other names of columns to these.
-
-    Returns:
-        The line number of each row that is not empty, with its cells by column.
-
-    Raises:
-        WrittenTableError: it cannot be read or understood.
-    """
-    lines = list(io.StringIO(_read_text(path), newline=""))  # splits lines at line breaks only
-    first = 1
-    if lines and lines[0].lower().startswith("sep="):  # a line for Excel that names the separator
-        lines, first = lines[1:], 2
-    if not lines or not lines[0].strip():
-        raise WrittenTableError(
-            f"{path.name} does not begin with the names of its columns. Its first line should have "
-            f"{_list_names(needed)}."
-        )
-    separator = max(SEPARATORS, key=lines[0].count)
-    reader = csv.reader(lines, delimiter=separator, strict=True)
-    try:
-        rows = [(reader.line_num + first - 1, [cell.strip() for cell in row]) for row in reader]
-    except csv.Error as error:
-        raise WrittenTableError(
-            f"{path.name} cannot be read from line {reader.line_num + first - 1} on: {error}."
-        ) from None
-    (_, columns), *rows = rows
-    columns = [(also_called or {}).get(name, name) for name in _column_names(columns)]
-    names = _check_columns(path, columns, needed)
-    for line, row in rows:
-        if len(row) > len(names) and any(row[len(names) :]):
-            raise WrittenTableError(
-                f"{path.name}, line {line}: there are {len(row)} cells, and {len(names)} columns. "
-                f"If a name has a {_name_separator(separator)} in it, put it in quotation marks."
-            )
-    return [(line, dict(zip(names, _pad_row(row, len(names)), strict=True)))
-            for line, row in rows if any(row)]  # fmt: skip
-
-
-def _read_text(path: Path) -> str:
-    try:
-        with path.open("rb") as file:
-            data = file.read(MAX_TABLE_BYTES + 1)
-    except OSError as error:
-        raise WrittenTableError(f"{path.name} cannot be opened: {error.strerror}.") from None
-    if len(data) > MAX_TABLE_BYTES:
-        raise WrittenTableError(
-            f"{path.name} has more than {MAX_TABLE_BYTES // 2**20} MB, and is no table of a class."
-        )
-    is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # Excel's Unicode text
-    try:
-        text = data.decode("utf-16" if is_utf16 else "utf-8-sig")
-    except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise WrittenTableError(
-            f"{path.name} is not in UTF-8 (line {line} is the first that is not), so its names "
-            f'would come out wrong. Save it again as "CSV UTF-8".'
-        ) from None
-    if "\0" in text:
-        raise WrittenTableError(f"{path.name} is no text. Save it as a CSV, not as a workbook.")
-    return unicodedata.normalize("NFC", text)
-
-
-def _column_names(columns: Sequence[str]) -> list[str]:
-    return ["_".join(column.lower().split()) for column in columns]
-
-
-def _check_columns(path: Path, columns: Sequence[str], needed: Collection[str]) -> list[str]:
-    """Check the names of columns, and return them without empty ones at the end."""
-    names = list(columns)
-    while names and not names[-1]:
-        names.pop()
-    missing = [name for name in needed if name not in names]
-    if missing:
-        raise WrittenTableError(
-            f"{path.name} has no column {_list_names(missing)}. Its first line should name its "
-            f"columns, and has: {_list_names([printable(name) for name in names])}."
-        )
-    twice = [name for name in dict.fromkeys(names) if names.count(name) > 1]
-    if twice:
-        raise WrittenTableError(
-            f"{path.name} has several columns called {_list_names([printable(n) for n in twice])}. "
-            f"Keep one of them."
-        )
-    return names
-
-
-def _pad_row(row: Sequence[str], columns: int) -> list[str]:
-    return [*row[:columns], *[""] * (columns - len(row))]
-
-
-def _list_names(names: Collection[str]) -> str:
-    return ", ".join(f"`{name}`" for name in names)
-
-
-def _name_separator(separator: str) -> str:
-    return {",": "comma", ";": "semicolon"}.get(separator, "tab")
-
-
-WITHDRAWN_FILE: Final = "withdrawn.csv"
-
-
-def read_withdrawn(grading: Path) -> dict[str, str]:
-    """Read `withdrawn.csv`: the students who have left the class, and since when.
-
-    Raises:
-        ClassError: the file cannot be understood.
-    """
-    path = grading / WITHDRAWN_FILE
-    if not is_written(path):
-        return {}
-    try:
-        rows = read_table(path, ("student",), {"id": "student", "student_id": "student"})
-    except WrittenTableError as error:
-        raise ClassError(f"grading/{error}") from None
-    return {row["student"]: row.get("since", "") for _, row in rows}
-
-
-TIMES_FILE: Final = "handed_in.csv"
-
-COLLECTED_TIMES_FILE: Final = "collected_times.json"
-
-UTC_SUFFIX: Final = re.compile(r"\s*(UTC|Z)$", re.IGNORECASE)
-"""The ways to write that a time is in UTC."""
-
-COLUMNS: Final = ("student", "assignment", "time")
-
-
-def modification_times(grading: Path) -> tuple[int, ...]:
-    """Return the modification times of the files with rules and times; 0 for a missing file."""
-    files = (grading / name for name in (CLASS_FILE, TIMES_FILE, COLLECTED_TIMES_FILE))
-    return tuple(file.stat().st_mtime_ns if file.exists() else 0 for file in files)
-
-
-def read_times(
-    grading: Path, zone: tzinfo | None = None
-) -> Mapping[tuple[str, str], tuple[datetime, ...]]:
-    """Read `handed_in.csv`: the submission times of each student and assignment, in order.
-
-    Args:
-        grading: the class's folder.
-        zone: the time zone of times without one.
-
-    Raises:
-        ClassError: the file cannot be understood.
-    """
-    path = grading / TIMES_FILE
-    if not is_written(path):
-        return {}
-    try:
-        rows = read_table(path, COLUMNS, {"id": "student", "student_id": "student"})
-    except WrittenTableError as error:
-        raise ClassError(f"grading/{error}") from None
-    times: dict[tuple[str, str], set[datetime]] = {}
-    for line, row in rows:
-        where = f"grading/{TIMES_FILE}, line {line}: time"
-        try:
-            written = datetime.fromisoformat(UTC_SUFFIX.sub("+00:00", row["time"]))
-        except ValueError:
-            raise ClassError(
-                f"{where} should be written as year-month-day hours:minutes, such as 2026-10-12 "
-                f"23:59 where the class is, or 2026-10-12 21:59 UTC, and is {row['time']!r}. "
-                f"Spreadsheets have it as the format of a column, yyyy-mm-dd hh:mm."
-            ) from None
-        student_and_assignment = row["student"], row["assignment"]
-        times.setdefault(student_and_assignment, set()).add(parse_time(written, zone, where))
-    return {key: tuple(sorted(submitted)) for key, submitted in times.items()}

@@ -10,7 +10,8 @@ from pathlib import Path
 import msgspec
 
 from autograder.instructor.commands import write_atomically
-from autograder.instructor.course.class_file import COLLECTED_TIMES_FILE, ClassError, is_written
+from autograder.instructor.course.class_tables import COLLECTED_TIMES_FILE
+from autograder.instructor.course.written_tables import ClassError, is_written
 
 
 class CollectedTime(msgspec.Struct, frozen=True, omit_defaults=True):

@@ -11,12 +11,13 @@ from os.path import exists, isdir  # False, and no error, for a path without per
 from pathlib import Path
 from typing import Any, Final
 
+from nbgrader.api import Gradebook
 from nbgrader.apps import NbGraderAPI
 from nbgrader.coursedir import CourseDirectory
 from traitlets.config import PyFileConfigLoader
 
 from autograder.instructor.commands import list_some, printable
-from autograder.instructor.course.class_file import read_withdrawn
+from autograder.instructor.course.class_tables import read_withdrawn
 from autograder.instructor.course.reading_submissions import (
     explain_missing_notebook,
     find_unsafe_file,
@@ -383,6 +384,15 @@ class Course:
             if "Outdated schema version" in why:
                 why = f"{why}. nbgrader update solutions/{assignment} brings its cells up to date."
             raise ReleaseError(f"{assignment} cannot be released: {why}")
+
+    def open_gradebook(self) -> Gradebook:
+        """Return the gradebook, to be closed by a `with` block."""
+        return Gradebook(self.api.coursedir.db_url, self.api.coursedir.course_id)
+
+    def make_feedback_page(self, student: str, assignment: str) -> str:
+        """Make the feedback pages of a submission; return why that failed, or nothing."""
+        done = self.api.generate_feedback(assignment, student, force=True)
+        return "" if done["success"] else find_first_exception(done)
 
     def try_release(self, assignment: str) -> str:
         """Release an assignment; return the error message, empty if there was no error."""

@@ -22,7 +22,7 @@ from msgspec.structs import replace
 from nbgrader.api import Gradebook, MissingEntry, TaskCell
 
 from autograder.exercises import BY_GRADE_ID
-from autograder.instructor.commands import escape_surrogates, write_atomically
+from autograder.instructor.commands import escape_surrogates, swap_folder, write_atomically
 from autograder.instructor.course import Course
 from autograder.instructor.nbgrader_plugins.judge_evidence import compute_score, write_verdict
 from autograder.instructor.nbgrader_plugins.lateness import Times, assign_penalties, load_times
@@ -120,15 +120,9 @@ def move_into_place(graded: Path) -> None:
     Raises:
         OSError: it cannot be replaced; the folder is as it was.
     """
-    staged, before = name_staging_folder(graded), graded.with_name(f".{graded.name}.before")
+    before = graded.with_name(f".{graded.name}.before")
     shutil.rmtree(before, ignore_errors=True)
-    try:
-        if graded.exists():
-            graded.rename(before)
-        staged.rename(graded)
-    finally:  # undo the first renaming, also after an interrupt between the two
-        if before.exists() and not graded.exists():
-            before.rename(graded)
+    swap_folder(graded, name_staging_folder(graded), before)
     shutil.rmtree(before, ignore_errors=True)
 
 
@@ -246,8 +240,7 @@ def transaction(course: Course) -> Iterator[Gradebook]:
 
     nbgrader's own functions commit after each step; here they only flush.
     """
-    coursedir = course.api.coursedir
-    with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
+    with course.open_gradebook() as gradebook:
         session: Any = gradebook.db
         commit, session.commit = session.commit, session.flush
         yield gradebook

@@ -11,7 +11,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
 
-from nbgrader.api import Gradebook
 from nbgrader.apps import api
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.plugins import LateSubmissionPlugin
@@ -182,8 +181,8 @@ def settle_lateness(course: Course) -> None:
     Raises:
         ClassError: one of the class's files has a mistake.
     """
-    times, coursedir = load_times(course), course.api.coursedir
-    with Gradebook(coursedir.db_url, coursedir.course_id) as gradebook:
+    times = load_times(course)
+    with course.open_gradebook() as gradebook:
         for submission in (s for a in gradebook.assignments for s in a.submissions):
             times.enter_times(submission)
             if submission.total_seconds_late > 0 or submission.late_submission_penalty:

@@ -275,7 +275,7 @@ def test_what_was_killed_before_its_page_was_made_has_one_the_next_time(
 ):
     source(room, give(6))
     with monkeypatch.context() as patch:
-        patch.setattr(stale_grades, "_make_page", stop)
+        patch.setattr(Course, "make_feedback_page", stop)
         assert type_in("grade").status == 130
     assert ">1 / 1</span>" in page(room, "right")
     assert type_in("grade").status == 0
@@ -285,7 +285,7 @@ def test_what_was_killed_before_its_page_was_made_has_one_the_next_time(
 def test_what_was_stopped_is_not_taken_for_what_there_was_before(room, type_in, monkeypatch):
     source(room, give(6))
     with monkeypatch.context() as patch:
-        patch.setattr(stale_grades, "_make_page", stop)
+        patch.setattr(Course, "make_feedback_page", stop)
         assert type_in("grade").status == 130
     source(room, give(1))
     assert "Feedback pages that did not show what the gradebook has by now are new: right" in (
@@ -298,14 +298,14 @@ def test_what_was_stopped_is_not_taken_for_what_there_was_before(room, type_in, 
 
 def test_what_comes_while_another_is_judged_again_is_graded_too(room, type_in, monkeypatch):
     source(room, give(6))
-    folder, finish = room.root / "grading" / "submitted", stale_grades._make_page
+    folder, finish = room.root / "grading" / "submitted", Course.make_feedback_page
 
     def somebody_hands_in(course, student, assignment):
         if student == "wrong":
             shutil.copytree(folder / "right", folder / "wrong", dirs_exist_ok=True)
         return finish(course, student, assignment)
 
-    monkeypatch.setattr(stale_grades, "_make_page", somebody_hands_in)
+    monkeypatch.setattr(Course, "make_feedback_page", somebody_hands_in)
     type_in("grade")
     type_in("grade")
     assert scores(room)["wrong"] == (6, 6, False)
