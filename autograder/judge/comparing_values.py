@@ -96,7 +96,8 @@ def compare_outputs(
             ]
         # Before values are compared: the tolerance of a coarser type would be too large.
         if output.dtype != value.dtype:
-            return "dtype", _of_other_type(output, value, max(off))
+            which = f" of result {number + 1}" if len(outputs) > 1 else ""
+            return "dtype", _of_other_type(output, value, max(off), which)
         right = [each <= allowed for each in off]  # False for NaN
         if not all(right) and _copies_disagree(output, allowed):
             return "copies-disagree", (
@@ -329,11 +330,11 @@ def _last_place(dtype: Any) -> float:
     return float(finfo(dtype).eps)
 
 
-def _of_other_type(output: jax.Array, value: Any, off: float) -> str:
-    """Return the sentence for an output of another type."""
+def _of_other_type(output: jax.Array, value: Any, off: float, which: str) -> str:
+    """Return the sentence for an output of another type, and which of several outputs it is."""
     kinds = [jnp.issubdtype(d, jnp.inexact) for d in (output.dtype, value.dtype)]
     coarser = max(map(_last_place, (output.dtype, value.dtype))) if all(kinds) else 0
     near = coarser * float(np.max(np.abs(value), initial=1))
     about = " up to rounding" * (off > 0)
     start = f"The values are right{about}, but the" if off <= near else "The"
-    return f"{start} dtype is {output.dtype.name}; expected {value.dtype.name}."
+    return f"{start} dtype{which} is {output.dtype.name}; expected {value.dtype.name}."

@@ -303,6 +303,8 @@ def _row(
         same = explained[_explanation_of(problems[0])]
         alike = explained[(why,)]
         example = f"Got {problems[0].got}; expected {problems[0].expected}."
+        if problems[0].expected.startswith(f"{name}("):  # it says what the answer is to be
+            example = f"Got {problems[0].got}."
         if alike != name and problems[0].got:
             why = f"as for {alike}. {example}"
         elif problems[0].diagnosis == OTHER_RESULT:  # without an example, it says too little

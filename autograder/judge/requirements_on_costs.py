@@ -71,6 +71,12 @@ def describe_budgets(budgets: Sequence[Budget]) -> str:
     return " and ".join(described) or "nothing"
 
 
+def _describe_allowed(budgets: Sequence[Budget]) -> str:
+    if not budgets:
+        return "no collectives"
+    return f"a program that communicates {describe_budgets(budgets)}"
+
+
 @dataclass(frozen=True)
 class CommunicatesAtMost(Requirement):
     """The compiled program communicates no more than its budgets allow; without any, nothing.
@@ -94,10 +100,7 @@ class CommunicatesAtMost(Requirement):
     @property
     def asks(self) -> str:
         """The budgets for the first list of arguments, in words."""
-        first = self.budgets[0]
-        return (
-            f"a program that communicates {describe_budgets(first)}" if first else "no collectives"
-        )
+        return _describe_allowed(self.budgets[0])
 
     def judge(self, piece: Program, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Compare the compiled collectives with the budgets."""
@@ -109,8 +112,10 @@ class CommunicatesAtMost(Requirement):
             layouts = [Layout.of(artifacts.sharding_of(a), a.shape) for a in arguments]
             found = compare_with_budgets(ran.report, budgets, finding, names, layouts)
             if not found.met:
+                if first is None:
+                    return found
                 difference = with_arguments(arguments, found.difference)
-                return found.but(difference=difference) if first else found
+                return found.but(difference=difference, expected=_describe_allowed(budgets))
             combined = describe_combined(ran.requested, ran.report.collectives)
             first = first or found.but(got=f"{found.got}{combined}")
         return first or finding

@@ -315,7 +315,7 @@ def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[st
         for diagnosis, mistaken in requirement.mistakes.items():
             for way in ways_of(mistaken):
                 made = [way(*case) for case in cases]
-                if not all(_is_same(c, m) for c, m in zip(candidates, made, strict=True)):
+                if not all(map(_is_same, candidates, made)) or _vanish(candidates, made):
                     continue
                 # Right numbers that came as floats may lie within the tolerance of a mistake, such
                 # as sums in float32. Then it is that mistake only if its own results are right.
@@ -343,6 +343,11 @@ def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[st
         if isinstance(right[0], bool):
             got, expected = _shown_word(actual[0]), "True or False"
         return "other-kind", f"The function returns {got}; expected {expected}. "
+    if _are_rounded_down(actual, right):
+        return "rounded-down-to-whole", (
+            "Each result is the expected one, rounded down to a whole number. Does `//` stand "
+            "where `/` should? "
+        )
     if len(actual) > 1 and all(c == actual[0] for c in actual):  # tiny numbers may be close
         return "ignores-inputs", (
             f"The function returns the same result in all {len(cases)} cases. Does it use what it "
@@ -364,6 +369,20 @@ def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[st
     if which := _list_wrong_cases(cases, actual, right):
         how = f"{how}, for {which}" if how else f"those for {which}"
     return OTHER_RESULT, f"{sentence}{f': {how}' * bool(how)}.{counted}"
+
+
+def _vanish(actual: Sequence[Any], made: Sequence[Any]) -> bool:
+    """Check whether all results are 0 and a mistake's are not, if only just."""
+    return all(_is_number(c) and c == 0 for c in actual) and not all(m == 0 for m in made)
+
+
+def _are_rounded_down(actual: Sequence[Any], right: Sequence[Any]) -> bool:
+    """Check whether all results are what `//` makes of the right ones; some of these are not."""
+    return (
+        all(map(_is_number, (*actual, *right)))
+        and all(map(math.isfinite, right))
+        and all(c == math.floor(r) for c, r in zip(actual, right, strict=True))
+    )
 
 
 def _find_unit(actual: Sequence[Any], right: Sequence[Any]) -> str:

@@ -73,6 +73,8 @@ class Donates(Requirement):
     Attributes:
         answer: the name of the answer in the notebook. A `Computes` on the same answer exports it.
         count: the number of arguments to donate.
+        is_slight: whether other requirements still count if nothing is donated, where they count
+            together; they do if some arguments are, or too many.
         asks: the condition, in words.
     """
 
@@ -82,6 +84,7 @@ class Donates(Requirement):
 
     answer: str
     count: int
+    is_slight: bool = False
     asks: str = "a jitted function that donates the buffers of its state, and no others"
 
     def judge(self, piece: Program, finding: Finding, exercise: Exercise, seed: int) -> Finding:
@@ -96,7 +99,7 @@ class Donates(Requirement):
                     "not-donated",
                     f"As a whole program, {self.answer} does not donate {natural_list(kept)}, so "
                     f"the old state and the new one are in memory at the same time.",
-                    is_slight=len(kept) < self.count,
+                    is_slight=self.is_slight or len(kept) < self.count,
                 )
             extra = [name for name in donated if name not in names[: self.count]]
             if extra:

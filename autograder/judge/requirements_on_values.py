@@ -175,6 +175,8 @@ def judge_runs(
         got=_describe_result(requirement, draws, ran, inputs_in_words[number], result_names)
     )
     wrong = wrongs[number] or ("values", "")
+    if number and wrong[0] == "dtype":
+        wrong = "dtype", with_arguments(inputs_in_words[number], wrong[1])
     if wrong[0] in ("values", "shape", "copies-disagree"):
         known = recognise_known_mistake(requirement.reference, requirement.mistakes, runs)
         if known and wrong[0] == "shape":  # then the sentence is on the shape
@@ -321,8 +323,8 @@ def _explain_degenerate_values(ran: ProgramRun) -> Wrong | None:
         if all(output.ndim == 0 for output in map(np.asarray, ran.outputs[0])):
             return "nothing-but-zeros", "The result is 0."
         return "nothing-but-zeros", (
-            "The result is all zeros. A device to which a ppermute sends nothing gets zeros, and "
-            "an array that was never filled in holds zeros too."
+            "The result is all zeros. An array that was never filled in holds zeros, and a device "
+            "to which a ppermute sends nothing gets zeros."
         )
     # numbers that count something may be equal by chance
     if all(map(_is_identical, *ran.outputs)) and not all(

@@ -163,6 +163,27 @@ MEANINGS: Final = (
         "constraint.",
     ),
     (
+        r"cannot be unreduced",
+        "unreduced-operand",
+        "An operand is unreduced: each device has a part of a sum that was not added up. `reduced` "
+        "is another word: the array is whole on each device, and its gradient may stay unreduced. "
+        "Which of the two is meant?",
+    ),
+    (
+        r"Size of label '(?P<label>.)' for operand \d+ \((?P<one>\d+)\) does not match previous "
+        r"terms \((?P<other>\d+)\)",
+        "letter-of-two-lengths",
+        "In an einsum, the letter {label} stands for a dimension of length {other} in one array "
+        "and of length {one} in another. If it stands in the body of a shard_map, these are "
+        "blocks: what do a spec or a collective before it make of their lengths?",
+    ),
+    (
+        r"Cannot lower jaxpr with verifier errors",
+        "refused-by-the-compiler",
+        "JAX made a program that its compiler refuses. A shard_map in the body of another one can "
+        "be the reason: inside, both take blocks of blocks along the same axes. Is there one?",
+    ),
+    (
         r"[lr]hs is unreduced while [lr]hs is not",
         "one-side-unreduced",
         "One side of an operation is unreduced, so that each device has a part of it, and the "

@@ -6858,3 +6858,92 @@ def ring(n, size, latency, bandwidth):
 def ring_from(n, latency, bandwidth):
     steps = np.log2(n)
     return int((2 * (n - 1) - steps) * latency * bandwidth / (steps - 2 * (n - 1) / n))
+
+
+# %% always as with eight devices exercise="12.1" score=0 diagnoses=["of-eight", "ignores-inputs"] near=["one-latency", "over-the-bandwidth", "of-eight-devices"]
+def exchange(n, size, latency, bandwidth):
+    return latency + 7 * size / bandwidth
+
+
+def doubling(n, size, latency, bandwidth):
+    return 3 * (latency + size / bandwidth)
+
+
+def ring(n, size, latency, bandwidth):
+    return 14 * (latency + size / 8 / bandwidth)
+
+
+def ring_from(n, latency, bandwidth):
+    return 0
+
+
+# %% a ring at mean bandwidth exercise="12.2" score=0 diagnoses=["unanswered", "mean-of-the-links"] near=["fast-ring", "ring-of-hosts"]
+def flat(hosts, chips, size, fast, slow):
+    n = hosts * chips
+    return 2 * (n - 1) / n * size / ((hosts * slow + (n - hosts) * fast) / n)
+
+
+# %% a bubble of whole numbers exercise="12.3" score=0 diagnoses=["unanswered", "rounded-down-to-whole"] near=["of-the-work"]
+def bubble(stages, microbatches):
+    return (stages - 1) // (microbatches + stages - 1)
+
+
+# %% the bytes of one parameter exercise="12.4" score=0 diagnoses=["of-one-parameter", "unanswered"] near=["on-all-devices", "one-level-late"]
+def held(level, parameters, n):
+    return {0: 16, 1: 4 + 12 / n, 2: 2 + 14 / n, 3: 16 / n}[level]
+
+
+# %% a mask for all tokens, and the mean of all numbers exercise="12.7" score=0 diagnoses=["unanswered", "one-mask-for-all-tokens", "mean-over-numbers"] near=["other-mask", "one-mask-for-all", "mean-for-sum", "divided"]
+def dropout(seed, h):
+    def body(seed, h):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("data"))
+        key = jax.random.fold_in(key, lax.axis_index("model"))
+        return jnp.where(jax.random.bernoulli(key, 0.5, h.shape[-1:]), 2 * h, 0)
+
+    spec = P("data", None, "model")
+    return jax.shard_map(body, in_specs=(P(), spec), out_specs=spec)(seed, h)
+
+
+def gradient(w_out, h, y, lengths):
+    def body(w_out, h, y, lengths):
+        token = jnp.arange(h.shape[1]) < lengths[:, None]
+
+        def error(w):
+            output = lax.psum(h @ w, "model")
+            return jnp.mean(jnp.where(token[:, :, None], output - y, 0) ** 2)
+
+        return jax.grad(error)(w_out)
+
+    in_specs = P("model"), P("data", None, "model"), P("data"), P("data")
+    return jax.shard_map(body, in_specs=in_specs, out_specs=P("model"))(w_out, h, y, lengths)
+
+
+# %% split and joined along the same dimension exercise="12.9" score=0 diagnoses=["nothing-but-zeros", "not-counted-yet", "letter-of-two-lengths"] near=["smallest-scores", "full-experts"]
+def dropped(scores):
+    def body(scores):
+        tokens, experts = scores.shape
+        counts = jax.nn.one_hot(scores.argmax(0), experts, dtype=jnp.int32).sum(0)
+        return lax.psum(jnp.maximum(counts - tokens // experts, 0).sum(), "expert")
+
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P())(scores)
+
+
+def moe(x, scores, up, down):
+    def body(x, scores, up, down):
+        (t, f), e = x.shape, scores.shape[1]
+        c = t // e
+        n = lax.axis_size("expert")
+        choice = scores.argmax(1)
+        hot = jax.nn.one_hot(choice, e, dtype=jnp.int32)
+        place = ((jnp.cumsum(hot, 0) - 1) * hot).sum(1)
+        kept = place < c
+        room = jnp.zeros((e, c, f)).at[choice, place].set(x, mode="drop")
+        room = lax.all_to_all(room, "expert", 0, 0, tiled=True)
+        hidden = jax.nn.relu(jnp.einsum("ecf,efh->ech", room, up))
+        result = jnp.einsum("ech,ehf->ecf", hidden, down)
+        result = lax.all_to_all(result, "expert", 0, 0, tiled=True)
+        own = result.at[choice, place].get(mode="fill", fill_value=0)
+        prob = jax.nn.softmax(scores).max(1)
+        return jnp.where(kept, prob, 0)[:, None] * own
+
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)

@@ -1344,7 +1344,7 @@ agree = {
 }
 
 
-# %% one after the other exercise="13.9" score=0.3888888889 diagnoses=["replicated", "all-gather over x", "not-counted-yet"] near=["too-much-memory", "all-reduce"]
+# %% one after the other exercise="13.9" score=0.4166666667 diagnoses=["replicated", "all-gather over x", "not-counted-yet"] near=["too-much-memory", "all-reduce"]
 def count_steps(numbers):
     def count(n):
         steps = lax.while_loop(lambda s: s[0] > 1, lambda s: (follow(s[0]), s[1] + 1), (n, 0))[1]
@@ -1361,7 +1361,7 @@ agree = {
 }
 
 
-# %% a table exercise="13.9" score=0.9444444444 diagnoses=["too-much-memory"] near=["all-gather over x"]
+# %% a table exercise="13.9" score=0.5 diagnoses=["too-much-memory"] near=["all-gather over x"]
 table = np.zeros(100_001, np.int32)
 for n in range(2, len(table)):
     at, steps = n, 0
@@ -1457,3 +1457,35 @@ def ensemble(x, W):
 # %% members in dimension 1 exercise="13.10" score=0 diagnoses=["reshaped", "shape", "not-counted-yet"] near=["not-joined"]
 def ensemble(x, W):
     return jax.vmap(multiply, out_axes=1, spmd_axis_name="members")(x, W)
+
+
+# %% weights as a part of a sum exercise="13.7" score=0 diagnoses=["unreduced-operand"] near=["one-side-unreduced"]
+def accumulate(W, X, Y):
+    everywhere = jax.sharding.reshard(W, P(unreduced={"x"}))
+
+    def turn(total, batch):
+        return total + jax.grad(error)(everywhere, *batch), None
+
+    return jax.sharding.reshard(lax.scan(turn, jnp.zeros_like(everywhere), (X, Y))[0], P())
+
+
+# %% weights of all members exercise="13.10" score=0 diagnoses=["blocks-do-not-fit"]
+def ensemble(x, W):
+    return jax.vmap(multiply, in_axes=(0, None), spmd_axis_name="members")(x, W)
+
+
+# %% a shard_map around it exercise="13.10" score=0 diagnoses=["refused-by-the-compiler"] near=["blocks-do-not-fit"]
+def ensemble(x, W):
+    def body(x, W):
+        return multiply(x[0], W[0])[None]
+
+    return jax.shard_map(
+        body,
+        in_specs=(P("members"), P("members", None, "model")),
+        out_specs=P("members", None, "model"),
+    )(x, W)
+
+
+# %% slices of the sizes of the notebook exercise="13.10" score=0 diagnoses=["only-the-first", "collective-permute over model"] near=["blocks-do-not-fit"]
+def ensemble(x, W):
+    return jnp.tanh(x[:, 0:16] @ W[:, :, :64])[:8]

@@ -482,13 +482,13 @@ def update(cache, new, positions):
     return hot[:, :, None, None] * new[:, None]
 
 
-# %% not donated exercise="14.3" score=0.9166666667 diagnoses=["not-donated"] near=["donates-too-much", "all-gather over batch"]
+# %% not donated exercise="14.3" score=0.625 diagnoses=["not-donated"] near=["donates-too-much", "all-gather over batch"]
 def update(cache, new, positions):
     is_new = jnp.arange(cache.shape[1]) == positions[:, None]
     return jnp.where(is_new[:, :, None, None], new[:, None], cache)
 
 
-# %% all arguments donated exercise="14.3" score=0.9166666667 diagnoses=["donates-too-much"] near=["not-donated"]
+# %% all arguments donated exercise="14.3" score=0.625 diagnoses=["donates-too-much"] near=["not-donated"]
 @partial(jax.jit, donate_argnums=(0, 1))
 def update(cache, new, positions):
     is_new = jnp.arange(cache.shape[1]) == positions[:, None]
@@ -510,7 +510,7 @@ def update(cache, new, positions):
     return cache
 
 
-# %% replicated at the end exercise="14.3" score=0.0833333333 diagnoses=["all-gather over batch", "replicated", "not-counted-yet"]
+# %% replicated at the end exercise="14.3" score=0.125 diagnoses=["all-gather over batch", "replicated", "not-counted-yet"]
 @partial(jax.jit, donate_argnums=0)
 def update(cache, new, positions):
     is_new = jnp.arange(cache.shape[1]) == positions[:, None]
@@ -580,7 +580,7 @@ def update(cache, new, positions):
     return jax.shard_map(body, in_specs=P("batch"), out_specs=P("batch"))(cache, new, positions)
 
 
-# %% a jit inside exercise="14.3" score=0.9166666667 diagnoses=["not-donated"] near=["donates-too-much"]
+# %% a jit inside exercise="14.3" score=0.625 diagnoses=["not-donated"] near=["donates-too-much"]
 @partial(jax.jit, donate_argnums=0)
 def enter(cache, new, positions):
     is_new = jnp.arange(cache.shape[1]) == positions[:, None]

@@ -3016,7 +3016,7 @@ PRECONDITIONER: Final = Exercise(
                 ),
                 "four-times-the-bytes": Mistake(
                     partial(_fastest, sends=4),
-                    says="The halo counts four times. halo is already in bytes, and the four "
+                    says="The halo counts several times. halo is already in bytes, and the four "
                     "messages of an exchange leave at the same time.",
                 ),
                 "four-exchanges": Mistake(

@@ -214,6 +214,7 @@ LATENCY: Final = Exercise(
                     says="A device sends to n - 1 others, and not to itself.",
                 ),
                 "times-bandwidth": _with_bandwidth_multiplied(EXCHANGE),
+                "of-eight": lambda n, *rest: EXCHANGE(8, *rest),
                 "pieces-alone": Mistake(
                     _steps(_others, lambda n: 1, _piece),
                     says="A device sends a piece to each of the others here. Nobody adds up pieces "
@@ -241,6 +242,7 @@ LATENCY: Final = Exercise(
                     "buffers is as large as one buffer.",
                 ),
                 "times-bandwidth": _with_bandwidth_multiplied(DOUBLING),
+                "of-eight": lambda n, *rest: DOUBLING(8, *rest),
                 "every-other": Mistake(
                     _steps(_others, _others, _whole),
                     says="There are n - 1 steps here. After one step 2 devices have the same sum, "
@@ -280,6 +282,7 @@ LATENCY: Final = Exercise(
                     says="There are 2 n steps here. A piece has to reach the n - 1 other devices.",
                 ),
                 "times-bandwidth": _with_bandwidth_multiplied(RING),
+                "of-eight": lambda n, *rest: RING(8, *rest),
             },
             terms=LATENCIES_AND_BUFFERS,
         ),
@@ -360,6 +363,7 @@ LATENCY: Final = Exercise(
         "natural-logarithm": "Which logarithm is this? With 8 devices there are 3 steps.",
         "once-round": "This is one round of the ring. An all-reduce is a reduce-scatter and an "
         "all-gather, so it takes two.",
+        "of-eight": "This is the time with 8 devices, whatever n is.",
         "times-bandwidth": "The bytes are multiplied by the bandwidth here. In Python, "
         "size / n * bandwidth divides by n alone.",
     },
@@ -413,6 +417,12 @@ def _levels(
 def _rounds(n: int) -> float:
     """Return how often a ring sends a buffer for an all-reduce among n."""
     return 2 * (n - 1) / n
+
+
+def _flat_on_average(hosts: int, chips: int, size: float, fast: float, slow: float) -> float:
+    """Return the time of one ring whose links all have the mean of the bandwidths: a mistake."""
+    n = hosts * chips
+    return _rounds(n) * size * n / (hosts * slow + (n - hosts) * fast)
 
 
 FLAT: Final = _levels(lambda h, c: 0, lambda h, c: _rounds(h * c))
@@ -603,6 +613,11 @@ TOPOLOGY: Final = Exercise(
                 "ring-of-chips": Mistake(
                     _levels(lambda h, c: 0, lambda h, c: _rounds(c)),
                     says="The ring goes through all chips of all hosts.",
+                ),
+                "mean-of-the-links": Mistake(
+                    _flat_on_average,
+                    says="All links have the mean of their bandwidths here. In a ring, each step "
+                    "waits for the slowest link.",
                 ),
             },
             _draw_flat,
@@ -1245,6 +1260,10 @@ ZERO: Final = Exercise(
                     ),
                     says="The 12 bytes for a parameter are divided by n and rounded down. A device "
                     "has the bytes of an nth of the parameters.",
+                ),
+                "of-one-parameter": Mistake(
+                    lambda level, parameters, n: HELD(level, 1, n),
+                    says="These are the bytes for a single parameter.",
                 ),
                 "on-all-devices": Mistake(
                     lambda level, parameters, n: n * HELD(level, parameters, n),
@@ -2402,8 +2421,7 @@ OVERLAP: Final = Exercise(
         "as-soon-as-free": "It can be better to let the link wait for another gradient, because "
         "each all-reduce costs a latency.",
         "exposed": "Of all choices, the best is the one whose last all-reduce ends first. Which "
-        "choices are tried here, and does the comparison take the queue into account? If it calls "
-        "your exposed, mend that first.",
+        "choices are tried here, and does the comparison take the queue into account?",
         "number-of-layers": "Each layer has to be in one bucket.",
     },
 )
@@ -2435,14 +2453,19 @@ def _mesh_of(examples: int) -> tuple[int, int]:
     return next(mesh for mesh, count, *_ in TRAINERS if count == examples)
 
 
-def _dropped(key: Key) -> Callable[..., Any]:
-    """Return dropout in which each device draws with its own key."""
+def _dropped(key: Key, shared: int = 0) -> Callable[..., Any]:
+    """Return dropout in which each device draws with its own key.
+
+    Args:
+        key: returns a device's key.
+        shared: the number of dimensions, from the first, along which a device draws only once.
+    """
 
     def dropped(seed: Any, h: Any) -> Any:
         rows, columns = _mesh_of(len(h))
         blocks = [
             [
-                _draw_kept(key(seed, i, j), block)
+                _draw_kept(key(seed, i, j), block, shared)
                 for j, block in enumerate(np.split(row, columns, 2))
             ]
             for i, row in enumerate(np.split(h, rows))
@@ -2452,8 +2475,8 @@ def _dropped(key: Key) -> Callable[..., Any]:
     return dropped
 
 
-def _draw_kept(key: Any, block: Any) -> Any:
-    kept = np.asarray(jax.random.bernoulli(key, 0.5, block.shape))
+def _draw_kept(key: Any, block: Any, shared: int = 0) -> Any:
+    kept = np.asarray(jax.random.bernoulli(key, 0.5, block.shape[shared:]))
     return np.where(kept, 2 * block, np.float32(0))
 
 
@@ -2685,6 +2708,14 @@ TRAINER: Final = Exercise(
                     says="The elements that are kept have to be doubled, so that the mean stays "
                     "the same.",
                 ),
+                "one-mask-for-all-tokens": Mistake(
+                    *(
+                        _dropped(lambda seed, i, j: _folded(seed, i, j), tokens)
+                        for tokens in (1, 2)
+                    ),
+                    says="The key is the expected one, and its mask has another shape than the "
+                    "block, so that several tokens share what is drawn.",
+                ),
                 "dropped-for-kept": Mistake(
                     lambda seed, h: 2 * h - DROPPED(seed, h),
                     says="The elements that should be kept are dropped, and the others are kept.",
@@ -2795,6 +2826,14 @@ TRAINER: Final = Exercise(
                     lambda w_out, h, y, lengths: _slope(w_out, h, y, lengths + 1),
                     says="The first token of the padding counts, too. A token counts if its "
                     "number, from 0, is less than the length.",
+                ),
+                "mean-over-numbers": Mistake(
+                    lambda w_out, h, y, lengths: _slope(w_out, h, y, lengths) / np.float32(y.size),
+                    lambda w_out, h, y, lengths: (
+                        _slope(w_out, h, y, lengths) / np.float32(y.size // _mesh_of(len(h))[0])
+                    ),
+                    says="The gradient is that of a mean over all numbers. Expected: that of the "
+                    "sum. train_step divides it.",
                 ),
                 "divided": Mistake(
                     lambda w_out, h, y, lengths: (
@@ -2996,9 +3035,9 @@ ACTIVATIONS: Final = Exercise(
         "because a checkpoint is in another one?",
         "keep_little: saves-too-much": "Five arrays of the size of x are enough. q, k and v are "
         "three of them, and the hidden layer is as large as four.",
-        "keep_little: recomputes-too-much": "Which matmuls are computed again? Without the array "
-        "that goes into `out`, both of attention are, and without q, k and v also the one that "
-        "makes them. A policy ignores names that no array has.",
+        "keep_little: recomputes-too-much": "Which matmuls are computed again? One is, if nothing "
+        "is kept between it and the next matmul whose gradient needs its result. A policy ignores "
+        "names that no array has.",
         "keeps-nothing": "jax.checkpoint keeps nothing without a policy, and a policy ignores "
         "names that no array has.",
         "not-scaled": "The scores are not divided by the root of the size of a head.",

@@ -457,9 +457,9 @@ STATE: Final = Exercise(
         "not-donated": "The old state is of no use after a step. `donate_argnums`, in a jit of the "
         "whole step, gives its memory to the new one, if this has the same layout.",
         "split-dimension": "Does something say the layout of each result, with specs and not with "
-        "the notebook's mesh? Where nothing does, the compiler takes `model` for the columns, as "
-        "in the targets. The next step starts from another layout than this one "
-        "did, and is compiled again.",
+        "the notebook's mesh, and is it the layout of the argument in its place? Where nothing "
+        "does, the compiler takes `model` for the columns, as in the targets. The next step starts "
+        "from another layout than this one did, and is compiled again.",
         "replicated": "Each device has all of it now, and the next step is compiled again.",
     },
 )
@@ -578,7 +578,7 @@ CLOSED_OVER: Final = Exercise(
                 "over-all": 8,
                 "of-data": 16,
                 "in-bytes": 32_768,
-                "in-kilobytes": 32.768,
+                "in-kilobytes": Mistake(32.768, 33),
                 "peak-memory": 128,
             },
         ),
@@ -594,7 +594,7 @@ CLOSED_OVER: Final = Exercise(
                 "on-all-together": Mistake(512, says="This is the sum over all eight devices."),
                 "in-bytes": 65_536,
                 "over-all": 8,
-                "in-kilobytes": 65.536,
+                "in-kilobytes": Mistake(65.536, 66),
                 "peak-memory": Mistake(224, 192, 128),
             },
         ),
@@ -991,7 +991,8 @@ PEAK: Final = Exercise(
     ),
     diagnoses={
         "too-much-memory": "Which arrays with twelve layers are still there in the backward pass? "
-        "(A checkpoint around all layers computes all of them again before it begins.)",
+        "(A checkpoint around all layers computes all of them again before it begins, and of a "
+        "loop in Python the compiler may keep more than of a `scan`.)",
         "all-gather over data": "Does a reshape split the examples into microbatches? Consecutive "
         "examples are on few devices, so a microbatch of them has to be spread first.",
         "all-gather over model": "Something is sharded over `model` that each device then needs "
@@ -1124,8 +1125,9 @@ ACCUMULATION: Final = Exercise(
     diagnoses={
         "too-many-bytes": "How often is the gradient reduced? Its sum is reduced once, after "
         "the loop.",
-        "too-much-memory": "All microbatches are in memory at once. One after the other is what "
-        "they are for.",
+        "too-much-memory": "What is in memory for all microbatches at once: what their forward "
+        "passes keep, or their gradients? In a `scan`, each gradient is added to the sum before "
+        "the next microbatch begins.",
         "reduce-scatter": "A reduce-scatter leaves a part of the sum on each device. Expected: one "
         "all-reduce, after the loop, which leaves all of it on each.",
     },
@@ -1483,7 +1485,8 @@ LOOPS: Final = Exercise(
             )
         ),
     ),
-    about=(CommunicatesAtMost,),
+    about=(CommunicatesAtMost, FitsIn),
+    together=True,
     weights={"count_steps": 2},
     hints=(
         "Which program decides whether there is another turn, and which numbers does it look at?",
@@ -1514,6 +1517,7 @@ LOOPS: Final = Exercise(
 MEMBERS: Final = (
     ((("members", 4), ("model", 2)), (8, 16, 32, 64)),
     ((("members", 2), ("model", 4)), (4, 8, 16, 32)),
+    ((("members", 4), ("model", 2)), (12, 24, 48, 96)),
 )
 """Meshes; and members, examples, features and outputs."""
 
@@ -1553,9 +1557,9 @@ ENSEMBLE: Final = Exercise(
             "ensemble",
             "0 1 \n\n 2 3 \n\n 4 5 \n\n 6 7",
             tuple((m, b, f) for _, (m, b, _, f) in MEMBERS),
-            elsewhere=("0 1 2 3 \n\n 4 5 6 7",),
+            elsewhere=("0 1 2 3 \n\n 4 5 6 7", "0 1 \n\n 2 3 \n\n 4 5 \n\n 6 7"),
         ),
-        CommunicatesAtMost("ensemble", ((), ())),
+        CommunicatesAtMost("ensemble", ((), (), ())),
     ),
     about=(PlacedLike, CommunicatesAtMost),
     together=True,
@@ -1572,6 +1576,8 @@ ENSEMBLE: Final = Exercise(
         "dimension that counts them, in the specs that your program has? (`axis_name` says nothing "
         "about it: it is a name for collectives.)",
         "all-gather over model": "Nobody needs all columns: a device returns its own.",
+        "blocks-do-not-fit": "`multiply` takes the examples and the weights of one member. Does "
+        "your `vmap` map both arguments over their members?",
     },
 )
 

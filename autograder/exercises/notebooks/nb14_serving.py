@@ -676,9 +676,10 @@ UPDATE: Final = Exercise(
         ),
         CommunicatesAtMost("update", ((), ())),
         KeepsLayouts("update", "a cache with the layout of the old one"),
-        Donates("update", 1, "a jitted function that donates the old cache"),
+        Donates("update", 1, True, "a jitted function that donates the old cache"),
     ),
-    about=(CommunicatesAtMost,),
+    about=(CommunicatesAtMost, Donates),
+    together=True,
     hints=(
         "Each row of the cache, its entry and its position are on the same device. Which ways of "
         "writing this say so?",

@@ -40,6 +40,24 @@ def unreduced(x):
         )
 
 
+def unreduced_operand(x):
+    flat = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Explicit,))
+    with jax.set_mesh(flat):
+        return jax.jit(lambda x: jax.reshard(x, jax.P(unreduced={"x"})) @ x)(x)
+
+
+def nested(x):
+    """Multiply by blocks of blocks, which are made along the same axis twice."""
+    spec = jax.P(None, "x")
+
+    def columns(b):
+        return jax.shard_map(lambda b: x @ b, in_specs=spec, out_specs=spec)(b)
+
+    with jax.set_mesh(LINE):
+        mapped_twice = jax.shard_map(columns, in_specs=spec, out_specs=spec)
+        return jax.jit(mapped_twice)(jnp.ones((16, 64)))
+
+
 def mapped_over(axis):
     return jax.vmap(mapped(lambda a: a), spmd_axis_name=axis)
 
@@ -110,6 +128,9 @@ def typed(function):
         (lambda x: jax.jit(lambda x: (x, x), out_shardings=[TILES] * 2)(x), "other-structure"),
         (lambda x: jax.jit(jnp.sum, out_shardings=TILES)(x), "rank"),
         (unreduced, "one-side-unreduced"),
+        (unreduced_operand, "unreduced-operand"),
+        (lambda x: jnp.einsum("ij,ki->kj", x, x[:, :3]), "letter-of-two-lengths"),
+        (nested, "refused-by-the-compiler"),
         (lambda x: mapped_over("x")(x[None]), "axis-in-specs"),
         (insists, "raised"),
         (lambda x: undefined, "raised"),  # type: ignore[name-defined]  # noqa: F821
