@@ -365,6 +365,8 @@ def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[st
     sentence = f"The result is wrong in {len(wrong)} of {len(cases)} cases"
     counted = describe_wrong_counts(*wrong[0])
     how = "" if counted else explain_differing_results([(c, plain(r)) for c, r in wrong])
+    if len(wrong) < len(cases):
+        how = how.replace("it is always", "there it is always")
     how = how or ("" if counted else _how_some_differ(cases, actual, right))
     if which := _list_wrong_cases(cases, actual, right):
         how = f"{how}, for {which}" if how else f"those for {which}"
@@ -377,9 +379,13 @@ def _vanish(actual: Sequence[Any], made: Sequence[Any]) -> bool:
 
 
 def _are_rounded_down(actual: Sequence[Any], right: Sequence[Any]) -> bool:
-    """Check whether all results are what `//` makes of the right ones; some of these are not."""
+    """Check whether all results are what `//` makes of small numbers, of which some are fractions.
+
+    `_find_digits` recognises it of large ones.
+    """
     return (
         all(map(_is_number, (*actual, *right)))
+        and not all(abs(r) > 10 for r in right)
         and all(map(math.isfinite, right))
         and all(c == math.floor(r) for c, r in zip(actual, right, strict=True))
     )

@@ -73,9 +73,9 @@ class Donates(Requirement):
     Attributes:
         answer: the name of the answer in the notebook. A `Computes` on the same answer exports it.
         count: the number of arguments to donate.
+        asks: the condition, in words.
         is_slight: whether other requirements still count if nothing is donated, where they count
             together; they do if some arguments are, or too many.
-        asks: the condition, in words.
     """
 
     about: ClassVar = "donation"
@@ -84,8 +84,8 @@ class Donates(Requirement):
 
     answer: str
     count: int
-    is_slight: bool = False
     asks: str = "a jitted function that donates the buffers of its state, and no others"
+    is_slight: bool = False
 
     def judge(self, piece: Program, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Compare the arguments that each program donates with the first ones."""

@@ -249,7 +249,7 @@ def _compared(shown: Timed, report: Report) -> str:
     changed = [kind for kind in kinds if abs(changes[kind]) >= MIN_REPORTED_CHANGE * shown.total]
     changed.sort(key=lambda kind: -abs(changes[kind]))
     if not changed:
-        return f"That is about what {shown.name} takes ({in_ms(shown.total / 1e6)}). "
+        return f"It takes about as long as {shown.name} ({in_ms(shown.total / 1e6)}). "
     items = [_describe_change(kind, now.get(kind, 0), shown.items.get(kind, 0)) for kind in changed]
     is_slower = sum(now.values()) > shown.total
     compared = "It is slower than" if is_slower else "Compared with"

@@ -17,6 +17,9 @@ LABEL_SIZE: Final = 11.0
 GAP: Final = 8.0
 """Pixels between a lane's name and its jobs."""
 
+LABEL_MARGIN: Final = 3.0
+"""Pixels that a label leaves free on its bar: labels of neighbours would read as one number."""
+
 
 @dataclass(frozen=True)
 class JobBar:
@@ -97,7 +100,7 @@ def _draw(chart: GanttChart, end: float) -> str:
         for bar in bars:
             start, width = left + scale * bar.start, scale * (bar.end - bar.start)
             drawing.box(start, top, max(width - 1, 0.5), LANE_HEIGHT - 3, bar.colour)
-            if text_width(bar.label, LABEL_SIZE) <= width:
+            if text_width(bar.label, LABEL_SIZE) + LABEL_MARGIN <= width:
                 centre = start + width / 2, top + LANE_HEIGHT / 2 - 1
                 drawing.label(bar.label, centre, LABEL_SIZE)
     words = "; ".join(f"{name}: {_in_words(chart, bars)}" for name, bars in chart.lanes.items())

@@ -511,7 +511,7 @@ def sent(kind, n, size):
 mib = {cell: sum(right) for cell, right in zip(mib, ([48], [3 / 4 * 128], [96], [24]))}
 
 
-# %% by what the report says of each exercise="4.3" score=1 near=["all-of-v", "block-of-v", "moved-not-sent", "on-eight", "passes", "body-once", "written-once", "sent", "loop-unknown", "inner-loop-only", "outer-loop-only", "one-loop-forgotten", "not-moved-out", "its-block", "counted-once", "nobody-knows", "maximum-once", "maximum-too-often", "all-devices", "fraction-lost"]
+# %% by what the report says of each exercise="4.3" score=1 near=["half-left-out", "all-of-v", "block-of-v", "moved-not-sent", "on-eight", "passes", "body-once", "written-once", "sent", "loop-unknown", "inner-loop-only", "outer-loop-only", "one-loop-forgotten", "not-moved-out", "its-block", "counted-once", "nobody-knows", "maximum-once", "maximum-too-often", "all-devices", "fraction-lost"]
 reports = {
     "centred": communication(centred, v),
     "written_out": communication(written_out, v),
@@ -729,7 +729,7 @@ share["rows over x and y, a copy"] = "1/8"
 del share["blocks, blocks"]
 
 
-# %% seconds set equal, and solved by trying exercise="4.5" score=1 near=["all-rows", "reduced-once", "twice-as-much", "rows: twice-as-much", "width: twice-as-much", "one-product", "two-products", "n-left-out", "upside-down", "width-of-a-device", "four-devices", "bits-for-bytes"]
+# %% seconds set equal, and solved by trying exercise="4.5" score=1 near=["on_machines: reduced-once", "all-rows", "reduced-once", "twice-as-much", "rows: twice-as-much", "width: twice-as-much", "one-product", "two-products", "n-left-out", "upside-down", "width-of-a-device", "four-devices", "bits-for-bytes"]
 def rows(n, flops, link):
     d, f = 64, 256
     sending = sent("all-reduce", n, 2 * d * f) / link
@@ -832,7 +832,7 @@ for cell in on_machines:
     on_machines[cell] = formula(8, MACHINES[machine].flops, MACHINES[machine].link)
 
 
-# %% differences of seconds exercise="4.6" score=1 near=["rounded-down", "twice-as-long", "n-left-out", "work-exchanged", "reduced-once", "bytes-alone", "at-the-same-time", "exchanged", "input-for-result", "n-in-one", "n-in-the-other", "always-gather", "always-add-up", "upside-down", "block-of-weights"]
+# %% differences of seconds exercise="4.6" score=1 near=["all-in-each-step", "rounded-down", "twice-as-long", "n-left-out", "work-exchanged", "reduced-once", "bytes-alone", "at-the-same-time", "exchanged", "input-for-result", "n-in-one", "n-in-the-other", "always-gather", "always-add-up", "upside-down", "block-of-weights"]
 def same_bytes(d, f, n):
     return (2 * d * f) / (2 * 2 * f)
 
@@ -2242,3 +2242,83 @@ on_machines = {
     "width, TPU v5e": 13790,
     "width, H100 NVLink": 1538,
 }
+
+
+# %% halves left out on sixteen devices exercise="4.3" score=0.1666666667 diagnoses=["unanswered", "half-left-out"] near=["fraction-lost", "passes"]
+on_sixteen = {
+    "centred": 52,
+    "nested": 112,
+    "same_weights": 960,
+    "other_weights": 4800,
+}
+
+
+# %% all of the weights in each step of a ring exercise="4.6" score=0 diagnoses=["unanswered", "all-in-each-step"] near=["block-of-weights", "n-left-out"]
+def faster(rows, d, f, n, flops, link):
+    gather = 2 * rows * d * f / flops + (n - 1) * 2 * d * f / link
+    add_up = 2 * rows * d * f / n / flops + 2 * (n - 1) / n * 2 * rows * f / link
+    return "gather" if gather < add_up else "add up"
+
+
+# %% devices counted by their digits exercise="4.1" score=0.6666666667 diagnoses=["other-result"]
+def kinds(text):
+    found = []
+    for line in text.splitlines():
+        line = line.strip().removeprefix("ROOT ")
+        if " = " not in line:
+            continue
+        rest = line.split(" = ", 1)[1]
+        rest = rest.split(", metadata=")[0]
+        match = re.search(r"(?:^|[)}\] ])\s*(" + "|".join(KINDS) + r")(?:-start)?\(", rest)
+        if match:
+            found.append(match[1])
+    return found
+
+
+def bytes_of(type):
+    total = 0
+    for name, sizes in re.findall(r"(\w+)\[([\d,]*)\]", type):
+        total += ELEMENT[name] * math.prod(int(s) for s in sizes.split(",") if s)
+    return total
+
+
+def group_size(line):
+    if match := re.search(r"replica_groups=\{\{([\d,]+)\}", line):
+        return len(re.findall(r"\d", match[1]))
+    if match := re.search(r"replica_groups=\[(\d+),(\d+)\]<=", line):
+        return int(match[2])
+    match = re.search(r"replica_groups=mesh\[([^\]]*)\]\s*\{([^}]*)\}", line)
+    sizes = {k: int(v) for k, v in re.findall(r"'(\w+)'=(\d+)", match[1])}
+    return math.prod(sizes[a] for a in re.findall(r"'(\w+)'", match[2]))
+
+
+# %% as many devices as the largest number says exercise="4.1" score=0.6666666667 diagnoses=["other-result"]
+def kinds(text):
+    found = []
+    for line in text.splitlines():
+        line = line.strip().removeprefix("ROOT ")
+        if " = " not in line:
+            continue
+        rest = line.split(" = ", 1)[1]
+        rest = rest.split(", metadata=")[0]
+        match = re.search(r"(?:^|[)}\] ])\s*(" + "|".join(KINDS) + r")(?:-start)?\(", rest)
+        if match:
+            found.append(match[1])
+    return found
+
+
+def bytes_of(type):
+    total = 0
+    for name, sizes in re.findall(r"(\w+)\[([\d,]*)\]", type):
+        total += ELEMENT[name] * math.prod(int(s) for s in sizes.split(",") if s)
+    return total
+
+
+def group_size(line):
+    if match := re.search(r"replica_groups=\{\{([\d,]+)\}", line):
+        return max(map(int, match[1].split(","))) + 1
+    if match := re.search(r"replica_groups=\[(\d+),(\d+)\]<=", line):
+        return int(match[2])
+    match = re.search(r"replica_groups=mesh\[([^\]]*)\]\s*\{([^}]*)\}", line)
+    sizes = {k: int(v) for k, v in re.findall(r"'(\w+)'=(\d+)", match[1])}
+    return math.prod(sizes[a] for a in re.findall(r"'(\w+)'", match[2]))

@@ -963,7 +963,7 @@ def restore(folder, sharding, shape):
     return jax.make_array_from_callback(shape, sharding, lambda index: whole[index])
 
 
-# %% tokens cut as well as texts, in other words exercise="11.7" score=1 near=["waits-for-data", "works-too-much", "sends-too-much", "over-the-cap", "eight-times", "ascends", "unchanged", "looks-ahead", "devices-unused", "one-device", "another-program"]
+# %% tokens cut as well as texts, in other words exercise="11.7" score=1 near=["letter-of-two-lengths", "waits-for-data", "works-too-much", "sends-too-much", "over-the-cap", "eight-times", "ascends", "unchanged", "looks-ahead", "devices-unused", "one-device", "another-program"]
 pods = jax.make_mesh((2, 2, 2), ("a", "b", "c"), axis_types=(AxisType.Auto,) * 3)
 specs = {
     "qkv": P(None, ("a", "b"), "c", None),
@@ -1715,7 +1715,7 @@ def make_array(sharding, rows):
     return jax.make_array_from_single_device_arrays(rows.shape, sharding, blocks)
 
 
-# %% blocks of the weights used as if they were whole exercise="11.7" score=0 diagnoses=["raised"]
+# %% blocks of the weights used as if they were whole exercise="11.7" score=0 diagnoses=["letter-of-two-lengths"]
 specs = {"qkv": P(None, "x"), "out": P("x"), "up": P("x"), "down": P("x"), "batch": P("x")}
 layouts = {name: NamedSharding(line, spec) for name, spec in specs.items()}
 

@@ -1,7 +1,7 @@
 # %% [markdown]
 # Known answers to the exercises of notebook 12.
 
-# %% by hand, and the crossing of two straight lines exercise="12.1" score=1 near=["rounded", "one-copy", "waits-each-time", "to-itself", "pieces-alone", "up-and-down", "grows", "every-other", "one-latency", "halves", "once-round", "whole-buffer", "n-steps", "against-the-exchange", "others-against-each-other", "product-alone", "size-of-a-piece", "in-seconds", "other-factors"]
+# %% by hand, and the crossing of two straight lines exercise="12.1" score=1 near=["of-eight", "rounded", "one-copy", "waits-each-time", "to-itself", "pieces-alone", "up-and-down", "grows", "every-other", "one-latency", "halves", "once-round", "whole-buffer", "n-steps", "against-the-exchange", "others-against-each-other", "product-alone", "size-of-a-piece", "in-seconds", "other-factors"]
 def exchange(n, size, latency, bandwidth):
     return latency + sum(size / bandwidth for other in range(1, n))
 
@@ -153,7 +153,7 @@ def ring_from(n, latency, bandwidth):
     return (n - 1 - steps) * latency * bandwidth / (steps - (n - 1) / n)
 
 
-# %% by playing it, and sums of pieces exercise="12.2" score=1 near=["as-on-v5e", "as-on-v5p", "always", "exchanged", "one-direction", "always-a-ring", "gather: upside-down", "n-left-out", "whole-buffers", "fast-ring", "once-round", "ring-of-hosts", "ring-of-chips", "all-of-it-across", "not-gathered", "once-across", "reduced-twice"]
+# %% by playing it, and sums of pieces exercise="12.2" score=1 near=["mean-of-the-links", "as-on-v5e", "as-on-v5p", "always", "exchanged", "one-direction", "always-a-ring", "gather: upside-down", "n-left-out", "whole-buffers", "fast-ring", "once-round", "ring-of-hosts", "ring-of-chips", "all-of-it-across", "not-gathered", "once-across", "reduced-twice"]
 def wraps(chip, length):
     multiples = range(4, 99, 4)
     needed = {"v4": multiples, "v5p": multiples, "v5e": (16,), "v6e": (16,)}
@@ -267,7 +267,7 @@ def two_levels(hosts, chips, size, fast, slow):
     return within + 2 * (hosts - 1) / hosts * size / chips / slow
 
 
-# %% stage by stage, from what is alive exercise="12.3" score=1 near=["never-ends", "backward-early", "gpipe: too-long", "one_f_one_b: too-long", "too-long", "too-many-activations", "job-missing", "unknown-job", "of-the-work", "busy-share", "one-step-more", "both-ends", "in-units", "job-twice", "number-of-stages", "no-orders"]
+# %% stage by stage, from what is alive exercise="12.3" score=1 near=["rounded-down-to-whole", "never-ends", "backward-early", "gpipe: too-long", "one_f_one_b: too-long", "too-long", "too-many-activations", "job-missing", "unknown-job", "of-the-work", "busy-share", "one-step-more", "both-ends", "in-units", "job-twice", "number-of-stages", "no-orders"]
 def gpipe(stages, microbatches):
     forward = [f"F{m}" for m in reversed(range(microbatches))]
     return stages * [forward + [job.replace("F", "B") for job in forward]]
@@ -444,7 +444,7 @@ def bubble(stages, microbatches):
     return (stages - 1) / (stages + microbatches - 1)
 
 
-# %% rows by reshaping, and a loop that counts exercise="12.4" score=1 near=["no-copy", "all-in-float32", "one-level-late", "one-part-each", "as-many-times", "sum-for-mean", "averaged-twice", "mean-of-a-microbatch", "last-microbatch", "first-rows", "all-reduce", "split-dimension", "zero_1: too-many-bytes", "zero_2: too-much-memory", "zero_3: too-much-memory"]
+# %% rows by reshaping, and a loop that counts exercise="12.4" score=1 near=["of-one-parameter", "no-copy", "all-in-float32", "one-level-late", "one-part-each", "as-many-times", "sum-for-mean", "averaged-twice", "mean-of-a-microbatch", "last-microbatch", "first-rows", "all-reduce", "split-dimension", "zero_1: too-many-bytes", "zero_2: too-much-memory", "zero_3: too-much-memory"]
 ROWS, SHARES = P("data"), P(None, "data")
 
 
@@ -1192,7 +1192,7 @@ def bucketed(backward, sizes, latency, bandwidth):
     return [half, len(backward) - half]
 
 
-# %% in other ways: a device_put, two lines, a scan over nothing exercise="12.7" score=1 near=["replicated", "same-everywhere", "along-one-axis", "other-order", "not-doubled", "mean-of-means", "mean-of-examples", "padding-counted", "summed-twice", "mean-for-sum"]
+# %% in other ways: a device_put, two lines, a scan over nothing exercise="12.7" score=1 near=["mean-over-numbers", "one-mask-for-all-tokens", "replicated", "same-everywhere", "along-one-axis", "other-order", "not-doubled", "mean-of-means", "mean-of-examples", "padding-counted", "summed-twice", "mean-for-sum"]
 w_out = jax.device_put(start(0)["w_out"], NamedSharding(grid, P("model")))
 
 
@@ -1603,7 +1603,7 @@ keep_products = jax.checkpoint(block, policy=policies.dots_with_no_batch_dims_sa
 keep_little = jax.checkpoint(named, policy=policies.save_only_these_names("out", "up"))
 
 
-# %% sorted by expert, and ends that are searched exercise="12.9" score=1 near=["over-the-batch", "kept-for-dropped", "one-too-few", "one-too-many", "not-scaled", "last-kept", "nothing-dropped", "unchanged", "of-another-token", "in-order-of-experts", "dropped: all-gather", "moe: all-gather", "moe: too-many-bytes", "too-many-bytes", "only-the-first", "overwritten", "other-factor", "no-relu", "of-other-experts"]
+# %% sorted by expert, and ends that are searched exercise="12.9" score=1 near=["letter-of-two-lengths", "over-the-batch", "kept-for-dropped", "one-too-few", "one-too-many", "not-scaled", "last-kept", "nothing-dropped", "unchanged", "of-another-token", "in-order-of-experts", "dropped: all-gather", "moe: all-gather", "moe: too-many-bytes", "too-many-bytes", "only-the-first", "overwritten", "other-factor", "no-relu", "of-other-experts"]
 def dropped(scores):
     def body(s):
         tokens, experts = s.shape

@@ -746,7 +746,7 @@ def gradients(x, y, up, down):
     return tuple(lax.with_sharding_constraint(each, P()) for each in found)
 
 
-# %% with a shard_map exercise="13.7" score=1 near=["one-side-unreduced"]
+# %% with a shard_map exercise="13.7" score=1 near=["unreduced-operand", "one-side-unreduced"]
 def accumulate(W, X, Y):
     def body(W, X, Y):
         W = lax.pcast(W, "x", to="varying") if hasattr(lax, "pcast") else lax.pvary(W, "x")
@@ -1385,7 +1385,7 @@ agree = {
 }
 
 
-# %% one shard_map exercise="13.10" score=1 near=["all-gather over model"]
+# %% one shard_map exercise="13.10" score=1 near=["refused-by-the-compiler", "all-gather over model"]
 def ensemble(x, W):
     def body(x, W):
         return jnp.tanh(jnp.einsum("mbd,mdf->mbf", x, W))

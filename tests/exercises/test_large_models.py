@@ -379,7 +379,9 @@ def test_a_verdict_on_gpipe_speaks_of_no_warm_up():
 def test_a_schedule_that_waits_says_how_many_forward_passes_come_first():
     problem = nb12.explain_one_f_one_b([["F0", "B0", "F1", "B1"]] * 2, 2, 2)
     assert problem is not None
-    assert problem[1].endswith("each stage runs so many forward passes: 1, 1.")
+    assert problem[1].endswith(
+        "The stages run 1, 1 forward passes before their first backward pass."
+    )
 
 
 # forged results

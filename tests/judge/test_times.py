@@ -87,7 +87,7 @@ def test_what_is_as_fast_as_what_was_shown_is_said_to_be():
         ("x", "y"), ("x", "y"), asked(shown=Timed("blocks", took), frontier=((2**20, 1),))
     )
     assert said.score == 0
-    assert "That is about what blocks takes" in verdict_as_text(said)
+    assert "It takes about as long as blocks" in verdict_as_text(said)
 
 
 def test_enough_earns_everything():

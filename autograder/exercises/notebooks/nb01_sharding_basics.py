@@ -124,7 +124,8 @@ HALF_THE_DEVICES: Final = Exercise(
         "device-order": "These are the right four devices, in another order.",
         "transposed": "In the picture, devices 0 and 2 are side by side. Along which mesh axis do "
         "they differ, and which dimension does the spec shard over that axis?",
-        "grid": "The picture has two rows and two columns of blocks.",
+        "grid": "The picture has two rows and two columns of blocks. A mesh axis can shard one "
+        "dimension only, so how many axes does the mesh need?",
         "one-device": ONE_DEVICE,
         "values": "Use x itself: the array must have the same values.",
     },

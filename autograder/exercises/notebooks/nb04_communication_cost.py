@@ -51,6 +51,8 @@ def _groups(rng: np.random.Generator, form: int, size: int) -> str:
     count = int(rng.choice([count for count in (2, 4, 8) if count not in confused]))
     if form == 0:
         listed = np.arange(8).reshape(-1, size)
+        if size == 2:  # neither the number of digits nor the largest device says the size
+            listed = 2 + np.arange(16).reshape(2, -1).T
         return f"{{{','.join('{' + ','.join(map(str, group)) + '}' for group in listed)}}}"
     if form == 1:
         return f"[{count},{size}]<=[{count * size}]"
@@ -1201,6 +1203,7 @@ LOOPS: Final = Exercise(
                             0,
                             24,
                             28,
+                            32,
                             says="The number of iterations depends on the numbers in v, which the "
                             "compiler does not know.",
                         ),
@@ -1229,6 +1232,7 @@ LOOPS: Final = Exercise(
                             says="Is 2 · 15/16 · 4 bytes 6 here? It is 7.5: `//` leaves out the "
                             "half.",
                         ),
+                        "half-left-out": 52,
                         **_of_v_on_sixteen(7),
                         **_ring(52.5, passes=2),
                     },
@@ -1240,6 +1244,7 @@ LOOPS: Final = Exercise(
                         "inner-loop-only": 90,
                         "outer-loop-only": 45,
                         "body-once": 15,
+                        "half-left-out": 112,
                         "maximum-once": 97.5,
                         "maximum-too-often": 180,
                         **_of_v_on_sixteen(15),
@@ -1279,6 +1284,8 @@ LOOPS: Final = Exercise(
     diagnoses={
         "body-once": "Is this one iteration? The compiled program contains the body of a loop "
         "once, and it runs in every iteration.",
+        "half-left-out": "The half is missing. Does your `sent` divide with `//`? A modelled "
+        "number of bytes need not be whole.",
         "sent": "This is what a device sends. Expected: the bytes of the buffers.",
         "all-devices": "This is the total over all devices. Expected: the bytes of one of them.",
         "counted": "Is this a number of collectives, or of elements? Expected: bytes.",
@@ -1714,12 +1721,16 @@ BOUNDS: Final = Exercise(
     diagnoses={
         "reduced-once": "This is half as much. An all-reduce goes round the ring twice, and a "
         "number has two bytes. Does one of these two count once here?",
+        "on_machines: reduced-once": "This is half as much. An all-reduce goes round the ring "
+        "twice, and a number has two bytes. Does one of these two count once here? Or is the link "
+        "another one than that of `MACHINES`?",
         "rows: twice-as-much": "This is twice as much. Does a number have four bytes here, or a "
         "term of a matmul one operation?",
         "width: twice-as-much": "This is twice as much. Does a number have four bytes here, or a "
         "term of a matmul one operation, or is one of the two matmuls left out?",
         "on_machines: twice-as-much": "This is twice as much. Does a number have four bytes here, "
-        "or a term of a matmul one operation? Or does a width count only one of the two matmuls?",
+        "or a term of a matmul one operation? Does a width count only one of the two matmuls? Or "
+        "is the link another one than that of `MACHINES`?",
         "same-for-every-n": "n does not count here. This would be right for one number of devices "
         "only, such as four.",
         "n-left-out": "A ring of n devices sends (n - 1)/n of the buffer each time round.",
@@ -1852,6 +1863,7 @@ CHOICES: Final[dict[str, Callable[..., str]]] = {
         _faster, gathering=_times(1, 1 / 2, _gathering), adding_up=_times(1, 1 / 2, _adding_up)
     ),
     "block-of-weights": _block_gathered,
+    "all-in-each-step": lambda *case: _faster(*case, gathering=_times(1, case[3], _gathering)),
     "block-sent-once": _block_sent_once,
     "input-for-result": _input_added_up,
     "bytes-alone-exchanged": _fewer_bytes_exchanged,
@@ -1994,6 +2006,8 @@ CROSSOVER: Final = Exercise(
         "Which of the two collectives is a reduce-scatter and an all-gather?",
         "block-sent-once": "Each device sends only its own block of the weights here, once. In a "
         "ring it also passes on those of the others: n - 1 blocks in all.",
+        "all-in-each-step": "All of the weights count n - 1 times here. In each step of a ring, a "
+        "device passes on one n-th of them.",
         "piece-of-the-result": "The bytes of the result are divided by n here. Each device has a "
         "partial sum of the whole result, rows × f.",
         "bytes-alone-reduced-once": "This goes by the bytes alone, and counts those of an "

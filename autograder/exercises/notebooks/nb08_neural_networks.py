@@ -945,9 +945,9 @@ ACCUMULATION: Final = Exercise(
                 "as-many-times": Mistake(
                     lambda W, X, Y: _device_count(X) * _gradient(W, X, Y),
                     says="The result is too large by the number of devices, as if the devices' "
-                    "means were added up. Expected: their mean. Is there a psum for a pmean? Or "
-                    "are the weights replicated in the body, so that their gradient is added up "
-                    "over the devices already, and a pmean changes nothing?",
+                    "means were added up. Expected: their mean. Is there a psum where "
+                    "a pmean belongs? Or are the weights replicated in the body, so that their "
+                    "gradient is added up over the devices already, and a pmean changes nothing?",
                 ),
                 "rounds-added-up": Mistake(
                     lambda W, X, Y: np.float32(len(X)) * _gradient(W, X, Y),

@@ -413,9 +413,9 @@ DESIGN: Final = Exercise(
         "gather something that could be used where it was? Or does it all-reduce a gradient of "
         "which each device keeps only a piece?",
         "partly-filled-in": "Each of the five needs a sharding.",
-        "raised": "Does JAX complain about sizes that do not match? In a shard_map, each device "
-        "has only its blocks. Is each weight gathered before it is used, over the axes that shard "
-        "it? Or is a size written as a number, although it changes with the model?",
+        "letter-of-two-lengths": "In a shard_map, each device has only its blocks. Is each weight "
+        "gathered before it is used, over the axes that shard it? Or is a size written as a "
+        "number, although it changes with the model?",
         "waits-for-data": "Which lines of design_report(*design) communicate most, and which array "
         "do they gather or sum?",
         "works-too-much": "Something is computed more than once. Are both the tokens and the "

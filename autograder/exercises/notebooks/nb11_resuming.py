@@ -212,8 +212,8 @@ RESUME: Final = Exercise(
         "step-again": "A step is made twice: training goes on with a state that has one step more "
         "behind it than its number says. Which number is saved with a state, and can a kill come "
         "between the two?",
-        "step-skipped": "A batch is left out: the saved number is larger than the number of steps "
-        "that the saved state has behind it.",
+        "step-skipped": "A batch is left out: the loop begins, or counts, with a larger number "
+        "than that of the steps that the saved state has behind it.",
         "count-begins-anew": "The batches go on, but the number that adam is called with begins "
         "at zero again.",
         "one-process-saved": "Only the shards of one process were saved, and the others are zero. "

@@ -75,7 +75,7 @@ def _draw_beside(
     if isinstance(result, int | float) and 0 < result < float("inf"):
         drawn = min(float(result), MAX_DRAWN * (start + right))
         name = "your time" if drawn == result else "the beginning of your time"
-        bars = [JobBar(name, "yours", PINK, start, start + drawn)]
+        bars = [JobBar(name, f"{result:.4g}", PINK, start, start + drawn)]
     return (GanttChart(f"expected, {title}", lanes | {"yours": bars}),)
 
 
@@ -461,7 +461,7 @@ def _draw_gather(result: Any, n: int, size: float, link: float, wraps: bool) -> 
     }
     where = "a chip of a ring" if wraps else "the last chip of an open row"
     right = 1e3 * _gather(n, size, link, wraps)
-    title = f"{right:.4g} ms until the pieces of {n} chips are at {where}"
+    title = f"{right:.4g} ms until the pieces of {n} chips, with their numbers, are at {where}"
     return _draw_beside(title, lanes, _in_ms(result), right)
 
 
@@ -491,7 +491,10 @@ def _draw_two_levels(
         ],
         "between hosts": [JobBar("all-reduce", "all-reduce", GREY, within, right - within)],
     }
-    title = f"{right:.4g} ms on two levels, with {hosts} hosts of {chips} chips"
+    title = (
+        f"{right:.4g} ms on two levels, with {hosts} hosts of {chips} chips: reduce-scatter "
+        f"(orange), all-reduce (grey) and all-gather (blue)"
+    )
     return _draw_beside(title, lanes, _in_ms(result), right)
 
 
@@ -756,8 +759,8 @@ def explain_one_f_one_b(orders: Any, stages: int, microbatches: int) -> Problem 
     if problem is None or problem[0] not in ("too-long", "never-ends"):
         return problem
     return problem[0], (
-        f"{problem[1]} Before its first backward pass, each stage runs so many forward passes: "
-        f"{', '.join(str(_count_warm_up(order)) for order in orders)}."
+        f"{problem[1]} The stages run {', '.join(str(_count_warm_up(order)) for order in orders)} "
+        f"forward passes before their first backward pass."
     )
 
 
@@ -2229,7 +2232,7 @@ def _draw_exposed(
     (drawn,) = draw_overlap(backward, sizes, latency, bandwidth, expected=buckets).charts
     start, right = sum(backward), _exposed(backward, sizes, buckets, latency, bandwidth)
     lanes = {name: [*bars] for name, bars in drawn.lanes.items()}
-    lanes["exposed"] = [JobBar("exposed", "exposed", ORANGE, start, start + right)]
+    lanes["exposed"] = [JobBar("exposed", f"{right:.3g}", GREY, start, start + right)]
     title = f"{right:.3g} of {start + right:.3g} units of time are exposed"
     return _draw_beside(title, lanes, result, right, start)
 
@@ -3525,8 +3528,8 @@ def _draw_routing(inputs: Any, outputs: Any) -> Charts:
 
     return (
         drawn(
-            f"yours, tokens of device {device} by their experts; wrong rows are orange, and "
-            f"rows of zeros that should have numbers are pink",
+            f"yours, tokens of device {device}, for {MAX_DRAWN_EXPERTS} experts at most; right "
+            f"rows are blue, wrong ones orange, and zeros in place of numbers pink",
             is_expected=False,
         ),
         drawn(f"expected, {own // experts} places for each; dropped tokens are grey", True),

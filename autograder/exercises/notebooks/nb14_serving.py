@@ -676,7 +676,7 @@ UPDATE: Final = Exercise(
         ),
         CommunicatesAtMost("update", ((), ())),
         KeepsLayouts("update", "a cache with the layout of the old one"),
-        Donates("update", 1, True, "a jitted function that donates the old cache"),
+        Donates("update", 1, "a jitted function that donates the old cache", is_slight=True),
     ),
     about=(CommunicatesAtMost, Donates),
     together=True,
