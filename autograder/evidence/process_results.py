@@ -109,7 +109,8 @@ def _describe_step(case: ProcessCase) -> str:
 def _run_case(function: PackedFunction, case: ProcessCase) -> Run:
     """Call a function in a case; if it is interrupted, once more in the same folder.
 
-    It is called once more only if the process was killed that had to be.
+    It is called once more only if the process was killed that had to be, or if all processes
+    returned where none had to be.
     """
     with tempfile.TemporaryDirectory() as name:
         folder = Path(name)
@@ -118,7 +119,9 @@ def _run_case(function: PackedFunction, case: ProcessCase) -> Run:
         write_files(case, folder)
         if case.interruption is not None:
             interrupted = _call_together(function, case, folder)
-            if interrupted[case.interruption.process].why != "died":
+            killed = case.interruption.process
+            failed = any(r.why for r in interrupted)
+            if failed if killed is None else interrupted[killed].why != "died":
                 return Run((), interrupted=interrupted)
             written = [path for path in folder.rglob("*") if not path.is_dir()]
             saved_bytes = sum(path.lstat().st_size for path in written)

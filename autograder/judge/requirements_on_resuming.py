@@ -104,7 +104,13 @@ class Resumes(Requirement):
         """Judge one call, and the call after its kill."""
         if case.interruption is not None:
             _check_count(case, run.interrupted)
-            if run.interrupted[case.interruption.process].why != "died":
+            killed = case.interruption.process
+            if killed is None:
+                for number, result in enumerate(run.interrupted):
+                    if result.why not in ("", "stopped"):
+                        sentence = f"In process {number}: {result.sentence}"
+                        return finding.problem(result.why, sentence)
+            elif run.interrupted[killed].why != "died":
                 return _explain_survival(case, run.interrupted, finding)
         _check_count(case.call_after_kill(), run.results)
         story = describe_story(case)
@@ -146,18 +152,20 @@ class Resumes(Requirement):
         firsts = _possible_first_steps(case)
         if any(is_close(losses, right[first:]) for first in firsts):
             return None
+        if not is_killed(case) and firsts[0] and is_close(losses, right[firsts[0] - 1 :]):
+            return "last-step-again", f"The second call made step {firsts[0] - 1} again."
         if case.interruption is not None:
             ways = [(name, way) for name, each in self.mistakes.items() for way in ways_of(each)]
             for name, way in ways:
                 if any(is_close(losses, way(case, first)) for first in firsts):
-                    return name, _describe_losses(losses, right)
+                    return name, _describe_losses(case, losses, right)
         if len(losses) not in [len(right) - first for first in firsts]:
             counts = " or ".join(f"{len(right) - first}" for first in reversed(firsts))
             return "other-number-of-losses", (
                 f"This call returned {len(losses)} losses; expected {counts}, one for each step "
                 f"that it makes."
             )
-        return "values", _describe_losses(losses, right)
+        return "values", _describe_losses(case, losses, right)
 
 
 @dataclass(frozen=True)
@@ -176,6 +184,11 @@ def is_torn(case: ProcessCase) -> bool:
     return case.interruption is not None and case.interruption.change > 0
 
 
+def is_killed(case: ProcessCase) -> bool:
+    """Check whether a case has a kill; without one, the first call may have returned."""
+    return case.interruption is not None and case.interruption.process is not None
+
+
 def is_close(losses: np.ndarray, others: np.ndarray) -> bool:
     """Check whether losses are equal, up to rounding."""
     if losses.shape != others.shape:
@@ -189,6 +202,8 @@ def describe_story(case: ProcessCase) -> str:
     kill = case.interruption
     if kill is None:
         return ""
+    if kill.process is None:
+        return f"The first call made {kill.step} steps, and the second was asked for more."
     who = f"Process {kill.process} of {case.processes}" if case.processes > 1 else "The process"
     when = f"when it read batch {kill.step}"
     if kill.change:
@@ -201,24 +216,24 @@ def describe_story(case: ProcessCase) -> str:
 
 
 def _possible_first_steps(case: ProcessCase) -> list[int]:
-    """Return the steps with which a call may begin: at most one step is made again."""
+    """Return the steps with which a call may begin: after a kill, one step may be made again."""
     if case.interruption is None:
         return [0]
+    if case.interruption.process is None:
+        return [case.interruption.step]
     return [case.interruption.step - 1, case.interruption.step]
 
 
-def _describe_losses(losses: np.ndarray, right: np.ndarray) -> str:
+def _describe_losses(case: ProcessCase, losses: np.ndarray, right: np.ndarray) -> str:
     """Compare two losses of one step in words: those that differ most, of the steps in both."""
     common = min(len(losses), len(right))
+    otherwise = "without the kill" if is_killed(case) else "in one call"
     if not common:
         step = len(right) - 1
-        return f"The loss of step {step} is missing; without the kill, it is {right[-1]:.8g}."
+        return f"The loss of step {step} is missing; {otherwise}, it is {right[-1]:.8g}."
     back = common - int(np.argmax(np.abs(losses[-common:] - right[-common:])))
     step = len(right) - back
-    return (
-        f"The loss of step {step} is {losses[-back]:.8g}; without the kill, it is "
-        f"{right[-back]:.8g}."
-    )
+    return f"The loss of step {step} is {losses[-back]:.8g}; {otherwise}, it is {right[-back]:.8g}."
 
 
 def _explain_failure(
@@ -236,10 +251,11 @@ def _explain_failure(
     if is_torn(case):
         return "torn-checkpoint", sentence
     if case.interruption is not None and not run.saved_bytes:
-        return "nothing-saved", f"{sentence} No file in the folder had any content at the kill."
+        end = "at the kill" if is_killed(case) else "at its end"
+        return "nothing-saved", f"{sentence} No file in the folder had any content {end}."
     if case.interruption is not None and number >= case.processes:
         return "new-processes", (
-            f"{sentence} There was no process {number} before the kill: "
+            f"{sentence} There was no process {number} before: "
             f"{case.interruption.resumed_by} processes read what {case.processes} wrote."
         )
     return why, sentence

@@ -129,6 +129,13 @@ class ProcessCase(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             return range(self.interruption.step - 1, count)
         return range(self.interruption.step)
 
+    def number_of(self, given: CaseArgument) -> int:
+        """Return a number as this call is given it: fewer steps if the next call makes the rest."""
+        ends = self.interruption
+        if ends is not None and ends.process is None and not self.is_resumed:
+            return min(given.number, ends.step)
+        return given.number
+
     def devices_of(self, process: int) -> range:
         """Return the numbers of a process's devices; process 0 has the first ones."""
         count = math.prod(size for _, size in self.axes) // self.processes
@@ -256,7 +263,7 @@ class ProcessShare:
             case "sharding":
                 return sharding
             case "number":
-                return given.number
+                return self.case.number_of(given)
             case "shape":
                 return given.shape
             case "values":
@@ -316,11 +323,19 @@ class Batches:
             )
         case, readable = self._share.case, self._share.case.readable_batches(self.given)
         if step < readable.start:
+            kill = case.interruption
+            why = f"a process was killed before it had batch {readable.start + 1}"
+            if kill is not None and kill.process is None:
+                why = f"the first call made {kill.step} steps"
             raise BatchUsedError(
-                f"batch {step} was asked for once more: a process was killed before it had batch "
-                f"{readable.start + 1}, so resume from batch {readable.start} at least"
+                f"batch {step} was asked for once more: {why}, so resume from batch "
+                f"{readable.start} at least"
             )
         kill = case.interruption
+        if kill is not None and kill.process is None and step >= readable.stop:
+            raise NoSuchPartError(
+                f"there is no batch {step}: this call is to make {readable.stop} steps"
+            )
         if kill is not None and not case.is_resumed:
             if step >= readable.stop and kill.process == self._share.process:
                 kill_this_process()

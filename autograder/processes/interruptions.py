@@ -21,12 +21,13 @@ MOVES: Final = {"os.rename": 1, "os.link": 1, "os.symlink": 1}
 
 
 class Interruption(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A kill in the middle of training, after which the function is called once more.
+    """An end in the middle of training, after which the function is called once more.
 
     Attributes:
-        step: the number of batches that the processes can read before the kill. They can read
+        step: the number of batches that the processes can read before the end. They can read
             batches from `step - 1` on after it.
-        process: the number of the process that is killed.
+        process: the number of the process that is killed; None if none is, because the first call
+            is asked for `step` steps only, and returns.
         change: which of its changes to the shared folder kills the process, counted from 1 since
             it read batch `step - 1`; 0 for none. A process that makes fewer changes is killed when
             it reads batch `step`.
@@ -34,7 +35,7 @@ class Interruption(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """
 
     step: int
-    process: int
+    process: int | None
     change: int = 0
     resumed_by: int = 2
 

@@ -1780,7 +1780,7 @@ def train(mesh, weights, rows, batch):
     return np.asarray(weights)
 
 
-# %% each process its own blocks, and one commits exercise="11.8" score=1 near=["torn-checkpoint", "file-not-found", "waits"]
+# %% each process its own blocks, and one commits exercise="11.8" score=1 near=["last-step-again", "torn-checkpoint", "file-not-found", "waits"]
 def train_or_resume(folder, mesh, read_batch, steps):
     from jax.experimental import multihost_utils
 
@@ -2019,7 +2019,7 @@ def train_or_resume(folder, mesh, read_batch, steps):
     return losses
 
 
-# %% every second step is saved, and all wait for it exercise="11.8" score=0.5 diagnoses=["torn-checkpoint"] near=["begins-anew"]
+# %% every second step is saved, and all wait for it exercise="11.8" score=0 diagnoses=["last-step-again", "not-counted-yet"] near=["begins-anew"]
 from jax.experimental import multihost_utils
 
 
@@ -2548,3 +2548,56 @@ def train_step(params, x, y):
 
 
 design = layouts, train_step
+
+
+# %% the last step is not saved exercise="11.8" score=0 diagnoses=["last-step-again", "not-counted-yet"] near=["step-again", "nothing-saved"]
+def train_or_resume(folder, mesh, read_batch, steps):
+    from jax.experimental import multihost_utils
+
+    in_blocks = NamedSharding(mesh, P("x"))
+    state, start = fresh_state(mesh), 0
+    saved = [int(f.stem.split("-")[1]) for f in folder.glob("step-*.npz")]
+    if saved:
+        with np.load(folder / f"step-{max(saved)}.npz") as file:
+            state = {n: jax.device_put(file[n], in_blocks) for n in NAMES}
+        start = max(saved) + 1
+    losses = []
+    for k in range(start, steps):
+        state, value = adam(state, k, read_batch(k))
+        losses.append(float(value))
+        arrays = {
+            n: np.asarray(multihost_utils.process_allgather(state[n], tiled=True)) for n in NAMES
+        }
+        if jax.process_index() == 0 and k < steps - 1:
+            new = folder / "new.tmp"
+            with open(new, "wb") as file:
+                np.savez(file, **arrays)
+            os.replace(new, folder / f"step-{k}.npz")
+        multihost_utils.sync_global_devices(f"saved {k}")
+    return losses
+
+
+# %% saved when the next step begins exercise="11.8" score=0 diagnoses=["last-step-again", "not-counted-yet"] near=["step-again", "begins-anew"]
+def train_or_resume(folder, mesh, read_batch, steps):
+    from jax.experimental import multihost_utils
+
+    in_blocks = NamedSharding(mesh, P("x"))
+    state, start = fresh_state(mesh), 0
+    saved = [int(f.stem.split("-")[1]) for f in folder.glob("step-*.npz")]
+    if saved:
+        with np.load(folder / f"step-{max(saved)}.npz") as file:
+            state = {n: jax.device_put(file[n], in_blocks) for n in NAMES}
+        start = max(saved)
+    losses = []
+    for k in range(start, steps):
+        arrays = {
+            n: np.asarray(multihost_utils.process_allgather(state[n], tiled=True)) for n in NAMES
+        }
+        if jax.process_index() == 0:
+            new = folder / "new.tmp"
+            with open(new, "wb") as file:
+                np.savez(file, **arrays)
+            os.replace(new, folder / f"step-{k}.npz")  # the state before step k
+        state, value = adam(state, k, read_batch(k))
+        losses.append(float(value))
+    return losses

@@ -142,3 +142,34 @@ def test_what_is_no_list_of_numbers_is_described():
     for part, words in ((Value(None), "returned None"), (Value(["a"]), "expected a list")):
         run = Run((ProcessResult((part,)),) * 2)
         assert words in " ".join(verdict_as_text(verdict(run)).split())
+
+
+@pytest.mark.parametrize(
+    ("losses", "diagnoses"),
+    [
+        (RIGHT[3:], ()),
+        (RIGHT[2:], ("last-step-again",)),
+        (RIGHT, ("other-number-of-losses",)),
+    ],
+)
+def test_a_call_that_is_asked_for_more_steps_makes_none_again(losses, diagnoses):
+    ends = ProcessCase(2, (("x", 8),), GIVEN, interruption=Interruption(3, process=None))
+    asked = ("f", "the losses go on", lambda _: (CASES[0], ends), lambda _: RIGHT)
+    exercise = Exercise("11.8", "Resume", (Resumes(*asked),), ("Think.",))
+    run = Run(returned(*losses), interrupted=returned(*RIGHT[:3]))
+    found = judge(exercise, Evidence("11.8", {"f": Runs((WHOLE, run))}), 1)
+    assert found.diagnoses == diagnoses
+    text = " ".join(verdict_as_text(found).split())
+    assert ("The first call made 3 steps, and the second was asked for more." in text) == bool(
+        diagnoses
+    )
+
+
+def test_a_first_call_that_fails_is_told_as_that():
+    ends = ProcessCase(2, (("x", 8),), GIVEN, interruption=Interruption(3, process=None))
+    asked = ("f", "the losses go on", lambda _: (CASES[0], ends), lambda _: RIGHT)
+    exercise = Exercise("11.8", "Resume", (Resumes(*asked),), ("Think.",))
+    run = Run((), interrupted=(STOPPED, RAISED))
+    found = judge(exercise, Evidence("11.8", {"f": Runs((WHOLE, run))}), 1)
+    assert found.diagnoses == ("raised",)
+    assert "In process 1: It raised an error." in " ".join(verdict_as_text(found).split())

@@ -78,3 +78,10 @@ def test_each_call_has_only_its_own_batches():
         held += np.asarray(share.held[0])
     np.testing.assert_array_equal(held[24:], values[24:])
     assert not held[:24].any()
+
+
+def test_a_first_call_that_is_to_return_is_given_fewer_steps():
+    steps = CaseArgument("number", number=6)
+    case = ProcessCase(1, (("x", 8),), (BATCHES, steps), interruption=Interruption(4, None))
+    assert (case.number_of(steps), case.call_after_kill().number_of(steps)) == (4, 6)
+    assert case.readable_batches(BATCHES) == range(4)

@@ -54,6 +54,7 @@ def _interrupted_trainings(generator: np.random.Generator) -> Sequence[ProcessCa
     return (
         case(2, LINE),
         case(2, WIDE, Interruption(LATE, process=1, resumed_by=4)),
+        case(2, LINE, Interruption(step, process=None)),
         case(2, LINE, Interruption(step, process=0, change=1, resumed_by=2)),
         case(2, LINE, Interruption(other, process=1, change=1, resumed_by=2)),
         case(1, WIDE, Interruption(other, process=0, change=2, resumed_by=1)),
@@ -209,6 +210,8 @@ RESUME: Final = Exercise(
         "no process had before. Which files does it read, and what if they are not there?",
         "optimizer-forgotten": "These are the losses if the weights are restored and Adam's "
         "moments begin at zero. Which arrays of the state are in the checkpoint?",
+        "last-step-again": "Nothing was killed here. Is a checkpoint saved after the last step, "
+        "too, and before the function returns?",
         "step-again": "A step is made twice: training goes on with a state that has one step more "
         "behind it than its number says. Which number is saved with a state, and can a kill come "
         "between the two?",

@@ -18,6 +18,7 @@ from autograder.instructor.nbgrader_plugins import CaptureEvidence
 from autograder.instructor.sandbox import (
     copy_kernel_packages,
     has_bubblewrap,
+    hidden_copies,
     kernel,
     read_sandbox_environment,
     sandbox,
@@ -157,7 +158,7 @@ def test_a_kernel_finds_a_part_of_the_package(tmp_path):
 def test_another_courses_package_is_seen_by_its_judge_and_by_no_kernel(tmp_path, monkeypatch):
     """Here it is rich that is taken for one: a package that is really installed."""
     rich = Path(sysconfig.get_path("purelib"), "rich")
-    for module in (sandbox, sandbox):
+    for module in (sandbox, hidden_copies):
         monkeypatch.setattr(module, "folders_of_courses", lambda: (rich,))
     copy_kernel_packages(tmp_path)
     look = [sys.executable, "-c", "import rich; print(rich.__file__)"]
