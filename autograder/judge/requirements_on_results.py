@@ -189,7 +189,8 @@ class Predicts(Requirement):
         tolerance: the relative error that a number may have.
         words: if `right` is a word, further words that a learner may choose from.
         tables: for each diagnosis, the cells of someone who makes that mistake everywhere. The
-            diagnosis is given only if all these cells have these values.
+            diagnosis is given only if all these cells have these values, and at least two are
+            wrong: right values may be among them, where several are.
     """
 
     about: ClassVar = "prediction"
@@ -221,8 +222,17 @@ class Predicts(Requirement):
         finding = finding.but(got=_round_floats(show_plain(actual, self.right)))
         if is_predicted(self, actual):
             return finding.but(met=True)
+        wrong = {
+            each.cell
+            for each in exercise.requirements
+            if isinstance(each, Predicts)
+            and each.answer == self.answer
+            and not is_predicted(each, table.get(each.cell))
+        }
         for diagnosis, cells in self.tables.items():
-            if all(_explains(cells[cell], table.get(cell), self.tolerance) for cell in cells):
+            if len(wrong & {*cells}) > 1 and all(
+                _explains(cells[cell], table.get(cell), self.tolerance) for cell in cells
+            ):
                 return finding.problem(diagnosis, "")
         for diagnosis, mistake in self.mistakes.items():
             if _explains(mistake, actual, self.tolerance):

@@ -310,3 +310,14 @@ def test_a_number_that_is_not_finite_has_no_quotes(right: Any, came: Any, shown:
     asks = Returns("end", "end must return it.", lambda rng: [(3,), (4,)], lambda n: right)
     exercise = Exercise("4.1", "An end", (asks,), ("Think.",))
     assert f"Got:      {shown}." in said(exercise, end=lambda n: came)[1]
+
+
+def test_a_table_of_which_one_entry_is_wrong_is_no_mistake_made_everywhere() -> None:
+    tables = {"added": {"two": Mistake(4, 2), "three": 6}}
+    cells = tuple(
+        Predicts("table", cell, f"the value of {cell}", right, tables=tables)
+        for cell, right in (("two", 2), ("three", 3))
+    )
+    exercise = Exercise("4.7", "A table", cells, ("Think.",))
+    assert said(exercise, table={"two": 2, "three": 6})[0] != ("added",)
+    assert said(exercise, table={"two": 4, "three": 6})[0] == ("added",)
