@@ -1,15 +1,8 @@
-"""Read the files that an instructor writes about a class: `class.toml`, `handed_in.csv`, tables.
+"""Read the rules that an instructor writes for a class.
 
 `grading/class.toml` has due dates, extensions, the late penalty, and what counts in the total. An
 extension that is removed from the file no longer counts. Without a table `[due]`, due dates are the
 gradebook's, as set in Formgrader or by `nbgrader db assignment add`.
-
-`grading/handed_in.csv` has submission times. Students can write any time into a submission's
-`timestamp.txt`, so only this file's times count.
-
-CSV files are read as spreadsheets and platforms save them: with or without a byte-order mark,
-separated by commas, semicolons or tabs. If a line cannot be understood, the whole file is refused,
-and the error names the line: with half of a roster, half of the class would be missing.
 """
 
 import math

@@ -1,7 +1,11 @@
-"""The tables of a class: who has withdrawn, and when submissions were handed in."""
+"""The tables of a class: who has withdrawn, and when submissions were handed in.
+
+`grading/handed_in.csv` has submission times. Students can write any time into a submission's
+`timestamp.txt`, so only this file's times count.
+"""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from datetime import datetime, tzinfo
 from pathlib import Path
 from typing import Final
@@ -16,6 +20,15 @@ from autograder.instructor.course.written_tables import (
 
 WITHDRAWN_FILE: Final = "withdrawn.csv"
 
+TIMES_FILE: Final = "handed_in.csv"
+
+COLLECTED_TIMES_FILE: Final = "collected_times.json"
+
+UTC_SUFFIX: Final = re.compile(r"\s*(UTC|Z)$", re.IGNORECASE)
+"""The ways to write that a time is in UTC."""
+
+COLUMNS: Final = ("student", "assignment", "time")
+
 
 def read_withdrawn(grading: Path) -> dict[str, str]:
     """Read `withdrawn.csv`: the students who have left the class, and since when.
@@ -23,27 +36,8 @@ def read_withdrawn(grading: Path) -> dict[str, str]:
     Raises:
         ClassError: the file cannot be understood.
     """
-    path = grading / WITHDRAWN_FILE
-    if not is_written(path):
-        return {}
-    try:
-        rows = read_table(path, ("student",), {"id": "student", "student_id": "student"})
-    except WrittenTableError as error:
-        raise ClassError(f"grading/{error}") from None
+    rows = _read_table_of(grading, WITHDRAWN_FILE, ("student",))
     return {row["student"]: row.get("since", "") for _, row in rows}
-
-
-TIMES_FILE: Final = "handed_in.csv"
-
-
-COLLECTED_TIMES_FILE: Final = "collected_times.json"
-
-
-UTC_SUFFIX: Final = re.compile(r"\s*(UTC|Z)$", re.IGNORECASE)
-"""The ways to write that a time is in UTC."""
-
-
-COLUMNS: Final = ("student", "assignment", "time")
 
 
 def modification_times(grading: Path) -> tuple[int, ...]:
@@ -64,15 +58,8 @@ def read_times(
     Raises:
         ClassError: the file cannot be understood.
     """
-    path = grading / TIMES_FILE
-    if not is_written(path):
-        return {}
-    try:
-        rows = read_table(path, COLUMNS, {"id": "student", "student_id": "student"})
-    except WrittenTableError as error:
-        raise ClassError(f"grading/{error}") from None
     times: dict[tuple[str, str], set[datetime]] = {}
-    for line, row in rows:
+    for line, row in _read_table_of(grading, TIMES_FILE, COLUMNS):
         where = f"grading/{TIMES_FILE}, line {line}: time"
         try:
             written = datetime.fromisoformat(UTC_SUFFIX.sub("+00:00", row["time"]))
@@ -85,3 +72,15 @@ def read_times(
         student_and_assignment = row["student"], row["assignment"]
         times.setdefault(student_and_assignment, set()).add(parse_time(written, zone, where))
     return {key: tuple(sorted(submitted)) for key, submitted in times.items()}
+
+
+def _read_table_of(
+    grading: Path, name: str, needed: Collection[str]
+) -> list[tuple[int, dict[str, str]]]:
+    """Read a table of a class that need not exist; return its rows and their line numbers."""
+    if not is_written(grading / name):
+        return []
+    try:
+        return read_table(grading / name, needed, {"id": "student", "student_id": "student"})
+    except WrittenTableError as error:
+        raise ClassError(f"grading/{error}") from None

@@ -1,4 +1,9 @@
-"""Tables that an instructor wrote or a spreadsheet saved: the roster, and those beside it."""
+"""Tables that an instructor wrote or a spreadsheet saved: the roster, and those beside it.
+
+They are read as spreadsheets and platforms save them: with or without a byte-order mark, separated
+by commas, semicolons or tabs. If a line cannot be understood, the whole file is refused, and the
+error names the line: with half of a roster, half of the class would be missing.
+"""
 
 import codecs
 import csv
@@ -31,7 +36,6 @@ def is_written(path: Path) -> bool:
 
 MAX_TABLE_BYTES: Final = 2**22
 """A table of 400 students has about 40,000 bytes."""
-
 
 SEPARATORS: Final = ",;\t"
 """Separators between columns; a spreadsheet's depends on the country."""

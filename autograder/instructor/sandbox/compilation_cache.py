@@ -18,14 +18,11 @@ from autograder.sandboxed import CACHE_MOUNT, CACHES_MOUNT
 Reader = Literal["kernels", "judges"]
 """The processes that read a part of the compilation cache; also the name of that part's folder."""
 
-
 CACHE_SUFFIX: Final = "-cache"
 """The end of the names of JAX's cache files."""
 
-
 MAX_CACHE_BYTES: Final = 256 * 2**20
 """The limit for one assignment; a notebook needs a few MB."""
-
 
 NEVER_SECONDS: Final = "1e9"
 """A compile time that no program reaches, so JAX stores none."""

@@ -17,10 +17,8 @@ from autograder.exercises import folders_of_courses, parts_of_courses
 COURSE_FILE: Final = "nbgrader_config.py"
 """The file that marks a course's folder."""
 
-
 CHECKOUT_FILES: Final = (COURSE_FILE, "pyproject.toml", "setup.py", ".git")
 """Files that mark a folder from which a package is installed."""
-
 
 MAX_SEARCH_DEPTH: Final = 6
 """The most levels of folders to search; `/usr/local/lib/python3.11/dist-packages` has five."""

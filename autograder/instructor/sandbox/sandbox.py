@@ -38,7 +38,6 @@ MAX_THREADS: Final = 600 + 20 * (os.cpu_count() or 1)
 """The default limit on threads. On two cores, notebook 11 starts 425 in eight processes, and the
 others up to 85. Libraries start up to three more for each core in each process."""
 
-
 PACKAGES: Final = "/shardlings"
 """The folder with this package inside the sandbox, which comes first on Python's search path.
 
