@@ -79,6 +79,12 @@ MEANINGS: Final = (
         "A spec by itself names no mesh: jax.NamedSharding(mesh, spec) joins the two.",
     ),
     (
+        r"must refer to an axis marked as manual \(frozenset\(\)\)",
+        "nested-shard-map",
+        "A shard_map is called where no axis of the mesh is left for it. In the body of another "
+        "one over the same mesh, all are in use. Is there one around it?",
+    ),
+    (
         r"is not found in mesh|not found in the mesh|must refer to an axis marked as manual",
         "unknown-axis",
         "The spec names an axis that the mesh does not have.",
@@ -179,7 +185,7 @@ MEANINGS: Final = (
     ),
     (
         r"Cannot lower jaxpr with verifier errors",
-        "refused-by-the-compiler",
+        "nested-shard-map",
         "JAX made a program that its compiler refuses. A shard_map in the body of another one can "
         "be the reason: inside, both take blocks of blocks along the same axes. Is there one?",
     ),

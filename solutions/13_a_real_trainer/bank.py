@@ -1385,7 +1385,7 @@ agree = {
 }
 
 
-# %% one shard_map exercise="13.10" score=1 near=["refused-by-the-compiler", "all-gather over model"]
+# %% one shard_map exercise="13.10" score=1 near=["nested-shard-map", "all-gather over model"]
 def ensemble(x, W):
     def body(x, W):
         return jnp.tanh(jnp.einsum("mbd,mdf->mbf", x, W))
@@ -1474,7 +1474,7 @@ def ensemble(x, W):
     return jax.vmap(multiply, in_axes=(0, None), spmd_axis_name="members")(x, W)
 
 
-# %% a shard_map around it exercise="13.10" score=0 diagnoses=["refused-by-the-compiler"] near=["blocks-do-not-fit"]
+# %% a shard_map around it exercise="13.10" score=0 diagnoses=["nested-shard-map"] near=["blocks-do-not-fit"]
 def ensemble(x, W):
     def body(x, W):
         return multiply(x[0], W[0])[None]

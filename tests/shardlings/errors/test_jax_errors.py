@@ -130,7 +130,7 @@ def typed(function):
         (unreduced, "one-side-unreduced"),
         (unreduced_operand, "unreduced-operand"),
         (lambda x: jnp.einsum("ij,ki->kj", x, x[:, :3]), "letter-of-two-lengths"),
-        (nested, "refused-by-the-compiler"),
+        (nested, "nested-shard-map"),
         (lambda x: mapped_over("x")(x[None]), "axis-in-specs"),
         (insists, "raised"),
         (lambda x: undefined, "raised"),  # type: ignore[name-defined]  # noqa: F821
