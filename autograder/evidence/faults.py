@@ -1,10 +1,10 @@
-"""What a learner reads about an error of ours."""
+"""The words for an error of ours, as a learner reads them."""
 
 from shardlings.errors import Fault, report_address, versions_in_words
 
 
 def explain_fault(fault: Fault) -> tuple[str, str]:
-    """Return what a learner reads about a fault: what happened, and what to do about it."""
+    """Return two sentences for a learner: what happened, and what to do about it."""
     return (
         f"This is not your answer's fault: Shardlings itself failed while it looked at your "
         f"answer. The error was {fault}.",

@@ -2,6 +2,7 @@
 
 import re
 import tempfile
+from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 from typing import Any, Final
@@ -30,6 +31,7 @@ from autograder.evidence.steps import announce_steps
 from autograder.evidence.unsuitable_answers import not_a_function
 from autograder.processes import (
     AddressableShards,
+    Interruption,
     PackedFunction,
     ProcessCase,
     ProcessOutcome,
@@ -119,14 +121,19 @@ def _run_case(function: PackedFunction, case: ProcessCase) -> Run:
         write_files(case, folder)
         if case.interruption is not None:
             interrupted = _call_together(function, case, folder)
-            killed = case.interruption.process
-            failed = any(r.why for r in interrupted)
-            if failed if killed is None else interrupted[killed].why != "died":
+            if not _has_ended_as_planned(case.interruption, interrupted):
                 return Run((), interrupted=interrupted)
             written = [path for path in folder.rglob("*") if not path.is_dir()]
             saved_bytes = sum(path.lstat().st_size for path in written)
         results = _call_together(function, case.call_after_kill(), folder)
         return Run(results, _read_files(case, folder), interrupted, saved_bytes)
+
+
+def _has_ended_as_planned(interruption: Interruption, results: Sequence[ProcessResult]) -> bool:
+    """Check whether the process was killed that had to be, or all returned if none had to be."""
+    if interruption.process is None:
+        return not any(result.why for result in results)
+    return results[interruption.process].why == "died"
 
 
 def _call_together(

@@ -338,9 +338,9 @@ def compare_with_limits(
             )
             if not number:
                 return found
-            # what is expected is the limit for the first list
             return found.but(
                 difference=with_arguments(lists[number], found.difference),
+                expected=f"at most {got.format(limit)}",
                 got=f"{found.got}, for {describe_arguments(lists[number])}",
             )
     return finding.but(met=True, got=got.format(amounts[0]))

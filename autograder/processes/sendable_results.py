@@ -1,4 +1,4 @@
-"""What a function returned in one process, in a form that its parent can be sent."""
+"""The result of a function in one process, in a form that can be sent to its parent."""
 
 from dataclasses import dataclass
 from typing import Any

@@ -1,4 +1,4 @@
-"""What charts share: colours, an empty chart, its legend, and markers with names beside them."""
+"""The parts that charts share: colours, an empty chart, its legend, and markers with names."""
 
 from collections.abc import Collection, Sequence
 from typing import TYPE_CHECKING, Any, Final

@@ -95,6 +95,17 @@ def test_the_refusal_names_the_first_operation_that_differs_and_its_line():
     )
 
 
+def test_the_refusal_names_no_line_of_a_librarys_function():
+    def take_fewer_turns(x):
+        for _ in range(2 if x.shape[0] > 1000 else 1):
+            x = jnp.linalg.norm(x) * jnp.where(x > 0, x, -x)
+        return x
+
+    with pytest.raises(ProgramError) as refused:
+        compare_sizes(take_fewer_turns)
+    assert "`call`" not in str(refused.value)
+
+
 def test_the_refusal_names_the_line_of_a_size_that_is_written_in():
     def cut_rows(x):
         return x[:48] * 2

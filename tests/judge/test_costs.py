@@ -98,7 +98,28 @@ def test_a_limit_that_is_exceeded_for_other_sizes_names_them_beside_what_came():
         (100, 50), (90, 60), lists, finding, "{} bytes", ("too-much", "It keeps {}, not {}.")
     )
     assert found.got.startswith("60 bytes, for float32[32]")
+    assert found.expected == "at most 50 bytes"
     assert found.difference.startswith("For float32[32]")
+
+
+def test_a_budget_that_is_exceeded_for_other_sizes_is_that_of_these():
+    def most_likely(logits):
+        return jax.lax.top_k(logits, 4) if logits.shape[1] < 4096 else by_blocks(logits)
+
+    def by_blocks(logits):
+        def body(own):
+            values, places = jax.lax.top_k(own, 4)
+            return values, places + jax.lax.axis_index("x") * own.shape[1]
+
+        spec = jax.P(None, "x")
+        values, places = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+        best, which = jax.lax.top_k(values, 4)
+        return best, jax.numpy.take_along_axis(places, which, axis=1)
+
+    found = judge(find("13.8"), capture(find("13.8"), {"most_likely": most_likely}, 1), 1)
+    (finding,) = (f for f in found.findings if f.about == "communication")
+    assert "at most 2,048 are allowed" in finding.difference
+    assert "at most 2,048 bytes" in finding.expected
 
 
 def test_of_several_layouts_only_the_wrong_ones_are_described():

@@ -321,3 +321,16 @@ def test_a_table_of_which_one_entry_is_wrong_is_no_mistake_made_everywhere() -> 
     exercise = Exercise("4.7", "A table", cells, ("Think.",))
     assert said(exercise, table={"two": 2, "three": 6})[0] != ("added",)
     assert said(exercise, table={"two": 4, "three": 6})[0] == ("added",)
+
+
+def test_zero_is_no_known_mistake_whose_results_are_nearly_zero() -> None:
+    tiny = Returns(
+        "size",
+        "size(n) must return a million times n.",
+        lambda rng: [(n,) for n in (1, 2, 3)],
+        lambda n: 1e6 * n,
+        {"divided": Mistake(lambda n: 1e-14 * n, says="It is divided.")},
+    )
+    exercise = Exercise("4.2", "A size", (tiny,), ("Think.",))
+    assert said(exercise, size=lambda n: 0.0)[0] == ("ignores-inputs",)
+    assert said(exercise, size=lambda n: 1e-14 * n)[0] == ("divided",)

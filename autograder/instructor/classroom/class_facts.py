@@ -1,4 +1,4 @@
-"""What a class's files say of a submission: the roster, times, due dates, and who is missing."""
+"""The facts of a class that concern submissions: roster, times, due dates, and who is missing."""
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace

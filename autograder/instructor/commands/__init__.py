@@ -1,4 +1,4 @@
-"""What every command of an instructor's needs: whole files, words, processes, and an end.
+"""The parts that an instructor's commands share: whole files, words, processes, and stopping.
 
 In: text that a stranger chose, contents of files, functions to call. Out: words that are safe to
 print; files that are written whole or not at all; calls in processes of this machine; and a command

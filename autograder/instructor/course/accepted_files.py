@@ -1,4 +1,4 @@
-"""Which of the files beside a submitted notebook are accepted.
+"""Accept or reject the files beside a submitted notebook.
 
 Beside a notebook, only data and Python files are accepted. Formgrader serves these files from its
 own address, so an HTML or SVG file there could do whatever the instructor can.

@@ -5,7 +5,7 @@ import os
 
 import pytest
 
-from autograder.instructor.commands import write_atomically, write_first
+from autograder.instructor.commands import swap_folder, write_atomically, write_first
 
 
 def other_one_comes_first(monkeypatch, move, other):
@@ -68,3 +68,17 @@ def test_a_disk_that_is_full_leaves_the_old_file_and_nothing_else(tmp_path, monk
         write_atomically(path, b"new")
     assert path.read_bytes() == b"old"
     assert os.listdir(tmp_path) == [path.name]
+
+
+def test_a_folder_that_cannot_be_replaced_is_as_it_was(tmp_path):
+    folder, aside = tmp_path / "graded", tmp_path / "aside"
+    folder.mkdir()
+    (folder / "page").write_text("old")
+    with pytest.raises(FileNotFoundError):
+        swap_folder(folder, tmp_path / "missing", aside)
+    assert (folder / "page").read_text() == "old"
+    assert not aside.exists()
+    (tmp_path / "new").mkdir()
+    swap_folder(folder, tmp_path / "new", aside)
+    assert os.listdir(folder) == []
+    assert (aside / "page").read_text() == "old"
