@@ -45,7 +45,7 @@ class Argument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         """Return a copy with some attributes changed."""
         return msgspec.structs.replace(self, **changes)
 
-    def draw(self, generator: np.random.Generator) -> np.ndarray:
+    def sample(self, generator: np.random.Generator) -> np.ndarray:
         """Sample values for it."""
         if np.issubdtype(self.dtype, np.integer):
             integers = generator.integers(0, int(self.scale), self.shape) + int(self.shift)

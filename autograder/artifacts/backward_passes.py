@@ -49,12 +49,12 @@ class GradientRun:
     """A forward and a backward pass, and their results.
 
     Attributes:
-        draws: for each sample the arguments, and the gradient of the value.
+        samples: for each sample the arguments, and the gradient of the value.
         ran: the forward pass, with the value and the gradients of the arguments as its outputs.
         costs: what the backward pass costs.
     """
 
-    draws: list[list[np.ndarray]]
+    samples: list[list[np.ndarray]]
     ran: ProgramRun
     costs: BackwardCosts
 
@@ -120,14 +120,14 @@ def export_passes(function: Callable[..., Any], arguments: Sequence[Argument]) -
 
 
 def run_passes(
-    artifact: bytes, arguments: Sequence[Argument], draws: Sequence[Inputs], seed: int
+    artifact: bytes, arguments: Sequence[Argument], samples: Sequence[Inputs], seed: int
 ) -> GradientRun:
     """Run a forward pass, and a backward pass with nothing but what the first one returned.
 
     Args:
         artifact: what `export_passes` returned; it may be forged.
         arguments: the arguments for which the exercise has the function exported.
-        draws: one or several lists of inputs.
+        samples: one or several lists of inputs.
         seed: the seed for the gradients of the value.
 
     Raises:
@@ -139,7 +139,7 @@ def run_passes(
         raise ProgramError("malformed", MALFORMED) from error
     mesh = mesh_of(arguments[0])
     forward = compile_and_run(
-        load(first, arguments).call, [sharding_of(a) for a in arguments], draws, mesh
+        load(first, arguments).call, [sharding_of(a) for a in arguments], samples, mesh
     )
     if not forward.outputs[0]:
         raise ProgramError("malformed", MALFORMED)
@@ -158,9 +158,9 @@ def run_passes(
         [value, *gradients]
         for (value, *_), gradients in zip(forward.outputs, backward.outputs, strict=True)
     )
-    saved = _without_arguments(passed[0][1:], draws[0])
+    saved = _without_arguments(passed[0][1:], samples[0])
     return GradientRun(
-        draws=[[*inputs, of] for inputs, of in zip(draws, of_values, strict=True)],
+        samples=[[*inputs, of] for inputs, of in zip(samples, of_values, strict=True)],
         ran=replace(forward, outputs=outputs, container="tuple"),
         costs=BackwardCosts(saved, backward.report.flops),
     )

@@ -100,7 +100,7 @@ class ProgramRun:
 def run(
     artifact: bytes,
     arguments: Sequence[Argument],
-    draws: Sequence[Inputs],
+    samples: Sequence[Inputs],
     change: Change | None = None,
 ) -> ProgramRun:
     """Compile an exported program here and run it.
@@ -108,7 +108,7 @@ def run(
     Args:
         artifact: a program that `export` returned; it may be forged, and is checked first.
         arguments: the arguments for which the exercise has the program exported.
-        draws: one or several lists of inputs.
+        samples: one or several lists of inputs.
         change: a function that modifies the StableHLO before it is compiled.
 
     Raises:
@@ -119,7 +119,7 @@ def run(
     mesh = mesh_of(arguments[0])
     try:
         return compile_and_run(
-            program.call, [sharding_of(a) for a in arguments], draws, mesh, change
+            program.call, [sharding_of(a) for a in arguments], samples, mesh, change
         )
     except ProgramError as refused:
         if refused.diagnosis != "fails":
@@ -129,7 +129,7 @@ def run(
         # such layouts; where the function itself is run, JAX knows that mesh.
         with suppress(ProgramError):
             return compile_and_run(
-                program.call, [sharding_on_prime_axes(a) for a in arguments], draws, mesh, change
+                program.call, [sharding_on_prime_axes(a) for a in arguments], samples, mesh, change
             )
         raise
 
@@ -137,7 +137,7 @@ def run(
 def compile_and_run(
     function: Callable[..., Any],
     shardings: Sequence[jax.sharding.Sharding],
-    draws: Sequence[Inputs],
+    samples: Sequence[Inputs],
     mesh: jax.sharding.Mesh,
     change: Change | None = None,
 ) -> ProgramRun:
@@ -147,14 +147,14 @@ def compile_and_run(
         function: an exported program's `call`, or a function of an exercise that is known to
             compile for good shardings.
         shardings: the arguments' shardings.
-        draws: one or several lists of inputs.
+        samples: one or several lists of inputs.
         mesh: the mesh by which axes are named.
         change: a function that modifies the StableHLO before it is compiled.
 
     Raises:
         ProgramError: it contains unknown operations or calls, or fails.
     """
-    inputs_and_shardings = [list(zip(inputs, shardings, strict=True)) for inputs in draws]
+    inputs_and_shardings = [list(zip(inputs, shardings, strict=True)) for inputs in samples]
     with override_mesh(mesh):
         with _errors_refuse_program():
             values = [[jax.device_put(v, s) for v, s in pairs] for pairs in inputs_and_shardings]
@@ -372,17 +372,17 @@ class LaidOutProgram:
         return jax.jit(flat, out_shardings=self.result_shardings)
 
 
-def run_laid_out(program: LaidOutProgram, draws: Sequence[Inputs]) -> ProgramRun:
+def run_laid_out(program: LaidOutProgram, samples: Sequence[Inputs]) -> ProgramRun:
     """Compile a program with its shardings, and run it.
 
     Args:
         program: the program.
-        draws: one or several lists of inputs.
+        samples: one or several lists of inputs.
 
     Raises:
         ProgramError: see `run`.
     """
-    return compile_and_run(program.function(), program.argument_shardings, draws, program.mesh)
+    return compile_and_run(program.function(), program.argument_shardings, samples, program.mesh)
 
 
 def report_laid_out(

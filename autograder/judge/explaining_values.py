@@ -322,10 +322,10 @@ def explain_factor(
     """
     arguments_by_factor: dict[str, str] = {}
     factors = []
-    for (draws, ran), in_words in zip(runs, arguments, strict=True):
+    for (samples, ran), in_words in zip(runs, arguments, strict=True):
         found = [
             find_factor(outputs, jax.tree.leaves(reference(*inputs)))
-            for inputs, outputs in zip(draws, ran.outputs, strict=True)
+            for inputs, outputs in zip(samples, ran.outputs, strict=True)
         ]
         first = found[0]
         if first is None or any(
@@ -414,8 +414,8 @@ def _sizes(arguments: Sequence[Argument], names: Sequence[str]) -> dict[str, int
 
 def explain_varying_factors(reference: ArrayFunction, runs: Sequence[Run]) -> Wrong | None:
     """Say that all values are off by one factor, which is another one for other inputs."""
-    for draws, ran in runs:
-        for inputs, outputs in zip(draws, ran.outputs, strict=True):
+    for samples, ran in runs:
+        for inputs, outputs in zip(samples, ran.outputs, strict=True):
             wanted = jax.tree.leaves(reference(*inputs))
             if sum(each.size for each in wanted) == 1 or find_factor(outputs, wanted) is None:
                 return None
@@ -448,9 +448,9 @@ def explain_change(
     for number, name in enumerate(names):
         arguments_by_factor: dict[str, str] = {}
         is_change = True
-        for (draws, ran), in_words in zip(runs, arguments, strict=True):
+        for (samples, ran), in_words in zip(runs, arguments, strict=True):
             factors: set[str] = set()
-            for inputs, outputs in zip(draws, ran.outputs, strict=True):
+            for inputs, outputs in zip(samples, ran.outputs, strict=True):
                 wanted = jax.tree.leaves(reference(*inputs))
                 given = inputs[number]
                 if len(wanted) != 1 or not outputs[0].shape == wanted[0].shape == given.shape:
@@ -506,8 +506,8 @@ def explain_several_results(
     """
     cases = [
         (outputs, jax.tree.leaves(reference(*inputs)))
-        for draws, ran in runs
-        for inputs, outputs in zip(draws, ran.outputs, strict=True)
+        for samples, ran in runs
+        for inputs, outputs in zip(samples, ran.outputs, strict=True)
     ]
     came, count = len(cases[0][0]), len(cases[0][1])
     if came < max(2, count) or any(len(outputs) != came for outputs, _ in cases):
@@ -551,9 +551,9 @@ def explain_constant(
 ) -> Wrong | None:
     """Say what was added to every value, if nothing else is wrong in any case."""
     arguments_by_constant: dict[str, str] = {}
-    for (draws, ran), in_words in zip(runs, arguments, strict=True):
+    for (samples, ran), in_words in zip(runs, arguments, strict=True):
         added: list[float] = []
-        for inputs, outputs in zip(draws, ran.outputs, strict=True):
+        for inputs, outputs in zip(samples, ran.outputs, strict=True):
             wanted = jax.tree.leaves(reference(*inputs))
             is_single = len(outputs) == len(wanted) == 1 and outputs[0].shape == wanted[0].shape
             if not is_single or np.iscomplexobj(wanted[0]) or not wanted[0].size:
@@ -594,8 +594,8 @@ def explain_joined_blocks(
         return None  # without a shard_map there are no out_specs
     found = [
         _explain_joined(outputs, jax.tree.leaves(reference(*inputs)), arguments[0])
-        for (draws, ran), arguments in zip(runs, argument_lists, strict=True)
-        for inputs, outputs in zip(draws, ran.outputs, strict=True)
+        for (samples, ran), arguments in zip(runs, argument_lists, strict=True)
+        for inputs, outputs in zip(samples, ran.outputs, strict=True)
     ]
     first = found[0]
     if first is None or any(each is None or each[0] != first[0] for each in found):
@@ -677,8 +677,8 @@ def _explain_exchanged_axes(output: jax.Array, right: np.ndarray, argument: Argu
 
 def explain_reshape(reference: ArrayFunction, runs: Sequence[Run]) -> Wrong | None:
     """Say whether every case gave the right numbers, in order, but in another shape."""
-    for draws, ran in runs:
-        for inputs, outputs in zip(draws, ran.outputs, strict=True):
+    for samples, ran in runs:
+        for inputs, outputs in zip(samples, ran.outputs, strict=True):
             wanted = jax.tree.leaves(reference(*inputs))
             if len(outputs) != 1 or len(wanted) != 1:
                 return None
@@ -687,8 +687,8 @@ def explain_reshape(reference: ArrayFunction, runs: Sequence[Run]) -> Wrong | No
                 return None
             if not _is_right(np.asarray(actual).reshape(right.shape), right):
                 return None
-    draws, ran = runs[0]
-    output, right = ran.outputs[0][0], np.asarray(reference(*draws[0]))
+    samples, ran = runs[0]
+    output, right = ran.outputs[0][0], np.asarray(reference(*samples[0]))
     shapes = f"The function returned {describe_type(output)}; expected {describe_type(right)}."
     if not right.shape:
         return "reshaped", (
@@ -716,8 +716,8 @@ def explain_exchanged_dimensions(reference: ArrayFunction, runs: Sequence[Run]) 
     """Say whether every case gave the right numbers, with dimensions in another order."""
     cases = [
         (outputs, jax.tree.leaves(reference(*inputs)))
-        for draws, ran in runs
-        for inputs, outputs in zip(draws, ran.outputs, strict=True)
+        for samples, ran in runs
+        for inputs, outputs in zip(samples, ran.outputs, strict=True)
     ]
     if any(len(outputs) != 1 or len(wanted) != 1 for outputs, wanted in cases):
         return None
@@ -805,9 +805,9 @@ def explain_added_products(
         argument_lists: the arguments of each program.
         runs: the inputs and results of each program.
     """
-    for counts, arguments, (draws, ran) in zip(block_counts, argument_lists, runs, strict=False):
+    for counts, arguments, (samples, ran) in zip(block_counts, argument_lists, runs, strict=False):
         found: list[tuple[Sums, Sums]] = []
-        for (a, b), outputs in zip(draws, ran.outputs, strict=True):
+        for (a, b), outputs in zip(samples, ran.outputs, strict=True):
             if len(outputs) != 1 or outputs[0].shape != (len(a), b.shape[1]):
                 return None
             shards = {
@@ -818,7 +818,7 @@ def explain_added_products(
             if got is None or right is None:
                 break
             found.append((got, right))
-        if len(found) < len(draws):
+        if len(found) < len(samples):
             continue
         (got, right), *others = found
         if any(not np.array_equal(got[i], other[i]) for other, _ in others for i in got):

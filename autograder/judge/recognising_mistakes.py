@@ -101,7 +101,9 @@ def recognise_general_mistake(
         or explain_reshape(reference, runs)
         or explain_exchanged_dimensions(reference, runs)
     )
-    if explained or any(sum(array.size for array in draws[0]) > MAX_ELEMENTS for draws, _ in runs):
+    if explained or any(
+        sum(array.size for array in samples[0]) > MAX_ELEMENTS for samples, _ in runs
+    ):
         return explained
     candidates = chain(
         transform_results(reference, names),
@@ -124,8 +126,8 @@ def _differs(
     runs: Sequence[Run],
 ) -> bool:
     """Check whether a mistake gives other results than the right ones in some case."""
-    for (draws, _), arguments in zip(runs, argument_lists, strict=True):
-        for inputs in draws:
+    for (samples, _), arguments in zip(runs, argument_lists, strict=True):
+        for inputs in samples:
             made = try_out(mistake.make, arguments, inputs)
             right = jax.tree.leaves(reference(*inputs))
             if made is None or [m.shape for m in made] != [np.shape(r) for r in right]:
@@ -140,8 +142,8 @@ def _explains(
     mistake: GeneralMistake, argument_lists: Sequence[Sequence[Argument]], runs: Sequence[Run]
 ) -> bool:
     """Check whether a mistake gives the programs' results in every case."""
-    for (draws, ran), arguments in zip(runs, argument_lists, strict=True):
-        for inputs, outputs in zip(draws, ran.outputs, strict=True):
+    for (samples, ran), arguments in zip(runs, argument_lists, strict=True):
+        for inputs, outputs in zip(samples, ran.outputs, strict=True):
             made = try_out(mistake.make, arguments, inputs)
             if made is None or len(made) != len(outputs):
                 return False
@@ -343,7 +345,7 @@ def recognise_known_mistake(
 def _likeness(
     mistaken: Callable[..., Any],
     reference: ArrayFunction,
-    draws: list[list[np.ndarray]],
+    samples: list[list[np.ndarray]],
     ran: ProgramRun,
 ) -> int:
     """Return how well a mistake explains a program's results: 0, `ROUGH` or `EXACT`.
@@ -352,7 +354,7 @@ def _likeness(
     diagonal, small differences vanish in the tolerance.
     """
     likeness = EXACT
-    for inputs, outputs in zip(draws, ran.outputs, strict=True):
+    for inputs, outputs in zip(samples, ran.outputs, strict=True):
         with np.errstate(all="ignore"):
             made = jax.tree.leaves(mistaken(*inputs))
         if not all(map(is_finite, made)):
@@ -398,10 +400,10 @@ def explain_own_results(
 ) -> Wrong | None:
     """Recognise that each device used only its own block, and say how the results were combined."""
     cases = []
-    for arguments, (draws, ran) in zip(argument_lists, runs, strict=True):
+    for arguments, (samples, ran) in zip(argument_lists, runs, strict=True):
         blocks = [sharding_of(a).devices_indices_map(a.shape) for a in arguments]
         devices: list[Any] = sorted(blocks[0], key=lambda device: int(device.id))
-        for inputs, outputs in zip(draws, ran.outputs, strict=True):
+        for inputs, outputs in zip(samples, ran.outputs, strict=True):
             by_device = {
                 device.id: try_out(
                     reference,

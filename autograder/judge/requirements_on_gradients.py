@@ -66,7 +66,7 @@ class Differentiates(Requirement):
 
     def judge(self, piece: Program, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Run both passes on sampled inputs, and compare the value and the gradients."""
-        runs = [(run.draws, run.ran) for run in run_gradients(exercise, self.answer, piece, seed)]
+        runs = [(run.samples, run.ran) for run in run_gradients(exercise, self.answer, piece, seed)]
         names = [*inspect.signature(self.function).parameters]
         return judge_runs(
             _Differentiated(
@@ -238,8 +238,8 @@ def run_gradients(exercise: Exercise, answer: str, piece: Program, seed: int) ->
 @lru_cache(maxsize=16)  # of errors, too: several requirements report the same one
 def _run(artifact: bytes, arguments: tuple[Argument, ...], seed: int) -> GradientRun | ProgramError:
     generator = np.random.default_rng(seed)
-    draws = [[argument.draw(generator) for argument in arguments] for _ in range(SAMPLES)]
+    samples = [[argument.sample(generator) for argument in arguments] for _ in range(SAMPLES)]
     try:
-        return artifacts.run_passes(artifact, arguments, draws, seed + 1)
+        return artifacts.run_passes(artifact, arguments, samples, seed + 1)
     except ProgramError as refused:
         return refused

@@ -291,10 +291,10 @@ def _makes_a_difference(
     arguments = argument_lists_of(exercise, requirement.answer)[0]
     values = (r for r in exercise.requirements if isinstance(r, Computes))
     reference = next(r.reference for r in values if r.answer == requirement.answer)
-    (draws, _), *_ = run_all(exercise, requirement.answer, piece, seed)
+    (samples, _), *_ = run_all(exercise, requirement.answer, piece, seed)
     for kind, axes in kinds:
         scaled = run_with_scaled_collective(piece.artifacts[0], arguments, kind, axes, seed)
-        if scaled is not None and compare(reference, draws[0], scaled.outputs[0]) is None:
+        if scaled is not None and compare(reference, samples[0], scaled.outputs[0]) is None:
             return found.but(met=False).problem(
                 MAKES_NO_DIFFERENCE,
                 f"The result does not depend on the {kind}: scaling its input does not change the "

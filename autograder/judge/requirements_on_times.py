@@ -364,7 +364,7 @@ class TrainsFast(Requirement):
         asks: what is to be designed, in words.
         plan: the names of the arrays, and their shapes at each size, the real one first.
         reference: computes the new parameters from the arrays that `plan.arguments` names.
-        draw: samples these arrays for a small size, from a generator and the shapes by name.
+        sample: samples these arrays for a small size, from a generator and the shapes by name.
         mistakes: for each diagnosis, a reference with that mistake and no other, or a `Mistake`.
         machine: a key of `programs.MACHINES`.
         cap: the most bytes of arguments that a device may hold.
@@ -384,7 +384,7 @@ class TrainsFast(Requirement):
     asks: str
     plan: DesignPlan
     reference: ArrayFunction
-    draw: Callable[[np.random.Generator, Mapping[str, tuple[int, ...]]], list[np.ndarray]]
+    sample: Callable[[np.random.Generator, Mapping[str, tuple[int, ...]]], list[np.ndarray]]
     machine: str
     cap: int
     sends: int
@@ -479,8 +479,8 @@ def _explain_updates(requirement: TrainsFast, runs: Sequence[Run], values: Findi
 def _factor_of_updates(requirement: TrainsFast, runs: Sequence[Run]) -> float | None:
     """Find the factor of all updates, if it is the same in every case."""
     factors = []
-    for draws, ran in runs:
-        for inputs, outputs in zip(draws, ran.outputs, strict=True):
+    for samples, ran in runs:
+        for inputs, outputs in zip(samples, ran.outputs, strict=True):
             wanted = requirement.reference(*inputs)
             right = _concatenate([w - given for w, given in zip(wanted, inputs, strict=False)])
             actual = _concatenate(
@@ -506,8 +506,8 @@ def _is_reduced_again(requirement: TrainsFast, runs: Sequence[Run]) -> bool:
     Each device has its own piece of the gradient, and these pieces belong to different parameters.
     """
     found: set[tuple[tuple[str, ...], bool]] | None = None
-    for draws, ran in runs:
-        for inputs, outputs in zip(draws, ran.outputs, strict=True):
+    for samples, ran in runs:
+        for inputs, outputs in zip(samples, ran.outputs, strict=True):
             wanted = requirement.reference(*inputs)
             ways = set(_ways_of_reducing(inputs, outputs, wanted))
             found = ways if found is None else found & ways
@@ -558,8 +558,8 @@ def _never_summed(requirement: TrainsFast, runs: Sequence[Run], values: Finding)
     """Recognise values that each device computed from its own part of the batch alone."""
     if requirement.from_own_batch is None:
         return values
-    for draws, ran in runs:
-        for inputs, outputs in zip(draws, ran.outputs, strict=True):
+    for samples, ran in runs:
+        for inputs, outputs in zip(samples, ran.outputs, strict=True):
             parts = requirement.from_own_batch(*inputs)
             if not all(
                 any(is_near(shard.data, part[i][shard.index]) for part in parts)
@@ -592,16 +592,16 @@ def _run(requirement: TrainsFast, number: int, program: LaidOutProgram, seed: in
     """Run a program on fresh values."""
     generator = np.random.default_rng([seed, number])
     shapes = dict(zip(requirement.plan.names, requirement.plan.sizes[number + 1], strict=True))
-    draws = [requirement.draw(generator, shapes) for _ in range(SAMPLES)]
-    return draws, artifacts.run_laid_out(program, draws)
+    samples = [requirement.sample(generator, shapes) for _ in range(SAMPLES)]
+    return samples, artifacts.run_laid_out(program, samples)
 
 
 def _is_unchanged(run: Run) -> bool:
     """Check whether a step returned exactly the parameters that it was given."""
-    draws, ran = run
+    samples, ran = run
     return all(
         output.shape == given.shape and np.array_equal(output, given)
-        for inputs, outputs in zip(draws, ran.outputs, strict=True)
+        for inputs, outputs in zip(samples, ran.outputs, strict=True)
         for output, given in zip(outputs, inputs, strict=False)
     )
 

@@ -128,8 +128,8 @@ class Computes(Requirement):
             return found
         drawn = (
             self.draw(inputs, outputs)
-            for draws, ran in runs
-            for inputs, outputs in zip(draws, ran.outputs, strict=True)
+            for samples, ran in runs
+            for inputs, outputs in zip(samples, ran.outputs, strict=True)
             if compare(self.reference, inputs, outputs)
         )
         return found.but(charts=next(drawn, ()))
@@ -156,8 +156,8 @@ def judge_runs(
         argument_names: the names of the arguments.
     """
     wrongs = [
-        next(filter(None, map(partial(compare, requirement.reference), draws, ran.outputs)), None)
-        for draws, ran in runs
+        next(filter(None, map(partial(compare, requirement.reference), samples, ran.outputs)), None)
+        for samples, ran in runs
     ]
     number = next((number for number, wrong in enumerate(wrongs) if wrong), None)
     if number is None and isinstance(requirement, Computes):
@@ -170,9 +170,9 @@ def judge_runs(
             )
     if number is None:
         return finding.but(met=True, got="the right values on every input tried")
-    draws, ran = runs[number]
+    samples, ran = runs[number]
     finding = finding.but(
-        got=_describe_result(requirement, draws, ran, inputs_in_words[number], result_names)
+        got=_describe_result(requirement, samples, ran, inputs_in_words[number], result_names)
     )
     wrong = wrongs[number] or ("values", "")
     if number and wrong[0] == "dtype":
@@ -200,7 +200,7 @@ def judge_runs(
     if wrong[0] in ("values", "shape"):
         wrong = explain_several_results(requirement.reference, runs, result_names) or wrong
     if wrong[0] == "values" and argument_lists:
-        wrong = _explain_places(requirement, draws, ran, argument_lists[number]) or wrong
+        wrong = _explain_places(requirement, samples, ran, argument_lists[number]) or wrong
     if wrong[0] == "values" and not number and isinstance(requirement, Computes):
         wrong = explain_added_products(requirement.blocks, argument_lists, runs) or wrong
     if wrong[0] in ("values", "shape") and isinstance(requirement, Computes):
@@ -229,7 +229,7 @@ def judge_runs(
         return _after_right_cases(requirement, runs, inputs_in_words, number, wrong, finding)
     if wrong[0] == "values":
         wrong = (
-            _explain_fewer_digits(requirement, runs) or _explain_coarser_type(draws, ran) or wrong
+            _explain_fewer_digits(requirement, runs) or _explain_coarser_type(samples, ran) or wrong
         )
     return finding.problem(*wrong)
 
@@ -239,8 +239,8 @@ def _recognise_pattern(requirement: Computes, runs: Sequence[Run]) -> Wrong | No
     if not requirement.patterns:
         return None
     wrong = []
-    for draws, ran in runs:
-        for inputs, outputs in zip(draws, ran.outputs, strict=True):
+    for samples, ran in runs:
+        for inputs, outputs in zip(samples, ran.outputs, strict=True):
             found = compare(requirement.reference, inputs, outputs)
             if found and (found[0] != "values" or len(outputs) != 1):
                 return None
@@ -283,14 +283,14 @@ def _after_right_cases(
 
 def _needless_container(requirement: Computes, runs: Sequence[Run]) -> str:
     """Return the type of a container around a result that should be an array; empty if none."""
-    draws, ran = runs[0]
-    expected = artifacts.container_name(jax.tree.structure(requirement.reference(*draws[0])))
+    samples, ran = runs[0]
+    expected = artifacts.container_name(jax.tree.structure(requirement.reference(*samples[0])))
     return "" if expected else ran.container
 
 
 def _describe_result(
     requirement: HasReference,
-    draws: list[list[np.ndarray]],
+    samples: list[list[np.ndarray]],
     ran: ProgramRun,
     arguments: str,
     names: Sequence[str],
@@ -300,7 +300,7 @@ def _describe_result(
     if not names and count > 1:
         names = [f"array {i} of the {count} returned" for i in range(1, count + 1)]
     random = f"random {arguments}" if isinstance(requirement, Computes) else arguments
-    for inputs, outputs in zip(draws, ran.outputs, strict=True):
+    for inputs, outputs in zip(samples, ran.outputs, strict=True):
         place = find_worst_element(outputs, jax.tree.leaves(requirement.reference(*inputs)), names)
         if place:
             return f"{place}, for {random}"
@@ -340,13 +340,13 @@ def _explain_degenerate_values(ran: ProgramRun) -> Wrong | None:
 
 def _explain_places(
     requirement: HasReference,
-    draws: list[list[np.ndarray]],
+    samples: list[list[np.ndarray]],
     ran: ProgramRun,
     arguments: Sequence[Argument],
 ) -> Wrong | None:
     """Explain values that are misplaced, or wrong in some places only."""
     explanations: list[Wrong] = []
-    for inputs, outputs in zip(draws, ran.outputs, strict=True):
+    for inputs, outputs in zip(samples, ran.outputs, strict=True):
         wanted = jax.tree.leaves(requirement.reference(*inputs))
         if len(outputs) != 1 or len(wanted) != 1:
             return None
@@ -362,8 +362,8 @@ def _explain_fewer_digits(requirement: HasReference, runs: Sequence[Run]) -> Wro
     """Explain values that are right except for their last digits."""
     if all(
         is_right_to_few_digits(outputs, jax.tree.leaves(requirement.reference(*inputs)))
-        for draws, ran in runs
-        for inputs, outputs in zip(draws, ran.outputs, strict=True)
+        for samples, ran in runs
+        for inputs, outputs in zip(samples, ran.outputs, strict=True)
     ):
         if not any(ran.short_float_types for _, ran in runs):
             return "values", "The values are right in their first two digits, and wrong after that."
@@ -374,9 +374,9 @@ def _explain_fewer_digits(requirement: HasReference, runs: Sequence[Run]) -> Wro
     return None
 
 
-def _explain_coarser_type(draws: list[list[np.ndarray]], ran: ProgramRun) -> Wrong | None:
+def _explain_coarser_type(samples: list[list[np.ndarray]], ran: ProgramRun) -> Wrong | None:
     """Explain wrong values of a program that converts to less than 32 bits."""
-    used = {array.dtype.name for arrays in (draws[0], ran.outputs[0]) for array in arrays}
+    used = {array.dtype.name for arrays in (samples[0], ran.outputs[0]) for array in arrays}
     short = [name for name in ran.short_float_types if name not in used]
     if not short:
         return None

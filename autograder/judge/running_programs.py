@@ -68,7 +68,7 @@ def _run_or_error(
     artifact: bytes, arguments: tuple[Argument, ...], seed: int
 ) -> Run | artifacts.ProgramError:
     generator = np.random.default_rng(seed)
-    samples = [[argument.draw(generator) for argument in arguments] for _ in range(SAMPLES)]
+    samples = [[argument.sample(generator) for argument in arguments] for _ in range(SAMPLES)]
     try:
         ran = artifacts.run(artifact, arguments, samples)
     except artifacts.ProgramError as refused:
@@ -87,7 +87,7 @@ def run_with_scaled_collective(
 ) -> artifacts.ProgramRun | None:
     """Run a program with the input of its collectives of a kind scaled; None if it fails."""
     generator = np.random.default_rng(seed)
-    inputs = [argument.draw(generator) for argument in arguments]
+    inputs = [argument.sample(generator) for argument in arguments]
     scale = partial(programs.scale_collectives, kind=kind, axes=axes)
     try:
         return artifacts.run(artifact, arguments, [inputs], scale)
@@ -117,7 +117,7 @@ def find_added_collectives(
     if not ran.requested or not ran.report.collectives:
         return ran.report.collectives
     generator = np.random.default_rng(seed)
-    inputs = [argument.draw(generator) for argument in arguments]
+    inputs = [argument.sample(generator) for argument in arguments]
     try:
         without = artifacts.run(
             piece.artifacts[number], arguments, [inputs], programs.remove_collectives

@@ -31,7 +31,7 @@ def spliced(first, second):
 
 def test_both_passes_give_the_value_and_the_gradients():
     ran = run(export_passes(layer, ARGUMENTS))
-    ((_, _, of_value),) = ran.draws
+    ((_, _, of_value),) = ran.samples
     value, pull_back = jax.vjp(layer, X, W)
     for got, wanted in zip(ran.ran.outputs[0], (value, *pull_back(of_value)), strict=True):
         np.testing.assert_allclose(got, wanted, rtol=1e-4, atol=1e-5)

@@ -53,7 +53,7 @@ def test_a_result_layout_without_a_spec_on_the_arguments_mesh_is_judged():
 
     arguments = (Argument((16, 16), GRID, ("x", "y"), mode="auto"),)
     (given,) = arguments
-    values = given.draw(np.random.default_rng(1))
+    values = given.sample(np.random.default_rng(1))
     ran = artifacts.run(artifacts.export(constrain_to_other_mesh, arguments), arguments, [[values]])
     ((result,),) = ran.outputs
     # before JAX 0.12, the sharding over a second mesh is dropped
@@ -69,7 +69,7 @@ def run_on_a_volume(body):
         in_specs, out_specs = jax.P("x", "y"), jax.P("x", None, "y")
         return jax.shard_map(body, in_specs=in_specs, out_specs=out_specs, check_vma=False)(x)
 
-    values = VOLUME[0].draw(np.random.default_rng(1))
+    values = VOLUME[0].sample(np.random.default_rng(1))
     return artifacts.run(artifacts.export(function, VOLUME, under_mesh=True), VOLUME, [[values]])
 
 

@@ -169,7 +169,7 @@ def test_the_first_goal_takes_what_its_items_say():
 def test_the_notebooks_step_is_the_one_that_is_judged():
     step = sitting_for("11.7").names["plain_step"]
     shapes = dict(zip(ASKED.plan.names, ASKED.plan.sizes[1], strict=True))
-    arrays = ASKED.draw(np.random.default_rng(0), shapes)
+    arrays = ASKED.sample(np.random.default_rng(0), shapes)
     count = len(ASKED.plan.parameters)
     params = [
         dict(zip(ASKED.plan.parameters, arrays[i : i + count], strict=True)) for i in (0, count)

@@ -271,7 +271,7 @@ def test_a_sum_in_bfloat16_is_further_off_than_sending_the_sum_in_bfloat16(seed)
     """An answer that sends bfloat16 is right, and one that adds up in bfloat16 is not."""
     generator = np.random.default_rng(seed)
     for sizes in (sizes for sizes in nb12.SHORT_STEPS if sizes[3] > 100):
-        inputs = [each.draw(generator) for each in nb12._short_step_arguments(*sizes)]
+        inputs = [each.sample(generator) for each in nb12._short_step_arguments(*sizes)]
         right = nb12._moved()(*inputs)
         update = inputs[0] - right
         sent = inputs[0] - np.float32(nb12._round(update)) * np.float32(1 + 2**-8)
@@ -340,7 +340,7 @@ def test_the_steps_of_an_all_reduce_end_when_it_does(answer):
 def routed(change):
     """Draw the routing of a layer whose result is changed."""
     generator = np.random.default_rng(0)
-    inputs = [each.draw(generator) for each in nb12._expert_arguments(*nb12.LAYERS_OF_EXPERTS[0])]
+    inputs = [each.sample(generator) for each in nb12._expert_arguments(*nb12.LAYERS_OF_EXPERTS[0])]
     return inputs, drawn("12.9", "moe", inputs, [change(nb12.MOE(*inputs), *inputs)])
 
 
@@ -361,7 +361,7 @@ def test_a_routing_is_drawn_for_a_device_with_a_wrong_token():
 
 def test_the_counts_that_are_drawn_are_all_tokens():
     generator = np.random.default_rng(0)
-    scores = nb12._expert_arguments(*nb12.LAYERS_OF_EXPERTS[1])[1].draw(generator)
+    scores = nb12._expert_arguments(*nb12.LAYERS_OF_EXPERTS[1])[1].sample(generator)
     (chart,) = drawn("12.9", "dropped", [scores], [np.int32(0)])
     assert [bars[-1].end for bars in chart.lanes.values()] == [102] * 4
     dropped = nb12._count_dropped(nb12._is_kept)(scores)

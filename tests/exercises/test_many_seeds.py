@@ -51,12 +51,12 @@ def test_programs_compute_the_right_values(exercise_id, code):
         piece = handed_in.answers[requirement.answer]
         assert isinstance(piece, Program)
         for artifact, arguments in zip(piece.artifacts, requirement.arguments, strict=True):
-            draws = []
+            samples = []
             for seed in SEEDS:
                 generator = np.random.default_rng(seed)
-                draws.append([argument.draw(generator) for argument in arguments])
-            outputs = artifacts.run(artifact, arguments, draws).outputs
-            for seed, inputs, output in zip(SEEDS, draws, outputs, strict=True):
+                samples.append([argument.sample(generator) for argument in arguments])
+            outputs = artifacts.run(artifact, arguments, samples).outputs
+            for seed, inputs, output in zip(SEEDS, samples, outputs, strict=True):
                 found = compare(requirement.reference, inputs, output)
                 if found is not None:
                     wrong.append((requirement.answer, seed, found))

@@ -141,7 +141,7 @@ def test_candidates_are_as_small_as_the_exercise_says():
 def test_rows_of_several_devices_are_sampled_and_all_of_the_best_matter():
     for arguments in (nb14._sampling_arguments(*sizes) for sizes in nb14.SAMPLED):
         generator = np.random.default_rng(0)
-        drawn = [a.draw(generator) for a in arguments]
+        drawn = [a.sample(generator) for a in arguments]
         tokens = nb14._sample(*drawn)
         assert len(set(tokens // nb14._width(drawn[0]))) > 2
         assert len(set(nb14._place_among_best(*drawn))) > min(2, drawn[1].shape[1] - 1)
@@ -151,7 +151,7 @@ def test_rows_of_several_devices_are_sampled_and_all_of_the_best_matter():
 @pytest.mark.parametrize("fewer", [lambda k, devices: k - 1, lambda k, devices: k // 2])
 def test_some_row_has_all_of_its_best_on_one_device_and_the_last_one_wins(fewer, seed):
     drawn = [
-        a.draw(np.random.default_rng(seed)) for a in nb14._sampling_arguments(*nb14.SAMPLED[-1])
+        a.sample(np.random.default_rng(seed)) for a in nb14._sampling_arguments(*nb14.SAMPLED[-1])
     ]
     wrong = nb14._sampled_from_few(fewer, *drawn) != nb14._sample(*drawn)
     assert wrong.any()

@@ -153,7 +153,7 @@ def test_equal_counts_of_two_inputs_prove_nothing(function, is_constant):
 @pytest.mark.parametrize("matrix", ["positive-definite", "dominant"])
 def test_matrices_are_drawn_as_badly_conditioned_as_is_said(matrix, condition):
     given = Argument((6, 4, 24), ON[1], (None, "x"), matrix=matrix, condition=condition)
-    drawn = given.draw(np.random.default_rng(0)).reshape(24, 24).astype(np.float64)
+    drawn = given.sample(np.random.default_rng(0)).reshape(24, 24).astype(np.float64)
     assert np.linalg.cond(drawn) == pytest.approx(condition, rel=0.2)
     if matrix == "dominant":
         sizes = np.abs(drawn)

@@ -376,7 +376,7 @@ CASES: Final[tuple[tuple[Axes, Spec], ...]] = (
 )
 
 
-def _draw(generator: np.random.Generator) -> list[tuple[Shape, Spec, Axes]]:
+def _sample_shapes(generator: np.random.Generator) -> list[tuple[Shape, Spec, Axes]]:
     """Sample a shape for each case, with sizes that divide."""
     return [
         (tuple(24 * int(generator.integers(1, 4)) for _ in spec), spec, dict(axes))
@@ -387,7 +387,7 @@ def _draw(generator: np.random.Generator) -> list[tuple[Shape, Spec, Axes]]:
 def _sample_sized(generator: np.random.Generator) -> list[tuple[Any, ...]]:
     return [
         (shape, int(generator.choice([2, 4, 8])), spec, axes)
-        for shape, spec, axes in _draw(generator)
+        for shape, spec, axes in _sample_shapes(generator)
     ]
 
 
@@ -405,7 +405,7 @@ def _sample_indexed(generator: np.random.Generator) -> list[tuple[Any, ...]]:
     tells the two orders apart, whatever the seed.
     """
     cases = []
-    for shape, spec, axes in _draw(generator):
+    for shape, spec, axes in _sample_shapes(generator):
         block = _cut(shape, spec, axes)
         second = tuple(min(n, size - 1) for n, size in zip(block, shape, strict=True))
         anywhere = tuple(int(generator.integers(size)) for size in shape)
@@ -422,7 +422,7 @@ COUNTING: Final = Exercise(
         Returns(
             "shard_shape",
             "shard_shape must return the shape of one shard.",
-            cases=_draw,
+            cases=_sample_shapes,
             reference=shard_shape,
             mistakes={
                 "whole-shape": Mistake(

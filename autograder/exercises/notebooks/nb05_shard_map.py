@@ -611,7 +611,7 @@ LARGE: Final = 10**12
 """More than 32 bits hold, and so more than JAX does."""
 
 
-def _draw(generator: np.random.Generator) -> list[tuple[Any, ...]]:
+def _sample_blocks(generator: np.random.Generator) -> list[tuple[Any, ...]]:
     """Sample blocks whose size is a multiple of the number of devices."""
     return [
         (generator.integers(-most, most, (n, n * pieces)).tolist(),)
@@ -622,7 +622,7 @@ def _draw(generator: np.random.Generator) -> list[tuple[Any, ...]]:
 
 
 def _sample_tiled(generator: np.random.Generator) -> list[tuple[Any, ...]]:
-    return [(*case, tiled) for case in _draw(generator) for tiled in (True, False)]
+    return [(*case, tiled) for case in _sample_blocks(generator) for tiled in (True, False)]
 
 
 MODELS: Final = Exercise(
@@ -728,7 +728,7 @@ MODELS: Final = Exercise(
         Returns(
             "psum_scatter_ref",
             "psum_scatter_ref must return what each device holds after lax.psum_scatter, tiled.",
-            cases=_draw,
+            cases=_sample_blocks,
             reference=_scattered,
             mistakes={
                 "never-scattered": Mistake(
@@ -816,7 +816,7 @@ MODELS: Final = Exercise(
         Returns(
             "all_to_all_ref",
             "all_to_all_ref must return what each device holds after lax.all_to_all, tiled.",
-            cases=_draw,
+            cases=_sample_blocks,
             reference=_exchanged,
             mistakes={
                 "two-devices": lambda blocks: _exchanged(blocks[:2]),

@@ -230,7 +230,7 @@ def from_own_batch(*arrays: np.ndarray) -> list[tuple[np.ndarray, ...]]:
     ]
 
 
-def _drawn(
+def _sample_arguments(
     generator: np.random.Generator, shapes: Mapping[str, tuple[int, ...]]
 ) -> list[np.ndarray]:
     """Sample small weights, and a batch with a standard deviation of one."""
@@ -281,7 +281,7 @@ DESIGN: Final = Exercise(
             "device, in as little time as possible",
             PLAN,
             trained(),
-            _drawn,
+            _sample_arguments,
             MACHINE,
             CAP,
             SENDS,
