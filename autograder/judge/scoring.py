@@ -2,11 +2,12 @@
 
 Most points are for the requirements that an exercise is about. A program that computes the right
 values, but is laid out or communicates as the compiler chose, earns a quarter. A table earns what
-it gets right beyond what one answer for every cell would get right.
+it gets right beyond what one answer for every cell would get right, where there could be one.
 """
 
 from collections.abc import Sequence
-from typing import Final
+from numbers import Number
+from typing import Final, NamedTuple
 
 from humanize import natural_list
 
@@ -106,8 +107,11 @@ def _explain_table(cells: Sequence[tuple[Predicts, Finding]]) -> str:
     if right in (0, len(cells)):
         return ""
     counted = f"{right} of {len(cells)} entries {'is' if right == 1 else 'are'} right"
-    if len(_groups_of_cells(cells)) == 1:
+    groups = _groups_of_cells(cells)
+    if len(groups) == 1:
         return f"{counted}, and all of them have to be"
+    if not _count_guessed_groups(groups):
+        return counted
     if not _share_of_table(cells):
         return f"{counted}, no more than one answer for all entries would get"
     return f"{counted}, minus what one answer for all entries would get"
@@ -116,9 +120,9 @@ def _explain_table(cells: Sequence[tuple[Predicts, Finding]]) -> str:
 def _explain_groups(answer: str, judged: Sequence[Judged]) -> str:
     """Explain how many entries of a table one answer for all of them would get right."""
     groups = _groups_of_cells([(r, f) for r, f in judged if isinstance(r, Predicts)])
-    if len(groups) < 2:
+    if len(groups) < 2 or not _count_guessed_groups(groups):
         return ""
-    have = sum(map(_mean, groups))
+    have = sum(_mean(group.findings) for group in groups)
     return (
         f"Entries of {answer} with the same right answer form a group, and groups count equally. "
         f"You have {_two_decimals(have)} of {len(groups)} groups. One answer for all entries would "
@@ -161,29 +165,47 @@ def _is_about(exercise: Exercise, requirement: Requirement) -> bool:
     return not isinstance(requirement, Computes)
 
 
+class _Group(NamedTuple):
+    """The cells of a table with the same right answer: that answer, and their findings."""
+
+    right: object
+    findings: list[Finding]
+
+
 def _share_of_table(cells: Sequence[tuple[Predicts, Finding]]) -> float:
     """Return the share of a table's points that is earned.
 
     Cells with the same right answer form a group, and groups count equally. One answer for every
-    cell gets one group right, so the first right group earns nothing.
+    cell may get one group right, so the first right group then earns nothing.
     """
     groups = _groups_of_cells(cells)
     if len(groups) == 1:
         return float(all(finding.met for _, finding in cells))
-    return max(0.0, (sum(map(_mean, groups)) - 1) / (len(groups) - 1))
+    guessed = _count_guessed_groups(groups)
+    right = sum(_mean(group.findings) for group in groups)
+    return max(0.0, (right - guessed) / (len(groups) - guessed))
 
 
-def _groups_of_cells(cells: Sequence[tuple[Predicts, Finding]]) -> list[list[Finding]]:
+def _count_guessed_groups(groups: Sequence[_Group]) -> int:
+    """Count the groups that one answer for every cell gets right.
+
+    A table that asks for a name and a number has no such answer.
+    """
+    kinds = [Number if isinstance(group.right, Number) else type(group.right) for group in groups]
+    return int(len({*kinds}) < len(kinds))
+
+
+def _groups_of_cells(cells: Sequence[tuple[Predicts, Finding]]) -> list[_Group]:
     """Group the findings of the cells that have the same right answer."""
-    groups: list[tuple[Predicts, list[Finding]]] = []
+    groups: list[_Group] = []
     for requirement, finding in cells:
-        same = (fs for first, fs in groups if is_predicted(requirement, plain(first.right)))
+        same = (group for group in groups if is_predicted(requirement, group.right))
         group = next(same, None)
         if group is None:
-            groups.append((requirement, [finding]))
+            groups.append(_Group(plain(requirement.right), [finding]))
         else:
-            group.append(finding)
-    return [findings for _, findings in groups]
+            group.findings.append(finding)
+    return groups
 
 
 def _mean(findings: Sequence[Finding]) -> float:

@@ -63,6 +63,26 @@ def test_a_fold_says_how_many_groups_are_right_and_how_many_of_them_count(cells,
     assert says in verdict_as_html(found)
 
 
+@pytest.mark.parametrize(
+    ("cells", "score"),
+    [
+        ({"array": "v", "KiB": 48}, 1),
+        ({"array": "v", "KiB": 12}, 1 / 2),
+        ({"array": 48, "KiB": 48}, 1 / 2),
+        ({"array": "q", "KiB": 12}, 0),
+    ],
+)
+def test_nothing_is_deducted_where_no_answer_suits_two_entries(cells, score):
+    entries = (("array", "v"), ("KiB", 48))
+    requirements = tuple(Predicts("found", cell, f"{cell}?", right) for cell, right in entries)
+    exercise = Exercise("9.9", "A name and a number", requirements, ("Think.",))
+    found = judge(exercise, Evidence("9.9", {"found": Value(cells)}), 1)
+    assert found.score == score
+    assert "deducted" not in verdict_as_html(found)
+    said = "found earns 50%: 1 of 2 entries is right.\n"
+    assert (said in verdict_as_text(found)) == (score == 1 / 2)
+
+
 def answer(name, **met):
     """Requirements on the values and the layout of an answer, and findings on them."""
     kinds = {"values": Computes(name, "", abs, ()), "layout": PlacedLike(name, "0 1", ((2,),))}
