@@ -248,13 +248,13 @@ def draw_pipelines(**schedules: Orders | EllipsisType) -> Schedules:
 def _pipeline_chart(name: str, orders: Any) -> GanttChart:
     name = name.replace("_", " ")
     if orders is ... or orders is None:
-        return GanttChart(f"{name}: not filled in yet", {})
+        return GanttChart.of(f"{name}: not filled in yet", {})
     stages = len(orders) if _is_list(orders) else 0
     first = orders[0] if stages and _is_list(orders[0]) else ()
     microbatches = sum(isinstance(job, str) and job[:1] == "F" for job in first)
     problem = explain_orders(orders, stages, microbatches)
     if problem is not None or not microbatches:
-        return GanttChart(f"{name}: {problem[1] if problem else 'There are no jobs.'}", {})
+        return GanttChart.of(f"{name}: {problem[1] if problem else 'There are no jobs.'}", {})
     ran = run_pipeline(orders)
     lanes = {f"stage {stage}": _bars(stage, order, ran.times) for stage, order in enumerate(orders)}
     waits = explain_waiting(ran)
@@ -262,7 +262,7 @@ def _pipeline_chart(name: str, orders: Any) -> GanttChart:
         f"{ran.total:g} units of time, of which a stage waits {ran.bubble:.0%}; activations alive "
         f"on each stage: {', '.join(map(str, ran.alive))}"
     )
-    return GanttChart(name, lanes, (remark,))
+    return GanttChart.of(name, lanes, (remark,))
 
 
 def _bars(stage: int, order: Iterable[str], times: Times) -> list[JobBar]:
@@ -359,11 +359,11 @@ def draw_overlap(
     for name, buckets in choices.items():
         title = name.replace("_", " ")
         if buckets is ... or buckets is None:
-            charts.append(GanttChart(f"{title}: not filled in yet", {}))
+            charts.append(GanttChart.of(f"{title}: not filled in yet", {}))
             continue
         problem = explain_buckets(buckets, len(backward))
         if problem is not None:
-            charts.append(GanttChart(f"{title}: {problem[1]}", {}))
+            charts.append(GanttChart.of(f"{title}: {problem[1]}", {}))
             continue
         ran = run_overlap(backward, sizes, buckets, latency, bandwidth)
         lanes = {
@@ -371,7 +371,7 @@ def draw_overlap(
             "reducing": _numbered(ran.sending, "bucket", COLOURS["sending"]),
         }
         remark = f"exposed: {ran.exposed:.3g} of {ran.sending[-1][1]:.3g} units of time"
-        charts.append(GanttChart(title, lanes, (remark,)))
+        charts.append(GanttChart.of(title, lanes, (remark,)))
     return Schedules(tuple(charts))
 
 
@@ -412,4 +412,4 @@ def draw_fsdp(layers: int) -> Schedules:
         "computes": computing,
         **{f"holds layer {layer}": bars for layer, bars in enumerate(holding)},
     }
-    return Schedules((GanttChart("one device, in one step", lanes),))
+    return Schedules((GanttChart.of("one device, in one step", lanes),))

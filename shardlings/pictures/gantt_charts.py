@@ -4,7 +4,7 @@ import html
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import Final
+from typing import Final, Self
 
 from shardlings.pictures.svg import Drawing, svg_image, text_width
 
@@ -46,20 +46,37 @@ class GanttChart:
 
     Attributes:
         title: the line above the chart.
-        lanes: the bars of each lane in order, by the lane's name.
+        lanes: the name of each lane with its bars, in order.
         remarks: lines below the title.
         is_timed: whether bars start and end at times, which text then names.
     """
 
     title: str
-    lanes: Mapping[str, Sequence[JobBar]]
+    lanes: tuple[tuple[str, tuple[JobBar, ...]], ...]
     remarks: tuple[str, ...] = ()
     is_timed: bool = True
+
+    @classmethod
+    def of(
+        cls,
+        title: str,
+        lanes: Mapping[str, Sequence[JobBar]],
+        remarks: Sequence[str] = (),
+        is_timed: bool = True,
+    ) -> Self:
+        """Make a chart from the bars of each lane, by the lane's name."""
+        fixed = tuple((name, tuple(bars)) for name, bars in lanes.items())
+        return cls(title, fixed, tuple(remarks), is_timed)
+
+    @property
+    def bars(self) -> dict[str, tuple[JobBar, ...]]:
+        """The bars of each lane, by the lane's name."""
+        return dict(self.lanes)
 
     @property
     def end(self) -> float:
         """When the last job ends."""
-        return max((bar.end for bars in self.lanes.values() for bar in bars), default=0.0)
+        return max((bar.end for _, bars in self.lanes for bar in bars), default=0.0)
 
 
 def gantt_as_html(charts: Sequence[GanttChart]) -> str:
@@ -73,7 +90,7 @@ def gantt_as_text(charts: Sequence[GanttChart]) -> str:
     lines = []
     for chart in charts:
         lines += [chart.title, *(f"  {remark}" for remark in chart.remarks)]
-        lines += [f"  {name}: {_in_words(chart, bars)}" for name, bars in chart.lanes.items()]
+        lines += [f"  {name}: {_in_words(chart, bars)}" for name, bars in chart.lanes]
     return "\n".join(lines)
 
 
@@ -93,8 +110,8 @@ def _draw(chart: GanttChart, end: float) -> str:
     if not chart.end:
         return ""
     drawing, scale = Drawing(), CHART_WIDTH / end
-    left = GAP + max(text_width(name, LABEL_SIZE) for name in chart.lanes)
-    for number, (name, bars) in enumerate(chart.lanes.items()):
+    left = GAP + max(text_width(name, LABEL_SIZE) for name, _ in chart.lanes)
+    for number, (name, bars) in enumerate(chart.lanes):
         top = number * LANE_HEIGHT + 1.0
         drawing.text(name, (0, top + LANE_HEIGHT / 2), LABEL_SIZE)
         for bar in bars:
@@ -103,7 +120,7 @@ def _draw(chart: GanttChart, end: float) -> str:
             if text_width(bar.label, LABEL_SIZE) + LABEL_MARGIN <= width:
                 centre = start + width / 2, top + LANE_HEIGHT / 2 - 1
                 drawing.label(bar.label, centre, LABEL_SIZE)
-    words = "; ".join(f"{name}: {_in_words(chart, bars)}" for name, bars in chart.lanes.items())
+    words = "; ".join(f"{name}: {_in_words(chart, bars)}" for name, bars in chart.lanes)
     width, height = math.ceil(left + CHART_WIDTH + 1), LANE_HEIGHT * len(chart.lanes) + 2
     return svg_image(
         drawing.layers(),

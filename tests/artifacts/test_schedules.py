@@ -144,13 +144,13 @@ def test_a_chart_of_buckets_says_what_is_exposed():
 
 def test_a_device_holds_one_whole_layer_at_a_time_in_fsdp():
     (chart,) = draw_fsdp(3).charts
-    held = [bar for lane, bars in chart.lanes.items() if lane.startswith("holds") for bar in bars]
+    held = [bar for lane, bars in chart.bars.items() if lane.startswith("holds") for bar in bars]
     held.sort(key=lambda bar: bar.start)
     assert all(bar.end <= after.start for bar, after in itertools.pairwise(held))
-    assert [bar.name for bar in chart.lanes["sends"]] == [
+    assert [bar.name for bar in chart.bars["sends"]] == [
         *("gather 0", "gather 1", "gather 2"),
         *("gather 2", "reduce 2", "gather 1", "reduce 1", "gather 0", "reduce 0"),
     ]
-    for bar in chart.lanes["computes"]:  # between the gather and the end of its layer
-        layer = chart.lanes[f"holds layer {bar.label}"]
+    for bar in chart.bars["computes"]:  # between the gather and the end of its layer
+        layer = chart.bars[f"holds layer {bar.label}"]
         assert any(each.start < bar.start and bar.end == each.end for each in layer)

@@ -313,14 +313,14 @@ def test_an_overlap_is_drawn_beside_the_best():
     yours, best = drawn("12.6", "bucketed", [6], *MODEL)
     assert yours.end > best.end == pytest.approx(nb12.shortest_overlap(*MODEL))
     (chart,) = drawn("12.6", "exposed", 5.0, MODEL[0], MODEL[1], [2, 2, 2], *MODEL[2:])
-    (right,), (own,) = chart.lanes["exposed"], chart.lanes["yours"]
+    (right,), (own,) = chart.bars["exposed"], chart.bars["yours"]
     assert (right.start, right.end, own.end) == pytest.approx((8, 11.5, 13))
 
 
 @pytest.mark.parametrize("wraps", [True, False])
 def test_pieces_arrive_at_a_chip_for_as_long_as_gather_says(wraps):
     (chart,) = drawn("12.2", "gather", 0.001, 8, 8e6, 1e9, wraps)
-    sides = [chart.lanes[f"from {which}"] for which in ("one side", "the other")]
+    sides = [chart.bars[f"from {which}"] for which in ("one side", "the other")]
     assert max(bar.end for bars in sides for bar in bars) == pytest.approx(
         1e3 * nb12._gather(8, 8e6, 1e9, wraps)
     )
@@ -332,9 +332,9 @@ def test_the_steps_of_an_all_reduce_end_when_it_does(answer):
     case = 2, 8, 1e9, 450e9, 12.5e9
     right = {"flat": nb12.FLAT, "two_levels": nb12.TWO_LEVELS}[answer](*case)
     (chart,) = drawn("12.2", answer, 2 * right, *case)
-    steps = [bar for name, bars in chart.lanes.items() if name != "yours" for bar in bars]
+    steps = [bar for name, bars in chart.bars.items() if name != "yours" for bar in bars]
     assert max(bar.end for bar in steps) == pytest.approx(1e3 * right)
-    assert chart.lanes["yours"][0].end == pytest.approx(2e3 * right)
+    assert chart.bars["yours"][0].end == pytest.approx(2e3 * right)
 
 
 def routed(change):
@@ -350,11 +350,11 @@ def test_a_routing_is_drawn_for_a_device_with_a_wrong_token():
 
     inputs, (yours, expected) = routed(keep_all)
     kept = nb12._is_kept(inputs[1])[:64]
-    bars = [bar for bars in expected.lanes.values() for bar in bars]
+    bars = [bar for bars in expected.bars.values() for bar in bars]
     assert {bar.name for bar in bars} <= {
         f"token {t} {'kept' if kept[t] else 'dropped'}" for t in range(64)
     }
-    wrong = {bar.name for bars in yours.lanes.values() for bar in bars if "wrong" in bar.name}
+    wrong = {bar.name for bars in yours.bars.values() for bar in bars if "wrong" in bar.name}
     assert wrong == {bar.name.replace("dropped", "wrong") for bar in bars if "dropped" in bar.name}
     assert routed(lambda right, *_: right[:, :3])[1] == ()
 
@@ -363,9 +363,9 @@ def test_the_counts_that_are_drawn_are_all_tokens():
     generator = np.random.default_rng(0)
     scores = nb12._expert_arguments(*nb12.LAYERS_OF_EXPERTS[1])[1].sample(generator)
     (chart,) = drawn("12.9", "dropped", [scores], [np.int32(0)])
-    assert [bars[-1].end for bars in chart.lanes.values()] == [102] * 4
+    assert [bars[-1].end for bars in chart.bars.values()] == [102] * 4
     dropped = nb12._count_dropped(nb12._is_kept)(scores)
-    assert sum(bars[1].end - bars[1].start for bars in chart.lanes.values()) == dropped
+    assert sum(bars[1].end - bars[1].start for bars in chart.bars.values()) == dropped
 
 
 # what the verdict on a schedule says

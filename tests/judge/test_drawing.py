@@ -64,7 +64,7 @@ def test_a_verdict_in_text_has_them_side_by_side():
 
 
 def chart(title):
-    return GanttChart(title, {"stage 0": [JobBar("F0", "0", "#9ad2f2", 0, 1)]})
+    return GanttChart.of(title, {"stage 0": [JobBar("F0", "0", "#9ad2f2", 0, 1)]})
 
 
 def charted(*answers):

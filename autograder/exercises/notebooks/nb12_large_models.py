@@ -76,7 +76,7 @@ def _draw_beside(
         drawn = min(float(result), MAX_DRAWN * (start + right))
         name = "your time" if drawn == result else "the beginning of your time"
         bars = [JobBar(name, f"{result:.4g}", PINK, start, start + drawn)]
-    return (GanttChart(f"expected, {title}", lanes | {"yours": bars}),)
+    return (GanttChart.of(f"expected, {title}", lanes | {"yours": bars}),)
 
 
 # 12.1: latency and bandwidth
@@ -2231,7 +2231,7 @@ def _draw_exposed(
     """Draw an overlap, the exposed time, and a learner's."""
     (drawn,) = draw_overlap(backward, sizes, latency, bandwidth, expected=buckets).charts
     start, right = sum(backward), _exposed(backward, sizes, buckets, latency, bandwidth)
-    lanes = {name: [*bars] for name, bars in drawn.lanes.items()}
+    lanes = {name: [*bars] for name, bars in drawn.bars.items()}
     lanes["exposed"] = [JobBar("exposed", f"{right:.3g}", GREY, start, start + right)]
     title = f"{right:.3g} of {start + right:.3g} units of time are exposed"
     return _draw_beside(title, lanes, result, right, start)
@@ -3488,7 +3488,7 @@ def _draw_counts(inputs: Any, outputs: Any) -> Charts:
             JobBar(f"{tokens - places} dropped", str(tokens - places), GREY, places, tokens),
         ]
     title = f"expected, {(~kept).sum()} dropped tokens (grey) on all devices"
-    return (GanttChart(title, lanes, is_timed=False),)
+    return (GanttChart.of(title, lanes, is_timed=False),)
 
 
 MAX_DRAWN_EXPERTS: Final = 4
@@ -3524,7 +3524,7 @@ def _draw_routing(inputs: Any, outputs: Any) -> Charts:
                     bars.append(
                         JobBar(f"token {number} {word}", str(number), colour, place, place + 1)
                     )
-        return GanttChart(title, lanes, is_timed=False)
+        return GanttChart.of(title, lanes, is_timed=False)
 
     return (
         drawn(

@@ -9,7 +9,7 @@ from autograder.instructor.course import NAMESPACE
 from autograder.instructor.course.notebook_rewriting import find_read_names
 from autograder.instructor.pipeline.demonstrations import TAG, find_demonstrations, find_unused
 from tests.conftest import ROOT
-from tests.exercises.solutions import solution_of
+from tests.exercises.solutions import BANKS, solution_of
 from tests.instructor.room import ASSIGNMENT, LAST, RIGHT, SHORT, Classroom
 
 TAGGED = {"tags": [TAG]}
@@ -174,17 +174,38 @@ def test_everything_runs_if_the_configuration_says_so(room):
     assert room.scores()["ann"] == SHORT
 
 
-@pytest.mark.slow
-@pytest.mark.parametrize("name", NOTEBOOKS)
-def test_solutions_get_full_marks_without_demonstrations(name, tmp_path):
-    room = Classroom.at(tmp_path, name, calibrated=False)
+@pytest.fixture(scope="module", params=NOTEBOOKS)
+def whole(request, tmp_path_factory):
+    """A class of one notebook: all its solutions, and the banks' first and last wrong answers."""
+    room = Classroom.at(tmp_path_factory.mktemp(request.param), request.param, calibrated=False)
     room.forget_the_others()
     room.grade_uncalibrated()
-    room.nbgrader("generate_assignment", name, "--create", "--force")
-    room.hand_in("ann", {each.id: solution_of(each.id) for each in NOTEBOOKS[name]})
-    room.nbgrader("autograde", name)
-    graded = room.graded("ann").cells
+    room.nbgrader("generate_assignment", room.assignment, "--create", "--force")
+    ids = [exercise.id for exercise in NOTEBOOKS[room.assignment]]
+    known = [entry for entry in BANKS[room.assignment] if entry.score < 1]
+    wrong = {each: [entry.code for entry in known if entry.exercise == each] for each in ids}
+    room.hand_in("ann", {each: solution_of(each) for each in ids})
+    room.hand_in("ben", {each: wrong[each][0] for each in ids})
+    room.hand_in("cleo", {each: wrong[each][-1] for each in ids})
+    room.nbgrader("autograde", room.assignment)
+    room.nbgrader("generate_feedback", room.assignment)
+    return room
+
+
+@pytest.mark.slow
+def test_solutions_get_full_marks_without_demonstrations(whole):
+    graded = whole.graded("ann").cells
+    exercises = NOTEBOOKS[whole.assignment]
     by_name = {c.metadata.nbgrader.grade_id: c for c in graded if c.metadata.get("nbgrader")}
-    points = {each.id: by_name[each.grade_id].metadata.nbgrader.points for each in NOTEBOOKS[name]}
-    assert room.scores()["ann"] == pytest.approx(points)
+    points = {each.id: by_name[each.grade_id].metadata.nbgrader.points for each in exercises}
+    assert whole.scores()["ann"] == pytest.approx(points)
     assert any(cell.metadata.get(NAMESPACE, {}).get("unused") for cell in graded)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("student", ["ann", "ben", "cleo"])
+def test_every_notebook_gets_a_page_with_its_verdicts(whole, student):
+    """Verdicts with all kinds of pictures, from every notebook, have a place on pages."""
+    pages = whole.root / "grading" / "feedback" / student / whole.assignment
+    page = (pages / f"{whole.assignment}.html").read_text()
+    assert page.count('<span class="score" aria-label=') == len(NOTEBOOKS[whole.assignment])

@@ -13,7 +13,7 @@ def chart(title, *ends):
     starts = (0, *ends)
     bars = [JobBar(f"job {end}", str(end), "#c2c2c2", s, end)
             for s, end in zip(starts, ends, strict=False)]  # fmt: skip
-    return GanttChart(title, {"lane": bars, "idle": []}, ("a remark",))
+    return GanttChart.of(title, {"lane": bars, "idle": []}, ("a remark",))
 
 
 def test_all_charts_have_one_scale():
@@ -29,7 +29,7 @@ def test_a_label_is_drawn_only_where_there_is_room():
 
 
 def test_labels_are_no_smaller_than_nine_pixels_on_a_page_500_pixels_wide():
-    stages = GanttChart("pipeline", {"stage 3": chart("", 1, 2).lanes["lane"]})
+    stages = GanttChart.of("pipeline", {"stage 3": chart("", 1, 2).bars["lane"]})
     (width,) = map(int, re.findall(r'<svg[^>]* width="(\d+)"', gantt_as_html([stages])))
     cell = 348  # of a notebook, on such a page
     assert LABEL_SIZE * min(1, cell / width) >= 9
@@ -44,12 +44,12 @@ def test_text_and_alternative_text_say_when_jobs_run():
 
 
 def test_bars_that_are_no_times_have_no_times_in_words():
-    places = GanttChart("places", chart("", 1).lanes, is_timed=False)
+    places = GanttChart.of("places", chart("", 1).bars, is_timed=False)
     assert "lane: job 1\n" in gantt_as_text([places])
 
 
 def test_a_chart_without_jobs_is_its_title():
-    assert "<svg" not in gantt_as_html([GanttChart("nothing yet", {})])
+    assert "<svg" not in gantt_as_html([GanttChart.of("nothing yet", {})])
 
 
 @pytest.mark.parametrize("theme", THEMES)
