@@ -11,7 +11,6 @@ from autograder.instructor.classroom.grading import find_broken_submissions
 from autograder.instructor.classroom.reporting import report
 from autograder.instructor.classroom.stale_grades import (
     Bases,
-    GradedSubmission,
     judge_again,
     read_evidence,
 )
@@ -46,19 +45,14 @@ def regrade_class(course: Course, console: Console, choice: Choice = EVERYTHING)
 
 def _regrade_all(course: Course, console: Console, choice: Choice, pool: Pool) -> int:
     bases = Bases(course)
-    found = [
-        graded
-        for graded in read_kept_evidence(course, console)
-        if choice.has(graded.student, graded.assignment)
-    ]
-    usable = [g for g in found if not bases.has_other_plans(g.student, g.assignment)]
+    found = [pair for pair in find_kept_evidence(course, console) if choice.has(*pair)]
+    usable = [pair for pair in found if not bases.has_other_plans(*pair)]
     changed, failed = 0, 0
     for judged in judge_again(course, bases, usable, pool):
         changed += judged.is_new
         if judged.why:
-            graded = judged.graded
             failed += not judged.is_new
-            sentence = f"{graded.student}, {graded.assignment}: {judged.why}"
+            sentence = f"{judged.student}, {judged.assignment}: {judged.why}"
             console.print(printable(sentence), markup=False)
     failures = report(course, console, find_broken_submissions(course), choice)
     many = "1 submission was" if len(usable) == 1 else f"{len(usable)} submissions were"
@@ -73,13 +67,12 @@ def _regrade_all(course: Course, console: Console, choice: Choice, pool: Pool) -
     return 1 if failed or not all(failure.theirs for failure in failures) else 0
 
 
-def read_kept_evidence(course: Course, console: Console) -> Iterator[GradedSubmission]:
+def find_kept_evidence(course: Course, console: Console) -> Iterator[tuple[str, str]]:
     """Yield each graded submission whose evidence can be read, and print why others cannot."""
     for student, assignment in Records(course.records).all():
         try:
-            graded = read_evidence(course, student, assignment)
-            if graded is not None:
-                yield graded
+            if read_evidence(course, student, assignment) is not None:
+                yield student, assignment
         except UnreadableRecordError as error:
             sentence = f"{student}, {assignment} is not judged again: {error}"
             console.print(printable(sentence), markup=False)

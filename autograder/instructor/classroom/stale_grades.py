@@ -6,9 +6,9 @@ evidence is judged again. Otherwise the notebook runs again, as after a new subm
 
 import dataclasses
 import functools
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
+from concurrent.futures import Future
 from dataclasses import dataclass
 from typing import Any, Final
 
@@ -78,7 +78,7 @@ class Bases:
 
     def recorded(self, student: str, assignment: str) -> Basis | None:
         """Return the recorded basis of a grade; None without one, or if it has to be regraded."""
-        record = self.records.get(student, assignment)
+        record = self.records.head(student, assignment)
         graded = self.course.autograded / student / assignment / f"{assignment}.ipynb"
         if record is None or record.is_due_again or not graded.exists():
             return None
@@ -86,7 +86,7 @@ class Bases:
 
     def find_earlier_failure(self, student: str, assignment: str) -> str:
         """Return why grading failed on exactly the current basis; empty if it did not."""
-        record = self.records.get(student, assignment)
+        record = self.records.head(student, assignment)
         if record is None or record.failed_basis is None:
             return ""
         try:
@@ -110,7 +110,7 @@ class Bases:
 
     def was_graded(self, student: str, assignment: str) -> bool:
         """Check whether the current submission was graded, even if it has to be regraded."""
-        record = self.records.get(student, assignment)
+        record = self.records.head(student, assignment)
         graded = self.course.autograded / student / assignment / f"{assignment}.ipynb"
         if record is None or record.basis is None or not graded.exists():
             return False
@@ -146,54 +146,37 @@ def describe_changes(changed: frozenset[str]) -> str:
     return natural_list([words for name, words in CHANGED_IN_WORDS.items() if name in changed])
 
 
-@dataclass(frozen=True)
-class GradedSubmission:
-    """A graded submission with its evidence.
-
-    Attributes:
-        student: the student's id.
-        assignment: the assignment's id.
-        record: its record.
-        cases: the evidence of all its notebooks; empty if it is only rescored.
-    """
-
-    student: str
-    assignment: str
-    record: Record
-    cases: tuple[Case, ...] = ()
-
-
-@dataclass(frozen=True)
-class JudgedAgain:
-    """The outcome of judging a submission again.
-
-    Attributes:
-        graded: the submission.
-        is_new: whether its grade changed.
-        why: the error, in a sentence; empty if there was none.
-    """
-
-    graded: GradedSubmission
-    is_new: bool
-    why: str = ""
-
-
-def read_evidence(
-    course: Course, student: str, assignment: str, is_judged: bool = True
-) -> GradedSubmission | None:
-    """Read the record and the evidence of a graded submission.
+def read_evidence(course: Course, student: str, assignment: str) -> tuple[Case, ...] | None:
+    """Read the evidence of a graded submission, of all its notebooks.
 
     Args:
         course: the course.
         student: the student's id.
         assignment: the assignment's id.
-        is_judged: whether it will be judged again; if not, its evidence is not read.
 
     Returns:
-        The submission, or None if it has no grade.
+        The evidence, or None if the submission has no grade.
 
     Raises:
         UnreadableRecordError: the record, or any of its evidence, cannot be used.
+    """
+    record = _read_graded(course, student, assignment)
+    if record is None:
+        return None
+    cases = tuple(case for found in record.notebooks.values() for case in found.cases())
+    if any(map(_has_kernel_run_processes, cases)):
+        raise UnreadableRecordError(
+            "An earlier version made it, in which a kernel handed in the results of several "
+            "processes. The grader runs these itself now: grade the submission again."
+        )
+    return cases
+
+
+def _read_graded(course: Course, student: str, assignment: str) -> Record | None:
+    """Read the record of a graded submission; return None if it has no grade.
+
+    Raises:
+        UnreadableRecordError: the record cannot be used.
     """
     record = Records(course.records).read(student, assignment)
     if record is None or not record.notebooks:
@@ -201,15 +184,7 @@ def read_evidence(
     for name in record.notebooks:
         if not (course.autograded / student / assignment / f"{name}.ipynb").exists():
             raise UnreadableRecordError(f"there is no graded {name}.ipynb.")
-    if not is_judged:
-        return GradedSubmission(student, assignment, record)
-    cases = tuple(case for found in record.notebooks.values() for case in found.cases())
-    if any(map(_has_kernel_run_processes, cases)):
-        raise UnreadableRecordError(
-            "An earlier version made it, in which a kernel handed in the results of several "
-            "processes. The grader runs these itself now: grade the submission again."
-        )
-    return GradedSubmission(student, assignment, record, cases)
+    return record
 
 
 def _has_kernel_run_processes(case: Case) -> bool:
@@ -219,24 +194,43 @@ def _has_kernel_run_processes(case: Case) -> bool:
     return any(isinstance(value, dict) and value.get("type") == "runs" for value in values)
 
 
+@dataclass(frozen=True)
+class JudgedAgain:
+    """The outcome of judging a submission again.
+
+    Attributes:
+        student: the student's id.
+        assignment: the assignment's id.
+        is_new: whether its grade changed.
+        why: the error, in a sentence; empty if there was none.
+    """
+
+    student: str
+    assignment: str
+    is_new: bool
+    why: str = ""
+
+
 def judge_again(
     course: Course,
     bases: Bases,
-    graded: Sequence[GradedSubmission],
+    graded: Iterable[tuple[str, str]],
     pool: Pool,
+    rescored: Collection[tuple[str, str]] = (),
     all_pages: bool = False,
 ) -> Iterator[JudgedAgain]:
     """Judge the evidence of each submission again, and enter verdicts and points that changed.
 
     Exercises without evidence keep their verdicts. The inputs are the same as before, so no score
     changes unless exercises, judge or points did. If judging fails, the submission keeps its grade
-    and its page.
+    and its page. Evidence is read when its turn comes, because a class's does not fit into memory.
 
     Args:
         course: the course.
         bases: the bases of its grades.
-        graded: the submissions to judge.
+        graded: the graded submissions, as students and assignments.
         pool: the workers that judge.
+        rescored: those of them whose verdicts are kept, and only get other points.
         all_pages: make the feedback pages of unchanged grades, too, because an earlier run may
             have been killed between entering a grade and making its page.
 
@@ -244,26 +238,56 @@ def judge_again(
         GradebookError: the gradebook cannot be read or written.
         NoSandboxError: there is no sandbox to judge in, and one is required.
     """
-    config = course.api.config
-    judged = [pool.executor.submit(_judge, config, each.assignment, each.cases) for each in graded]
-    for submission, verdicts in zip(graded, judged, strict=True):
-        pair = submission.student, submission.assignment
-        try:
-            current = bases.for_assignment(submission.assignment)
-            record = _with_verdicts(submission.record, _without_faults(verdicts.result()))
-            if record.basis is not None:
-                record = replace(record, basis=record.basis.rejudged_with(current))
-            is_new = enter_regraded(course, *pair, record, current.points)
-        except (GradebookError, NoSandboxError):
-            raise
-        except Exception as error:  # the other submissions are judged all the same
-            is_marked = bases.records.is_marked(*pair)
-            consequence = "it will be graded again" if is_marked else "the old grade stays"
-            why = f"{consequence}. {type(error).__name__}: {error}"
-            yield JudgedAgain(submission, False, why)
-            continue
-        why = course.make_feedback_page(*pair) if is_new or all_pages else ""
-        yield JudgedAgain(submission, is_new, why and f"no feedback page. {why}")
+    judging: deque[tuple[tuple[str, str], Future[list[Verdict]]]] = deque()
+    for pair in graded:
+        judging.append((pair, _start_judging(course, pair, pool, is_judged=pair not in rescored)))
+        if len(judging) > pool.ahead * (pool.number() or 1):
+            yield _enter_judged(course, bases, *judging.popleft(), all_pages)
+    for pair, judged in judging:
+        yield _enter_judged(course, bases, pair, judged, all_pages)
+
+
+def _start_judging(
+    course: Course, pair: tuple[str, str], pool: Pool, is_judged: bool
+) -> "Future[list[Verdict]]":
+    """Have a worker judge a submission's evidence; an error of reading it is the outcome, too."""
+    verdicts: Future[list[Verdict]] = Future()
+    try:
+        cases = read_evidence(course, *pair) if is_judged else None
+        if cases:
+            return pool.executor.submit(_judge, course.api.config, pair[1], cases)
+        verdicts.set_result([])
+    except Exception as error:
+        verdicts.set_exception(error)
+    return verdicts
+
+
+def _enter_judged(
+    course: Course,
+    bases: Bases,
+    pair: tuple[str, str],
+    judged: "Future[list[Verdict]]",
+    all_pages: bool,
+) -> JudgedAgain:
+    """Enter new verdicts and points into the gradebook, the graded notebooks and the record."""
+    try:
+        verdicts = _without_faults(judged.result())
+        current = bases.for_assignment(pair[1])
+        found = _read_graded(course, *pair)
+        if found is None:
+            raise UnreadableRecordError("its record is gone.")
+        record = _with_verdicts(found, verdicts)
+        if record.basis is not None:
+            record = replace(record, basis=record.basis.rejudged_with(current))
+        is_new = enter_regraded(course, *pair, record, current.points)
+    except (GradebookError, NoSandboxError):
+        raise
+    except Exception as error:  # the other submissions are judged all the same
+        is_marked = bases.records.is_marked(*pair)
+        consequence = "it will be graded again" if is_marked else "the old grade stays"
+        return JudgedAgain(*pair, False, f"{consequence}. {type(error).__name__}: {error}")
+    why = course.make_feedback_page(*pair) if is_new or all_pages else ""
+    return JudgedAgain(*pair, is_new, why and f"no feedback page. {why}")
 
 
 def _judge(config: Any, assignment: str, cases: Sequence[Case]) -> list[Verdict]:
@@ -307,15 +331,17 @@ class StaleGrade:
     """A grade whose basis has changed.
 
     Attributes:
+        student: the student's id.
+        assignment: the assignment's id.
         changed: the names of the parts of the basis that changed.
-        evidence: the submission to judge again; None if its notebook has to run again. If only
-            points changed, it has no cases and is only rescored.
+        has_to_run: whether its notebook has to run again; if not, it is enough to judge the kept
+            evidence, or to rescore the verdicts if only points changed.
     """
 
     student: str
     assignment: str
     changed: frozenset[str]
-    evidence: GradedSubmission | None
+    has_to_run: bool
 
 
 def find_stale_grades(
@@ -330,11 +356,19 @@ def find_stale_grades(
         except OSError:  # reported when the submission's turn comes
             continue
         if changed and "submission" not in changed:
-            evidence = None
-            if is_judging_enough(changed):
-                with suppress(UnreadableRecordError):
-                    evidence = read_evidence(course, student, assignment, changed != ONLY_POINTS)
-            yield StaleGrade(student, assignment, changed, evidence)
+            is_enough = is_judging_enough(changed) and _has_evidence(
+                course, student, assignment, is_judged=changed != ONLY_POINTS
+            )
+            yield StaleGrade(student, assignment, changed, has_to_run=not is_enough)
+
+
+def _has_evidence(course: Course, student: str, assignment: str, is_judged: bool) -> bool:
+    """Check whether what judging again needs can be read; rescoring needs no evidence."""
+    read = read_evidence if is_judged else _read_graded
+    try:
+        return read(course, student, assignment) is not None
+    except UnreadableRecordError:
+        return False
 
 
 def add_staleness(course: Course, rows: Iterable[StateRow]) -> Iterator[StateRow]:
@@ -361,9 +395,9 @@ def _explain_staleness(bases: Bases, student: str, assignment: str) -> str:
 
 def print_reasons(console: Console, stale: Sequence[StaleGrade]) -> None:
     """Print why grades are stale, and how they are regraded: students may have seen them."""
-    counts = Counter((grade.assignment, bool(grade.evidence), grade.changed) for grade in stale)
-    for (assignment, is_judged, changed), count in counts.items():
-        action = "judged again from the evidence that was kept" if is_judged else "run again"
+    counts = Counter((grade.assignment, grade.has_to_run, grade.changed) for grade in stale)
+    for (assignment, has_to_run, changed), count in counts.items():
+        action = "run again" if has_to_run else "judged again from the evidence that was kept"
         if changed == ONLY_POINTS:
             action = "given the new points, by the verdicts that were kept"
         console.print(
@@ -389,14 +423,14 @@ def judge_stale_grades(
         find_refusals: returns why each assignment cannot be graded here; empty if it can.
         pool: the workers that judge.
     """
-    judged = [grade for grade in stale if grade.evidence]
+    judged = [grade for grade in stale if not grade.has_to_run]
     refused = find_refusals({grade.assignment for grade in judged})
     for grade in judged:
         if why := refused[grade.assignment]:
             yield Failure(grade.student, grade.assignment, why, theirs=False)
-    graded = [
-        grade.evidence for grade in judged if grade.evidence and not refused[grade.assignment]
-    ]
-    for again in judge_again(course, bases, graded, pool, all_pages=True):
+    allowed = [grade for grade in judged if not refused[grade.assignment]]
+    rescored = {(g.student, g.assignment) for g in allowed if g.changed == ONLY_POINTS}
+    graded = [(grade.student, grade.assignment) for grade in allowed]
+    for again in judge_again(course, bases, graded, pool, rescored, all_pages=True):
         if again.why:
-            yield Failure(again.graded.student, again.graded.assignment, again.why, theirs=False)
+            yield Failure(again.student, again.assignment, again.why, theirs=False)

@@ -12,7 +12,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from nbgrader.api import Gradebook, MissingEntry
+from nbgrader.api import Assignment, Grade, Gradebook, SubmittedAssignment, SubmittedNotebook
+from sqlalchemy import select
+from sqlalchemy.orm import contains_eager, joinedload, selectinload, undefer
 
 from autograder.exercises import BY_GRADE_ID, EXERCISES, NOTEBOOKS
 from autograder.instructor.commands import begin_sentence, escape_surrogates, printable
@@ -209,7 +211,11 @@ def read_states(course: Course, failures: Sequence[Failure]) -> list[StateRow]:
 def _rows(course: Course, gradebook: Gradebook, failures: Sequence[Failure]) -> Iterator[StateRow]:
     failed = {(f.student, f.assignment): f for f in failures if not f.was_graded}
     records = Records(course.records)
+    entered: dict[str, SubmittedAssignment] = {}
+    assignment_read = ""
     for student, assignment in sorted(course.submissions(), key=lambda pair: pair[::-1]):
+        if assignment != assignment_read:
+            entered, assignment_read = _load_submissions(gradebook, assignment), assignment
         failure = failed.get((student, assignment))
         if failure is not None:
             yield StateRow(
@@ -218,10 +224,7 @@ def _rows(course: Course, gradebook: Gradebook, failures: Sequence[Failure]) -> 
                 State.BROKEN if failure.theirs else State.FAILED,
             )
             continue
-        try:
-            submission = gradebook.find_submission(assignment, student)
-        except MissingEntry:
-            submission = None
+        submission = entered.get(student)
         was_broken = records.was_broken(student, assignment)
         if submission is None or was_broken or _is_unfinished(course, submission):
             yield StateRow(escape_surrogates(student), assignment, State.WAITING)
@@ -237,6 +240,32 @@ def _rows(course: Course, gradebook: Gradebook, failures: Sequence[Failure]) -> 
             _aware(submission.timestamp),
             _aware(submission.duedate if submission.assignment.duedate else None),
         )
+
+
+def _load_submissions(gradebook: Gradebook, assignment: str) -> dict[str, SubmittedAssignment]:
+    """Load an assignment's submissions with all their grades, by student.
+
+    Read one by one, each grade of a class would take a few queries of its own.
+    """
+    grades = selectinload(SubmittedNotebook.grades).options(
+        joinedload(Grade.cell), undefer(Grade.max_score)
+    )
+    notebooks = selectinload(SubmittedAssignment.notebooks).options(
+        joinedload(SubmittedNotebook.notebook), grades
+    )
+    totals = ("score", "max_score", "late_submission_penalty")
+    query = (
+        select(SubmittedAssignment)
+        .join(SubmittedAssignment.assignment)
+        .where(Assignment.name == assignment)
+        .options(
+            contains_eager(SubmittedAssignment.assignment),
+            *(undefer(getattr(SubmittedAssignment, total)) for total in totals),
+            notebooks,
+        )
+    )
+    gradebook.db.expunge_all()
+    return {each.student_id: each for each in gradebook.db.scalars(query)}
 
 
 def _is_unfinished(course: Course, submission: Any) -> bool:

@@ -5,6 +5,7 @@ the submission is graded again.
 """
 
 import enum
+import os
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
@@ -85,8 +86,10 @@ class GradedNotebook(msgspec.Struct, frozen=True):
             raise UnreadableRecordError(f"its evidence cannot be read: {error}") from None
 
 
-class Record(msgspec.Struct, frozen=True):
-    """The record of a submission.
+class RecordHead(msgspec.Struct, frozen=True):
+    """A record without its notebooks: what is needed to tell whether a submission is to be graded.
+
+    A command looks at the records of a whole class, and their evidence would fill its memory.
 
     Attributes:
         state: graded, broken or failed.
@@ -94,9 +97,6 @@ class Record(msgspec.Struct, frozen=True):
         basis: the basis of the grade; None if there is no grade, or the basis is unknown.
         failed_basis: the basis with which grading failed last; None if it has not failed since it
             was graded. While this basis is current, grading is not tried again automatically.
-        notebooks: the results of each notebook, by name.
-        seconds: how long grading took.
-        since: when this version of the submission was first graded; regrading does not change it.
         is_due_again: whether to grade it again even if its basis is current.
         format_version: the version of this format.
     """
@@ -105,11 +105,26 @@ class Record(msgspec.Struct, frozen=True):
     why: str = ""
     basis: Basis | None = None
     failed_basis: Basis | None = None
+    is_due_again: bool = False
+    format_version: Literal[1] = 1
+
+
+class Record(RecordHead, frozen=True):
+    """The record of a submission.
+
+    Attributes:
+        notebooks: the results of each notebook, by name.
+        seconds: how long grading took.
+        since: when this version of the submission was first graded; regrading does not change it.
+    """
+
     notebooks: dict[str, GradedNotebook] = {}
     seconds: float = 0.0
     since: datetime | None = None
-    is_due_again: bool = False
-    format_version: Literal[1] = 1
+
+    def head(self) -> RecordHead:
+        """Return the record without its notebooks."""
+        return RecordHead(**{name: getattr(self, name) for name in RecordHead.__struct_fields__})
 
 
 class Records:
@@ -121,7 +136,7 @@ class Records:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._cache: dict[Path, tuple[tuple[int, int], Record]] = {}
+        self._heads: dict[Path, tuple[tuple[int, int], RecordHead]] = {}
 
     def path(self, student: str, assignment: str) -> Path:
         """Return the path of a submission's record, which need not exist."""
@@ -135,14 +150,26 @@ class Records:
             OSError: it is not known what is in the file.
         """
         path = self.path(student, assignment)
-        try:
-            status = path.stat()
-        except (FileNotFoundError, NotADirectoryError):
+        status = _find_status(path)
+        return None if status is None else _decode(path, status.st_size)
+
+    def head(self, student: str, assignment: str) -> RecordHead | None:
+        """Read the head of a submission's record; return None if there is none that can be read.
+
+        It is remembered until the file changes.
+        """
+        path = self.path(student, assignment)
+        status = _find_status(path)
+        if status is None:
             return None
         version = status.st_mtime_ns, status.st_size
-        cached = self._cache.get(path)
+        cached = self._heads.get(path)
         if cached is None or cached[0] != version:
-            cached = self._cache[path] = version, _decode(path, status.st_size)
+            try:
+                head = _decode(path, status.st_size).head()
+            except UnreadableRecordError:
+                return None
+            cached = self._heads[path] = version, head
         return cached[1]
 
     def get(self, student: str, assignment: str) -> Record | None:
@@ -173,13 +200,13 @@ class Records:
 
     def was_broken(self, student: str, assignment: str) -> bool:
         """Check whether a submission could not be graded, so that it has no scores."""
-        record = self.get(student, assignment)
-        return record is not None and record.state is State.BROKEN
+        head = self.head(student, assignment)
+        return head is not None and head.state is State.BROKEN
 
     def is_marked(self, student: str, assignment: str) -> bool:
         """Check whether a submission is marked to be graded again."""
-        record = self.get(student, assignment)
-        return record is not None and record.is_due_again
+        head = self.head(student, assignment)
+        return head is not None and head.is_due_again
 
     def all(self) -> Iterator[tuple[str, str]]:
         """Yield the student and the assignment of each record, in order."""
@@ -187,6 +214,14 @@ class Records:
             for path in list_folder(student):
                 if path.suffix == SUFFIX and not path.name.startswith("."):
                     yield student.name, path.name.removesuffix(SUFFIX)
+
+
+def _find_status(path: Path) -> os.stat_result | None:
+    """Return the status of a file; None if there is no such file."""
+    try:
+        return path.stat()
+    except (FileNotFoundError, NotADirectoryError):
+        return None
 
 
 def _decode(path: Path, size: int) -> Record:

@@ -1,6 +1,10 @@
 """Records that cannot be read, and files beside a graded notebook that are called like one."""
 
 import io
+import tracemalloc
+from concurrent.futures import Executor, Future
+from types import SimpleNamespace
+from typing import Any
 
 import msgspec
 import pytest
@@ -9,6 +13,7 @@ from rich.console import Console
 from autograder.evidence import Evidence, Unanswered, to_json
 from autograder.exercises import find
 from autograder.instructor.classroom import regrading, stale_grades
+from autograder.instructor.classroom.workers import Pool
 from autograder.instructor.course import Course
 from autograder.instructor.pipeline import GradedNotebook, Record, Records, State, record
 from autograder.instructor.sandbox import Case
@@ -35,7 +40,7 @@ def course(tmp_path):
 def read_kept_evidence(course):
     """Return the students whose evidence can be read, and the output about the others."""
     said = Console(file=io.StringIO(), width=200)
-    students = [one.student for one in regrading.read_kept_evidence(course, said)]
+    students = [student for student, _ in regrading.find_kept_evidence(course, said)]
     assert isinstance(said.file, io.StringIO)
     return students, " ".join(said.file.getvalue().split())
 
@@ -84,3 +89,63 @@ def test_new_verdicts_are_kept_where_another_version_wrote_those_of_before():
     after = stale_grades._with_verdicts(record_of, [new])
     assert after.notebooks[ASSIGNMENT].verdicts_by_exercise() == {"4.8": new}
     assert after.notebooks["other"].verdicts_by_exercise() == {}
+
+
+def test_looking_at_a_class_keeps_no_evidence_in_memory(course):
+    large = GradedNotebook(evidence=msgspec.Raw(b'["' + b"0" * 2**20 + b'"]'))
+    students = [f"student-{number}" for number in range(20)]
+    for student in students:
+        kept = Record(State.GRADED, notebooks={ASSIGNMENT: large})
+        Records(course.records).write(student, ASSIGNMENT, kept)
+    records = Records(course.records)
+    tracemalloc.start()
+    try:
+        assert not any(records.is_marked(student, ASSIGNMENT) for student in students)
+        held, _ = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert held < 2**20
+
+
+class LateExecutor(Executor):
+    """An executor whose calls end when somebody waits for the first of them."""
+
+    def __init__(self):
+        self.waiting: list[LateFuture] = []
+        self.most = 0
+
+    def submit(self, function, /, *arguments, **named):
+        future = LateFuture(self)
+        self.waiting.append(future)
+        self.most = max(self.most, len(self.waiting))
+        return future
+
+
+class LateFuture(Future[Any]):
+    """A future that its executor fills when it is asked."""
+
+    def __init__(self, executor):
+        super().__init__()
+        self.executor = executor
+
+    def result(self, timeout=None):
+        self.executor.waiting.remove(self)
+        return []
+
+
+def test_evidence_is_read_when_its_turn_to_be_judged_comes(course, monkeypatch):
+    for number in range(20):
+        student = f"student-{number}"
+        folder = course.autograded / student / ASSIGNMENT
+        folder.mkdir(parents=True)
+        (folder / f"{ASSIGNMENT}.ipynb").write_text("{}")
+        kept = Records(course.records).get("bob", ASSIGNMENT)
+        assert kept is not None
+        Records(course.records).write(student, ASSIGNMENT, kept)
+    monkeypatch.setattr(stale_grades, "enter_regraded", lambda *_: False)
+    monkeypatch.setattr(Course, "api", SimpleNamespace(config=None))
+    bases: Any = SimpleNamespace(for_assignment=lambda _: SimpleNamespace(points={}))
+    executor, pairs = LateExecutor(), list(Records(course.records).all())
+    judged = list(stale_grades.judge_again(course, bases, pairs, Pool(executor, lambda: 2)))
+    assert judged == [stale_grades.JudgedAgain(*pair, is_new=False) for pair in pairs]
+    assert executor.most == 5  # two for each worker, and the one that is read
