@@ -15,7 +15,8 @@ import jax
 
 from autograder import evidence
 from autograder.evidence import Plan, capture, known_plans
-from shardlings.errors import Fault, ShortError, UsageError
+from autograder.explanations import Fault, explain_fault
+from shardlings.errors import ShortError, UsageError
 from shardlings.pictures import display_blocks, display_waiting
 
 if TYPE_CHECKING:
@@ -120,7 +121,7 @@ def _publish(captured: evidence.Evidence) -> None:
 
 def _report_fault(fault: Fault) -> None:
     """Print that the autograder failed, or raise an error that a grader cannot overlook."""
-    message = "\n".join(evidence.explain_fault(fault))
+    message = "\n".join(explain_fault(fault))
     if _is_run_by_nbgrader() or evidence.is_grading():
         raise NotJudged(message) from None
     print(message)
@@ -142,8 +143,10 @@ def hint(exercise: str) -> None:
     if known_plans() is not None:
         return
     found = _find(exercise)
-    number = _hints_given.get(found.id, 0)
-    number %= len(found.hints)
+    if not found.hints:
+        print(f"Exercise {found.id} has no hints.")
+        return
+    number = _hints_given.get(found.id, 0) % len(found.hints)
     _hints_given[found.id] = number + 1
     from autograder.judge import show_hint
 

@@ -28,7 +28,8 @@ from autograder.artifacts.program_checks import (
     refuse_unreduced,
 )
 from autograder.artifacts.program_sizes import hide_sizes, refuse_another_program, short_float_types
-from shardlings.errors import JAX_SAYS, first_line
+from autograder.explanations import JAX_SAYS
+from shardlings.errors import first_line
 from shardlings.programs import (
     MACHINE,
     Collective,

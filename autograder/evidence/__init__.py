@@ -31,7 +31,6 @@ from autograder.evidence.data import (
     to_json,
 )
 from autograder.evidence.exported_functions import DesignPlan, GradientPlan, ProgramPlan
-from autograder.evidence.faults import explain_fault
 from autograder.evidence.placements import PlacementPlan, PlacementsPlan
 from autograder.evidence.plans import (
     AnswerPlan,
@@ -88,7 +87,6 @@ __all__ = [
     "begin_cell",
     "capture",
     "end_cell",
-    "explain_fault",
     "from_json",
     "give_plans",
     "is_grading",

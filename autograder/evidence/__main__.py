@@ -15,8 +15,8 @@ import msgspec
 
 from autograder.evidence.data import Evidence, MalformedEvidenceError, from_json, to_json
 from autograder.evidence.plans import ObserveRequest, observe
+from autograder.explanations import Fault
 from autograder.processes import close_memory
-from shardlings.errors import Fault
 
 
 def main() -> None:

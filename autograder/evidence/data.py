@@ -9,8 +9,8 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from autograder.explanations import Fault
 from autograder.processes import PackedFunction
-from shardlings.errors import Fault
 
 MIME_TYPE: Final = "application/vnd.shardlings.evidence+json"
 """The MIME type of evidence in a cell's outputs."""

@@ -25,14 +25,13 @@ from autograder.evidence.data import (
 from autograder.evidence.placements import PlacementsPlan, Shape, capture_placements
 from autograder.evidence.time_limits import DoesNotEndError, call_within_limit, explain_endless_call
 from autograder.evidence.unsuitable_answers import describe_type, not_a_function
-from shardlings.errors import (
-    TheirError,
+from autograder.explanations import (
     copy_name,
     explain_error,
     insert_before_jax_message,
     is_jax_error_without_message,
-    theirs,
 )
+from shardlings.errors import TheirError, theirs
 from shardlings.layouts import Layout, LayoutError
 
 

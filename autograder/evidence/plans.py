@@ -21,8 +21,9 @@ from autograder.evidence.process_results import ProcessesPlan, capture_runs
 from autograder.evidence.results import ResultsPlan, TablePlan
 from autograder.evidence.unfinished_cells import explain_unfinished
 from autograder.evidence.unsuitable_answers import describe_type, missing_answer
+from autograder.explanations import Fault
 from autograder.processes import PackedFunction
-from shardlings.errors import Fault, TheirError, theirs
+from shardlings.errors import TheirError, theirs
 
 AnswerPlan = (
     PlacementPlan

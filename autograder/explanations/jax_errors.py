@@ -11,9 +11,16 @@ from typing import Any, Final
 
 import jax
 
-from shardlings.errors.blame import first_line, frames_of, message_of
-from shardlings.errors.cell_lines import describe_error, last_line, line_in_cell, unwrap
-from shardlings.errors.operands import NOT_GATHERED, describe_ungathered_operand
+from autograder.explanations.operands import NOT_GATHERED, describe_ungathered_operand
+from shardlings.errors import (
+    describe_error,
+    first_line,
+    frames_of,
+    last_line,
+    line_in_cell,
+    message_of,
+    unwrap,
+)
 
 UNBOUND: Final = (
     "A collective names an axis that the mesh does not have, or it is called outside the body of a "

@@ -7,7 +7,7 @@ from typing import Any, Final
 
 import jax
 
-from shardlings.errors.blame import frame_owner
+from shardlings.errors import frame_owner
 
 NOT_GATHERED: Final = "not-gathered"
 """The diagnosis of a matmul one of whose operands is a device's block, and shorter for it."""
@@ -31,7 +31,7 @@ def describe_ungathered_operand(error: BaseException) -> str:
         return ""  # an untiled all_gather adds a dimension
     lengths = values[0].shape[-1], values[1].shape[0]
     short = lengths.index(min(lengths))
-    if max(lengths) / min(lengths) not in _block_counts(values[short]) - {1}:
+    if not min(lengths) or max(lengths) / min(lengths) not in _block_counts(values[short]) - {1}:
         return ""
     dimensions = [
         name if value.ndim == 2 else "elements"

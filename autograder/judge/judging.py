@@ -10,6 +10,7 @@ from collections.abc import Iterator
 
 from autograder.artifacts import ProgramError
 from autograder.evidence import Evidence, NotCaptured, Piece, Unanswered
+from autograder.explanations import JAX_SAYS, Fault, insert_before_jax_message
 from autograder.judge.diagnoses import (
     ADDED_BY_COMPILER,
     NOT_COUNTED,
@@ -24,7 +25,6 @@ from autograder.judge.requirements_on_requests import Requests
 from autograder.judge.requirements_on_states import Donates
 from autograder.judge.scoring import compute_share, explain_share
 from autograder.judge.verdict import OF_THE_CHECK, Finding, Verdict
-from shardlings.errors import JAX_SAYS, Fault, insert_before_jax_message
 
 
 def judge(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | None = None) -> Verdict:

@@ -10,6 +10,7 @@ from typing import Final
 
 from platformdirs import user_state_path
 
+from autograder.explanations import report_address
 from autograder.judge.exercise import Exercise
 from autograder.judge.feedback import show_document
 from autograder.judge.prose import mark_up
@@ -24,7 +25,6 @@ from shardlings.documents import (
     Table,
     TableRow,
 )
-from shardlings.errors import report_address
 
 _in_memory: dict[str, str] = {}
 """The states that this kernel has seen, in case the file cannot be written."""

@@ -4,8 +4,8 @@ import re
 from collections.abc import Iterator
 from typing import Final
 
+from autograder.explanations import JAX_SAYS
 from shardlings.documents import Code, Inline, Small
-from shardlings.errors import JAX_SAYS
 
 CODE: Final = re.compile(
     r"`([^`]+)`|\b((?:hint|check)\(\"[^\"]+\"[^)]*\)|P\([^()]*(?:\([^()]*\)[^()]*)*\))"

@@ -11,7 +11,7 @@ from typing import Final
 
 from humanize import natural_list
 
-from autograder.evidence import explain_fault
+from autograder.explanations import explain_fault
 from autograder.judge.diagnoses import (
     NOT_COUNTED,
     OTHER_FORM,

@@ -5,8 +5,8 @@ from typing import Any, Final, Self
 import msgspec
 
 from autograder.evidence import Struct
+from autograder.explanations import Fault
 from autograder.judge.diagnoses import UNANSWERED
-from shardlings.errors import Fault
 from shardlings.layouts import Layout
 from shardlings.pictures import GanttChart
 

@@ -20,20 +20,14 @@ import jax
 import jaxlib._jax
 import msgspec
 
+from autograder.explanations import Fault, explain_error
 from autograder.processes.disks import ReadRefusedError, make_ask
 from autograder.processes.interruptions import BatchUsedError
 from autograder.processes.isolation import REFUSED_WRITES
 from autograder.processes.packing import PackedFunction
 from autograder.processes.sendable_results import ResultNotSendableError, make_sendable
 from shardlings import devices
-from shardlings.errors import (
-    Fault,
-    TheirError,
-    describe_error,
-    explain_error,
-    first_line,
-    theirs,
-)
+from shardlings.errors import TheirError, describe_error, first_line, theirs
 
 LOOPBACK: Final = "127.0.0.1"
 

@@ -17,7 +17,8 @@ from typing import Any, Final, Protocol
 import msgspec
 import numpy as np
 
-from shardlings.errors import Fault, ShortError, first_line
+from autograder.explanations import Fault
+from shardlings.errors import ShortError, first_line
 
 MAX_REQUEST_BYTES: Final = 1 << 16
 """Size of one request; a table's row numbers are far fewer."""

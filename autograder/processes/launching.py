@@ -31,12 +31,13 @@ import msgspec
 import psutil
 from humanize import natural_list
 
+from autograder.explanations import Fault
 from autograder.processes.child import LOOPBACK, ChildMessage, ChildSetup, FunctionCall, run_child
 from autograder.processes.disks import Disk, DiskServer
 from autograder.processes.packing import PackedFunction, pack, pack_arguments
 from autograder.processes.running_time import IDLE_SECONDS, IdleTimer
 from autograder.processes.sendable_results import pickle_result
-from shardlings.errors import Fault, ShortError, UsageError
+from shardlings.errors import ShortError, UsageError
 
 PROCESS_COUNTS: Final = (1, 2, 4, 8)
 
@@ -137,8 +138,8 @@ def on_processes(function: Callable[..., Any], processes: int, *arguments: Any) 
     """
     if not callable(function):
         raise UsageError(
-            f"on_processes(function, processes) takes a function first, such as "
-            f"on_processes(who, 2); {type(function).__name__} came."
+            f"on_processes(function, processes) expects a function first, as in "
+            f"on_processes(who, 2), but got {type(function).__name__}."
         )
     try:
         packed_arguments = pack_arguments(function, lambda ask: arguments)
@@ -192,7 +193,7 @@ def run(
     """
     if type(processes) is not int or processes not in PROCESS_COUNTS:
         raise UsageError(
-            f"Eight devices are shared out evenly to 1, 2, 4 or 8 processes; {processes!r} came."
+            f"Eight devices can be shared evenly by 1, 2, 4 or 8 processes, but got {processes!r}."
         )
     if multiprocessing.current_process().daemon:
         raise UsageError(

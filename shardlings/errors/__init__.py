@@ -1,37 +1,31 @@
-"""Decide whose error an error is, and explain what it usually means.
+"""Tell whose error an error is, and where it was raised.
 
-In: exceptions raised by the learner's code, by JAX, or by the autograder. Out: a short sentence, a
-diagnosis, and whose error it is: the learner's (`TheirError`) or ours (`Fault`, which leads to no
-score). The tested versions of JAX are here too, because every report of a fault names them. This
-package imports no other.
+In: exceptions raised by the user's code, by JAX, or by this library. Out: whose error it is, its
+message in a line, and the user's line that raised it. The tested versions of JAX are here too,
+because every report of a fault names them. This package imports no other.
 """
 
 from shardlings.errors.blame import (
-    PACKAGES,
-    Fault,
     ShortError,
     TheirError,
     UsageError,
+    add_own_folder,
     first_line,
     frame_owner,
+    frames_of,
+    is_installed,
+    is_own_file,
+    message_of,
     owner_of_globals,
-    report_address,
     theirs,
 )
 from shardlings.errors.cell_lines import (
     describe_error,
     last_cell_line,
+    last_line,
     line_in_cell,
     remember_blank_lines,
-)
-from shardlings.errors.jax_errors import (
-    DIAGNOSES,
-    JAX_SAYS,
-    copy_name,
-    diagnose_jax_error,
-    explain_error,
-    insert_before_jax_message,
-    is_jax_error_without_message,
+    unwrap,
 )
 from shardlings.errors.jax_versions import (
     TESTED_JAX_VERSIONS,
@@ -41,29 +35,26 @@ from shardlings.errors.jax_versions import (
 )
 
 __all__ = [
-    "DIAGNOSES",
-    "JAX_SAYS",
-    "PACKAGES",
     "TESTED_JAX_VERSIONS",
-    "Fault",
     "ShortError",
     "TheirError",
     "UsageError",
-    "copy_name",
+    "add_own_folder",
     "crash_warning",
     "describe_error",
-    "diagnose_jax_error",
-    "explain_error",
     "first_line",
     "frame_owner",
-    "insert_before_jax_message",
-    "is_jax_error_without_message",
+    "frames_of",
+    "is_installed",
+    "is_own_file",
     "last_cell_line",
+    "last_line",
     "line_in_cell",
+    "message_of",
     "owner_of_globals",
     "remember_blank_lines",
-    "report_address",
     "theirs",
+    "unwrap",
     "version_warning",
     "versions_in_words",
 ]

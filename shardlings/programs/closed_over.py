@@ -12,8 +12,9 @@ from typing import Any, Final
 import jax
 import jax.numpy as jnp
 
+from shardlings.errors import is_own_file
 from shardlings.programs.code_lines import is_library
-from shardlings.programs.collective import FOLDERS, Frame
+from shardlings.programs.collective import Frame
 from shardlings.programs.compiled import CompiledProgram
 
 LARGE_BYTES: Final = 2**20
@@ -92,7 +93,7 @@ def _find_line(equation: Any) -> Frame | None:
     traceback = equation.source_info.traceback
     for frame in traceback.frames if traceback is not None else ():
         line = Frame(frame.file_name, frame.line_num, frame.function_name)
-        if not line.file.startswith(FOLDERS) and not is_library(line):
+        if not is_own_file(line.file) and not is_library(line):
             return line
     return None
 

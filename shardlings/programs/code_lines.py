@@ -9,26 +9,20 @@ call it say which array is gathered. So a collective is shown at its caller's li
 
 A function that is written inside its caller, or that the caller hands on, as in
 `jax.grad(loss)(w)` or `jax.shard_map(body, ...)`, is no helper: its lines are the ones to look at.
-Neither is a library's function, whose lines nobody can change; they are shown below the learner's.
+Neither is a library's function, whose lines nobody can change; they are shown below the user's.
 """
 
 import ast
 import linecache
 import re
-import sysconfig
 from collections import defaultdict
 from collections.abc import Iterator, Sequence
 from functools import lru_cache
 from itertools import groupby, pairwise, zip_longest
-from pathlib import Path
 from typing import Final
 
-from shardlings.programs.collective import FOLDERS, Collective, Frame
-
-LIBRARIES: Final = tuple(
-    sysconfig.get_path(name) for name in ("stdlib", "platstdlib", "purelib", "platlib")
-)
-"""The folders of Python's own modules and of installed packages."""
+from shardlings.errors import is_installed, is_own_file
+from shardlings.programs.collective import Collective, Frame
 
 COMPILED: Final = re.compile(r"jit\(([^()]+)\)/")
 """The beginning of JAX's path of names to an operation, with the name of the compiled function."""
@@ -72,18 +66,18 @@ def _name_program(collectives: Sequence[Collective]) -> str:
 
 
 def _own_calls(collective: Collective, program: str) -> Calls:
-    """Return the learner's lines, the outermost first, and a library's if it is the innermost.
+    """Return the user's lines, the outermost first, and a library's if it is the innermost.
 
     What called the compiled function is no part of the program. JAX notes it if the function was
     traced before, in a call elsewhere.
     """
     calls: list[Frame] = []
     for frame in collective.stack:  # the innermost first
-        if frame.file.startswith(FOLDERS) and calls:
+        if is_own_file(frame.file) and calls:
             break  # what called `communication` is no part of the program
         if frame.function == "<module>" and calls:
             break
-        if not frame.file.startswith(FOLDERS) and (not calls or not is_library(frame)):
+        if not is_own_file(frame.file) and (not calls or not is_library(frame)):
             calls.append(frame)
     own = [i for i, frame in enumerate(calls) if frame.function.rpartition(".")[2] == program]
     if own:
@@ -145,5 +139,4 @@ def _statements(source: str) -> list[ast.stmt]:
 
 def is_library(frame: Frame) -> bool:
     """Check whether a line is in Python's own modules, or in an installed package."""
-    installed = {"site-packages", "dist-packages"} & set(Path(frame.file).parts)
-    return bool(installed) or frame.file.startswith(LIBRARIES)
+    return is_installed(frame.file)

@@ -16,24 +16,19 @@ buffers.
 """
 
 import math
-import os
 from collections import defaultdict
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, replace
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import combinations
-from pathlib import Path
 from typing import Any, Final, Protocol
 
 import numpy as np
 import numpy.typing as npt
 
 from shardlings.collective_kinds import KINDS, CollectiveKind
-from shardlings.errors import PACKAGES
-
-FOLDERS: Final = tuple(f"{Path(__file__).parents[2] / name}{os.sep}" for name in PACKAGES)
-"""The folders of our packages, whose lines are not the user's."""
+from shardlings.errors import is_own_file
 
 Groups = tuple[tuple[int, ...], ...]
 
@@ -133,8 +128,8 @@ class Collective:
 
     @property
     def where(self) -> Frame | None:
-        """The line of the learner's code that caused it; None if unknown."""
-        return next((f for f in self.stack if not f.file.startswith(FOLDERS)), None)
+        """The line of the user's code that caused it; None if unknown."""
+        return next((f for f in self.stack if not is_own_file(f.file)), None)
 
 
 class MeshLike(Protocol):
@@ -274,7 +269,7 @@ def explain_unknown_machine(name: object) -> str:
     """Return the error message for an unknown machine."""
     listed = ", ".join(map(repr, MACHINES))
     if not isinstance(name, str):
-        return f"A machine is asked for by its name, one of {listed}; {type(name).__name__} came."
+        return f"A machine is a name, one of {listed}, but got {type(name).__name__}."
     known = {each.lower(): each for each in MACHINES}
     near = get_close_matches(name.lower(), known, n=1, cutoff=0.5)
     meant = f" Did you mean {known[near[0]]!r}?" if near else ""

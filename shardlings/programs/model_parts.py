@@ -11,8 +11,9 @@ from collections.abc import Iterator, Sequence
 from itertools import dropwhile, takewhile
 from typing import Final
 
+from shardlings.errors import is_own_file
 from shardlings.programs.code_lines import is_library
-from shardlings.programs.collective import FOLDERS, Frame
+from shardlings.programs.collective import Frame
 
 FORWARD: Final = "forward"
 BACKWARD: Final = "backward"
@@ -77,7 +78,7 @@ def _once(scopes: tuple[str, ...]) -> tuple[str, ...]:
 def _called_classes(stack: Sequence[Frame]) -> tuple[str, ...]:
     """Return the classes that are called, from the first of the program's own on."""
     # what called `communication` is no part of the program
-    program = list(takewhile(lambda frame: not frame.file.startswith(FOLDERS), stack))
+    program = list(takewhile(lambda frame: not is_own_file(frame.file), stack))
     calls = [frame for frame in reversed(program) if frame.function.endswith(CALL)]
     return tuple(
         frame.function.removesuffix(CALL).rpartition(".")[2]

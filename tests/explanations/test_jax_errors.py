@@ -8,7 +8,7 @@ import numpy as np
 import pytest
 from jax import lax
 
-from shardlings.errors import DIAGNOSES, diagnose_jax_error, explain_error
+from autograder.explanations import DIAGNOSES, diagnose_jax_error, explain_error
 from tests.helpers import mesh
 
 LINE = mesh(x=8)
@@ -262,3 +262,15 @@ def test_an_operand_that_was_not_gathered_is_named(multiply, named):
     diagnosis, explanation = explain_error(raised.value, function, ["x"])
     assert diagnosis == ("not-gathered" if named else "blocks-do-not-fit")
     assert named in explanation
+
+
+def test_an_operand_without_elements_is_no_error_of_ours():
+    def function(x):
+        nothing = x[:, :0]
+        return nothing @ x
+
+    with pytest.raises(TypeError, match="contracting") as raised:
+        function(jnp.ones((16, 16)))
+    diagnosis, explanation = explain_error(raised.value, function, ["x"])
+    assert diagnosis == "blocks-do-not-fit"
+    assert "`return nothing @ x`" in explanation

@@ -10,10 +10,11 @@ import numpy as np
 import pytest
 
 from autograder import check, exercises
+from autograder.explanations import Fault, faults
 from autograder.judge import NoScoreError, Verdict, recall_progress
 from autograder.notebook import NotJudged
 from shardlings import communication, show
-from shardlings.errors import Fault, TheirError, UsageError, blame, theirs, versions_in_words
+from shardlings.errors import TheirError, UsageError, theirs, versions_in_words
 from shardlings.layouts import Layout
 from tests.conftest import some_of
 from tests.judge.plantings import ELSEWHERE, PLANTINGS, Planting, X, turned
@@ -78,8 +79,8 @@ def test_a_fault_says_what_to_do_about_it(printed, root, monkeypatch):
 
 
 def test_a_copy_that_is_not_installed_has_no_address_for_reports(monkeypatch):
-    monkeypatch.setattr(blame, "DISTRIBUTION", "nobody-has-this")
-    assert blame.report_address() == "the place that you have Shardlings from"
+    monkeypatch.setattr(faults, "DISTRIBUTION", "nobody-has-this")
+    assert faults.report_address() == "the place that you have Shardlings from"
 
 
 class Property:

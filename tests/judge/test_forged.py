@@ -31,8 +31,8 @@ from autograder.exercises import (
     RunsWithinBudgets,
     TrainsFast,
 )
+from autograder.explanations import Fault
 from autograder.judge import judge, verdict_as_html, verdict_as_text, verdict_for_terminal
-from shardlings.errors import Fault
 from tests.conftest import some_of
 
 SIZES = st.one_of(st.integers(0, 9), st.sampled_from([16, 64, 1 << 31]))

@@ -4,6 +4,7 @@ import html
 
 import pytest
 
+from autograder.explanations import insert_before_jax_message
 from autograder.judge import Verdict
 from autograder.judge.feedback import (
     headline,
@@ -16,7 +17,6 @@ from autograder.judge.prose import mark_up
 from autograder.judge.requirements_on_results import shorten_call
 from autograder.judge.verdict import Finding
 from shardlings.documents import Document, Paragraph, as_html, as_text, plain_text
-from shardlings.errors import insert_before_jax_message
 
 LINE = 'f(lambda a: a.sum(0), in_specs=P("x"), out_specs=P())'
 TOLD = f"A spec is too long. Line 3 of the cell: `{LINE}`. JAX says: ValueError: no P() in `it."

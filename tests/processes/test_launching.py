@@ -17,6 +17,7 @@ import numpy as np
 import psutil
 import pytest
 
+from autograder.explanations import Fault
 from autograder.processes import (
     AddressableShards,
     ProcessesError,
@@ -30,7 +31,7 @@ from autograder.processes import (
 from autograder.processes.child import ChildMessage, ChildSetup, FunctionCall, run_child
 from autograder.processes.running_time import IDLE_SECONDS
 from shardlings import devices
-from shardlings.errors import Fault, UsageError
+from shardlings.errors import UsageError
 
 
 def nothing(process: int) -> bytes:
@@ -397,7 +398,7 @@ def test_an_error_in_another_cell_is_reported_with_both_lines():
 
 
 def test_an_argument_that_is_not_a_function_is_refused():
-    with pytest.raises(UsageError, match="takes a function first"):
+    with pytest.raises(UsageError, match="expects a function first"):
         on_processes(2, rows)  # type: ignore[arg-type]
 
 

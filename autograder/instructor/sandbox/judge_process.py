@@ -20,6 +20,7 @@ import numpy as np
 
 from autograder import evidence
 from autograder.exercises import Exercise, find
+from autograder.explanations import Fault
 from autograder.judge import (
     Verdict,
     failed_verdict,
@@ -29,7 +30,6 @@ from autograder.judge import (
 )
 from autograder.sandboxed import IMPORTED_BY_JAX
 from shardlings import devices
-from shardlings.errors import Fault
 
 JUDGE_CPU_SECONDS: Final = 120
 """Processor time for judging one submission's evidence."""

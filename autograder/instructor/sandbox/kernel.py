@@ -41,8 +41,8 @@ from autograder.sandboxed import Begin, Interrupt, Message, Ready, Request, RunC
 from shardlings import devices
 
 KERNEL_PARTS: Final = (
-    "__init__.py", "command_start.py", "course_packages.py", "notebook.py", "artifacts", "evidence",
-    "processes", "sandboxed",
+    "__init__.py", "command_start.py", "course_packages.py", "notebook.py", "artifacts",
+    "evidence", "explanations", "processes", "sandboxed",
 )  # fmt: skip
 """The parts of `autograder` that a kernel gets, to run cells and capture answers.
 

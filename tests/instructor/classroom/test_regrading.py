@@ -14,6 +14,7 @@ import psutil
 import pytest
 from rich.console import Console
 
+from autograder.explanations import Fault
 from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import grading, regrading, stale_grades
 from autograder.instructor.course import BusyError, Course
@@ -26,7 +27,6 @@ from autograder.instructor.pipeline import (
     UnreadableRecordError,
 )
 from autograder.instructor.sandbox import Case, JudgeFailedError, judge_in_sandbox, sandbox
-from shardlings.errors import Fault
 from tests.helpers import pretend_bubblewrap
 from tests.instructor.room import (
     ASSIGNMENT,

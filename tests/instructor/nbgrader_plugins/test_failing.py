@@ -14,6 +14,7 @@ from nbformat.v4 import new_code_cell, new_output
 from autograder import check, evidence, notebook
 from autograder.evidence import plans
 from autograder.exercises import find
+from autograder.explanations import Fault
 from autograder.instructor.__main__ import main
 from autograder.instructor.nbgrader_plugins import judge_evidence as judging
 from autograder.instructor.pipeline.grading import is_transient
@@ -26,7 +27,6 @@ from autograder.instructor.sandbox import (
 from autograder.instructor.sandbox.judge_process import Reply, Work, judge_cases
 from autograder.judge import failed_verdict
 from autograder.notebook import NotJudged
-from shardlings.errors import Fault
 from tests.conftest import some_of
 from tests.instructor.room import ASSIGNMENT, RIGHT, UNCALIBRATED, Classroom
 from tests.judge.plantings import PLANTINGS, Planting, strips

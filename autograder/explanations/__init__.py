@@ -1,0 +1,34 @@
+"""What errors mean for a learner.
+
+In: an exception that the learner's code raised, or JAX on it, or one of our own. Out: a diagnosis
+and an explanation, or a `Fault`, which leads to no score. The library tells whose an error is.
+"""
+
+from pathlib import Path
+
+from autograder.explanations.faults import Fault, explain_fault, report_address
+from autograder.explanations.jax_errors import (
+    DIAGNOSES,
+    JAX_SAYS,
+    copy_name,
+    diagnose_jax_error,
+    explain_error,
+    insert_before_jax_message,
+    is_jax_error_without_message,
+)
+from shardlings.errors import add_own_folder
+
+add_own_folder(Path(__file__).parents[1])
+
+__all__ = [
+    "DIAGNOSES",
+    "JAX_SAYS",
+    "Fault",
+    "copy_name",
+    "diagnose_jax_error",
+    "explain_error",
+    "explain_fault",
+    "insert_before_jax_message",
+    "is_jax_error_without_message",
+    "report_address",
+]
