@@ -118,10 +118,13 @@ def _axes(written: str) -> dict[str, int]:
     Raises:
         ArgumentTypeError: it is written otherwise.
     """
-    axes = [each.partition("=") for each in written.split(",")]
-    if not all(name and size.isdigit() and int(size) for name, _, size in axes):
+    parts = [each.partition("=") for each in written.split(",")]
+    if not all(name and size.isdecimal() and int(size) for name, _, size in parts):
         raise argparse.ArgumentTypeError(f"{written!r} is not written as data=8,model=4")
-    return {name: int(size) for name, _, size in axes}
+    axes = {name: int(size) for name, _, size in parts}
+    if len(axes) < len(parts):
+        raise argparse.ArgumentTypeError(f"{written!r} names an axis twice")
+    return axes
 
 
 def _write(report: "Report | ComparedReports", given: argparse.Namespace, title: str) -> int:
@@ -149,13 +152,14 @@ def _load(named: str) -> tuple[Any, tuple[Any, ...]]:
     path = Path(file)
     if file and not path.is_file():
         raise CommandError(f"There is no file {file}.")
-    if not file:
+    if not file or not name:
         raise CommandError(
-            f"{named} names no function of a file; write FILE.py:FUNCTION, as in train.py:step."
+            f"{named} is not a file and a function in it: write FILE.py:FUNCTION, as in "
+            f"train.py:step."
         )
     spec = importlib.util.spec_from_file_location(path.stem, path)
     if spec is None or spec.loader is None:
-        raise CommandError(f"{file} is no Python file.")
+        raise CommandError(f"{file} is not a Python file.")
     module = importlib.util.module_from_spec(spec)
     sys.modules[path.stem] = module
     sys.path.insert(0, str(path.parent.resolve()))  # so that it finds the modules beside it

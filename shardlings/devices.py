@@ -97,7 +97,7 @@ def emulate_devices(devices: int = 8) -> list[jax.Device]:
     """
     if not isinstance(devices, int) or devices < 1:
         raise EmulationError(
-            f"emulate_devices asks for a number of devices, such as 8; {devices!r} came."
+            f"emulate_devices expects a number of devices, such as 8, but got {devices!r}."
         )
     variable = os.environ.get("PJRT_NPROC", "")
     try:

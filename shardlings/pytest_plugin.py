@@ -75,7 +75,7 @@ class CommunicationBaseline:
 
         if not isinstance(report, Report | ComparedReports):
             raise TypeError(
-                f"check takes what communication(f, x) returns; {type(report).__name__} came."
+                f"check expects what communication(f, x) returns, but got {type(report).__name__}."
             )
         if name in self.checked:
             raise ValueError(

@@ -7,6 +7,7 @@ import pytest
 from matplotlib.figure import Figure
 
 from autograder import check, hint, notebook, progress, target
+from autograder.exercises import Exercise
 from autograder.judge import progress as judge_progress
 from autograder.judge import recall_progress, remember, verdict_as_text
 from autograder.notebook import NotYet, UnknownExercise
@@ -143,7 +144,7 @@ def test_an_unknown_id_is_reported_with_the_known_ids(exercise):
         (lambda: show(), "was given nothing"),
         (lambda: show(X), "NumPy array: it lives in the host's memory"),
         (lambda: show(sharding("x", x=8)), "A sharding has no shape of its own"),
-        (lambda: show(jnp.ones((1,) * 5)), "show draws up to rank 4"),
+        (lambda: show(jnp.ones((1,) * 5)), "show draws arrays up to rank 4"),
     ],
 )
 def test_wrong_calls_are_explained(call, explanation):
@@ -188,6 +189,12 @@ def test_hints_come_one_at_a_time_and_then_start_again(printed, monkeypatch):
     assert 'Run hint("1.4") again for the next one.' in hints[0]
     assert hints[2].endswith('the last hint; hint("1.4") begins again with the first.')
     assert hints[3] == hints[0]
+
+
+def test_an_exercise_may_have_no_hints(printed, monkeypatch):
+    monkeypatch.setattr(notebook, "_find", lambda id: Exercise(id, "A title", (), ()))
+    hint("9.9")
+    assert printed() == "Exercise 9.9 has no hints."
 
 
 def test_an_empty_answer_does_not_undo_progress(printed):

@@ -154,7 +154,7 @@ def _parse(arguments: list[str] | None) -> argparse.Namespace:
 
 def _parse_workers(text: str) -> int:
     if not (text.isascii() and text.isdigit() and int(text) > 0):
-        raise argparse.ArgumentTypeError(f"a number of workers is 1 or more, and {text!r} is none")
+        raise argparse.ArgumentTypeError(f"the number of workers is 1 or more, but got {text!r}")
     return int(text)
 
 

@@ -144,10 +144,9 @@ class ClassExporter(ExportPlugin):
         """
         ids = {p.id: p.cell(column) for p in people if p.cell(column)}
         malformed = [f"{student}: {id}" for student, id in ids.items() if not _is_id(id)]
-        malformed *= is_number
-        if malformed:
+        if malformed and is_number:
             self.parent.fail(
-                f"grading/roster.csv: a {column} is a whole number. These are none: "
+                f"grading/roster.csv: a {column} is a whole number. These are not: "
                 f"{', '.join(map(printable, malformed[:MAX_NAMED_STUDENTS]))}."
             )
         counts = Counter(id.casefold() for id in ids.values())

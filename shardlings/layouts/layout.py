@@ -89,8 +89,8 @@ class Layout:
             return cls.of(thing.sharding, thing.shape)
         if not isinstance(thing, jax.sharding.Sharding):
             raise LayoutError(
-                f"A layout belongs to a jax.Array, or to a sharding and a shape; "
-                f"{type(thing).__name__} came."
+                f"A layout needs a jax.Array, or a sharding and a shape, but got "
+                f"{type(thing).__name__}."
             )
         if isinstance(shape, int):
             shape = (shape,)

@@ -38,7 +38,7 @@ def playground(thing: object, shape: tuple[int, ...] | None = None) -> None:
     sharding = thing.sharding if isinstance(thing, jax.Array) else thing
     if not isinstance(sharding, jax.NamedSharding):
         raise UsageError(
-            f"playground takes an array or a NamedSharding; {type(sharding).__name__} came."
+            f"playground expects an array or a NamedSharding, but got {type(sharding).__name__}."
         )
     entries = [_names(entry) for entry in spec_entries(sharding.spec)]
     if isinstance(thing, jax.Array):
@@ -67,7 +67,9 @@ def _fragment(sharding: jax.NamedSharding, entries: list[list[str]], shape: tupl
     ids = [device.id for device in mesh.devices.flat]
     odd = [name for name in mesh.axis_names if not re.fullmatch(r"[A-Za-z_]\w*", str(name), re.A)]
     if odd:
-        raise UsageError(f"In the playground, axes have names like Python's; {odd[0]!r} is none.")
+        raise UsageError(
+            f"The playground expects axis names that are names in Python, too, but got {odd[0]!r}."
+        )
     if len(shape) > MAX_RANK or len(mesh.axis_names) > MAX_AXES or len(ids) > MAX_DEVICES:
         raise UsageError(
             f"The playground draws up to {MAX_RANK} dimensions, {MAX_AXES} mesh axes and "

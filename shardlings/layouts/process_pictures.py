@@ -27,8 +27,8 @@ def share_picture(picture: Picture, processes: int) -> list[Picture]:
     count = jax.device_count()
     if type(processes) is not int or processes < 1 or count % processes:
         raise UsageError(
-            f"{count} devices are shared by a number of processes that divides {count}; "
-            f"{processes!r} came."
+            f"{count} devices can be shared by a number of processes that divides {count}, but got "
+            f"{processes!r}."
         )
     each = count // processes
     owned = [tuple(range(start, start + each)) for start in range(0, count, each)]

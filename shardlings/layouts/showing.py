@@ -148,8 +148,8 @@ def _check_spec(thing: object) -> jax.P:
     if isinstance(thing, jax.P):
         return thing
     raise UsageError(
-        f"After a mesh, show takes partition specs such as P('x', None); "
-        f"{type(thing).__name__} came."
+        f"After a mesh, show expects partition specs such as P('x', None), but got "
+        f"{type(thing).__name__}."
     )
 
 
@@ -206,7 +206,7 @@ def _picture(title: str, thing: object, shape: tuple[int, ...] | None) -> Pictur
     except LayoutError as error:
         raise UsageError(f"{start}{error}") from None
     if len(layout.shape) > 4:
-        raise UsageError(f"{start}show draws up to rank 4; an array of shape {layout.shape} came.")
+        raise UsageError(f"{start}show draws arrays up to rank 4, but got shape {layout.shape}.")
     sharding = thing.sharding if isinstance(thing, jax.Array) else thing
     code = spec_as_code(sharding.spec) if isinstance(sharding, jax.NamedSharding) else ""
     return layout.picture(title, code)
@@ -322,6 +322,8 @@ def _device_blocks(thing: object) -> dict[int, np.ndarray]:
         UsageError: it is not an array with values.
     """
     if not isinstance(thing, jax.Array) or isinstance(thing, jax.core.Tracer):
-        kind = type(thing).__name__
-        raise UsageError(f"show(…, values=True) writes the numbers that arrays hold; {kind} came.")
+        raise UsageError(
+            f"show(…, values=True) expects arrays, whose numbers it writes, but got "
+            f"{type(thing).__name__}."
+        )
     return {shard.device.id: np.asarray(shard.data) for shard in thing.addressable_shards}

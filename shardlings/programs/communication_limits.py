@@ -41,8 +41,8 @@ def read_limits(limits: Limits) -> dict[str, ByteLimit]:
     """
     if not isinstance(limits, Mapping):
         raise UsageError(
-            f'at_most takes the most bytes for each kind of collective, as in {{"all-reduce": '
-            f'"4 MiB"}}; {type(limits).__name__} came.'
+            f"at_most expects a dictionary of the most bytes for each kind of collective, such as "
+            f'{{"all-reduce": "4 MiB"}}, but got {type(limits).__name__}.'
         )
     for kind in limits:
         if kind not in KINDS:
@@ -82,8 +82,8 @@ def read_axes(over: str | Sequence[str] | None, known: Sequence[str]) -> tuple[s
         if axis not in known:
             has = f"its axes are {natural_list([*map(repr, known)])}" if known else "it has none"
             raise UsageError(
-                f"over={axis!r} names no axis of the program's mesh; {has}. If the mesh is another "
-                f"one, hand it in: communication(…, mesh=mesh)."
+                f"over={axis!r} is not an axis of the program's mesh: {has}. If the program has "
+                f"another mesh, pass it: communication(…, mesh=mesh)."
             )
     return axes
 

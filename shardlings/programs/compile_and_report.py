@@ -287,8 +287,8 @@ def scale_arguments(
     """
     if not isinstance(sizes, Mapping):
         raise ScalingError(
-            f"scaled says which size takes the place of which, as in {{16: 8192}}; "
-            f"{type(sizes).__name__} came."
+            f"scaled expects a dictionary from sizes to other sizes, such as {{16: 8192}}, but got "
+            f"{type(sizes).__name__}."
         )
     arrays = [a for a in jax.tree.leaves(list(arguments)) if hasattr(a, "shape")]
     existing = sorted({size for array in arrays for size in array.shape})

@@ -118,7 +118,7 @@ def read_dump(
     try:
         dumped = read_dumped_module(*_read_module(file))
     except UnreadableProgramError as error:
-        raise DumpError(f"{file} is no program that can be read here. {error}") from error
+        raise DumpError(f"{file} is not a program that can be read here. {error}") from error
     program = dumped.program
     named = _as_mesh(mesh) if mesh is not None else _find_mesh(file, dumped.meshes)
     if named is not None and named.devices.size != program.partitions:

@@ -136,12 +136,12 @@ def compile_function(
         return Compilation(stage)
     if stage is None and not callable(function):
         raise CommunicationError(
-            f"communication compiles a function; {type(function).__name__} came. "
+            f"communication expects a function to compile, but got {type(function).__name__}. "
             f"Pass the function and its arguments: communication(f, x)."
         )
     if stage is None and not args and not kwargs and _wants_arguments(function):
         raise CommunicationError(
-            "What a program communicates depends on how its arguments are laid out. Hand them in "
+            "What a program communicates depends on how its arguments are laid out. Pass them, "
             "too: communication(f, x)."
         )
     try:

@@ -291,8 +291,8 @@ class Report(ShownAsDocument):
         """
         if depth is not None and not (isinstance(depth, int) and depth >= 1):
             raise UsageError(
-                f"by_part takes the number of names that are kept of a path, 1 or more, or None "
-                f"for all; {depth!r} came."
+                f"by_part expects how many names of a path to keep, 1 or more, or None for all, "
+                f"but got {depth!r}."
             )
         return PartsReport.of(self.collectives, self.machine, depth, self.source)
 

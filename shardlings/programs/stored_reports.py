@@ -27,7 +27,7 @@ from shardlings.documents import (
     Table,
     TableRow,
 )
-from shardlings.errors import ShortError
+from shardlings.errors import ShortError, UsageError
 from shardlings.programs.compared_reports import ComparedReports
 from shardlings.programs.numbers_in_words import (
     BYTES,
@@ -39,7 +39,7 @@ from shardlings.programs.report import Report, place_of, source_of
 
 
 class StoredReportError(ShortError, ValueError):
-    """A text is no stored report; the message says why."""
+    """A text is not a stored report; the message says why."""
 
 
 class StoredRow(msgspec.Struct, frozen=True):
@@ -82,7 +82,9 @@ class StoredReport(msgspec.Struct, frozen=True):
         sent: the bytes that each device sends.
         peak_bytes: the bytes of memory on each device at the peak; None if unknown.
         flops: the floating-point operations on each device; None if unknown.
-        jax: the version of JAX that compiled the program.
+        jax: the version of JAX that compiled the program; empty if it was dumped elsewhere.
+        scaled: which sizes were replaced by which, in words; empty if none were.
+        is_unoptimised: whether it has none yet of the collectives that the compiler adds.
         schema: the version of this format.
     """
 
@@ -92,6 +94,8 @@ class StoredReport(msgspec.Struct, frozen=True):
     peak_bytes: int | None
     flops: float | None
     jax: str
+    scaled: str = ""
+    is_unoptimised: bool = False
     schema: Literal[1] = 1
 
     @classmethod
@@ -118,7 +122,9 @@ class StoredReport(msgspec.Struct, frozen=True):
             report.sent,
             report.peak_bytes or None,
             report.flops if math.isfinite(report.flops) else None,
-            jax.__version__,
+            "" if report.source else jax.__version__,
+            report.scaled,
+            report.is_unoptimised,
         )
 
     @classmethod
@@ -126,13 +132,13 @@ class StoredReport(msgspec.Struct, frozen=True):
         """Read a stored report.
 
         Raises:
-            StoredReportError: the text is none, or one of another version.
+            StoredReportError: the text is not a stored report, or one of another version.
         """
         try:
             return msgspec.json.decode(text, type=cls)
         except (msgspec.MsgspecError, RecursionError) as error:
             raise StoredReportError(
-                f"This is no report that this version of shardlings has stored: {error}. Store it "
+                f"This is not a report that this version of shardlings stored: {error}. Store it "
                 f"again."
             ) from None
 
@@ -240,7 +246,7 @@ class Comparison(ShownAsDocument):
                 )
             )
         blocks.append(Paragraph(self._totals()))
-        if self.before.jax != self.now.jax:
+        if self.before.jax and self.now.jax and self.before.jax != self.now.jax:
             blocks.append(
                 Paragraph(
                     f"They were compiled by JAX {self.before.jax} and {self.now.jax}, and another "
@@ -321,8 +327,24 @@ def compare(
 
     Returns:
         A `Comparison`, which is displayed as a table of what is new, gone, larger or smaller.
+
+    Raises:
+        UsageError: only one of them is of a program that was optimised, or they are scaled to
+            other sizes.
     """
     first, second = (
         each if isinstance(each, StoredReport) else StoredReport.of(each) for each in (before, now)
     )
+    if first.is_unoptimised != second.is_unoptimised:
+        raise UsageError(
+            "Only one of these programs was optimised before it was dumped, and the other has none "
+            "of the collectives that the compiler adds. Compare two dumps of one kind, such as "
+            "….after_optimizations.hlo.pb."
+        )
+    if first.scaled != second.scaled:
+        sizes = [each.scaled or "as they are" for each in (first, second)]
+        raise UsageError(
+            f"These reports are of different sizes: {sizes[0]}, and {sizes[1]}. Compare reports "
+            f"with the same `scaled`."
+        )
     return Comparison(first, second)

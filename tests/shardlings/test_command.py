@@ -62,7 +62,7 @@ class TestAgain:
 def test_misuse(communication_baseline):
     import pytest
 
-    with pytest.raises(TypeError, match="str came"):
+    with pytest.raises(TypeError, match="but got str"):
         communication_baseline.check("x")
     communication_baseline.checked.add("")
     with pytest.raises(ValueError, match="gives each a name"):
@@ -129,12 +129,15 @@ def test_what_cannot_be_reported_on_says_what_to_do(project):
         ("report", "train.py:nothing"): "train.py has no function nothing.",
         ("report", "train.py:broken"): "train.py has no function broken_arguments.",
         ("report", "nowhere.py:step"): "There is no file",
-        ("report", "train"): "names no function of a file",
+        ("report", "train"): "train is not a file and a function in it",
+        ("report", "train.py:"): "train.py: is not a file and a function in it",
+        ("read", "dump", "--mesh", "data=²"): "is not written as data=8,model=4",
+        ("read", "dump", "--mesh", "data=8,data=4"): "names an axis twice",
         ("report", "train.py:step", "--machine", "abacus"): "There is no machine 'abacus' here",
         ("report", "train.py:step", "--html", "no/r.html"): "no/r.html cannot be written",
         ("report", "train.py:step", "--devices", "2"): "step_arguments() raised ValueError",
         ("compare", "no.json", "no.json"): "no.json cannot be read",
-        ("compare", "train.py", "train.py"): "no report that this version",
+        ("compare", "train.py", "train.py"): "not a report that this version",
     }.items():
         status, printed = project("shardlings", *words)
         assert status == 2, words
@@ -170,4 +173,4 @@ def test_a_test_fails_when_a_step_communicates_more_than_its_baseline(project):
     (project.folder / "communication" / names[0]).write_text("{")
     status, said = project(*quiet)
     assert status == 1
-    assert "no report that this version of shardlings has stored" in said
+    assert "not a report that this version of shardlings stored" in said

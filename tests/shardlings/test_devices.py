@@ -114,7 +114,7 @@ def test_an_untested_jax_is_reported_once_and_on_stdout(version, message):
 
 @pytest.mark.parametrize("number", [0, -1, "8", None])
 def test_the_number_of_devices_must_be_a_positive_integer(number):
-    with pytest.raises(EmulationError, match="asks for a number of devices, such as 8"):
+    with pytest.raises(EmulationError, match="expects a number of devices, such as 8"):
         emulate_devices(number)
 
 

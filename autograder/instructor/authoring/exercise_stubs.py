@@ -152,8 +152,8 @@ def write_stubs(root: Path, exercise_id: str, notebook: str = "") -> StubFiles:
     match = EXERCISE_ID.fullmatch(exercise_id)
     if match is None:
         raise StubError(
-            f"An exercise is called by two numbers, as 1.9 is, with letters before them where a "
-            f"course has ids of its own, as in heat1.9; {exercise_id!r} came."
+            f"{exercise_id!r} is not the id of an exercise: that is two numbers such as 1.9, with "
+            f"letters before them in a course with ids of its own, such as heat1.9."
         )
     if exercise_id in EXERCISES:
         raise StubError(

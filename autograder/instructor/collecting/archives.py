@@ -74,10 +74,11 @@ class NamePattern:
         parts = self.PART.split(text)
         names = [part.partition(":")[0] for part in parts[1::2]]
         unknown = {*names} - {"student", "file", "any", "time"}
-        if unknown or any(names.count(name) != 1 for name in ("student", "file")):
+        is_ambiguous = any(names.count(name) != 1 for name in ("student", "file"))
+        if unknown or is_ambiguous or names.count("time") > 1:
             raise ValueError(
-                "it should have {student} and {file} once, and otherwise {any}, a {time:…} such as "
-                "{time:%Y-%m-%d-%H-%M-%S}, and what is the same in all names"
+                "it should have {student} and {file} once each, at most one {time:…} such as "
+                "{time:%Y-%m-%d-%H-%M-%S}, and otherwise {any} and what is the same in all names"
             )
         self.time_form = next((p.partition(":")[2] for p in parts[1::2] if p[:4] == "time"), "")
         shapes = {"file": "(?P<file>.+)", "student": "(?P<student>[^/]+?)", "any": "[^/]+?"}
@@ -484,7 +485,7 @@ def _explain_unsafe(info: zipfile.ZipInfo) -> str:
         return "its name is too long for a file or folder."
     mode = info.external_attr >> 16
     if stat.S_IFMT(mode) not in (0, stat.S_IFREG):
-        return "it is a link, or no file."
+        return "it is a link, or not a file."
     if info.flag_bits & ENCRYPTED_FLAG:
         return "a password is needed to read it."
     if info.compress_type not in COMPRESSION_METHODS:
@@ -515,4 +516,4 @@ def _explain_unwanted(name: str, nested: bool) -> str:
         return RESERVED_NAME
     if NOTEBOOK_NAME.fullmatch(path.name) or is_accepted_file(Path(path.name)):
         return ""
-    return "it is no notebook, and no data that one may need."
+    return "it is neither a notebook nor a file that a notebook may need."

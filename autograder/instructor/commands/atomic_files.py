@@ -64,7 +64,8 @@ def swap_folder(folder: Path, new: Path, aside: Path) -> None:
 @contextmanager
 def _written_beside(path: Path, contents: bytes) -> Iterator[Path]:
     """Write a file of a name that nobody else uses, which is gone after the `with` block."""
-    new = path.with_name(f".{path.name}.{secrets.token_hex(4)}.new")
+    # a name of its own, because the file's may be as long as names can be
+    new = path.with_name(f".{secrets.token_hex(8)}.new")
     try:
         new.write_bytes(contents)
         yield new

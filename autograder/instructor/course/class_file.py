@@ -339,7 +339,9 @@ def parse_time(value: Any, zone: tzinfo | None, where: str) -> datetime:
     try:
         return when.astimezone(UTC)
     except OverflowError:
-        raise ClassError(f"{where} says {value.isoformat(' ')}, which is no time.") from None
+        raise ClassError(
+            f"{where} says {value.isoformat(' ')}, which is not a time that can be reckoned with."
+        ) from None
 
 
 def _time_zone(name: str) -> tzinfo | None:

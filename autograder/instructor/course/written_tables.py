@@ -100,7 +100,8 @@ def _read_text(path: Path) -> str:
         raise WrittenTableError(f"{path.name} cannot be opened: {error.strerror}.") from None
     if len(data) > MAX_TABLE_BYTES:
         raise WrittenTableError(
-            f"{path.name} has more than {MAX_TABLE_BYTES // 2**20} MB, and is no table of a class."
+            f"{path.name} has more than {MAX_TABLE_BYTES // 2**20} MB, too many for the table of "
+            f"a class."
         )
     is_utf16 = data.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE))  # Excel's Unicode text
     try:

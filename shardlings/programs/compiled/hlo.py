@@ -40,7 +40,7 @@ def bits_per_element(dtype: str) -> int:
 
 def count_bytes(dtype: str, shape: Shape) -> int:
     """Return the bytes of an array on one device."""
-    return math.prod(shape) * bits_per_element(dtype) // 8
+    return math.ceil(math.prod(shape) * bits_per_element(dtype) / 8)
 
 
 @dataclass(frozen=True)

@@ -80,7 +80,9 @@ def _bytes(tensor_type: Any) -> int:
     element, parts = tensor.element_type, 1
     if isinstance(element, ir.ComplexType):
         element, parts = element.element_type, 2
-    return int(math.prod(tensor.shape)) * parts * max(int(element.width), 8) // 8
+    width = int(element.width)
+    bits = 8 if width == 1 else width  # a bool has a byte; two 4-bit integers share one
+    return -(-int(math.prod(tensor.shape)) * parts * bits // 8)
 
 
 def _read_groups(attribute: Any, symbols: Any) -> Groups:

@@ -178,7 +178,7 @@ def test_a_course_of_ones_own(tmp_path):
     ("exercise", "notebook", "said"),
     [
         ("1.1", "", "There is an exercise 1.1 already: Column strips."),
-        ("one", "", "An exercise is called by two numbers, as 1.9 is"),
+        ("one", "", "'one' is not the id of an exercise: that is two numbers such as 1.9"),
         ("77.1", "", "No notebook has an exercise whose id begins with '77'."),
         ("77.1", "77_nowhere", "There is no notebook '77_nowhere'. Say first which module"),
         ("1.99", "", "which is not in /"),

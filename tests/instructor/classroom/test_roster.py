@@ -79,7 +79,7 @@ REFUSED = {
     "id,name\nada,Müller\n".encode("latin-1"): "is not in UTF-8 (line 2 is the first that is not)",
     "id,name\nada,Müller\n".encode("utf-16-le"): "is not in UTF-8",
     b"PK\x03\x04\0\0id,name\n": "Save it as a CSV, not as a workbook",
-    b"id\n" + b"a\n" * 2**21: "is no table of a class",
+    b"id\n" + b"a\n" * 2**21: "too many for the table of a class",
 }
 
 

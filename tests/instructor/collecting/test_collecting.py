@@ -109,7 +109,7 @@ def test_moodle_with_a_roster_and_again(room):
     assert set(room.there()) == {f"{who}/{FIRST}/{FIRST}.ipynb" for who in ("jane", "zoe")}
     assert "the roster has more than one Ann Lee" in said
     assert "is called Bob Who (Moodle's number 4711), or has this number." in said
-    assert "essay.docx: it is no notebook, and no data that one may need." in said
+    assert "essay.docx: it is neither a notebook nor a file that a notebook may need." in said
     files[folder.format("Jane Doe", f"{FIRST} (1).ipynb")] = NOTEBOOK + "\n"
     _, said = room.collect(room.zipped(files))
     assert "in place of an earlier one (1): jane" in said
@@ -172,7 +172,7 @@ def test_traps_cost_nobody_else_anything(room, monkeypatch):
         f"/tmp/absolute/{FIRST}.ipynb: its name leads out of the archive.",
         "turned/",
         "no folder can be called",
-        f"link/{FIRST}.ipynb: it is a link, or no file.",
+        f"link/{FIRST}.ipynb: it is a link, or not a file.",
         "torn/work.zip: it cannot be read as a zip file.",
         "Twin, twin differ in capital letters alone.",
         "there are 2 of the same student and assignment",
@@ -241,7 +241,7 @@ def test_one_upload_costs_nobody_else_anything(room, monkeypatch):
         ".csv: its name is too long for a file or folder.",
         "zeros/0.zip: what is packed in it has more than 1 MB.",
         "flood_1_5_zeros.csv: there are more than 4 MB of the same student before it.",
-        "zoe/essay.docx: it is no notebook",
+        "zoe/essay.docx: it is neither a notebook",
     ):
         assert why in said
     assert said.count("essays/work") == 4

@@ -285,7 +285,10 @@ def test_class_toml_says_how_other_platforms_name_files(room, platform):
         assert "comments.txt: it does not say whose it is: it is not named as [collect] in" in said
 
 
-@pytest.mark.parametrize("pattern", ["{file}", "{student}", "{student}_{file}_{who}"])
+@pytest.mark.parametrize(
+    "pattern",
+    ["{file}", "{student}", "{student}_{file}_{who}", "{time:%Y}{time:%m}{student}_{file}"],
+)
 def test_what_is_no_pattern_is_said(room, pattern):
     (room.root / "grading").mkdir()
     (room.root / "grading" / "class.toml").write_text(f"[collect]\nnames = '{pattern}'\n")

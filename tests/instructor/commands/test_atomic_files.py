@@ -20,6 +20,12 @@ def other_one_comes_first(monkeypatch, move, other):
     monkeypatch.setattr(os, move, moves)
 
 
+def test_a_name_may_be_as_long_as_the_disk_allows(tmp_path):
+    path = tmp_path / f"{'n' * 252}.py"
+    write_atomically(path, b"ours")
+    assert path.read_bytes() == b"ours"
+
+
 def test_who_writes_last_wins_and_nobody_fails(tmp_path, monkeypatch):
     path = tmp_path / "page.html"
     other_one_comes_first(monkeypatch, "replace", lambda: write_atomically(path, b"theirs"))

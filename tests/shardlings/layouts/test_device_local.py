@@ -104,7 +104,7 @@ def test_show_writes_the_numbers_of_small_arrays(capsys):
     rows = [("cut", {s.device.id: s.data for s in cut.addressable_shards})]
     assert "cut: device 3 holds 6 7" in values_as_text(rows)
     assert ">14 15<" in values_as_html(rows)
-    with pytest.raises(UsageError, match="writes the numbers that arrays hold; str came"):
+    with pytest.raises(UsageError, match="expects arrays, whose numbers it writes, but got str"):
         show("a string", values=True)
 
 

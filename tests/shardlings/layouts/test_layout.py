@@ -126,7 +126,7 @@ def test_differences_between_two_pictures(asked, made, diagnosis):
     [
         (lambda: Layout.of(np.ones(8)), "NumPy array: it lives in the host's memory"),
         (lambda: Layout.of(jax.P("x")), "a partition spec: it names mesh axes"),
-        (lambda: Layout.of("x"), "str came"),
+        (lambda: Layout.of("x"), "but got str"),
         (lambda: Layout.of(sharding("x", x=8)), "A sharding has no shape of its own"),
         (lambda: Layout.of(sharding("x", x=8), (12,)), "its size, 12, is not a multiple of 8"),
         (lambda: Layout.of(sharding("x", "y", x=4, y=2), (8,)), "has 2 entries"),

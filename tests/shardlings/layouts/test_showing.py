@@ -127,14 +127,14 @@ def test_an_array_without_a_title_is_shown_with_its_spec():
         (lambda: show(GRID, P("x", "x"), shape=(8, 8)), "twice. An axis can shard only one"),
         (lambda: show(GRID, P("x")), "as in show(sharding, shape=(16, 16))"),
         (lambda: show(GRID, P("x"), shape=(3,)), "its size, 3, is not a multiple of 4"),
-        (lambda: show(GRID, [P("x"), "y"], shape=(8,)), "such as P('x', None); str came"),
+        (lambda: show(GRID, [P("x"), "y"], shape=(8,)), "such as P('x', None), but got str"),
         (lambda: show(GRID, {"a": P("q")}, shape=(8,)), """a: P("q") names the axis"""),
         (lambda: show(P("x"), shape=(8,)), "show(mesh, spec, shape=…) will do"),
         (lambda: show(AbstractMesh((8,), ("x",)), P("x"), shape=(8,)), "mesh is abstract"),
         (lambda: show(Mesh(np.arange(8), ("x",))), "in place of devices"),
         (lambda: show(mesh(a=1, b=1, c=1, d=1, e=1)), "of one to 4 axes; this one has 5 axes"),
         (lambda: show(Mesh(np.array(jax.devices()[0]), ())), "this one has no axes"),
-        (lambda: show(GRID, values=True), "writes the numbers that arrays hold; Mesh came"),
+        (lambda: show(GRID, values=True), "expects arrays, whose numbers it writes, but got Mesh"),
     ],
 )
 def test_an_argument_that_cannot_be_drawn_gets_an_explanation(call, explanation):

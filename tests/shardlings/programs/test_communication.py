@@ -187,10 +187,10 @@ def fails(x):
 @pytest.mark.parametrize(
     ("call", "says"),
     [
-        (lambda: communication(add_transpose), "Hand them in too: communication(f, x)."),
+        (lambda: communication(add_transpose), "Pass them, too: communication(f, x)."),
         (
             lambda: communication(3),  # type: ignore[call-overload]
-            "int came. Pass the function and its arguments",
+            "but got int. Pass the function and its arguments",
         ),
         (lambda: communication(fails, BLOCKS), "Your function raised TypeError: dot_general"),
         (
@@ -250,9 +250,9 @@ def test_misuse_is_explained(call, says):
 @pytest.mark.parametrize(
     ("machine", "says"),
     [
-        (3, "A machine is asked for by its name, one of 'TPU v5e', 'TPU v5p', 'H100 NVLink', "
-            "'H100 100G Ethernet'; int came."),
-        (["TPU v5e"], "'H100 100G Ethernet'; list came."),
+        (3, "A machine is a name, one of 'TPU v5e', 'TPU v5p', 'H100 NVLink', "
+            "'H100 100G Ethernet', but got int."),
+        (["TPU v5e"], "'H100 100G Ethernet', but got list."),
         ("TPU v5E", "Did you mean 'TPU v5e'?"),
         ("v5p", "Did you mean 'TPU v5p'?"),
         ("H100 NVlinks", "Did you mean 'H100 NVLink'?"),

@@ -109,8 +109,8 @@ def test_sizes_have_units(size, bytes):
         ({"all-reduce": True}, None, "is True."),
         ({"allreduce": 4}, None, "Did you mean 'all-reduce'?"),
         ({3: 4}, None, "There is no collective 3; there are all-reduce,"),
-        ("4 MiB", None, "at_most takes the most bytes for each kind of collective"),
-        ({}, "dat", "over='dat' names no axis of the program's mesh; its axes are 'data' and "
+        ("4 MiB", None, "at_most expects a dictionary of the most bytes for each kind"),
+        ({}, "dat", "over='dat' is not an axis of the program's mesh: its axes are 'data' and "
                     "'model'."),
     ],
 )  # fmt: skip

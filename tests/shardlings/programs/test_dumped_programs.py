@@ -142,8 +142,8 @@ def test_axes_are_those_that_are_given(job, tmp_path):
 @pytest.mark.parametrize(
     ("contents", "says"),
     [
-        (b"", "is no program that can be read"),
-        (b"nothing that XLA wrote", "is no program that can be read"),
+        (b"", "is not a program that can be read"),
+        (b"nothing that XLA wrote", "is not a program that can be read"),
         (b"HloModule broken, num_partitions=8\n\nENTRY e {", "XLA cannot read the text in"),
     ],
 )
@@ -161,7 +161,7 @@ def test_where_there_is_nothing_the_error_says_how_to_dump(tmp_path):
         read_dump(tmp_path / "other")
     with pytest.raises(DumpError, match="There is no machine 'H1000'"):
         read_dump(tmp_path, machine="H1000")
-    with pytest.raises(DumpError, match="asked for by its name"):
+    with pytest.raises(DumpError, match="A machine is a name"):
         read_dump(tmp_path, machine=[])  # type: ignore[arg-type]
 
 

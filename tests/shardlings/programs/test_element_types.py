@@ -1,9 +1,16 @@
 """XLA's types of elements, and how many bits they have."""
 
+from functools import partial
+
+import jax
+import jax.numpy as jnp
 import ml_dtypes
 import pytest
 
-from shardlings.programs.compiled.hlo import bits_per_element
+from shardlings import communication
+from shardlings.programs import requested
+from shardlings.programs.compiled.hlo import bits_per_element, count_bytes
+from tests.helpers import mesh, sharding
 
 
 @pytest.mark.parametrize("bits", [2, 4])
@@ -29,3 +36,20 @@ def test_names_that_say_nothing_of_bits():
 def test_an_unknown_type_is_refused(name):
     with pytest.raises(ValueError, match="no type of elements"):
         bits_per_element(name)
+
+
+@pytest.mark.parametrize(("size", "expected"), [(1, 1), (2, 1), (3, 2), (64, 32)])
+def test_two_integers_of_four_bits_share_a_byte(size, expected):
+    assert count_bytes("s4", (size,)) == expected
+
+
+def test_both_readings_of_a_program_count_the_same_bytes_of_small_integers():
+    @partial(jax.shard_map, mesh=mesh(x=8), in_specs=jax.P("x"), out_specs=jax.P(), check_vma=False)
+    def gather(block):
+        return jax.lax.all_gather(block, "x", tiled=True)
+
+    x = jax.ShapeDtypeStruct((72,), jnp.int4, sharding=sharding("x", x=8))
+    report = communication(gather, x)
+    module = jax.jit(gather).lower(x).compiler_ir()
+    (collective,) = requested.read_collectives(module, mesh(x=8))
+    assert report.bytes == collective.bytes == 36

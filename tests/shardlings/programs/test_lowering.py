@@ -156,7 +156,7 @@ def test_what_cannot_be_read_says_what_to_do():
 
     with pytest.raises(CommunicationError, match="The compiled form of Opaque cannot be read"):
         communication(Opaque(), X)
-    with pytest.raises(CommunicationError, match="int came"):
+    with pytest.raises(CommunicationError, match="but got int"):
         communication(3, X)  # type: ignore[call-overload]
     with pytest.raises(CommunicationError, match="depends on how its arguments are laid out"):
         communication(total)

@@ -151,5 +151,5 @@ def test_the_command_line_adds_up_by_part(tmp_path, capsys):
 @pytest.mark.parametrize("depth", [0, -1, "2", 1.0])
 def test_a_depth_is_a_number_of_names(depth):
     x = jax.device_put(jnp.ones((64, 64)), sharding("x", x=8))
-    with pytest.raises(UsageError, match="1 or more, or None for all; "):
+    with pytest.raises(UsageError, match="1 or more, or None for all, but got"):
         communication(lambda x: x.sum(), x).by_part(depth)

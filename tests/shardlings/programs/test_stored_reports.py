@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 from shardlings import communication
+from shardlings.errors import UsageError
 from shardlings.programs import ComparedReports, StoredReport, StoredReportError, compare
 from tests.helpers import sharding
 
@@ -46,11 +47,34 @@ def test_an_unknown_number_of_operations_is_stored_as_such():
 
 @pytest.mark.parametrize("text", ["", "{", "[]", '{"schema": 2}', "[" * 100_000])
 def test_what_is_no_stored_report_is_refused(text):
-    with pytest.raises(StoredReportError, match="no report that this version of shardlings"):
+    with pytest.raises(StoredReportError, match="not a report that this version of shardlings"):
         StoredReport.from_json(text)
     other = StoredReport.of(report_on()).to_json().replace('"schema": 1', '"schema": 2')
     with pytest.raises(StoredReportError, match="Store it again"):
         StoredReport.from_json(other)
+
+
+def test_a_program_from_elsewhere_was_compiled_by_an_unknown_version():
+    dumped = dataclasses.replace(report_on(), source="Read from a file.")
+    assert StoredReport.of(dumped).jax == ""
+    assert "compiled by JAX" not in str(compare(dumped, report_on()))
+    other = msgspec.structs.replace(StoredReport.of(report_on()), jax="0.1")
+    assert f"compiled by JAX 0.1 and {jax.__version__}" in str(compare(other, report_on()))
+
+
+@pytest.mark.parametrize(
+    ("changes", "says"),
+    [
+        ({"is_unoptimised": True}, "Only one of these programs was optimised"),
+        ({"scaled": "16 → 8,192"}, "different sizes: 16 → 8,192, and as they are"),
+    ],
+)
+def test_reports_of_two_kinds_are_not_compared(changes, says):
+    other = dataclasses.replace(report_on(), **changes)
+    assert StoredReport.from_json(StoredReport.of(other).to_json()) == StoredReport.of(other)
+    with pytest.raises(UsageError, match=says):
+        compare(other, report_on())
+    assert compare(other, other).changes()
 
 
 def test_two_reports_are_compared_by_lines():
