@@ -227,9 +227,9 @@ class Machine:
         flops: dense bfloat16 floating-point operations per second.
         memory: bandwidth of its own memory in bytes per second.
         source: where these numbers are published.
-        torus: the dimensions of the torus that its chips form, in which each mesh axis is taken for
-            a ring with wraparound links; 0 if they are behind a switch. Along an open row of chips,
-            an all-gather takes twice as long as in a ring.
+        torus: the dimensions of the torus that its chips form; 0 if they are behind a switch. In
+            a torus, each mesh axis is assumed to be a ring with wraparound links. Along an open row
+            of chips, an all-gather takes twice as long.
     """
 
     name: str

@@ -464,7 +464,7 @@ class Report(ShownAsDocument):
     def _assumptions(self) -> Iterator[str]:
         """Yield what times in a torus assume of these collectives."""
         yield (
-            f"On {self.machine}, each mesh axis is taken for a ring in a torus of "
+            f"On {self.machine}, each mesh axis is assumed to be a ring in a torus of "
             f"{MACHINES[self.machine].torus} dimensions; along an open row of chips, sending takes "
             f"up to twice as long."
         )
@@ -614,8 +614,8 @@ def explain_closed_over(array: ClosedOver) -> str:
     """Say what becomes of an array that a function closes over, and what to do."""
     size = bytes_with_unit(array.bytes)
     axes = natural_list(list(array.axes))
-    sharded = f" It is sharded over {axes} outside of it." if axes else ""
-    where = f" {place_of(array.where)} uses it." if array.where is not None else ""
+    sharded = f" Outside of the program it is sharded over {axes}." if axes else ""
+    where = f" It is used in {place_of(array.where)}." if array.where is not None else ""
     return (
         f"The function closes over an array of {array.dtype} {array.shape}, which makes it a "
         f"constant of the program: every device holds all of its {size}.{sharded}{where} Pass it "

@@ -259,7 +259,7 @@ def test_a_layout_with_two_axes_exchanged_takes_as_long_as_the_notebook_says():
             times.append(round(time / 1e3))
     assert (min(times), max(times)) == (33, 55)
     text = (ROOT / "solutions" / "04_communication_cost" / "04_communication_cost.md").read_text()
-    assert "14.8 ms become 33 to 55." in " ".join(text.split())
+    assert "the time rises from 14.8 ms to between 33 and 55 ms." in " ".join(text.split())
 
 
 def test_the_times_of_what_is_shown_are_those_of_its_items():

@@ -57,8 +57,8 @@ def test_a_sharded_array_is_named_with_its_line_and_the_cure(program):
     assert "W" in linecache.getline(__file__, found.where.line).upper()
     said = (
         "The function closes over an array of float32 (128, 128), which makes it a constant of the "
-        "program: every device holds all of its 65,536 bytes. It is sharded over x outside of it. "
-        f"test_closed_over.py:{found.where.line} uses it. Pass it as an argument."
+        "program: every device holds all of its 65,536 bytes. Outside of the program it is sharded "
+        f"over x. It is used in test_closed_over.py:{found.where.line}. Pass it as an argument."
     )
     assert said in " ".join(str(report).split())
 

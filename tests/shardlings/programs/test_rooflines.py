@@ -79,7 +79,7 @@ def test_in_a_torus_bytes_count_as_often_as_they_occupy_the_links_of_an_axis():
         in (point.line)
     )
     said = " ".join(str(report).split())
-    assert "each mesh axis is taken for a ring in a torus of 2 dimensions" in said
+    assert "each mesh axis is assumed to be a ring in a torus of 2 dimensions" in said
     assert "Over two axes, the links of both work at once." in said
     behind_a_switch = communication(jnp.dot, x, w, scaled=LARGE, machine="H100 NVLink")
     assert "in a ring" not in behind_a_switch.roofline().points[0].line

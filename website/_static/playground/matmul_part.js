@@ -134,7 +134,7 @@ const matmulPart = (() => {
   }
 
   const network = ({torus}) => torus
-    ? `Each mesh axis is taken for a ring in a torus of ${torus} dimensions; along an open row of chips, sending takes up to twice as long. Over two axes, the links of both work at once. A collective-permute waits for its busiest link, which sends in one direction. In an all-to-all, chips pass on what is for others. In the picture above, a byte counts as often as it occupies the links of an axis.`
+    ? `Each mesh axis is assumed to be a ring in a torus of ${torus} dimensions; along an open row of chips, sending takes up to twice as long. Over two axes, the links of both work at once. A collective-permute waits for its busiest link, which sends in one direction. In an all-to-all, chips pass on what is for others. In the picture above, a byte counts as often as it occupies the links of an axis.`
     : "Chips are behind a switch, through which each sends to any other at its full bandwidth.";
 
   function assumptions(machine) {
