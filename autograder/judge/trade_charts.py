@@ -28,6 +28,9 @@ BUDGET: Final[dict[str, Any]] = {"color": CHART_COLOUR, "linewidth": 1, "linesty
 MAX_HEIGHT: Final = 2.5
 """An attempt that costs more times what the others do is marked at the top edge of a chart."""
 
+MAX_LISTED_ABOVE: Final = 3
+"""The number of attempts above a chart whose costs its title lists."""
+
 COMPUTES_ALIKE: Final = 1.05
 """If no attempt computes longer than another by this factor, only the other time is drawn."""
 
@@ -127,7 +130,8 @@ def _tradeoff_figure(
     top = 1.12 * min(most_costs, MAX_HEIGHT * known_costs) / cost_scale
     axes.set(xlim=(0, right), ylim=(0, top))
     axes.set(xlabel=f"{byte_unit} held on each device", ylabel=cost_label)
-    axes.locator_params("x", nbins=5)
+    # six digits and a comma are too wide for five ticks
+    axes.locator_params("x", nbins=3 if right >= 10**5 else 5)
     for axis in (axes.xaxis, axes.yaxis):
         axis.set_major_formatter("{x:,g}")
 
@@ -142,20 +146,21 @@ def _tradeoff_figure(
     known = [(h / byte_scale, c / cost_scale) for h, c in best if h <= right * byte_scale]
     # who may hold more has at least the same choices; better ones may be unknown beyond the budget
     end = (right if best[-1][0] > limits.cap else cap, known[-1][1])
-    axes.step(*zip(*known, end, strict=True), where="post", color=BEST,
-              linewidth=1.8, label="the best that is known")  # fmt: skip
+    axes.step(*zip(*known, end, strict=True), where="post", color=BEST, linewidth=1.8)
     axes.plot(*zip(*known, strict=True), "s", color=BEST, markersize=4, clip_on=False)
+    axes.plot([], [], "-s", color=BEST, markersize=4, linewidth=1.8, label="the best that is known")
 
     def place(attempt: Trade) -> tuple[float, float]:
         return attempt.held / byte_scale, min(top, attempt.costs / cost_scale)
 
-    def named(name: str, attempt: Trade) -> str:
-        costs = attempt.costs / cost_scale
-        return f"{name}: {costs:,.0f} {cost_unit} ↑" if costs > top else name
-
-    mark_chart_places(
-        axes, [(named(name, each), *place(each)) for name, each in places], whose, latest
-    )
+    above = {name: c for name, each in places if (c := each.costs / cost_scale) > top}
+    if above:
+        shown = [f"{name}: {costs:,.0f}" for name, costs in above.items()][:MAX_LISTED_ABOVE]
+        more = ", …" * (len(above) > len(shown))
+        title = f"above the chart (↑): {', '.join(shown)}{more} {cost_unit}"
+        axes.set_title(title, pad=16, **SMALL_TYPE)  # above the names of these attempts
+    marked = [(f"{name} ↑" if name in above else name, *place(each)) for name, each in places]
+    mark_chart_places(axes, marked, whose, latest)
     _mark_others(axes, map(place, others), "over a budget, without a rank")
     return figure
 
