@@ -22,7 +22,7 @@ from typing import TYPE_CHECKING, Any, Final
 from shardlings.errors import ShortError, first_line
 
 if TYPE_CHECKING:
-    from shardlings.programs import ComparedReports, Report, StoredReport
+    from shardlings.programs import Report, StoredReport, TargetReports
 
 GROWN, WRONG = 1, 2
 """The exit statuses if a number has grown, and if the command cannot do what it is asked."""
@@ -127,7 +127,7 @@ def _axes(written: str) -> dict[str, int]:
     return axes
 
 
-def _write(report: "Report | ComparedReports", given: argparse.Namespace, title: str) -> int:
+def _write(report: "Report | TargetReports", given: argparse.Namespace, title: str) -> int:
     """Print a report, or write it, as the options say."""
     from shardlings.documents import ShownAsDocument, as_html
     from shardlings.programs import StoredReport

@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Final
 import pytest
 
 if TYPE_CHECKING:
-    from shardlings.programs import ComparedReports, Report
+    from shardlings.programs import Report, TargetReports
 
 FOLDER: Final = "communication"
 """The folder of baselines, beside the file with the test."""
@@ -49,7 +49,7 @@ class CommunicationBaseline:
     checked: set[str] = field(default_factory=set)
 
     def check(
-        self, report: "Report | ComparedReports", name: str = "", tolerance: float = TOLERANCE
+        self, report: "Report | TargetReports", name: str = "", tolerance: float = TOLERANCE
     ) -> None:
         """Assert that a program communicates, holds and computes no more than its baseline says.
 
@@ -66,14 +66,14 @@ class CommunicationBaseline:
         """
         __tracebackhide__ = True
         from shardlings.programs import (
-            ComparedReports,
             Report,
             StoredReport,
             StoredReportError,
+            TargetReports,
             compare,
         )
 
-        if not isinstance(report, Report | ComparedReports):
+        if not isinstance(report, Report | TargetReports):
             raise TypeError(
                 f"check expects what communication(f, x) returns, but got {type(report).__name__}."
             )

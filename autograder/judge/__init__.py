@@ -8,18 +8,6 @@ captured, and judges it. `remember` saves a learner's progress in a file of thei
 
 from autograder.judge.comparing_values import ArrayFunction
 from autograder.judge.exercise import Exercise, Mistake, Order, Requirement, ways_of
-from autograder.judge.feedback import (
-    HEADLINES,
-    VerdictParts,
-    headline,
-    list_sentences,
-    show_verdict,
-    verdict_as_html,
-    verdict_as_text,
-    verdict_for_terminal,
-    verdict_in_lines,
-    verdict_in_parts,
-)
 from autograder.judge.judging import failed_verdict, judge, lesson_on, verdict_without_evidence
 from autograder.judge.progress import recall_progress, remember, show_hint, show_progress
 from autograder.judge.prose import mark_up
@@ -56,6 +44,18 @@ from autograder.judge.requirements_on_times import RunsFast, Timed, TrainsFast
 from autograder.judge.requirements_on_values import Computes
 from autograder.judge.right_answers import fingerprint_answer
 from autograder.judge.running_programs import run_all
+from autograder.judge.showing_verdicts import (
+    HEADLINES,
+    VerdictParts,
+    headline,
+    list_sentences,
+    show_verdict,
+    verdict_as_html,
+    verdict_as_text,
+    verdict_for_terminal,
+    verdict_in_lines,
+    verdict_in_parts,
+)
 from autograder.judge.trade_charts import class_tradeoff_as_html
 from autograder.judge.verdict import Finding, NoScoreError, Trade, Verdict
 

@@ -12,9 +12,9 @@ from platformdirs import user_state_path
 
 from autograder.explanations import report_address
 from autograder.judge.exercise import Exercise
-from autograder.judge.feedback import show_document
 from autograder.judge.prose import mark_up
 from autograder.judge.report import COLOURS, MARKS
+from autograder.judge.showing_verdicts import show_document
 from shardlings.documents import (
     Bar,
     Content,

@@ -25,7 +25,7 @@ from autograder.judge.wording import (
     with_article,
 )
 from shardlings.layouts import Layout
-from shardlings.programs import Collective, Report, take_dearest_branches
+from shardlings.programs import Collective, Report, take_costliest_branches
 
 SLIGHTLY_MORE: Final = 2
 """A program that sends up to so many times the allowed bytes does what it should, if not well."""
@@ -374,7 +374,7 @@ def _bytes_by_kind(report: Report) -> dict[KindAndAxes, int]:
     for c in report.collectives:
         alike.setdefault((c.kind, c.axes), []).append(c)
     total = {
-        pair: sum(c.total_bytes for c in take_dearest_branches(each, lambda c: c.total_bytes))
+        pair: sum(c.total_bytes for c in take_costliest_branches(each, lambda c: c.total_bytes))
         for pair, each in alike.items()
     }
     return dict(sorted(total.items(), key=lambda item: (-item[1], item[0])))

@@ -195,7 +195,7 @@ def compare_time(
             "The program has a loop whose length is known only when it runs, so its time cannot be "
             "computed.",
         )
-    took = round(1e6 * (report.computing + report.communicating))
+    took = round(1e6 * (report.compute_seconds + report.communication_seconds))
     names = requirement.arguments if isinstance(requirement, RunsFast) else ()
     listed = list_items(report, names)
     if not repeats:  # then it comes last, because it cannot become less
@@ -211,7 +211,7 @@ def compare_time(
             requirement.frontier,
             "microseconds",
             items=items,
-            computing=round(1e6 * report.computing),
+            computing=round(1e6 * report.compute_seconds),
             goal=requirement.best,
             max_sent=max_sent or 0,
             max_communicating=round(1e6 * (max_sent or 0) / MACHINES[report.machine].link),
@@ -231,10 +231,11 @@ def compare_time(
         return finding.but(met=True)
     return finding.problem(
         "works-too-much"
-        if repeats and report.computing >= report.communicating
+        if repeats and report.compute_seconds >= report.communication_seconds
         else "waits-for-data",
         f"On {requirement.machine} it takes {in_ms(took / 1e6)}: each device computes for "
-        f"{in_ms(report.computing)} and communicates for {in_ms(report.communicating)}. "
+        f"{in_ms(report.compute_seconds)} and communicates for "
+        f"{in_ms(report.communication_seconds)}. "
         f"{in_ms(best / 1e6)} earns all points and {in_ms(given / 1e6)} none. "
         f"{_compared(requirement.shown, report)}{describe_largest_item(items, repeats)}",
         credit=round(credit, 3),
@@ -266,7 +267,7 @@ def _describe_change(kind: str, now: int, before: int) -> str:
 
 def time_by_item(report: Report) -> dict[str, int]:
     """Return the microseconds of computing, and of each kind of collective."""
-    spent = {COMPUTING: report.computing}
+    spent = {COMPUTING: report.compute_seconds}
     for c in report.collectives:
         spent[c.kind] = spent.get(c.kind, 0) + communication_seconds(c, MACHINES[report.machine])
     return {kind: round(1e6 * took) for kind, took in spent.items()}
@@ -279,7 +280,7 @@ def list_items(report: Report, names: Sequence[str] = ()) -> dict[str, int]:
         report: the compiled program.
         names: the names of the program's arguments, if they are to be named.
     """
-    spent: dict[str, float] = {COMPUTING: report.computing}
+    spent: dict[str, float] = {COMPUTING: report.compute_seconds}
     for c in report.collectives:
         known = c.argument is not None and c.argument < len(names)
         what = f" of {names[c.argument]}" if known and c.argument is not None else ""

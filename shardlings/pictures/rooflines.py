@@ -19,8 +19,6 @@ from shardlings.pictures.figures import figure_as_html
 if TYPE_CHECKING:
     from matplotlib.figure import Figure as MatplotlibFigure
 
-ROOF_COLOUR: Final = "#00805e"
-
 ROOFLINE_HEADINGS: Final = ("", "program", "operations per byte", "of the peak", "if one waits")
 
 

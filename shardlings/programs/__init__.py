@@ -13,10 +13,9 @@ from shardlings.programs.collective import (
     Machine,
     communication_seconds,
     groups_along,
-    take_dearest_branches,
+    take_costliest_branches,
     wire_bytes,
 )
-from shardlings.programs.compared_reports import ComparedReports
 from shardlings.programs.compile_and_report import (
     BFLOAT16,
     communication,
@@ -30,11 +29,12 @@ from shardlings.programs.parts_reports import PartsReport
 from shardlings.programs.report import MACHINE, Report
 from shardlings.programs.requested import remove_collectives, scale_collectives
 from shardlings.programs.stored_reports import (
-    Comparison,
+    ReportComparison,
     StoredReport,
     StoredReportError,
     compare,
 )
+from shardlings.programs.target_reports import TargetReports
 
 __all__ = [
     "BFLOAT16",
@@ -43,15 +43,15 @@ __all__ = [
     "MACHINES",
     "Collective",
     "CommunicationError",
-    "ComparedReports",
-    "Comparison",
     "DumpError",
     "Latency",
     "Machine",
     "PartsReport",
     "Report",
+    "ReportComparison",
     "StoredReport",
     "StoredReportError",
+    "TargetReports",
     "bytes_with_unit",
     "communication",
     "communication_seconds",
@@ -61,6 +61,6 @@ __all__ = [
     "read_dump",
     "remove_collectives",
     "scale_collectives",
-    "take_dearest_branches",
+    "take_costliest_branches",
     "wire_bytes",
 ]

@@ -276,7 +276,7 @@ def explain_unknown_machine(name: object) -> str:
     return f"There is no machine {name!r} here; there are {listed}.{meant}"
 
 
-def take_dearest_branches(
+def take_costliest_branches(
     collectives: Iterable[Collective], cost: Callable[[Collective], float]
 ) -> list[Collective]:
     """Return the collectives that run if each conditional takes its dearest branch, in order.

@@ -11,7 +11,7 @@ from shardlings.programs.collective import (
     Collective,
     Groups,
     MeshLike,
-    take_dearest_branches,
+    take_costliest_branches,
     wire_bytes,
 )
 
@@ -76,7 +76,7 @@ def _caption(same: Sequence[Collective], groups: Groups, pairs: Groups) -> Itera
         others = len(groups) - 1
         counted = "the other does" if others == 1 else f"the {others} others do"
         yield f"Drawn for one group; {counted} the same."
-    running = take_dearest_branches(same, lambda c: c.counted_times)
+    running = take_costliest_branches(same, lambda c: c.counted_times)
     runs = sum(c.times or 0 for c in running)
     if len(running) > 1 or runs > 1:
         most = " at most" * any(c.sometimes for c in same)

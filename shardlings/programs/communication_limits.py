@@ -9,7 +9,7 @@ from humanize import natural_list
 
 from shardlings.collective_kinds import KINDS
 from shardlings.errors import UsageError
-from shardlings.programs.collective import Collective, take_dearest_branches
+from shardlings.programs.collective import Collective, take_costliest_branches
 from shardlings.programs.collective_pictures import axes_in_words
 from shardlings.programs.numbers_in_words import BINARY_UNITS, BYTES, Unit, choose_byte_unit
 
@@ -107,7 +107,7 @@ def find_exceeded(
     for kind in dict.fromkeys(c.kind for c in counted):
         alike = sorted((c for c in counted if c.kind == kind), key=lambda c: -c.total_bytes)
         unknown = [c for c in alike if c.times is None]
-        alike = take_dearest_branches(alike, lambda c: c.total_bytes)
+        alike = take_costliest_branches(alike, lambda c: c.total_bytes)
         moved = sum(c.total_bytes for c in alike)
         over = natural_list(list(dict.fromkeys(map(axes_in_words, alike))))
         unit = limits[kind].unit if kind in limits else choose_byte_unit([moved])

@@ -14,7 +14,6 @@ import jax.numpy as jnp
 
 from shardlings.programs.closed_over import count_constant_bytes, find_closed_over
 from shardlings.programs.collective import MACHINES, Collective, explain_unknown_machine
-from shardlings.programs.compared_reports import ComparedReports
 from shardlings.programs.compiled import (
     count_flops,
     count_int8_operations,
@@ -32,6 +31,7 @@ from shardlings.programs.lowering import (
     suggest_option,
 )
 from shardlings.programs.report import MACHINE, Report
+from shardlings.programs.target_reports import TargetReports
 from shardlings.programs.tpu_programs import TargetError, compile_for_tpus, refuse_target
 
 
@@ -58,7 +58,7 @@ def communication(
     steps: bool = False,
     target: str,
     **kwargs: Any,
-) -> ComparedReports: ...
+) -> TargetReports: ...
 
 
 def communication(
@@ -70,7 +70,7 @@ def communication(
     steps: bool = False,
     target: str | None = None,
     **kwargs: Any,
-) -> Report | ComparedReports:
+) -> Report | TargetReports:
     """Compile a function for its arguments, and report what the program communicates.
 
     The program is not run, so it can be of a size that fits no laptop:
@@ -98,7 +98,7 @@ def communication(
     Returns:
         A `Report`, which is displayed as a timeline, a table, and a picture of each collective. Its
         `at_most` limits what the program communicates, in a test. With a target, a
-        `ComparedReports`, whose `.cpu` and `.tpu` are reports. A program that only the CPU's
+        `TargetReports`, whose `.cpu` and `.tpu` are reports. A program that only the CPU's
         compiler refuses, such as a ragged all-to-all, has the latter alone.
 
     Raises:
@@ -160,7 +160,7 @@ def _compare_compilers(
     sizes: Mapping[int, int] | None,
     steps: bool,
     target: str,
-) -> ComparedReports:
+) -> TargetReports:
     """Compile a function for the CPU and for a TPU; return both reports."""
     try:
         refuse_target(target)
@@ -184,7 +184,7 @@ def _compare_compilers(
         raise CommunicationError(str(error)) from error
     if sizes:
         tpu = replace(tpu, scaled=sizes_in_words(sizes))
-    return ComparedReports(cpu, tpu, target, refusal)
+    return TargetReports(cpu, tpu, target, refusal)
 
 
 def _compile(function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any]) -> Compilation:

@@ -19,7 +19,7 @@ from shardlings.programs.collective import (
     MACHINES,
     Collective,
     communication_seconds,
-    take_dearest_branches,
+    take_costliest_branches,
     wire_bytes,
 )
 from shardlings.programs.compiled import count_bytes
@@ -93,7 +93,7 @@ class PartsReport(ShownAsDocument):
             source: where the program is from, in words.
         """
         parts: dict[tuple[str, ...], ModelPart] = {}
-        for c in take_dearest_branches(collectives, _sent):
+        for c in take_costliest_branches(collectives, _sent):
             seconds = communication_seconds(c, MACHINES[machine])
             for op_name, share in _shares(c):
                 path = find_part(op_name, c.stack)[:depth]

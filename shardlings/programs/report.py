@@ -49,7 +49,7 @@ from shardlings.programs.collective import (
     Frame,
     MeshLike,
     communication_seconds,
-    take_dearest_branches,
+    take_costliest_branches,
     wire_bytes,
 )
 from shardlings.programs.collective_pictures import axes_in_words, pictures_of
@@ -142,7 +142,7 @@ class ReportRow:
     numbers: tuple[int, ...]
 
     @property
-    def times(self) -> str:
+    def runs_in_words(self) -> str:
         """How often it runs, as the table shows it; empty for once."""
         return runs_in_words(self.runs, self.sometimes)
 
@@ -229,12 +229,12 @@ class Report(ShownAsDocument):
         return round(_add_up(self.collectives, _buffers))
 
     @property
-    def communicating(self) -> float:
+    def communication_seconds(self) -> float:
         """The seconds that sending takes on the report's machine."""
         return _add_up(self.collectives, self._seconds)
 
     @property
-    def computing(self) -> float:
+    def compute_seconds(self) -> float:
         """The seconds that computing takes on the report's machine, at its peak."""
         slow = self.flops - self.int8_operations * (1 - 1 / INT8_SPEED)
         return slow / MACHINES[self.machine].flops
@@ -254,7 +254,9 @@ class Report(ShownAsDocument):
                 arrays=arrays_in_words(same),
                 dtypes=types_in_words(same[0].dtypes),
                 over=over,
-                runs=None if times is None else times * len(take_dearest_branches(same, _buffers)),
+                runs=None
+                if times is None
+                else times * len(take_costliest_branches(same, _buffers)),
                 sometimes=sometimes,
                 bytes=round(_add_up(same, _buffers)),
                 sent=_add_up(same, _sent),
@@ -267,11 +269,11 @@ class Report(ShownAsDocument):
     def timeline(self) -> Timeline | None:
         """Return where the time goes, in program order; None if it is unknown."""
         devices = [device.id for device in self.mesh.devices.flat] if self.mesh is not None else []
-        return timeline_of(self._timed(), self.computing, MACHINES[self.machine], devices)
+        return timeline_of(self._timed(), self.compute_seconds, MACHINES[self.machine], devices)
 
     def _timed(self) -> list[Collective]:
         """Return the collectives whose time counts: of branches, those of the dearest."""
-        return take_dearest_branches(self.collectives, self._seconds)
+        return take_costliest_branches(self.collectives, self._seconds)
 
     def _seconds(self, collective: Collective) -> float:
         return communication_seconds(collective, MACHINES[self.machine])
@@ -401,7 +403,7 @@ class Report(ShownAsDocument):
     def _measured(self, name: str) -> Measured:
         is_unknown = any(c.times is None for c in self.collectives)
         sent = math.inf if is_unknown else self.sent
-        return Measured(name, self.flops, sent, self.computing, self.communicating)
+        return Measured(name, self.flops, sent, self.compute_seconds, self.communication_seconds)
 
     def summary(self) -> str:
         """Return one line: what is communicated, computed and held on each device.
@@ -459,7 +461,7 @@ class Report(ShownAsDocument):
 
     def _is_timed(self) -> bool:
         """Check whether sending takes long enough for its time to mean anything."""
-        return self.communicating >= MIN_SECONDS
+        return self.communication_seconds >= MIN_SECONDS
 
     def _assumptions(self) -> Iterator[str]:
         """Yield what times in a torus assume of these collectives."""
@@ -486,10 +488,10 @@ class Report(ShownAsDocument):
 
     def _table(self, rows: list[ReportRow], *, numbered: bool = False) -> Table:
         """Return the table, with the numbers that the collectives have in the timeline above."""
-        repeats, is_timed = any(row.times for row in rows), self._is_timed()
+        repeats, is_timed = any(row.runs_in_words for row in rows), self._is_timed()
         size, time = (
             choose_byte_unit([self.bytes, self.sent]),
-            choose_time_unit([self.communicating]),
+            choose_time_unit([self.communication_seconds]),
         )
         columns = ["line and collective", "type", "over", "times"]
         columns += ["bytes" if size == BYTES else f"bytes, in {size.name}", f"sent, in {size.name}"]
@@ -500,7 +502,7 @@ class Report(ShownAsDocument):
         for before, row in zip([None, *rows], rows, strict=False):
             is_same = before is not None and before.lines == row.lines
             what = row.numbered if numbered else row.what
-            cells: list[Content] = [what, row.dtypes, row.over, row.times]
+            cells: list[Content] = [what, row.dtypes, row.over, row.runs_in_words]
             cells += [row.write(size, row.bytes), row.write(size, row.sent)]
             cells += [time.write(row.seconds)]
             line: tuple[Content, ...] = () if is_same or not row.lines else (row.line,)
@@ -509,7 +511,7 @@ class Report(ShownAsDocument):
             shown.append(TableRow(tuple(compress(cells, is_shown)), above=line))
         if len(rows) > 1:
             cells = ["all together", "", "", "", size.write(self.bytes), size.write(self.sent)]
-            cells += [time.write(self.communicating)]
+            cells += [time.write(self.communication_seconds)]
             shown.append(TableRow(tuple(compress(cells, is_shown)), is_bold=True))
         align = "".join(compress("lllrrrr", is_shown))
         return Table(tuple(compress(columns, is_shown)), tuple(shown), align)
@@ -529,7 +531,7 @@ class Report(ShownAsDocument):
                     f"costs more than sending it."
                 )
             return
-        computing, communicating = self.computing, self.communicating
+        computing, communicating = self.compute_seconds, self.communication_seconds
         if not math.isfinite(computing):
             yield Paragraph(
                 f"On {self.machine}, communicating takes {time_in_words(communicating)}. How long "
@@ -562,7 +564,7 @@ class Report(ShownAsDocument):
 
 def _add_up(collectives: Sequence[Collective], cost: Callable[[Collective], float]) -> float:
     """Add up what collectives cost, where each conditional takes its dearest branch."""
-    return sum(map(cost, take_dearest_branches(collectives, cost)))
+    return sum(map(cost, take_costliest_branches(collectives, cost)))
 
 
 def _sent(collective: Collective) -> float:

@@ -38,15 +38,15 @@ class Measured:
         name: the program's name.
         flops: operations on each device; infinite if unknown.
         sent: bytes that each device sends; infinite if unknown.
-        computing: the seconds that computing takes.
-        communicating: the seconds that sending takes.
+        compute_seconds: the seconds that computing takes.
+        communication_seconds: the seconds that sending takes.
     """
 
     name: str
     flops: float
     sent: float
-    computing: float
-    communicating: float
+    compute_seconds: float
+    communication_seconds: float
 
 
 def roofline_of(programs: Sequence[Measured], machine: Machine) -> Roofline:
@@ -58,7 +58,7 @@ def roofline_of(programs: Sequence[Measured], machine: Machine) -> Roofline:
     """
     drawn = [program for program in programs if _is_drawn(program)]
     remarks = [_why_not_drawn(program) for program in programs if not _is_drawn(program)]
-    if any(0 < program.communicating < MIN_SECONDS for program in drawn):
+    if any(0 < program.communication_seconds < MIN_SECONDS for program in drawn):
         remarks.append(LATENCY)
     peak, link = f"{count_in_words(machine.flops)} operations", bandwidth_in_words(machine.link)
     ridge = f"{_count(machine.flops / machine.link)} operations for each byte"
@@ -95,16 +95,16 @@ def _why_not_drawn(program: Measured) -> str:
     return (
         f"{program.name}: not drawn, for it does no floating-point operations; it sends "
         f"{bytes_with_unit(program.sent)} from each device, which takes "
-        f"{time_in_words(program.communicating)}."
+        f"{time_in_words(program.communication_seconds)}."
     )
 
 
 def _point(program: Measured, machine: Machine) -> RooflinePoint:
-    both = max(program.computing, program.communicating)
-    one_after_another = program.computing + program.communicating
+    both = max(program.compute_seconds, program.communication_seconds)
+    one_after_another = program.compute_seconds + program.communication_seconds
     together, apart = program.flops / both, program.flops / one_after_another
     flops = f"{program.name}: {count_in_words(program.flops)} operations"
-    if not program.communicating:
+    if not program.communication_seconds:
         reached = f"{_percent(1)} of the peak"
         return RooflinePoint(
             program.name,
@@ -114,15 +114,15 @@ def _point(program: Measured, machine: Machine) -> RooflinePoint:
             apart,
             ("sends nothing", _percent(1), "–"),
         )
-    occupied = program.communicating * machine.link
+    occupied = program.communication_seconds * machine.link
     sent = f"{bytes_with_unit(program.sent)} sent on each device"
     if not math.isclose(occupied, program.sent, rel_tol=1e-2):
         sent += f", which takes as long as {bytes_with_unit(occupied)} in a ring along one axis"
     intensity = program.flops / occupied
     ratio = f"{_count(intensity)} operations for each byte"
-    if math.isclose(program.communicating, program.computing, rel_tol=1e-2):
+    if math.isclose(program.communication_seconds, program.compute_seconds, rel_tol=1e-2):
         limit = "sending takes as long as computing"
-    elif program.communicating > program.computing:
+    elif program.communication_seconds > program.compute_seconds:
         limit = "the links are the limit"
     else:
         limit = "arithmetic is the limit"

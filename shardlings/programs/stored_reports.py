@@ -28,7 +28,6 @@ from shardlings.documents import (
     TableRow,
 )
 from shardlings.errors import ShortError, UsageError
-from shardlings.programs.compared_reports import ComparedReports
 from shardlings.programs.numbers_in_words import (
     BYTES,
     bytes_with_unit,
@@ -36,6 +35,7 @@ from shardlings.programs.numbers_in_words import (
     count_in_words,
 )
 from shardlings.programs.report import Report, place_of, source_of
+from shardlings.programs.target_reports import TargetReports
 
 
 class StoredReportError(ShortError, ValueError):
@@ -52,7 +52,7 @@ class StoredRow(msgspec.Struct, frozen=True):
         over: the mesh axes that it runs over, in words.
         arrays: the arrays that are communicated, in words.
         dtypes: their types, in words.
-        times: how often it runs; None if a loop's length is unknown.
+        runs: how often it runs; None if a loop's length is unknown.
         bytes: the bytes of the buffers on each device, in all runs.
         sent: the bytes that each device sends in all runs.
     """
@@ -63,7 +63,7 @@ class StoredRow(msgspec.Struct, frozen=True):
     over: str
     arrays: str
     dtypes: str
-    times: int | None
+    runs: int | None
     bytes: int
     sent: float
 
@@ -99,9 +99,9 @@ class StoredReport(msgspec.Struct, frozen=True):
     schema: Literal[1] = 1
 
     @classmethod
-    def of(cls, report: Report | ComparedReports) -> "StoredReport":
+    def of(cls, report: Report | TargetReports) -> "StoredReport":
         """Return the numbers of a report, for a target those of the program for it."""
-        report = report.tpu if isinstance(report, ComparedReports) else report
+        report = report.tpu if isinstance(report, TargetReports) else report
         rows = [
             StoredRow(
                 place_of(row.lines[0]) if row.lines else "",
@@ -203,7 +203,7 @@ class Change:
 
 
 @dataclass(frozen=True, repr=False)
-class Comparison(ShownAsDocument):
+class ReportComparison(ShownAsDocument):
     """Two reports, line by line.
 
     Attributes:
@@ -259,7 +259,7 @@ class Comparison(ShownAsDocument):
         return self.before, self.now
 
     def _grown(self, tolerance: float) -> Iterator[str]:
-        unknown = [sum(row.times is None for row in each.rows) for each in self._both()]
+        unknown = [sum(row.runs is None for row in each.rows) for each in self._both()]
         if unknown[1] > unknown[0]:
             yield (
                 "The length of a loop with a collective is not known any more, so the bytes of its "
@@ -317,8 +317,8 @@ class Comparison(ShownAsDocument):
 
 
 def compare(
-    before: Report | ComparedReports | StoredReport, now: Report | ComparedReports | StoredReport
-) -> Comparison:
+    before: Report | TargetReports | StoredReport, now: Report | TargetReports | StoredReport
+) -> ReportComparison:
     """Compare what two programs communicate, or one before and after a change.
 
     Args:
@@ -326,7 +326,7 @@ def compare(
         now: another.
 
     Returns:
-        A `Comparison`, which is displayed as a table of what is new, gone, larger or smaller.
+        A `ReportComparison`, which is displayed as a table of what is new, gone, larger or smaller.
 
     Raises:
         UsageError: only one of them is of a program that was optimised, or they are scaled to
@@ -347,4 +347,4 @@ def compare(
             f"These reports are of different sizes: {sizes[0]}, and {sizes[1]}. Compare reports "
             f"with the same `scaled`."
         )
-    return Comparison(first, second)
+    return ReportComparison(first, second)

@@ -1064,7 +1064,7 @@ for cell in fastest:
     report = {}
     for name in layouts:
         asked = step_report(layouts[name], int(count.replace(",", "")), machine)
-        report[name] = max(asked.computing, asked.communicating)
+        report[name] = max(asked.compute_seconds, asked.communication_seconds)
     fastest[cell] = min(report, key=report.get)
 on_256 = dict.fromkeys(on_256, "tensor")
 
@@ -2330,5 +2330,5 @@ for cell in fastest:
     report = {}
     for name in layouts:
         asked = step_report(layouts[name], int(count.replace(",", "")), machine)
-        report[name] = float(f"{max(asked.computing, asked.communicating):.3g}")
+        report[name] = float(f"{max(asked.compute_seconds, asked.communication_seconds):.3g}")
     fastest[cell] = min(report, key=lambda name: (report[name], name != "tensor"))

@@ -5,7 +5,7 @@ import pytest
 from autograder.evidence import Evidence, Value, plain
 from autograder.exercises import EXERCISES, Predicts
 from autograder.judge import Finding, Verdict, judge, verdict_as_html, verdict_as_text
-from autograder.judge.feedback import pictures_of
+from autograder.judge.showing_verdicts import pictures_of
 from shardlings.layouts import Layout
 from shardlings.pictures import GanttChart, JobBar
 from tests.browser import THEMES, browser

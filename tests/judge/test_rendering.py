@@ -6,15 +6,15 @@ import pytest
 
 from autograder.explanations import insert_before_jax_message
 from autograder.judge import Verdict
-from autograder.judge.feedback import (
+from autograder.judge.prose import mark_up
+from autograder.judge.requirements_on_results import shorten_call
+from autograder.judge.showing_verdicts import (
     headline,
     list_sentences,
     show_verdict,
     verdict_as_html,
     verdict_document,
 )
-from autograder.judge.prose import mark_up
-from autograder.judge.requirements_on_results import shorten_call
 from autograder.judge.verdict import Finding
 from shardlings.documents import Document, Paragraph, as_html, as_text, plain_text
 

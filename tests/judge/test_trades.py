@@ -5,7 +5,7 @@ import pytest
 
 from autograder import check
 from autograder.exercises import EXERCISES, Exercise, MovesFewBytes
-from autograder.judge import Trade, feedback, judge, verdict_as_html, verdict_as_text
+from autograder.judge import Trade, judge, showing_verdicts, verdict_as_html, verdict_as_text
 from tests.helpers import capture, sharding
 
 FRONTIER = ((1024, 2816), (2048, 512), (8192, 0))
@@ -76,7 +76,7 @@ def test_every_attempt_is_drawn_and_said():
 
 
 def test_a_notebook_remembers_the_attempts(monkeypatch):
-    monkeypatch.setattr(feedback, "_attempts", {})
+    monkeypatch.setattr(showing_verdicts, "_attempts", {})
     shardings = [sharding(*spec, x=4, y=2) for spec in (("x",), (None, "y"), ("y",), (None, "y"))]
     check(
         "6.8",
@@ -84,7 +84,8 @@ def test_a_notebook_remembers_the_attempts(monkeypatch):
         tight=...,
     )
     check("6.8", roomy=shardings, tight=shardings)
-    moved = {name: [t.costs for t in trades] for name, trades in feedback._attempts["6.8"].items()}
+    attempts = showing_verdicts._attempts["6.8"]
+    moved = {name: [t.costs for t in trades] for name, trades in attempts.items()}
     assert moved == {"roomy": [4096, 4096], "tight": [4096]}
     assert jax.device_count() == 8
 

@@ -5,6 +5,7 @@ from elsewhere and runs no script; and, for nbgrader's own pages, filters that c
 content security policy.
 """
 
+from autograder.instructor.pages.cell_results import GradebookEntry
 from autograder.instructor.pages.clean_pages import FILTERS, clean
 from autograder.instructor.pages.feedback_page import (
     FILES,
@@ -17,7 +18,6 @@ from autograder.instructor.pages.feedback_page import (
     write_page,
 )
 from autograder.instructor.pages.page_process import PageContents, make_page_in_process
-from autograder.instructor.pages.results import GradebookEntry
 
 __all__ = [
     "FILES",

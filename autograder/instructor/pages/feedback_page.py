@@ -24,8 +24,8 @@ from pygments.formatters import HtmlFormatter
 
 from autograder.instructor.commands import show_invisible_characters, write_atomically
 from autograder.instructor.gradebook import ShownGrades
+from autograder.instructor.pages.cell_results import GradebookEntry, Raised, is_judged, list_results
 from autograder.instructor.pages.page_templates import render
-from autograder.instructor.pages.results import GradebookEntry, Raised, is_judged, list_results
 from autograder.instructor.pages.shown_cells import find_error_line, render_cell
 from autograder.judge import COLOURS, Verdict
 

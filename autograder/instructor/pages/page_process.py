@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from autograder.instructor.commands import ProcessExecutor
+from autograder.instructor.pages.cell_results import GradebookEntry
 from autograder.instructor.pages.clean_pages import MAX_TAGS, TAG_COUNT_KEY
 from autograder.instructor.pages.feedback_page import SubmissionDetails, feedback_page, renew_page
-from autograder.instructor.pages.results import GradebookEntry
 from autograder.judge import Verdict
 
 PAGE_CPU_SECONDS: Final = 20

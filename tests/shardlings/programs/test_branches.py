@@ -7,7 +7,7 @@ import pytest
 from jax import P, lax
 
 from shardlings import communication
-from shardlings.programs import MACHINES, Collective, take_dearest_branches
+from shardlings.programs import MACHINES, Collective, take_costliest_branches
 from tests.helpers import sharding
 
 X = jax.device_put(np.ones((64, 64), np.float32), sharding("x", x=8))
@@ -74,7 +74,9 @@ def test_sums_are_those_of_the_dearest_branch(program, gathered, added):
     report = report_on(program)
     assert report.bytes == gathered + added
     assert report.sent == round(7 / 8 * gathered + 2 * 7 / 8 * added)
-    assert report.communicating == pytest.approx(report.sent / MACHINES[report.machine].link)
+    assert report.communication_seconds == pytest.approx(
+        report.sent / MACHINES[report.machine].link
+    )
     assert "the sums count the branch that costs most" in str(report)
 
 
@@ -128,5 +130,5 @@ def test_of_nested_conditionals_the_dearest_path_is_taken():
         collective(7, (0, 1), (1, 1)),
         collective(3, (2, 0)),
     ]
-    taken = take_dearest_branches(program, lambda c: c.total_bytes)
+    taken = take_costliest_branches(program, lambda c: c.total_bytes)
     assert [c.bytes for c in taken] == [1, 4, 7, 3]

@@ -71,7 +71,7 @@ def test_equal_collectives_are_one_row():
     report = communication(seven_layers, on_auto_mesh(BLOCKS), on_auto_mesh(W))
     assert len(report.collectives) == 7
     (row,) = report.rows()
-    assert (row.kind, row.over, row.times) == ("all-reduce", "y", "× 7")
+    assert (row.kind, row.over, row.runs_in_words) == ("all-reduce", "y", "× 7")
     assert (row.bytes, row.sent) == (report.bytes, report.sent)
     assert "does this 7 times." in str(report)
 
@@ -96,8 +96,10 @@ def test_a_scaled_program_is_timed_and_not_run():
     product = 8192 // 4 * 32768 * 2  # a quarter of the rows, 2 bytes a number
     assert row.bytes == row.sent == 7 * product  # an all-reduce of two sends half of it twice
     machine = MACHINES["TPU v5p"]
-    assert report.communicating == pytest.approx(row.sent / machine.link)
-    assert report.computing == pytest.approx(7 * 2 * 2 * 8192**2 * 32768 / 8 / machine.flops, 0.01)
+    assert report.communication_seconds == pytest.approx(row.sent / machine.link)
+    assert report.compute_seconds == pytest.approx(
+        7 * 2 * 2 * 8192**2 * 32768 / 8 / machine.flops, 0.01
+    )
     said = " ".join(str(report).split())
     assert said.startswith(
         "Scaled up, and not run: 8,192 in place of 16, 32,768 in place of 64, "
@@ -157,7 +159,7 @@ def test_loops_branches_and_permutations():
     (found,) = report.collectives
     assert found.times == 7
     assert report.bytes == 7 * 128
-    assert [(r.kind, r.over, r.times, r.bytes) for r in report.rows()] == [
+    assert [(r.kind, r.over, r.runs_in_words, r.bytes) for r in report.rows()] == [
         ("collective-permute", "x", "× 7", 7 * 128)
     ]
     assert "896 (128 each)" in str(report)

@@ -7,7 +7,7 @@ from jax import lax
 
 from shardlings import communication
 from shardlings.errors import UsageError
-from shardlings.programs import ComparedReports
+from shardlings.programs import TargetReports
 from tests.helpers import mesh, sharding
 
 GRID = {"data": 4, "model": 2}
@@ -84,9 +84,9 @@ def test_a_collective_between_other_groups_than_those_of_axes_counts():
 
 def test_for_a_target_the_tpu_program_counts():
     quiet = communication(lambda x: x, 1.0)
-    assert ComparedReports(REPORT, quiet, "v5e:2x4").at_most({})
+    assert TargetReports(REPORT, quiet, "v5e:2x4").at_most({})
     with pytest.raises(AssertionError):
-        ComparedReports(quiet, REPORT, "v5e:2x4").at_most({})
+        TargetReports(quiet, REPORT, "v5e:2x4").at_most({})
 
 
 @pytest.mark.parametrize(
@@ -121,5 +121,5 @@ def test_misuse_is_explained(limits, over, says):
 
 
 def test_the_traceback_ends_in_the_test():
-    frames = [REPORT.at_most.__func__.__code__, ComparedReports.at_most.__code__]
+    frames = [REPORT.at_most.__func__.__code__, TargetReports.at_most.__code__]
     assert all("__tracebackhide__" in code.co_varnames for code in frames)

@@ -10,7 +10,7 @@ import pytest
 
 from shardlings import communication
 from shardlings.errors import UsageError
-from shardlings.programs import ComparedReports, StoredReport, StoredReportError, compare
+from shardlings.programs import StoredReport, StoredReportError, TargetReports, compare
 from tests.helpers import sharding
 
 X = jax.device_put(np.ones((64, 64), np.float32), sharding("x", x=8))
@@ -122,7 +122,7 @@ def test_a_loop_whose_length_is_not_known_any_more_is_growth():
     stored = StoredReport.of(report_on())
     (row,) = stored.rows
     unknown = msgspec.structs.replace(
-        stored, rows=(msgspec.structs.replace(row, times=None, bytes=1),), bytes=1, sent=1
+        stored, rows=(msgspec.structs.replace(row, runs=None, bytes=1),), bytes=1, sent=1
     )
     (said,) = compare(stored, unknown).find_growth()
     assert said.startswith("The length of a loop with a collective is not known any more")
@@ -145,7 +145,7 @@ def test_another_compiler_is_named():
 
 def test_of_a_report_with_a_target_the_program_for_it_is_compared():
     cpu, tpu = report_on(), report_on(gathered)
-    both = ComparedReports(cpu, tpu, "v5e:2x4")
+    both = TargetReports(cpu, tpu, "v5e:2x4")
     assert StoredReport.of(both) == StoredReport.of(tpu)
     assert compare(both, both).find_growth() == []
     assert compare(cpu, both).find_growth()

@@ -18,7 +18,7 @@ from jax import lax
 from shardlings import communication
 from shardlings.programs import (
     CommunicationError,
-    ComparedReports,
+    TargetReports,
     compile_and_report,
     tpu_programs,
 )
@@ -60,7 +60,7 @@ def recorded(monkeypatch):
 def test_both_reports_are_shown(recorded):
     recorded("add_transpose")
     both = communication(add_transpose, BLOCKS, target=V5E)
-    assert isinstance(both, ComparedReports)
+    assert isinstance(both, TargetReports)
     assert both.cpu is not None
     assert (both.cpu.bytes, both.tpu.bytes) == (2816, 2048)
     assert {c.axes for c in both.tpu.collectives} == {("x", "y")}

@@ -24,7 +24,7 @@ TILE_BYTES: Final = 1 << 24
 
 
 @dataclass(frozen=True, repr=False)
-class ComparedReports(ShownAsDocument):
+class TargetReports(ShownAsDocument):
     """Reports on a program compiled for the CPU here, and for a TPU.
 
     Attributes:
