@@ -1,7 +1,7 @@
-"""Let Ctrl-C end an instructor's command with a sentence while Python imports, for seconds.
+"""End a command with a sentence if Ctrl-C comes during its imports, which take seconds.
 
-Python would print a traceback, or an `ImportError` if the interrupt came in a library in C. The
-command replaces this handler before it has anything to clean up.
+Otherwise Python prints a traceback, or an `ImportError` if the interrupt reaches a library in C.
+The command replaces this handler before it has anything to clean up.
 """
 
 import os

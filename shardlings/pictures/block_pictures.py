@@ -23,7 +23,7 @@ LETTER_WIDTHS: Final = {"label": 0.6, "muted": 0.56, "axis": 0.62, "name": 0.62}
 
 # All lengths are in pixels.
 GAP: Final = 6.0
-"""Between an array and the hairline along its edge."""
+"""The pixels between an array and the hairline along its edge."""
 
 CUBE_SIDE: Final = 112.0
 """The longest edge of a 3-D array, unless its labels need more space."""
@@ -50,8 +50,8 @@ HEADING_HEIGHT: Final = 24.0
 """The space above an array for the text along its upper edge."""
 
 MAX_ROW_WIDTH: Final = (400.0, 700.0)
-"""The width of a row of planes: narrow enough for two pictures with few planes to fit side by side,
-and wider with many planes."""
+"""The widths of a row of planes, with few planes and with many. With few, two pictures fit side by
+side."""
 
 Place = tuple[int, ...]
 """A block's indices in the grid of blocks."""

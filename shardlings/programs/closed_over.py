@@ -43,7 +43,7 @@ class ClosedOver:
 def find_closed_over(jaxpr: Any, program: CompiledProgram) -> list[ClosedOver]:
     """Return the arrays that a function closes over, if they are sharded or large.
 
-    One of which the compiler needs only a part, or nothing, is left out.
+    An array that the compiler needs only in part, or not at all, is left out.
 
     Args:
         jaxpr: the function's closed jaxpr, as `jax.jit(f).trace(x).jaxpr` is.

@@ -13,6 +13,7 @@ from autograder.instructor.classroom.rebuilding import list_backups, restore
 from autograder.instructor.classroom.regrading import regrade_class
 from autograder.instructor.classroom.roster import (
     LOGIN_COLUMNS,
+    MAX_ID_CHARACTERS,
     MOODLE_ID_PREFIX,
     Person,
     RosterError,
@@ -30,6 +31,7 @@ __all__ = [
     "EVERYTHING",
     "EXCEL_ENCODING",
     "LOGIN_COLUMNS",
+    "MAX_ID_CHARACTERS",
     "MOODLE_ID_PREFIX",
     "Choice",
     "DemonstrationError",

@@ -32,7 +32,7 @@ from autograder.instructor.classroom.submission_states import (
     find_problems,
 )
 from autograder.instructor.commands import printable, show_control_characters
-from autograder.instructor.course import ClassRules
+from autograder.instructor.course import DAY_SECONDS, ClassRules
 
 MIN_NAME_WIDTH: Final = 12
 """Names are not shortened to fewer terminal columns than this."""
@@ -249,7 +249,6 @@ OUT_OF_DATE: Final = "out_of_date"
 EXCEL_ENCODING: Final = "utf-8-sig"
 """UTF-8 with a byte-order mark, without which Excel assumes another encoding."""
 
-DAY_SECONDS: Final = 24 * 60 * 60
 
 NO_RULES: Final = ClassRules()
 

@@ -6,7 +6,12 @@ from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
 from typing import Final
 
-from autograder.instructor.classroom import LOGIN_COLUMNS, MOODLE_ID_PREFIX, Person
+from autograder.instructor.classroom import (
+    LOGIN_COLUMNS,
+    MAX_ID_CHARACTERS,
+    MOODLE_ID_PREFIX,
+    Person,
+)
 from autograder.instructor.collecting.archives import (
     NOTEBOOK_NAME,
     RESERVED_NAME,
@@ -23,9 +28,6 @@ from autograder.instructor.course import EXCHANGE_FILES, ClassRules, is_accepted
 
 FORBIDDEN_CHARACTERS: Final = set('/\\*?[]:"<>|')
 """Characters that the name of a student's folder must not have."""
-
-MAX_ID_CHARACTERS: Final = 128
-"""nbgrader's limit."""
 
 ANY_PLATFORM: Final = "lms_user_id"
 """The roster's column with a student's number on any platform."""

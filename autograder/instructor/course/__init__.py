@@ -11,6 +11,7 @@ from autograder.instructor.course.accepted_files import (
     is_accepted_file,
 )
 from autograder.instructor.course.class_file import (
+    DAY_SECONDS,
     DROPPED,
     EXEMPT,
     ClassRules,
@@ -68,6 +69,7 @@ from autograder.instructor.gradebook import BusyError, GradebookError
 __all__ = [
     "ACCEPTED_SUFFIXES",
     "BASE64",
+    "DAY_SECONDS",
     "DROPPED",
     "EXCHANGE_FILES",
     "EXEMPT",

@@ -146,8 +146,8 @@ class ClassRules:
         drop: by student, the assignments whose scores do not count for them.
         weights: the weight of each assignment in the total; None if its points are its weight.
         best: how many of a student's assignments count, the best ones; None for all.
-        canvas: which columns of the roster Canvas's are, and its numbers of assignments.
-        moodle: which column of the roster has Moodle's numbers.
+        canvas: the roster's columns with Canvas's ids, and Canvas's ids of assignments.
+        moodle: the roster's column with Moodle's ids.
         collect: how a platform names the files in its zip files.
     """
 

@@ -26,6 +26,7 @@ from autograder.instructor.commands import escape_surrogates, swap_folder, write
 from autograder.instructor.course import Course
 from autograder.instructor.nbgrader_plugins.judge_evidence import compute_score, write_verdict
 from autograder.instructor.nbgrader_plugins.lateness import Times, assign_penalties, load_times
+from autograder.instructor.pages import NO_RESPONSE
 from autograder.instructor.pipeline import (
     AssignmentFacts,
     Basis,
@@ -128,9 +129,6 @@ def move_into_place(graded: Path) -> None:
 
 KEEPS_GRADE: Final = frozenset({"submission", "cells", "points"})
 """If these parts of its basis are the same, a grade stays valid although regrading failed."""
-
-NO_RESPONSE: Final = "No response."
-"""nbgrader's own comment on a cell that is still as released."""
 
 
 def enter(

@@ -5,7 +5,7 @@ from elsewhere and runs no script; and, for nbgrader's own pages, filters that c
 content security policy.
 """
 
-from autograder.instructor.pages.cell_results import GradebookEntry
+from autograder.instructor.pages.cell_results import NO_RESPONSE, GradebookEntry
 from autograder.instructor.pages.clean_pages import FILTERS, clean
 from autograder.instructor.pages.feedback_page import (
     FILES,
@@ -22,6 +22,7 @@ from autograder.instructor.pages.page_process import PageContents, make_page_in_
 __all__ = [
     "FILES",
     "FILTERS",
+    "NO_RESPONSE",
     "GradebookEntry",
     "InAll",
     "PageContents",

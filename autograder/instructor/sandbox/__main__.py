@@ -1,7 +1,7 @@
-"""`python -P -s -m autograder.instructor.sandbox 120`: the judge's process (`judge_process.py`).
+"""Start a judge's process, which may run for 120 s: `python -m autograder.instructor.sandbox 120`.
 
-With `forks` instead of a number of seconds it is a fork server for judges, which reads requests
-from the socket on its standard input.
+With `forks` instead of a number of seconds, start a fork server for judges, which reads requests
+from the socket on its standard input. `judge_process.py` is what runs in either.
 """
 
 import gc

@@ -8,10 +8,10 @@ XLA combines collectives of one kind into one instruction, such as the all-reduc
 and of the loss. Such an instruction is read as its parts: those that are of the same kind, and come
 from the same line, are one collective. What a part is does not depend on what it is combined with.
 
-So is an asynchronous collective of a TPU. Its compiler starts a large collective in one fusion,
-with a custom call beside it, continues it in fusions that compute something else, and ends it in
-another one, again with a custom call. Each of these fusions contains the collective, and hands its
-operand on to the next.
+An asynchronous collective of a TPU is one collective, too. Its compiler starts a large one in a
+fusion, with a custom call beside it, continues it in fusions that compute something else, and ends
+it in another one, again with a custom call. Each of these fusions contains the collective, and
+hands its operand on to the next.
 """
 
 from dataclasses import replace
