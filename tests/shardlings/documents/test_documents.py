@@ -228,3 +228,17 @@ def test_a_long_word_in_a_sentence_breaks_where_it_would_widen_a_table():
         page.show(as_html(Document((table,))), 380)
         width = page.page.evaluate("document.querySelector('table').getBoundingClientRect().width")
     assert width < 380
+
+
+@pytest.mark.parametrize(
+    ("about", "striped"),
+    [({}, True), ({"below": ("A sentence.",)}, False), ({"above": ("line 3",)}, False)],
+)
+def test_a_stripe_of_jupyterlab_does_not_end_within_a_sentence(about, striped):
+    rows = (TableRow(("one", "2"), **about), TableRow(("two", "3")))
+    said = as_html(Document((Table(("a", "b"), rows),)))
+    body = said[said.index("<tbody>") :]
+    assert body.count("<tr") == 2 + len(about)
+    assert body.count('<tr style="background-color:transparent">') == (not striped) * (
+        2 + len(about)
+    )
