@@ -166,7 +166,7 @@ GRID_SHARDING = sharding("y", "x", x=4, y=2)
         ({"x.T": P_AS_TEXT, "bytes": True, "kind": "gather"}, 0, ("other-form",)),
         ({"x.T": jax.P("x"), "bytes": 7, "kind": "All_Gather"}, 0, ("other-prediction",)),
         ({"x.T": GRID_SHARDING, "bytes": 2816, "kind": "AllReduce"}, 1, ()),
-        ({"x.T": jax.P("y", "x")}, 0, ("malformed",)),
+        ({"x.T": jax.P("y", "x")}, 1 / 3, ("malformed",)),  # no other entry is of its kind
         ({"x.T": ..., "bytes": ..., "kind": ...}, 0, ("unanswered",)),
         ([1, 2], 0, ("not-a-table",)),
     ],

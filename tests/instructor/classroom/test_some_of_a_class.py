@@ -191,8 +191,8 @@ def test_a_variable_that_is_misspelt_is_a_sentence(room, typed):
 @pytest.mark.parametrize(
     ("typed", "said"),
     [
-        (("grade", "WORKERS=two"), "WORKERS: a number of workers is 1 or more, and 'two' is none"),
-        (("grade", "WORKERS=0"), "WORKERS: a number of workers is 1 or more, and '0' is none"),
+        (("grade", "WORKERS=two"), "WORKERS: the number of workers is 1 or more, but got 'two'"),
+        (("grade", "WORKERS=0"), "WORKERS: the number of workers is 1 or more, but got '0'"),
     ],
 )
 def test_a_value_that_is_misspelt_is_a_sentence_and_nothing_is_done(
