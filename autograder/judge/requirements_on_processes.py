@@ -530,9 +530,11 @@ def describe_worst_value(actual: np.ndarray, wanted: np.ndarray) -> str:
     """Describe the value that is furthest off; empty if all are close enough."""
     if actual.shape != wanted.shape:
         return f"the block has shape {actual.shape}; expected {wanted.shape}."
-    scale = max(1.0, float(np.abs(wanted).max(initial=0)))
+    finite = np.isfinite(wanted)  # a mistake may make anything
+    scale = max(1.0, float(np.abs(wanted).max(initial=0, where=finite)))
     with np.errstate(invalid="ignore"):
         off = np.abs(actual.astype(np.complex128) - wanted)
+    off = np.where(np.isnan(actual) & np.isnan(wanted), 0, off)
     if not off.size or bool((off <= TOLERANCE * scale).all()):
         return ""
     place = np.unravel_index(int(np.nanargmax(np.where(np.isnan(off), np.inf, off))), off.shape)

@@ -2,7 +2,8 @@
 
 A case holds no values, but the seeds for sampling them. The process that starts the others samples
 the values and gives each its own share, so a function learns of the rest only by communication. The
-judge samples them again. Values are small integers, so that sums do not depend on their order.
+judge samples them again. Values are small integers, so that sums do not depend on their order,
+except for those of a file of weights: only all bits of a float32 can hold these.
 """
 
 import math
@@ -40,7 +41,7 @@ from autograder.processes.isolation import refuse_to_write
 Spec = tuple[str | tuple[str, ...] | None, ...]
 
 MAX_VALUE: Final = 8
-"""Values are integers whose absolute value is less than this."""
+"""Values that are integers have an absolute value less than this."""
 
 
 class CaseArgument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -91,6 +92,8 @@ class CaseArgument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def values(self) -> np.ndarray:
         """Sample the values of an array, a table or a folder's files, as float32."""
+        if self.kind == "weights-file":  # no sums; and integers would survive a coarser type
+            return np.random.default_rng(self.seed).standard_normal(self.shape, np.float32)
         integers = np.random.default_rng(self.seed).integers(1 - MAX_VALUE, MAX_VALUE, self.shape)
         return integers.astype(np.float32)
 
