@@ -16,7 +16,7 @@ from autograder.artifacts.backward_passes import (
     measure_backward,
     run_passes,
 )
-from autograder.artifacts.exporting import export, export_laid_out
+from autograder.artifacts.exporting import export, export_laid_out, find_donated_arguments
 from autograder.artifacts.program_checks import UNREDUCED, ProgramError
 from autograder.artifacts.running import (
     LaidOutProgram,
@@ -69,6 +69,7 @@ __all__ = [
     "export",
     "export_laid_out",
     "export_passes",
+    "find_donated_arguments",
     "fingerprint_program",
     "measure_backward",
     "override_mesh",

@@ -130,12 +130,37 @@ def export(
         ProgramError: it can be traced, but its results cannot be judged.
         TheirError: it cannot be traced or exported, for an error of the learner's.
     """
-    structs = [
-        jax.ShapeDtypeStruct(a.shape, np.dtype(a.dtype), sharding=sharding_of(a)) for a in arguments
-    ]
-    mesh = mesh_of(arguments[0])
+    mesh, structs = mesh_of(arguments[0]), _structs_of(arguments)
     with forget_meshes(function), jax.set_mesh(mesh) if under_mesh else override_mesh(mesh):
         return _export(function, structs, arguments[0].mode)
+
+
+def _structs_of(arguments: Sequence[Argument]) -> list[jax.ShapeDtypeStruct]:
+    return [
+        jax.ShapeDtypeStruct(a.shape, np.dtype(a.dtype), sharding=sharding_of(a)) for a in arguments
+    ]
+
+
+def find_donated_arguments(
+    function: Callable[..., Any], arguments: Sequence[Argument], under_mesh: bool = False
+) -> tuple[int, ...]:
+    """Return the numbers, from 0, of the arguments that a jitted function donates.
+
+    The exported program lacks donations that no result fits into, if the results' shardings are
+    given, and has all of them if they are not.
+
+    Args:
+        function: the function, which can be exported for the arguments.
+        arguments: its arguments.
+        under_mesh: whether to make their mesh the current one while the function is traced.
+    """
+    if not hasattr(function, "lower") or not hasattr(function, "trace"):
+        return ()
+    mesh, structs = mesh_of(arguments[0]), _structs_of(arguments)
+    current = jax.set_mesh(mesh) if under_mesh else override_mesh(mesh)
+    with forget_meshes(function), current, theirs():
+        taken = jax.tree.leaves(function.trace(*structs).args_info)
+    return tuple(i for i, each in enumerate(taken) if getattr(each, "donated", False) is True)
 
 
 def export_laid_out(

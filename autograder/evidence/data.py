@@ -71,9 +71,16 @@ class Placements(Struct, frozen=True, tag="placements"):
 
 
 class Program(Struct, frozen=True, tag="program"):
-    """A function, exported once for each list of arguments in the plan."""
+    """A function, exported once for each list of arguments in the plan.
+
+    Attributes:
+        artifacts: the exported programs.
+        donated: for each of them, the numbers, from 0, of the arguments that its `jit` donates. Of
+            these, a program names only those that a result fits into. Empty if none is jitted.
+    """
 
     artifacts: tuple[bytes, ...]
+    donated: tuple[tuple[int, ...], ...] = ()
 
 
 class Design(Struct, frozen=True, tag="design"):

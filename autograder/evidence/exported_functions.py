@@ -59,6 +59,7 @@ class ProgramPlan(Struct, frozen=True, tag="program"):
                     describe_arguments(arguments),
                     tuple(name for name, _ in arguments[0].axes),
                     partial(artifacts.export, traced, arguments, self.under_mesh),
+                    partial(artifacts.find_donated_arguments, traced, arguments, self.under_mesh),
                 )
                 for arguments in self.arguments
             ],
@@ -101,11 +102,13 @@ class Export(NamedTuple):
         arguments: the arguments, in words.
         axes: the names of their mesh's axes.
         export: exports the function, and returns the artifact.
+        find_donated: returns the numbers of the arguments that it donates, once it is exported.
     """
 
     arguments: str
     axes: tuple[str, ...]
     export: Callable[[], bytes]
+    find_donated: Callable[[], tuple[int, ...]] = tuple
 
 
 def make_traceable(answer: Callable[..., object]) -> Callable[..., object]:
@@ -137,9 +140,11 @@ def export_answer(
         name: the name of the answer.
     """
     exported: list[bytes] = []
+    donated: list[tuple[int, ...]] = []
     try:
         for export in exports:
             waits_for = f"JAX has not traced {name} for {export.arguments} yet"
+            donated.append(call_within_limit(export.find_donated, waits_for))
             exported.append(call_within_limit(export.export, waits_for))
     except DoesNotEndError as error:
         arguments = exports[len(exported)].arguments
@@ -169,7 +174,7 @@ def export_answer(
                 sentence, "Is a size, a number of devices or a mesh written into it?"
             )
         return NotCaptured("only-the-first", sentence)
-    return Program(tuple(exported))
+    return Program(tuple(exported), tuple(donated) if any(donated) else ())
 
 
 def is_stub(error: BaseException) -> bool:

@@ -90,7 +90,9 @@ class Donates(Requirement):
     def judge(self, piece: Program, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Compare the arguments that each program donates with the first ones."""
         names = argument_names_of(exercise, self.answer)
-        for _, ran in run_all(exercise, self.answer, piece, seed):
+        for number, (_, ran) in enumerate(run_all(exercise, self.answer, piece, seed)):
+            # those that no result fits into are not always in the program
+            offered = ran.donated.union(*piece.donated[number : number + 1])
             donated = [name for i, name in enumerate(names) if i in ran.donated]
             finding = finding.but(got=f"{natural_list(donated) or 'no argument'} donated")
             kept = [name for name in names[: self.count] if name not in donated]
@@ -101,12 +103,15 @@ class Donates(Requirement):
                     f"the old state and the new one are in memory at the same time.",
                     is_slight=self.is_slight or len(kept) < self.count,
                 )
-            extra = [name for name in donated if name not in names[: self.count]]
+            extra = [name for i, name in enumerate(names) if i >= self.count and i in offered]
             if extra:
+                several = len(extra) > 1
                 return finding.problem(
                     "donates-too-much",
-                    f"Nobody can use {natural_list(extra)} again after a step, because the step "
-                    f"donates more than its state.",
+                    f"{natural_list(extra)} {'are' if several else 'is'} donated, too. Expected: "
+                    f"only {natural_list(names[: self.count])}.",
                     is_slight=True,
+                    got=f"{natural_list([*donated, *(e for e in extra if e not in donated)])} "
+                    f"donated",
                 )
         return finding.but(met=True)

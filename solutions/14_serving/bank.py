@@ -1424,3 +1424,41 @@ def load(read, entry, sharding):
     read.__dict__.clear()
     array = np.frombuffer(b"".join(blocks.values()), np.float32).reshape(shape)
     return jax.make_array_from_callback(shape, sharding, lambda index: array[index])
+
+
+# %% everything donated, and a layout for the result exercise="14.3" score=0.625 diagnoses=["donates-too-much"] near=["not-donated"]
+@partial(jax.jit, donate_argnums=(0, 1, 2), out_shardings=P("batch"))
+def update(cache, new, positions):
+    is_new = jnp.arange(cache.shape[1]) == positions[:, None]
+    return jnp.where(is_new[:, :, None, None], new[:, None], cache)
+
+
+# %% weights in eight bits on the way exercise="14.6" score=0 diagnoses=["integers"] near=["coarser-type"]
+def load(read, entry, sharding):
+    shape, begin = tuple(entry["shape"]), entry["data_offsets"][0]
+
+    def read_block(index):
+        starts = [part.indices(n)[0] for part, n in zip(index, shape)]
+        block = np.empty(sharding.shard_shape(shape), np.float32)
+        for place in np.ndindex(block.shape[:-1]):
+            offset = begin + 4 * np.ravel_multi_index(np.add(starts, (*place, 0)), shape)
+            numbers = np.frombuffer(read(offset, 4 * block.shape[-1]), np.float32)
+            block[place] = numbers.astype(np.int8)
+        return block
+
+    return jax.make_array_from_callback(shape, sharding, read_block)
+
+
+# %% half precision on the way exercise="14.6" score=0 diagnoses=["coarser-type"] near=["integers"]
+def load(read, entry, sharding):
+    shape, begin = tuple(entry["shape"]), entry["data_offsets"][0]
+
+    def read_block(index):
+        starts = [part.indices(n)[0] for part, n in zip(index, shape)]
+        block = np.empty(sharding.shard_shape(shape), np.float16)
+        for place in np.ndindex(block.shape[:-1]):
+            offset = begin + 4 * np.ravel_multi_index(np.add(starts, (*place, 0)), shape)
+            block[place] = np.frombuffer(read(offset, 4 * block.shape[-1]), np.float32)
+        return block.astype(np.float32)
+
+    return jax.make_array_from_callback(shape, sharding, read_block)

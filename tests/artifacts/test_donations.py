@@ -37,3 +37,11 @@ def test_a_donated_argument_with_the_layout_of_its_result_is_found():
     placed = artifacts.sharding_of(W)
     same = partial(jax.jit, out_shardings=(placed, placed), donate_argnums=(0, 1))
     assert donated(same(step)) == {0, 1}
+
+
+@pytest.mark.parametrize("given", [{}, {"out_shardings": artifacts.sharding_of(W)}])
+def test_a_donation_is_found_even_if_no_result_fits_into_it(given):
+    """With shardings of its results, a program does not have it any more."""
+    jitted = jax.jit(step, donate_argnums=(0, 1, 2), **given)
+    assert artifacts.find_donated_arguments(jitted, (W, W, X)) == (0, 1, 2)
+    assert artifacts.find_donated_arguments(step, (W, W, X)) == ()

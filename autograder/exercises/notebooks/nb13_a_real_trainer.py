@@ -456,6 +456,8 @@ STATE: Final = Exercise(
     diagnoses={
         "not-donated": "The old state is of no use after a step. `donate_argnums`, in a jit of the "
         "whole step, gives its memory to the new one, if this has the same layout.",
+        "donates-too-much": "No result fits into the buffers of the examples, and they are not "
+        "part of the state.",
         "split-dimension": "Does something say the layout of each result, with specs and not with "
         "the notebook's mesh, and is it the layout of the argument in its place? Where nothing "
         "does, the compiler takes `model` for the columns, as in the targets. The next step starts "

@@ -695,7 +695,7 @@ UPDATE: Final = Exercise(
         "not-donated": "`donate_argnums` of jax.jit lists the arguments whose buffers may be "
         "overwritten. It has to be a jit of the whole function, and a result has to have the "
         "layout of the buffer.",
-        "donates-too-much": "Only the cache is replaced.",
+        "donates-too-much": "Only the cache is replaced. No result fits into another buffer.",
     },
 )
 
@@ -1221,6 +1221,17 @@ WEIGHTS: Final = Exercise(
                 "offsets-in-elements": Mistake(
                     lambda case: _block_by_block(case, _offsets_in_elements),
                     says="The offsets count elements, and each of them has four bytes.",
+                ),
+                "coarser-type": Mistake(
+                    lambda case: (_stored(case).astype(np.float16).astype(np.float32),),
+                    lambda case: (_stored(case).astype(jnp.bfloat16).astype(np.float32),),
+                    says="The numbers are right in their first digits only. Are they in a type of "
+                    "less than four bytes on the way?",
+                ),
+                "integers": Mistake(
+                    lambda case: (np.trunc(_stored(case)),),
+                    lambda case: (np.rint(_stored(case)),),
+                    says="All numbers are integers. Are they in an integer type on the way?",
                 ),
                 "big-endian": Mistake(
                     lambda case: (_stored(case).byteswap(),),
