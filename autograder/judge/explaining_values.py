@@ -519,6 +519,12 @@ def explain_several_results(
         ):
             continue
         if came == count:
+            samples, ran = runs[0]
+            if ran.container == "dict" and not isinstance(reference(*samples[0]), dict):
+                return "in-a-container", (
+                    "All results are right, but the function returns them in a dict; expected a "
+                    "tuple."
+                )
             numbers = ", ".join(str(order.index(i) + 1) for i in range(count))
             return "other-order-of-results", (
                 f"All results are right, but they come in another order: {numbers}."

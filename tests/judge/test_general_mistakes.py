@@ -122,6 +122,7 @@ def stacked(mine):
         (WIDE, lambda x: x.T, "reshaped", "dimensions 0 and 1 are exchanged"),
         (WIDE, lambda x: 2 * x.T, "shape", "returned float32[5,24]"),
         (PAIR, lambda x: (x.sum(), x), "other-order-of-results", "in another order: 2, 1"),
+        (PAIR, lambda x: {"whole": x, "sum": x.sum()}, "in-a-container", "returns them in a dict"),
         (PAIR, lambda x: (x.min(), x), "shape", "returned float32[]"),
         (PAIR, lambda x: (x, -x, x.sum()), "too-many-results", "Results 1 and 3 are right"),
         (WIDE, lambda x: (x, x.sum()), "too-many-results", "Result 1 is right"),
