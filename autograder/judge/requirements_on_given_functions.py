@@ -200,7 +200,11 @@ class MovesFewBytes(Requirement):
             found = _give_credit(self, run, scale ** len(shapes[0]), finding)
             first = first or found
             if (found.credit or found.met) < (first.credit or first.met):
-                return found
+                if first.met or first.credit is None or found.credit is None:
+                    return found
+                # the notebook's own case comes first
+                both = f"{first.difference} {found.difference}"
+                return first.but(credit=found.credit, difference=both)
         if first is None or first.trade is None or first.credit is None:
             return first or finding
         suggestion = suggest_one_change(self, piece.parts, first.trade.costs)
@@ -478,6 +482,8 @@ def suggest_one_change(requirement: MovesFewBytes, parts: tuple[Placement, ...],
                 costs = _moved_bytes(function, shardings, shapes)
             if costs < least:
                 least, which = costs, name
+    if which and least - requirement.best > (moved - requirement.best) / 2:
+        return ""  # this would be a detour
     if not which:
         return (
             "Changing the sharding of one argument does not help: none that was tried moves less."
