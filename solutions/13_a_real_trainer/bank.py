@@ -1489,3 +1489,56 @@ def ensemble(x, W):
 # %% slices of the sizes of the notebook exercise="13.10" score=0 diagnoses=["only-the-first", "collective-permute over model"] near=["blocks-do-not-fit"]
 def ensemble(x, W):
     return jnp.tanh(x[:, 0:16] @ W[:, :, :64])[:8]
+
+
+# %% numbers in place of bytes exercise="13.4" score=0.6666666667 diagnoses=["numbers"] near=["over-all", "in-bytes"]
+def features(x, frozen, positions, prior):
+    return jnp.tanh((x + positions) @ frozen) + prior
+
+
+cost = {"as an argument": 8, "closed over": 16, "work": 2}
+
+
+# %% numbers in place of bytes exercise="13.6" score=0 diagnoses=["numbers", "unanswered"] near=["over-all", "axes-swapped"]
+peak = {"weights": 192, "gradients": 192, "inputs": 96, "hidden": 192}
+
+
+# %% the axes of both exchanged exercise="13.6" score=0 diagnoses=["axes-swapped", "unanswered"] near=["one-kind", "over-the-other", "numbers"]
+peak = {"weights": 384, "gradients": 384, "inputs": 768, "hidden": 768}
+
+
+# %% twelve turns counted twice exercise="13.5" score=0.1666666667 diagnoses=["layers-twice", "unanswered"] near=["one-layer", "in-bytes"]
+found = {"array": "v", "KiB": 576}
+
+
+# %% an offset by devices exercise="13.8" score=0 diagnoses=["offset-of-devices", "not-counted-yet"] near=["offset-of-rows", "offset-of-candidates"]
+def most_likely(logits):
+    def body(block):
+        values, places = lax.top_k(block, 4)
+        return values, places + lax.axis_index("x") * lax.axis_size("x")
+
+    columns = P(None, "x")
+    values, places = jax.shard_map(body, in_specs=columns, out_specs=columns)(logits)
+    values, which = lax.top_k(values, 4)
+    return values, jnp.take_along_axis(places, which, axis=1)
+
+
+# %% an offset by rows of the block exercise="13.8" score=0 diagnoses=["offset-of-dimension-0", "not-counted-yet"] near=["offset-of-devices", "offset-of-rows"]
+def most_likely(logits):
+    def body(block):
+        values, places = lax.top_k(block, 4)
+        return values, places + lax.axis_index("x") * block.shape[0]
+
+    columns = P(None, "x")
+    values, places = jax.shard_map(body, in_specs=columns, out_specs=columns)(logits)
+    values, which = lax.top_k(values, 4)
+    return values, jnp.take_along_axis(places, which, axis=1)
+
+
+# %% gradients in a dict exercise="13.6" score=0 diagnoses=["unanswered", "in-a-container", "not-counted-yet"]
+def gradients(x, y, up, down):
+    def loss(up, down):
+        return jnp.sum((lax.scan(jax.checkpoint(block), x, (up, down))[0] - y) ** 2)
+
+    made = jax.grad(loss, argnums=(0, 1))(up, down)
+    return {"up": made[0], "down": made[1]}

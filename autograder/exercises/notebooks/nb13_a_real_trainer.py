@@ -518,6 +518,9 @@ def _feature_arguments(axes: Axes, shape: tuple[int, ...]) -> tuple[Argument, ..
     )
 
 
+CLOSED_TABLES: Final = {"numbers": {"as an argument": 8, "closed over": 16}}
+"""The cells of someone who counts numbers in place of bytes."""
+
 CLOSED_OVER: Final = Exercise(
     id="13.4",
     title="Three arrays that are closed over",
@@ -583,6 +586,7 @@ CLOSED_OVER: Final = Exercise(
                 "in-kilobytes": Mistake(32.768, 33),
                 "peak-memory": 128,
             },
+            tables=CLOSED_TABLES,
         ),
         Predicts(
             "cost",
@@ -598,7 +602,9 @@ CLOSED_OVER: Final = Exercise(
                 "over-all": 8,
                 "in-kilobytes": Mistake(65.536, 66),
                 "peak-memory": Mistake(224, 192, 128),
+                "numbers": 16,
             },
+            tables=CLOSED_TABLES,
         ),
         Predicts(
             "cost",
@@ -619,8 +625,7 @@ CLOSED_OVER: Final = Exercise(
                 "of-data": 4,
                 "half": Mistake(
                     0.5,
-                    says="Which block of the result does a device compute, if it has all columns "
-                    "of `frozen`? Look at the layout of the result.",
+                    says="This is divided the other way round.",
                 ),
                 "operations": Mistake(
                     2_097_152,
@@ -653,6 +658,7 @@ CLOSED_OVER: Final = Exercise(
         "`frozen` alone.",
         "over-all": "Eight devices do not have eight different blocks. Which axis is `frozen` "
         "sharded over, and how many devices does this axis have?",
+        "numbers": "These are numbers, and each has four bytes.",
         "of-data": "`frozen` is sharded over `model`, and so is the work that it saves.",
         "in-bytes": "This is the number of bytes. Expected: KiB.",
         "in-kilobytes": "A KiB has 1,024 bytes, and not 1,000.",
@@ -758,10 +764,16 @@ GATHER: Final = Exercise(
                 "what-has-to-be": Mistake(
                     LAYERS * (4 + 4), says="These are the two all-reduces, which stay."
                 ),
+                "layers-twice": Mistake(
+                    LAYERS * LAYERS * (3 + 1),
+                    LAYERS * LAYERS * 3,
+                    says="The report's column counts all twelve turns already.",
+                ),
                 "in-bytes": Mistake(
                     LAYERS * (3 + 1) * 1024, says="This is the number of bytes. Expected: KiB."
                 ),
                 "sent": Mistake(
+                    1.5 + 0.5,
                     LAYERS * (1.5 + 0.5),
                     LAYERS * 1.5,
                     LAYERS * 0.5,
@@ -872,6 +884,12 @@ def _gradient_budget(axes: Axes, shape: tuple[int, ...]) -> tuple[Budget, ...]:
     )
 
 
+PEAK_TABLES: Final = {
+    "numbers": {"weights": 192, "gradients": 192, "inputs": 96, "hidden": 192},
+    "axes-swapped": {"weights": 384, "gradients": 384, "inputs": 768, "hidden": 768},
+}
+"""The tables of someone who makes one mistake everywhere."""
+
 PEAK: Final = Exercise(
     id="13.6",
     title="What is at the peak?",
@@ -891,6 +909,7 @@ PEAK: Final = Exercise(
                     ),
                     "in-mebibytes": Mistake(right / 1024, says="These are MiB. Expected: KiB."),
                 },
+                tables=PEAK_TABLES,
             )
             for cell, what, right, wrong in (
                 (
@@ -913,6 +932,7 @@ PEAK: Final = Exercise(
                         "whole-activations": 1536,
                         "one-layer": 32,
                         "over-all": 192,
+                        "numbers": 96,
                         "over-the-other": Mistake(
                             768,
                             says="Two devices share the inputs here. Which mesh axis shards "
@@ -927,8 +947,11 @@ PEAK: Final = Exercise(
                     {
                         "whole-activations": 6144,
                         "one-layer": 64,
+                        "numbers": 192,
                         "not-over-model": Mistake(
-                            1536, says="The hidden features are sharded over `model` as well."
+                            1536,
+                            says="The hidden features are sharded over `model` as well. Or does "
+                            "this count the derivative of tanh, too, which is the fifth kind?",
                         ),
                         "not-over-data": Mistake(
                             3072, says="The examples are sharded over `data` as well."
@@ -1003,9 +1026,14 @@ PEAK: Final = Exercise(
         "too-many-bytes": "What is sent more often than in `plain`: the gradients, in each turn of "
         "a loop over microbatches (13.7), or the sums of a forward pass that runs once more?",
         "whole-weights": "Weights and gradients are sharded over `model`.",
-        "one-kind": "There are up and down.",
+        "one-kind": "Is this up alone, or is it divided by the devices of `data`? There are up and "
+        "down, and both are sharded over `model`.",
+        "numbers": "These are numbers, and each has four bytes.",
+        "axes-swapped": "Weights are divided by the devices of `data` here, and inputs by those of "
+        "`model`. It is the other way round.",
         "one-layer": "This is for one layer. At the peak all twelve are there.",
-        "over-all": "This counts eight devices. Along which mesh axes is this array sharded?",
+        "over-all": "Is this divided by all eight devices? Along which mesh axes is this array "
+        "sharded?",
         "whole-activations": "The examples are sharded over `data`.",
     },
 )
@@ -1221,6 +1249,13 @@ def _best_with_offset_of_rows(logits: Any) -> tuple[Any, Any]:
     return values, (places % block + places // block * logits.shape[1]).astype(np.int32)
 
 
+def _best_with_offset(logits: Any, step: Callable[[Any], int]) -> tuple[Any, Any]:
+    """Count from another number of places for each device's block."""
+    values, places = _best(logits)
+    block = logits.shape[1] // _devices_for(logits)
+    return values, (places % block + places // block * step(logits)).astype(np.int32)
+
+
 def _best_by_value(logits: Any) -> tuple[Any, Any]:
     """Look the places up by value, so that equal logits have the same place."""
     values, _ = _best(logits)
@@ -1305,6 +1340,16 @@ SELECTION: Final = Exercise(
                     says="The logits are the right ones. A device's first place depends on how "
                     "many logits come before its block, and not on how many candidates.",
                 ),
+                "offset-of-devices": Mistake(
+                    partial(_best_with_offset, step=_devices_for),
+                    says="The logits are the right ones. A device's first place depends on how "
+                    "many logits come before its block, and not on how many devices.",
+                ),
+                "offset-of-dimension-0": Mistake(
+                    partial(_best_with_offset, step=len),
+                    says="The logits are the right ones. `block.shape[0]` counts rows. How many "
+                    "columns come before a device's block?",
+                ),
                 "offset-of-rows": Mistake(
                     _best_with_offset_of_rows,
                     says="The logits are the right ones, and places lie beyond the row. How many "
@@ -1340,8 +1385,9 @@ SELECTION: Final = Exercise(
         "`jnp.take_along_axis`. `lax.axis_index('x')` times a block's size is its first place.",
     ),
     diagnoses={
-        "shape": "If there is an all_gather: it adds a dimension for the devices, unless "
-        "`tiled=True` puts blocks together along dimension `axis`.",
+        "shape": "Are these the candidates of all devices? Choose four of them. (If there is an "
+        "all_gather: it adds a dimension for the devices, unless `tiled=True` puts blocks together "
+        "along dimension `axis`.)",
         "too-many-bytes": "Four candidates of each device, with their places, are enough. Does "
         "each device choose them from its own columns, in a `shard_map`?",
         "not-replicated": "The body may as well return each device's candidates. What comes after "
@@ -1574,7 +1620,9 @@ ENSEMBLE: Final = Exercise(
         "members.",
     ),
     diagnoses={
-        "all-gather over members": "Each device fetches all members. Which mesh axis shards the "
+        "all-gather over members": "Each device fetches all members. Is there a `lax.map` or a "
+        "scan over them? It takes one member after the other, on all devices. Or, with `vmap`, "
+        "which mesh axis shards the "
         "dimension that counts them, in the specs that your program has? (`axis_name` says nothing "
         "about it: it is a name for collectives.)",
         "all-gather over model": "Nobody needs all columns: a device returns its own.",
