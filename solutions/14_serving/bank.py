@@ -1462,3 +1462,255 @@ def load(read, entry, sharding):
         return block.astype(np.float32)
 
     return jax.make_array_from_callback(shape, sharding, read_block)
+
+
+# %% weights of four bytes, a reciprocal, and requests minus bytes exercise="14.1" score=0.25 diagnoses=["four-bytes", "upside-down", "bytes-from-requests"] near=["operations-by-bandwidth", "cache-added", "below-zero"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 4 * layers * kv_heads * head * positions
+
+
+def step_seconds(batch, weights, cache, flops, memory):
+    return max(2 * weights * batch / flops, (4 * weights + batch * cache) / memory)
+
+
+def compute_bound_from(weights, cache, flops, memory):
+    each = 2 * weights / flops - cache / memory
+    return each / (2 * weights / memory) if each > 0 else None
+
+
+def most_requests(capacity, weights, cache):
+    return max(0, capacity // cache - 2 * weights)
+
+
+# %% operations over the bandwidth, a cache that helps, and four bytes exercise="14.1" score=0.25 diagnoses=["operations-by-bandwidth", "cache-added", "four-bytes"] near=["upside-down", "read-at-once", "bytes-from-requests"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 4 * layers * kv_heads * head * positions
+
+
+def step_seconds(batch, weights, cache, flops, memory):
+    return max((2 * weights + batch * cache) / memory, 2 * weights * batch / memory)
+
+
+def compute_bound_from(weights, cache, flops, memory):
+    each = 2 * weights / flops - cache / memory
+    return 2 * weights / memory / (2 * weights / flops + cache / memory)
+
+
+def most_requests(capacity, weights, cache):
+    return (capacity - 4 * weights) // cache
+
+
+# %% a maximum of three times exercise="14.1" score=0.75 diagnoses=["read-at-once"] near=["operations-of-bytes"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 4 * layers * kv_heads * head * positions
+
+
+def step_seconds(batch, weights, cache, flops, memory):
+    return max(2 * weights * batch / flops, 2 * weights / memory, batch * cache / memory)
+
+
+def compute_bound_from(weights, cache, flops, memory):
+    each = 2 * weights / flops - cache / memory
+    return 2 * weights / memory / each if each > 0 else None
+
+
+def most_requests(capacity, weights, cache):
+    return max(0, (capacity - 2 * weights) // cache)
+
+
+# %% operations with the bytes of caches exercise="14.1" score=0.75 diagnoses=["operations-of-bytes"] near=["read-at-once", "four-bytes"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 4 * layers * kv_heads * head * positions
+
+
+def step_seconds(batch, weights, cache, flops, memory):
+    return max(batch * (2 * weights + cache) / flops, (2 * weights + batch * cache) / memory)
+
+
+def compute_bound_from(weights, cache, flops, memory):
+    each = 2 * weights / flops - cache / memory
+    return 2 * weights / memory / each if each > 0 else None
+
+
+def most_requests(capacity, weights, cache):
+    return max(0, (capacity - 2 * weights) // cache)
+
+
+# %% divided by the temperature twice exercise="14.5" score=0 diagnoses=["divided-twice", "not-counted-yet"] near=["multiplied", "not-divided", "subtracted"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find_candidates(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(find_candidates, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    return jnp.take_along_axis(
+        tokens, jnp.argmax(values / temperature / temperature + noise, axis=1)[:, None], axis=1
+    )[:, 0]
+
+
+# %% minus the noise exercise="14.5" score=0 diagnoses=["subtracted", "not-counted-yet"] near=["divided-twice", "order-reversed"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find_candidates(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(find_candidates, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    return jnp.take_along_axis(
+        tokens, jnp.argmax(values / temperature - noise, axis=1)[:, None], axis=1
+    )[:, 0]
+
+
+# %% sorted by token exercise="14.5" score=0 diagnoses=["ordered-by-token", "not-counted-yet"] near=["order-reversed", "in-first-columns"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find_candidates(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(find_candidates, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    order = jnp.argsort(tokens, axis=1)
+    values, tokens = (jnp.take_along_axis(a, order, axis=1) for a in (values, tokens))
+    return jnp.take_along_axis(
+        tokens, jnp.argmax(values / temperature + noise, axis=1)[:, None], axis=1
+    )[:, 0]
+
+
+# %% columns of all rows exercise="14.5" score=0 diagnoses=["columns-of-all-rows", "not-counted-yet"] near=["place-in-all-rows"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find_candidates(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(find_candidates, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    return tokens[:, jnp.argmax(values / temperature + noise, axis=1)]
+
+
+# %% the width of all logits exercise="14.5" score=0 diagnoses=["beyond-the-vocabulary", "not-counted-yet"] near=["other-offset", "columns-of-all-rows"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find_candidates(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * logits.shape[1]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(find_candidates, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    return jnp.take_along_axis(
+        tokens, jnp.argmax(values / temperature + noise, axis=1)[:, None], axis=1
+    )[:, 0]
+
+
+# %% noise for the first tokens exercise="14.5" score=0 diagnoses=["in-first-columns", "too-many-bytes"] near=["noise-alone", "most-likely"]
+def sample(logits, noise, temperature):
+    sums = (logits / temperature).at[:, : noise.shape[1]].add(noise)
+    return jnp.argmax(sums, axis=1)
+
+
+# %% the smallest logits exercise="14.5" score=0 diagnoses=["smallest", "not-counted-yet"] near=["order-reversed", "subtracted"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find_candidates(own):
+        values, places = lax.top_k(-own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(find_candidates, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    chosen = jnp.argmax(-values / temperature + noise, axis=1)
+    return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+
+# %% all candidates, never reduced to k exercise="14.5" score=0 diagnoses=["shapes-do-not-fit"] near=["only-the-first"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find_candidates(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(find_candidates, in_specs=shards, out_specs=shards)(logits)
+    chosen = jnp.argmax(values / temperature + noise, axis=1)
+    return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+
+# %% one candidate of each device exercise="14.5" score=0 diagnoses=["only-the-first"] near=["shapes-do-not-fit", "too-few-candidates"]
+def sample(logits, noise, temperature):
+    def find_candidates(own):
+        values, places = lax.top_k(own, 1)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(find_candidates, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values, noise.shape[1])
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    chosen = jnp.argmax(values / temperature + noise, axis=1)
+    return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+
+# %% the entry of row 0 for all rows exercise="14.3" score=0 diagnoses=["entry-of-first-row", "all-reduce over batch", "not-counted-yet"] near=["first-row-of-block", "rows-of-others"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    is_new = jnp.arange(cache.shape[1]) == positions[:, None]
+    return jnp.where(is_new[:, :, None, None], new[:1, None], cache)
+
+
+# %% moved by one position exercise="14.3" score=0 diagnoses=["shifted", "not-counted-yet"] near=["one-further", "entry-of-first-row"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    return jax.vmap(lambda c, n: jnp.roll(c, -1, axis=0).at[-1].set(n))(cache, new)
+
+
+# %% columns in elements exercise="14.6" score=0 diagnoses=["columns-in-elements"] near=["offsets-in-elements", "columns-from-0"]
+def load(read, entry, sharding):
+    shape, begin = tuple(entry["shape"]), entry["data_offsets"][0]
+
+    def read_block(index):
+        starts = [part.indices(n)[0] for part, n in zip(index, shape)]
+        block = np.empty(sharding.shard_shape(shape), np.float32)
+        for place in np.ndindex(block.shape[:-1]):
+            row = np.ravel_multi_index((*np.add(starts[:-1], place), 0), shape)
+            data = read(begin + 4 * row + starts[-1], 4 * block.shape[-1])
+            block[place] = np.frombuffer(data, np.float32)
+        return block
+
+    return jax.make_array_from_callback(shape, sharding, read_block)
+
+
+# %% rows as wide as a block exercise="14.6" score=0 diagnoses=["one-run"] near=["columns-in-elements"]
+def load(read, entry, sharding):
+    shape, begin = tuple(entry["shape"]), entry["data_offsets"][0]
+
+    def read_block(index):
+        starts = [part.indices(n)[0] for part, n in zip(index, shape)]
+        block = np.empty(sharding.shard_shape(shape), np.float32)
+        for place in np.ndindex(block.shape[:-1]):
+            row = int(np.ravel_multi_index(np.add(starts[:-1], place), shape[:-1]))
+            data = read(begin + 4 * (row * block.shape[-1] + starts[-1]), 4 * block.shape[-1])
+            block[place] = np.frombuffer(data, np.float32)
+        return block
+
+    return jax.make_array_from_callback(shape, sharding, read_block)

@@ -216,6 +216,23 @@ ROOFLINE: Final = Exercise(
                 "one-operation": lambda b, w, c, f, m: max(
                     _computing(b, w, f) / 2, _reading(b, w, c, m)
                 ),
+                "four-bytes": Mistake(
+                    lambda b, w, c, f, m: max(_computing(b, w, f), _reading(b, 2 * w, c, m)),
+                    says="Here a weight has four bytes. In bfloat16 it has two.",
+                ),
+                "operations-by-bandwidth": Mistake(
+                    lambda b, w, c, f, m: max(_reading(b, w, c, m), 2 * b * w / m),
+                    says="Operations are divided by `flops`, and bytes by `memory`.",
+                ),
+                "read-at-once": Mistake(
+                    lambda b, w, c, f, m: max(_computing(b, w, f), BYTES * w / m, b * c / m),
+                    says="Weights and caches are read from the same memory, one after the other: "
+                    "add these two times.",
+                ),
+                "operations-of-bytes": Mistake(
+                    lambda b, w, c, f, m: max(b * (2 * w + c) / f, _reading(b, w, c, m)),
+                    says="The cache is in bytes. Here the operations are those with weights.",
+                ),
                 "reading-alone": Mistake(
                     lambda b, w, c, f, m: _reading(b, w, c, m),
                     says="This is always the time of reading. With a large batch and small caches, "
@@ -282,6 +299,17 @@ ROOFLINE: Final = Exercise(
                     lambda w, c, f, m: _compute_bound_from(w, c, f, m) or 0,
                     says="0 means that every batch is compute-bound. Expected here: None.",
                 ),
+                "upside-down": Mistake(
+                    lambda w, c, f, m: (
+                        each / (BYTES * w / m) if (each := 2 * w / f - c / m) > 0 else None
+                    ),
+                    says="This is the reciprocal of the batch.",
+                ),
+                "cache-added": Mistake(
+                    lambda w, c, f, m: BYTES * w / m / (2 * w / f + c / m),
+                    says="A request's cache takes time to read. So it makes the difference between "
+                    "computing and reading smaller: subtract it.",
+                ),
                 "one-cache": lambda w, c, f, m: (2 * w + c) * f / (2 * w * m),
                 "one-byte": lambda w, c, f, m: (
                     crossing / 2 if (crossing := _compute_bound_from(w, c, f, m)) else None
@@ -312,6 +340,17 @@ ROOFLINE: Final = Exercise(
                 ),
                 "cache-doubled": lambda capacity, w, cache: max(
                     0, (capacity - BYTES * w) // (BYTES * cache)
+                ),
+                "bytes-from-requests": Mistake(
+                    lambda capacity, w, cache: max(0, capacity // cache - BYTES * w),
+                    lambda capacity, w, cache: capacity // cache - BYTES * w,
+                    says="Bytes are subtracted from a number of requests. Subtract the weights' "
+                    "bytes from the capacity before you divide.",
+                ),
+                "four-bytes": Mistake(
+                    lambda capacity, w, cache: (capacity - 2 * BYTES * w) // cache,
+                    lambda capacity, w, cache: max(0, (capacity - 2 * BYTES * w) // cache),
+                    says="Here a weight has four bytes. In bfloat16 it has two.",
                 ),
                 "below-zero": Mistake(
                     lambda capacity, w, cache: (capacity - BYTES * w) // cache,
@@ -513,6 +552,12 @@ def _free_rows_filled(cache: Any, new: Any, positions: Any) -> Any:
     return _enter(filled, new, positions)
 
 
+def _shifted(cache: Any, new: Any, positions: Any, free: bool) -> Any:
+    """Move all entries by one position, and put the new one last, perhaps in free rows, too."""
+    moved = np.concatenate([cache[:, 1:], new[:, None]], axis=1)
+    return moved if free else np.where((positions >= 0)[:, None, None, None], moved, cache)
+
+
 def _rows_of_each_device(cache: Any) -> int:
     return next(shape[0] // devices for devices, shape in CACHES if shape == cache.shape)
 
@@ -644,6 +689,18 @@ UPDATE: Final = Exercise(
                     partial(_enter_some, lambda row, rows: row % rows == 0),
                     says="Each device enters its first row only, and it has several.",
                 ),
+                "entry-of-first-row": Mistake(
+                    lambda cache, new, positions: _enter(
+                        cache, np.broadcast_to(new[:1], new.shape), positions
+                    ),
+                    says="All rows get the entry of row 0. Each has one of its own.",
+                ),
+                "shifted": Mistake(
+                    partial(_shifted, free=True),
+                    partial(_shifted, free=False),
+                    says="All earlier entries move by one position, and the new one is last. They "
+                    "stay where they are, and the new one is at its position.",
+                ),
                 "free-rows-cleared": Mistake(
                     _free_rows_cleared,
                     says="The rows of free slots are zeros. They stay as they are.",
@@ -691,7 +748,8 @@ UPDATE: Final = Exercise(
     ),
     diagnoses={
         "all-gather over batch": "Does an index point into any row, so that the compiler cannot "
-        "see that row i gets entry i? Or is the result not sharded over `batch`?",
+        "see that row i gets entry i? Is there a loop over rows, which takes one row after the "
+        "other, on all devices? Or is the result not sharded over `batch`?",
         "not-donated": "`donate_argnums` of jax.jit lists the arguments whose buffers may be "
         "overwritten. It has to be a jit of the whole function, and a result has to have the "
         "layout of the buffer.",
@@ -754,8 +812,9 @@ TWO_LAYOUTS: Final = Exercise(
         "decode: could-move-less": "Here both weights together have 256 KiB, the tokens 8 KiB, and "
         "their hidden features 16 KiB. Which of them are sent?",
         "prefill: could-move-less": "Here both weights together have 256 KiB, and the tokens 512 "
-        "KiB. Which of them are sent? (A weight that is sharded along both dimensions is gathered "
-        "in two steps, and a part of it is sent twice.)",
+        "KiB. Which of them are sent? Is x sharded only along the dimension that counts tokens? "
+        "(If a weight is sharded along both dimensions, it is gathered in two steps, and a part of "
+        "it is sent twice.)",
     },
 )
 
@@ -924,6 +983,31 @@ def _sampling_arguments(
     )
 
 
+def _noise_in_first_columns(logits: Any, noise: Any, temperature: Any) -> Any:
+    """Add the noise to the first k columns, and choose among all."""
+    scores = logits / temperature
+    scores[:, : noise.shape[1]] += noise
+    return scores.argmax(axis=1).astype(np.int32)
+
+
+def _sampled_from_smallest(logits: Any, noise: Any, temperature: Any) -> Any:
+    values, tokens = _candidates(-logits, noise.shape[1])
+    return _pick(tokens, -values / temperature + noise)
+
+
+def _sampled_by_token(logits: Any, noise: Any, temperature: Any) -> Any:
+    """Sort the candidates by token before the noise is added."""
+    tokens = np.sort(_candidates(logits, noise.shape[1])[1], axis=1)
+    return _pick(tokens, np.take_along_axis(logits, tokens, axis=1) / temperature + noise)
+
+
+def _columns_of_all_rows(logits: Any, noise: Any, temperature: Any) -> Any:
+    """Take each row's column from all rows, as `tokens[:, best]` does."""
+    values, tokens = _candidates(logits, noise.shape[1])
+    best = (values / temperature + noise).argmax(axis=1)
+    return tokens[:, best].astype(np.int32)
+
+
 SAMPLING: Final = Exercise(
     id="14.5",
     title="A token from sharded logits",
@@ -949,6 +1033,33 @@ SAMPLING: Final = Exercise(
                     _sampled_with(lambda values, noise, temperature: values * temperature + noise),
                     says="The temperature acts the wrong way round. Divide the logits by it: a low "
                     "temperature makes their differences larger.",
+                ),
+                "divided-twice": Mistake(
+                    _sampled_with(lambda values, noise, t: values / t / t + noise),
+                    says="Here the logits are divided by the temperature twice.",
+                ),
+                "subtracted": Mistake(
+                    _sampled_with(lambda values, noise, t: values / t - noise),
+                    says="The noise is subtracted. Add it.",
+                ),
+                "in-first-columns": Mistake(
+                    _noise_in_first_columns,
+                    says="The noise is added to the first k tokens of the vocabulary. Add it to "
+                    "the k largest logits.",
+                ),
+                "smallest": Mistake(
+                    _sampled_from_smallest,
+                    says="These are chosen among the k smallest logits. Take the largest.",
+                ),
+                "ordered-by-token": Mistake(
+                    _sampled_by_token,
+                    says="The candidates are sorted by token here. The noise in place 0 is for the "
+                    "largest logit.",
+                ),
+                "columns-of-all-rows": Mistake(
+                    _columns_of_all_rows,
+                    says="`tokens[:, best]` takes each of these columns from all rows. "
+                    "`jnp.take_along_axis` takes one place in each row.",
                 ),
                 "order-reversed": Mistake(
                     _sampled_with(
@@ -997,6 +1108,13 @@ SAMPLING: Final = Exercise(
                     lambda logits, noise, t: _sampled_with_offset(logits, noise, t, len(logits)),
                     says="A block does not begin where this assumes. How many columns has each "
                     "block of the logits?",
+                ),
+                "beyond-the-vocabulary": Mistake(
+                    lambda logits, noise, t: _sampled_with_offset(
+                        logits, noise, t, logits.shape[1]
+                    ),
+                    says="Some tokens lie beyond the vocabulary. A block begins at its device's "
+                    "number times the width of a block, and not times that of all logits.",
                 ),
                 "first-block": Mistake(
                     _sampled_from_block,
@@ -1055,14 +1173,18 @@ SAMPLING: Final = Exercise(
         "jnp.take_along_axis looks up the tokens.",
     ),
     diagnoses={
-        "shapes-do-not-fit": "lax.all_gather adds a dimension for the devices. With "
-        "`tiled=True` it puts blocks together along dimension 0, unless `axis` says otherwise.",
+        "shapes-do-not-fit": "Are these the candidates of all devices, devices * k in a row? "
+        "Choose the k best of them before you add the noise. (If there is a lax.all_gather: it "
+        "adds a dimension for the devices, and with `tiled=True` it puts blocks together along "
+        "dimension 0, unless `axis` says otherwise.)",
+        "only-the-first": "How many candidates does each device keep? All of the k best may be on "
+        "one device, so each keeps k.",
         "other-structure": "lax.top_k may return a list.",
         "not-replicated": "The body may as well return candidates, sharded over dimension 1. What "
         "comes after them can stand outside of it.",
         "too-many-bytes": "k candidates of each device are enough, and for each a number of four "
-        "bytes for its logit and one for its token. Outside of shard_map, lax.top_k gathers its "
-        "operand, whichever of its dimensions is sharded.",
+        "bytes for its logit and one for its token. Is there a lax.top_k outside of shard_map? It "
+        "gathers its operand, whichever of its dimensions is sharded.",
     },
 )
 
@@ -1152,6 +1274,25 @@ def _offsets_in_elements(stored: Any, first: Any, shape: Any) -> Any:
     return block
 
 
+def _columns_in_elements(stored: Any, first: Any, shape: Any) -> Any:
+    """Read each run of a block at an offset whose last part counts elements."""
+    return _read_runs(
+        stored,
+        first,
+        shape,
+        lambda at: 4 * int(np.ravel_multi_index((*at[:-1], 0), stored.shape)) + int(at[-1]),
+    )
+
+
+def _read_runs(stored: Any, first: Any, shape: Any, offset: Callable[[Any], int]) -> Any:
+    """Read each run of a block at an offset in bytes that depends on its first element."""
+    block, data, size = np.empty(shape, np.float32), stored.tobytes(), stored.itemsize * shape[-1]
+    for place in np.ndindex(shape[:-1]):
+        start = offset(tuple(np.add(first, (*place, 0))))
+        block[place] = np.frombuffer(data[start : start + size], np.float32)
+    return block
+
+
 def _filled_by_columns(stored: Any, first: Any, shape: Any) -> Any:
     """Read a block's numbers, and fill the block column by column."""
     places = tuple(slice(start, start + size) for start, size in zip(first, shape, strict=True))
@@ -1192,7 +1333,7 @@ WEIGHTS: Final = Exercise(
                 "one-run": Mistake(
                     lambda case: _block_by_block(case, _contiguous),
                     says="Each block is read as one run of bytes. This is right if it consists of "
-                    "whole rows. Otherwise, each of its rows begins somewhere else.",
+                    "whole rows. Otherwise, its next row begins a whole row of the array later.",
                 ),
                 "first-row-again": Mistake(
                     lambda case: _block_by_block(case, _first_row_again),
@@ -1233,6 +1374,11 @@ WEIGHTS: Final = Exercise(
                     lambda case: (np.rint(_stored(case)),),
                     says="All numbers are integers. Are they in an integer type on the way?",
                 ),
+                "columns-in-elements": Mistake(
+                    lambda case: _block_by_block(case, _columns_in_elements),
+                    says="A run's row is counted in bytes, and its column in elements. Each of "
+                    "them has four bytes.",
+                ),
                 "big-endian": Mistake(
                     lambda case: (_stored(case).byteswap(),),
                     says="The bytes of each number are reversed: the file is little-endian.",
@@ -1258,9 +1404,10 @@ WEIGHTS: Final = Exercise(
         "outside-the-array": "`data_offsets` says where the array begins and where it ends. "
         "`read` counts from where the arrays' bytes begin, and takes an offset and a size.",
         "of-another-process": "The process has only some of the devices, and needs their blocks. "
-        "Which bytes does the index of the callback ask for? `read` takes an offset and a size.",
+        "Which bytes belong to these? `read` takes an offset and a size.",
         "reads-too-much": "Together, a process's devices need their own blocks, and nothing else. "
-        "Does each device read whole rows, or the whole array?",
+        "Does each device read whole rows, or the whole array? Are the same bytes read twice? Or "
+        "is an end passed to `read`, which takes a size?",
         "raised": "For reference: arrays have two or three dimensions, of float32; the header's "
         "shape is a list; and slice(None) starts at None.",
     },
