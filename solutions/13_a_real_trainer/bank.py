@@ -460,7 +460,7 @@ def features(x, frozen, positions, prior):
 cost = {"as an argument": 32.768, "closed over": 65.536, "work": 4_194_304}
 
 
-# %% the memory at the peak exercise="13.4" score=0.6666666667 diagnoses=["peak-memory"] near=["in-kilobytes", "operations"]
+# %% the memory at the peak exercise="13.4" score=0.6666666667 diagnoses=["peak-memory"] near=["in-kilobytes", "operations", "numbers"]
 def features(x, frozen, positions, prior):
     return jnp.tanh((x + positions) @ frozen) + prior
 
@@ -542,7 +542,7 @@ found = {"array": "v", "KiB": 24}
 forward = make_forward({**specs, "v": specs["k"]})
 
 
-# %% for all eight devices exercise="13.5" score=0.8333333333 diagnoses=["of-all-devices"] near=["sent"]
+# %% for all eight devices exercise="13.5" score=0.8333333333 diagnoses=["of-all-devices"] near=["sent", "layers-twice"]
 found = {"array": "v", "KiB": 48 * 8}
 forward = make_forward(specs | {"v": specs["q"]})
 
@@ -1511,7 +1511,7 @@ peak = {"weights": 384, "gradients": 384, "inputs": 768, "hidden": 768}
 found = {"array": "v", "KiB": 576}
 
 
-# %% an offset by devices exercise="13.8" score=0 diagnoses=["offset-of-devices", "not-counted-yet"] near=["offset-of-rows", "offset-of-candidates"]
+# %% an offset by devices exercise="13.8" score=0 diagnoses=["offset-of-devices", "not-counted-yet"] near=["offset-of-rows", "offset-of-candidates", "offset-of-dimension-0"]
 def most_likely(logits):
     def body(block):
         values, places = lax.top_k(block, 4)

@@ -1464,7 +1464,7 @@ def load(read, entry, sharding):
     return jax.make_array_from_callback(shape, sharding, read_block)
 
 
-# %% weights of four bytes, a reciprocal, and requests minus bytes exercise="14.1" score=0.25 diagnoses=["four-bytes", "upside-down", "bytes-from-requests"] near=["operations-by-bandwidth", "cache-added", "below-zero"]
+# %% weights of four bytes, a reciprocal, and requests minus bytes exercise="14.1" score=0.25 diagnoses=["weights-of-four-bytes", "upside-down", "bytes-from-requests"] near=["operations-by-bandwidth", "cache-added", "below-zero"]
 def cache_bytes(layers, kv_heads, head, positions):
     return 4 * layers * kv_heads * head * positions
 
@@ -1482,7 +1482,7 @@ def most_requests(capacity, weights, cache):
     return max(0, capacity // cache - 2 * weights)
 
 
-# %% operations over the bandwidth, a cache that helps, and four bytes exercise="14.1" score=0.25 diagnoses=["operations-by-bandwidth", "cache-added", "four-bytes"] near=["upside-down", "read-at-once", "bytes-from-requests"]
+# %% operations over the bandwidth, a cache that helps, and four bytes exercise="14.1" score=0.25 diagnoses=["operations-by-bandwidth", "cache-added", "weights-of-four-bytes"] near=["upside-down", "read-at-once", "bytes-from-requests"]
 def cache_bytes(layers, kv_heads, head, positions):
     return 4 * layers * kv_heads * head * positions
 
@@ -1518,7 +1518,7 @@ def most_requests(capacity, weights, cache):
     return max(0, (capacity - 2 * weights) // cache)
 
 
-# %% operations with the bytes of caches exercise="14.1" score=0.75 diagnoses=["operations-of-bytes"] near=["read-at-once", "four-bytes"]
+# %% operations with the bytes of caches exercise="14.1" score=0.75 diagnoses=["operations-of-bytes"] near=["read-at-once", "weights-of-four-bytes"]
 def cache_bytes(layers, kv_heads, head, positions):
     return 4 * layers * kv_heads * head * positions
 
@@ -1553,7 +1553,7 @@ def sample(logits, noise, temperature):
     )[:, 0]
 
 
-# %% minus the noise exercise="14.5" score=0 diagnoses=["subtracted", "not-counted-yet"] near=["divided-twice", "order-reversed"]
+# %% minus the noise exercise="14.5" score=0 diagnoses=["subtracted", "not-counted-yet"] near=["divided-twice", "order-reversed", "smallest"]
 def sample(logits, noise, temperature):
     k = noise.shape[1]
 
@@ -1589,7 +1589,7 @@ def sample(logits, noise, temperature):
     )[:, 0]
 
 
-# %% columns of all rows exercise="14.5" score=0 diagnoses=["columns-of-all-rows", "not-counted-yet"] near=["place-in-all-rows"]
+# %% columns of all rows exercise="14.5" score=0 diagnoses=["columns-of-all-rows", "not-counted-yet"] near=["place-in-all-rows", "beyond-the-vocabulary"]
 def sample(logits, noise, temperature):
     k = noise.shape[1]
 
@@ -1621,7 +1621,7 @@ def sample(logits, noise, temperature):
     )[:, 0]
 
 
-# %% noise for the first tokens exercise="14.5" score=0 diagnoses=["in-first-columns", "too-many-bytes"] near=["noise-alone", "most-likely"]
+# %% noise for the first tokens exercise="14.5" score=0 diagnoses=["in-first-columns", "too-many-bytes"] near=["noise-alone", "most-likely", "ordered-by-token"]
 def sample(logits, noise, temperature):
     sums = (logits / temperature).at[:, : noise.shape[1]].add(noise)
     return jnp.argmax(sums, axis=1)
@@ -1671,7 +1671,7 @@ def sample(logits, noise, temperature):
     return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
 
 
-# %% the entry of row 0 for all rows exercise="14.3" score=0 diagnoses=["entry-of-first-row", "all-reduce over batch", "not-counted-yet"] near=["first-row-of-block", "rows-of-others"]
+# %% the entry of row 0 for all rows exercise="14.3" score=0 diagnoses=["entry-of-first-row", "all-reduce over batch", "not-counted-yet"] near=["first-row-of-block", "rows-of-others", "shifted"]
 @partial(jax.jit, donate_argnums=0)
 def update(cache, new, positions):
     is_new = jnp.arange(cache.shape[1]) == positions[:, None]

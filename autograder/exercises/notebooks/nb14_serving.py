@@ -216,7 +216,7 @@ ROOFLINE: Final = Exercise(
                 "one-operation": lambda b, w, c, f, m: max(
                     _computing(b, w, f) / 2, _reading(b, w, c, m)
                 ),
-                "four-bytes": Mistake(
+                "weights-of-four-bytes": Mistake(
                     lambda b, w, c, f, m: max(_computing(b, w, f), _reading(b, 2 * w, c, m)),
                     says="Here a weight has four bytes. In bfloat16 it has two.",
                 ),
@@ -347,7 +347,7 @@ ROOFLINE: Final = Exercise(
                     says="Bytes are subtracted from a number of requests. Subtract the weights' "
                     "bytes from the capacity before you divide.",
                 ),
-                "four-bytes": Mistake(
+                "weights-of-four-bytes": Mistake(
                     lambda capacity, w, cache: (capacity - 2 * BYTES * w) // cache,
                     lambda capacity, w, cache: max(0, (capacity - 2 * BYTES * w) // cache),
                     says="Here a weight has four bytes. In bfloat16 it has two.",
