@@ -1,4 +1,4 @@
-"""How do the commands of a class grow with it, and how much memory do they take?
+"""Measure how the time and memory of an instructor's commands grow with a class.
 
 Each student hands in every assignment. To end within an hour, students share what they hand in:
 there are a few different notebooks of each assignment, and each of them is graded once and entered
@@ -33,7 +33,7 @@ from autograder.instructor.authoring import bank, fill_in_answers
 ROOT: Final = Path(__file__).parent.parent
 
 DIFFERENT: Final = 4
-"""How many different notebooks of each assignment are handed in."""
+"""The number of different notebooks that are handed in of each assignment."""
 
 COMMANDS: Final = {
     "grade all": ["grade"],

@@ -102,7 +102,7 @@ class Export(NamedTuple):
         arguments: the arguments, in words.
         axes: the names of their mesh's axes.
         export: exports the function, and returns the artifact.
-        find_donated: returns the numbers of the arguments that it donates, once it is exported.
+        find_donated: returns the numbers of the arguments that the function donates.
     """
 
     arguments: str

@@ -1,4 +1,4 @@
-"""What errors mean for a learner.
+"""Explanations of errors for a learner.
 
 In: an exception that the learner's code raised, or JAX on it, or one of our own. Out: a diagnosis
 and an explanation, or a `Fault`, which leads to no score. The library tells whose an error is.

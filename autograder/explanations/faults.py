@@ -36,7 +36,8 @@ class Fault(msgspec.Struct, frozen=True, forbid_unknown_fields=True, tag="fault"
         where = "outside of its own modules"
         for frame, line in frames_of(error.__traceback__):
             if frame_owner(frame) == "ours":
-                where = str(frame.f_globals["__name__"]) + (f", line {line}" if line else "")
+                module = str(frame.f_globals.get("__name__", "a function"))
+                where = f"{module}, line {line}" if line else module
         return cls(type(error).__name__, first_line(error), where)
 
     def __str__(self) -> str:

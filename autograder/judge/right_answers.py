@@ -60,7 +60,8 @@ def _parts_of(piece: Piece) -> Iterator[object]:
         TypeError: the piece is of a kind that does not show all that matters.
     """
     match piece:
-        case Program(artifacts):
+        case Program(artifacts, donated):
+            yield donated
             yield from map(fingerprint_program, artifacts)
         case Design(layouts, step):
             yield from (*_parts_of(layouts), *_parts_of(step))

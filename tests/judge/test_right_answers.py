@@ -6,6 +6,7 @@ from functools import partial
 
 import jax
 import jax.numpy as jnp
+import msgspec
 import pytest
 from jax import export
 from jax.extend.mlir import ir
@@ -57,6 +58,15 @@ def test_a_long_constant_matters_in_each_of_its_numbers():
     numbers = jnp.arange(4096.0)
     others = numbers.at[2000].set(1)
     assert fingerprint(lambda a: a.sum() + numbers) != fingerprint(lambda a: a.sum() + others)
+
+
+def test_donations_matter_that_the_program_does_not_show():
+    """JAX leaves a donation that no result fits into out of the exported program."""
+    captured = capture(EXERCISE.plan(1), {"f": total})
+    (piece,) = captured.answers.values()
+    donated = msgspec.structs.replace(piece, donated=((0,),))
+    other = msgspec.structs.replace(captured, answers={"f": donated})
+    assert fingerprint_answer(EXERCISE, other) not in (fingerprint(total), "")
 
 
 def test_a_layout_matters():

@@ -4,8 +4,16 @@ import jax
 import pytest
 
 from autograder import check
+from autograder.evidence import Placements
 from autograder.exercises import EXERCISES, Exercise, MovesFewBytes
-from autograder.judge import Trade, judge, showing_verdicts, verdict_as_html, verdict_as_text
+from autograder.judge import (
+    Trade,
+    judge,
+    requirements_on_given_functions,
+    showing_verdicts,
+    verdict_as_html,
+    verdict_as_text,
+)
 from tests.helpers import capture, sharding
 
 FRONTIER = ((1024, 2816), (2048, 512), (8192, 0))
@@ -111,6 +119,19 @@ def test_the_one_sharding_is_named_whose_change_saves_most(specs, said):
     assert said in verdict_as_text(found)
 
 
+@pytest.mark.parametrize(("moved", "is_advised"), [(700, True), (500, False)])
+def test_a_change_is_advised_if_it_saves_half_of_what_can_be_saved(moved, is_advised, monkeypatch):
+    """Here the best that is known moves 0 bytes, and each change of one sharding gets to 300."""
+    monkeypatch.setattr(requirements_on_given_functions, "_moved_bytes", lambda *_: 300)
+    exercise = Exercise("6.8", "A trade", (CHAIN,), ("Think.",))
+    shardings = [sharding("x", None, x=4, y=2)] * 2
+    piece = capture(exercise, {"answer": shardings}, 1).answers["answer"]
+    assert isinstance(piece, Placements)
+    said = requirements_on_given_functions.suggest_one_change(CHAIN, piece.parts, moved)
+    assert bool(said) == is_advised
+    assert said == "" or said.endswith("is enough to get down to 300 bytes.")
+
+
 def test_where_no_single_change_helps_that_is_said():
     exercise = EXERCISES["6.8"]
     specs = (("x", "y"), ("y",), (None, "y"), ("y",))
@@ -134,3 +155,15 @@ def test_what_is_worse_with_longer_dimensions_is_told_with_their_bytes():
     assert found.score < 1
     assert "If every dimension is twice as long, each device moves 256 bytes." in said
     assert "Got: 4,096 bytes held, 256 bytes moved on each device" in " ".join(said.split())
+
+
+def test_what_is_wrong_in_the_notebooks_own_case_comes_before_what_is_worse_in_a_larger_one():
+    function = MovesFewBytes(
+        "answer", "a sharding",
+        lambda x: (x + x.T).sum(axis=0) if len(x) > 32 else x.sum(axis=0), ((32, 32),), 2048,
+        ((2048, 0),), slack=512,
+    )  # fmt: skip
+    found = verdict("x", exercise=Exercise("6.8", "A trade", (function,), ("Think.",)))
+    said = " ".join(verdict_as_text(found).split())
+    own, larger = "each device moves 128 bytes", "If every dimension is twice as long"
+    assert 0 <= said.find(own) < said.find(larger), said
