@@ -3,7 +3,7 @@
 Ratios within one run mean something on a noisy machine; milliseconds only roughly.
 
     python benchmarks/latency.py                  the imports, and `check` on a layout
-    python benchmarks/latency.py --exercises      `check` of each solution, the longest first
+    python benchmarks/latency.py --exercises      `check` of each notebook's solutions
 """
 
 import argparse
@@ -25,6 +25,13 @@ middle = time.perf_counter()
 import autograder
 print(middle - start, time.perf_counter() - middle)
 """
+
+
+COMPILING = (
+    "/jax/core/compile/backend_compile_duration",
+    "/jax/core/compile/jaxpr_to_mlir_module_duration",
+)
+"""What JAX reports of the time in which it makes a program of what it has traced."""
 
 
 def median_of_imports(runs: int = 7) -> tuple[float, float]:
@@ -68,45 +75,82 @@ def seconds_of_checks() -> tuple[float, float, float]:
     return first, later, put
 
 
-def seconds_of_solutions(notebook: str) -> dict[str, float]:
-    """Seconds until the verdict on each solution of a notebook, compiled for the first time.
+def waits_of_solutions(notebook: str) -> dict[str, tuple[float, float]]:
+    """Seconds of `check` for each solution of a notebook, and for how many of them JAX compiled.
+
+    Each program is compiled for the first time. Compiling includes lowering, and not tracing.
 
     Args:
         notebook: the beginning of its name, such as `08`.
     """
+    import jax
+
     from autograder.exercises import NOTEBOOKS
+    from autograder.instructor.authoring import trying
     from autograder.instructor.authoring.exercise_stubs import find_cell
     from tests.exercises.solutions import sitting_at, solution_of
 
     emulate_devices(8)
     (name,) = (each for each in NOTEBOOKS if each.startswith(notebook))
-    sitting, took, answers = sitting_at(name), {}, ""
+    sitting, waits, answers = sitting_at(name), {}, ""
+    spent = {"checking": 0.0, "compiling": 0.0}
+    is_checking = False
+
+    def timed(function):
+        def call(*args):
+            nonlocal is_checking
+            start, is_checking = time.perf_counter(), True
+            try:
+                return function(*args)
+            finally:
+                is_checking = False
+                spent["checking"] += time.perf_counter() - start
+
+        return call
+
+    def note(event: str, seconds: float, **_: object) -> None:
+        if is_checking and event in COMPILING:
+            spent["compiling"] += seconds
+
+    jax.monitoring.register_event_duration_secs_listener(note)
+    # the cells of an answer run before its check, so the learner has waited for them already
+    trying.capture, trying.judge = timed(trying.capture), timed(trying.judge)
     for exercise in NOTEBOOKS[name]:
         # an exercise may use what one before it made
         given = find_cell(sitting.notebook, exercise.id).source
         answers += f"{given}\n{solution_of(exercise.id)}\n"
-        start = time.perf_counter()
+        spent |= dict.fromkeys(spent, 0.0)
         assert sitting.answer(exercise.id, answers, seed=1).verdict.score == 1
-        took[exercise.id] = time.perf_counter() - start
-    return took
+        waits[exercise.id] = spent["checking"], spent["compiling"]
+    return waits
 
 
 def print_waits() -> None:
-    """Print how long a learner waits for the verdict on each solution, the longest first."""
+    """Print how long a learner waits for the verdicts on solutions, as docs/reference.md has it."""
     from autograder.exercises import NOTEBOOKS
 
-    took: dict[str, float] = {}
+    every: dict[str, tuple[float, float]] = {}
+    print("| Notebook | exercises | median | the three longest | compiling, of all |")
+    print("|---|---|---|---|---|")
     for name in NOTEBOOKS:  # each in a process of its own, where nothing is compiled yet
         done = subprocess.run(
             [sys.executable, __file__, "--notebook", name],
             capture_output=True, text=True, check=True,
         )  # fmt: skip
-        took |= json.loads(done.stdout.splitlines()[-1])
-    for exercise, seconds in sorted(took.items(), key=lambda item: -item[1]):
-        print(f"{exercise:6} {seconds:6.2f} s")
-    waits = sorted(took.values())
-    short = [sum(wait <= limit for wait in waits) for limit in (0.05, 0.5, 1, 2)]
-    print(f"{len(waits)} exercises, the median {statistics.median(waits):.2f} s; in at most")
+        waits = json.loads(done.stdout.splitlines()[-1])
+        every |= waits
+        longest = sorted(waits.items(), key=lambda item: -item[1][0])[:3]
+        seconds, compiling = zip(*waits.values(), strict=True)
+        three = ", ".join(f"{exercise}: {wait:.1f} s" for exercise, (wait, _) in longest)
+        share = sum(compiling) / sum(seconds)
+        print(
+            f"| `{name}` | {len(waits)} | {statistics.median(seconds):.2f} s | {three} | "
+            f"{share:.0%} |",
+            flush=True,
+        )
+    seconds = sorted(wait for wait, _ in every.values())
+    short = [sum(wait <= limit for wait in seconds) for limit in (0.05, 0.5, 1, 2)]
+    print(f"{len(seconds)} exercises, the median {statistics.median(seconds):.2f} s; in at most")
     print("0.05, 0.5, 1 and 2 seconds: {}, {}, {} and {}".format(*short))
 
 
@@ -117,7 +161,7 @@ def main() -> None:
     parser.add_argument("--notebook", help=argparse.SUPPRESS)
     chosen = parser.parse_args()
     if chosen.notebook:
-        print(json.dumps(seconds_of_solutions(chosen.notebook)))
+        print(json.dumps(waits_of_solutions(chosen.notebook)))
         return
     if chosen.exercises:
         print_waits()

@@ -39,6 +39,7 @@ from autograder.instructor.pipeline import (
     Calibration,
     Record,
     State,
+    begin_compiled,
     calibration_file,
     collect_facts,
     fingerprint_assignment,
@@ -178,9 +179,9 @@ class TrialCourse:
         config = copy.deepcopy(config)
         config.CourseDirectory = Config(self._settings())
         config.LockedAutograde.calibrate = False  # else calibration would calibrate itself
-        config.CaptureEvidence.demonstrations = True  # one that fails is found here
-        self.compiled = folder / "compiled"
+        self.compiled = begin_compiled(Path(coursedir.root), assignment)
         config.Sandbox.compiled = str(self.compiled)
+        config.Sandbox.fills_compiled = True
         self.coursedir = CourseDirectory(config=config)
         self.api = NbGraderAPI(self.coursedir, config=config, log=LOG)
 
@@ -209,10 +210,10 @@ class TrialCourse:
         result = self.api.generate_assignment(self.assignment, force=True, create=True)
         if not result["success"]:
             raise TrialError(f"The solution cannot be released: {find_first_exception(result)}")
-        # kernels of submissions read this cache, so the solution's kernel must not write to it
-        self.api.config.Sandbox.filled_by = ["judges"]
+        config = self.api.config
+        config.CaptureEvidence.demonstrations = True  # one that fails is found here
         solution = self._grade(SOLUTION, self.real.source_directory)
-        self.api.config.Sandbox.filled_by = ["kernels", "judges"]
+        config.CaptureEvidence.demonstrations = False  # as submissions run
         return solution, self._grade(RELEASED, self.real.release_directory)
 
     def _grade(self, student: str, directory: str) -> GradedExample:

@@ -62,7 +62,7 @@ def share_caches() -> None:
     def __init__(self: Any, **traits: Any) -> None:  # noqa: N807
         create(self, **traits)
         shared = COMPILED / Path(self.compiled).name
-        if self.compiled and not self.filled_by and shared.is_dir():
+        if self.compiled and not self.fills_compiled and shared.is_dir():
             self.compiled = str(shared)
 
     Sandbox.__init__ = __init__  # type: ignore[method-assign]

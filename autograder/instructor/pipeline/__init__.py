@@ -17,6 +17,7 @@ from autograder.instructor.pipeline.demonstrations import find_unused
 from autograder.instructor.pipeline.facts import (
     AssignmentFacts,
     Calibration,
+    begin_compiled,
     calibration_file,
     collect_facts,
     find_compiled,
@@ -56,6 +57,7 @@ __all__ = [
     "State",
     "Submission",
     "UnreadableRecordError",
+    "begin_compiled",
     "calibration_file",
     "collect_facts",
     "current_basis",

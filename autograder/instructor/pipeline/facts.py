@@ -106,14 +106,11 @@ def time_limit(config: Config, assignment: str, notebook: str) -> int | None:
     )
 
 
-FIRST_SILENT_JAX: Final = (0, 10)
-"""The first JAX that uses a compilation cache silently.
-
-Earlier ones print a warning for each cached program to stderr, which is part of the outputs.
-"""
-
 DIGEST_CHARACTERS: Final = 16
 """The number of characters of each digest in a folder's name."""
+
+UNFINISHED: Final = "unfinished"
+"""What takes the place of the digests while a cache is filled."""
 
 PROCESSOR_FIELDS: Final = ("model name", "flags", "Features", "CPU part")
 """The fields of /proc/cpuinfo that determine which instructions a processor has."""
@@ -139,30 +136,49 @@ def find_compiled(config: Config, assignment: str) -> str:
     return str(folder) if folder and _only_we_can_write(folder, Path(root)) else ""
 
 
+def begin_compiled(root: Path, assignment: str) -> Path:
+    """Return the empty folder that a calibration fills; it is kept by `keep_compiled`.
+
+    Those of all assignments are in one folder, so that one warm server fills them all.
+
+    Args:
+        root: the course's folder.
+        assignment: the assignment's name.
+    """
+    folder = _caches(root) / f"{assignment}.{UNFINISHED}"
+    shutil.rmtree(folder, ignore_errors=True)
+    folder.mkdir(parents=True)
+    return folder
+
+
 def keep_compiled(filled: Path, root: Path, assignment: str, state: str) -> None:
     """Keep a calibration's compilation cache, in place of earlier ones.
 
     Args:
-        filled: the folder with the cache, which is moved.
+        filled: the folder with the cache, which is moved or removed.
         root: the course's folder.
         assignment: the assignment's name.
         state: the calibration's fingerprint.
     """
-    if not filled.is_dir() or _jax_version() < FIRST_SILENT_JAX:  # no folder without a sandbox
+    if not any(filled.iterdir()):  # as without a sandbox
+        filled.rmdir()
         return
     prune_cache(filled)
+    _caches(root).mkdir(parents=True, exist_ok=True)
     folder = _cache_folder(root, assignment, state)
-    folder.parent.mkdir(parents=True, exist_ok=True)
-    for earlier in folder.parent.iterdir():
-        if earlier.name.rpartition(".")[0] == assignment:
+    for earlier in _caches(root).iterdir():
+        if earlier.name.rpartition(".")[0] == assignment and earlier != filled:
             shutil.rmtree(earlier, ignore_errors=True)
     filled.rename(folder)  # atomically
 
 
+def _caches(root: Path) -> Path:
+    return root / "grading" / "cache"
+
+
 def _cache_folder(root: Path, assignment: str, state: str) -> Path:
-    """Return an assignment's cache; those of all assignments are in one folder."""
     digest = f"{state[:DIGEST_CHARACTERS]}-{_fingerprint_machine()[:DIGEST_CHARACTERS]}"
-    return root / "grading" / "cache" / f"{assignment}.{digest}"
+    return _caches(root) / f"{assignment}.{digest}"
 
 
 def _only_we_can_write(folder: Path, root: Path) -> bool:
@@ -171,10 +187,9 @@ def _only_we_can_write(folder: Path, root: Path) -> bool:
         return False
     parents = [folder, *folder.parents]
     try:
-        folders = [*parents[: parents.index(root) + 1], *folder.iterdir()]
-        files = (file for inner in folder.iterdir() for file in inner.iterdir())
+        folders = parents[: parents.index(root) + 1]
         return all(_is_ours(path, stat.S_ISDIR) for path in folders) and all(
-            _is_ours(file, stat.S_ISREG) for file in files
+            _is_ours(file, stat.S_ISREG) for file in folder.iterdir()
         )
     except OSError:
         return False
@@ -198,10 +213,6 @@ def _is_private_group(group: int) -> bool:
     except KeyError:
         return False
     return bool(entry.gr_name == name) and {*entry.gr_mem} <= {name}
-
-
-def _jax_version() -> tuple[int, ...]:
-    return tuple(map(int, importlib.metadata.version("jax").split(".")[:2]))
 
 
 def _fingerprint_machine() -> str:

@@ -1,22 +1,19 @@
 """JAX's compilation cache in the sandbox.
 
-The cache holds machine code, so only trusted code writes it: the grader, during calibration.
-Kernels and judges read it through a read-only mount. JAX is also configured not to write, because
-it would warn about every program that it cannot store. Without bubblewrap there is no cache,
-because any process could write to it. Judges have the solution's programs; kernels have only those
-of the released notebook, which contain no answers.
+The cache holds machine code, so only trusted code writes it: the judge, while a calibration judges
+the assignment's own notebooks. Later judges read it through a read-only mount. JAX is also
+configured not to write, because it would warn about every program that it cannot store. Kernels
+have none, because it holds the solution's programs. Without bubblewrap there is no cache, because
+any process could write to it.
 """
 
 import contextlib
 import importlib
 import zlib
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final
 
 from autograder.sandboxed import CACHE_MOUNT, CACHES_MOUNT
-
-Reader = Literal["kernels", "judges"]
-"""The processes that read a part of the compilation cache; also the name of that part's folder."""
 
 CACHE_SUFFIX: Final = "-cache"
 """The end of the names of JAX's cache files."""
@@ -28,31 +25,29 @@ NEVER_SECONDS: Final = "1e9"
 """A compile time that no program reaches, so JAX stores none."""
 
 
-def bind_cache(folder: Path, reader: Reader, fills: bool, forks: bool) -> list[str]:
-    """Return the bubblewrap options that show a reader's part of the cache; nothing if it has none.
+def bind_cache(folder: Path, fills: bool, forks: bool) -> list[str]:
+    """Return the bubblewrap options that show a cache; nothing if there is none.
 
     Args:
-        folder: the folder of the cache, outside the sandbox.
-        reader: the part.
+        folder: the cache, outside the sandbox.
         fills: whether the process is trusted and writes to the cache.
         forks: whether it forks for tasks of all assignments; then it gets the folder with their
             caches, and each task its own cache from there.
     """
-    if forks and not fills:
-        return ["--ro-bind-try", str(folder.parent), CACHES_MOUNT, "--dir", CACHE_MOUNT]
-    part = folder / reader
     if fills:
-        part.mkdir(parents=True, exist_ok=True)
-    if not part.is_dir():
+        folder.mkdir(parents=True, exist_ok=True)
+    if forks:
+        bind = "--bind" if fills else "--ro-bind-try"
+        return [bind, str(folder.parent), CACHES_MOUNT, "--dir", CACHE_MOUNT]
+    if not folder.is_dir():
         return []
-    return ["--bind" if fills else "--ro-bind", str(part), CACHE_MOUNT]
+    return ["--bind" if fills else "--ro-bind", str(folder), CACHE_MOUNT]
 
 
-def configure_cache(reader: Reader, fills: bool) -> dict[str, str]:
+def configure_cache(fills: bool) -> dict[str, str]:
     """Return the environment variables that configure JAX's compilation cache.
 
     Args:
-        reader: the part of the cache.
         fills: whether the process writes to the cache.
     """
     return {
@@ -60,9 +55,8 @@ def configure_cache(reader: Reader, fills: bool) -> dict[str, str]:
         "JAX_PERSISTENT_CACHE_MIN_COMPILE_TIME_SECS": "0" if fills else NEVER_SECONDS,
         "JAX_PERSISTENT_CACHE_MIN_ENTRY_SIZE_BYTES": "-1",
         "JAX_PERSISTENT_CACHE_ENABLE_XLA_CACHES": "none",
-        # A program's metadata includes the source lines that it came from. A notebook shows them
-        # (`communication`), so in a kernel they have to match; verdicts do not mention them.
-        "JAX_COMPILATION_CACHE_INCLUDE_METADATA_IN_KEY": "1" if reader == "kernels" else "0",
+        # the source lines of a program, which no verdict mentions
+        "JAX_COMPILATION_CACHE_INCLUDE_METADATA_IN_KEY": "0",
     }
 
 

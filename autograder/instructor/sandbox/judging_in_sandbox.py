@@ -251,7 +251,7 @@ def _run_and_read_judge(
             deadline.
     """
     # a calibration shows that judging works, and fills the cache of compiled programs
-    known = {} if sandbox.filled_by else JUDGED
+    known = {} if sandbox.fills_compiled else JUDGED
     right = {f: each.verdict for f, each in known.items() if each.times_right >= TIMES_RIGHT}
     work = b'{"cases":[%b],"right":%b}' % (b",".join(cases), msgspec.json.encode([*right]))
     try:
@@ -316,16 +316,16 @@ def _run_judge(work: bytes, seconds: float, timeout: float, sandbox: Sandbox) ->
         TimeoutExpired: it did not end within `timeout` seconds by the clock.
     """
     variables = _judge_environment()
-    server = sandbox.get_warm_server([*JUDGE_COMMAND, "forks"], variables, reader="judges")
+    server = sandbox.get_warm_server([*JUDGE_COMMAND, "forks"], variables, cached=True)
     if server is not None:
         try:
-            cache = sandbox.find_task_cache("judges")
+            cache = sandbox.find_task_cache()
             return server.run([f"{seconds:.3f}"], work, timeout, cache)
         except OSError:  # the server hung, or was killed, perhaps for memory, so do without it
             SERVERS.forget(server)
     seconds_before = _cpu_seconds_of_children()
     done = subprocess.run(
-        sandbox.command([*JUDGE_COMMAND, f"{seconds:.3f}"], variables, reader="judges"),
+        sandbox.command([*JUDGE_COMMAND, f"{seconds:.3f}"], variables, cached=True),
         input=work,
         capture_output=True,
         timeout=timeout,

@@ -304,15 +304,15 @@ def _start(
         sandbox.log.warning(NO_SANDBOX_WARNING)
     if is_sandboxed and not has_call_filter():
         sandbox.log.warning(NO_FILTER_WARNING)
-    server = sandbox.get_warm_server([*KERNEL_COMMAND, "forks"], variables, packages, "kernels")
+    server = sandbox.get_warm_server([*KERNEL_COMMAND, "forks"], variables, packages)
     if server is not None:
         try:
-            return server.start(["kernel"], files, sandbox.find_task_cache("kernels"))
+            return server.start(["kernel"], files)
         except OSError:  # the server hung, or was killed, perhaps for memory
             SERVERS.forget(server)
     stdin, stdout, stderr = files
     return ProcessFamily(
-        sandbox.command(KERNEL_COMMAND, variables, packages, "kernels"),
+        sandbox.command(KERNEL_COMMAND, variables, packages),
         stdin=stdin,
         stdout=stdout,
         stderr=stderr,

@@ -11,7 +11,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
-from traitlets import Bool, Int, List, Unicode
+from traitlets import Bool, Int, Unicode
 from traitlets.config import LoggingConfigurable
 
 import autograder
@@ -28,7 +28,7 @@ from autograder.instructor.sandbox.bubblewrap import (
     list_visible_folders,
 )
 from autograder.instructor.sandbox.call_filter import read_filter
-from autograder.instructor.sandbox.compilation_cache import Reader, bind_cache, configure_cache
+from autograder.instructor.sandbox.compilation_cache import bind_cache, configure_cache
 from autograder.instructor.sandbox.hidden_copies import hide_copies
 from autograder.instructor.sandbox.warm_process import SERVERS, WarmProcess
 from autograder.sandboxed import TaskSettings
@@ -78,13 +78,13 @@ class Sandbox(LoggingConfigurable):
     ).tag(config=True)
     compiled = Unicode(
         "",
-        help="The folder of the compilation cache, which can be read in the sandbox; see "
+        help="The folder of the compilation cache, which judges read; see "
         "`sandbox/compilation_cache.py`. Calibration fills one for each assignment.",
     ).tag(config=True)
-    filled_by = List(
-        Unicode(),
-        help="Which of `kernels` and `judges` write the programs that they compile to it. Only for "
-        "trusted code, because these programs run when other submissions are graded.",
+    fills_compiled = Bool(
+        False,
+        help="Whether judges also write the programs that they compile to it. Only for trusted "
+        "notebooks, because these programs run when other submissions are judged.",
     ).tag(config=True)
 
     def check(self) -> None:
@@ -101,7 +101,7 @@ class Sandbox(LoggingConfigurable):
         command: Sequence[str],
         environment: Mapping[str, str],
         packages: Path | None = None,
-        reader: Reader | None = None,
+        cached: bool = False,
         forks: bool = False,
     ) -> list[str]:
         """Return a command that runs another one within limits, in bubblewrap if it is installed.
@@ -111,7 +111,7 @@ class Sandbox(LoggingConfigurable):
             environment: its whole environment.
             packages: a folder with a copy of this package to import instead of the running one;
                 then all other copies are hidden.
-            reader: the part of the compilation cache that it may use, if any.
+            cached: whether it may use the compilation cache.
             forks: whether it makes nested sandboxes, and loads the filter of system calls there.
 
         Raises:
@@ -123,10 +123,9 @@ class Sandbox(LoggingConfigurable):
             return self._limit(command if packages is None else [*self._as_other_user(), *command])
         visible = _bind_packages() if packages is None else _bind_only_packages_in(packages)
         variables = {**environment, "HOME": HOME, "TMPDIR": "/tmp", "PYTHONPATH": PACKAGES}
-        if reader is not None and self.compiled:
-            fills = reader in self.filled_by
-            cache = bind_cache(Path(self.compiled), reader, fills, forks)
-            variables |= configure_cache(reader, fills) if cache else {}
+        if cached and self.compiled:
+            cache = bind_cache(Path(self.compiled), self.fills_compiled, forks)
+            variables |= configure_cache(self.fills_compiled) if cache else {}
             visible += cache
         set_variables = [option for pair in variables.items() for option in ("--setenv", *pair)]
         options = build_sandbox_options(self.scratch, visible, forks)
@@ -144,7 +143,7 @@ class Sandbox(LoggingConfigurable):
         command: Sequence[str],
         environment: Mapping[str, str],
         packages: Path | None = None,
-        reader: Reader | None = None,
+        cached: bool = False,
     ) -> WarmProcess | None:
         """Return a warm server that forks for each task, starting it if need be; None if it cannot.
 
@@ -152,11 +151,11 @@ class Sandbox(LoggingConfigurable):
             command: the command that starts it; see `sandboxed/fork_server.py`.
             environment: its whole environment.
             packages: as for `command`; the folder must exist as long as the server does.
-            reader: the part of the compilation cache that it may use, if any.
+            cached: whether it may use the compilation cache.
         """
         if not (has_bubblewrap() and has_call_filter()):
             return None
-        server = self.command(command, environment, packages, reader, forks=True)
+        server = self.command(command, environment, packages, cached, forks=True)
         kept = [
             str(folder)
             for folder in list_visible_folders()
@@ -165,11 +164,10 @@ class Sandbox(LoggingConfigurable):
         setting = TaskSettings(read_filter(), SCRATCH_FOLDERS, self.scratch, tuple(kept))
         return SERVERS.get(server, environment, setting)
 
-    def find_task_cache(self, reader: Reader) -> str:
-        """Return which of the caches that a warm server has a task reads; empty for none."""
-        part = Path(self.compiled, reader)
-        is_shared = self.compiled and reader not in self.filled_by and part.is_dir()
-        return str(part.relative_to(part.parent.parent)) if is_shared else ""
+    def find_task_cache(self) -> str:
+        """Return which of the caches that a warm server has is a task's; empty for none."""
+        folder = Path(self.compiled)
+        return folder.name if self.compiled and folder.is_dir() else ""
 
     @property
     def has_other_user(self) -> bool:

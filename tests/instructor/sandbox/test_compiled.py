@@ -2,6 +2,7 @@
 
 import os
 import zlib
+from pathlib import Path
 
 import jax
 import jax.numpy as jnp
@@ -79,7 +80,7 @@ def plain(cases):
 def filled(cases, plain, tmp_path_factory):
     """Fill a cache with all cases but the last two; the verdicts meanwhile are the same."""
     folder = tmp_path_factory.mktemp("compiled")
-    assert judged(cases[:-2], compiled=str(folder), filled_by=["judges"]) == plain[:-2]
+    assert judged(cases[:-2], compiled=str(folder), fills_compiled=True) == plain[:-2]
     prune_cache(folder)
     assert contents(folder)
     return folder
@@ -93,21 +94,18 @@ def test_verdicts_are_the_same_to_the_letter_and_nothing_is_written(cases, plain
 
 def test_what_was_spoilt_is_compiled_anew(cases, plain, filled, tmp_path):
     for name, whole in contents(filled).items():
-        (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_bytes(whole[: len(whole) // 2])
     assert judged(cases[:1], compiled=str(tmp_path)) == plain[:1]
 
 
 def test_only_whole_programs_are_kept(tmp_path):
-    part = tmp_path / "judges"
-    part.mkdir()
     whole = zlib.compress(os.urandom(100))
-    (part / "jit_f-1-cache").write_bytes(whole)
-    (part / "jit_g-2-cache").write_bytes(whole[:50])
-    (part / "jit_f-1-cache.lock").write_bytes(whole)
-    (part / "jit_h-3-cache").symlink_to(part / "jit_f-1-cache")
+    (tmp_path / "jit_f-1-cache").write_bytes(whole)
+    (tmp_path / "jit_g-2-cache").write_bytes(whole[:50])
+    (tmp_path / "jit_f-1-cache.lock").write_bytes(whole)
+    (tmp_path / "jit_h-3-cache").symlink_to(tmp_path / "jit_f-1-cache")
     prune_cache(tmp_path)
-    assert list(contents(part)) == [type(part)("jit_f-1-cache")]
+    assert list(contents(tmp_path)) == [Path("jit_f-1-cache")]
 
 
 def test_there_is_a_most_of_it(tmp_path, monkeypatch):
@@ -120,6 +118,6 @@ def test_there_is_a_most_of_it(tmp_path, monkeypatch):
 
 def test_without_a_sandbox_nothing_is_read_or_written(tmp_path, monkeypatch):
     pretend_bubblewrap(monkeypatch, there=False)
-    room = Sandbox(compiled=str(tmp_path), filled_by=["judges"])
-    assert str(tmp_path) not in " ".join(room.command(["true"], {}, reader="judges"))
+    room = Sandbox(compiled=str(tmp_path), fills_compiled=True)
+    assert str(tmp_path) not in " ".join(room.command(["true"], {}, cached=True))
     assert not list(tmp_path.iterdir())

@@ -93,5 +93,5 @@ def test_what_a_judge_was_told_of_is_known_even_if_it_is_forgotten_meanwhile(jud
 def test_a_calibration_judges_everything(judged):
     judge_in_sandbox([case(RIGHT_ANSWER, 1)])
     judged.update(dict.fromkeys(judged, JudgedAnswer(MARKED, 2)))
-    (verdict,) = judge_in_sandbox([case(RIGHT_ANSWER, 2)], sandbox=Sandbox(filled_by=["judges"]))
+    (verdict,) = judge_in_sandbox([case(RIGHT_ANSWER, 2)], sandbox=Sandbox(fills_compiled=True))
     assert verdict.score == 1

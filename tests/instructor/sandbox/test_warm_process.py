@@ -468,9 +468,8 @@ def test_a_task_sees_a_python_below_its_own_empty_folders(tmp_path, monkeypatch)
 @pytest.mark.usefixtures("server")
 def test_one_server_serves_all_assignments_and_each_task_sees_its_own_cache(tmp_path):
     for name in ("first", "second"):
-        for reader in ("kernels", "judges"):
-            (tmp_path / name / reader).mkdir(parents=True)
-            (tmp_path / name / reader / f"{name}-{reader}").touch()
+        (tmp_path / name).mkdir()
+        (tmp_path / name / f"{name}-program").touch()
     code = """
         said = [
             os.listdir("/compiled"), os.listdir("/caches"), tried(open, "/compiled/new", "w"),
@@ -486,15 +485,13 @@ def test_one_server_serves_all_assignments_and_each_task_sees_its_own_cache(tmp_
         server = made.get_warm_server(
             [sys.executable, "-P", "-s", "-c", RUNS_CODE],
             read_sandbox_environment(),
-            reader="kernels",
+            cached=True,
         )
         assert server is not None
         servers.add(server)
-        done = server.run(
-            [EXPLORES + textwrap.dedent(code)], b"", 60, made.find_task_cache("kernels")
-        )
+        done = server.run([EXPLORES + textwrap.dedent(code)], b"", 60, made.find_task_cache())
         assert done.status == 0, done.stderr.decode()
-        expected = [f"{name}-kernels"] if name else []
+        expected = [f"{name}-program"] if name else []
         assert json.loads(done.stdout)[:2] == [expected, []]
         assert json.loads(done.stdout)[2:] == refused
     (only,) = servers
