@@ -9,8 +9,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-import jupytext
-
 from autograder.exercises import find
 
 
@@ -47,6 +45,8 @@ def load(path: Path) -> list[KnownAnswer]:
     Raises:
         BankError: an entry has no exercise or no score.
     """
+    import jupytext  # takes a third of a second, and grading a class needs it nowhere
+
     return [
         _read_entry(cell, path)
         for cell in jupytext.read(path, fmt="py:percent").cells

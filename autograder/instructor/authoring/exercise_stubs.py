@@ -11,7 +11,6 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any, Final
 
-import jupytext
 import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
@@ -174,6 +173,8 @@ def write_stubs(root: Path, exercise_id: str, notebook: str = "") -> StubFiles:
     with_cells = _with_cells(files.notebook, exercise_id, notebook)
     folder.mkdir(parents=True, exist_ok=True)
     files.module.write_text(module)
+    import jupytext  # takes a third of a second, and grading a class needs it nowhere
+
     jupytext.write(with_cells, files.notebook)
     jupytext.write(with_cells, files.notebook.with_suffix(".md"), fmt="md:myst")
     with files.bank.open("a") as file:

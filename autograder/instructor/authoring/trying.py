@@ -13,7 +13,6 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
 
-import jupytext
 import nbformat
 from rich.console import Console
 
@@ -207,6 +206,8 @@ def try_answers(root: Path, console: Console, path: Path, exercise_id: str = "")
 
 def _read_answers(path: Path) -> list[tuple[dict[str, Any], str]]:
     """Read the answers in a file: the metadata and the code of each."""
+    import jupytext  # takes a third of a second, and grading a class needs it nowhere
+
     try:
         notebook = jupytext.reads(path.read_text(encoding="utf-8"), fmt="py:percent")
     except (OSError, UnicodeDecodeError) as error:

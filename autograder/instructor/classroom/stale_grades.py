@@ -388,9 +388,13 @@ def _explain_staleness(bases: Bases, student: str, assignment: str) -> str:
             "there is no record of what they depend on (nbgrader gave them by itself, their files "
             "are gone, or something went wrong before that)"
         )
-    if not bases.is_graded(student, assignment):
+    try:
+        changed = bases.find_changes(student, assignment)
+    except OSError:  # it could be read when it was graded
+        changed = frozenset({"submission"})
+    if "submission" in changed:
         return "something else was handed in since"
-    return describe_changes(bases.find_changes(student, assignment))
+    return describe_changes(changed)
 
 
 def print_reasons(console: Console, stale: Sequence[StaleGrade]) -> None:

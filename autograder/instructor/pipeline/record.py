@@ -127,6 +127,10 @@ class Record(RecordHead, frozen=True):
         return RecordHead(**{name: getattr(self, name) for name in RecordHead.__struct_fields__})
 
 
+_HEADS: Final[dict[Path, tuple[tuple[int, int], RecordHead]]] = {}
+"""The head of each record that this process has read, with the time and the size of its file."""
+
+
 class Records:
     """The records of a class, in a file for each submission.
 
@@ -136,7 +140,6 @@ class Records:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self._heads: dict[Path, tuple[tuple[int, int], RecordHead]] = {}
 
     def path(self, student: str, assignment: str) -> Path:
         """Return the path of a submission's record, which need not exist."""
@@ -163,13 +166,13 @@ class Records:
         if status is None:
             return None
         version = status.st_mtime_ns, status.st_size
-        cached = self._heads.get(path)
+        cached = _HEADS.get(path)
         if cached is None or cached[0] != version:
             try:
                 head = _decode(path, status.st_size).head()
             except UnreadableRecordError:
                 return None
-            cached = self._heads[path] = version, head
+            cached = _HEADS[path] = version, head
         return cached[1]
 
     def get(self, student: str, assignment: str) -> Record | None:
