@@ -1,17 +1,7 @@
 """Read zip files from learning platforms within limits.
 
 Names and sizes inside a zip file are checked, not trusted. Extracted files are named by numbers, in
-a folder of ours; the names in an archive are never used as paths. Each platform encodes the student
-in the name:
-
-Canvas: `doejane_LATE_12345_67890_notebook-1.ipynb`: the letters of the name, the student's number,
-the file's number, and a counter if it was submitted again; for anonymous grading
-`LATE_anon_Ab3Xz_67890_notebook.ipynb` (`lib/content_zipper.rb` of canvas-lms, read on 2026-11-27).
-Moodle: `Jane Doe_4711_assignsubmission_file/notebook.ipynb`, with one more `_` before 2022, or the
-same without a folder. The number differs between assignments. A group's name may stand before the
-student's, and `Participant` in place of it.
-Kaggle, and others: a folder for each student, with the student's name or id.
-Others: as the pattern `names` says, in `class.toml`.
+a folder of ours; the names in an archive are never used as paths.
 """
 
 import errno
@@ -24,24 +14,15 @@ import zipfile
 from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from dataclasses import dataclass
-from datetime import datetime
 from pathlib import Path, PurePosixPath
 from typing import Final
 
+from autograder.instructor.collecting.platforms import FOLDERS, NamePattern, parse_owner
 from autograder.instructor.course import (
     EXCHANGE_FILES,
     MAX_NOTEBOOK_BYTES,
     MAX_SUBMISSION_BYTES,
     is_accepted_file,
-)
-
-CANVAS: Final = re.compile(
-    r"(?:(?P<late_anonymous>LATE_)?(?P<anonymous>anon_[A-Za-z0-9]+)"
-    r"|(?P<name>[^_/]+)_(?P<late>LATE_)?(?P<user>\d+))"
-    r"_(?P<number>\d+)_(?P<file>[^/]+)"
-)
-MOODLE: Final = re.compile(
-    r"(?P<name>[^_/]+)_(?P<user>\d+)_assignsubmission_[a-z]+(?:_/?|/)(?P<file>.+)"
 )
 
 NUMBERED_NAME: Final = re.compile(
@@ -51,118 +32,6 @@ NUMBERED_NAME: Final = re.compile(
 
 NOTEBOOK_NAME: Final = re.compile(r"(?P<stem>.+)\.ipynb(?:\.txt|\.json)?\s*", re.IGNORECASE)
 """A notebook's name; some browsers append an ending to it."""
-
-
-class NamePattern:
-    """The file names of a platform without a grammar of its own here, from `class.toml`.
-
-    In a pattern, `{student}` is an id, a login or a name in the roster, `{file}` the student's own
-    name of a file, `{any}` anything, and `{time:%Y-%m-%d}` a time in a form of `strptime`, by which
-    resubmissions are sorted. Each but `{file}` is within one folder's or file's name, and as short
-    as possible, because students write what follows it.
-
-    Args:
-        text: the pattern.
-
-    Raises:
-        ValueError: it is no pattern; the message says why.
-    """
-
-    PART: Final = re.compile(r"\{([^{}]*)\}")
-
-    def __init__(self, text: str) -> None:
-        parts = self.PART.split(text)
-        names = [part.partition(":")[0] for part in parts[1::2]]
-        unknown = {*names} - {"student", "file", "any", "time"}
-        is_ambiguous = any(names.count(name) != 1 for name in ("student", "file"))
-        if unknown or is_ambiguous or names.count("time") > 1:
-            raise ValueError(
-                "it should have {student} and {file} once each, at most one {time:…} such as "
-                "{time:%Y-%m-%d-%H-%M-%S}, and otherwise {any} and what is the same in all names"
-            )
-        self.time_form = next((p.partition(":")[2] for p in parts[1::2] if p[:4] == "time"), "")
-        shapes = {"file": "(?P<file>.+)", "student": "(?P<student>[^/]+?)", "any": "[^/]+?"}
-        shapes["time"] = "(?P<time>[^/]+?)"
-        self.expression = re.compile(
-            "".join(
-                re.escape(part) if index % 2 == 0 else shapes[part.partition(":")[0]]
-                for index, part in enumerate(parts)
-            )
-        )
-
-    def parse(self, name: PurePosixPath) -> "OwnedFile | None":
-        """Parse a file's name in an archive; None if it is not of this form."""
-        found = self.expression.fullmatch(str(name))
-        if found is None:
-            return None
-        seconds = 0
-        if self.time_form:
-            try:
-                seconds = int(datetime.strptime(found["time"], self.time_form).timestamp())
-            except (ValueError, OverflowError):
-                return None
-        student, file = found["student"].strip(), PurePosixPath(found["file"])
-        return OwnedFile("class.toml", student, "", file, seconds)
-
-
-@dataclass(frozen=True)
-class OwnedFile:
-    """A file's owner and name, as the platform encodes them in its name in the archive.
-
-    Attributes:
-        platform: the learning platform, `folders`, or `class.toml` for its pattern.
-        name: the student's name, as the platform writes it.
-        user: the student's number on the platform; empty if the name has none.
-        participant: the student's number in this assignment alone; empty if the name has none.
-        file: the file's name, without the platform's prefix.
-        number: sorts a student's files of one name by the time of submission.
-        late: whether the platform marks it as late.
-        anonymous: whether the platform gives a name that it made up, for anonymous grading.
-    """
-
-    platform: str
-    name: str
-    user: str
-    file: PurePosixPath
-    number: int = 0
-    late: bool = False
-    participant: str = ""
-    anonymous: bool = False
-
-
-def parse_owner(name: PurePosixPath, pattern: NamePattern | None = None) -> OwnedFile | None:
-    """Parse a file's name in an archive; None if it does not name a student.
-
-    The platform writes the beginning of the name; the rest may be written by a student.
-
-    Args:
-        name: the name.
-        pattern: the form of the names, if the class has one of its own.
-    """
-    if pattern is not None:
-        return pattern.parse(name)
-    canvas = CANVAS.fullmatch(name.parts[0])
-    if canvas is not None:
-        # a name with several parts is that of a file in a nested archive
-        file = PurePosixPath(*(name.parts[1:] or (canvas["file"],)))
-        anonymous = canvas["anonymous"]
-        return OwnedFile(
-            "Canvas",
-            anonymous or canvas["name"],
-            "" if anonymous else canvas["user"],
-            file,
-            int(canvas["number"][:18]),
-            late=bool(canvas["late"] or canvas["late_anonymous"]),
-            anonymous=bool(anonymous),
-        )
-    moodle = MOODLE.fullmatch(str(name))
-    if moodle is not None:
-        file = PurePosixPath(moodle["file"])
-        student, number = moodle["name"].strip(), moodle["user"]
-        return OwnedFile("Moodle", student, "", file, participant=number)
-    if len(name.parts) > 1:
-        return OwnedFile("folders", name.parts[0].strip(), "", PurePosixPath(*name.parts[1:]))
-    return None
 
 
 def count_outer_folders(names: Iterable[PurePosixPath]) -> int:
@@ -181,7 +50,7 @@ def find_uploader(name: PurePosixPath, around: int, pattern: NamePattern | None 
     """
     for outer in range(min(2, len(name.parts))):
         owned = parse_owner(PurePosixPath(*name.parts[outer:]), pattern)
-        if owned is not None and owned.platform != "folders":
+        if owned is not None and owned.platform is not FOLDERS:
             number = owned.user or owned.participant
             return "/".join((*name.parts[:outer], f"{owned.name}_{number}"))
     return "/".join(name.parts[:-1][: around + 1])

@@ -15,9 +15,11 @@ from rich.padding import Padding
 from rich.text import Text
 
 from autograder.instructor.classroom import read_roster
-from autograder.instructor.collecting.archives import Archive, ArchiveError, NamePattern
-from autograder.instructor.collecting.platform_times import TimesError, TimesTable
-from autograder.instructor.collecting.sorting import CollectedSubmission, Owners, sort_files
+from autograder.instructor.collecting.archives import Archive, ArchiveError
+from autograder.instructor.collecting.owners import Owners, TimesError
+from autograder.instructor.collecting.platform_times import TimesTable
+from autograder.instructor.collecting.platforms import NamePattern
+from autograder.instructor.collecting.sorting import CollectedSubmission, sort_files
 from autograder.instructor.commands import printable, swap_folder
 from autograder.instructor.course import (
     TIMES_FILE,

@@ -1,200 +1,21 @@
 """Sort an archive's files by student and assignment, with the help of the roster."""
 
-import unicodedata
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path, PurePosixPath
-from typing import Final
 
-from autograder.instructor.classroom import (
-    LOGIN_COLUMNS,
-    MAX_ID_CHARACTERS,
-    MOODLE_ID_PREFIX,
-    Person,
-)
 from autograder.instructor.collecting.archives import (
     NOTEBOOK_NAME,
     RESERVED_NAME,
     Assigned,
     ExtractedFile,
-    NamePattern,
-    OwnedFile,
     Refuse,
     find_assignment,
-    parse_owner,
 )
+from autograder.instructor.collecting.owners import OwnedFile, Owners, Platform, UnknownOwnerError
+from autograder.instructor.collecting.platforms import FOLDERS, NamePattern, parse_owner
 from autograder.instructor.commands import printable
-from autograder.instructor.course import EXCHANGE_FILES, ClassRules, is_accepted_file
-
-FORBIDDEN_CHARACTERS: Final = set('/\\*?[]:"<>|')
-"""Characters that the name of a student's folder must not have."""
-
-ANY_PLATFORM: Final = "lms_user_id"
-"""The roster's column with a student's number on any platform."""
-
-
-class UnknownOwnerError(RuntimeError):
-    """The student who owns a file cannot be determined; the message says why."""
-
-
-class Owners:
-    """Finds the student who owns a file.
-
-    Args:
-        people: the roster; if it is empty, students are named as the platform names them.
-        rules: the rules of the class, which name the roster's columns.
-    """
-
-    def __init__(self, people: Sequence[Person], rules: ClassRules) -> None:
-        self.people, self.rules = people, rules
-        self.by_id = {unicodedata.normalize("NFC", person.id): person for person in people}
-        self.by_name: dict[str, set[str]] = {}
-        for person in people:
-            for name in _names(person):
-                self.by_name.setdefault(name, set()).add(person.id)
-
-    def knows(self, owned: OwnedFile) -> bool:
-        """Check whether the roster has a student of this name."""
-        return _key(owned.name) in self.by_name
-
-    def find_names(self, name: str) -> set[str]:
-        """Return the ids of the students who have a name, according to the roster."""
-        return self.by_name.get(_key(name), set())
-
-    def has_number(self, student: str, owned: OwnedFile, assignment: str) -> bool:
-        """Check whether a student has a file's number, according to the roster."""
-        person = self.by_id.get(unicodedata.normalize("NFC", student))
-        number = owned.user or owned.participant
-        return person is not None and number in self._numbers(person, owned.platform, assignment)
-
-    def id_of(self, owned: OwnedFile, assignment: str = "") -> str:
-        """Return the id of the student who owns a file.
-
-        A number that only one student has decides. Moodle's numbers differ between assignments, so
-        one that the roster does not have for this assignment must not be against the name.
-
-        Args:
-            owned: the file.
-            assignment: its assignment; empty if that is not known.
-
-        Raises:
-            UnknownOwnerError: no student has this name or number, or several have.
-        """
-        if not self.people:
-            return _id_without_roster(owned)
-        shown, number = printable(owned.name), owned.user or owned.participant
-        if number:
-            shown = f"{shown} ({owned.platform}'s number {number})"
-        found = self.find_names(owned.name)
-        numbered = {p.id for p in self.people if self.has_number(p.id, owned, assignment)}
-        if len(numbered) > 1:  # the same number in two assignments
-            numbered &= found
-        if len(numbered) == 1:
-            (student,) = numbered
-            is_certain = not owned.participant or self._own_number(student, assignment)
-            if found and student not in found and not is_certain:
-                raise UnknownOwnerError(
-                    f"{shown} has the number of {printable(student)} in grading/roster.csv, and "
-                    f"the name of {_join(found)}. A column {MOODLE_ID_PREFIX}{assignment} with "
-                    f"this assignment's numbers would decide."
-                )
-            return student
-        exact = self.by_id.get(unicodedata.normalize("NFC", owned.name))
-        if exact is not None and not number:
-            return exact.id
-        if owned.anonymous:
-            return _id_without_roster(owned)
-        if len(found) > 1:
-            raise UnknownOwnerError(
-                f"the roster has more than one {shown}. A column {owned.platform.lower()}_id would "
-                f"tell them apart, or put it into their folder yourself."
-            )
-        if not found:
-            has_number = ", or has this number" if number else ""
-            raise UnknownOwnerError(f"nobody in the roster is called {shown}{has_number}.")
-        (student,) = found
-        others = self._certain_numbers(student, owned.platform, assignment)
-        if number and others and number not in others:
-            raise UnknownOwnerError(
-                f"{shown} is called like {printable(student)}, whose number there is "
-                f"{_join(others)} by the roster."
-            )
-        return student
-
-    def _own_number(self, student: str, assignment: str) -> str:
-        """Return a student's number in Moodle for one assignment alone; empty if not known."""
-        person = self.by_id[unicodedata.normalize("NFC", student)]
-        return person.others.get(f"{MOODLE_ID_PREFIX}{assignment}", "").strip()
-
-    def _certain_numbers(self, student: str, platform: str, assignment: str) -> set[str]:
-        """Return the numbers besides which a student has none on a platform."""
-        if platform == "Canvas":
-            person = self.by_id[unicodedata.normalize("NFC", student)]
-            return self._numbers(person, platform, assignment)
-        return {self._own_number(student, assignment)} - {""}
-
-    def _numbers(self, person: Person, platform: str, assignment: str) -> set[str]:
-        """Return a person's numbers on a platform; Moodle has one for each assignment."""
-        if platform == "Canvas":
-            columns = {self.rules.canvas.id, ANY_PLATFORM}
-        elif platform != "Moodle":
-            return set()
-        elif own := self._own_number(person.id, assignment):
-            return {own}
-        else:
-            columns = {self.rules.moodle.id, ANY_PLATFORM}
-            if not assignment:
-                columns |= {name for name in person.others if name.startswith(MOODLE_ID_PREFIX)}
-        return {person.cell(column).strip() for column in columns} - {""}
-
-
-def _join(names: Iterable[str]) -> str:
-    return printable(" or ".join(sorted(names)))
-
-
-def _id_without_roster(owned: OwnedFile) -> str:
-    """Return the name of a student's folder if there is no roster: their name on the platform.
-
-    Raises:
-        UnknownOwnerError: no folder can have that name.
-    """
-    name = unicodedata.normalize("NFC", owned.name)
-    name = f"{name}_{owned.user}" if owned.user else name
-    if (
-        not name.isprintable()
-        or name.startswith(".")
-        or set(name) & FORBIDDEN_CHARACTERS
-        or not 0 < len(name) <= MAX_ID_CHARACTERS
-    ):
-        raise UnknownOwnerError(
-            f"no folder can be called {printable(name)[:MAX_ID_CHARACTERS]!r}. A roster "
-            f"(grading/roster.csv) would say who that is."
-        )
-    return name
-
-
-def _names(person: Person) -> Iterator[str]:
-    """Yield the names that a platform may have for a person, as `_key` returns them."""
-    yield _key(person.id)
-    yield from (_key(person.email), _key(person.email.partition("@")[0])) if person.email else ()
-    for column in LOGIN_COLUMNS:
-        if person.others.get(column):
-            yield _key(person.others[column])
-    parts = person.name.replace(",", " ").split()
-    for first in range(len(parts)):  # first name first, or last name first
-        yield _key("".join(parts[first:] + parts[:first]))
-
-
-def _key(name: str) -> str:
-    """Return a name's letters and digits, in lower case and without accents."""
-    kept, is_latin = [], True
-    for c in unicodedata.normalize("NFKD", name).casefold():
-        if c.isalnum():
-            kept.append(c)
-            is_latin = unicodedata.name(c, "LATIN").startswith("LATIN")
-        elif not is_latin and unicodedata.category(c) in ("Mn", "Mc"):  # marks may be vowels
-            kept.append(c)
-    return "".join(kept)
+from autograder.instructor.course import EXCHANGE_FILES, is_accepted_file
 
 
 @dataclass
@@ -253,7 +74,7 @@ def sort_files(
     for found, name in named:
         owned = parse_owner(name, pattern)
         dropped = len(found.name.parts) - len(name.parts)
-        in_folder = owned is None or owned.platform == "folders"
+        in_folder = owned is None or owned.platform is FOLDERS
         if found.packed and found.packed <= dropped + in_folder:
             refuse(
                 str(found.name),
@@ -297,7 +118,7 @@ def _without_namesakes(
     A platform has one number for each person in an archive. If files of one name have two numbers,
     the roster may have the student's; otherwise all of them are rejected.
     """
-    numbers: dict[str, set[str]] = {}
+    numbers: dict[Platform, set[str]] = {}
     for file in files:
         if file.number:
             numbers.setdefault(file.owned.platform, set()).add(file.number)
@@ -310,8 +131,8 @@ def _without_namesakes(
             continue
         refuse(
             str(file.found.name),
-            f"{platform} has {len(several)} people of this name, with the numbers "
-            f"{' and '.join(several)}. A column {platform.lower()}_id in the roster would tell "
+            f"{platform.name} has {len(several)} people of this name, with the numbers "
+            f"{' and '.join(several)}. A column {platform.id_column} in the roster would tell "
             f"them apart, or put each into a folder yourself.",
         )
     return taken
@@ -348,13 +169,13 @@ def _without_outer(
 def _has_no_platform(name: PurePosixPath, pattern: NamePattern | None) -> bool:
     """Check that the name without its first folder is not in a platform's form."""
     owned = parse_owner(PurePosixPath(*name.parts[1:]), pattern)
-    return owned is None or owned.platform == "folders"
+    return owned is None or owned.platform is FOLDERS
 
 
 def _names_owner(name: PurePosixPath, owners: Owners, pattern: NamePattern | None) -> bool:
     """Check whether a name is in a platform's form, or begins with a known student's folder."""
     owned = parse_owner(name, pattern)
-    return owned is not None and (owned.platform != "folders" or owners.knows(owned))
+    return owned is not None and (owned.platform is not FOLDERS or owners.knows(owned))
 
 
 def _make_submissions(

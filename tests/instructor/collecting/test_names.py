@@ -8,10 +8,10 @@ from autograder.instructor.classroom import Person
 from autograder.instructor.collecting.archives import (
     NOTEBOOK_NAME,
     Assigned,
-    OwnedFile,
     find_assignment,
 )
-from autograder.instructor.collecting.sorting import Owners
+from autograder.instructor.collecting.owners import OwnedFile, Owners
+from autograder.instructor.collecting.platforms import CanvasPlatform, MoodlePlatform
 from autograder.instructor.course import ClassRules
 from tests.instructor.collecting.test_collecting import FIRST, NOTEBOOK, SECOND, Class, packed
 
@@ -97,8 +97,8 @@ FILE = PurePosixPath("data.csv")
 @pytest.mark.parametrize(
     "owned",
     [
-        OwnedFile("Moodle", "Participant", "", FILE, participant="7"),
-        OwnedFile("Canvas", "somebody", "7", FILE),
+        OwnedFile(MoodlePlatform(), "Participant", "", FILE, participant="7"),
+        OwnedFile(CanvasPlatform(), "somebody", "7", FILE),
     ],
 )
 def test_a_column_may_have_the_numbers_of_any_platform(owned):
@@ -115,7 +115,8 @@ def test_where_the_assignment_is_not_known_its_numbers_and_the_name_decide():
     ]
     owners = Owners(people, ClassRules())
     for name, number, student in (("Participant", "3", "ana"), ("Ann Lee", "1", "ann")):
-        assert owners.id_of(OwnedFile("Moodle", name, "", FILE, participant=number)) == student
+        owned = OwnedFile(MoodlePlatform(), name, "", FILE, participant=number)
+        assert owners.id_of(owned) == student
 
 
 @pytest.mark.parametrize("has_roster", [False, True])
