@@ -195,101 +195,19 @@ def list_remarks(
         rows: the state of its submissions.
         choice: the submissions that were asked for.
     """
-    rules = facts.times.rules
-    for assignment in dict.fromkeys(row.assignment for row in rows):
-        if due := facts.due.get(assignment):
-            is_over = due < datetime.now(UTC)
-            yield f"{assignment} {'was' if is_over else 'is'} due on {rules.shown(due)}."
     handed_in = [row for row in rows if row.is_handed_in]
-    if untimed := [r for r in handed_in if r.assignment in facts.due and r.handed_in is None]:
-        yield (
-            f"When these were handed in is not known, so they do not count as late: "
-            f"{_listed(untimed)}. grading/{TIMES_FILE} is the place to enter it."
-        )
-    now = datetime.now(UTC)
-    if future := [row for row in handed_in if row.handed_in is not None and row.handed_in > now]:
-        yield (
-            f"The times of these are in the future: {_listed(future)}. Is the year right, and the "
-            f"timezone in grading/class.toml?"
-        )
-    too_many = [
-        (row, f"{name}: {mark.score - mark.extra:g} of {mark.points:g}")
-        for row in handed_in
-        for name, mark in row.marks.items()
-        if mark.score - mark.extra > mark.points
-    ]
-    if too_many:
-        yield (
-            f"These have more points than there are, without extra credit: "
-            f"{_listed([row for row, _ in too_many], [said for _, said in too_many])}."
-        )
-    negative = [
-        (row, f"{name}: {mark.score:g}")
-        for row in handed_in
-        for name, mark in row.marks.items()
-        if mark.score < 0
-    ]
-    if negative:
-        yield (
-            f"These have less than 0 points: "
-            f"{_listed([row for row, _ in negative], [said for _, said in negative])}."
-        )
-    unscored = [
-        (row, name)
-        for row in handed_in
-        for name, mark in row.marks.items()
-        if mark.has_no_score and not mark.needs_a_look
-    ]
-    if unscored:
-        yield (
-            f"These have no score, count as 0, and are marked as looked at. A program may have "
-            f"entered what is not a number (NaN): "
-            f"{_listed([row for row, _ in unscored], [name for _, name in unscored])}."
-        )
-    if late := [row for row in handed_in if row.seconds_late > 0]:
-        yield f"Late: {_listed(late, [_describe_lateness(facts, row) for row in late])}."
-    marked = [
-        row
-        for row in handed_in
-        if not row.seconds_late and facts.times.by_platform(row.student, row.assignment).marked_late
-    ]
-    if marked:
-        yield (
-            f"The platform marks these as late, and by the times and due dates here they are not, "
-            f"so nothing is taken off: {_listed(marked)}. grading/{TIMES_FILE} is where to say "
-            f"when they came."
-        )
-    if changed := list(find_changed_scores(course, handed_in)):
-        moved = [f"{with_noun(row.total, 'point')}, {before:g} before" for row, before in changed]
-        yield (
-            f"These have another score than the last time, for the same submission: "
-            f"{_listed([row for row, _ in changed], moved)}."
-        )
+    yield from _due_dates(facts, rows)
+    yield from _doubtful_times(facts, handed_in)
+    yield from _doubtful_scores(handed_in)
+    yield from _late(facts, handed_in)
+    yield from _changed_scores(course, handed_in)
     yield from _resubmitted(course, facts, handed_in)
-    for why in dict.fromkeys(row.out_of_date for row in rows if row.out_of_date):
-        stale = [row for row in rows if row.out_of_date == why]
-        yield (
-            f"These grades are out of date, because {why}: {_listed(stale)}. make grade regrades "
-            f"them."
-        )
-    if waiting := [row for row in handed_in if row.state == "waiting"]:
-        yield f"Not graded yet: {_listed(waiting)}. make grade grades them."
-    if broken := [row for row in handed_in if row.state == "broken"]:
-        yield (
-            "What is broken counts in no total until something else is handed in. What is missing "
-            "counts 0 once it was due."
-        )
-        yield from _scores_before(course, broken)
+    yield from _out_of_date(rows)
+    yield from _ungraded(course, handed_in)
     yield from _removed(course, facts, rows, choice)
     yield from _not_in_roster(course, facts, handed_in, choice)
     yield from _misspelt_columns(facts)
-    if rules.weights is not None:
-        graded = dict.fromkeys(row.assignment for row in rows if row.graded)
-        for assignment in [name for name in graded if name not in rules.weights]:
-            yield (
-                f"grading/class.toml has [weights] and none of {assignment}, so it does not count. "
-                f"A line {assignment} = 0 says that this is meant."
-            )
+    yield from _without_weight(facts, rows)
     yield from _unknown_times(course, facts, rows, choice)
 
 
@@ -306,6 +224,93 @@ def describe_other_stale_grades(rows: Iterable[StateRow]) -> str:
         f"{count} other {grades} out of date, also in the CSVs and in exports. make report says "
         f"why; make grade, without STUDENT= and ASSIGNMENT=, regrades {them}."
     )
+
+
+def _due_dates(facts: ClassFacts, rows: Sequence[StateRow]) -> Iterator[str]:
+    """Say when each assignment is or was due."""
+    for assignment in dict.fromkeys(row.assignment for row in rows):
+        if due := facts.due.get(assignment):
+            is_over = due < datetime.now(UTC)
+            yield (
+                f"{assignment} {'was' if is_over else 'is'} due on {facts.times.rules.shown(due)}."
+            )
+
+
+def _doubtful_times(facts: ClassFacts, handed_in: Sequence[StateRow]) -> Iterator[str]:
+    """Point out submissions whose time is not known, or is in the future."""
+    if untimed := [r for r in handed_in if r.assignment in facts.due and r.handed_in is None]:
+        yield (
+            f"When these were handed in is not known, so they do not count as late: "
+            f"{_listed(untimed)}. grading/{TIMES_FILE} is the place to enter it."
+        )
+    now = datetime.now(UTC)
+    if future := [row for row in handed_in if row.handed_in is not None and row.handed_in > now]:
+        yield (
+            f"The times of these are in the future: {_listed(future)}. Is the year right, and the "
+            f"timezone in grading/class.toml?"
+        )
+
+
+def _doubtful_scores(handed_in: Sequence[StateRow]) -> Iterator[str]:
+    """Point out cells with more points than there are, with less than 0, or with no score."""
+    marks = [(row, name, mark) for row in handed_in for name, mark in row.marks.items()]
+    too_many = [
+        (row, f"{name}: {mark.score - mark.extra:g} of {mark.points:g}")
+        for row, name, mark in marks
+        if mark.score - mark.extra > mark.points
+    ]
+    if too_many:
+        yield (
+            f"These have more points than there are, without extra credit: "
+            f"{_listed(*zip(*too_many, strict=True))}."
+        )
+    negative = [(row, f"{name}: {mark.score:g}") for row, name, mark in marks if mark.score < 0]
+    if negative:
+        yield f"These have less than 0 points: {_listed(*zip(*negative, strict=True))}."
+    unscored = [
+        (row, name) for row, name, mark in marks if mark.has_no_score and not mark.needs_a_look
+    ]
+    if unscored:
+        yield (
+            f"These have no score, count as 0, and are marked as looked at. A program may have "
+            f"entered what is not a number (NaN): {_listed(*zip(*unscored, strict=True))}."
+        )
+
+
+def _late(facts: ClassFacts, handed_in: Sequence[StateRow]) -> Iterator[str]:
+    """Say who is late, and whom only the platform marks as late."""
+    if late := [row for row in handed_in if row.seconds_late > 0]:
+        yield f"Late: {_listed(late, [_describe_lateness(facts, row) for row in late])}."
+    marked = [
+        row
+        for row in handed_in
+        if not row.seconds_late and facts.times.by_platform(row.student, row.assignment).marked_late
+    ]
+    if marked:
+        yield (
+            f"The platform marks these as late, and by the times and due dates here they are not, "
+            f"so nothing is taken off: {_listed(marked)}. grading/{TIMES_FILE} is where to say "
+            f"when they came."
+        )
+
+
+def _describe_lateness(facts: ClassFacts, row: StateRow) -> str:
+    """Describe how late a submission is, with an extension or a missing penalty, if any."""
+    lateness = describe_duration(row.seconds_late)
+    if row.due != facts.due.get(row.assignment):
+        lateness += " after the time of their extension"
+    is_free = row.graded and not row.late and facts.times.rules.late is not None
+    return f"{lateness}, for which nothing is taken off" if is_free else lateness
+
+
+def _changed_scores(course: Course, handed_in: Sequence[StateRow]) -> Iterator[str]:
+    """Say whose score is another than the last time, for the same submission."""
+    if changed := list(find_changed_scores(course, handed_in)):
+        moved = [f"{with_noun(row.total, 'point')}, {before:g} before" for row, before in changed]
+        yield (
+            f"These have another score than the last time, for the same submission: "
+            f"{_listed([row for row, _ in changed], moved)}."
+        )
 
 
 def _resubmitted(course: Course, facts: ClassFacts, handed_in: Sequence[StateRow]) -> Iterator[str]:
@@ -338,13 +343,26 @@ def _resubmitted(course: Course, facts: ClassFacts, handed_in: Sequence[StateRow
         )
 
 
-def _describe_lateness(facts: ClassFacts, row: StateRow) -> str:
-    """Describe how late a submission is, with an extension or a missing penalty, if any."""
-    lateness = describe_duration(row.seconds_late)
-    if row.due != facts.due.get(row.assignment):
-        lateness += " after the time of their extension"
-    is_free = row.graded and not row.late and facts.times.rules.late is not None
-    return f"{lateness}, for which nothing is taken off" if is_free else lateness
+def _out_of_date(rows: Sequence[StateRow]) -> Iterator[str]:
+    """Say which grades are out of date, and why."""
+    for why in dict.fromkeys(row.out_of_date for row in rows if row.out_of_date):
+        stale = [row for row in rows if row.out_of_date == why]
+        yield (
+            f"These grades are out of date, because {why}: {_listed(stale)}. make grade regrades "
+            f"them."
+        )
+
+
+def _ungraded(course: Course, handed_in: Sequence[StateRow]) -> Iterator[str]:
+    """Say which submissions wait to be graded, and what broken ones count."""
+    if waiting := [row for row in handed_in if row.state == "waiting"]:
+        yield f"Not graded yet: {_listed(waiting)}. make grade grades them."
+    if broken := [row for row in handed_in if row.state == "broken"]:
+        yield (
+            "What is broken counts in no total until something else is handed in. What is missing "
+            "counts 0 once it was due."
+        )
+        yield from _scores_before(course, broken)
 
 
 def _scores_before(course: Course, broken: Sequence[StateRow]) -> Iterator[str]:
@@ -380,15 +398,6 @@ def _removed(
             )
 
 
-def _misspelt_columns(facts: ClassFacts) -> Iterator[str]:
-    """Point out unknown columns of the roster whose names are almost those of known ones."""
-    found = dict.fromkeys(column for person in facts.people for column in person.others)
-    for column in found:
-        is_known = column in COLUMNS or column.startswith(MOODLE_ID_PREFIX)
-        if not is_known and (meant := suggest_names(column, COLUMNS, 0.75)):
-            yield f"grading/{ROSTER_FILE} has a column {column}, which is not known.{meant}"
-
-
 def _not_in_roster(
     course: Course, facts: ClassFacts, handed_in: Sequence[StateRow], choice: Choice
 ) -> Iterator[str]:
@@ -409,6 +418,28 @@ def _not_in_roster(
             yield (
                 f"grading/class.toml has a rule for {student}, who {lack}."
                 f"{suggest_names(student, known)}"
+            )
+
+
+def _misspelt_columns(facts: ClassFacts) -> Iterator[str]:
+    """Point out unknown columns of the roster whose names are almost those of known ones."""
+    found = dict.fromkeys(column for person in facts.people for column in person.others)
+    for column in found:
+        is_known = column in COLUMNS or column.startswith(MOODLE_ID_PREFIX)
+        if not is_known and (meant := suggest_names(column, COLUMNS, 0.75)):
+            yield f"grading/{ROSTER_FILE} has a column {column}, which is not known.{meant}"
+
+
+def _without_weight(facts: ClassFacts, rows: Sequence[StateRow]) -> Iterator[str]:
+    """Point out graded assignments that have no weight, if others have one."""
+    weights = facts.times.rules.weights
+    if weights is None:
+        return
+    for assignment in dict.fromkeys(row.assignment for row in rows if row.graded):
+        if assignment not in weights:
+            yield (
+                f"grading/class.toml has [weights] and none of {assignment}, so it does not count. "
+                f"A line {assignment} = 0 says that this is meant."
             )
 
 
