@@ -425,15 +425,6 @@ class Report(ShownAsDocument):
             f"{memory if self.peak_bytes else 'an unknown amount of memory'}"
         )
 
-    def lines(self) -> list[tuple[str, int]]:
-        """Return the bytes that each line of code causes, the most first."""
-        found: dict[str, int] = {}
-        for row in self.rows():
-            first = row.lines[:1]
-            line = "  ".join(f"{place_of(f)}  {source_of(f)}" for f in first).strip()
-            found[line] = found.get(line, 0) + row.bytes
-        return sorted(found.items(), key=lambda pair: -pair[1])
-
     def document(self) -> Document:
         """Return the report as a document: the table, times, and a picture for each exchange."""
         blocks: list[Block] = []

@@ -15,6 +15,7 @@ from shardlings.__main__ import main
 from shardlings.devices import environment
 from shardlings.errors import UsageError
 from shardlings.programs import DumpError, compare
+from shardlings.programs.report import place_of
 from tests.helpers import mesh, sharding
 
 JOB = """
@@ -86,7 +87,7 @@ def test_a_dumped_program_is_reported_on_as_one_of_this_process(job, dtype, form
     assert facts(found) == facts(here)
     assert {row.over for row in found.rows()} == {"data"}, "the mesh is that of the other dump"
     assert (found.flops, found.sent) == (here.flops, here.sent)
-    assert found.lines()[0][0].startswith("train.py:")
+    assert place_of(found.rows()[0].lines[0]).startswith("train.py:")
     if form == "hlo.pb":
         assert found.peak_bytes == pytest.approx(here.peak_bytes, rel=0.1)
     else:
