@@ -12,6 +12,7 @@ from dataclasses import dataclass
 from types import EllipsisType
 from typing import Any, Final
 
+from shardlings.documents import with_noun
 from shardlings.pictures import GanttChart, JobBar, gantt_as_html, gantt_as_text
 
 FORWARD: Final = 1
@@ -141,7 +142,7 @@ def explain_orders(orders: Any, stages: int, microbatches: int) -> tuple[str, st
         )
     if len(orders) != stages:
         return "number-of-stages", (
-            f"The result has {len(orders)} {'list' if len(orders) == 1 else 'lists'} of jobs; "
+            f"The result has {with_noun(len(orders), 'list')} of jobs; "
             f"expected one for each of {stages} stages."
         )
     wanted = dict.fromkeys(f"{kind}{m}" for kind in "FB" for m in range(microbatches))

@@ -15,10 +15,11 @@ from typing import Any, Final, Literal, get_args
 from nbgrader.utils import find_all_files
 
 from autograder.exercises import BY_GRADE_ID
-from autograder.instructor.commands import begin_sentence, printable, with_noun, write_atomically
+from autograder.instructor.commands import begin_sentence, printable, write_atomically
 from autograder.instructor.course import Course
 from autograder.instructor.pipeline import Record, State
 from autograder.judge import verdict_as_html
+from shardlings.documents import with_noun
 
 Visibility = Literal["visible", "after_due_date", "after_published", "hidden"]
 

@@ -13,6 +13,8 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
+from shardlings.documents import with_noun
+
 ROUNDING: Final = 16
 """The tolerance, in units in the last place times the largest value and the root of the size."""
 
@@ -82,7 +84,7 @@ def compare_outputs(
         What is wrong, or None.
     """
     if len(outputs) != len(wanted):
-        got, expected = (f"{len(a)} array{'s' * (len(a) != 1)}" for a in (outputs, wanted))
+        got, expected = (with_noun(len(a), "array") for a in (outputs, wanted))
         return "shape", f"The function returned {got}; expected {expected}."
     if [o.shape for o in outputs] != [w.shape for w in wanted]:
         got, expected = (", ".join(map(describe_type, arrays)) for arrays in (outputs, wanted))

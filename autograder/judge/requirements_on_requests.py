@@ -42,6 +42,7 @@ from autograder.judge.wording import (
     with_arguments,
     with_article,
 )
+from shardlings.documents import with_noun
 from shardlings.programs import Collective, groups_along
 
 COUNTED_AS = {"reduce-scatter": "all-reduce"}
@@ -355,8 +356,7 @@ def check_excluded_kinds(
         if together < least:
             return finding.problem(
                 TOO_SELDOM,
-                f"The program runs {together} {kind}{'s' * (together != 1)}; at least {least} are "
-                f"needed.",
+                f"The program runs {with_noun(together, kind)}; at least {least} are needed.",
             )
     return finding.but(met=True)
 
@@ -479,7 +479,7 @@ def _is_surplus(
 def _times(ask: RequestedCollective) -> str:
     """Return the wanted number: `1 all-to-all over x`."""
     over = f" over {', '.join(ask.axes)}" if ask.axes is not None else ""
-    return f"{ask.times} {ask.kind}{'s' * (ask.times != 1)}{over}"
+    return f"{with_noun(ask.times, ask.kind)}{over}"
 
 
 def _describe_collectives(requested: Sequence[Collective]) -> str:

@@ -26,6 +26,7 @@ from autograder.evidence import (
 from autograder.judge.diagnoses import OTHER_FACTORS, OTHER_FORM, OTHER_RESULT, UNANSWERED
 from autograder.judge.exercise import MALFORMED, Exercise, Requirement, ways_of
 from autograder.judge.verdict import Finding
+from shardlings.documents import with_noun
 from shardlings.pictures import GanttChart
 
 MAX_RESULT_CHARACTERS: Final = 160
@@ -366,7 +367,7 @@ def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[st
     if unit := _find_unit(actual, right):
         return "other-unit", f"Every result is {unit} what it should be. Is it in another unit? "
     if (digits := _find_digits(actual, right)) is not None:
-        to = f"{digits} digit{'s' * (digits > 1)} after the point" if digits else "a whole number"
+        to = f"{with_noun(digits, 'digit')} after the point" if digits else "a whole number"
         return "rounded", f"The result is rounded to {to}; expected the exact one. "
     wrong = [(c, r) for c, r in zip(actual, right, strict=True) if not _is_same(c, r)]
     factors = _explain_factors(requirement.terms, cases, actual, right)

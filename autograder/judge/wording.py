@@ -4,6 +4,7 @@ from collections.abc import Sequence
 from typing import Final
 
 from autograder.artifacts import Argument, describe_arguments
+from shardlings.documents import with_noun
 from shardlings.programs import Collective
 
 NUMBERS: Final = ("no", "one", "two", "three", "four", "five", "six", "seven", "eight")
@@ -43,7 +44,7 @@ def with_article(kind: str) -> str:
 
 def in_bytes(number: int) -> str:
     """Return `1 byte`, or `1,024 bytes`."""
-    return f"{number:,} byte{'s' * (number != 1)}"
+    return with_noun(number, "byte")
 
 
 def in_percent(share: float) -> str:

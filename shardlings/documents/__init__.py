@@ -32,6 +32,7 @@ from shardlings.documents.renderers import (
     as_text,
     template_environment,
 )
+from shardlings.documents.wording import with_noun
 
 __all__ = [
     "Badge",
@@ -57,4 +58,5 @@ __all__ = [
     "as_text",
     "plain_text",
     "template_environment",
+    "with_noun",
 ]

@@ -5,6 +5,7 @@ from dataclasses import dataclass, replace
 from itertools import permutations
 from typing import Final
 
+from shardlings.documents import with_noun
 from shardlings.layouts.layout import Layout, devices_in_words, index_in_words
 from shardlings.pictures import Picture
 
@@ -110,7 +111,7 @@ def _other_grid(expected: Layout, actual: Layout) -> Difference | None:
     if actual.copies < expected.copies:
         return Difference(
             "split-dimension",
-            f"Each block is on {actual.copies} device{'s' * (actual.copies != 1)}; expected "
+            f"Each block is on {with_noun(actual.copies, 'device')}; expected "
             f"{expected.copies}. {_compare_counts(expected, actual)}",
         )
     return Difference(
@@ -149,7 +150,7 @@ def _is_transposed(expected: Layout, actual: Layout) -> bool:
 
 def _compare_counts(expected: Layout, actual: Layout) -> str:
     return " ".join(
-        f"Dimension {d} has {got} shard{'s' * (got != 1)}; expected {wanted}."
+        f"Dimension {d} has {with_noun(got, 'shard')}; expected {wanted}."
         for d, (wanted, got) in enumerate(zip(expected.counts, actual.counts, strict=True))
         if wanted != got
     )

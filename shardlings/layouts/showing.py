@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final, Literal, overload
 import jax
 import numpy as np
 
+from shardlings.documents import with_noun
 from shardlings.errors import UsageError
 from shardlings.layouts.layout import (
     Layout,
@@ -235,8 +236,7 @@ def mesh_picture(title: str, mesh: Mesh) -> Picture:
     caption = "abstract: axes and no devices"
     if isinstance(mesh, jax.sharding.Mesh):
         labels = {place: (device.id,) for place, device in np.ndenumerate(mesh.devices)}
-        count = len(labels)
-        caption = f"a mesh of {count} device{'s' * (count != 1)}"
+        caption = f"a mesh of {with_noun(len(labels), 'device')}"
     names = [shorten_name(name) for name in mesh.axis_names]
     types = [axis_type.name for axis_type in mesh.axis_types]
     axes = ", ".join(

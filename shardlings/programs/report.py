@@ -28,6 +28,7 @@ from shardlings.documents import (
     TableRow,
     as_html,
     as_text,
+    with_noun,
 )
 from shardlings.errors import UsageError
 from shardlings.pictures import (
@@ -412,8 +413,7 @@ class Report(ShownAsDocument):
         """
         sent = f" of buffers, {bytes_with_unit(self.sent)} sent" if self.scaled else ""
         communicated = (
-            f"{len(self.collectives)} collective{'s' * (len(self.collectives) != 1)}, "
-            f"{bytes_with_unit(self.bytes)}{sent}"
+            f"{with_noun(len(self.collectives), 'collective')}, {bytes_with_unit(self.bytes)}{sent}"
             if self.collectives
             else "no communication"
         )

@@ -13,6 +13,7 @@ from shardlings.documents import (
     Paragraph,
     ShownAsDocument,
     SideBySide,
+    with_noun,
 )
 from shardlings.programs.communication_limits import Limits
 from shardlings.programs.numbers_in_words import bytes_with_unit
@@ -114,7 +115,7 @@ def _amount(report: Report) -> str:
         counts[c.kind] += c.counted_times
     if not counts:
         return "none"
-    named = [f"{n:,} {kind}{'s' * (n != 1)}" for kind, n in counts.items()]
+    named = [with_noun(n, kind) for kind, n in counts.items()]
     return f"{natural_list(named)}, of {bytes_with_unit(report.bytes)}"
 
 

@@ -17,6 +17,7 @@ from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, T
 from rich.text import Text
 
 from autograder.instructor.commands import list_some, printable
+from shardlings.documents import with_noun
 
 T = TypeVar("T")
 
@@ -156,7 +157,7 @@ def _in_words(seconds: float) -> str:
     if minutes < 1:
         return "less than a minute"
     if minutes < 90:
-        return f"about {minutes} minute{'s' * (minutes > 1)}"
+        return f"about {with_noun(minutes, 'minute')}"
     return f"about {seconds / 3600:.1f} hours"
 
 

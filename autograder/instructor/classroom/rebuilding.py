@@ -14,7 +14,7 @@ from pathlib import Path
 from nbgrader.api import Gradebook
 from rich.console import Console
 
-from autograder.instructor.commands import printable, with_noun, write_atomically
+from autograder.instructor.commands import printable, write_atomically
 from autograder.instructor.course import (
     REBUILDING_FILE,
     ClassError,
@@ -40,6 +40,7 @@ from autograder.instructor.gradebook import (
 )
 from autograder.instructor.nbgrader_plugins import load_times, reenter_record, transaction
 from autograder.instructor.pipeline import Record, Records, State
+from shardlings.documents import with_noun
 
 Scores = Mapping[str, Mapping[tuple[str, str], float | None]]
 """The score of each cell, by student, and by the cell's notebook and name."""

@@ -18,6 +18,7 @@ from autograder.instructor.classroom.workers import Pool, Workers, open_local_po
 from autograder.instructor.commands import printable
 from autograder.instructor.course import Course
 from autograder.instructor.pipeline import Records, UnreadableRecordError
+from shardlings.documents import with_noun
 
 NOTHING_GRADED: Final = "Nothing has been graded yet, so there is nothing to judge again."
 
@@ -55,7 +56,7 @@ def _regrade_all(course: Course, console: Console, choice: Choice, pool: Pool) -
             sentence = f"{judged.student}, {judged.assignment}: {judged.why}"
             console.print(printable(sentence), markup=False)
     failures = report(course, console, find_broken_submissions(course), choice)
-    many = "1 submission was" if len(usable) == 1 else f"{len(usable)} submissions were"
+    many = f"{with_noun(len(usable), 'submission')} {'was' if len(usable) == 1 else 'were'}"
     console.print(f"{many} judged again; {changed} {'has' if changed == 1 else 'have'} changed.")
     if failed:
         console.print(f"{failed} of them could not be judged, and keep their grades.")

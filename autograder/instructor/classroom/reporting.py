@@ -38,11 +38,12 @@ from autograder.instructor.classroom.table_remarks import (
     list_remarks,
     renew_pages,
 )
-from autograder.instructor.commands import printable, with_noun
+from autograder.instructor.commands import printable
 from autograder.instructor.course import Course
 from autograder.instructor.nbgrader_plugins import load_times
 from autograder.instructor.pipeline import Records
 from autograder.instructor.sandbox import NO_SANDBOX_WARNING, has_bubblewrap
+from shardlings.documents import with_noun
 
 
 def write_class_files(

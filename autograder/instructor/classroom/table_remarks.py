@@ -21,13 +21,13 @@ from autograder.instructor.commands import (
     list_some,
     printable,
     suggest_names,
-    with_noun,
     write_atomically,
 )
 from autograder.instructor.course import TIMES_FILE, Course, read_class_file
 from autograder.instructor.gradebook import fingerprint_shown_grades
 from autograder.instructor.pages import read_shown_grades
 from autograder.instructor.pipeline import Records
+from shardlings.documents import with_noun
 
 ATTEMPTS_FILE: Final = "attempts.json"
 

@@ -32,6 +32,7 @@ from autograder.instructor.course import (
     read_collected_times,
     read_times,
 )
+from shardlings.documents import with_noun
 from shardlings.errors import ShortError
 
 
@@ -191,7 +192,7 @@ def _collect_times(course: Course, console: Console, file: Path, assignment: str
     except (TimesError, WrittenTableError) as error:
         raise CollectError(f"No times were taken. {error}") from None
     add_collected_times(course.grading, found)
-    _print(console, f"{file.name}: {len(found)} time{'' if len(found) == 1 else 's'} taken.")
+    _print(console, f"{file.name}: {with_noun(len(found), 'time')} taken.")
     written = read_times(course.grading, rules.zone)
     if kept := sorted(student for student, of in found if (student, of) in written):
         _print(console, f"  grading/{TIMES_FILE} has other times, which count: {', '.join(kept)}")
@@ -231,7 +232,7 @@ def _print_submissions(
         of_assignment = [s for s in found if s.assignment == assignment]
         taken = [s for s in of_assignment if s in new]
         first = [s for s in taken if _folder(course, s) not in replaced]
-        _print(console, f"{name}, {assignment}: {_count(len(of_assignment))}.")
+        _print(console, f"{name}, {assignment}: {with_noun(len(of_assignment), 'submission')}.")
         _print_students(console, "new", first)
         _print_students(console, "in place of an earlier one", [s for s in taken if s not in first])
         _print_students(console, "there already", [s for s in of_assignment if s not in new])
@@ -246,14 +247,10 @@ def _print_students(
         _print(console, f"  {title} ({len(submissions)}): {names}")
 
 
-def _count(number: int) -> str:
-    return "1 submission" if number == 1 else f"{number} submissions"
-
-
 def _print_refused(console: Console, refused: Sequence[tuple[str, str]], archive: Archive) -> None:
     if refused:
-        files = "1 file was" if len(refused) == 1 else f"{len(refused)} files were"
-        _print(console, f"{files} not taken:")
+        were = "was" if len(refused) == 1 else "were"
+        _print(console, f"{with_noun(len(refused), 'file')} {were} not taken:")
     shown = 0
     refused_of: Counter[str] = Counter()
     for name, why in refused:

@@ -19,7 +19,6 @@ from autograder.instructor.commands.messages import (
     show_control_characters,
     show_invisible_characters,
     suggest_names,
-    with_noun,
 )
 from autograder.instructor.commands.process_executor import ProcessExecutor
 from autograder.instructor.commands.stopping import STOPPED, STOPPED_STATUSES, stop_on_signal
@@ -40,7 +39,6 @@ __all__ = [
     "stop_on_signal",
     "suggest_names",
     "swap_folder",
-    "with_noun",
     "write_atomically",
     "write_first",
 ]

@@ -1,4 +1,4 @@
-"""Words of messages: numbers with nouns, lists, and text of strangers that is safe to print."""
+"""Words of messages: lists, suggestions, durations, and text of strangers that is safe to print."""
 
 import difflib
 import re
@@ -10,11 +10,6 @@ from humanize import precisedelta
 
 CONTROLS: Final = {code: chr(0x2400 + code) for code in range(0x20)} | {0x7F: "\u2421"}
 """Control characters, by code, with the Unicode symbols for them."""
-
-
-def with_noun(number: float, noun: str) -> str:
-    """Return a number with its noun: `1 point`, `2.5 points`."""
-    return f"{number:,g} {noun}{'s' * (number != 1)}"
 
 
 def begin_sentence(clause: str) -> str:

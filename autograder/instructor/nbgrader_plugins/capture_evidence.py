@@ -13,7 +13,6 @@ from traitlets import Bool, Int
 
 from autograder import evidence
 from autograder.exercises import BY_GRADE_ID
-from autograder.instructor.commands import with_noun
 from autograder.instructor.course import NAMESPACE
 from autograder.instructor.pipeline import find_compiled, find_unused, is_note, time_limit
 from autograder.instructor.sandbox import (
@@ -29,6 +28,7 @@ from autograder.instructor.sandbox import (
     read_shortages,
 )
 from autograder.sandboxed import Display, Done, Error, Message, Ready, Update
+from shardlings.documents import with_noun
 
 INTERRUPT_SECONDS: Final = 10
 """The time limit for an interrupted cell to end."""

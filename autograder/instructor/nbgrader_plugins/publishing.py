@@ -15,7 +15,7 @@ from nbgrader.preprocessors import InstantiateTests, NbGraderPreprocessor
 from nbgrader.utils import is_grade, is_solution
 from traitlets import Unicode
 
-from autograder.instructor.commands import with_noun
+from shardlings.documents import with_noun
 
 
 class RefusedReleaseError(ValueError):
