@@ -14,7 +14,7 @@ import os
 import sys
 import sysconfig
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import nbgrader.api
 from alembic.script import ScriptDirectory
@@ -58,8 +58,6 @@ from autograder.instructor.nbgrader_plugins.release import (
 )
 from autograder.instructor.pages import FILES, FILTERS, formgrader_policy
 
-HEADER: Final = "Content-Security-Policy"
-
 
 def install_handlers() -> None:
     """Change Formgrader's handlers, if they are imported: their policies, and how they end."""
@@ -73,7 +71,7 @@ def install_handlers() -> None:
 
 
 def _page_policy(handler: Any) -> str:
-    policy = handler.settings.get("headers", {}).get(HEADER)
+    policy = handler.settings.get("headers", {}).get("Content-Security-Policy")
     mathjax = handler.settings["nbgrader_exporter"].mathjax_url
     return policy or formgrader_policy(mathjax)
 

@@ -12,9 +12,6 @@ from typing import Final
 from shardlings.programs.compiled.hlo import Instruction, bits_per_element, find_root
 from shardlings.programs.compiled.reduce_scatters import MOVES, Scope
 
-PRIMITIVE: Final = "convert_element_type"
-"""The primitive of a conversion that a program asks for."""
-
 REARRANGES: Final = (
     *MOVES, "transpose", "slice", "dynamic-slice", "broadcast", "pad", "concatenate", "reverse",
     "optimization-barrier",
@@ -45,8 +42,9 @@ def find_requested_type(scope: Scope, operand: int, result: Instruction | None) 
 
 
 def _is_widening(instruction: Instruction) -> bool:
-    """Check whether an instruction is a conversion of XLA's own."""
-    return instruction.opcode == "convert" and not instruction.op_name.endswith(PRIMITIVE)
+    """Check whether an instruction is a conversion of XLA's own, which no program asks for."""
+    is_asked_for = instruction.op_name.endswith("convert_element_type")
+    return instruction.opcode == "convert" and not is_asked_for
 
 
 def _type_before(scope: Scope, number: int, steps: int) -> str | None:
