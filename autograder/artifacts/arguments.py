@@ -8,8 +8,6 @@ import jax
 import msgspec
 import numpy as np
 
-Shape = tuple[int, ...]
-
 
 class Argument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An array argument: its shape and dtype, how it is sharded, and how its values are sampled.
@@ -31,7 +29,7 @@ class Argument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         condition: the condition number of such a matrix, roughly.
     """
 
-    shape: Shape
+    shape: tuple[int, ...]
     axes: tuple[tuple[str, int], ...]
     spec: tuple[str | tuple[str, ...] | None, ...] = ()
     dtype: str = "float32"

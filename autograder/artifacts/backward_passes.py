@@ -22,9 +22,6 @@ from shardlings.programs import communication
 
 MALFORMED: Final = "The submission is not a forward and a backward pass."
 
-Passes = tuple[Callable[..., Any], Callable[..., Any]]
-"""A function's forward and backward pass; the second can be called after the first."""
-
 
 @dataclass(frozen=True)
 class BackwardCosts:
@@ -59,8 +56,13 @@ class GradientRun:
     costs: BackwardCosts
 
 
-def split_gradient(function: Callable[..., Any]) -> Passes:
-    """Return the two passes of a function that returns one array."""
+def split_gradient(
+    function: Callable[..., Any],
+) -> tuple[Callable[..., Any], Callable[..., Any]]:
+    """Return the forward and the backward pass of a function that returns one array.
+
+    The backward pass can be called after the forward pass.
+    """
     structure: list[Any] = []
 
     def forward(*arguments: Any) -> tuple[Any, ...]:

@@ -7,13 +7,11 @@ from typing import Any, ClassVar
 import numpy as np
 
 from autograder.evidence import ResultsPlan, Value
+from autograder.judge.comparing_values import Wrong
 from autograder.judge.exercise import MALFORMED, Exercise, Requirement
 from autograder.judge.requirements_on_results import read_results, shorten_call, show_plain
 from autograder.judge.verdict import Finding
 from shardlings.pictures import GanttChart
-
-Problem = tuple[str, str]
-"""A diagnosis, and a sentence for the learner."""
 
 
 @dataclass(frozen=True)
@@ -45,7 +43,7 @@ class Satisfies(Requirement):
     answer: str
     asks: str
     cases: Callable[[np.random.Generator], Sequence[tuple[Any, ...]]]
-    explain: Callable[..., Problem | None]
+    explain: Callable[..., Wrong | None]
     draw: Callable[..., tuple[GanttChart, ...]] | None = None
 
     def plan_capture(self, generator: np.random.Generator) -> ResultsPlan:

@@ -30,7 +30,6 @@ TOLERANCE: Final = 5e-6
 less than 1e-6, and saving the state as float16 by more than 1e-5.
 """
 
-Losses = Callable[[ProcessCase], np.ndarray]
 Continued = Callable[[ProcessCase, int], np.ndarray]
 """Returns the losses after a kill; its second argument is the number of steps in the checkpoint."""
 
@@ -57,7 +56,7 @@ class Resumes(Requirement):
     answer: str
     asks: str
     cases: Callable[[np.random.Generator], Sequence[ProcessCase]]
-    losses: Losses
+    losses: Callable[[ProcessCase], np.ndarray]
     mistakes: Mapping[str, Continued | Mistake] = field(default_factory=dict)
     max_saved_bytes: float = math.inf
 

@@ -59,8 +59,6 @@ Place = tuple[int, ...]
 Style = str
 """A key of `FONT_SIZES`."""
 
-StyledTexts = Sequence[tuple[Style, str]]
-
 Size = tuple[float, float]
 
 
@@ -342,7 +340,7 @@ def margin_of(edge: Edge) -> float:
     return widest + GAP + 5 if widest else 0.0
 
 
-def _width(parts: StyledTexts) -> float:
+def _width(parts: Sequence[tuple[Style, str]]) -> float:
     """Estimate the width of a line of text; the estimate is an upper bound."""
     return sum(FONT_SIZES[style] * LETTER_WIDTHS[style] * len(text) + 4 for style, text in parts)
 

@@ -20,9 +20,6 @@ CHART_WIDTH: Final = 4.1
 LABEL_SIZE: Final = (24, 11)
 """The width and height, in points, that the name of a marker needs."""
 
-Named = tuple[str, float, float]
-"""A name, and its place in a chart."""
-
 
 def add_chart_legend(figure: "MatplotlibFigure") -> None:
     """Add a legend below a chart."""
@@ -31,7 +28,7 @@ def add_chart_legend(figure: "MatplotlibFigure") -> None:
 
 def mark_chart_places(
     axes: Any,
-    places: Sequence[Named],
+    places: Sequence[tuple[str, float, float]],
     label: str,
     latest: str = "",
     left_until: float | None = None,
@@ -41,7 +38,8 @@ def mark_chart_places(
 
     Args:
         axes: matplotlib's axes, whose limits are set.
-        places: the places and their names; without a name, there is only a marker.
+        places: a name, x and y of each, in units of the axes; without a name, there is only a
+            marker.
         label: the text in the legend.
         latest: the same for the last place, if it is filled and the others hollow; empty if all
             are filled.

@@ -198,11 +198,11 @@ def _find_offsets(
     return offsets.tobytes()
 
 
-_Key = tuple[int, int, int]
-"""A computation, the instruction that calls it, and one of its instructions."""
+_Known = dict[tuple[int, int, int], npt.NDArray[Any] | None]
+"""The values that are known already, because many instructions use the same ones.
 
-_Known = dict[_Key, npt.NDArray[Any] | None]
-"""The values that are known already: many instructions use the same ones."""
+The keys are a computation, the instruction that calls it, and one of its instructions.
+"""
 
 
 def _evaluate(scope: Scope, number: int, partitions: int, known: _Known) -> npt.NDArray[Any] | None:
