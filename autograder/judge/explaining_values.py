@@ -22,7 +22,7 @@ from autograder.judge.comparing_values import (
     describe_type,
     widen,
 )
-from autograder.judge.running_programs import Run
+from autograder.judge.running_programs import SampledRun
 
 PIECE_TOLERANCE: Final = 100 * ROUNDING * float(np.finfo(np.float32).eps)
 """The tolerance for pieces that are looked for in a result, relative to the largest value."""
@@ -307,7 +307,7 @@ def describe_factor(found: float) -> str:
 def explain_factor(
     reference: ArrayFunction,
     arguments: Sequence[str],
-    runs: Sequence[Run],
+    runs: Sequence[SampledRun],
     argument_lists: Sequence[Sequence[Argument]] = (),
     names: Sequence[str] = (),
 ) -> Wrong | None:
@@ -412,7 +412,7 @@ def _sizes(arguments: Sequence[Argument], names: Sequence[str]) -> dict[str, int
     return {name: size for name, size in sizes.items() if size > 1}
 
 
-def explain_varying_factors(reference: ArrayFunction, runs: Sequence[Run]) -> Wrong | None:
+def explain_varying_factors(reference: ArrayFunction, runs: Sequence[SampledRun]) -> Wrong | None:
     """Say that all values are off by one factor, which is another one for other inputs."""
     for samples, ran in runs:
         for inputs, outputs in zip(samples, ran.outputs, strict=True):
@@ -432,7 +432,7 @@ CHANGE_TOLERANCE: Final = 0.02
 def explain_change(
     reference: ArrayFunction,
     arguments: Sequence[str],
-    runs: Sequence[Run],
+    runs: Sequence[SampledRun],
     names: Sequence[str],
     may_differ: bool = False,
 ) -> Wrong | None:
@@ -495,7 +495,7 @@ def _describe_multiple(right: np.ndarray, made: np.ndarray) -> str:
 
 
 def explain_several_results(
-    reference: ArrayFunction, runs: Sequence[Run], names: Sequence[str] = ()
+    reference: ArrayFunction, runs: Sequence[SampledRun], names: Sequence[str] = ()
 ) -> Wrong | None:
     """Say which results come in another order, are too many, or are wrong alone, in every case.
 
@@ -553,7 +553,7 @@ def explain_several_results(
 
 
 def explain_constant(
-    reference: ArrayFunction, arguments: Sequence[str], runs: Sequence[Run]
+    reference: ArrayFunction, arguments: Sequence[str], runs: Sequence[SampledRun]
 ) -> Wrong | None:
     """Say what was added to every value, if nothing else is wrong in any case."""
     arguments_by_constant: dict[str, str] = {}
@@ -587,7 +587,9 @@ def explain_constant(
 
 
 def explain_joined_blocks(
-    reference: ArrayFunction, argument_lists: Sequence[Sequence[Argument]], runs: Sequence[Run]
+    reference: ArrayFunction,
+    argument_lists: Sequence[Sequence[Argument]],
+    runs: Sequence[SampledRun],
 ) -> Wrong | None:
     """Say whether `out_specs` joins equal blocks, or blocks in the wrong dimension, in every case.
 
@@ -681,7 +683,7 @@ def _explain_exchanged_axes(output: jax.Array, right: np.ndarray, argument: Argu
     return ""
 
 
-def explain_reshape(reference: ArrayFunction, runs: Sequence[Run]) -> Wrong | None:
+def explain_reshape(reference: ArrayFunction, runs: Sequence[SampledRun]) -> Wrong | None:
     """Say whether every case gave the right numbers, in order, but in another shape."""
     for samples, ran in runs:
         for inputs, outputs in zip(samples, ran.outputs, strict=True):
@@ -718,7 +720,9 @@ def explain_reshape(reference: ArrayFunction, runs: Sequence[Run]) -> Wrong | No
     )
 
 
-def explain_exchanged_dimensions(reference: ArrayFunction, runs: Sequence[Run]) -> Wrong | None:
+def explain_exchanged_dimensions(
+    reference: ArrayFunction, runs: Sequence[SampledRun]
+) -> Wrong | None:
     """Say whether every case gave the right numbers, with dimensions in another order."""
     cases = [
         (outputs, jax.tree.leaves(reference(*inputs)))
@@ -798,7 +802,7 @@ block, and the row and column of B's block.
 def explain_added_products(
     block_counts: Sequence[tuple[int, int, int]],
     argument_lists: Sequence[Sequence[Argument]],
-    runs: Sequence[Run],
+    runs: Sequence[SampledRun],
 ) -> Wrong | None:
     """Say which products of blocks a device of a matmul adds up, if they are the wrong ones.
 

@@ -31,7 +31,7 @@ from autograder.judge.explaining_values import (
     explain_joined_blocks,
     explain_reshape,
 )
-from autograder.judge.running_programs import Run
+from autograder.judge.running_programs import SampledRun
 
 TOLERANCE: Final = 10 * ROUNDING
 """The tolerance for a general mistake, in scaled units in the last place."""
@@ -86,7 +86,7 @@ def recognise_general_mistake(
     reference: ArrayFunction,
     argument_lists: Sequence[Sequence[Argument]],
     names: Sequence[str],
-    runs: Sequence[Run],
+    runs: Sequence[SampledRun],
 ) -> Wrong | None:
     """Find the general mistake that explains the results of all programs, if there is one.
 
@@ -123,7 +123,7 @@ def _differs(
     mistake: GeneralMistake,
     reference: ArrayFunction,
     argument_lists: Sequence[Sequence[Argument]],
-    runs: Sequence[Run],
+    runs: Sequence[SampledRun],
 ) -> bool:
     """Check whether a mistake gives other results than the right ones in some case."""
     for (samples, _), arguments in zip(runs, argument_lists, strict=True):
@@ -139,7 +139,9 @@ def _differs(
 
 
 def _explains(
-    mistake: GeneralMistake, argument_lists: Sequence[Sequence[Argument]], runs: Sequence[Run]
+    mistake: GeneralMistake,
+    argument_lists: Sequence[Sequence[Argument]],
+    runs: Sequence[SampledRun],
 ) -> bool:
     """Check whether a mistake gives the programs' results in every case."""
     for (samples, ran), arguments in zip(runs, argument_lists, strict=True):
@@ -325,7 +327,7 @@ ORDERS: Final[dict[str, Callable[[np.ndarray, int, int], np.ndarray]]] = {
 
 
 def recognise_known_mistake(
-    reference: ArrayFunction, mistakes: Mapping[str, Any], runs: Sequence[Run]
+    reference: ArrayFunction, mistakes: Mapping[str, Any], runs: Sequence[SampledRun]
 ) -> Wrong | None:
     """Find the exercise's mistake that explains all results, preferring an exact match."""
     roughly = None
@@ -396,7 +398,9 @@ REDUCTIONS: Final[dict[str, Callable[[np.ndarray], Any]]] = {
 
 
 def explain_own_results(
-    reference: ArrayFunction, argument_lists: Sequence[Sequence[Argument]], runs: Sequence[Run]
+    reference: ArrayFunction,
+    argument_lists: Sequence[Sequence[Argument]],
+    runs: Sequence[SampledRun],
 ) -> Wrong | None:
     """Recognise that each device used only its own block, and say how the results were combined."""
     cases = []

@@ -24,7 +24,7 @@ from autograder.judge.comparing_values import ArrayFunction, describe_type
 from autograder.judge.exercise import Exercise, Mistake, Order, Requirement, ways_of
 from autograder.judge.requirements_on_costs import compare_with_limits
 from autograder.judge.requirements_on_values import judge_runs
-from autograder.judge.running_programs import SAMPLES, argument_lists_of
+from autograder.judge.running_programs import SAMPLES, SampledRun, argument_lists_of
 from autograder.judge.verdict import Finding
 
 MAX_LISTED_TYPES: Final = 4
@@ -66,7 +66,7 @@ class Differentiates(Requirement):
 
     def judge(self, piece: Program, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Run both passes on sampled inputs, and compare the value and the gradients."""
-        runs = [(run.samples, run.ran) for run in run_gradients(exercise, self.answer, piece, seed)]
+        runs = run_gradients(exercise, self.answer, piece, seed)
         names = [*inspect.signature(self.function).parameters]
         return judge_runs(
             _Differentiated(
@@ -76,7 +76,7 @@ class Differentiates(Requirement):
                     for name, wrong in self.mistakes.items()
                 },
             ),
-            runs,
+            [SampledRun(run.samples, run.ran) for run in runs],
             [describe_arguments(each) for each in self.arguments],
             finding,
             result_names=["the value", *(f"the gradient of {name}" for name in names)],

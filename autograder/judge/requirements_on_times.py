@@ -38,7 +38,7 @@ from autograder.judge.requirements_on_given_functions import (
 )
 from autograder.judge.requirements_on_layouts import mesh_of, rebuild
 from autograder.judge.requirements_on_values import judge_runs
-from autograder.judge.running_programs import SAMPLES, Run
+from autograder.judge.running_programs import SAMPLES, SampledRun
 from autograder.judge.verdict import Finding, Trade
 from autograder.judge.wording import describe_groups, in_ms
 from shardlings import programs
@@ -464,7 +464,9 @@ class TrainsFast(Requirement):
         return found.but(difference=f"{found.difference} {share}")
 
 
-def _explain_updates(requirement: TrainsFast, runs: Sequence[Run], values: Finding) -> Finding:
+def _explain_updates(
+    requirement: TrainsFast, runs: Sequence[SampledRun], values: Finding
+) -> Finding:
     """Explain wrong values from the updates of the parameters, if they show the cause."""
     if values.diagnosis not in ("values", "copies-disagree"):
         return values
@@ -477,7 +479,7 @@ def _explain_updates(requirement: TrainsFast, runs: Sequence[Run], values: Findi
     return _never_summed(requirement, runs, values)
 
 
-def _factor_of_updates(requirement: TrainsFast, runs: Sequence[Run]) -> float | None:
+def _factor_of_updates(requirement: TrainsFast, runs: Sequence[SampledRun]) -> float | None:
     """Find the factor of all updates, if it is the same in every case."""
     factors = []
     for samples, ran in runs:
@@ -501,7 +503,7 @@ def _concatenate(arrays: Sequence[np.ndarray]) -> np.ndarray:
     return np.concatenate([np.ravel(each).astype(np.float64) for each in arrays])
 
 
-def _is_reduced_again(requirement: TrainsFast, runs: Sequence[Run]) -> bool:
+def _is_reduced_again(requirement: TrainsFast, runs: Sequence[SampledRun]) -> bool:
     """Check whether each device's update is the sum or mean of several devices' updates.
 
     Each device has its own piece of the gradient, and these pieces belong to different parameters.
@@ -555,7 +557,7 @@ def _reduced(
         yield shard, total / len(pieces[group(shard.device)]) if mean else total
 
 
-def _never_summed(requirement: TrainsFast, runs: Sequence[Run], values: Finding) -> Finding:
+def _never_summed(requirement: TrainsFast, runs: Sequence[SampledRun], values: Finding) -> Finding:
     """Recognise values that each device computed from its own part of the batch alone."""
     if requirement.from_own_batch is None:
         return values
@@ -589,15 +591,15 @@ def _shapes(requirement: TrainsFast, number: int) -> tuple[tuple[int, ...], ...]
     return tuple(shapes[name] for name in plan.arguments)
 
 
-def _run(requirement: TrainsFast, number: int, program: LaidOutProgram, seed: int) -> Run:
+def _run(requirement: TrainsFast, number: int, program: LaidOutProgram, seed: int) -> SampledRun:
     """Run a program on fresh values."""
     generator = np.random.default_rng([seed, number])
     shapes = dict(zip(requirement.plan.names, requirement.plan.sizes[number + 1], strict=True))
     samples = [requirement.sample(generator, shapes) for _ in range(SAMPLES)]
-    return samples, artifacts.run_laid_out(program, samples)
+    return SampledRun(samples, artifacts.run_laid_out(program, samples))
 
 
-def _is_unchanged(run: Run) -> bool:
+def _is_unchanged(run: SampledRun) -> bool:
     """Check whether a step returned exactly the parameters that it was given."""
     samples, ran = run
     return all(

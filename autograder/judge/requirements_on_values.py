@@ -5,7 +5,7 @@ Whatever judges a program raises `artifacts.ProgramError` if the program cannot 
 
 import inspect
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, ClassVar, Protocol
 
@@ -44,7 +44,7 @@ from autograder.judge.recognising_mistakes import (
     recognise_general_mistake,
     recognise_known_mistake,
 )
-from autograder.judge.running_programs import Run, argument_lists_of, run_all
+from autograder.judge.running_programs import SampledRun, argument_lists_of, run_all
 from autograder.judge.verdict import Finding
 from autograder.judge.wording import with_arguments
 from shardlings.pictures import GanttChart
@@ -137,7 +137,7 @@ class Computes(Requirement):
 
 def judge_runs(
     requirement: HasReference,
-    runs: Sequence[Run],
+    runs: Sequence[SampledRun],
     inputs_in_words: Sequence[str],
     finding: Finding,
     result_names: Sequence[str] = (),
@@ -160,102 +160,187 @@ def judge_runs(
         for samples, ran in runs
     ]
     number = next((number for number, wrong in enumerate(wrongs) if wrong), None)
-    if number is None and isinstance(requirement, Computes):
-        container = _needless_container(requirement, runs)
-        if container:
-            return finding.but(got=f"the right values in a {container}").problem(
-                "in-a-container",
-                f"The values are right, but the function returns them in a {container}; expected "
-                f"the array itself.",
-            )
     if number is None:
-        return finding.but(met=True, got="the right values on every input tried")
-    samples, ran = runs[number]
-    finding = finding.but(
-        got=_describe_result(requirement, samples, ran, inputs_in_words[number], result_names)
+        return _accept(requirement, runs, finding)
+    results = _WrongResults(
+        requirement, runs, inputs_in_words, number, result_names, argument_lists, argument_names
     )
-    wrong = wrongs[number] or ("values", "")
-    if number and wrong[0] == "dtype":
-        wrong = "dtype", with_arguments(inputs_in_words[number], wrong[1])
-    if wrong[0] in ("values", "shape", "copies-disagree"):
-        known = recognise_known_mistake(requirement.reference, requirement.mistakes, runs)
-        if known and wrong[0] == "shape":  # then the sentence is on the shape
-            known = known[0], wrong[1]
-        wrong = known or wrong
-    if wrong[0] == "values" and not number and isinstance(requirement, Computes):
-        wrong = _recognise_pattern(requirement, runs) or wrong
-    if wrong[0] == "values":
-        wrong = _explain_degenerate_values(ran) or wrong
-        if number and wrong[0] != "values":
-            wrong = wrong[0], with_arguments(inputs_in_words[number], wrong[1])
-    if wrong[0] == "values":
-        wrong = (
-            explain_factor(
-                requirement.reference, inputs_in_words, runs, argument_lists, argument_names
-            )
-            or explain_constant(requirement.reference, inputs_in_words, runs)
-            or explain_change(requirement.reference, inputs_in_words, runs, argument_names)
-            or wrong
-        )
-    if wrong[0] in ("values", "shape"):
-        wrong = explain_several_results(requirement.reference, runs, result_names) or wrong
-    if wrong[0] == "values" and argument_lists:
-        wrong = _explain_places(requirement, samples, ran, argument_lists[number]) or wrong
-    if wrong[0] == "values" and not number and isinstance(requirement, Computes):
-        wrong = explain_added_products(requirement.blocks, argument_lists, runs) or wrong
-    if wrong[0] in ("values", "shape") and isinstance(requirement, Computes):
-        wrong = (
-            recognise_general_mistake(requirement.reference, argument_lists, argument_names, runs)
-            or wrong
-        )
-    if wrong[0] == "values":
-        wrong = (
-            explain_varying_factors(requirement.reference, runs)
-            or explain_change(
-                requirement.reference, inputs_in_words, runs, argument_names, may_differ=True
-            )
-            or wrong
-        )
+    finding = finding.but(
+        got=_describe_result(requirement, *runs[number], inputs_in_words[number], result_names)
+    )
+    wrong = results.explain(wrongs[number] or ("values", ""))
     if number and wrong[0] in ("values", "misplaced", "shape"):
         if wrong[0] == "values":
-            words, rest = inputs_in_words[number : number + 1], runs[number : number + 1]
-            wrong = (
-                explain_factor(
-                    requirement.reference, words, rest, argument_lists[number:][:1], argument_names
-                )
-                or explain_change(requirement.reference, words, rest, argument_names)
-                or wrong
-            )
+            wrong = results.explain_first() or wrong
         return _after_right_cases(requirement, runs, inputs_in_words, number, wrong, finding)
-    if wrong[0] == "values":
-        wrong = (
-            _explain_fewer_digits(requirement, runs) or _explain_coarser_type(samples, ran) or wrong
-        )
     return finding.problem(*wrong)
 
 
-def _recognise_pattern(requirement: Computes, runs: Sequence[Run]) -> Wrong | None:
-    """Find the exercise's pattern that all wrong results have, if all have the right shape."""
-    if not requirement.patterns:
+def _accept(requirement: HasReference, runs: Sequence[SampledRun], finding: Finding) -> Finding:
+    """Return the finding for results with the right values."""
+    container = _needless_container(requirement, runs) if isinstance(requirement, Computes) else ""
+    if container:
+        return finding.but(got=f"the right values in a {container}").problem(
+            "in-a-container",
+            f"The values are right, but the function returns them in a {container}; expected the "
+            f"array itself.",
+        )
+    return finding.but(met=True, got="the right values on every input tried")
+
+
+@dataclass(frozen=True)
+class _WrongResults:
+    """Explains the results of programs, of which some are wrong.
+
+    Attributes:
+        number: the first program whose results are wrong.
+
+    The other attributes are arguments of `judge_runs`.
+    """
+
+    requirement: HasReference
+    runs: Sequence[SampledRun]
+    inputs_in_words: Sequence[str]
+    number: int
+    result_names: Sequence[str]
+    argument_lists: Sequence[Sequence[Argument]]
+    argument_names: Sequence[str]
+
+    def explain(self, wrong: Wrong) -> Wrong:
+        """Find the mistake, or else return what `compare` says.
+
+        Later explanations are more general. Each is looked for as long as only the values, or the
+        shape, are known to be wrong.
+        """
+        if wrong[0] == "dtype":
+            return "dtype", self._with_arguments(wrong[1])
+        known = recognise_known_mistake(
+            self.requirement.reference, self.requirement.mistakes, self.runs
+        )
+        if known:  # of a wrong shape, the sentence on the shape says more
+            return known[0], wrong[1] if wrong[0] == "shape" else known[1]
+        for explain, diagnoses in (
+            (self._recognise_pattern, ("values",)),
+            (self._explain_degenerate_values, ("values",)),
+            (self._explain_factor, ("values",)),
+            (self._explain_constant, ("values",)),
+            (self._explain_change, ("values",)),
+            (self._explain_several_results, ("values", "shape")),
+            (self._explain_places, ("values",)),
+            (self._explain_added_products, ("values",)),
+            (self._recognise_general_mistake, ("values", "shape")),
+            (self._explain_varying_factors, ("values",)),
+            (self._explain_rounding, ("values",)),
+        ):
+            if wrong[0] in diagnoses:
+                wrong = explain() or wrong
+        return wrong
+
+    def explain_first(self) -> Wrong | None:
+        """Explain the first wrong program alone, if the programs before it are right."""
+        only = slice(self.number, self.number + 1)
+        first = replace(
+            self,
+            runs=self.runs[only],
+            inputs_in_words=self.inputs_in_words[only],
+            argument_lists=self.argument_lists[only],
+        )
+        return first._explain_factor() or first._explain_change()
+
+    def _with_arguments(self, sentence: str) -> str:
+        """Prepend the arguments, unless they are those of the first program."""
+        if not self.number:
+            return sentence
+        return with_arguments(self.inputs_in_words[self.number], sentence)
+
+    def _recognise_pattern(self) -> Wrong | None:
+        """Find the exercise's pattern that all wrong results have, if all have the right shape."""
+        requirement = self.requirement
+        if self.number or not isinstance(requirement, Computes) or not requirement.patterns:
+            return None
+        wrong = []
+        for samples, ran in self.runs:
+            for inputs, outputs in zip(samples, ran.outputs, strict=True):
+                found = compare(requirement.reference, inputs, outputs)
+                if found and (found[0] != "values" or len(outputs) != 1):
+                    return None
+                wrong += [(inputs, np.asarray(outputs[0]))] if found else []
+        with np.errstate(all="ignore"):
+            for diagnosis, pattern in requirement.patterns.items():
+                for is_seen in ways_of(pattern):
+                    if all(is_seen(inputs, output) for inputs, output in wrong):
+                        return diagnosis, "The values are wrong."
         return None
-    wrong = []
-    for samples, ran in runs:
+
+    def _explain_degenerate_values(self) -> Wrong | None:
+        """Recognise NaNs, zeros and constants."""
+        found = _explain_degenerate_values(self.runs[self.number].ran)
+        return (found[0], self._with_arguments(found[1])) if found else None
+
+    def _explain_factor(self) -> Wrong | None:
+        return explain_factor(
+            self.requirement.reference, self.inputs_in_words, self.runs, self.argument_lists,
+            self.argument_names,
+        )  # fmt: skip
+
+    def _explain_constant(self) -> Wrong | None:
+        return explain_constant(self.requirement.reference, self.inputs_in_words, self.runs)
+
+    def _explain_change(self, may_differ: bool = False) -> Wrong | None:
+        return explain_change(
+            self.requirement.reference, self.inputs_in_words, self.runs, self.argument_names,
+            may_differ,
+        )  # fmt: skip
+
+    def _explain_several_results(self) -> Wrong | None:
+        return explain_several_results(self.requirement.reference, self.runs, self.result_names)
+
+    def _explain_places(self) -> Wrong | None:
+        """Explain values that are misplaced, or wrong in some places only."""
+        if not self.argument_lists:
+            return None
+        (samples, ran), arguments = self.runs[self.number], self.argument_lists[self.number]
+        explanations: list[Wrong] = []
         for inputs, outputs in zip(samples, ran.outputs, strict=True):
-            found = compare(requirement.reference, inputs, outputs)
-            if found and (found[0] != "values" or len(outputs) != 1):
+            wanted = jax.tree.leaves(self.requirement.reference(*inputs))
+            if len(outputs) != 1 or len(wanted) != 1:
                 return None
-            wrong += [(inputs, np.asarray(outputs[0]))] if found else []
-    with np.errstate(all="ignore"):
-        for diagnosis, pattern in requirement.patterns.items():
-            for is_seen in ways_of(pattern):
-                if all(is_seen(inputs, output) for inputs, output in wrong):
-                    return diagnosis, "The values are wrong."
-    return None
+            moved = explain_misplaced(outputs[0], wanted[0], arguments)
+            found = moved or explain_wrong_places(outputs[0], wanted[0])
+            if not found:
+                return None
+            explanations.append(("misplaced" if moved else "values", found))
+        return explanations[0] if len(set(explanations)) == 1 else None
+
+    def _explain_added_products(self) -> Wrong | None:
+        if self.number or not isinstance(self.requirement, Computes):
+            return None
+        return explain_added_products(self.requirement.blocks, self.argument_lists, self.runs)
+
+    def _recognise_general_mistake(self) -> Wrong | None:
+        if not isinstance(self.requirement, Computes):
+            return None
+        return recognise_general_mistake(
+            self.requirement.reference, self.argument_lists, self.argument_names, self.runs
+        )
+
+    def _explain_varying_factors(self) -> Wrong | None:
+        """Recognise factors that differ from case to case."""
+        return explain_varying_factors(
+            self.requirement.reference, self.runs
+        ) or self._explain_change(may_differ=True)
+
+    def _explain_rounding(self) -> Wrong | None:
+        if self.number:
+            return None
+        return _explain_fewer_digits(self.requirement, self.runs) or _explain_coarser_type(
+            *self.runs[self.number]
+        )
 
 
 def _after_right_cases(
     requirement: HasReference,
-    runs: Sequence[Run],
+    runs: Sequence[SampledRun],
     inputs_in_words: Sequence[str],
     number: int,
     wrong: Wrong,
@@ -281,7 +366,7 @@ def _after_right_cases(
     )
 
 
-def _needless_container(requirement: Computes, runs: Sequence[Run]) -> str:
+def _needless_container(requirement: Computes, runs: Sequence[SampledRun]) -> str:
     """Return the type of a container around a result that should be an array; empty if none."""
     samples, ran = runs[0]
     expected = artifacts.container_name(jax.tree.structure(requirement.reference(*samples[0])))
@@ -338,27 +423,7 @@ def _explain_degenerate_values(ran: ProgramRun) -> Wrong | None:
     return None
 
 
-def _explain_places(
-    requirement: HasReference,
-    samples: list[list[np.ndarray]],
-    ran: ProgramRun,
-    arguments: Sequence[Argument],
-) -> Wrong | None:
-    """Explain values that are misplaced, or wrong in some places only."""
-    explanations: list[Wrong] = []
-    for inputs, outputs in zip(samples, ran.outputs, strict=True):
-        wanted = jax.tree.leaves(requirement.reference(*inputs))
-        if len(outputs) != 1 or len(wanted) != 1:
-            return None
-        moved = explain_misplaced(outputs[0], wanted[0], arguments)
-        found = moved or explain_wrong_places(outputs[0], wanted[0])
-        if not found:
-            return None
-        explanations.append(("misplaced" if moved else "values", found))
-    return explanations[0] if len(set(explanations)) == 1 else None
-
-
-def _explain_fewer_digits(requirement: HasReference, runs: Sequence[Run]) -> Wrong | None:
+def _explain_fewer_digits(requirement: HasReference, runs: Sequence[SampledRun]) -> Wrong | None:
     """Explain values that are right except for their last digits."""
     if all(
         is_right_to_few_digits(outputs, jax.tree.leaves(requirement.reference(*inputs)))

@@ -4,6 +4,7 @@ Several requirements judge the same run, so the last few runs are cached.
 """
 
 from functools import lru_cache, partial
+from typing import NamedTuple
 
 import numpy as np
 from humanize import natural_list
@@ -15,14 +16,23 @@ from autograder.judge.exercise import Exercise
 from shardlings import programs
 from shardlings.programs import Collective
 
-Run = tuple[list[list[np.ndarray]], artifacts.ProgramRun]
-"""A program's inputs, sampled `SAMPLES` times, and its results."""
-
 Names = tuple[str, ...] | None
 """Names of mesh axes; None for any."""
 
 SAMPLES = 2
 """Inputs are sampled twice, which shows whether a program ignores them."""
+
+
+class SampledRun(NamedTuple):
+    """A program's inputs, sampled `SAMPLES` times, and its results.
+
+    Attributes:
+        samples: for each sample, an array for each argument.
+        ran: the results; its `outputs` has a list of arrays for each sample.
+    """
+
+    samples: list[list[np.ndarray]]
+    ran: artifacts.ProgramRun
 
 
 def argument_lists_of(exercise: Exercise, answer: str) -> tuple[tuple[Argument, ...], ...]:
@@ -31,13 +41,11 @@ def argument_lists_of(exercise: Exercise, answer: str) -> tuple[tuple[Argument, 
     return next((r.exported_for for r in of_answer if r.exported_for), ())
 
 
-def run_all(exercise: Exercise, answer: str, piece: Program, seed: int) -> list[Run]:
+def run_all(exercise: Exercise, answer: str, piece: Program, seed: int) -> list[SampledRun]:
     """Run each submitted program on sampled inputs.
 
     Returns:
-        For each program, its inputs and a `ProgramRun`. The inputs are a list of samples, each a
-        list with one array for each argument; `ProgramRun.outputs` has as many entries, each a list
-        of arrays.
+        The run of each program, in the order of the lists of arguments.
 
     Raises:
         ProgramError: the programs cannot be judged.
@@ -56,7 +64,7 @@ def _describe_step(pair: tuple[bytes, tuple[Argument, ...]]) -> str:
     return f"compiling the program for a mesh of {natural_list([*meshes])}, and running it"
 
 
-def _run(artifact: bytes, arguments: tuple[Argument, ...], seed: int) -> Run:
+def _run(artifact: bytes, arguments: tuple[Argument, ...], seed: int) -> SampledRun:
     run = _run_or_error(artifact, arguments, seed)
     if isinstance(run, artifacts.ProgramError):
         raise run
@@ -66,7 +74,7 @@ def _run(artifact: bytes, arguments: tuple[Argument, ...], seed: int) -> Run:
 @lru_cache(maxsize=16)  # of errors, too: several requirements report the same one
 def _run_or_error(
     artifact: bytes, arguments: tuple[Argument, ...], seed: int
-) -> Run | artifacts.ProgramError:
+) -> SampledRun | artifacts.ProgramError:
     generator = np.random.default_rng(seed)
     samples = [[argument.sample(generator) for argument in arguments] for _ in range(SAMPLES)]
     try:
@@ -78,7 +86,7 @@ def _run_or_error(
             "nothing-returned",
             "The function returns nothing. Does each function in the cell end with a return?",
         )
-    return samples, ran
+    return SampledRun(samples, ran)
 
 
 @lru_cache(maxsize=16)

@@ -12,6 +12,7 @@ from jax.sharding import PartitionSpec as P
 from autograder.artifacts import Argument
 from autograder.judge.explaining_values import explain_misplaced
 from autograder.judge.recognising_mistakes import recognise_known_mistake
+from autograder.judge.running_programs import SampledRun
 
 DIAGONAL = np.diag(np.full(4, 1e6, np.float32))
 SMALL = np.triu(np.full((4, 4), 0.5, np.float32), 1)
@@ -21,7 +22,7 @@ def named(came, mistakes, right=lambda x: 2 * x, given=None):
     """Return the diagnosis of a result."""
     given = np.ones((2, 2), np.float32) if given is None else given
     ran: Any = SimpleNamespace(outputs=([jnp.asarray(came)],))
-    found = recognise_known_mistake(right, mistakes, [([[given]], ran)])
+    found = recognise_known_mistake(right, mistakes, [SampledRun([[given]], ran)])
     return found and found[0]
 
 
