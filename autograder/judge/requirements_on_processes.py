@@ -162,23 +162,9 @@ def _judge_part(
 ) -> Finding:
     """Judge one result of a function: what each process has of it."""
     check_parts(case, parts)
-    for number, part in enumerate(parts):
-        if part == Value(None):
-            return finding.problem(
-                "none", f"Process {number} returned None. Every process calls it."
-            )
-        if wanted.host and not isinstance(part, LocalArray):
-            description = "a jax.Array" if isinstance(part, Shards) else describe_part(part)
-            why = "on-devices" if isinstance(part, Shards) else "not-numpy"
-            return finding.problem(
-                why,
-                f"Process {number} returned {description}; expected a NumPy array, on the host.",
-            )
-        dtype = _dtype(part)
-        if dtype and (wanted.host or wanted.spec is not None) and dtype != wanted.values.dtype:
-            return finding.problem(
-                "dtype", f"The array has dtype {dtype}; expected {wanted.values.dtype}."
-            )
+    other_kind = _explain_other_kind(parts, wanted)
+    if other_kind:
+        return finding.problem(*other_kind)
     if wanted.spec is None:
         return _judge_whole_array(wanted.values, [whole_array(part) for part in parts], finding)
     for number, part in enumerate(parts):
@@ -198,15 +184,46 @@ def _judge_part(
         )
     target = Layout.of(jax.NamedSharding(case.mesh(), jax.P(*wanted.spec)), wanted.values.shape)
     made = joint_layout(shards)
-    without_layout = finding
-    finding = finding.but(expected=target.describe(), got=made.describe(), made=made, target=target)
+    with_layout = finding.but(
+        expected=target.describe(), got=made.describe(), made=made, target=target
+    )
     wrong_layout = find_difference(target, made)
     if wrong_layout is not None:
-        return finding.problem(wrong_layout.diagnosis, wrong_layout.sentence)
+        return with_layout.problem(wrong_layout.diagnosis, wrong_layout.sentence)
+    wrong = _explain_wrong_blocks(shards, wanted.values)
+    return finding.problem(*wrong) if wrong else with_layout.but(met=True)
+
+
+def _explain_other_kind(
+    parts: Sequence[Shards | LocalArray | Value], wanted: Expected
+) -> Wrong | None:
+    """Explain a result that is None, or in another kind of array, or of another dtype."""
+    for number, part in enumerate(parts):
+        if part == Value(None):
+            return "none", f"Process {number} returned None. Every process calls it."
+        if wanted.host and not isinstance(part, LocalArray):
+            description = "a jax.Array" if isinstance(part, Shards) else describe_part(part)
+            why = "on-devices" if isinstance(part, Shards) else "not-numpy"
+            return why, (
+                f"Process {number} returned {description}; expected a NumPy array, on the host."
+            )
+        dtype = _dtype(part)
+        if dtype and (wanted.host or wanted.spec is not None) and dtype != wanted.values.dtype:
+            return "dtype", f"The array has dtype {dtype}; expected {wanted.values.dtype}."
+    return None
+
+
+def _explain_wrong_blocks(shards: Sequence[Shards], wanted: np.ndarray) -> Wrong | None:
+    """Explain wrong values in an array whose layout is right.
+
+    Args:
+        shards: each process's part of the array.
+        wanted: the right values of the whole array.
+    """
     blocks = [
         (
             array_of(shard.contents),
-            wanted.values[tuple(slice(start, stop) for start, stop in shard.block)],
+            wanted[tuple(slice(start, stop) for start, stop in shard.block)],
         )
         for part in shards
         for shard in part.shards
@@ -214,25 +231,23 @@ def _judge_part(
     if any(describe_worst_value(actual, right) for actual, right in blocks):
         differ = explain_all_values(*zip(*blocks, strict=True))
         if differ:
-            return without_layout.problem(differ[0], f"The layout is right. {differ[1]}")
+            return differ[0], f"The layout is right. {differ[1]}"
     for part in shards:
         for shard in part.shards:
             block = tuple(slice(start, stop) for start, stop in shard.block)
             values = array_of(shard.contents)
-            off = describe_worst_value(values, wanted.values[block])
-            start = find_rows(values, wanted.values, shard.block) if off else None
+            off = describe_worst_value(values, wanted[block])
+            start = find_rows(values, wanted, shard.block) if off else None
             if start is not None:
-                return without_layout.problem(
-                    "other-rows",
+                return "other-rows", (
                     f"The layout is right, but device {shard.device} holds the numbers of "
                     f"{_rows(start, len(values))} of the global array; expected "
-                    f"{_rows(shard.block[0][0], len(values))}.",
+                    f"{_rows(shard.block[0][0], len(values))}."
                 )
             if off:
-                sentence = f"The layout is right. On device {shard.device}, {off}"
-                diagnosis = diagnose_rows(values, wanted.values, block) or "values"
-                return without_layout.problem(diagnosis, sentence)
-    return finding.but(met=True)
+                diagnosis = diagnose_rows(values, wanted, block) or "values"
+                return diagnosis, f"The layout is right. On device {shard.device}, {off}"
+    return None
 
 
 def _rows(start: int, count: int) -> str:

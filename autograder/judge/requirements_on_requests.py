@@ -157,47 +157,9 @@ class Requests(Requirement):
         lists = argument_lists_of(exercise, self.answer)
         judged: list[tuple[ProgramRun, Finding]] = []
         for i, ((_, ran), arguments) in enumerate(zip(runs, lists, strict=True)):
-            if self.constrained is False and ran.constrained:
-                return finding.problem(
-                    "constrained",
-                    "The result depends on a sharding constraint; here it must not.",
-                    got="a program with a constraint",
-                )
-            if self.constrained and not ran.constrained:
-                return finding.problem(
-                    "no-constraint",
-                    "The result does not depend on a constrained intermediate value. Either the "
-                    "function has no jax.lax.with_sharding_constraint, or it constrains only an "
-                    "argument as it is given, or it does not use what the constraint returns.",
-                    got="a program without a constraint on an intermediate value",
-                )
-            if self.constrained and not any(
-                made_of.issuperset(self.made_of) for made_of in ran.replicated
-            ):
-                names = argument_names_of(exercise, self.answer)
-                needed = " and ".join(names[number] for number in self.made_of)
-                return finding.problem(
-                    "constraint-elsewhere",
-                    f"There is a constraint, but none that replicates a value computed from "
-                    f"{needed}. Is it on such a value, and does its spec name no axis?",
-                    got="a program with a constraint on another value, or with another spec",
-                )
-            if self.mapped and not ran.mapped:
-                return _not_mapped(finding)
-            if self.mapped and ran.outside > MAX_OPERATIONS_OUTSIDE * _count_elements(
-                ran, arguments
-            ):
-                return _add_arguments(i, arguments, _outside(ran, finding))
-            if self.never:
-                found = check_excluded_kinds(ran.requested, self, finding)
-            else:
-                found = compare_requests(ran.requested, self.wanted[i], finding)
-                if found.met:
-                    found = check_neighbours(ran.requested, self.wanted[i], arguments, found)
+            found = self._judge_program(i, ran, arguments, exercise, finding)
             if not found.met:
-                names = argument_names_of(exercise, self.answer)
-                found = _name_gathered_arguments(found, ran, names)
-                return _add_arguments(i, arguments, found)
+                return found
             judged.append((ran, found))
         if not self.mapped or not judged:
             return judged[0][1] if judged else finding
@@ -215,6 +177,56 @@ class Requests(Requirement):
             if not added.met:
                 return _add_arguments(i, arguments, added)
         return first
+
+    def _judge_program(
+        self,
+        number: int,
+        ran: ProgramRun,
+        arguments: Sequence[Argument],
+        exercise: Exercise,
+        finding: Finding,
+    ) -> Finding:
+        """Judge what one program requests, and where; not yet whether its result depends on it."""
+        if self.constrained is False and ran.constrained:
+            return finding.problem(
+                "constrained",
+                "The result depends on a sharding constraint; here it must not.",
+                got="a program with a constraint",
+            )
+        if self.constrained and not ran.constrained:
+            return finding.problem(
+                "no-constraint",
+                "The result does not depend on a constrained intermediate value. Either the "
+                "function has no jax.lax.with_sharding_constraint, or it constrains only an "
+                "argument as it is given, or it does not use what the constraint returns.",
+                got="a program without a constraint on an intermediate value",
+            )
+        if self.constrained and not any(
+            made_of.issuperset(self.made_of) for made_of in ran.replicated
+        ):
+            names = argument_names_of(exercise, self.answer)
+            needed = " and ".join(names[i] for i in self.made_of)
+            return finding.problem(
+                "constraint-elsewhere",
+                f"There is a constraint, but none that replicates a value computed from "
+                f"{needed}. Is it on such a value, and does its spec name no axis?",
+                got="a program with a constraint on another value, or with another spec",
+            )
+        if self.mapped and not ran.mapped:
+            return _not_mapped(finding)
+        if self.mapped and ran.outside > MAX_OPERATIONS_OUTSIDE * _count_elements(ran, arguments):
+            return _add_arguments(number, arguments, _outside(ran, finding))
+        if self.never:
+            found = check_excluded_kinds(ran.requested, self, finding)
+        else:
+            found = compare_requests(ran.requested, self.wanted[number], finding)
+            if found.met:
+                found = check_neighbours(ran.requested, self.wanted[number], arguments, found)
+        if not found.met:
+            names = argument_names_of(exercise, self.answer)
+            found = _name_gathered_arguments(found, ran, names)
+            return _add_arguments(number, arguments, found)
+        return found
 
 
 def _name_gathered_arguments(found: Finding, ran: ProgramRun, names: Sequence[str]) -> Finding:
@@ -400,69 +412,98 @@ def compare_requests(
     for ask in wanted:
         alike = [c for c in left_over if c.kind == ask.kind and ask.axes in (None, c.axes)]
         left_over = [c for c in left_over if c not in alike]
-        if not alike:
-            same_kind = [c for c in left_over if c.kind == ask.kind]
-            elsewhere = next((c for c in same_kind if _is_surplus(c, requested, wanted)), None)
-            if elsewhere is None and same_kind:
-                return finding.problem(
-                    "one-missing",
-                    f"The program requests {with_article(ask.kind)} "
-                    f"{describe_groups(same_kind[0])}. It must request {ask}, too, and does not.",
-                )
-            if elsewhere is not None:
-                return finding.problem(
-                    "other-axes",
-                    f"The {ask.kind} runs {describe_groups(elsewhere)}; expected {ask}.",
-                )
-            return finding.problem(
-                name_missing_collective(ask.kind), f"The program must request {ask}, and does not."
-            )
-        if any(c.times is None for c in alike):
-            return finding.problem(
-                "unknown-times",
-                f"The {ask.kind} is in a loop whose length is known only when it runs. Here the "
-                f"number of collectives has to be known beforehand.",
-            )
-        times = sum(c.times or 0 for c in alike)
-        together = sum(c.total_bytes for c in alike)
-        if times > ask.times and ask.bytes is not None and together == ask.times * ask.bytes:
-            return finding.problem(
-                "in-pieces",
-                f"Expected {_times(ask)}; the program has {times}, which carry {together:,} bytes "
-                f"together. {'One' if ask.times == 1 else ask.times} can carry as many.",
-            )
-        if times != ask.times:
-            diagnosis = (
-                "one-too-many"
-                if times == ask.times + 1
-                else "too-often"
-                if times > ask.times
-                else TOO_SELDOM
-            )
-            return finding.problem(
-                diagnosis,
-                f"Expected {_times(ask)}; the program has {times}.",
-                is_slight=diagnosis == "one-too-many",
-            )
-        largest = max(c.bytes for c in alike)
-        if ask.bytes is not None and largest > ask.bytes:
-            return finding.problem(
-                "sends-too-much",
-                f"The {ask.kind} carries {largest:,} bytes; {ask.bytes:,} are enough.",
-            )
-        types = {dtype for c in alike for dtype in c.dtypes}
-        if ask.dtype and types != {ask.dtype}:
-            return finding.problem(
-                "other-type",
-                f"The {ask.kind} carries numbers of the type {natural_list(sorted(types))}, as XLA "
-                f"calls it; expected {ask.dtype}.",
-            )
+        found = (
+            _compare_alike(ask, alike, finding)
+            if alike
+            else _explain_missing(ask, left_over, requested, wanted, finding)
+        )
+        if not found.met:
+            return found
     if left_over:
         extra = left_over[0]
         return finding.problem(
             name_explicit_collective(extra.kind),
             f"The program also requests {describe_collective(extra)}, which the exercise does not "
             f"need.",
+        )
+    return finding.but(met=True)
+
+
+def _explain_missing(
+    ask: RequestedCollective,
+    left_over: Sequence[Collective],
+    requested: Sequence[Collective],
+    wanted: Sequence[RequestedCollective],
+    finding: Finding,
+) -> Finding:
+    """Return the finding on a wanted collective that the program does not request."""
+    same_kind = [c for c in left_over if c.kind == ask.kind]
+    elsewhere = next((c for c in same_kind if _is_surplus(c, requested, wanted)), None)
+    if elsewhere is None and same_kind:
+        return finding.problem(
+            "one-missing",
+            f"The program requests {with_article(ask.kind)} "
+            f"{describe_groups(same_kind[0])}. It must request {ask}, too, and does not.",
+        )
+    if elsewhere is not None:
+        return finding.problem(
+            "other-axes",
+            f"The {ask.kind} runs {describe_groups(elsewhere)}; expected {ask}.",
+        )
+    return finding.problem(
+        name_missing_collective(ask.kind), f"The program must request {ask}, and does not."
+    )
+
+
+def _compare_alike(
+    ask: RequestedCollective, alike: Sequence[Collective], finding: Finding
+) -> Finding:
+    """Compare how often, with how many bytes and in which type a wanted collective runs.
+
+    Args:
+        ask: the wanted collective.
+        alike: the program's collectives of its kind over its axes, at least one.
+        finding: the finding to start from.
+    """
+    if any(c.times is None for c in alike):
+        return finding.problem(
+            "unknown-times",
+            f"The {ask.kind} is in a loop whose length is known only when it runs. Here the "
+            f"number of collectives has to be known beforehand.",
+        )
+    times = sum(c.times or 0 for c in alike)
+    together = sum(c.total_bytes for c in alike)
+    if times > ask.times and ask.bytes is not None and together == ask.times * ask.bytes:
+        return finding.problem(
+            "in-pieces",
+            f"Expected {_times(ask)}; the program has {times}, which carry {together:,} bytes "
+            f"together. {'One' if ask.times == 1 else ask.times} can carry as many.",
+        )
+    if times != ask.times:
+        diagnosis = (
+            "one-too-many"
+            if times == ask.times + 1
+            else "too-often"
+            if times > ask.times
+            else TOO_SELDOM
+        )
+        return finding.problem(
+            diagnosis,
+            f"Expected {_times(ask)}; the program has {times}.",
+            is_slight=diagnosis == "one-too-many",
+        )
+    largest = max(c.bytes for c in alike)
+    if ask.bytes is not None and largest > ask.bytes:
+        return finding.problem(
+            "sends-too-much",
+            f"The {ask.kind} carries {largest:,} bytes; {ask.bytes:,} are enough.",
+        )
+    types = {dtype for c in alike for dtype in c.dtypes}
+    if ask.dtype and types != {ask.dtype}:
+        return finding.problem(
+            "other-type",
+            f"The {ask.kind} carries numbers of the type {natural_list(sorted(types))}, as XLA "
+            f"calls it; expected {ask.dtype}.",
         )
     return finding.but(met=True)
 
