@@ -108,57 +108,84 @@ def collect(
         with course.alone():
             return 0 if _collect_times(course, console, file, assignment) else 1
     with course.alone():
-        rules = read_class_file(course.grading, course.assignments())
-        owners = Owners(read_roster(course, everybody=True), rules)
-        pattern = _read_pattern(rules)
-        refused: list[tuple[str, str]] = []
-        course.grading.mkdir(exist_ok=True)
-        with tempfile.TemporaryDirectory(prefix=".collect-", dir=course.grading) as folder:
-            extracted = Path(folder, "taken")
-            extracted.mkdir()
-
-            def refuse(name: str, why: str) -> None:
-                refused.append((name, why))
-
-            archive = Archive(extracted, refuse, pattern)
-            try:
-                files = archive.take(file)
-            except (ArchiveError, OSError) as error:
-                raise CollectError(f"Nothing was taken. {printable(str(error))}") from None
-            found = sort_files(
-                files, owners, course.notebooks(), assignment, refuse, pattern=pattern
-            )
-            new = [submission for submission in found if not _is_unchanged(course, submission)]
-            folders = [_folder(course, submission) for submission in new]
-            replaced = {place for place in folders if place.exists()}
-            for number, submission in enumerate(list(new)):
-                place = _folder(course, submission)
-                try:
-                    _replace_submission(submission, place, Path(folder, str(number)))
-                except OSError as error:
-                    found.remove(submission)
-                    new.remove(submission)
-                    refuse(
-                        f"{submission.student}/{submission.assignment}",
-                        f"it could not be put into grading/submitted/ ({error.strerror or error}). "
-                        f"What was there is there still.",
-                    )
-        known = read_collected_times(course.grading)
-        marks = {}
-        for submission in found:
-            before = known.get(submission.student, {}).get(submission.assignment, CollectedTime())
-            is_other = submission in new and _folder(course, submission) in replaced
-            marks[submission.student, submission.assignment] = CollectedTime(
-                before.time,
-                before.source,
-                submission.late,
-                replaced=before.time is not None and (before.replaced or is_other),
-            )
-        add_collected_times(course.grading, marks)
-        _print_submissions(course, console, file, found, new, replaced)
-        _print_refused(console, refused, archive)
+        is_any_taken = _collect_submissions(course, console, file, assignment)
         has_times = times is None or _collect_times(course, console, times, assignment)
-    return 0 if found and has_times else 1
+    return 0 if is_any_taken and has_times else 1
+
+
+def _collect_submissions(course: Course, console: Console, file: Path, assignment: str) -> bool:
+    """Take the submissions in a zip file, print a summary, and return whether there were any.
+
+    Raises:
+        CollectError: it is not a zip file.
+        RosterError: the roster cannot be understood.
+        ClassError: `class.toml` cannot be understood.
+    """
+    rules = read_class_file(course.grading, course.assignments())
+    owners = Owners(read_roster(course, everybody=True), rules)
+    pattern = _read_pattern(rules)
+    refused: list[tuple[str, str]] = []
+
+    def refuse(name: str, why: str) -> None:
+        refused.append((name, why))
+
+    course.grading.mkdir(exist_ok=True)
+    with tempfile.TemporaryDirectory(prefix=".collect-", dir=course.grading) as folder:
+        extracted = Path(folder, "taken")
+        extracted.mkdir()
+        archive = Archive(extracted, refuse, pattern)
+        try:
+            files = archive.take(file)
+        except (ArchiveError, OSError) as error:
+            raise CollectError(f"Nothing was taken. {printable(str(error))}") from None
+        found = sort_files(files, owners, course.notebooks(), assignment, refuse, pattern=pattern)
+        new = [submission for submission in found if not _is_unchanged(course, submission)]
+        folders = [_folder(course, submission) for submission in new]
+        replaced = {place for place in folders if place.exists()}
+        for number, submission in enumerate(list(new)):
+            place = _folder(course, submission)
+            try:
+                _replace_submission(submission, place, Path(folder, str(number)))
+            except OSError as error:
+                found.remove(submission)
+                new.remove(submission)
+                refuse(
+                    f"{submission.student}/{submission.assignment}",
+                    f"it could not be put into grading/submitted/ ({error.strerror or error}). "
+                    f"What was there is there still.",
+                )
+    _add_marks(course, found, new, replaced)
+    _print_submissions(course, console, file, found, new, replaced)
+    _print_refused(console, refused, archive)
+    return bool(found)
+
+
+def _add_marks(
+    course: Course,
+    found: Sequence[CollectedSubmission],
+    new: Sequence[CollectedSubmission],
+    replaced: set[Path],
+) -> None:
+    """Record which submissions the platform marks as late, and which have replaced others.
+
+    Args:
+        course: the course.
+        found: the submissions in the zip file.
+        new: those that were not there already.
+        replaced: the folders in which there was another submission before.
+    """
+    known = read_collected_times(course.grading)
+    marks = {}
+    for submission in found:
+        before = known.get(submission.student, {}).get(submission.assignment, CollectedTime())
+        is_other = submission in new and _folder(course, submission) in replaced
+        marks[submission.student, submission.assignment] = CollectedTime(
+            before.time,
+            before.source,
+            submission.late,
+            replaced=before.time is not None and (before.replaced or is_other),
+        )
+    add_collected_times(course.grading, marks)
 
 
 def _read_pattern(rules: ClassRules) -> NamePattern | None:
