@@ -191,20 +191,7 @@ def run(
         UsageError: the number of processes is not possible, or none can be started here.
         ProcessesFailedError: they did not start, or failed by an error of ours.
     """
-    if type(processes) is not int or processes not in PROCESS_COUNTS:
-        raise UsageError(
-            f"Eight devices can be shared evenly by 1, 2, 4 or 8 processes, but got {processes!r}."
-        )
-    if multiprocessing.current_process().daemon:
-        raise UsageError(
-            "This is one of several processes already, and cannot start more of them. Call "
-            "on_processes, and check, in the notebook itself."
-        )
-    if "forkserver" not in multiprocessing.get_all_start_methods():
-        raise UsageError(
-            "Processes are started here in a way that Windows does not have. Take Linux, macOS, "
-            "Windows' own Linux (WSL), or Colab."
-        )
+    _refuse_processes(processes)
     context = multiprocessing.get_context("forkserver")
     disk_servers: list[DiskServer] = []
     calls: list[FunctionCall] = []
@@ -232,17 +219,45 @@ def run(
             _wait_for_outcomes(children, function.file)
             outcomes = [c.outcome for c in children if c.outcome is not None]
     for outcome, disk_server in zip(outcomes, disk_servers, strict=True):
-        if outcome.why:
-            continue
-        if disk_server.refusal is not None:
-            outcome.why, outcome.sentence = disk_server.refusal
-            continue
-        try:
-            outcome.result = encoding.read(outcome.result)
-        except msgspec.MsgspecError:
-            outcome.why = "unreadable"
-            outcome.sentence = f"Process {outcome.process} sent something that is not a result."
+        if not outcome.why:
+            _read_outcome(outcome, disk_server, encoding)
     return outcomes
+
+
+def _refuse_processes(processes: int) -> None:
+    """Refuse to start so many processes, or any here.
+
+    Raises:
+        UsageError: the number of processes is not possible, or none can be started here.
+    """
+    if type(processes) is not int or processes not in PROCESS_COUNTS:
+        raise UsageError(
+            f"Eight devices can be shared evenly by 1, 2, 4 or 8 processes, but got {processes!r}."
+        )
+    if multiprocessing.current_process().daemon:
+        raise UsageError(
+            "This is one of several processes already, and cannot start more of them. Call "
+            "on_processes, and check, in the notebook itself."
+        )
+    if "forkserver" not in multiprocessing.get_all_start_methods():
+        raise UsageError(
+            "Processes are started here in a way that Windows does not have. Take Linux, macOS, "
+            "Windows' own Linux (WSL), or Colab."
+        )
+
+
+def _read_outcome(
+    outcome: ProcessOutcome, disk_server: DiskServer, encoding: ResultEncoding
+) -> None:
+    """Decode the result of a process, unless its reads were refused."""
+    if disk_server.refusal is not None:
+        outcome.why, outcome.sentence = disk_server.refusal
+        return
+    try:
+        outcome.result = encoding.read(outcome.result)
+    except msgspec.MsgspecError:
+        outcome.why = "unreadable"
+        outcome.sentence = f"Process {outcome.process} sent something that is not a result."
 
 
 @dataclass

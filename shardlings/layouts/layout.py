@@ -62,36 +62,11 @@ class Layout:
         """
         if isinstance(thing, cls):
             return thing
-        if isinstance(thing, jax.core.Tracer):
-            raise LayoutError(
-                "Inside jit an array is a tracer: it has a type (jax.typeof) but is on no device "
-                "yet. Return it, and look at what comes back."
-            )
-        if isinstance(thing, jax.Array):
+        if unplaced := _explain_unplaced(thing):
+            raise LayoutError(unplaced)
+        if isinstance(thing, jax.Array | jax.ShapeDtypeStruct):
             return cls.of(thing.sharding, thing.shape)
-        if isinstance(thing, np.ndarray | np.generic):
-            raise LayoutError(
-                "This is a NumPy array: it lives in the host's memory, and no device holds it. "
-                "jax.device_put(array, sharding) puts it on devices."
-            )
-        if isinstance(thing, jax.P):
-            raise LayoutError(
-                f"{spec_as_code(thing)} is a partition spec: it names mesh axes, but says nothing "
-                f"of devices. jax.NamedSharding(mesh, spec) joins it to a mesh; to draw it, "
-                f"show(mesh, spec, shape=…) will do."
-            )
-        if isinstance(thing, jax.ShapeDtypeStruct):
-            if thing.sharding is None:
-                raise LayoutError(
-                    "This describes an array by its shape and type alone. Give it a sharding, too: "
-                    "jax.ShapeDtypeStruct(shape, dtype, sharding=…)."
-                )
-            return cls.of(thing.sharding, thing.shape)
-        if not isinstance(thing, jax.sharding.Sharding):
-            raise LayoutError(
-                f"A layout needs a jax.Array, or a sharding and a shape, but got "
-                f"{type(thing).__name__}."
-            )
+        assert isinstance(thing, jax.sharding.Sharding)
         if isinstance(shape, int):
             shape = (shape,)
         refused = why_no_layout(thing)
@@ -356,6 +331,37 @@ def refuse_mesh(mesh: jax.sharding.Mesh | jax.sharding.AbstractMesh | None) -> s
         f"The mesh holds {type(other).__name__} in place of devices. The "
         f"numbers in pictures are the devices' ids: index np.array(jax.devices()) with them."
     )
+
+
+def _explain_unplaced(thing: object) -> str:
+    """Return why something is neither an array on devices nor a sharding; empty if it is."""
+    if isinstance(thing, jax.core.Tracer):
+        return (
+            "Inside jit an array is a tracer: it has a type (jax.typeof) but is on no device yet. "
+            "Return it, and look at what comes back."
+        )
+    if isinstance(thing, np.ndarray | np.generic):
+        return (
+            "This is a NumPy array: it lives in the host's memory, and no device holds it. "
+            "jax.device_put(array, sharding) puts it on devices."
+        )
+    if isinstance(thing, jax.P):
+        return (
+            f"{spec_as_code(thing)} is a partition spec: it names mesh axes, but says nothing of "
+            f"devices. jax.NamedSharding(mesh, spec) joins it to a mesh; to draw it, "
+            f"show(mesh, spec, shape=…) will do."
+        )
+    if isinstance(thing, jax.ShapeDtypeStruct) and thing.sharding is None:
+        return (
+            "This describes an array by its shape and type alone. Give it a sharding, too: "
+            "jax.ShapeDtypeStruct(shape, dtype, sharding=…)."
+        )
+    if not isinstance(thing, jax.Array | jax.ShapeDtypeStruct | jax.sharding.Sharding):
+        return (
+            f"A layout needs a jax.Array, or a sharding and a shape, but got "
+            f"{type(thing).__name__}."
+        )
+    return ""
 
 
 def _unreduced_axes(sharding: jax.sharding.Sharding) -> list[str]:

@@ -1,6 +1,6 @@
 """Report on a class after grading: print the table and the failures, write CSVs and the report."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -109,12 +109,7 @@ def report(
         of_assignment = [row for row in rows if row.assignment == assignment]
         show_table(console, assignment, of_assignment)
     console.print()
-    if any(row.needs_a_look for row in rows):
-        console.print(f"{LOOK_SIGN} is where a cell needs manual grading: see Formgrader.")
-    if any(row.out_of_date for row in rows):
-        console.print(f"{STALE_SIGN} is where a grade is out of date, for a reason below.")
-    if any(row.graded and row.left_out for row in rows):
-        console.print(f"{LEFT_OUT_SIGN} is where a score does not count in the student's total.")
+    _print_signs(console, rows)
     for remark in remarks:
         console.print(Text(printable(remark)))
     if remark := describe_other_stale_grades(others):
@@ -125,16 +120,8 @@ def report(
         console.print(Text(sentence))
         if about:
             console.print(Padding(Text(about), (0, 0, 0, 4), expand=False))
-    records = Records(course.records)
-    for row in rows:
-        record = records.get(row.student, row.assignment) if row.graded else None
-        notebooks = record.notebooks.values() if record is not None else ()
-        for note in (note for notebook in notebooks for note in notebook.notes):
-            console.print(Text(printable(f"{row.student}, {row.assignment}: {note}")))
-        for name, mark in row.marks.items():
-            if mark.has_older_manual_score:
-                sentence = f"{row.student}, {row.assignment}: {name} {_describe_kept_mark(mark)}"
-                console.print(Text(printable(sentence)))
+    for note in _find_notes(course, rows):
+        console.print(Text(printable(note)))
     for sentence in course.find_misplaced_files(choice.student):
         console.print(sentence, markup=False)
     console.print(
@@ -143,6 +130,29 @@ def report(
     for title, path in written:
         console.print(f"{title}: {_path_to_type(course, path)}")
     return failures
+
+
+def _print_signs(console: Console, rows: Sequence[StateRow]) -> None:
+    """Explain the signs in the table."""
+    if any(row.needs_a_look for row in rows):
+        console.print(f"{LOOK_SIGN} is where a cell needs manual grading: see Formgrader.")
+    if any(row.out_of_date for row in rows):
+        console.print(f"{STALE_SIGN} is where a grade is out of date, for a reason below.")
+    if any(row.graded and row.left_out for row in rows):
+        console.print(f"{LEFT_OUT_SIGN} is where a score does not count in the student's total.")
+
+
+def _find_notes(course: Course, rows: Sequence[StateRow]) -> Iterator[str]:
+    """Yield what grading noted about each submission, and manual scores from before it."""
+    records = Records(course.records)
+    for row in rows:
+        record = records.get(row.student, row.assignment) if row.graded else None
+        notebooks = record.notebooks.values() if record is not None else ()
+        for note in (note for notebook in notebooks for note in notebook.notes):
+            yield f"{row.student}, {row.assignment}: {note}"
+        for name, mark in row.marks.items():
+            if mark.has_older_manual_score:
+                yield f"{row.student}, {row.assignment}: {name} {_describe_kept_mark(mark)}"
 
 
 def _describe_kept_mark(mark: Mark) -> str:
