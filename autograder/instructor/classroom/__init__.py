@@ -17,6 +17,7 @@ from autograder.instructor.classroom.roster import (
     MOODLE_ID_PREFIX,
     Person,
     RosterError,
+    is_folder_name,
     read_roster,
 )
 from autograder.instructor.classroom.submission_states import (
@@ -46,6 +47,7 @@ __all__ = [
     "demonstrate",
     "grade_class",
     "hand_back",
+    "is_folder_name",
     "list_backups",
     "read_class",
     "read_kept_answers",

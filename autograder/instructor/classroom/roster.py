@@ -139,6 +139,16 @@ def _find_errors(people: Sequence[tuple[int, Person]]) -> Iterator[str]:
         seen.setdefault(person.id, line)
 
 
+def is_folder_name(name: str) -> bool:
+    """Check whether a student's folder may be called so, on all usual systems."""
+    return (
+        0 < len(name) <= MAX_ID_CHARACTERS
+        and name.isprintable()
+        and not name.startswith(".")
+        and not set(name) & set('/\\*?[]:"<>|')
+    )
+
+
 def _explain_bad_id(text: str) -> str:
     """Return why a text cannot be the name of a student's folder; empty if it can."""
     shown = printable(text)
@@ -151,7 +161,7 @@ def _explain_bad_id(text: str) -> str:
         )
     if len(text) > MAX_ID_CHARACTERS:
         return f"the id has more than {MAX_ID_CHARACTERS} characters."
-    if not text.isprintable() or text.startswith(".") or set(text) & set('/\\*?[]:"<>|'):
+    if not is_folder_name(text):
         return (
             f"the id {shown} cannot be the name of a folder: it must not begin with a full stop, "
             f'nor have any of / \\ * ? [ ] : " < > | in it.'

@@ -8,14 +8,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence, S
 from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePosixPath
-from typing import Final
 
-from autograder.instructor.classroom import LOGIN_COLUMNS, MAX_ID_CHARACTERS, Person
+from autograder.instructor.classroom import LOGIN_COLUMNS, MAX_ID_CHARACTERS, Person, is_folder_name
 from autograder.instructor.commands import printable
 from autograder.instructor.course import ClassRules
-
-FORBIDDEN_CHARACTERS: Final = set('/\\*?[]:"<>|')
-"""Characters that the name of a student's folder must not have."""
 
 
 class TimesError(RuntimeError):
@@ -251,12 +247,7 @@ def _id_without_roster(owned: OwnedFile) -> str:
     """
     name = unicodedata.normalize("NFC", owned.name)
     name = f"{name}_{owned.user}" if owned.user else name
-    if (
-        not name.isprintable()
-        or name.startswith(".")
-        or set(name) & FORBIDDEN_CHARACTERS
-        or not 0 < len(name) <= MAX_ID_CHARACTERS
-    ):
+    if not is_folder_name(name):
         raise UnknownOwnerError(
             f"no folder can be called {printable(name)[:MAX_ID_CHARACTERS]!r}. A roster "
             f"(grading/roster.csv) would say who that is."
