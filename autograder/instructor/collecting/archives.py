@@ -51,8 +51,7 @@ def find_uploader(name: PurePosixPath, around: int, pattern: NamePattern | None 
     for outer in range(min(2, len(name.parts))):
         owned = parse_owner(PurePosixPath(*name.parts[outer:]), pattern)
         if owned is not None and owned.platform is not FOLDERS:
-            number = owned.user or owned.participant
-            return "/".join((*name.parts[:outer], f"{owned.name}_{number}"))
+            return "/".join((*name.parts[:outer], f"{owned.name}_{owned.number}"))
     return "/".join(name.parts[:-1][: around + 1])
 
 

@@ -124,7 +124,7 @@ class OwnedFile:
         user: the student's number on the platform; empty if the name has none.
         participant: the student's number in this assignment alone; empty if the name has none.
         file: the file's name, without the platform's prefix.
-        number: sorts a student's files of one name by the time of submission.
+        order: sorts a student's files of one name by the time of submission.
         late: whether the platform marks it as late.
         anonymous: whether the platform gives a name that it made up, for anonymous grading.
     """
@@ -133,10 +133,15 @@ class OwnedFile:
     name: str
     user: str
     file: PurePosixPath
-    number: int = 0
+    order: int = 0
     late: bool = False
     participant: str = ""
     anonymous: bool = False
+
+    @property
+    def number(self) -> str:
+        """The student's number, on the platform or in this assignment alone."""
+        return self.user or self.participant
 
 
 class UnknownOwnerError(RuntimeError):
@@ -170,10 +175,9 @@ class Owners:
     def has_number(self, student: str, owned: OwnedFile, assignment: str) -> bool:
         """Check whether a student has a file's number, according to the roster."""
         person = self.by_id.get(unicodedata.normalize("NFC", student))
-        number = owned.user or owned.participant
-        return person is not None and number in owned.platform.find_numbers(
-            person, self.rules, assignment
-        )
+        if person is None:
+            return False
+        return owned.number in owned.platform.find_numbers(person, self.rules, assignment)
 
     def id_of(self, owned: OwnedFile, assignment: str = "") -> str:
         """Return the id of the student who owns a file.
@@ -190,7 +194,7 @@ class Owners:
         """
         if not self.people:
             return _id_without_roster(owned)
-        shown, number = printable(owned.name), owned.user or owned.participant
+        shown, number = printable(owned.name), owned.number
         if number:
             shown = f"{shown} ({owned.platform.name}'s number {number})"
         found = self.find_names(owned.name)

@@ -43,11 +43,6 @@ class _File:
     def is_notebook(self) -> bool:
         return NOTEBOOK_NAME.fullmatch(self.found.name.name) is not None
 
-    @property
-    def number(self) -> str:
-        """The owner's number on the platform, or in this assignment alone."""
-        return self.owned.user or self.owned.participant
-
 
 def sort_files(
     files: Iterable[ExtractedFile],
@@ -120,8 +115,8 @@ def _without_namesakes(
     """
     numbers: dict[Platform, set[str]] = {}
     for file in files:
-        if file.number:
-            numbers.setdefault(file.owned.platform, set()).add(file.number)
+        if file.owned.number:
+            numbers.setdefault(file.owned.platform, set()).add(file.owned.number)
     taken = []
     for file in files:
         platform = file.owned.platform
@@ -232,8 +227,8 @@ def _choose_last(several: list[tuple[_File, Assigned]], refuse: Refuse) -> _File
                 f"be newer or older. Ask which one counts, and leave only that.",
             )
         return None
-    last = max((file.owned.number, assigned.copy_number) for file, assigned in several)
-    latest = [f for f, assigned in several if (f.owned.number, assigned.copy_number) == last]
+    last = max((file.owned.order, assigned.copy_number) for file, assigned in several)
+    latest = [f for f, assigned in several if (f.owned.order, assigned.copy_number) == last]
     for file, _ in several:
         if file not in latest:
             refuse(str(file.found.name), "the same student has handed in a later one.")
