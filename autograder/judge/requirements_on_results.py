@@ -23,6 +23,7 @@ from autograder.evidence import (
     Value,
     plain,
 )
+from autograder.judge.comparing_values import Wrong
 from autograder.judge.diagnoses import OTHER_FACTORS, OTHER_FORM, OTHER_RESULT, UNANSWERED
 from autograder.judge.exercise import MALFORMED, Exercise, Requirement, ways_of
 from autograder.judge.verdict import Finding
@@ -312,7 +313,7 @@ def _letters(word: str) -> str:
     return "".join(letter for letter in word.lower() if letter.isalnum())
 
 
-def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[str, str]:
+def _explain_results(requirement: Returns, cases: Any, results: Any) -> Wrong:
     """Find the mistake that explains every result: a known one, or a general one.
 
     Returns:
@@ -320,8 +321,22 @@ def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[st
     """
     actual = [result.get("came") for result in results]
     right = [requirement.reference(*case) for case in cases]
+    if diagnosis := _recognise_mistake(requirement, cases, actual, right):
+        return diagnosis, ""
+    if explained := _explain_other_kind(actual, right) or _explain_pattern(actual, right):
+        return explained
+    factors = _explain_factors(requirement.terms, cases, actual, right)
+    if factors:
+        return OTHER_FACTORS, factors
+    return OTHER_RESULT, _describe_wrong_cases(cases, actual, right)
+
+
+def _recognise_mistake(
+    requirement: Returns, cases: Any, actual: Sequence[Any], right: Sequence[Any]
+) -> str:
+    """Return the diagnosis of the mistake that gives every result; empty if none does."""
     as_integers = [_to_integers(each) for each in actual]
-    is_right = all(_is_same(c, r) for c, r in zip(as_integers, right, strict=True))
+    is_right = _are_right_integers(actual, right)
     for candidates in (actual, as_integers):  # a mistake may come with floats for integers
         for diagnosis, mistaken in requirement.mistakes.items():
             for way in ways_of(mistaken):
@@ -330,13 +345,21 @@ def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[st
                     continue
                 # Right numbers that came as floats may lie within the tolerance of a mistake, such
                 # as sums in float32. Then it is that mistake only if its own results are right.
-                if not is_right or all(
-                    _is_same(_to_integers(m), r) for m, r in zip(made, right, strict=True)
-                ):
-                    return diagnosis, ""
+                if not is_right or _are_right_integers(made, right):
+                    return diagnosis
+    return ""
+
+
+def _are_right_integers(results: Sequence[Any], right: Sequence[Any]) -> bool:
+    """Check whether results are right once whole floats count as integers."""
+    return all(_is_same(_to_integers(c), r) for c, r in zip(results, right, strict=True))
+
+
+def _explain_other_kind(actual: Sequence[Any], right: Sequence[Any]) -> Wrong | None:
+    """Explain results of a wrong type, such as a string in place of a number."""
     if all(c is None for c in actual):
         return "nothing-returned", "The function returns None. Does it end with a return? "
-    if is_right:
+    if _are_right_integers(actual, right):
         return "floats", "The numbers are right, but some are floats; expected integers. "
     if all(isinstance(r, tuple | list) for r in right) and all(
         _is_same([c], r) for c, r in zip(actual, right, strict=True)
@@ -354,6 +377,11 @@ def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[st
         if isinstance(right[0], bool):
             got, expected = _shown_word(actual[0]), "True or False"
         return "other-kind", f"The function returns {got}; expected {expected}. "
+    return None
+
+
+def _explain_pattern(actual: Sequence[Any], right: Sequence[Any]) -> Wrong | None:
+    """Explain results that are rounded, in another unit, or the same in all cases."""
     if _are_rounded_down(actual, right):
         return "rounded-down-to-whole", (
             "Each result is the expected one, rounded down to a whole number. Does `//` stand "
@@ -361,7 +389,7 @@ def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[st
         )
     if len(actual) > 1 and all(c == actual[0] for c in actual):  # tiny numbers may be close
         return "ignores-inputs", (
-            f"The function returns the same result in all {len(cases)} cases. Does it use what it "
+            f"The function returns the same result in all {len(actual)} cases. Does it use what it "
             f"is given? "
         )
     if unit := _find_unit(actual, right):
@@ -369,10 +397,12 @@ def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[st
     if (digits := _find_digits(actual, right)) is not None:
         to = f"{with_noun(digits, 'digit')} after the point" if digits else "a whole number"
         return "rounded", f"The result is rounded to {to}; expected the exact one. "
+    return None
+
+
+def _describe_wrong_cases(cases: Any, actual: Sequence[Any], right: Sequence[Any]) -> str:
+    """Say in how many cases results are wrong, and what they have in common."""
     wrong = [(c, r) for c, r in zip(actual, right, strict=True) if not _is_same(c, r)]
-    factors = _explain_factors(requirement.terms, cases, actual, right)
-    if factors:
-        return OTHER_FACTORS, factors
     sentence = f"The result is wrong in {len(wrong)} of {len(cases)} cases"
     counted = describe_wrong_counts(*wrong[0])
     how = "" if counted else explain_differing_results([(c, plain(r)) for c, r in wrong])
@@ -381,7 +411,7 @@ def _explain_results(requirement: Returns, cases: Any, results: Any) -> tuple[st
     how = how or ("" if counted else _how_some_differ(cases, actual, right))
     if which := _list_wrong_cases(cases, actual, right):
         how = f"{how}, for {which}" if how else f"those for {which}"
-    return OTHER_RESULT, f"{sentence}{f': {how}' * bool(how)}.{counted}"
+    return f"{sentence}{f': {how}' * bool(how)}.{counted}"
 
 
 def _vanish(actual: Sequence[Any], made: Sequence[Any]) -> bool:
