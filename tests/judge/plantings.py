@@ -315,6 +315,7 @@ PLANTINGS = [
     Planting("shardlings.documents.document", "plain_text", "1.1", strips),
     Planting("shardlings.documents.renderers", "as_html", "1.1", strips),
     Planting("shardlings.documents.renderers", "as_text", "1.7", looks),
+    Planting("shardlings.documents.wording", "with_noun", "1.7", looks),
     Planting("explanations.jax_errors", "diagnose_jax_error", "3.1", refused),
     Planting("shardlings.errors.cell_lines", "describe_error", "1.7", raises),
     Planting("explanations.operands", "_learners_frame", "3.1", unfitting),
