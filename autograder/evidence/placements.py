@@ -160,6 +160,8 @@ def _place_sharding(
     sharding: jax.sharding.Sharding, shape: tuple[int, ...]
 ) -> Placement | NotCaptured:
     if not isinstance(sharding, jax.NamedSharding):
+        if _is_offloaded(sharding):
+            return _offloaded(sharding)
         try:
             return Placement(*_mesh_and_spec(Layout.of(sharding, shape)))
         except LayoutError as error:
@@ -167,6 +169,8 @@ def _place_sharding(
     reason = why_no_layout(sharding)
     if reason or not isinstance(sharding.mesh, jax.sharding.Mesh):
         return NotCaptured("no-devices", reason)
+    if _is_offloaded(sharding):
+        return _offloaded(sharding)
     if getattr(sharding.spec, "unreduced", None):
         return NotCaptured(*artifacts.UNREDUCED)
     spec = spec_entries(sharding.spec)
@@ -184,6 +188,20 @@ def _place_sharding(
             tuple(kind.name for kind in mesh.axis_types or ()),
         ),
         tuple(map(_stringify_axes, spec)),
+    )
+
+
+def _is_offloaded(sharding: jax.sharding.Sharding) -> bool:
+    """Check whether a sharding names another memory than its devices' own."""
+    kind = sharding.memory_kind
+    own = {device.default_memory().kind for device in sharding.device_set}
+    return kind is not None and kind not in own
+
+
+def _offloaded(sharding: jax.sharding.Sharding) -> NotCaptured:
+    return NotCaptured(
+        "other-memory",
+        f"The memory kind is {sharding.memory_kind}; expected the devices' own memory.",
     )
 
 

@@ -1542,3 +1542,29 @@ def gradients(x, y, up, down):
 
     made = jax.grad(loss, argnums=(0, 1))(up, down)
     return {"up": made[0], "down": made[1]}
+
+# %% an inner jit, which is a part of the whole function's program exercise="13.4" score=1
+def features(x, frozen, positions, prior):
+    @jax.jit
+    def inner(x):
+        return jnp.tanh((x + positions) @ frozen) + prior
+
+    return inner(x)
+
+
+cost = {"as an argument": 32, "closed over": 64, "work": 2}
+
+# %% waiting on the host exercise="13.2" score=0.6666666667 diagnoses=["other-memory"] near=["other-devices"]
+meets = {
+    "a + b": "error",
+    "a + numpy": "works",
+    "a + fresh": "works",
+    "a + placed": "error",
+    "jit of both": "error",
+    "moved": "works",
+    "other axes": "works",
+    "other order": "error",
+    "host": "error",
+}
+square = jax.make_mesh((2, 2), ("p", "q"), devices=devices[4:], axis_types=(AxisType.Auto,) * 2)
+arrived = jax.device_put(sent, NamedSharding(square, P("p"), memory_kind="pinned_host"))

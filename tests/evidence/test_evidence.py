@@ -54,6 +54,16 @@ def test_a_sharding_without_a_mesh_is_given_one():
     assert piece.spec == (None, None), "no made-up axis names for dimensions that are not sharded"
 
 
+@pytest.mark.parametrize("kind", ["pinned_host", None])
+def test_an_array_in_the_memory_of_the_host_is_not_on_the_devices(kind):
+    single = jax.sharding.SingleDeviceSharding(jax.devices()[3], memory_kind=kind)
+    for where in (RIGHT.sharding.with_memory_kind(kind or "device"), single):
+        piece = capture(find("1.1"), {"columns": jax.device_put(X, where)}, seed=1)
+        found = piece.answers["columns"]
+        assert isinstance(found, Placement if kind is None else NotCaptured)
+        assert kind is None or found.why == "other-memory"
+
+
 def test_a_type_without_a_readable_name_is_captured():
     class Nameless(type):
         @property
