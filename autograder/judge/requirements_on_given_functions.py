@@ -161,6 +161,8 @@ class MovesFewBytes(Requirement):
             that small differences between small amounts do not matter. Used if `given` is 0.
         given: the bytes moved by the layouts that the notebook shows, which earn nothing. Credit
             grows linearly from there to the best; 0 if the notebook shows none.
+        mistakes: for an answer that could move fewer bytes: for each diagnosis, a function of the
+            arguments' layouts that tells whether it explains them.
     """
 
     about: ClassVar = "bytes moved"
@@ -174,6 +176,7 @@ class MovesFewBytes(Requirement):
     frontier: tuple[tuple[int, int], ...]
     slack: int
     given: int = 0
+    mistakes: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -406,6 +409,9 @@ def _give_credit(
             f"{where}, each device moves {run.ran.report.bytes:,} bytes. Within the cap, "
             f"{factor * best:,} are enough"
         )
+        for name, each in requirement.mistakes.items():
+            if any(explains(*run.layouts) for explains in ways_of(each)):
+                return finding.problem(name, f"{better}.", credit=round(credit, 3))
         if 2 * held < requirement.cap:
             return finding.problem(
                 "room-left",

@@ -343,7 +343,7 @@ many = place(line, "x"), place(line), place(line)
 few = place(line, None, None, "x"), place(line), place(line)
 one = place(line, None, None, "x"), place(line), place(line)
 
-# %% queries sharded over all devices for one request exercise="14.2" score=0.6828 diagnoses=["could-move-less"]
+# %% queries sharded over all devices for one request exercise="14.2" score=0.6828 diagnoses=["queries-apart"]
 grid = make_mesh(x=4, y=2)
 many = few = 3 * (place(grid, "x", None, "y"),)
 one = place(line, None, None, "x"), place(line, None, "x"), place(line, None, "x")
@@ -1714,3 +1714,15 @@ def load(read, entry, sharding):
         return block
 
     return jax.make_array_from_callback(shape, sharding, read_block)
+
+# %% values in another layout than keys exercise="14.2" score=0.6008 diagnoses=["cache-in-two-layouts"] near=["queries-apart"]
+many = 3 * (place(line, "x"),)
+pairs = make_mesh(x=4, y=2)
+few = 3 * (place(pairs, "x", None, "y"),)
+one = place(pairs, None, None, "y"), place(pairs, None, ("x", "y")), place(pairs, None, "x", "y")
+
+# %% each query head on a device of its own exercise="14.2" score=0.768 diagnoses=["queries-apart"] near=["cache-in-two-layouts", "could-move-less"]
+many = 3 * (place(line, "x"),)
+pairs = make_mesh(x=4, y=2)
+few = 3 * (place(pairs, "x", None, "y"),)
+one = place(pairs, None, None, ("y", "x")), *2 * (place(pairs, None, "x", "y"),)

@@ -453,6 +453,19 @@ CACHE_LAYOUTS: Final = Exercise(
             _cap_of(ONE),
             ((_cap_of(ONE), 544),),
             slack=0,
+            mistakes={
+                "cache-in-two-layouts": Mistake(
+                    lambda q, keys, values: keys != values,
+                    says="The keys and the values have different layouts. A device computes the "
+                    "weights of the positions and heads whose keys it has. Which values are these "
+                    "for?",
+                ),
+                "queries-apart": Mistake(
+                    lambda q, keys, values: q.counts[2] > keys.counts[2],
+                    says="q is split into more blocks of heads than the keys are. Which query "
+                    "heads does a device need for the keys that it has?",
+                ),
+            },
         ),
     ),
     weights={"few": 2, "one": 2},
