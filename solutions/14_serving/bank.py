@@ -1726,3 +1726,120 @@ many = 3 * (place(line, "x"),)
 pairs = make_mesh(x=4, y=2)
 few = 3 * (place(pairs, "x", None, "y"),)
 one = place(pairs, None, None, ("y", "x")), *2 * (place(pairs, None, "x", "y"),)
+
+# %% categorical of the candidates exercise="14.5" score=0 diagnoses=["own-noise", "not-counted-yet"] near=["another-candidate", "noise-alone", "most-likely"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find_candidates(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(find_candidates, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    chosen = jax.random.categorical(jax.random.key(0), values / temperature)
+    return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+# %% categorical with a key of its own, and the noise as well exercise="14.5" score=0 diagnoses=["another-candidate", "not-counted-yet"] near=["own-noise", "noise-alone"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find_candidates(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(find_candidates, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    chosen = jax.random.categorical(jax.random.key(2024), values / temperature + noise)
+    return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+# %% the largest sum as an integer exercise="14.5" score=0 diagnoses=["sum-for-token", "not-counted-yet"] near=["dtype", "largest-number"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find_candidates(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(find_candidates, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values, k)
+    return (values / temperature + noise).max(axis=1).astype(jnp.int32)
+
+# %% the largest sum exercise="14.5" score=0 diagnoses=["dtype", "not-counted-yet"] near=["sum-for-token"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find_candidates(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(find_candidates, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values, k)
+    return (values / temperature + noise).max(axis=1)
+
+# %% a maximum of the devices' tokens exercise="14.5" score=0 diagnoses=["largest-number", "not-counted-yet"] near=["noise-on-each-device", "sum-for-token", "another-candidate"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(own, noise, temperature):
+        values, places = lax.top_k(own, k)
+        tokens = places + lax.axis_index("vocab") * own.shape[1]
+        chosen = jnp.argmax(values / temperature + noise, axis=1)
+        token = jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+        return lax.pmax(token, "vocab")
+
+    return jax.shard_map(body, in_specs=(P(None, "vocab"), P(), P()), out_specs=P())(
+        logits, noise, temperature
+    )
+
+# %% logits gathered along the last dimension, and tokens along the first exercise="14.5" score=0 diagnoses=["gathered-otherwise", "not-counted-yet"] near=["rows-mixed", "places-skipped"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(own, noise, temperature):
+        values, places = lax.top_k(own, k)
+        tokens = places + lax.axis_index("vocab") * own.shape[1]
+        values = lax.all_gather(values, "vocab", axis=1, tiled=True)
+        tokens = lax.all_gather(tokens, "vocab").reshape(values.shape)
+        best, places = lax.top_k(values, k)
+        tokens = jnp.take_along_axis(tokens, places, axis=1)
+        chosen = jnp.argmax(best / temperature + noise, axis=1)
+        return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0][None]
+
+    out = jax.shard_map(body, in_specs=(P(None, "vocab"), P(), P()), out_specs=P("vocab"))(
+        logits, noise, temperature
+    )
+    return out[0]
+
+# %% rows in in_specs, with an offset exercise="14.5" score=0 diagnoses=["offset-by-rows", "too-many-bytes"] near=["beyond-the-vocabulary", "gathered-otherwise"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find_candidates(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    rows = P("vocab")
+    values, tokens = jax.shard_map(find_candidates, in_specs=rows, out_specs=rows)(logits)
+    values, places = lax.top_k(values, k)  # of the candidates of all devices
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    chosen = jnp.argmax(values / temperature + noise, axis=1)
+    return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+# %% rows in in_specs exercise="14.5" score=0.25 diagnoses=["too-many-bytes"] near=["offset-by-rows"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def find_candidates(own):
+        return lax.top_k(own, k)
+
+    rows = P("vocab")
+    values, tokens = jax.shard_map(find_candidates, in_specs=rows, out_specs=[rows, rows])(logits)
+    chosen = jnp.argmax(values / temperature + noise, axis=1)
+    return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]

@@ -996,6 +996,11 @@ def _sampling_arguments(
     )
 
 
+def _highest_score(logits: Any, noise: Any, temperature: Any) -> Any:
+    values, _ = _candidates(logits, noise.shape[1])
+    return (values / temperature + noise).max(axis=1)
+
+
 def _noise_in_first_columns(logits: Any, noise: Any, temperature: Any) -> Any:
     """Add the noise to the first k columns, and choose among all."""
     scores = logits / temperature
@@ -1019,6 +1024,87 @@ def _columns_of_all_rows(logits: Any, noise: Any, temperature: Any) -> Any:
     values, tokens = _candidates(logits, noise.shape[1])
     best = (values / temperature + noise).argmax(axis=1)
     return tokens[:, best].astype(np.int32)
+
+
+KEYS: Final = (0, 1, 42)
+"""The seeds that people write, if nobody asks for one."""
+
+
+def _sampled_by_jax(
+    score: Callable[[Any, Any, Any], Any], seed: int, logits: Any, noise: Any, temperature: Any
+) -> Any:
+    """Let `jax.random.categorical` choose among the k best."""
+    values, tokens = _candidates(logits, noise.shape[1])
+    scores = score(values, noise, temperature)
+    best = np.asarray(jax.random.categorical(jax.random.key(seed), scores))[:, None]
+    return np.take_along_axis(tokens, best, axis=1)[:, 0].astype(np.int32)
+
+
+def _sampled_by_jax_from_all(seed: int, logits: Any, noise: Any, temperature: Any) -> Any:
+    key = jax.random.key(seed)
+    return np.asarray(jax.random.categorical(key, logits / temperature), np.int32)
+
+
+def _candidates_of_devices(logits: Any, k: int) -> tuple[Any, Any]:
+    """Return the candidates' logits and tokens, each of the shape (devices, rows, k)."""
+    width = _width(logits)
+    blocks = np.split(logits, logits.shape[1] // width, axis=1)
+    found = [_candidates(block, k) for block in blocks]
+    tokens = [own + i * width for i, (_, own) in enumerate(found)]
+    return np.stack([own for own, _ in found]), np.stack(tokens)
+
+
+def _largest_number(logits: Any, noise: Any, temperature: Any) -> Any:
+    return _candidates(logits, noise.shape[1])[1].max(axis=1).astype(np.int32)
+
+
+def _largest_number_of_devices(logits: Any, noise: Any, temperature: Any) -> Any:
+    """Sample on each device, and take the maximum of the tokens, as `lax.pmax` does."""
+    values, tokens = _candidates_of_devices(logits, noise.shape[1])
+    chosen = [
+        _pick(own, each / temperature + noise) for each, own in zip(values, tokens, strict=True)
+    ]
+    return np.max(chosen, axis=0)
+
+
+def _largest_numbers_of_places(logits: Any, noise: Any, temperature: Any) -> Any:
+    """Take the maximum over devices of the j-th logits, and that of the j-th tokens."""
+    values, tokens = (each.max(axis=0) for each in _candidates_of_devices(logits, noise.shape[1]))
+    return _pick(tokens, values / temperature + noise)
+
+
+GATHERED: Final[tuple[Callable[[Any], Any], ...]] = (
+    lambda made: made.transpose(1, 0, 2),
+    lambda made: made.transpose(1, 2, 0),
+    lambda made: made,
+)
+"""Orders of candidates: gathered along dimension 1, along a new last one, and a new first one."""
+
+
+def _gathered_otherwise(
+    orders: Sequence[Callable[[Any], Any]], logits: Any, noise: Any, temperature: Any
+) -> Any:
+    """Gather the logits in one order, and the tokens in another one."""
+    values, tokens = (
+        order(each).reshape(len(logits), -1)
+        for order, each in zip(orders, _candidates_of_devices(logits, noise.shape[1]), strict=True)
+    )
+    best, places = _candidates(values, noise.shape[1])
+    return _pick(np.take_along_axis(tokens, places, axis=1), best / temperature + noise)
+
+
+def _offset_by_rows(logits: Any, noise: Any, temperature: Any) -> Any:
+    """Count the logits before a block of rows."""
+    rows, size = logits.shape
+    block = np.arange(rows) // (rows * _width(logits) // size)
+    return (_sample(logits, noise, temperature) + block * size).astype(np.int32)
+
+
+def _are_candidates(given: Sequence[Any], made: Any) -> bool:
+    """Check whether each token is one of its row's k best."""
+    logits, noise, _ = given
+    _, tokens = _candidates(logits, noise.shape[1])
+    return made.shape == tokens.shape[:1] and bool((tokens == made[:, None]).any(axis=1).all())
 
 
 SAMPLING: Final = Exercise(
@@ -1163,6 +1249,55 @@ SAMPLING: Final = Exercise(
                     says="A zero is larger than a negative logit. Take -inf for what is chosen "
                     "already.",
                 ),
+                "own-noise": Mistake(
+                    *(
+                        partial(_sampled_by_jax, score, seed)
+                        for seed in KEYS
+                        for score in (
+                            lambda values, noise, t: values / t,
+                            lambda values, noise, t: values / t + noise,
+                        )
+                    ),
+                    *(partial(_sampled_by_jax_from_all, seed) for seed in KEYS),
+                    says="This is a sample of jax.random.categorical, which adds noise that it "
+                    "makes itself. The noise is given here.",
+                ),
+                "sum-for-token": Mistake(
+                    lambda *given: _highest_score(*given).astype(np.int32),
+                    lambda logits, *_: logits.max(axis=1).astype(np.int32),
+                    lambda logits, _, t: (logits / t).max(axis=1).astype(np.int32),
+                    says="This is a maximum as an integer, and not the token that has it.",
+                ),
+                "largest-number": Mistake(
+                    _largest_number,
+                    _largest_number_of_devices,
+                    _largest_numbers_of_places,
+                    says="Of several tokens, this is the one with the largest number. Compare "
+                    "their sums.",
+                ),
+                "gathered-otherwise": Mistake(
+                    *(
+                        partial(_gathered_otherwise, (first, second))
+                        for first in GATHERED
+                        for second in GATHERED
+                        if first is not second
+                    ),
+                    says="The candidates' tokens are in another order than their logits. Along "
+                    "which dimension is each of the two put together?",
+                ),
+                "offset-by-rows": Mistake(
+                    _offset_by_rows,
+                    says="Tokens lie beyond the vocabulary: what is added to them depends on the "
+                    "row. Which dimension of the logits do in_specs shard?",
+                ),
+            },
+            {
+                "another-candidate": Mistake(
+                    _are_candidates,
+                    says="Each of these tokens is one of its row's k best, but it is not always "
+                    "the one with the largest sum. What is added to a candidate's logit: the noise "
+                    "of its place, and nothing else?",
+                ),
             },
             under_mesh=True,
         ),
@@ -1193,11 +1328,13 @@ SAMPLING: Final = Exercise(
         "only-the-first": "How many candidates does each device keep? All of the k best may be on "
         "one device, so each keeps k.",
         "other-structure": "lax.top_k may return a list.",
+        "dtype": "Is this a token, or the logit or the sum of one?",
         "not-replicated": "The body may as well return candidates, sharded over dimension 1. What "
         "comes after them can stand outside of it.",
         "too-many-bytes": "k candidates of each device are enough, and for each a number of four "
         "bytes for its logit and one for its token. Is there a lax.top_k outside of shard_map? It "
-        "gathers its operand, whichever of its dimensions is sharded.",
+        "gathers its operand, whichever of its dimensions is sharded. Do in_specs shard the "
+        "dimension that counts tokens, so that the logits stay where they are?",
     },
 )
 
