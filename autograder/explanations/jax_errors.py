@@ -332,6 +332,13 @@ MEANINGS: Final = (
         "keeps the shape.",
     ),
     (
+        r"array axis (?P<d>\d+) is partitioned (?P<count>\d+) times, but the dimension size is "
+        r"(?P<size>\d+) \(full shape: (?P<shape>\([\d, ]*\))",
+        "does-not-divide",
+        "Dimension {d} of an array of shape {shape} has the size {size}, which is no multiple of "
+        "{count}, the number of its shards.",
+    ),
+    (
         r"not evenly divisible|does not evenly divide",
         "does-not-divide",
         "A dimension's size is not a multiple of its number of shards. Look at which dimension "
@@ -374,9 +381,18 @@ MEANINGS: Final = (
 )
 """The usual meanings of JAX's errors. The first pattern that matches counts."""
 
+NO_ARRAY: Final = re.compile(
+    r"Invoked with types: (?P<given>\w+)|of type <class '(?P<type>[\w.]+)'> is not a valid JAX type"
+)
+"""JAX's lines on something that is not an array and stands where one is expected."""
+
+CALLBACK: Final = "make_array_from_callback"
+
 DIAGNOSES: Final = frozenset(
     {
         "raised",
+        "callback-returns-none",
+        "callback-returns-no-array",
         "asks-for-numbers",
         "only-the-first",
         NOT_GATHERED,
@@ -446,11 +462,34 @@ def diagnose_jax_error(error: BaseException) -> tuple[str, str]:
     if isinstance(error, AssertionError) and is_jax_error_without_message(error):
         return "unbound-axis", UNBOUND
     message = message_of(error)
+    found = NO_ARRAY.search(message)
+    if found and _is_raised_in(error, CALLBACK):
+        given = found["given"] or found["type"]
+        if given == "NoneType":
+            return (
+                "callback-returns-none",
+                f"The callback of jax.{CALLBACK} returned None. Does it have a `return`?",
+            )
+        return (
+            "callback-returns-no-array",
+            f"The callback of jax.{CALLBACK} returned something of type {given}; expected an array "
+            f"with the numbers of a block.",
+        )
     for pattern, diagnosis, meaning in MEANINGS:
         found = re.search(pattern, message, re.IGNORECASE)
         if found:
             return diagnosis, meaning.format(**found.groupdict())
     return "raised", ""
+
+
+def _is_raised_in(error: BaseException, name: str) -> bool:
+    """Check whether JAX raised an error in a function of its own, or in what this called."""
+    traceback, names = error.__traceback__, []
+    while traceback is not None:
+        frame, traceback = traceback.tb_frame, traceback.tb_next
+        is_jaxs = str(frame.f_globals.get("__name__", "")).startswith("jax.")
+        names.append(frame.f_code.co_name if is_jaxs else "")
+    return bool(names and names[-1]) and name in names
 
 
 def is_jax_error_without_message(error: BaseException) -> bool:

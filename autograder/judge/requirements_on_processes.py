@@ -169,6 +169,8 @@ def _judge_part(
         return _judge_whole_array(wanted.values, [whole_array(part) for part in parts], finding)
     for number, part in enumerate(parts):
         if not isinstance(part, Shards):
+            if case.processes == 1:
+                return finding.problem("own-array", _describe_single(part, wanted.values.shape))
             return finding.problem(
                 "own-array",
                 f"Process {number} returned {describe_part(part)}, which no other process knows "
@@ -200,7 +202,8 @@ def _explain_other_kind(
     """Explain a result that is None, or in another kind of array, or of another dtype."""
     for number, part in enumerate(parts):
         if part == Value(None):
-            return "none", f"Process {number} returned None. Every process calls it."
+            several = f"Process {number} returned None. Every process calls it."
+            return "none", several if len(parts) > 1 else "The function returned None."
         if wanted.host and not isinstance(part, LocalArray):
             description = "a jax.Array" if isinstance(part, Shards) else describe_part(part)
             why = "on-devices" if isinstance(part, Shards) else "not-numpy"
@@ -248,6 +251,14 @@ def _explain_wrong_blocks(shards: Sequence[Shards], wanted: np.ndarray) -> Wrong
                 diagnosis = diagnose_rows(values, wanted, block) or "values"
                 return diagnosis, f"The layout is right. On device {shard.device}, {off}"
     return None
+
+
+def _describe_single(part: LocalArray | Value, expected: Shape) -> str:
+    """Say what the only process returned in place of an array on all its devices."""
+    made = describe_part(part)
+    if isinstance(part, LocalArray):
+        made = f"an array of shape {part.contents.shape} that is NumPy's, or on one device alone"
+    return f"The function returned {made}; expected a jax.Array of shape {expected} on the mesh."
 
 
 def _rows(start: int, count: int) -> str:

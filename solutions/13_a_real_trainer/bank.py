@@ -1543,6 +1543,7 @@ def gradients(x, y, up, down):
     made = jax.grad(loss, argnums=(0, 1))(up, down)
     return {"up": made[0], "down": made[1]}
 
+
 # %% an inner jit, which is a part of the whole function's program exercise="13.4" score=1
 def features(x, frozen, positions, prior):
     @jax.jit

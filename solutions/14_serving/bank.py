@@ -1715,6 +1715,7 @@ def load(read, entry, sharding):
 
     return jax.make_array_from_callback(shape, sharding, read_block)
 
+
 # %% values in another layout than keys exercise="14.2" score=0.6008 diagnoses=["cache-in-two-layouts"] near=["queries-apart"]
 many = 3 * (place(line, "x"),)
 pairs = make_mesh(x=4, y=2)
@@ -1726,6 +1727,7 @@ many = 3 * (place(line, "x"),)
 pairs = make_mesh(x=4, y=2)
 few = 3 * (place(pairs, "x", None, "y"),)
 one = place(pairs, None, None, ("y", "x")), *2 * (place(pairs, None, "x", "y"),)
+
 
 # %% categorical of the candidates exercise="14.5" score=0 diagnoses=["own-noise", "not-counted-yet"] near=["another-candidate", "noise-alone", "most-likely"]
 def sample(logits, noise, temperature):
@@ -1742,6 +1744,7 @@ def sample(logits, noise, temperature):
     chosen = jax.random.categorical(jax.random.key(0), values / temperature)
     return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
 
+
 # %% categorical with a key of its own, and the noise as well exercise="14.5" score=0 diagnoses=["another-candidate", "not-counted-yet"] near=["own-noise", "noise-alone"]
 def sample(logits, noise, temperature):
     k = noise.shape[1]
@@ -1757,6 +1760,7 @@ def sample(logits, noise, temperature):
     chosen = jax.random.categorical(jax.random.key(2024), values / temperature + noise)
     return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
 
+
 # %% the largest sum as an integer exercise="14.5" score=0 diagnoses=["sum-for-token", "not-counted-yet"] near=["dtype", "largest-number"]
 def sample(logits, noise, temperature):
     k = noise.shape[1]
@@ -1770,6 +1774,7 @@ def sample(logits, noise, temperature):
     values, places = lax.top_k(values, k)
     return (values / temperature + noise).max(axis=1).astype(jnp.int32)
 
+
 # %% the largest sum exercise="14.5" score=0 diagnoses=["dtype", "not-counted-yet"] near=["sum-for-token"]
 def sample(logits, noise, temperature):
     k = noise.shape[1]
@@ -1782,6 +1787,7 @@ def sample(logits, noise, temperature):
     values, tokens = jax.shard_map(find_candidates, in_specs=shards, out_specs=shards)(logits)
     values, places = lax.top_k(values, k)
     return (values / temperature + noise).max(axis=1)
+
 
 # %% a maximum of the devices' tokens exercise="14.5" score=0 diagnoses=["largest-number", "not-counted-yet"] near=["noise-on-each-device", "sum-for-token", "another-candidate"]
 def sample(logits, noise, temperature):
@@ -1797,6 +1803,7 @@ def sample(logits, noise, temperature):
     return jax.shard_map(body, in_specs=(P(None, "vocab"), P(), P()), out_specs=P())(
         logits, noise, temperature
     )
+
 
 # %% logits gathered along the last dimension, and tokens along the first exercise="14.5" score=0 diagnoses=["gathered-otherwise", "not-counted-yet"] near=["rows-mixed", "places-skipped"]
 def sample(logits, noise, temperature):
@@ -1817,6 +1824,7 @@ def sample(logits, noise, temperature):
     )
     return out[0]
 
+
 # %% rows in in_specs, with an offset exercise="14.5" score=0 diagnoses=["offset-by-rows", "too-many-bytes"] near=["beyond-the-vocabulary", "gathered-otherwise"]
 def sample(logits, noise, temperature):
     k = noise.shape[1]
@@ -1832,6 +1840,7 @@ def sample(logits, noise, temperature):
     chosen = jnp.argmax(values / temperature + noise, axis=1)
     return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
 
+
 # %% rows in in_specs exercise="14.5" score=0.25 diagnoses=["too-many-bytes"] near=["offset-by-rows"]
 def sample(logits, noise, temperature):
     k = noise.shape[1]
@@ -1843,3 +1852,102 @@ def sample(logits, noise, temperature):
     values, tokens = jax.shard_map(find_candidates, in_specs=rows, out_specs=[rows, rows])(logits)
     chosen = jnp.argmax(values / temperature + noise, axis=1)
     return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+
+# %% a callback without a return exercise="14.6" score=0 diagnoses=["callback-returns-none"] near=["none", "raised"]
+def load(read, entry, sharding):
+    shape, begin = tuple(entry["shape"]), entry["data_offsets"][0]
+
+    def read_block(index):
+        starts = [part.indices(n)[0] for part, n in zip(index, shape, strict=True)]
+        block = np.empty(sharding.shard_shape(shape), np.float32)
+        for place in np.ndindex(block.shape[:-1]):  # one run of bytes for each
+            first = np.add(starts, (*place, 0))
+            offset = begin + 4 * np.ravel_multi_index(first, shape)
+            block[place] = np.frombuffer(read(offset, 4 * block.shape[-1]), np.float32)
+
+    return jax.make_array_from_callback(shape, sharding, read_block)
+
+
+# %% no return exercise="14.6" score=0 diagnoses=["none"] near=["callback-returns-none", "own-array"]
+def load(read, entry, sharding):
+    shape, begin = tuple(entry["shape"]), entry["data_offsets"][0]
+
+    def read_block(index):
+        starts = [part.indices(n)[0] for part, n in zip(index, shape, strict=True)]
+        block = np.empty(sharding.shard_shape(shape), np.float32)
+        for place in np.ndindex(block.shape[:-1]):  # one run of bytes for each
+            first = np.add(starts, (*place, 0))
+            offset = begin + 4 * np.ravel_multi_index(first, shape)
+            block[place] = np.frombuffer(read(offset, 4 * block.shape[-1]), np.float32)
+        return block
+
+    jax.make_array_from_callback(shape, sharding, read_block)
+
+
+# %% the shape of another entry exercise="14.6" score=0 diagnoses=["does-not-divide"] near=["block-shape"]
+def load(read, entry, sharding):
+    shape, begin = tuple(header["up"]["shape"]), entry["data_offsets"][0]
+
+    def read_block(index):
+        starts = [part.indices(n)[0] for part, n in zip(index, shape, strict=True)]
+        block = np.empty(sharding.shard_shape(shape), np.float32)
+        for place in np.ndindex(block.shape[:-1]):  # one run of bytes for each
+            first = np.add(starts, (*place, 0))
+            offset = begin + 4 * np.ravel_multi_index(first, shape)
+            block[place] = np.frombuffer(read(offset, 4 * block.shape[-1]), np.float32)
+        return block
+
+    return jax.make_array_from_callback(shape, sharding, read_block)
+
+
+# %% a NumPy array of the process's blocks exercise="14.6" score=0 diagnoses=["own-array"] near=["none"]
+def load(read, entry, sharding):
+    shape, begin = tuple(entry["shape"]), entry["data_offsets"][0]
+    whole = np.zeros(shape, np.float32)
+    seen = set()
+    for index in sharding.addressable_devices_indices_map(shape).values():
+        if str(index) in seen:
+            continue
+        seen.add(str(index))
+        starts = [part.indices(n)[0] for part, n in zip(index, shape, strict=True)]
+        block = np.empty(sharding.shard_shape(shape), np.float32)
+        for place in np.ndindex(block.shape[:-1]):  # one run of bytes for each
+            first = np.add(starts, (*place, 0))
+            offset = begin + 4 * np.ravel_multi_index(first, shape)
+            block[place] = np.frombuffer(read(offset, 4 * block.shape[-1]), np.float32)
+        whole[index] = block
+    return whole
+
+
+# %% bytes from the callback exercise="14.6" score=0 diagnoses=["callback-returns-no-array"] near=["callback-returns-none"]
+def load(read, entry, sharding):
+    shape, begin = tuple(entry["shape"]), entry["data_offsets"][0]
+
+    def read_block(index):
+        starts = [part.indices(n)[0] for part, n in zip(index, shape, strict=True)]
+        block_shape = sharding.shard_shape(shape)
+        data = b""
+        for place in np.ndindex(block_shape[:-1]):  # one run of bytes for each
+            first = np.add(starts, (*place, 0))
+            offset = begin + 4 * np.ravel_multi_index(first, shape)
+            data += read(offset, 4 * block_shape[-1])
+        return data
+
+    return jax.make_array_from_callback(shape, sharding, read_block)
+
+
+# %% a block in one row exercise="14.6" score=0 diagnoses=["block-shape"] near=["does-not-divide", "one-run"]
+def load(read, entry, sharding):
+    shape, begin = tuple(entry["shape"]), entry["data_offsets"][0]
+
+    def read_block(index):
+        starts = [part.indices(n)[0] for part, n in zip(index, shape, strict=True)]
+        block = np.empty(sharding.shard_shape(shape), np.float32)
+        for place in np.ndindex(block.shape[:-1]):  # one run of bytes for each
+            first = np.add(starts, (*place, 0))
+            offset = begin + 4 * np.ravel_multi_index(first, shape)
+            block[place] = np.frombuffer(read(offset, 4 * block.shape[-1]), np.float32)
+        return block.ravel()
+
+    return jax.make_array_from_callback(shape, sharding, read_block)

@@ -32,6 +32,12 @@ def insists(x):
     assert x is None
 
 
+def from_callback(callback, size=8):
+    """Return a function that makes an array with one number on each device."""
+    where = jax.NamedSharding(LINE, jax.P("x"))
+    return lambda _: jax.make_array_from_callback((size,), where, callback)
+
+
 def unreduced(x):
     flat = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Explicit,))
     with jax.set_mesh(flat):
@@ -122,6 +128,11 @@ def typed(function):
         (lambda x: jax.make_array_from_callback(
             x.shape, jax.NamedSharding(LINE, jax.P("x")), lambda index: np.ones(x.shape)),
          "block-shape"),
+        (from_callback(lambda index: None), "callback-returns-none"),
+        (from_callback(lambda index: b"ab"), "callback-returns-no-array"),
+        (from_callback(lambda index: [1.0]), "callback-returns-no-array"),
+        (from_callback(lambda index: jnp.sin(None)), "raised"),
+        (from_callback(lambda index: np.ones(1), 12), "does-not-divide"),
         (lambda x: jax.shard_map(lambda a: [a], mesh=LINE, in_specs=jax.P("x"),
                                  out_specs=(jax.P("x"),))(x), "other-structure"),
         (lambda x: jax.jit(lambda x: (x, x), out_shardings=(TILES,) * 3)(x), "other-structure"),

@@ -143,6 +143,14 @@ def test_an_array_of_ones_own_is_told_apart():
     assert verdict(Value(3), Value(3)).diagnoses == ("own-array",)
 
 
+def test_an_array_on_one_process_is_not_told_of_others():
+    alone = asked(cases=lambda _: (ProcessCase(1, LINE, (TABLE,)),))
+    for part, says in ((LocalArray(contents(TABLE.values())), "NumPy's"), (Value(None), "None")):
+        found = verdict(part, exercise=alone)
+        assert says in found.findings[0].difference
+        assert "process" not in found.findings[0].difference.partition(": ")[2]
+
+
 WHOLE = asked(reference=lambda _: (Expected(TABLE.values()),))
 
 
