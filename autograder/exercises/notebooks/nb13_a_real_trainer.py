@@ -458,10 +458,9 @@ STATE: Final = Exercise(
         "whole step, gives its memory to the new one, if this has the same layout.",
         "donates-too-much": "No result fits into the buffers of the examples, and they are not "
         "part of the state.",
-        "split-dimension": "Does something say the layout of each result, with specs and not with "
-        "the notebook's mesh, and is it the layout of the argument in its place? Where nothing "
-        "does, the compiler takes `model` for the columns, as in the targets. The next step starts "
-        "from another layout than this one did, and is compiled again.",
+        "split-dimension": "What says that each result has the layout of the argument in its "
+        "place? Where nothing does, the compiler takes `model` for the columns, as in the targets. "
+        "The next step starts from another layout than this one did, and is compiled again.",
         "replicated": "Each device has all of it now, and the next step is compiled again.",
     },
 )
