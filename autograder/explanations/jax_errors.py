@@ -332,6 +332,18 @@ MEANINGS: Final = (
         "keeps the shape.",
     ),
     (
+        r"This reshape is not supported.*sharding of the output",
+        "reshape-of-a-sharded-dimension",
+        "A reshape joins or splits a sharded dimension. On Explicit axes, JAX then asks for the "
+        "layout of its result.",
+    ),
+    (
+        r"vmap in_axes must be an int, None, or a tuple .* but got (?P<given>\w+)",
+        "in-axes",
+        "The second argument of jax.vmap is in_axes: for each argument of the function, the number "
+        "of the dimension that it maps, or None. Here it is {given}.",
+    ),
+    (
         r"array axis (?P<d>\d+) is partitioned (?P<count>\d+) times, but the dimension size is "
         r"(?P<size>\d+) \(full shape: (?P<shape>\([\d, ]*\))",
         "does-not-divide",

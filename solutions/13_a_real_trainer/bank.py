@@ -1569,3 +1569,79 @@ meets = {
 }
 square = jax.make_mesh((2, 2), ("p", "q"), devices=devices[4:], axis_types=(AxisType.Auto,) * 2)
 arrived = jax.device_put(sent, NamedSharding(square, P("p"), memory_kind="pinned_host"))
+
+
+# %% a stack of a loop exercise="13.10" score=0.25 diagnoses=["replicated-dimension", "all-reduce over members"] near=["all-gather over members", "in-axes"]
+def ensemble(x, W):
+    return jnp.stack([multiply(x[i], W[i]) for i in range(len(x))])
+
+
+# %% a mesh axis as in_axes exercise="13.10" score=0 diagnoses=["in-axes"] near=["axis-in-specs", "all-reduce over members"]
+def ensemble(x, W):
+    return jax.vmap(multiply, "members")(x, W)
+
+
+# %% microbatches reshaped into one exercise="13.7" score=0 diagnoses=["reshape-of-a-sharded-dimension"] near=["all-to-all", "too-much-memory"]
+def accumulate(W, X, Y):
+    x, y = X.reshape(-1, X.shape[-1]), Y.reshape(-1)
+    return len(X) * jax.grad(error)(W, x, y)
+
+
+# %% microbatches reshaped into one, with a layout exercise="13.7" score=0.25 diagnoses=["all-to-all over x", "too-much-memory"] near=["reshape-of-a-sharded-dimension", "reduce-scatter"]
+def accumulate(W, X, Y):
+    x = jnp.reshape(X, (-1, X.shape[-1]), out_sharding=P("x"))
+    y = jnp.reshape(Y, (-1,), out_sharding=P("x"))
+    return len(X) * jax.grad(error)(W, x, y)
+
+
+# %% microbatches swapped with examples, and reshaped into one exercise="13.7" score=0.25 diagnoses=["too-much-memory"] near=["all-to-all"]
+def accumulate(W, X, Y):
+    x = X.swapaxes(0, 1).reshape(-1, X.shape[-1])
+    y = Y.swapaxes(0, 1).reshape(-1)
+    return len(X) * jax.grad(error)(W, x, y)
+
+
+# %% thirteen inputs, and a loss without targets exercise="13.6" score=0 diagnoses=["thirteen", "without-targets", "not-counted-yet"] near=["in-bytes", "half", "targets-added"]
+peak = {"weights": 768, "gradients": 768, "inputs": 416, "hidden": 768}
+
+
+def gradients(x, y, up, down):
+    def loss(up, down):
+        return jnp.sum((lax.scan(jax.checkpoint(block), x, (up, down))[0]) ** 2)
+
+    return jax.grad(loss, argnums=(0, 1))(up, down)
+
+
+# %% targets added exercise="13.6" score=0.3333333333 diagnoses=["targets-added", "not-counted-yet"] near=["without-targets", "thirteen", "half-the-batch"]
+peak = {"weights": 768, "gradients": 768, "inputs": 384, "hidden": 768}
+
+
+def gradients(x, y, up, down):
+    def loss(up, down):
+        return jnp.sum((lax.scan(jax.checkpoint(block), x, (up, down))[0] + y) ** 2)
+
+    return jax.grad(loss, argnums=(0, 1))(up, down)
+
+
+# %% the largest of the places exercise="13.8" score=0 diagnoses=["largest-places", "not-counted-yet"] near=["places-of-device-0", "places-of-candidates"]
+def most_likely(logits):
+    def find_best(block):
+        values, places = lax.top_k(block, 4)
+        return values, places + lax.axis_index("x") * block.shape[1]
+
+    columns = P(None, "x")
+    values, places = jax.shard_map(find_best, in_specs=columns, out_specs=columns)(logits)
+    best, which = lax.top_k(values, 4)
+    return best, lax.top_k(places, 4)[0]
+
+
+# %% the places of the first device exercise="13.8" score=0 diagnoses=["places-of-device-0", "not-counted-yet"] near=["largest-places", "places-in-blocks"]
+def most_likely(logits):
+    def find_best(block):
+        values, places = lax.top_k(block, 4)
+        return values, places + lax.axis_index("x") * block.shape[1]
+
+    columns = P(None, "x")
+    values, places = jax.shard_map(find_best, in_specs=columns, out_specs=columns)(logits)
+    best, which = lax.top_k(values, 4)
+    return best, places[:, :4]

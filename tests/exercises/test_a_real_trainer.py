@@ -283,6 +283,27 @@ def test_a_gradient_that_is_reduced_each_time_sends_eight_times_as_much():
     assert naive.bytes == 8 * once.bytes == 8 * 4 * 32 * 256
 
 
+@pytest.mark.parametrize("place", [0, 1])
+def test_all_microbatches_at_once_do_not_fit(place):
+    names = names_for("13.7")
+    arguments = [
+        jax.ShapeDtypeStruct(a.shape, jnp.float32, sharding=sharding_of(a))
+        for a in nb13._accumulation_arguments(*nb13.ACCUMULATIONS[place])
+    ]
+    limit = next(r.bytes for r in EXERCISES["13.7"].requirements if isinstance(r, FitsIn))[place]
+
+    def at_once(W, X, Y):
+        x, y = (a.swapaxes(0, 1).reshape(-1, *a.shape[2:]) for a in (X, Y))
+        return len(X) * jax.grad(names["error"])(W, x, y)
+
+    with jax.set_mesh(arguments[0].sharding.mesh):
+        looped, all_of_them = (
+            communication(function, *arguments).peak_bytes
+            for function in (names["accumulate"], at_once)
+        )
+    assert 1.15 * looped < limit < 0.97 * all_of_them
+
+
 # 13.8 to 13.10
 
 

@@ -128,6 +128,9 @@ def typed(function):
         (lambda x: jax.make_array_from_callback(
             x.shape, jax.NamedSharding(LINE, jax.P("x")), lambda index: np.ones(x.shape)),
          "block-shape"),
+        (typed(lambda x: jnp.stack([x, x]).reshape(-1, x.shape[1])),
+         "reshape-of-a-sharded-dimension"),
+        (lambda x: jax.vmap(jnp.sum, "x")(x), "in-axes"),  # type: ignore[arg-type]
         (from_callback(lambda index: None), "callback-returns-none"),
         (from_callback(lambda index: b"ab"), "callback-returns-no-array"),
         (from_callback(lambda index: [1.0]), "callback-returns-no-array"),
