@@ -11,7 +11,11 @@ from typing import Any, Final
 
 import jax
 
-from autograder.explanations.operands import NOT_GATHERED, describe_ungathered_operand
+from autograder.explanations.operands import (
+    NOT_GATHERED,
+    describe_ungathered_operand,
+    is_outside_of_bodies,
+)
 from shardlings.errors import (
     describe_error,
     first_line,
@@ -42,7 +46,8 @@ shards; it is not the first line of the message."""
 
 MEANINGS: Final = (
     # A pattern in JAX's message, the diagnosis, and what the error usually means. A named group of
-    # the pattern replaces its name in the meaning.
+    # the pattern replaces its name in the meaning. What is in brackets is left out if the error was
+    # raised outside the bodies of shard_maps.
     (
         r"incompatible devices.*device ids \[\d+\] on",
         "one-device",
@@ -187,8 +192,8 @@ MEANINGS: Final = (
         r"terms \((?P<other>\d+)\)",
         "letter-of-two-lengths",
         "In an einsum, the letter {label} stands for a dimension of length {other} in one array "
-        "and of length {one} in another. If it stands in the body of a shard_map, these are "
-        "blocks: what do a spec or a collective before it make of their lengths?",
+        "and of length {one} in another. [If it stands in the body of a shard_map, these are "
+        "blocks: what do a spec or a collective before it make of their lengths?]",
     ),
     (
         r"Cannot lower jaxpr with verifier errors",
@@ -256,16 +261,16 @@ MEANINGS: Final = (
         r"(?P<other>\([\d, ]*\))",
         "shapes-do-not-fit",
         "`{operation}` is called on arrays of shapes {one} and {other}, which do not fit together. "
-        "If it stands in the body of a shard_map, these are the shapes of blocks: do in_specs give "
-        "the body the blocks that it is meant to get, and is this the operation that you mean? A "
-        "collective may change a block's shape too.",
+        "[If it stands in the body of a shard_map, these are the shapes of blocks: do in_specs "
+        "give the body the blocks that it is meant to get, and is this the operation that you "
+        "mean? A collective may change a block's shape too.]",
     ),
     (
         r"Incompatible shapes for broadcasting",
         "shapes-do-not-fit",
-        "The shapes of two arrays do not fit together. If this is in the body of a shard_map, "
+        "The shapes of two arrays do not fit together. [If this is in the body of a shard_map, "
         "shapes are those of blocks: do in_specs give the body the blocks that it is meant to "
-        "get? A collective may change a block's shape too.",
+        "get? A collective may change a block's shape too.]",
     ),
     (
         r"contracting dimensions to have the same shape, got \((?P<one>\d+),\) and "
@@ -273,16 +278,16 @@ MEANINGS: Final = (
         "blocks-do-not-fit",
         "A matmul is called on arrays that do not fit together: along the contracted dimension, "
         "the left one has length {one} and the right one {other}. Are they in the right order? "
-        "If it stands in the body of a shard_map, these are blocks: do in_specs give the body the "
+        "[If it stands in the body of a shard_map, these are blocks: do in_specs give the body the "
         "blocks that it is meant to get, and what do a transpose or a collective before the "
-        "matmul make of them?",
+        "matmul make of them?]",
     ),
     (
         r"contracting dimensions to have the same shape",
         "blocks-do-not-fit",
         "A matmul is called on arrays that do not fit together: their contracted dimensions have "
-        "different lengths. If it stands in the body of a shard_map, these are blocks: do in_specs "
-        "give the body the blocks that it is meant to get?",
+        "different lengths. [If it stands in the body of a shard_map, these are blocks: do "
+        "in_specs give the body the blocks that it is meant to get?]",
     ),
     (
         r"can only accept axis_name which corresponds to one of .* axes: (?P<axes>\(?.*?\)?) and "
@@ -308,14 +313,14 @@ MEANINGS: Final = (
     (
         r"carry input and carry output must have equal types",
         "carry-changes",
-        "What a loop carries has another shape or dtype after a step than before it. In the body "
-        "of a shard_map: is it computed with a block of something that the step needs whole?",
+        "What a loop carries has another shape or dtype after a step than before it. [In the body "
+        "of a shard_map: is it computed with a block of something that the step needs whole?]",
     ),
     (
         r"cannot reshape array",
         "does-not-reshape",
-        "A reshape keeps the number of elements. Take every size from the array itself, which, if "
-        "this is the body of a shard_map, is one device's block.",
+        "A reshape keeps the number of elements. Take every size from the array itself[, which, if "
+        "this is the body of a shard_map, is one device's block].",
     ),
     (
         r"slice (indices must have|entries must be) static",
@@ -334,14 +339,14 @@ MEANINGS: Final = (
     (
         r"This reshape is not supported.*sharding of the output",
         "reshape-of-a-sharded-dimension",
-        "A reshape joins or splits a sharded dimension. On Explicit axes, JAX then asks for the "
+        "On Explicit axes, a reshape that joins or splits a sharded dimension has to be told the "
         "layout of its result.",
     ),
     (
         r"vmap in_axes must be an int, None, or a tuple .* but got (?P<given>\w+)",
         "in-axes",
-        "The second argument of jax.vmap is in_axes: for each argument of the function, the number "
-        "of the dimension that it maps, or None. Here it is {given}.",
+        "The second argument of jax.vmap is in_axes, and here it is {given}; expected the "
+        "number of the dimension that is mapped, or None.",
     ),
     (
         r"array axis (?P<d>\d+) is partitioned (?P<count>\d+) times, but the dimension size is "
@@ -490,6 +495,8 @@ def diagnose_jax_error(error: BaseException) -> tuple[str, str]:
     for pattern, diagnosis, meaning in MEANINGS:
         found = re.search(pattern, message, re.IGNORECASE)
         if found:
+            on_blocks = "" if is_outside_of_bodies(error) else r"\1"
+            meaning = re.sub(r"\[(.*?)\]", on_blocks, meaning).strip()
             return diagnosis, meaning.format(**found.groupdict())
     return "raised", ""
 

@@ -1,4 +1,4 @@
-"""Find out which operand of a failed matmul is still a device's block."""
+"""Find out whether an error is about blocks, and which operand of a matmul is still one."""
 
 import dis
 import math
@@ -43,6 +43,17 @@ def describe_ungathered_operand(error: BaseException) -> str:
         f"block has, and `{whole}` has all {max(lengths)} {dimensions[1 - short]}. Does `{block}` "
         f"have to be gathered before this line, or `{whole}` sliced, or in_specs changed?"
     )
+
+
+def is_outside_of_bodies(error: BaseException) -> bool:
+    """Check whether the learner's line that raised an error has arrays, and none is a block.
+
+    In the body of a shard_map, arrays are blocks.
+    """
+    frame, _ = _learners_frame(error)
+    values = list(frame.f_locals.values()) if frame is not None else []
+    arrays = [value for value in values if isinstance(value, jax.Array)]
+    return bool(arrays) and not any(jax.typeof(array).sharding.mesh.manual_axes for array in arrays)
 
 
 def _learners_frame(error: BaseException) -> tuple[FrameType | None, int]:

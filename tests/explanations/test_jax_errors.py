@@ -130,11 +130,11 @@ def typed(function):
          "block-shape"),
         (typed(lambda x: jnp.stack([x, x]).reshape(-1, x.shape[1])),
          "reshape-of-a-sharded-dimension"),
-        (lambda x: jax.vmap(jnp.sum, "x")(x), "in-axes"),  # type: ignore[arg-type]
+        (lambda x: jax.vmap(jnp.sum, "x")(x), "in-axes"),
         (from_callback(lambda index: None), "callback-returns-none"),
         (from_callback(lambda index: b"ab"), "callback-returns-no-array"),
         (from_callback(lambda index: [1.0]), "callback-returns-no-array"),
-        (from_callback(lambda index: jnp.sin(None)), "raised"),
+        (from_callback(lambda index: jnp.sin("x")), "raised"),  # type: ignore[arg-type]
         (from_callback(lambda index: np.ones(1), 12), "does-not-divide"),
         (lambda x: jax.shard_map(lambda a: [a], mesh=LINE, in_specs=jax.P("x"),
                                  out_specs=(jax.P("x"),))(x), "other-structure"),
@@ -214,6 +214,26 @@ def passes_on(x, n):
     return jax.shard_map(lambda a, b: a + b, mesh=LINE, in_specs=replicated, out_specs=jax.P())(
         x, n
     )
+
+
+@pytest.mark.parametrize(
+    ("function", "is_told_of_blocks"),
+    [
+        (lambda x: x + x[:, :3], False),
+        (lambda x: x.reshape(3, 3), False),
+        (mapped(lambda a: a + lax.all_gather(a, "x", tiled=True)), True),
+        (mapped(lambda a: a.reshape(3, 3)), True),
+        (lambda _: jnp.ones(3) + jnp.ones(4), False),
+        (lambda *_: jnp.ones(4).reshape(3), True),  # nothing shows where it is
+    ],
+)
+def test_blocks_are_left_out_where_no_array_is_one(function, is_told_of_blocks):
+    with pytest.raises(Exception) as raised:  # noqa: PT011  each is of another type
+        function(jnp.ones((16, 16)))
+    _, meaning = diagnose_jax_error(raised.value)
+    assert meaning
+    assert ("shard_map" in meaning) == is_told_of_blocks
+    assert not {"[", "]"} & {*meaning}
 
 
 @pytest.mark.parametrize(
