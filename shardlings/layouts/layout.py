@@ -397,8 +397,9 @@ def _explain_misfit(sharding: jax.sharding.Sharding, shape: Shape) -> str:
         count = math.prod(sizes.get(name, 1) for name in axes)
         if size % count:
             return (
-                f"{spec_as_code(spec)} gives dimension {dimension} {count} shards, but its size, "
-                f"{size}, is not a multiple of {count}. An array's shards have equal sizes in JAX."
+                f"{spec_as_code(spec)} makes {count} shards of dimension {dimension}, but its "
+                f"size, {size}, is not a multiple of {count}. An array's shards have equal sizes "
+                f"in JAX."
             )
     return f"{spec_as_code(spec)} on a mesh of {sizes} does not fit an array of shape {shape}."
 
