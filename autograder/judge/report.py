@@ -327,6 +327,12 @@ def _row(
     return TableRow((Code(name), *cells), below)
 
 
+def _name_cell(cell: Finding, beside: Finding) -> str:
+    """Name a cell in a sentence on another one: by its key, or with its answer's name."""
+    key = cell.cell if cell.cell.isidentifier() else f'"{cell.cell}"'
+    return key if cell.answer == beside.answer else f"{cell.answer}[{cell.cell!r}]"
+
+
 def _cell_rows(
     findings: Sequence[Finding],
     first: Finding | None,
@@ -346,8 +352,7 @@ def _cell_rows(
             same = explained.get(key)
             why = f.difference
             if same is not None:
-                is_here = same.answer == f.answer
-                why = f"as for {same.cell if is_here else f'{same.answer}[{same.cell!r}]'}"
+                why = f"as for {_name_cell(same, f)}"
             is_first = first is not None and _is_like(f, first)
             # below the sentence of another row, "above" would seem to mean that one
             if is_first and (key not in explained or len(explained) == 1):

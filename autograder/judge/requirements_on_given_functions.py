@@ -405,18 +405,17 @@ def _give_credit(
     credit = min(1.0, max(0.0, credit))
     if credit < 1:
         where = "With your shardings" if factor == 1 else "If every dimension is twice as long"
-        better = (
-            f"{where}, each device moves {run.ran.report.bytes:,} bytes. Within the cap, "
-            f"{factor * best:,} are enough"
-        )
+        moves = f"{where}, each device moves {run.ran.report.bytes:,} bytes"
+        allowed = f"{factor * requirement.cap:,} bytes of the arguments"
+        better = f"{moves}. With at most {allowed} on each, {factor * best:,} are enough"
         for name, each in requirement.mistakes.items():
             if any(explains(*run.layouts) for explains in ways_of(each)):
                 return finding.problem(name, f"{better}.", credit=round(credit, 3))
         if 2 * held < requirement.cap:
             return finding.problem(
                 "room-left",
-                f"{better}. A device may hold {factor * requirement.cap:,} bytes of the "
-                f"arguments, and holds {run.held:,}.",
+                f"{moves}; {factor * best:,} are enough. A device may hold {allowed}, and holds "
+                f"{run.held:,}.",
                 credit=round(credit, 3),
             )
         return finding.problem("could-move-less", f"{better}.", credit=round(credit, 3))
@@ -494,10 +493,7 @@ def suggest_one_change(requirement: MovesFewBytes, parts: tuple[Placement, ...],
         return (
             "Changing the sharding of one argument does not help: none that was tried moves less."
         )
-    return (
-        f"Another sharding of {which} alone, within the cap, is enough to get down to "
-        f"{least:,.0f} bytes."
-    )
+    return f"Another sharding of {which} alone is enough to get down to {least:,.0f} bytes."
 
 
 def _shardings(mesh: jax.sharding.Mesh, shape: Shape) -> Iterator[jax.NamedSharding]:

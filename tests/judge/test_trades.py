@@ -46,7 +46,9 @@ def test_credit_falls_with_what_is_moved():
     assert found.score == pytest.approx((512 + 512) / (1024 + 512), abs=1e-3)
     assert found.state == "partly"
     assert found.diagnoses == ("could-move-less",)
-    assert "Within the cap, 512 are enough." in verdict_as_text(found)
+    assert "With at most 2,048 bytes of the arguments on each, 512 are enough." in verdict_as_text(
+        found
+    )
 
 
 def test_who_holds_less_than_half_of_what_may_be_held_is_told_so():
@@ -107,8 +109,8 @@ CHAIN = MovesFewBytes(
 @pytest.mark.parametrize(
     ("specs", "said"),
     [
-        ((("x", None), ("x", None)), "Another sharding of b alone, within the cap"),
-        (((None, "x"), (None, "x")), "Another sharding of a alone, within the cap"),
+        ((("x", None), ("x", None)), "Another sharding of b alone is enough"),
+        (((None, "x"), (None, "x")), "Another sharding of a alone is enough"),
     ],
 )
 def test_the_one_sharding_is_named_whose_change_saves_most(specs, said):
