@@ -194,8 +194,8 @@ def _place_sharding(
 def _is_offloaded(sharding: jax.sharding.Sharding) -> bool:
     """Check whether a sharding names another memory than its devices' own."""
     kind = sharding.memory_kind
-    own = {device.default_memory().kind for device in sharding.device_set}
-    return kind is not None and kind not in own
+    devices: set[Any] = sharding.device_set
+    return kind is not None and kind not in {each.default_memory().kind for each in devices}
 
 
 def _offloaded(sharding: jax.sharding.Sharding) -> NotCaptured:

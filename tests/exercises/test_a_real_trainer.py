@@ -292,9 +292,9 @@ def test_all_microbatches_at_once_do_not_fit(place):
     ]
     limit = next(r.bytes for r in EXERCISES["13.7"].requirements if isinstance(r, FitsIn))[place]
 
-    def at_once(W, X, Y):
-        x, y = (a.swapaxes(0, 1).reshape(-1, *a.shape[2:]) for a in (X, Y))
-        return len(X) * jax.grad(names["error"])(W, x, y)
+    def at_once(weights, *batches):
+        x, y = (a.swapaxes(0, 1).reshape(-1, *a.shape[2:]) for a in batches)
+        return len(batches[0]) * jax.grad(names["error"])(weights, x, y)
 
     with jax.set_mesh(arguments[0].sharding.mesh):
         looped, all_of_them = (

@@ -1172,7 +1172,7 @@ ACCUMULATION: Final = Exercise(
         "passes keep, or their gradients? In a `scan`, each gradient is added to the sum before "
         "the next microbatch begins.",
         "all-to-all": "Examples move from device to device. Each device has a part of every "
-        "microbatch: is something reshaped that needs other parts?",
+        "microbatch. Does a reshape join microbatches, or split them?",
         "reshape-of-a-sharded-dimension": "Are microbatches put together here? Each device has a "
         "part of every one, and a loop over them leaves these parts where they are.",
         "reduce-scatter": "A reduce-scatter leaves a part of the sum on each device. Expected: one "
@@ -1663,8 +1663,8 @@ ENSEMBLE: Final = Exercise(
         "which mesh axis shards the "
         "dimension that counts them, in the specs that your program has? (`axis_name` says nothing "
         "about it: it is a name for collectives.)",
-        "all-reduce over members": "Is there a loop over members, with an index such as `x[i]`? One "
-        "member is on some of the devices only, so it is sent to all, and all compute it.",
+        "all-reduce over members": "Is there a loop over members, with an index such as `x[i]`? "
+        "One member is on some of the devices only, so it is sent to all, and all compute it.",
         "in-axes": "Which argument of `vmap` is meant?",
         "all-gather over model": "Nobody needs all columns: a device returns its own.",
         "blocks-do-not-fit": "`multiply` takes the examples and the weights of one member. Does "

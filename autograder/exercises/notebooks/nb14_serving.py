@@ -1558,8 +1558,8 @@ WEIGHTS: Final = Exercise(
         "reads-too-much": "Together, a process's devices need their own blocks, and nothing else. "
         "Does each device read whole rows, or the whole array? Are the same bytes read twice? Or "
         "is an end passed to `read`, which takes a size?",
-        "does-not-divide": "Every sharding fits its entry. Is this the whole shape of the entry that "
-        "`load` is given, or that of a block or of another entry?",
+        "does-not-divide": "Every sharding fits its entry. Is this the whole shape of the entry "
+        "that `load` is given, or that of a block or of another entry?",
         "own-array": "np.frombuffer makes an array of NumPy, on the host. Something has to put "
         "each block on its device.",
         "none": "Is a `return` missing?",
