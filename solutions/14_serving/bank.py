@@ -1854,7 +1854,7 @@ def sample(logits, noise, temperature):
     return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
 
 
-# %% a callback without a return exercise="14.6" score=0 diagnoses=["callback-returns-none"] near=["none", "raised"]
+# %% a callback without a return exercise="14.6" score=0 diagnoses=["callback-returns-none"] near=["none", "raised", "callback-returns-no-array"]
 def load(read, entry, sharding):
     shape, begin = tuple(entry["shape"]), entry["data_offsets"][0]
 

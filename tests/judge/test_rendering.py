@@ -150,6 +150,16 @@ def test_cells_alike_name_the_first_of_them_where_above_would_mean_another_sente
     assert ["d", "16", "✗", "as for a"] in rows
 
 
+def test_a_cell_whose_key_is_no_name_is_quoted():
+    found = [
+        wrong("t", "One device.", "16", cell="a").but(diagnosis="one-device"),
+        wrong("t", "An even share.", "64", cell="as an argument").but(diagnosis="fair-share"),
+        wrong("t", "An even share.", "16", cell="d").but(diagnosis="fair-share"),
+    ]
+    rows = [line.split(maxsplit=3) for line in list_sentences(verdict(*found))]
+    assert ["d", "16", "✗", 'as for "as an argument"'] in rows
+
+
 def test_an_explanation_in_the_table_of_one_answer_is_not_repeated_in_that_of_another():
     found = [
         wrong("s", "One device.", "16", cell="a").but(diagnosis="one-device"),
