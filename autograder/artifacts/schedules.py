@@ -13,7 +13,16 @@ from types import EllipsisType
 from typing import Any, Final
 
 from shardlings.documents import with_noun
-from shardlings.pictures import GanttChart, JobBar, gantt_as_html, gantt_as_text
+from shardlings.pictures import (
+    AMBER,
+    BLUE,
+    GREY,
+    ORANGE,
+    GanttChart,
+    JobBar,
+    gantt_as_html,
+    gantt_as_text,
+)
 
 FORWARD: Final = 1
 """Units of time that a stage needs for the forward pass of a microbatch."""
@@ -21,7 +30,7 @@ FORWARD: Final = 1
 BACKWARD: Final = 2
 """Units of time that it needs for the backward pass, which computes two gradients."""
 
-COLOURS: Final = {"F": "#9ad2f2", "B": "#f0c566", "computing": "#c2c2c2", "sending": "#e69e66"}
+COLOURS: Final = {"F": BLUE, "B": AMBER, "computing": GREY, "sending": ORANGE}
 """Light colours, which colour-blind readers can distinguish."""
 
 

@@ -47,6 +47,7 @@ from shardlings.pictures.gantt_charts import (
     gantt_as_text,
 )
 from shardlings.pictures.rooflines import Roofline, RooflinePoint
+from shardlings.pictures.svg import AMBER, BLUE, GREY, ORANGE, PINK
 from shardlings.pictures.timelines import (
     COMPUTING,
     Stretch,
@@ -57,10 +58,15 @@ from shardlings.pictures.timelines import (
 )
 
 __all__ = [
+    "AMBER",
+    "BLUE",
     "CHART_COLOUR",
     "CHART_WIDTH",
     "COMPUTING",
     "FAINT_COLOUR",
+    "GREY",
+    "ORANGE",
+    "PINK",
     "SMALL_TYPE",
     "CollectivePicture",
     "DrawnMesh",

@@ -12,11 +12,13 @@ from typing import Final
 Point = tuple[float, float]
 """Pixels from the left and from the top."""
 
-TINTS: Final = (
-    # Okabe and Ito's palette, which colour-blind readers can distinguish
-    # (https://jfly.uni-koeln.de/color/), mixed with white so that dark labels are readable on all.
+# Okabe and Ito's palette, which colour-blind readers can distinguish
+# (https://jfly.uni-koeln.de/color/), mixed with white so that dark labels are readable on all.
+AMBER, BLUE, GREEN, YELLOW, DARK_BLUE, ORANGE, PINK, GREY = (
     "#f0c566", "#9ad2f2", "#66c5ab", "#f6ef8e", "#66aad1", "#e69e66", "#e0afca", "#c2c2c2",
 )  # fmt: skip
+
+TINTS: Final = (AMBER, BLUE, GREEN, YELLOW, DARK_BLUE, ORANGE, PINK, GREY)
 
 INK: Final = "#1a1a1a"
 """The colour of labels on tints."""

@@ -10,7 +10,8 @@ from jax import P
 from autograder.artifacts import measure_backward, run_pipeline
 from autograder.evidence import capture
 from autograder.exercises import EXERCISES, FitsIn, RecomputesAtMost, SavesAtMost
-from autograder.exercises.notebooks import nb12_large_models as nb12
+from autograder.exercises.notebooks import nb12_planning as planning
+from autograder.exercises.notebooks import nb12_programs as programs
 from autograder.judge import judge, lesson_on
 from autograder.judge.comparing_values import compare
 from shardlings import communication
@@ -38,16 +39,17 @@ def test_an_all_reduce_by_doubling_that_is_played_takes_its_steps():
     while any(len(added) < n for added in sums.values()):
         sums = {d: sums[d] | sums[d ^ 2**steps] for d in sums}
         steps += 1
-    assert nb12.DOUBLING(n, 0, latency=1, bandwidth=1) == steps
-    assert nb12.DOUBLING(n, 10, latency=0, bandwidth=1) == 10 * steps
+    assert planning.DOUBLING(n, 0, latency=1, bandwidth=1) == steps
+    assert planning.DOUBLING(n, 10, latency=0, bandwidth=1) == 10 * steps
 
 
 @pytest.mark.parametrize("n", [4, 8, 64])
 def test_from_its_size_on_a_ring_is_the_fastest(n):
-    size = nb12.RING_FROM(n, 2e-6, 1e11)
+    size = planning.RING_FROM(n, 2e-6, 1e11)
     for factor, is_fastest in ((0.99, False), (1.01, True)):
         ring, *others = (
-            way(n, factor * size, 2e-6, 1e11) for way in (nb12.RING, nb12.DOUBLING, nb12.EXCHANGE)
+            way(n, factor * size, 2e-6, 1e11)
+            for way in (planning.RING, planning.DOUBLING, planning.EXCHANGE)
         )
         assert (ring < min(others)) is is_fastest
 
@@ -56,7 +58,9 @@ def test_from_its_size_on_a_ring_is_the_fastest(n):
 
 
 def test_an_open_row_gathers_in_the_time_that_the_scaling_book_says():
-    assert nb12._gather(4, 2048 * 8192 * 2, 4.5e10, wraps=False) == pytest.approx(560e-6, rel=0.01)
+    assert planning._gather(4, 2048 * 8192 * 2, 4.5e10, wraps=False) == pytest.approx(
+        560e-6, rel=0.01
+    )
 
 
 @pytest.mark.parametrize("n", [4, 8, 16])
@@ -71,11 +75,11 @@ def test_pieces_that_are_passed_on_arrive_in_the_time_of_the_formula(n):
         for chip in range(n):
             held[chip] |= right[chip - 1] if chip else set()
             held[chip] |= left[chip + 1] if chip < n - 1 else set()
-    assert nb12._gather(n, n, 1.0, wraps=False) == steps
+    assert planning._gather(n, n, 1.0, wraps=False) == steps
 
 
 def test_two_levels_send_a_piece_over_the_slow_network():
-    flat, two = (f(2, 8, 1e9, 1e15, 1e9) for f in (nb12.FLAT, nb12.TWO_LEVELS))
+    flat, two = (f(2, 8, 1e9, 1e15, 1e9) for f in (planning.FLAT, planning.TWO_LEVELS))
     assert two == pytest.approx(1 / 8, rel=1e-3)
     assert flat == pytest.approx(2 * 15 / 16)
 
@@ -84,7 +88,7 @@ def test_two_levels_send_a_piece_over_the_slow_network():
 
 
 def test_with_four_times_as_many_microbatches_the_bubble_is_below_a_fifth():
-    assert all(nb12._bubble(p, 4 * p) < 1 / 5 for p in range(1, 100))
+    assert all(planning._bubble(p, 4 * p) < 1 / 5 for p in range(1, 100))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
@@ -92,8 +96,8 @@ def test_schedules_are_as_short_as_any_and_their_bubble_is_the_formula(seed):
     schedule = solved("12.3", "one_f_one_b")
     for stages, microbatches in cases("12.3", "one_f_one_b", seed):
         ran = run_pipeline(schedule(stages, microbatches))
-        assert ran.total == nb12._shortest(stages, microbatches)
-        assert ran.bubble == pytest.approx(nb12._bubble(stages, microbatches))
+        assert ran.total == planning._shortest(stages, microbatches)
+        assert ran.bubble == pytest.approx(planning._bubble(stages, microbatches))
         assert ran.alive == [min(stages - s, microbatches) for s in range(stages)]
 
 
@@ -108,7 +112,7 @@ def test_the_sizes_that_are_tried_are_few_and_many():
 
 
 def test_a_device_holds_what_the_paper_on_zero_says():
-    gigabytes = [nb12.HELD(level, 7.5e9, 64) / 1e9 for level in range(4)]
+    gigabytes = [planning.HELD(level, 7.5e9, 64) / 1e9 for level in range(4)]
     assert gigabytes == pytest.approx([120, 31.4, 16.6, 1.9], rel=0.02)
 
 
@@ -139,7 +143,7 @@ def test_chunks_at_both_ends_are_the_same_work_as_the_scores_of_a_causal_mask():
     work = {scores[c] + scores[2 * n - 1 - c] for c in range(n)}
     assert len(work) == 1
     assert len({pairs[c] + pairs[2 * n - 1 - c] for c in range(n)}) == 1
-    assert nb12.explain_zigzag([[c, 2 * n - 1 - c] for c in range(n)], n) is None
+    assert programs.explain_zigzag([[c, 2 * n - 1 - c] for c in range(n)], n) is None
 
 
 @pytest.mark.parametrize(
@@ -147,7 +151,7 @@ def test_chunks_at_both_ends_are_the_same_work_as_the_scores_of_a_causal_mask():
     [None, 3, [], [[0, 1]], [[0, 3], [1]], [[0, 3], [1, 1]], [[0, 1], [2, 3]], [["a", 0]] * 2],
 )
 def test_other_chunks_are_refused(chunks):
-    assert nb12.explain_zigzag(chunks, 2) is not None
+    assert programs.explain_zigzag(chunks, 2) is not None
 
 
 def test_the_scores_of_all_keys_do_not_fit():
@@ -174,24 +178,24 @@ def partitions(layers):
 def test_no_choice_of_buckets_is_better_than_the_best(seed):
     for case in cases("12.6", "bucketed", seed):
         if len(case[0]) < 10:
-            ends = (nb12._end(*case, buckets=buckets) for buckets in partitions(len(case[0])))
-            assert min(ends) == pytest.approx(nb12.shortest_overlap(*case))
+            ends = (planning._end(*case, buckets=buckets) for buckets in partitions(len(case[0])))
+            assert min(ends) == pytest.approx(planning.shortest_overlap(*case))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_buckets_of_one_size_never_pass(seed):
     for backward, sizes, latency, bandwidth in cases("12.6", "bucketed", seed):
         for share in (0.1, 0.2, 0.3, 0.5, 1):
-            buckets = nb12.fill_buckets(sizes, share * sum(sizes))
+            buckets = planning.fill_buckets(sizes, share * sum(sizes))
             model = backward, sizes, latency, bandwidth
-            assert nb12.explain_buckets_chosen(buckets, *model) is not None
+            assert planning.explain_buckets_chosen(buckets, *model) is not None
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_right_buckets_pass_whatever_is_sampled(seed):
     bucketed = solved("12.6", "bucketed")
     for case in cases("12.6", "bucketed", seed):
-        assert nb12.explain_buckets_chosen(bucketed(*case), *case) is None
+        assert planning.explain_buckets_chosen(bucketed(*case), *case) is None
 
 
 # 12.7
@@ -221,7 +225,7 @@ def test_the_block_of_the_notebook_is_that_of_the_judge():
     names = sitting_for("12.8").names
     arrays = names["arrays_for_block"]()
     np.testing.assert_allclose(
-        names["block"](*arrays), nb12._block()(*arrays), rtol=1e-4, atol=1e-4
+        names["block"](*arrays), programs._block()(*arrays), rtol=1e-4, atol=1e-4
     )
 
 
@@ -242,13 +246,13 @@ def test_a_policy_that_meets_a_limit_of_activations_is_not_free_of_the_other():
 def test_the_notebook_counts_the_tokens_that_are_dropped_as_the_judge_does():
     names = sitting_for("12.9").names
     counted = np.maximum(names["counts"] - 4, 0).sum()
-    assert counted == nb12._count_dropped(nb12._is_kept)(np.asarray(names["scores"]))
+    assert counted == programs._count_dropped(programs._is_kept)(np.asarray(names["scores"]))
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_tokens_are_dropped_and_places_stay_empty_whatever_is_sampled(seed):
     generator = np.random.default_rng(seed)
-    for n, tokens, *_, experts in nb12.LAYERS_OF_EXPERTS:
+    for n, tokens, *_, experts in programs.LAYERS_OF_EXPERTS:
         chosen = generator.standard_normal((n, tokens // n, experts)).argmax(-1)
         counts = np.array([np.bincount(own, minlength=experts) for own in chosen])
         assert counts.min() < tokens // n // experts < counts.max()
@@ -259,25 +263,25 @@ def test_tokens_are_dropped_and_places_stay_empty_whatever_is_sampled(seed):
 
 @pytest.mark.parametrize("increment", [1.0, 0.75, 1.25, 0.0078125, 3e-4, 100.0])
 def test_a_sum_that_is_rounded_stops_where_the_formula_says(increment):
-    increment = float(nb12._round(increment))
+    increment = float(programs._round(increment))
     total = np.float32(0)
-    while (more := np.float32(nb12._round(total + np.float32(increment)))) != total:
+    while (more := np.float32(programs._round(total + np.float32(increment)))) != total:
         total = more
-    assert total == nb12._stalls_at(8)(increment)
+    assert total == programs._stalls_at(8)(increment)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_sum_in_bfloat16_is_further_off_than_sending_the_sum_in_bfloat16(seed):
     """An answer that sends bfloat16 is right, and one that adds up in bfloat16 is not."""
     generator = np.random.default_rng(seed)
-    for sizes in (sizes for sizes in nb12.SHORT_STEPS if sizes[3] > 100):
-        inputs = [each.sample(generator) for each in nb12._short_step_arguments(*sizes)]
-        right = nb12._moved()(*inputs)
+    for sizes in (sizes for sizes in programs.SHORT_STEPS if sizes[3] > 100):
+        inputs = [each.sample(generator) for each in programs._short_step_arguments(*sizes)]
+        right = programs._moved()(*inputs)
         update = inputs[0] - right
-        sent = inputs[0] - np.float32(nb12._round(update)) * np.float32(1 + 2**-8)
-        assert compare(nb12._moved(), inputs, [jax.device_put(sent)]) is None
-        stalled = jax.device_put(nb12._added_up_in_bfloat16(*inputs))
-        assert compare(nb12._moved(), inputs, [stalled]) is not None
+        sent = inputs[0] - np.float32(programs._round(update)) * np.float32(1 + 2**-8)
+        assert compare(programs._moved(), inputs, [jax.device_put(sent)]) is None
+        stalled = jax.device_put(programs._added_up_in_bfloat16(*inputs))
+        assert compare(programs._moved(), inputs, [stalled]) is not None
 
 
 # what verdicts draw
@@ -294,14 +298,16 @@ def drawn(exercise, answer, *case):
 def test_a_schedule_is_drawn_beside_the_right_one():
     one_by_one = [["F0", "B0", "F1", "B1"]] * 2
     yours, expected = drawn("12.3", "one_f_one_b", one_by_one, 2, 2)
-    assert yours.end > expected.end == nb12._shortest(2, 2)
+    assert yours.end > expected.end == planning._shortest(2, 2)
     assert [yours.title, expected.title] == ["yours", "expected"]
     assert drawn("12.3", "gpipe", [["F0"]], 2, 2) == ()
 
 
-@pytest.mark.parametrize("order", [nb12.order_gpipe, nb12.order_one_f_one_b])
+@pytest.mark.parametrize("order", [planning.order_gpipe, planning.order_one_f_one_b])
 def test_the_schedules_that_are_drawn_are_right(order):
-    explain = nb12.explain_gpipe if order is nb12.order_gpipe else nb12.explain_one_f_one_b
+    explain = (
+        planning.explain_gpipe if order is planning.order_gpipe else planning.explain_one_f_one_b
+    )
     sizes = [(p, m) for p in range(1, 6) for m in range(1, 8)]
     assert not [size for size in sizes if explain(order(*size), *size)]
 
@@ -311,7 +317,7 @@ MODEL = [1.5, 1.0, 2.0, 1.0, 1.5, 1.0], [60, 20, 40, 20, 30, 10], 1.0, 30.0
 
 def test_an_overlap_is_drawn_beside_the_best():
     yours, best = drawn("12.6", "bucketed", [6], *MODEL)
-    assert yours.end > best.end == pytest.approx(nb12.shortest_overlap(*MODEL))
+    assert yours.end > best.end == pytest.approx(planning.shortest_overlap(*MODEL))
     (chart,) = drawn("12.6", "exposed", 5.0, MODEL[0], MODEL[1], [2, 2, 2], *MODEL[2:])
     (right,), (own,) = chart.bars["exposed"], chart.bars["yours"]
     assert (right.start, right.end, own.end) == pytest.approx((8, 11.5, 13))
@@ -322,7 +328,7 @@ def test_pieces_arrive_at_a_chip_for_as_long_as_gather_says(wraps):
     (chart,) = drawn("12.2", "gather", 0.001, 8, 8e6, 1e9, wraps)
     sides = [chart.bars[f"from {which}"] for which in ("one side", "the other")]
     assert max(bar.end for bars in sides for bar in bars) == pytest.approx(
-        1e3 * nb12._gather(8, 8e6, 1e9, wraps)
+        1e3 * planning._gather(8, 8e6, 1e9, wraps)
     )
     assert {int(bar.label) for bars in sides for bar in bars} == set(range(7))
 
@@ -330,7 +336,7 @@ def test_pieces_arrive_at_a_chip_for_as_long_as_gather_says(wraps):
 @pytest.mark.parametrize("answer", ["flat", "two_levels"])
 def test_the_steps_of_an_all_reduce_end_when_it_does(answer):
     case = 2, 8, 1e9, 450e9, 12.5e9
-    right = {"flat": nb12.FLAT, "two_levels": nb12.TWO_LEVELS}[answer](*case)
+    right = {"flat": planning.FLAT, "two_levels": planning.TWO_LEVELS}[answer](*case)
     (chart,) = drawn("12.2", answer, 2 * right, *case)
     steps = [bar for name, bars in chart.bars.items() if name != "yours" for bar in bars]
     assert max(bar.end for bar in steps) == pytest.approx(1e3 * right)
@@ -340,16 +346,19 @@ def test_the_steps_of_an_all_reduce_end_when_it_does(answer):
 def routed(change):
     """Draw the routing of a layer whose result is changed."""
     generator = np.random.default_rng(0)
-    inputs = [each.sample(generator) for each in nb12._expert_arguments(*nb12.LAYERS_OF_EXPERTS[0])]
-    return inputs, drawn("12.9", "moe", inputs, [change(nb12.MOE(*inputs), *inputs)])
+    inputs = [
+        each.sample(generator)
+        for each in programs._expert_arguments(*programs.LAYERS_OF_EXPERTS[0])
+    ]
+    return inputs, drawn("12.9", "moe", inputs, [change(programs.MOE(*inputs), *inputs)])
 
 
 def test_a_routing_is_drawn_for_a_device_with_a_wrong_token():
     def keep_all(right, x, scores, up, down):
-        return nb12._moe(nb12._all_kept)(x, scores, up, down)
+        return programs._moe(programs._all_kept)(x, scores, up, down)
 
     inputs, (yours, expected) = routed(keep_all)
-    kept = nb12._is_kept(inputs[1])[:64]
+    kept = programs._is_kept(inputs[1])[:64]
     bars = [bar for bars in expected.bars.values() for bar in bars]
     assert {bar.name for bar in bars} <= {
         f"token {t} {'kept' if kept[t] else 'dropped'}" for t in range(64)
@@ -361,10 +370,10 @@ def test_a_routing_is_drawn_for_a_device_with_a_wrong_token():
 
 def test_the_counts_that_are_drawn_are_all_tokens():
     generator = np.random.default_rng(0)
-    scores = nb12._expert_arguments(*nb12.LAYERS_OF_EXPERTS[1])[1].sample(generator)
+    scores = programs._expert_arguments(*programs.LAYERS_OF_EXPERTS[1])[1].sample(generator)
     (chart,) = drawn("12.9", "dropped", [scores], [np.int32(0)])
     assert [bars[-1].end for bars in chart.bars.values()] == [102] * 4
-    dropped = nb12._count_dropped(nb12._is_kept)(scores)
+    dropped = programs._count_dropped(programs._is_kept)(scores)
     assert sum(bars[1].end - bars[1].start for bars in chart.bars.values()) == dropped
 
 
@@ -377,7 +386,7 @@ def test_a_verdict_on_gpipe_speaks_of_no_warm_up():
 
 
 def test_a_schedule_that_waits_says_how_many_forward_passes_come_first():
-    problem = nb12.explain_one_f_one_b([["F0", "B0", "F1", "B1"]] * 2, 2, 2)
+    problem = planning.explain_one_f_one_b([["F0", "B0", "F1", "B1"]] * 2, 2, 2)
     assert problem is not None
     assert problem[1].endswith(
         "The stages run 1, 1 forward passes before their first backward pass."
@@ -411,10 +420,10 @@ def test_forged_results_are_explained_and_earn_nothing(forged):
         )
         assert len(drawn(exercise, answer, forged, *case)) <= 2
     problems = (
-        nb12.explain_gpipe(forged, 2, 2),
-        nb12.explain_one_f_one_b(forged, 2, 2),
-        nb12.explain_buckets_chosen(forged, *model),
-        nb12.explain_zigzag(forged, 2),
+        planning.explain_gpipe(forged, 2, 2),
+        planning.explain_one_f_one_b(forged, 2, 2),
+        planning.explain_buckets_chosen(forged, *model),
+        programs.explain_zigzag(forged, 2),
     )
     for problem in problems:
         assert problem is not None

@@ -408,7 +408,7 @@ PLANTINGS = [
     Planting("judge.requirements_on_values", "judge_runs", "3.1", turned),
     Planting("judge.running_programs", "run_all", "3.1", turned),
     Planting("judge.requirements_on_given_functions", "suggest_one_change", "6.8", chained),
-    Planting("exercises.notebooks.nb12_large_models", "explain_gpipe", "12.3", schedules),
+    Planting("exercises.notebooks.nb12_planning", "explain_gpipe", "12.3", schedules),
     Planting("exercises.notebooks.nb13_a_real_trainer", "_explain_rule", "13.1", ruled),
     Planting("exercises.notebooks.nb14_serving", reference("14.1"), "14.1", rooflines),
     Planting("judge.requirements_on_properties", lambda: Satisfies.judge, "12.3", schedules),
