@@ -289,6 +289,11 @@ def schedules() -> Answers:
     return {"gpipe": all_forward_first, "one_f_one_b": all_forward_first, "bubble": lambda *_: 0.5}
 
 
+def pairs() -> Answers:
+    """Return for 12.5 a function that returns chunks, and nothing for ring attention."""
+    return {"ring_attention": None, "zigzag": lambda n: [[d, 2 * n - 1 - d] for d in range(n)]}
+
+
 def trains() -> Answers:
     """Return a function for 11.8 that trains nothing, so that it is not called often."""
     return {"train_or_resume": lambda folder, mesh, read_batch, steps: [0.0]}
@@ -409,6 +414,7 @@ PLANTINGS = [
     Planting("judge.running_programs", "run_all", "3.1", turned),
     Planting("judge.requirements_on_given_functions", "suggest_one_change", "6.8", chained),
     Planting("exercises.notebooks.nb12_planning", "explain_gpipe", "12.3", schedules),
+    Planting("exercises.notebooks.nb12_programs", "explain_zigzag", "12.5", pairs),
     Planting("exercises.notebooks.nb13_a_real_trainer", "_explain_rule", "13.1", ruled),
     Planting("exercises.notebooks.nb14_serving", reference("14.1"), "14.1", rooflines),
     Planting("judge.requirements_on_properties", lambda: Satisfies.judge, "12.3", schedules),
@@ -519,6 +525,7 @@ ELSEWHERE = {
     "command_start": "it is for an instructor's commands, and asked in their tests",
     "course_packages": "it ends an import, where the course is not installed",
     "shardlings.collective_kinds": "it holds data, and does nothing",
+    "exercises.notebooks.nb12_large_models": "it lists the exercises of two modules",
     "explanations.faults": "it says what is said below",
     "evidence.__main__": "it is a process of its own, and asked in its tests",
     "processes.forkserver": "it is a process of its own",
