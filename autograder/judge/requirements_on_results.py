@@ -564,6 +564,8 @@ def _is_same(actual: Any, wanted: Any) -> bool:
             and len(actual) == len(wanted)
             and all(_is_same(c, w) for c, w in zip(actual, wanted, strict=True))
         )
+    if isinstance(wanted, float) and not math.isfinite(wanted):
+        return bool(actual in (wanted, repr(wanted)))  # evidence has it as a string
     if isinstance(wanted, float) and isinstance(actual, int | float):
         return math.isclose(actual, wanted, rel_tol=1e-6, abs_tol=1e-12)
     return type(actual) is type(wanted) and bool(actual == wanted)

@@ -153,11 +153,10 @@ class Resumes(Requirement):
             return None
         if not is_killed(case) and firsts[0] and is_close(losses, right[firsts[0] - 1 :]):
             return "last-step-again", f"The second call made step {firsts[0] - 1} again."
-        if case.interruption is not None:
-            ways = [(name, way) for name, each in self.mistakes.items() for way in ways_of(each)]
-            for name, way in ways:
-                if any(is_close(losses, way(case, first)) for first in firsts):
-                    return name, _describe_losses(case, losses, right)
+        ways = [(name, way) for name, each in self.mistakes.items() for way in ways_of(each)]
+        for name, way in ways:
+            if any(is_close(losses, way(case, first)) for first in firsts):
+                return name, _describe_losses(case, losses, right)
         if len(losses) not in [len(right) - first for first in firsts]:
             counts = " or ".join(f"{len(right) - first}" for first in reversed(firsts))
             return "other-number-of-losses", (

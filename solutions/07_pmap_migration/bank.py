@@ -2377,3 +2377,16 @@ def train_step(w, mean, X, y, seed):
 
     specs = P(), P(), P("x"), P("x"), P()
     return jax.shard_map(body, in_specs=specs, out_specs=P())(w, mean, X, y, seed)
+
+# %% half of the squared error exercise="7.8" score=0 diagnoses=["half", "not-counted-yet"] near=["other-rate", "divided-twice"]
+@partial(jax.jit, donate_argnums=(0, 1))
+def train_step(w, mean, X, y, seed):
+    def body(w, mean, X, y, seed):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        now = lax.pmean(X.mean(0), "x")
+        dropped = dropout(key, X - now)
+        grads = jax.grad(lambda w: 0.5 * lax.pmean(loss(w, dropped, y), "x"))(w)
+        return w - 0.1 * grads, 0.9 * mean + 0.1 * now
+
+    specs = P(), P(), P("x"), P("x"), P()
+    return jax.shard_map(body, in_specs=specs, out_specs=P())(w, mean, X, y, seed)

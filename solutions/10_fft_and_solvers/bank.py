@@ -6602,3 +6602,20 @@ def winner(counts, devices, halo, latency, bandwidth):
 
 def math_log2(n):
     return n.bit_length() - 1
+
+# %% rows sent sideways exercise="10.9" score=0 diagnoses=["axes-exchanged", "not-counted-yet", "other-axes"] near=["halos-exchanged"]
+def multiply(u):
+    def shifted(edge, axis, step):
+        n = lax.axis_size(axis)
+        pairs = [(i, i + step) for i in range(n) if 0 <= i + step < n]
+        return lax.ppermute(edge, axis, pairs)
+
+    above, below = shifted(u[-1:], "y", 1), shifted(u[:1], "y", -1)
+    left, right = shifted(u[:, -1:], "y", 1), shifted(u[:, :1], "y", -1)
+    rows = jnp.concatenate([above, u, below], axis=0)
+    columns = jnp.concatenate([left, u, right], axis=1)
+    return 4 * u - rows[:-2] - rows[2:] - columns[:, :-2] - columns[:, 2:]
+
+
+def stencil(u):
+    return jax.shard_map(multiply, in_specs=P("x", "y"), out_specs=P("x", "y"))(u)

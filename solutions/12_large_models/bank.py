@@ -305,7 +305,7 @@ def bubble(stages, microbatches):
     return (stages - 1) / microbatches
 
 
-# %% no warm-up: one microbatch at a time exercise="12.3" score=0 diagnoses=["backward-early", "too-long", "busy-share"] near=["orders-differ", "too-many-activations", "one-step-more"]
+# %% no warm-up: one microbatch at a time exercise="12.3" score=0 diagnoses=["one-by-one", "too-long", "busy-share"] near=["orders-differ", "too-many-activations", "one-step-more"]
 def gpipe(stages, microbatches):
     return [[f"{kind}{m}" for m in range(microbatches) for kind in "FB"] for _ in range(stages)]
 
@@ -6947,3 +6947,153 @@ def moe(x, scores, up, down):
         return jnp.where(kept, prob, 0)[:, None] * own
 
     return jax.shard_map(body, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+# %% one microbatch after the other exercise="12.3" score=0.75 diagnoses=["one-by-one"] near=["backward-early"]
+def gpipe(stages, microbatches):
+    return [[f"{job}{m}" for m in range(microbatches) for job in "FB"]] * stages
+
+
+def one_f_one_b(stages, microbatches):
+    def stage(s):
+        f = b = 0
+        while b < microbatches:
+            if f < microbatches and f - b < stages - s:
+                yield f"F{f}"
+                f += 1
+            else:
+                yield f"B{b}"
+                b += 1
+
+    return [list(stage(s)) for s in range(stages)]
+
+
+def bubble(stages, microbatches):
+    return 1 - 3 * microbatches / (3 * (microbatches + stages - 1))
+
+# %% all of the own block is seen exercise="12.5" score=0.3333333333333333 diagnoses=["own-block-whole", "not-counted-yet"] near=["not-causal", "own-block-alone"]
+def ring_attention(q, k, v):
+    def body(q, k, v):
+        n, i = lax.axis_size("seq"), lax.axis_index("seq")
+        b = len(q)
+        rows = i * b + jnp.arange(b)
+        ring = [(d, (d + 1) % n) for d in range(n)]
+
+        def step(t, carry):
+            largest, total, out, k, v = carry
+            columns = ((i - t) % n) * b + jnp.arange(b)
+            scores = q @ k.T / jnp.sqrt(q.shape[1])
+            scores = jnp.where((rows[:, None] // b) >= columns // b, scores, -jnp.inf)
+            new = jnp.maximum(largest, scores.max(1))
+            fade, weights = jnp.exp(largest - new), jnp.exp(scores - new[:, None])
+            total = total * fade + weights.sum(1)
+            out = out * fade[:, None] + weights @ v
+            k, v = lax.ppermute(k, "seq", ring), lax.ppermute(v, "seq", ring)
+            return new, total, out, k, v
+
+        start = q[:, 0] * 0 - jnp.inf, q[:, 0] * 0, q * 0, k, v
+        _, total, out, *_ = lax.fori_loop(0, n, step, start)
+        return out / total[:, None]
+
+    return jax.shard_map(body, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+def zigzag(n):
+    return [[d, 2 * n - 1 - d] for d in range(n)]
+
+# %% the root of the number of heads exercise="12.8" score=0.6666666666666666 diagnoses=["scaled-otherwise", "not-counted-yet"] near=["not-scaled"]
+def attend(x, qkv, out):
+    pass
+
+
+def keep_nothing(x, qkv, out, up, down):
+    return jax.checkpoint(block)(x, qkv, out, up, down)
+
+
+def named(x, qkv, out, up, down):
+    q, k, v = checkpoint_name(jnp.einsum("tf,cfhs->chts", x, qkv), "qkv")
+    scores = jnp.einsum("hts,hus->htu", q, k) / jnp.sqrt(q.shape[2])
+    mixed = jnp.einsum("htu,hus->hts", jax.nn.softmax(scores), v)
+    x = x + checkpoint_name(jnp.einsum("hts,hsf->tf", mixed, out), "out")
+    return x + jax.nn.gelu(checkpoint_name(x @ up, "up")) @ down
+
+
+def keep_products(x, qkv, out, up, down):
+    policy = jax.checkpoint_policies.save_only_these_names("qkv", "out", "up")
+    return jax.checkpoint(named, policy=policy)(x, qkv, out, up, down)
+
+
+def named_little(x, qkv, out, up, down):
+    q, k, v = checkpoint_name(jnp.einsum("tf,cfhs->chts", x, qkv), "qkv")
+    scores = jnp.einsum("hts,hus->htu", q, k) / jnp.sqrt(q.shape[0])
+    mixed = checkpoint_name(jnp.einsum("htu,hus->hts", jax.nn.softmax(scores), v), "mixed")
+    x = x + checkpoint_name(jnp.einsum("hts,hsf->tf", mixed, out), "out")
+    return x + jax.nn.gelu(checkpoint_name(x @ up, "up")) @ down
+
+
+def keep_little(x, qkv, out, up, down):
+    policy = jax.checkpoint_policies.save_only_these_names("qkv", "mixed", "out")
+    return jax.checkpoint(named_little, policy=policy)(x, qkv, out, up, down)
+
+# %% experts given to the devices in turn exercise="12.9" score=0.1 diagnoses=["experts-in-turn", "not-counted-yet"] near=["one-way-along-0", "never-sent"]
+def places(scores, capacity):
+    """Expert of each token, its place there, and whether it has one."""
+    expert = scores.argmax(axis=1)
+    chosen = jax.nn.one_hot(expert, scores.shape[1], dtype=jnp.int32)
+    place = (jnp.cumsum(chosen, axis=0) * chosen).sum(1) - 1
+    return expert, place, place < capacity
+
+
+def dropped(scores):
+    def body(scores):
+        t, e = scores.shape
+        _, _, kept = places(scores, t // e)
+        return lax.psum(jnp.sum(~kept, dtype=jnp.int32), "expert")
+
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P())(scores)
+
+
+def moe(x, scores, up, down):
+    def body(x, scores, up, down):
+        t, e = scores.shape
+        capacity = t // e
+        expert, place, kept = places(scores, capacity)
+        slots = jnp.zeros((e, capacity, x.shape[1]), x.dtype)
+        slots = slots.at[expert, place].set(x, mode="drop")
+        slots = slots.reshape(-1, lax.axis_size("expert"), *slots.shape[1:]).swapaxes(0, 1).reshape(slots.shape)
+        slots = lax.all_to_all(slots, "expert", split_axis=0, concat_axis=1, tiled=True)
+        hidden = jax.nn.relu(jnp.einsum("ecf,efh->ech", slots, up))
+        slots = jnp.einsum("ech,ehf->ecf", hidden, down)
+        slots = lax.all_to_all(slots, "expert", split_axis=1, concat_axis=0, tiled=True)
+        probability = jnp.take_along_axis(jax.nn.softmax(scores), expert[:, None], axis=1)
+        rows = slots.at[expert, place].get(mode="fill", fill_value=0)
+        return rows * probability
+
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+# %% the loop in float16 exercise="12.10" score=0.75 diagnoses=["of-float16"] near=["two-spacings"]
+def stalls_at(increment):
+    step = jnp.float16(increment)
+    total = jnp.float16(0)
+    while total + step != total:
+        total = total + step
+    return float(total)
+
+
+def mixed_step(master, X, Y):
+    def body(w, X, Y):
+        full = lax.all_gather(w.astype(jnp.bfloat16), "data", tiled=True)
+
+        def loss(w, x, y):
+            return jnp.sum((x @ w - y) ** 2)
+
+        def one(total, xy):
+            return total + jax.grad(loss)(full, *xy).astype(jnp.float32), None
+
+        start = jnp.zeros_like(full, dtype=jnp.float32)
+        total, _ = lax.scan(one, start, (X, Y))
+        shard = lax.psum_scatter(total.astype(jnp.bfloat16), "data", tiled=True)
+        count = X.shape[0] * X.shape[1] * lax.axis_size("data")
+        return w - 0.001 * shard.astype(jnp.float32) / count
+
+    specs = P("data"), P(None, "data"), P(None, "data")
+    return jax.shard_map(body, in_specs=specs, out_specs=P("data"))(master, X, Y)

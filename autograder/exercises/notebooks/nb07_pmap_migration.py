@@ -1499,6 +1499,10 @@ STATE: Final = Exercise(
                     *(partial(_stateful, times=_always(times)) for times in (10, 0.1, 0.01)),
                     says="The gradient is multiplied by another rate than 0.1.",
                 ),
+                "half": Mistake(
+                    partial(_stateful, times=_always(0.5)),
+                    says="The gradient is half as large as it should be.",
+                ),
                 "scaled-twice": Mistake(
                     partial(_stateful, divisor=KEPT**2),
                     says="The numbers that dropout keeps are divided by 0.75 twice: dropout itself "

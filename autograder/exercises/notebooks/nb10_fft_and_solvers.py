@@ -2372,6 +2372,19 @@ def _reversed(sides: str) -> Callable[[Any], Any]:
     return lambda u: _by_halos(u, halo)
 
 
+BESIDE: Final = {"above": "left", "below": "right", "left": "above", "right": "below"}
+"""The neighbour whose edge takes the place of another's, if it is sent along the other axis."""
+
+
+def _sideways(sides: str) -> Callable[[Any], Any]:
+    """Make the mistake of sending the halos of these sides along the other mesh axis."""
+
+    def halo(side: str, around: dict[str, Any]) -> Any:
+        return _edge(around[BESIDE[side] if side in sides else side], OPPOSITE[side])
+
+    return lambda u: _by_halos(u, halo)
+
+
 def _closed(sides: str) -> Callable[[Any], Any]:
     """Make the mistake of joining the plane's edges on these sides."""
     return lambda u: _by_halos(u, lambda side, near: _edge(near[side], OPPOSITE[side]), sides)
@@ -2482,6 +2495,11 @@ STENCIL: Final = Exercise(
                     says="What came from one side is placed at the opposite one. The row from the "
                     "block above belongs above, and the column from the block on the left, on the "
                     "left.",
+                ),
+                "axes-exchanged": Mistake(
+                    *(map(_sideways, ("above below left right", "above below", "left right"))),
+                    says="Rows are exchanged with the blocks on the left and right, or columns "
+                    "with those above and below. Which mesh axis shards the rows of the plane?",
                 ),
                 "pairs-reversed": Mistake(
                     *(map(_reversed, ("above below", "left right", "above below left right"))),

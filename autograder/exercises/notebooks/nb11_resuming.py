@@ -121,11 +121,20 @@ def _forget_moments(case: ProcessCase, first: int) -> np.ndarray:
 
 def _shift(by: int) -> Continued:
     """Return the losses if the saved number of steps is wrong by `by`."""
-    return lambda case, first: _go_on(case, _state_after(case, first), first + by)
+    return lambda case, first: _go_on(case, _state_after(case, first), max(first + by, 0))
 
 
 def _count_anew(case: ProcessCase, first: int) -> np.ndarray:
     return _go_on(case, _state_after(case, first), first, 0)
+
+
+def _lose_later(case: ProcessCase, first: int) -> np.ndarray:
+    """Return each loss with the weights after its step."""
+    state, losses = _state_after(case, first), []
+    for count, batch in enumerate(_batches_of(case)[first:], first):
+        state, _ = _step(state, count, batch)
+        losses.append(np.mean((batch[:, :-1] @ state[0] - batch[:, -1]) ** 2))
+    return np.array(losses)
 
 
 def _keep_part(shards: slice) -> Continued:
@@ -160,6 +169,7 @@ MISTAKES: Final[dict[str, Continued | Mistake]] = {
     "step-again": _shift(-1),
     "step-skipped": _shift(1),
     "count-begins-anew": _count_anew,
+    "loss-after-its-step": _lose_later,
     "one-process-saved": Mistake(*map(_keep_part, HALVES)),
     "two-steps-mixed": Mistake(*map(_mix, HALVES)),
 }
@@ -204,8 +214,9 @@ RESUME: Final = Exercise(
     diagnoses={
         "checkpoint-too-large": "The state is three arrays of 16 numbers. If the batches are saved "
         "in its place, their steps have to be made again, and at most one step may be.",
-        "nothing-saved": "A killed process saves nothing any more, so a checkpoint has to be "
-        "complete after each step, and not only at the end.",
+        "nothing-saved": "A killed process saves nothing any more. Is a checkpoint complete after "
+        "each step, and not only at the end? And is each batch read when its step begins, and not "
+        "earlier?",
         "new-processes": "Each process has to find all of the state, also one with a number that "
         "no process had before. Which files does it read, and what if they are not there?",
         "optimizer-forgotten": "These are the losses if the weights are restored and Adam's "
@@ -221,6 +232,8 @@ RESUME: Final = Exercise(
         "at zero again.",
         "one-process-saved": "Only the shards of one process were saved, and the others are zero. "
         "Which process can read which shards, and who writes them?",
+        "loss-after-its-step": "Each loss is that of the weights after its step. Expected: the "
+        "loss before it, which adam returns.",
         "two-steps-mixed": "Some shards are those after this step, and others those of the step "
         "before. One process had replaced its file, and the other had not. Who decides that the "
         "checkpoint is complete, and when?",
@@ -229,7 +242,8 @@ RESUME: Final = Exercise(
         "the loop begin there? Is each batch read when its step begins, and not earlier?",
         "torn-checkpoint": "The process was to be killed while it changed the folder. At that "
         "moment, what was in the checkpoint that the next call reads? Is one saved after each "
-        "step, and is a complete one there at every moment, until the next one is complete?",
+        "step, before the next batch is read? And is a complete one there at every moment, until "
+        "the next one is complete?",
         "values": "Is all of the state saved, and each number with all of its digits? A float16 "
         "has three.",
         "not-finite": "Adam divides by the root of the mean of the squares, which is never "

@@ -710,6 +710,14 @@ def explain_gpipe(orders: Any, stages: int, microbatches: int) -> Problem | None
     ran = _run(orders, stages, microbatches)
     if not isinstance(ran, PipelineRun):
         return ran
+    if microbatches > 1 and all(
+        list(order) == [f"{job}{m}" for m in range(microbatches) for job in "FB"]
+        for order in ran.orders
+    ):
+        return "one-by-one", (
+            "Every stage runs the forward and the backward pass of a microbatch before the next "
+            "one, as in one_by_one."
+        )
     for stage, order in enumerate(ran.orders):
         if any(job[0] == "B" for job in order[:microbatches]):
             return "backward-early", (
@@ -924,8 +932,9 @@ PIPELINES: Final = Exercise(
     diagnoses={
         "never-ends": "A backward pass comes before a job that it depends on, or two stages have "
         "their microbatches in different orders, so that they wait for each other.",
-        "backward-early": "That is 1F1B, or something between the two. In GPipe, a stage runs all "
-        "of its forward passes first.",
+        "backward-early": "In GPipe, a stage runs all of its forward passes first.",
+        "one-by-one": "So only one stage works at a time. In GPipe, a stage runs all of its "
+        "forward passes first.",
         "gpipe: too-long": "Do the backward passes of all stages come in the same order?",
         "one_f_one_b: too-long": "Some stage waits too long. How many forward passes does a stage "
         "run before it begins to take turns? With too few, the stages after it have nothing to do.",
@@ -1788,8 +1797,8 @@ OVERLAP: Final = Exercise(
                 ),
                 "latency-while-waiting": Mistake(
                     partial(_sliced, is_latency_hidden=True),
-                    says="The latency passes here while a bucket waits for its gradients. It "
-                    "begins when the bucket is sent.",
+                    says="A latency is missing. Does one pass here while a bucket waits for its "
+                    "gradients? It begins when the bucket is sent.",
                 ),
                 "twice-the-bytes": Mistake(
                     lambda backward, sizes, *rest: _exposed(

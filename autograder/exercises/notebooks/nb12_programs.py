@@ -327,6 +327,10 @@ RING_ATTENTION: Final = Exercise(
                     ),
                     says="A query attends only to the keys of its own device.",
                 ),
+                "own-block-whole": Mistake(
+                    _attention(lambda query, key, block: query // block >= key // block),
+                    says="Within its own device's block, a query attends to later keys, too.",
+                ),
                 "sums-not-rescaled": Mistake(
                     _passed_round(rescaled=lambda growth: (1, 1)),
                     says="When a query's largest score grows, the two sums are not rescaled. "
@@ -1079,7 +1083,7 @@ def _block_arguments(tokens: int, features: int, heads: int) -> tuple[Argument, 
 
 
 def _block(
-    scale: Callable[[int, int], float] = lambda size, heads: size**-0.5,
+    scale: Callable[[Any], float] = lambda q: q.shape[2] ** -0.5,
     shortcuts: tuple[float, float] = (1.0, 1.0),
     attended: Callable[[Any], Any] = lambda mixed: mixed,
     activate: Callable[[Any], Any] = jax.nn.gelu,
@@ -1090,7 +1094,7 @@ def _block(
     """Return a transformer block.
 
     Args:
-        scale: the factor of the scores, for the size of a head and the number of heads.
+        scale: the factor of the scores, for the queries (heads, tokens, size of a head).
         shortcuts: the factors of the inputs of the two parts, which are added to their outputs.
         attended: what is done with the result of attention.
         activate: the function between the two layers.
@@ -1101,7 +1105,7 @@ def _block(
 
     def block(x: Any, qkv: Any, out: Any, up: Any, down: Any) -> Any:
         q, k, v = jnp.einsum("tf,cfhs->chts", x, qkv)[jnp.array(roles)]
-        scores = jnp.einsum("hts,hus->htu", q, k) * scale(q.shape[2], len(q))
+        scores = jnp.einsum("hts,hus->htu", q, k) * scale(q)
         mixed = attended(jnp.einsum("htu,hus->hts", jax.nn.softmax(scores, axis=axis), v))
         after = shortcuts[0] * x + jnp.einsum("hts,hsf->tf", mixed, out)
         in_layers, in_sum = (x if without_attention == use else after for use in ("layers", "sum"))
@@ -1126,10 +1130,12 @@ def _keeps(name: str, copies: int, millions: tuple[float, ...] = ()) -> tuple[Re
             _block(),
             tuple(_block_arguments(*sizes) for sizes in BLOCKS),
             {
-                "not-scaled": _block(scale=lambda size, heads: 1.0),
+                "not-scaled": _block(scale=lambda q: 1.0),
                 "scaled-otherwise": Mistake(
-                    _block(scale=lambda size, heads: 1 / size),
-                    _block(scale=lambda size, heads: (size * heads) ** -0.5),
+                    _block(scale=lambda q: 1 / q.shape[2]),
+                    _block(scale=lambda q: (q.shape[0] * q.shape[2]) ** -0.5),
+                    _block(scale=lambda q: q.shape[1] ** -0.5),
+                    _block(scale=lambda q: q.shape[0] ** -0.5),
                 ),
                 "no-shortcut": _block(shortcuts=(0.0, 0.0)),
                 "first-shortcut-missing": _block(shortcuts=(0.0, 1.0)),
@@ -1477,6 +1483,12 @@ def _send(places: Any) -> Any:
     return places.transpose(1, 2, 0, 3, 4)
 
 
+def _send_in_turn(places: Any) -> Any:
+    """Exchange the places as if expert e were on device e % n."""
+    n, _, own, *rest = places.shape
+    return _send(places.reshape(n, own, n, *rest).swapaxes(1, 2))
+
+
 def _send_back(places: Any) -> Any:
     return places.transpose(2, 0, 1, 3, 4)
 
@@ -1519,6 +1531,14 @@ def _exchange_otherwise(
     read = np.zeros_like(x)
     read[kept] = returned[devices[kept], chosen[kept], places[kept]]
     return _gates(scores) * read
+
+
+def _of_experts_in_turn(x: Any, scores: Any, up: Any, down: Any) -> Any:
+    """Return the layer if expert e is sought on device e % n, and not on e // (experts / n)."""
+    n, experts = _devices_for(scores), scores.shape[1]
+    places = np.arange(experts)
+    reached = places % n * (experts // n) + places // n
+    return MOE(x, scores, up[reached], down[reached])
 
 
 def _kept_if_all_are(scores: Any, more: int = 0) -> Any:
@@ -1849,6 +1869,12 @@ EXPERTS: Final = Exercise(
                     says="The tokens are not sent to their experts: experts of a token's own "
                     "device work on it.",
                 ),
+                "experts-in-turn": Mistake(
+                    _of_experts_in_turn,
+                    partial(_exchange_otherwise, send=_send_in_turn),
+                    says="Tokens reach another expert than their own: experts are given to the "
+                    "devices in turn here. Expected: device 0 has the first experts, and so on.",
+                ),
                 "one-way-along-0": Mistake(
                     partial(_exchange_otherwise, send=_send_along_0),
                     partial(_exchange_otherwise, send_back=_send_back_along_0),
@@ -2135,6 +2161,14 @@ def _sums_in_bfloat16(increment: float) -> list[float]:
     return sums
 
 
+def _stall_in_float16(increment: float) -> float:
+    step, total, before = np.float16(increment), np.float16(0), np.float16(-1)
+    with np.errstate(over="ignore"):
+        while total != before:
+            total, before = total + step, total
+    return float(total)
+
+
 def _sum_of_unrounded(increment: float, by: Callable[[float, float], Any]) -> float:
     """Return the exact sum to which the next increment adds nothing in bfloat16.
 
@@ -2189,7 +2223,9 @@ MIXED_PRECISION: Final = Exercise(
                     "stored.",
                 ),
                 "of-float16": Mistake(
-                    _stalls_at(11), says="This holds for float16, which has 11 significant bits."
+                    _stalls_at(11),
+                    _stall_in_float16,
+                    says="This holds for float16, which has 11 significant bits.",
                 ),
                 "of-float32": Mistake(
                     _stalls_at(24), says="This holds for float32, which has 24 significant bits."
@@ -2301,8 +2337,8 @@ MIXED_PRECISION: Final = Exercise(
                     lambda master, X, Y: _step_of_some(
                         master, X, Y, slice(None), lambda count: Y.shape[-1]
                     ),
-                    says="The gradient is divided by the numbers of an example's answer, too. Its "
-                    "error is a sum over them. Expected: the mean over the examples.",
+                    says="The gradient is divided by the number of outputs, too. The error of an "
+                    "example is a sum over them. Expected: the mean over the examples.",
                 ),
                 "many-steps": Mistake(
                     _many_steps,
