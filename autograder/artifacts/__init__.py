@@ -8,7 +8,13 @@ A learner's process exports functions (`exporting.py`), and the judge's process 
 runs them (`running.py`).
 """
 
-from autograder.artifacts.arguments import Argument, describe_arguments, override_mesh, sharding_of
+from autograder.artifacts.arguments import (
+    Adjustment,
+    Argument,
+    describe_arguments,
+    override_mesh,
+    sharding_of,
+)
 from autograder.artifacts.backward_passes import (
     BackwardCosts,
     GradientRun,
@@ -48,6 +54,7 @@ __all__ = [
     "BACKWARD",
     "FORWARD",
     "UNREDUCED",
+    "Adjustment",
     "Argument",
     "BackwardCosts",
     "GradientRun",

@@ -9,6 +9,20 @@ import msgspec
 import numpy as np
 
 
+class Adjustment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A change of some sampled values, so that every sample has a case that is rare by chance.
+
+    Attributes:
+        block: where these values begin and end along the first dimensions.
+        add: a constant that is added to them.
+        keep: whether the sampled values stay. Otherwise, the constant takes their place.
+    """
+
+    block: tuple[tuple[int, int], ...]
+    add: float
+    keep: bool = True
+
+
 class Argument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """An array argument: its shape and dtype, how it is sharded, and how its values are sampled.
 
@@ -27,6 +41,7 @@ class Argument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             first to the last by a factor of `condition`. With more than two dimensions, all but
             the last one count rows.
         condition: the condition number of such a matrix, roughly.
+        adjustments: changes of some values after they are sampled.
     """
 
     shape: tuple[int, ...]
@@ -38,6 +53,7 @@ class Argument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     shift: float = 0.0
     matrix: Literal["", "positive-definite", "dominant"] = ""
     condition: float = 1.0
+    adjustments: tuple[Adjustment, ...] = ()
 
     def but(self, **changes: Any) -> Self:
         """Return a copy with some attributes changed."""
@@ -45,6 +61,13 @@ class Argument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     def sample(self, generator: np.random.Generator) -> np.ndarray:
         """Sample values for it."""
+        values = self._sample(generator)
+        for adjustment in self.adjustments:
+            block = tuple(slice(start, stop) for start, stop in adjustment.block)
+            values[block] = adjustment.keep * values[block] + adjustment.add
+        return values
+
+    def _sample(self, generator: np.random.Generator) -> np.ndarray:
         if np.issubdtype(self.dtype, np.integer):
             integers = generator.integers(0, int(self.scale), self.shape) + int(self.shift)
             return integers.astype(self.dtype)

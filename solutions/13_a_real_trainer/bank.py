@@ -1645,3 +1645,38 @@ def most_likely(logits):
     values, places = jax.shard_map(find_best, in_specs=columns, out_specs=columns)(logits)
     best, which = lax.top_k(values, 4)
     return best, places[:, :4]
+
+
+# %% three candidates of each device, in any sample exercise="13.8" score=0 diagnoses=["too-few-candidates", "not-counted-yet"] near=["masked-by-a-number"]
+def most_likely(logits):
+    def body(logits):
+        values, indices = lax.top_k(logits, 3)
+        return values, indices + lax.axis_index("x") * logits.shape[1]
+
+    spec = P(None, "x")
+    values, indices = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+    values, places = lax.top_k(values, 4)
+    return values, jnp.take_along_axis(indices, places, axis=1)
+
+
+# %% rounds of argmax with a mask of zeros exercise="13.8" score=0 diagnoses=["masked-by-a-number", "not-counted-yet"] near=["too-few-candidates"]
+def most_likely(logits):
+    columns = jnp.arange(logits.shape[1], dtype=jnp.int32)
+    values, indices = [], []
+    for _ in range(4):
+        i = jnp.argmax(logits, axis=1).astype(jnp.int32)
+        values.append(logits.max(axis=1))
+        indices.append(i)
+        logits = jnp.where(columns == i[:, None], 0, logits)
+    return jnp.stack(values, 1), jnp.stack(indices, 1)
+
+
+# %% rounds of argmax with a mask of -10, and the logits looked up exercise="13.8" score=0 diagnoses=["masked-by-a-number", "not-counted-yet"]
+def most_likely(logits):
+    columns = jnp.arange(logits.shape[1], dtype=jnp.int32)
+    left, indices = logits, []
+    for _ in range(4):
+        indices.append(jnp.argmax(left, axis=1).astype(jnp.int32))
+        left = jnp.where(columns == indices[-1][:, None], -10, left)
+    values = [jnp.max(jnp.where(columns == i[:, None], logits, -1000), axis=1) for i in indices]
+    return jnp.stack(values, 1), jnp.stack(indices, 1)

@@ -1951,3 +1951,143 @@ def load(read, entry, sharding):
         return block.ravel()
 
     return jax.make_array_from_callback(shape, sharding, read_block)
+
+
+# %% all but the last position exercise="14.3" score=0 diagnoses=["last-position", "not-counted-yet"] near=["one-further", "only-minus-one"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    there = jnp.where(positions < cache.shape[1] - 1, positions, -1)
+    here = jnp.arange(cache.shape[1]) == there[:, None]
+    return jnp.where(here[:, :, None, None], new[:, None], cache)
+
+
+# %% positions up to the last but one exercise="14.3" score=0 diagnoses=["last-position", "not-counted-yet"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    positions = jnp.minimum(positions, cache.shape[1] - 2)
+    here = jnp.arange(cache.shape[1]) == positions[:, None]
+    return jnp.where(here[:, :, None, None], new[:, None], cache)
+
+
+# %% four candidates, as in 13.8 exercise="14.5" score=0 diagnoses=["too-few-candidates", "not-counted-yet"] near=["last-never-chosen", "masked-by-a-number"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(logits):
+        values, tokens = lax.top_k(logits, 4)
+        return values, tokens + lax.axis_index("vocab") * logits.shape[1]
+
+    spec = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+    values, picked = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, picked, axis=1)
+    best = jnp.argmax(values / temperature + noise, axis=1)
+    return jnp.take_along_axis(tokens, best[:, None], axis=1)[:, 0]
+
+
+# %% five candidates exercise="14.5" score=0 diagnoses=["too-few-candidates", "not-counted-yet"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(logits):
+        values, tokens = lax.top_k(logits, 5)
+        return values, tokens + lax.axis_index("vocab") * logits.shape[1]
+
+    spec = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+    values, picked = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, picked, axis=1)
+    best = jnp.argmax(values / temperature + noise, axis=1)
+    return jnp.take_along_axis(tokens, best[:, None], axis=1)[:, 0]
+
+
+# %% more than half of the candidates exercise="14.5" score=0 diagnoses=["too-few-candidates", "not-counted-yet"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(logits):
+        values, tokens = lax.top_k(logits, k // 2 + 1)
+        return values, tokens + lax.axis_index("vocab") * logits.shape[1]
+
+    spec = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+    values, picked = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, picked, axis=1)
+    best = jnp.argmax(values / temperature + noise, axis=1)
+    return jnp.take_along_axis(tokens, best[:, None], axis=1)[:, 0]
+
+
+# %% a mask of -10 exercise="14.5" score=0 diagnoses=["masked-by-a-number", "not-counted-yet"] near=["masked-with-zeros"]
+def sample(logits, noise, temperature):
+    columns = jnp.arange(logits.shape[1], dtype=jnp.int32)
+    values, tokens = [], []
+    for _ in range(noise.shape[1]):
+        tokens.append(jnp.argmax(logits, axis=1).astype(jnp.int32))
+        values.append(logits.max(axis=1))
+        logits = jnp.where(columns == tokens[-1][:, None], -10, logits)
+    best = jnp.argmax(jnp.stack(values, 1) / temperature + noise, axis=1)
+    return jnp.take_along_axis(jnp.stack(tokens, 1), best[:, None], axis=1)[:, 0]
+
+
+# %% a temperature of at most 1 exercise="14.5" score=0 diagnoses=["temperature-at-most-1", "not-counted-yet"] near=["temperature-at-least-1", "not-divided"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(logits):
+        values, tokens = lax.top_k(logits, k)
+        return values, tokens + lax.axis_index("vocab") * logits.shape[1]
+
+    spec = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+    values, picked = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, picked, axis=1)
+    best = jnp.argmax(values / jnp.minimum(temperature, 1.0) + noise, axis=1)
+    return jnp.take_along_axis(tokens, best[:, None], axis=1)[:, 0]
+
+
+# %% a temperature of at least 1 exercise="14.5" score=0 diagnoses=["temperature-at-least-1", "not-counted-yet"] near=["temperature-at-most-1", "not-divided"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(logits):
+        values, tokens = lax.top_k(logits, k)
+        return values, tokens + lax.axis_index("vocab") * logits.shape[1]
+
+    spec = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+    values, picked = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, picked, axis=1)
+    best = jnp.argmax(values / jnp.maximum(temperature, 1.0) + noise, axis=1)
+    return jnp.take_along_axis(tokens, best[:, None], axis=1)[:, 0]
+
+
+# %% the last candidate left out exercise="14.5" score=0 diagnoses=["last-never-chosen", "not-counted-yet"] near=["too-few-candidates", "another-candidate"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(logits):
+        values, tokens = lax.top_k(logits, k)
+        return values, tokens + lax.axis_index("vocab") * logits.shape[1]
+
+    spec = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+    values, picked = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, picked, axis=1)
+    best = jnp.argmax((values / temperature + noise)[:, :-1], axis=1)
+    return jnp.take_along_axis(tokens, best[:, None], axis=1)[:, 0]
+
+
+# %% the noise of the first candidate for all exercise="14.5" score=0 diagnoses=["most-likely", "not-counted-yet"] near=["noise-alone", "another-candidate"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(logits):
+        values, tokens = lax.top_k(logits, k)
+        return values, tokens + lax.axis_index("vocab") * logits.shape[1]
+
+    spec = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+    values, picked = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, picked, axis=1)
+    best = jnp.argmax(values / temperature + noise[:, :1], axis=1)
+    return jnp.take_along_axis(tokens, best[:, None], axis=1)[:, 0]

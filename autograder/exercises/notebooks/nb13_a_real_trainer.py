@@ -12,7 +12,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from autograder.artifacts import Argument
+from autograder.artifacts import Adjustment, Argument
 from autograder.judge import (
     Budget,
     CommunicatesAtMost,
@@ -1315,6 +1315,44 @@ LAST_OF_TIES: Final = tuple(
 )
 """Ways to take a later place among equal logits."""
 
+
+def _best_by_rounds(logits: Any, mask: int, looked_up: bool) -> tuple[Any, Any]:
+    """Find the largest logits one after the other, and put a mask in place of each.
+
+    Args:
+        logits: the logits.
+        mask: what replaces a logit that is found.
+        looked_up: whether the values are looked up in the logits without masks.
+    """
+    left, rows = logits.copy(), np.arange(len(logits))
+    values, places = np.zeros((len(logits), TOP), logits.dtype), []
+    for i in range(TOP):
+        places.append(left.argmax(axis=1))
+        values[:, i] = (logits if looked_up else left)[rows, places[i]]
+        left[rows, places[i]] = mask
+    return values, np.stack(places, axis=1).astype(np.int32)
+
+
+def _logits_argument(devices: int, shape: tuple[int, int], dtype: str) -> Argument:
+    """Return the logits: row 0 has its largest four on the last device, and row 1 none above -20.
+
+    Log-probabilities are as small as those of row 1.
+    """
+    last = shape[1] - shape[1] // devices
+    return Argument(
+        shape,
+        (("x", devices),),
+        (None, "x"),
+        dtype,
+        mode="auto",
+        scale=40 if dtype == "int32" else 1.0,
+        adjustments=(
+            Adjustment(((0, 1), (last, last + TOP)), add=100),
+            Adjustment(((1, 2),), add=-150),
+        ),
+    )
+
+
 SELECTION: Final = Exercise(
     id="13.8",
     title="The largest four of a sharded row",
@@ -1325,19 +1363,7 @@ SELECTION: Final = Exercise(
             "most_likely(logits) must be the largest four logits of each row, the largest first, "
             "and their places.",
             _best,
-            tuple(
-                (
-                    Argument(
-                        shape,
-                        (("x", n),),
-                        (None, "x"),
-                        dtype,
-                        mode="auto",
-                        scale=40 if dtype == "int32" else 1.0,
-                    ),
-                )
-                for n, shape, dtype in LOGITS
-            ),
+            tuple((_logits_argument(*each),) for each in LOGITS),
             {
                 "places-in-blocks": Mistake(
                     _best_in_blocks,
@@ -1358,6 +1384,15 @@ SELECTION: Final = Exercise(
                     *(partial(_best_of_each, keep=k) for k in (1, 2, 3)),
                     says="All four may be on one device. How many candidates does each device have "
                     "to send?",
+                ),
+                "masked-by-a-number": Mistake(
+                    *(
+                        partial(_best_by_rounds, mask=mask, looked_up=looked_up)
+                        for mask in (0, -1, -10, -100)
+                        for looked_up in (False, True)
+                    ),
+                    says="In a row of small logits, the largest one comes again. Does a number "
+                    "take the place of what is chosen already? Which number is below all logits?",
                 ),
                 "smallest": Mistake(_smallest, says="These are the smallest ones."),
                 "ascending": Mistake(

@@ -9,7 +9,7 @@ import jax
 import jax.numpy as jnp
 import numpy as np
 
-from autograder.artifacts import Argument
+from autograder.artifacts import Adjustment, Argument
 from autograder.judge import (
     Budget,
     CommunicatesAtMost,
@@ -603,7 +603,14 @@ def _update_arguments(devices: int, shape: tuple[int, ...]) -> tuple[Argument, .
     mesh, quarter = (("batch", devices),), length // 4
     cache = Argument(shape, mesh, ("batch",), mode="auto")
     positions = Argument(
-        (batch,), mesh, ("batch",), "int32", "auto", scale=3 * quarter, shift=-quarter
+        (batch,),
+        mesh,
+        ("batch",),
+        "int32",
+        "auto",
+        scale=3 * quarter,
+        shift=-quarter,
+        adjustments=(Adjustment(((batch - 1, batch),), add=length - 1, keep=False),),
     )
     return cache, Argument((batch, *entry), mesh, ("batch",), mode="auto"), positions
 
@@ -658,8 +665,15 @@ UPDATE: Final = Exercise(
                     "used by an earlier request, so replace it.",
                 ),
                 "one-further": Mistake(
-                    partial(_enter, place=lambda at, length: at + 1 if at >= 0 else None),
+                    partial(_enter, place=lambda at, n: at + 1 if 0 <= at < n - 1 else None),
+                    partial(_enter, place=lambda at, n: min(at + 1, n - 1) if at >= 0 else None),
                     says="The entry is at the position after its own.",
+                ),
+                "last-position": Mistake(
+                    partial(_enter, place=lambda at, n: at if 0 <= at < n - 1 else None),
+                    partial(_enter, place=lambda at, n: min(at, n - 2) if at >= 0 else None),
+                    says="A request at the cache's last position gets no entry there. Which "
+                    "positions does your program leave out?",
                 ),
                 "cache-lost": Mistake(
                     _entered_alone,
@@ -836,8 +850,11 @@ TWO_LAYOUTS: Final = Exercise(
 SAMPLED: Final = ((8, 32, 4096, 8), (4, 32, 1024, 6), (4, 128, 64, 2))
 """Tuples of (devices, rows, tokens of the vocabulary, candidates).
 
-In the last one, a quarter of the rows have all their candidates on one device.
+In the last one, a quarter of the rows have all their candidates on one device by chance.
 """
+
+TEMPERATURES: Final = (0.45, 2.5, 0.45)
+"""The temperature for each of these, roughly."""
 
 
 def _candidates(logits: Any, k: int) -> tuple[Any, Any]:
@@ -942,6 +959,10 @@ def _sampled_from_few(
     return _sample(left, noise, temperature)
 
 
+def _at_most(count: int, k: int, devices: int) -> int:
+    return min(count, k)
+
+
 def _of_candidates(change: Callable[[Any], Any], logits: Any, noise: Any) -> Any:
     """Change the candidates of all devices together, and leave out all other logits."""
     width, k = _width(logits), noise.shape[1]
@@ -966,14 +987,17 @@ def _rows_mixed(logits: Any, noise: Any, temperature: Any) -> Any:
     return _pick(chosen, best / temperature + noise)
 
 
-def _masked_with_zeros(logits: Any, noise: Any, temperature: Any) -> Any:
-    """Find the largest logits one after the other, each of which becomes a zero."""
+def _masked(mask: float, logits: Any, noise: Any, temperature: Any, looked_up: bool = False) -> Any:
+    """Find the largest logits one after the other, and put a mask in place of each.
+
+    The values are those found, or they are looked up in the logits without masks.
+    """
     left, rows = logits.copy(), np.arange(len(logits))
     values, tokens = np.zeros_like(noise), np.zeros(noise.shape, int)
     for i in range(noise.shape[1]):
         tokens[:, i] = left.argmax(axis=1)
-        values[:, i] = left.max(axis=1)
-        left[rows, tokens[:, i]] = 0
+        values[:, i] = (logits if looked_up else left)[rows, tokens[:, i]]
+        left[rows, tokens[:, i]] = mask
     return _pick(tokens, values / temperature + noise)
 
 
@@ -988,11 +1012,35 @@ def _sampling_arguments(
     devices: int, rows: int, vocabulary: int, candidates: int
 ) -> tuple[Argument, ...]:
     mesh = (("vocab", devices),)
+    last = vocabulary - vocabulary // devices
+    temperature = next(
+        each
+        for sizes, each in zip(SAMPLED, TEMPERATURES, strict=True)
+        if sizes == (devices, rows, vocabulary, candidates)
+    )
     return (
         # most are negative, so a mask of zeros is not below them
-        Argument((rows, vocabulary), mesh, (None, "vocab"), mode="auto", scale=2.0, shift=-5.0),
-        Argument((rows, candidates), mesh, mode="auto"),
-        Argument((), mesh, mode="auto", scale=0.03, shift=0.45),
+        Argument(
+            (rows, vocabulary),
+            mesh,
+            (None, "vocab"),
+            mode="auto",
+            scale=2.0,
+            shift=-5.0,
+            adjustments=(
+                # all candidates of row 0 are on the last device, and the noise favours the last one
+                Adjustment(((0, 1), (last, last + candidates)), add=50),
+                # log-probabilities are as small as this
+                Adjustment(((1, 2),), add=-150),
+            ),
+        ),
+        Argument(
+            (rows, candidates),
+            mesh,
+            mode="auto",
+            adjustments=(Adjustment(((0, 1), (candidates - 1, candidates)), add=100),),
+        ),
+        Argument((), mesh, mode="auto", scale=0.03, shift=temperature),
     )
 
 
@@ -1121,7 +1169,8 @@ SAMPLING: Final = Exercise(
             {
                 "most-likely": Mistake(
                     _sampled_with(lambda values, noise, temperature: values),
-                    says="This is always the most likely token. Add the noise before you choose.",
+                    says="This is always the most likely token. Is the noise added before you "
+                    "choose, and to each candidate a number of its own?",
                 ),
                 "not-divided": Mistake(
                     _sampled_with(lambda values, noise, temperature: values + noise),
@@ -1230,6 +1279,11 @@ SAMPLING: Final = Exercise(
                     partial(_sampled_from_few, lambda k, devices: k // 2),
                     partial(_sampled_from_few, lambda k, devices: k - 1),
                     partial(_sampled_from_few, lambda k, devices: min(2, k - 1)),
+                    partial(_sampled_from_few, lambda k, devices: k // 2 + 1),
+                    *(
+                        partial(_sampled_from_few, partial(_at_most, count))
+                        for count in range(2, max(k for *_, k in SAMPLED))
+                    ),
                     says="All of the k largest logits of a row may be on one device. How many "
                     "candidates does each device keep?",
                 ),
@@ -1245,9 +1299,32 @@ SAMPLING: Final = Exercise(
                     "and `tiled`.",
                 ),
                 "masked-with-zeros": Mistake(
-                    _masked_with_zeros,
+                    partial(_masked, 0),
+                    partial(_masked, 0, looked_up=True),
                     says="A zero is larger than a negative logit. Take -inf for what is chosen "
                     "already.",
+                ),
+                "masked-by-a-number": Mistake(
+                    *(
+                        partial(_masked, mask, looked_up=looked_up)
+                        for mask in (-1, -10, -100)
+                        for looked_up in (False, True)
+                    ),
+                    says="In a row of small logits, the largest one is found again. Does a number "
+                    "take the place of what is chosen already? Which number is below all logits?",
+                ),
+                "last-never-chosen": Mistake(
+                    _sampled_with(lambda values, noise, t: (values / t + noise)[:, :-1]),
+                    says="The smallest of the k best is never chosen. Which of the k sums does "
+                    "your program compare?",
+                ),
+                "temperature-at-most-1": Mistake(
+                    _sampled_with(lambda values, noise, t: values / min(t, 1) + noise),
+                    says="For a temperature above 1, this is the result for the temperature 1.",
+                ),
+                "temperature-at-least-1": Mistake(
+                    _sampled_with(lambda values, noise, t: values / max(t, 1) + noise),
+                    says="For a temperature below 1, this is the result for the temperature 1.",
                 ),
                 "own-noise": Mistake(
                     *(
@@ -1326,7 +1403,8 @@ SAMPLING: Final = Exercise(
         "adds a dimension for the devices, and with `tiled=True` it puts blocks together along "
         "dimension 0, unless `axis` says otherwise.)",
         "only-the-first": "How many candidates does each device keep? All of the k best may be on "
-        "one device, so each keeps k.",
+        "one device, so each keeps k. Where does a device's block begin, on a mesh of another "
+        "size?",
         "other-structure": "lax.top_k may return a list.",
         "dtype": "Is this a token, or the logit or the sum of one?",
         "not-replicated": "The body may as well return candidates, sharded over dimension 1. What "
