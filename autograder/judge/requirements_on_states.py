@@ -96,6 +96,16 @@ class Donates(Requirement):
             donated = [name for i, name in enumerate(names) if i in ran.donated]
             finding = finding.but(got=f"{natural_list(donated) or 'no argument'} donated")
             kept = [name for name in names[: self.count] if name not in donated]
+            listed = [name for i, name in enumerate(names) if name in kept and i in offered]
+            if kept and listed == kept:
+                return finding.problem(
+                    "donated-for-nothing",
+                    f"jax.jit may donate {natural_list(kept)}, but in the compiled program no "
+                    f"result takes {'its place' if len(kept) == 1 else 'their places'}. Does a "
+                    f"result depend on {'it' if len(kept) == 1 else 'each of them'}, and have its "
+                    f"shape, dtype and layout?",
+                    is_slight=self.is_slight or len(kept) < self.count,
+                )
             if kept:
                 return finding.problem(
                     "not-donated",
