@@ -209,6 +209,13 @@ MEANINGS: Final = (
         "what is added? reshard to `P()` would add up the parts here, in every turn.",
     ),
     (
+        r"unreduced rule for (?P<operation>\w+) is not implemented",
+        "unreduced-operand",
+        "An operand is unreduced: each device has a part of a sum that was not added up, and JAX "
+        "has no rule for this operation ({operation}) on such an array. After a reshard that adds "
+        "the parts up, it is an array like any other.",
+    ),
+    (
         r"spmd_axis_name cannot appear in shard_map",
         "axis-in-specs",
         "The spmd_axis_name of a vmap is the mesh axis that shards the dimension which vmap adds. "
@@ -451,7 +458,9 @@ def explain_error(
     if diagnosis == "does-not-divide":
         meaning = f"{meaning}{_undivided_dimension(message_of(error))}"
     is_cut_short = message_of(error).strip().partition("\n")[0].rstrip().endswith(":")
-    message = f"{first_line(error)}{' …' if is_cut_short else '.'}"
+    message = first_line(error)
+    if not message.endswith("…"):
+        message += " …" if is_cut_short else "."
     return diagnosis, f"{meaning}{at} {JAX_SAYS}{type(error).__name__}: {message}"
 
 

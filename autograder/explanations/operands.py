@@ -81,7 +81,15 @@ def _operand_names(frame: FrameType, instruction: int) -> list[str]:
 
 
 def _block_counts(value: Any) -> set[int]:
-    """Return the numbers of blocks that an array in a body may be one of: none outside of one."""
-    mesh = jax.typeof(value).sharding.mesh
-    sizes = [mesh.shape[axis] for axis in mesh.manual_axes]
+    """Return the numbers of blocks that an array in a body may be one of: none outside of one.
+
+    Where JAX knows the axes along which the array varies, the others make no blocks of it.
+    """
+    kind = jax.typeof(value)
+    mesh = kind.sharding.mesh
+    known = getattr(kind, "vma", None)  # in old versions of JAX
+    if known is None:
+        known = getattr(getattr(kind, "manual_axis_type", None), "varying", None)
+    varies = known or mesh.manual_axes  # none are known with check_vma=False
+    sizes = [mesh.shape[axis] for axis in mesh.manual_axes if axis in varies]
     return {*sizes, math.prod(sizes)}

@@ -235,7 +235,8 @@ def explain_wrong_places(output: jax.Array, wanted: np.ndarray) -> str:
     if place:
         whose = ("of each device's block" if is_everywhere else "of the block") * is_in_block
         return " ".join(f"The values are right but for {place} {whose}{where}".split()) + "."
-    return f"The values are wrong{where}, and right on the others." if where else ""
+    others = "others" if len(off) - len(wrong_on) > 1 else "other one"
+    return f"The values are wrong{where}, and right on the {others}." if where else ""
 
 
 def _describe_place(off: Sequence[np.ndarray], shape: Sequence[int]) -> tuple[str, bool]:

@@ -84,7 +84,8 @@ def _run_or_error(
     if not ran.outputs[0]:
         return artifacts.ProgramError(
             "nothing-returned",
-            "The function returns nothing. Does each function in the cell end with a return?",
+            "The function returned None or an empty tuple, and no array. Does each function in the "
+            "cell end with a return of its result?",
         )
     return SampledRun(samples, ran)
 

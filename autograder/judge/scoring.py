@@ -56,15 +56,17 @@ def explain_share(exercise: Exercise, findings: Sequence[Finding]) -> tuple[str,
     if len(judged) == 1:
         (answer, why) = next(iter(reasons.items()))
         return (f"{answer} earns {in_percent(total)}: {why}.", *counting)
+    lost = {a for a, of in judged.items() if reasons[a] and not _share_of_answer(exercise, of)}
     shares = [
         f"{answer} ({in_percent(_share_of_answer(exercise, of))}"
+        + f": {reasons[answer]}" * (answer in lost)
         + f", counted {weights[answer]} times" * (weights[answer] != 1)
         + ")"
         for answer, of in judged.items()
     ]
     return (
         f"The score of {in_percent(total)} is the mean of {natural_list(shares)}.",
-        *(f"{answer}: {why}." for answer, why in reasons.items() if why),
+        *(f"{answer}: {why}." for answer, why in reasons.items() if why and answer not in lost),
         *counting,
     )
 

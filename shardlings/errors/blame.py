@@ -20,6 +20,9 @@ LIBRARIES: Final = tuple(
 )
 """The folders of Python's own modules and of installed packages."""
 
+MAX_LINE_CHARACTERS: Final = 300
+"""The most characters of an error's message that a sentence quotes."""
+
 Owner = Literal["ours", "theirs", "library"]
 """The owner of a piece of code: we, the user, or a library."""
 
@@ -75,7 +78,9 @@ def first_line(error: BaseException) -> str:
     lines = message_of(error).strip().splitlines() or ["it gives no message"]
     line = lines[len(lines) > 1 and lines[0].startswith("Mismatch details (")]
     line = line.partition("This error occurs at source:")[0]  # `cell_lines` gives the line
-    return line[:300].rstrip(" :.(").encode(errors="replace").decode()
+    if len(line) > MAX_LINE_CHARACTERS:
+        line = f"{line[:MAX_LINE_CHARACTERS].rsplit(' ', 1)[0]} …"
+    return line.rstrip(" :.(").encode(errors="replace").decode()
 
 
 def message_of(error: BaseException) -> str:

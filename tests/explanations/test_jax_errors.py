@@ -46,6 +46,15 @@ def unreduced(x):
         )
 
 
+def unreduced_quotient(x):
+    """Divide a sum before its parts are added up."""
+    where = jax.NamedSharding(EXPLICIT, jax.P())
+    with jax.set_mesh(EXPLICIT):
+        return jax.jit(lambda x: jax.reshard(x, jax.P(unreduced={"x"})) / 2)(
+            jax.device_put(x, where)
+        )
+
+
 def unreduced_operand(x):
     flat = jax.make_mesh((8,), ("x",), axis_types=(jax.sharding.AxisType.Explicit,))
     with jax.set_mesh(flat):
@@ -143,6 +152,7 @@ def typed(function):
         (lambda x: jax.jit(jnp.sum, out_shardings=TILES)(x), "rank"),
         (unreduced, "one-side-unreduced"),
         (unreduced_operand, "unreduced-operand"),
+        (unreduced_quotient, "unreduced-operand"),
         (lambda x: jnp.einsum("ij,ki->kj", x, x[:, :3]), "letter-of-two-lengths"),
         (nested, "nested-shard-map"),
         (lambda x: mapped_over("x")(x[None]), "axis-in-specs"),

@@ -75,7 +75,7 @@ def everywhere(a):
             "right to two or three digits",
         ),
         (by_device(everywhere, WHOLE, check=False), "copies-disagree", "hold different numbers"),
-        (lambda x: None, "nothing-returned", "The function returns nothing."),
+        (lambda x: None, "nothing-returned", "The function returned None"),
         (lambda x: (2 * x, x), "too-many-results", "returned 2 arrays; expected 1. Result 1 is"),
         (lambda x: lambda: 2 * x, "returns-a-function", "Your function returns another function."),
     ],

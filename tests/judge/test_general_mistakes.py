@@ -202,6 +202,10 @@ def test_a_cause_is_named_where_it_gives_what_came(exercise, function, diagnosis
             "wrong on devices 6 and 7, and right on the others.",
         ),
         (
+            lambda a: a.at[1].add(lax.axis_index("x") < 7),
+            "wrong on 7 of 8 devices, and right on the other one.",
+        ),
+        (
             lambda a: a.at[-1].add(lax.axis_index("x") < 7),
             "right but for the last element of the block on 7 of 8 devices.",
         ),
