@@ -1680,3 +1680,174 @@ def most_likely(logits):
         left = jnp.where(columns == indices[-1][:, None], -10, left)
     values = [jnp.max(jnp.where(columns == i[:, None], logits, -1000), axis=1) for i in indices]
     return jnp.stack(values, 1), jnp.stack(indices, 1)
+
+
+# %% two out_shardings with the mesh of the notebook exercise="13.3" score=0.25 diagnoses=["split-dimension", "not-counted-yet"] near=["replicated"]
+rows = NamedSharding(mesh, P("data"))
+step = jax.jit(update, out_shardings=(rows, rows, P()), donate_argnums=(0, 1, 2))
+
+
+# %% out_shardings of both axes exercise="13.3" score=0.25 diagnoses=["split-dimension", "not-counted-yet"] near=["donated-for-nothing"]
+both = P("data", "model")
+step = jax.jit(update, out_shardings=(both, both, P()), donate_argnums=(0, 1, 2))
+
+
+# %% a count that is donated and not used exercise="13.3" score=0 diagnoses=["values", "not-counted-yet", "donated-for-nothing"] near=["not-donated"]
+def five(W, moment, count, x, y):
+    W, moment, _ = update(W, moment, count, x, y)
+    return W, moment, jnp.int32(5)
+
+
+step = jax.jit(five, out_shardings=(P("data"), P("data"), P()), donate_argnums=(0, 1, 2))
+
+
+# %% layers without their input exercise="13.6" score=0.3333333333 diagnoses=["no-residual", "not-counted-yet"] near=["all-zeros", "not-squared"]
+peak = {"weights": 768, "gradients": 768, "inputs": 384, "hidden": 768}
+
+
+def gradients(x, y, up, down):
+    def loss(up, down):
+        @jax.checkpoint
+        def layer(x, weights):
+            return jnp.tanh(x @ weights[0]) @ weights[1], None
+
+        return jnp.sum((lax.scan(layer, x, (up, down))[0] - y) ** 2)
+
+    return jax.grad(loss, argnums=(0, 1))(up, down)
+
+
+# %% a loss without the squares exercise="13.6" score=0.3333333333 diagnoses=["not-squared", "not-counted-yet"] near=["half", "no-residual"]
+peak = {"weights": 768, "gradients": 768, "inputs": 384, "hidden": 768}
+
+
+def gradients(x, y, up, down):
+    def loss(up, down):
+        @jax.checkpoint
+        def layer(x, weights):
+            return x + jnp.tanh(x @ weights[0]) @ weights[1], None
+
+        return jnp.sum(lax.scan(layer, x, (up, down))[0] - y)
+
+    return jax.grad(loss, argnums=(0, 1))(up, down)
+
+
+# %% a loss of distances, and zeros exercise="13.6" score=0.3333333333 diagnoses=["not-squared", "not-counted-yet"] near=["half"]
+peak = {"weights": 768, "gradients": 768, "inputs": 384, "hidden": 768}
+
+
+def gradients(x, y, up, down):
+    def loss(up, down):
+        @jax.checkpoint
+        def layer(x, weights):
+            return x + jnp.tanh(x @ weights[0]) @ weights[1], None
+
+        return jnp.sum(jnp.abs(lax.scan(layer, x, (up, down))[0] - y))
+
+    return jax.grad(loss, argnums=(0, 1))(up, down)
+
+
+# %% the loss, too exercise="13.6" score=0.3333333333 diagnoses=["too-many-results", "too-many-bytes", "not-counted-yet"]
+peak = {"weights": 768, "gradients": 768, "inputs": 384, "hidden": 768}
+
+
+def gradients(x, y, up, down):
+    def loss(up, down):
+        @jax.checkpoint
+        def layer(x, weights):
+            return x + jnp.tanh(x @ weights[0]) @ weights[1], None
+
+        return jnp.sum((lax.scan(layer, x, (up, down))[0] - y) ** 2)
+
+    return jax.value_and_grad(loss, argnums=(0, 1))(up, down)
+
+
+# %% KiB of 1,000 bytes exercise="13.6" score=0.6666666667 diagnoses=["in-kilobytes"] near=["in-bytes", "in-mebibytes", "on-all-together"]
+peak = {"weights": 786.432, "gradients": 786.432, "inputs": 393.216, "hidden": 786.432}
+
+
+def gradients(x, y, up, down):
+    def loss(up, down):
+        @jax.checkpoint
+        def layer(x, weights):
+            return x + jnp.tanh(x @ weights[0]) @ weights[1], None
+
+        return jnp.sum((lax.scan(layer, x, (up, down))[0] - y) ** 2)
+
+    return jax.grad(loss, argnums=(0, 1))(up, down)
+
+
+# %% sums over all devices exercise="13.6" score=0.6666666667 diagnoses=["on-all-together"] near=["whole-weights", "not-over-data", "in-kilobytes"]
+peak = {"weights": 6144, "gradients": 6144, "inputs": 3072, "hidden": 6144}
+
+
+def gradients(x, y, up, down):
+    def loss(up, down):
+        @jax.checkpoint
+        def layer(x, weights):
+            return x + jnp.tanh(x @ weights[0]) @ weights[1], None
+
+        return jnp.sum((lax.scan(layer, x, (up, down))[0] - y) ** 2)
+
+    return jax.grad(loss, argnums=(0, 1))(up, down)
+
+
+# %% all but the last microbatch exercise="13.7" score=0 diagnoses=["last-missing", "not-counted-yet"] near=["first-missing", "last-microbatch", "losses"]
+def accumulate(W, X, Y):
+    everywhere = jax.reshard(W, P(reduced={"x"}))
+
+    def turn(total, batch):
+        return total + jax.grad(error)(everywhere, *batch), None
+
+    zeros = jax.reshard(jnp.zeros_like(W), P(unreduced={"x"}))
+    return jax.reshard(lax.scan(turn, zeros, (X[:-1], Y[:-1]))[0], P())
+
+
+# %% a sum divided before it is complete exercise="13.7" score=0 diagnoses=["unreduced-operand"] near=["nothing-returned"]
+def accumulate(W, X, Y):
+    everywhere = jax.reshard(W, P(reduced={"x"}))
+
+    def turn(total, batch):
+        return total + jax.grad(error)(everywhere, *batch), None
+
+    zeros = jax.reshard(jnp.zeros_like(W), P(unreduced={"x"}))
+    return jax.reshard(lax.scan(turn, zeros, (X, Y))[0] / len(X), P())
+
+
+# %% the second result of a scan exercise="13.7" score=0 diagnoses=["nothing-returned"] near=["last-microbatch", "losses"]
+def accumulate(W, X, Y):
+    everywhere = jax.reshard(W, P(reduced={"x"}))
+
+    def turn(total, batch):
+        return total + jax.grad(error)(everywhere, *batch), None
+
+    zeros = jax.reshard(jnp.zeros_like(W), P(unreduced={"x"}))
+    return lax.scan(turn, zeros, (X, Y))[1]
+
+
+# %% gradients forgotten, and a complete sum exercise="13.7" score=0 diagnoses=["losses", "not-counted-yet"] near=["mean", "last-missing"]
+def accumulate(W, X, Y):
+    def turn(total, batch):
+        return total + error(W, *batch), None
+
+    return lax.scan(turn, jnp.zeros_like(W), (X, Y))[0]
+
+
+# %% the values alone exercise="13.8" score=0 diagnoses=["shape", "not-counted-yet"] near=["too-many-results"]
+def most_likely(logits):
+    def body(logits):
+        values, indices = lax.top_k(logits, 4)
+        return values, indices + lax.axis_index("x") * logits.shape[1]
+
+    spec = P(None, "x")
+    values, indices = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+    return lax.top_k(values, 4)[0]
+
+
+# %% weights in place of examples exercise="13.10" score=0 diagnoses=["blocks-do-not-fit"] near=["not-gathered"]
+def ensemble(x, W):
+    return jax.vmap(multiply, spmd_axis_name="members")(W, x)
+
+
+# %% a sum over members exercise="13.10" score=0 diagnoses=["shape", "all-reduce over members"]
+def ensemble(x, W):
+    return jnp.tanh(jnp.einsum("mbd,mdf->bf", x, W))

@@ -458,9 +458,10 @@ STATE: Final = Exercise(
         "whole step, gives its memory to the new one, if this has the same layout.",
         "donates-too-much": "No result fits into the buffers of the examples, and they are not "
         "part of the state.",
-        "split-dimension": "What says that each result has the layout of the argument in its "
-        "place? Where nothing does, the compiler takes `model` for the columns, as in the targets. "
-        "The next step starts from another layout than this one did, and is compiled again.",
+        "split-dimension": "Which layout does your program ask for here, if any? Where it asks for "
+        "none, the compiler chooses, and takes `model` for the columns, as in the targets. A "
+        "sharding that names the notebook's mesh has this mesh's sizes on every mesh. The next "
+        "step starts from another layout than this one did, and is compiled again.",
         "replicated": "Each device has all of it now, and the next step is compiled again.",
     },
 )
@@ -657,7 +658,7 @@ CLOSED_OVER: Final = Exercise(
         "`frozen` alone.",
         "over-all": "Eight devices do not have eight different blocks. Which axis is `frozen` "
         "sharded over, and how many devices does this axis have?",
-        "numbers": "These are numbers, and each has four bytes.",
+        "numbers": "Is this the number of elements? Each has four bytes.",
         "of-data": "`frozen` is sharded over `model`, and so is the work that it saves.",
         "in-bytes": "This is the number of bytes. Expected: KiB.",
         "in-kilobytes": "A KiB has 1,024 bytes, and not 1,000.",
@@ -844,26 +845,45 @@ PEAK_SHAPES: Final = ((512, 64, 256), (256, 32, 512))
 
 
 def _differentiate(
-    x: Any, y: Any, up: Any, down: Any, rows: slice = slice(None), factor: float = 1.0
+    x: Any,
+    y: Any,
+    up: Any,
+    down: Any,
+    rows: slice = slice(None),
+    factor: float = 1.0,
+    residual: bool = True,
+    slope: Callable[[Any], Any] = lambda errors: 2 * errors,
 ) -> tuple[Any, Any]:
-    """Return the gradients of the squared error of a residual network, with NumPy."""
+    """Return the gradients of the squared error of a residual network, with NumPy.
+
+    Args:
+        x: the examples.
+        y: the targets.
+        up: the first weights of each layer.
+        down: the second weights of each layer.
+        rows: the examples that count.
+        factor: a factor of the loss.
+        residual: whether each layer adds its input to its output.
+        slope: the derivative of an example's loss by its error.
+    """
     inputs, hidden = [np.asarray(x[rows], float)], []
     for layer in range(len(up)):
         hidden.append(np.tanh(inputs[-1] @ up[layer]))
-        inputs.append(inputs[-1] + hidden[-1] @ down[layer])
-    back = 2 * factor * (inputs[-1] - y[rows])
+        inputs.append(residual * inputs[-1] + hidden[-1] @ down[layer])
+    back = factor * slope(inputs[-1] - y[rows])
     ups, downs = np.zeros(up.shape), np.zeros(down.shape)
     for layer in reversed(range(len(up))):
         downs[layer] = hidden[layer].T @ back
         inner = (back @ down[layer].T) * (1 - hidden[layer] ** 2)
         ups[layer] = inputs[layer].T @ inner
-        back = back + inner @ up[layer].T
+        back = residual * back + inner @ up[layer].T
     return ups.astype(np.float32), downs.astype(np.float32)
 
 
 def _peak_arguments(axes: Axes, shape: tuple[int, ...]) -> tuple[Argument, ...]:
     batch, width, hidden = shape
-    place = partial(Argument, axes=axes, mode="auto", scale=0.2 * width**-0.5)
+    # with smaller weights, a network without residual connections would have no gradient
+    place = partial(Argument, axes=axes, mode="auto", scale=0.5 * width**-0.5)
     return (
         place((batch, width), spec=("data",), scale=1.0),
         place((batch, width), spec=("data",), scale=1.0),
@@ -886,6 +906,7 @@ def _gradient_budget(axes: Axes, shape: tuple[int, ...]) -> tuple[Budget, ...]:
 PEAK_TABLES: Final = {
     "numbers": {"weights": 192, "gradients": 192, "inputs": 96, "hidden": 192},
     "axes-swapped": {"weights": 384, "gradients": 384, "inputs": 768, "hidden": 768},
+    "on-all-together": {"weights": 6144, "gradients": 6144, "inputs": 3072, "hidden": 6144},
 }
 """The tables of someone who makes one mistake everywhere."""
 
@@ -907,6 +928,13 @@ PEAK: Final = Exercise(
                         1024 * right, says="This is the number of bytes. Expected: KiB."
                     ),
                     "in-mebibytes": Mistake(right / 1024, says="These are MiB. Expected: KiB."),
+                    "in-kilobytes": Mistake(
+                        1.024 * right,
+                        round(1.024 * right),
+                        says="A KiB has 1,024 bytes, and not 1,000.",
+                    ),
+                    # of hidden features, this is the whole array: `whole-activations`
+                    **({"on-all-together": 8 * right} if cell != "hidden" else {}),
                 },
                 tables=PEAK_TABLES,
             )
@@ -990,6 +1018,15 @@ PEAK: Final = Exercise(
                     lambda x, y, up, down: (0 * up, 0 * down),
                     says="The gradients are zeros. Does the loss depend on up and down?",
                 ),
+                "no-residual": Mistake(
+                    partial(_differentiate, residual=False),
+                    says="These are the gradients of layers that do not add their input `x`.",
+                ),
+                "not-squared": Mistake(
+                    partial(_differentiate, slope=np.ones_like),
+                    partial(_differentiate, slope=np.sign),
+                    says="These are the gradients of a sum of errors that are not squared.",
+                ),
                 "half-the-batch": Mistake(
                     *(
                         partial(_differentiate, rows=rows)
@@ -1036,8 +1073,9 @@ PEAK: Final = Exercise(
         "all-gather over model": "Something is sharded over `model` that each device then needs "
         "whole: the layers' inputs, in each layer and in both passes, or the gradients that you "
         "return?",
-        "too-many-bytes": "What is sent more often than in `plain`: the gradients, in each turn of "
-        "a loop over microbatches (13.7), or the sums of a forward pass that runs once more?",
+        "too-many-bytes": "What is sent beyond what `plain` sends: the gradients, in each turn of "
+        "a loop over microbatches (13.7); the sums of a forward pass that runs once more; or a "
+        "loss, which is a sum over all examples, too?",
         "whole-weights": "Weights and gradients are sharded over `model`.",
         "one-kind": "Is this up alone, or is it divided by the devices of `data`? There are up and "
         "down, and both are sharded over `model`.",
@@ -1045,6 +1083,7 @@ PEAK: Final = Exercise(
         "axes-swapped": "Weights are divided by the devices of `data` here, and inputs by those of "
         "`model`. It is the other way round.",
         "one-layer": "This is for one layer. At the peak all twelve are there.",
+        "on-all-together": "This is the sum over all eight devices. How much does one hold?",
         "over-all": "Is this divided by all eight devices? Along which mesh axes is this array "
         "sharded?",
         "whole-activations": "The examples are sharded over `data`.",
@@ -1071,6 +1110,12 @@ def _accumulate(
         back = 2 * (np.tanh(hidden).sum(axis=1) - y) / len(y)
         total += x.T @ (back[:, None] * (1 - np.tanh(hidden) ** 2))
     return (factor * total).astype(np.float32)
+
+
+def _add_losses(W: Any, X: Any, Y: Any) -> Any:
+    """Add the errors themselves to each element of a sum."""
+    errors = [np.mean((np.tanh(x @ W).sum(axis=1) - y) ** 2) for x, y in zip(X, Y, strict=True)]
+    return np.full_like(W, sum(errors))
 
 
 def _devices_of(X: Any) -> int:
@@ -1109,6 +1154,14 @@ ACCUMULATION: Final = Exercise(
                 "first-missing": Mistake(
                     partial(_accumulate, which=slice(1, None)),
                     says="The first microbatch is missing.",
+                ),
+                "last-missing": Mistake(
+                    partial(_accumulate, which=slice(None, -1)),
+                    says="The last microbatch is missing.",
+                ),
+                "losses": Mistake(
+                    _add_losses,
+                    says="This is the sum of the errors themselves, and not of their gradients.",
                 ),
                 "first-twice": Mistake(
                     lambda W, X, Y: _accumulate(W, X, Y) + _accumulate(W, X, Y, which=slice(0, 1)),
@@ -1175,6 +1228,8 @@ ACCUMULATION: Final = Exercise(
         "microbatch. Does a reshape join microbatches, or split them?",
         "reshape-of-a-sharded-dimension": "Are microbatches put together here? Each device has a "
         "part of every one, and a loop over them leaves these parts where they are.",
+        "nothing-returned": "If the sum comes from lax.scan: it returns a pair, the last carry and "
+        "what the turns return beside it. Which of the two is the sum?",
         "reduce-scatter": "A reduce-scatter leaves a part of the sum on each device. Expected: one "
         "all-reduce, after the loop, which leaves all of it on each.",
     },
@@ -1458,7 +1513,8 @@ SELECTION: Final = Exercise(
         "`jnp.take_along_axis`. `lax.axis_index('x')` times a block's size is its first place.",
     ),
     diagnoses={
-        "shape": "Are these the candidates of all devices? Choose four of them. (If there is an "
+        "shape": "Return four logits of each row, and their four places. If a row of yours has "
+        "more: are these the candidates of all devices? Choose four of them. (If there is an "
         "all_gather: it adds a dimension for the devices, unless `tiled=True` puts blocks together "
         "along dimension `axis`.)",
         "too-many-bytes": "Four candidates of each device, with their places, are enough. Does "
@@ -1698,8 +1754,9 @@ ENSEMBLE: Final = Exercise(
         "which mesh axis shards the "
         "dimension that counts them, in the specs that your program has? (`axis_name` says nothing "
         "about it: it is a name for collectives.)",
-        "all-reduce over members": "Is there a loop over members, with an index such as `x[i]`? "
-        "One member is on some of the devices only, so it is sent to all, and all compute it.",
+        "all-reduce over members": "A member's result needs its own examples and weights only. Are "
+        "members added up? Or is there an index such as `x[i]`, in a loop or without one? Member i "
+        "is on some of the devices only, so it is sent to all.",
         "in-axes": "Which argument of `vmap` is meant?",
         "all-gather over model": "Nobody needs all columns: a device returns its own.",
         "blocks-do-not-fit": "`multiply` takes the examples and the weights of one member. Does "
