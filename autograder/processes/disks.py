@@ -170,7 +170,10 @@ class FileDisk:
             raise ForgedRequestError("the file has no such bytes")
         first, count = numbers
         end = first + count
-        asked = f"process {self.process} read {count:,} bytes from {first:,} on"
+        asked = (
+            f"process {self.process} read {count:,} bytes from {first:,} on, of an array of shape "
+            f"{self.array.shape}"
+        )
         missing = np.flatnonzero(~self._needed[first:end])
         if missing.size and not (first in places and end - 1 in places):
             raise ReadRefusedError(

@@ -475,7 +475,7 @@ def update(cache, new, positions):
     return jnp.where(is_new[:, :, None, None], new[:, None], cache)
 
 
-# %% the entries alone exercise="14.3" score=0 diagnoses=["cache-lost", "not-counted-yet", "not-donated"] near=["added", "nothing-entered"]
+# %% the entries alone exercise="14.3" score=0 diagnoses=["cache-lost", "not-counted-yet", "donated-for-nothing"] near=["added", "nothing-entered"]
 @partial(jax.jit, donate_argnums=0)
 def update(cache, new, positions):
     hot = jax.nn.one_hot(positions, cache.shape[1])
@@ -1953,7 +1953,7 @@ def load(read, entry, sharding):
     return jax.make_array_from_callback(shape, sharding, read_block)
 
 
-# %% all but the last position exercise="14.3" score=0 diagnoses=["last-position", "not-counted-yet"] near=["one-further", "only-minus-one"]
+# %% all but the last position exercise="14.3" score=0 diagnoses=["last-position", "not-counted-yet"] near=["one-further", "only-minus-one", "entry-of-blocks-first-row"]
 @partial(jax.jit, donate_argnums=0)
 def update(cache, new, positions):
     there = jnp.where(positions < cache.shape[1] - 1, positions, -1)
@@ -2091,3 +2091,104 @@ def sample(logits, noise, temperature):
     tokens = jnp.take_along_axis(tokens, picked, axis=1)
     best = jnp.argmax(values / temperature + noise[:, :1], axis=1)
     return jnp.take_along_axis(tokens, best[:, None], axis=1)[:, 0]
+
+
+# %% the first entry of each device for all of its rows exercise="14.3" score=0 diagnoses=["entry-of-blocks-first-row", "not-counted-yet"] near=["entry-of-first-row", "first-row-of-block", "last-position"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    def body(cache, new, positions):
+        here = jnp.arange(cache.shape[1]) == positions[:, None]
+        return jnp.where(here[:, :, None, None], new[0], cache)
+
+    specs = P("batch")
+    return jax.shard_map(body, in_specs=(specs, specs, specs), out_specs=specs)(
+        cache, new, positions
+    )
+
+
+# %% a cache that is donated and not used exercise="14.3" score=0 diagnoses=["cache-lost", "not-counted-yet", "donated-for-nothing"] near=["not-donated"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    here = jnp.arange(cache.shape[1]) == positions[:, None]
+    return jnp.where(here[:, :, None, None], new[:, None], 0)
+
+
+# %% runs reshaped by columns exercise="14.6" score=0 diagnoses=["block-transposed"] near=["steps-of-a-matrix", "does-not-reshape"]
+def load(read, entry, sharding):
+    shape, (begin, _) = tuple(entry["shape"]), entry["data_offsets"]
+
+    def block(index):
+        ranges = [range(*i.indices(n)) for i, n in zip(index, shape)]
+        lengths, runs = [len(r) for r in ranges], []
+        for where in np.ndindex(*lengths[:-1]):
+            at = [r[i] for r, i in zip(ranges, (*where, 0))]
+            first = begin + 4 * int(np.ravel_multi_index(at, shape))
+            runs.append(np.frombuffer(read(first, 4 * lengths[-1]), np.float32))
+        return np.stack(runs).reshape(lengths, order="F")
+
+    return jax.make_array_from_callback(shape, sharding, block)
+
+
+# %% the rows of the first dimension exercise="14.6" score=0 diagnoses=["steps-of-a-matrix"] near=["run-for-each-first-index", "block-transposed"]
+def load(read, entry, sharding):
+    shape, (begin, _) = tuple(entry["shape"]), entry["data_offsets"]
+
+    def block(index):
+        ranges = [range(*i.indices(n)) for i, n in zip(index, shape)]
+        lengths, runs = [len(r) for r in ranges], []
+        for where in np.ndindex(*lengths[:-1]):
+            row = 0
+            for r, i in zip(ranges, where):
+                row = row * shape[0] + r[i]
+            first = begin + 4 * (row * shape[-1] + ranges[-1].start)
+            runs.append(np.frombuffer(read(first, 4 * lengths[-1]), np.float32))
+        return np.stack(runs).reshape(lengths)
+
+    return jax.make_array_from_callback(shape, sharding, block)
+
+
+# %% the first and the last index of three exercise="14.6" score=0 diagnoses=["steps-of-a-matrix"]
+def load(read, entry, sharding):
+    shape, (begin, _) = tuple(entry["shape"]), entry["data_offsets"]
+
+    def block(index):
+        ranges = [range(*i.indices(n)) for i, n in zip(index, shape)]
+        lengths, runs = [len(r) for r in ranges], []
+        for where in np.ndindex(*lengths[:-1]):
+            first = begin + 4 * (ranges[0][where[0]] * shape[-1] + ranges[-1].start)
+            runs.append(np.frombuffer(read(first, 4 * lengths[-1]), np.float32))
+        return np.stack(runs).reshape(lengths)
+
+    return jax.make_array_from_callback(shape, sharding, block)
+
+
+# %% numbers of eight bytes exercise="14.6" score=0 diagnoses=["does-not-reshape"] near=["block-shape"]
+def load(read, entry, sharding):
+    shape, (begin, _) = tuple(entry["shape"]), entry["data_offsets"]
+
+    def block(index):
+        ranges = [range(*i.indices(n)) for i, n in zip(index, shape)]
+        lengths, runs = [len(r) for r in ranges], []
+        for where in np.ndindex(*lengths[:-1]):
+            at = [r[i] for r, i in zip(ranges, (*where, 0))]
+            first = begin + 4 * int(np.ravel_multi_index(at, shape))
+            runs.append(np.frombuffer(read(first, 4 * lengths[-1])))
+        return np.stack(runs).reshape(lengths)
+
+    return jax.make_array_from_callback(shape, sharding, block)
+
+
+# %% a row too few exercise="14.6" score=0 diagnoses=["does-not-reshape"]
+def load(read, entry, sharding):
+    shape, (begin, _) = tuple(entry["shape"]), entry["data_offsets"]
+
+    def block(index):
+        ranges = [range(*i.indices(n)) for i, n in zip(index, shape)]
+        lengths, runs = [len(r) for r in ranges], []
+        for where in list(np.ndindex(*lengths[:-1]))[:-1]:
+            at = [r[i] for r, i in zip(ranges, (*where, 0))]
+            first = begin + 4 * int(np.ravel_multi_index(at, shape))
+            runs.append(np.frombuffer(read(first, 4 * lengths[-1]), np.float32))
+        return np.stack(runs).reshape(lengths)
+
+    return jax.make_array_from_callback(shape, sharding, block)

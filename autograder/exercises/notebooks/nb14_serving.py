@@ -589,6 +589,12 @@ def _positions_of_first_rows(cache: Any, new: Any, positions: Any) -> Any:
     return _enter(cache, new, first, place=lambda at, length: at % length)
 
 
+def _entries_of_first_rows(cache: Any, new: Any, positions: Any) -> Any:
+    """Enter the first entry of each device into all of its rows."""
+    rows = _rows_of_each_device(cache)
+    return _enter(cache, np.repeat(new[::rows], rows, axis=0), positions)
+
+
 def _rows_overwritten(rows: int, cache: Any, new: Any, positions: Any) -> Any:
     """Write each entry at its position in so many rows together, one after the other."""
     entered = np.array(cache)
@@ -715,6 +721,11 @@ UPDATE: Final = Exercise(
                 "first-row-of-block": Mistake(
                     partial(_enter_some, lambda row, rows: row % rows == 0),
                     says="Each device enters its first row only, and it has several.",
+                ),
+                "entry-of-blocks-first-row": Mistake(
+                    _entries_of_first_rows,
+                    says="All rows of a device get the entry of its first row. Each has one of its "
+                    "own.",
                 ),
                 "entry-of-first-row": Mistake(
                     lambda cache, new, positions: _enter(
@@ -1031,7 +1042,7 @@ def _sampling_arguments(
                 # all candidates of row 0 are on the last device, and the noise favours the last one
                 Adjustment(((0, 1), (last, last + candidates)), add=50),
                 # log-probabilities are as small as this
-                Adjustment(((1, 2),), add=-150),
+                Adjustment(((1, 2),), add=-45),
             ),
         ),
         Argument(
@@ -1307,7 +1318,7 @@ SAMPLING: Final = Exercise(
                 "masked-by-a-number": Mistake(
                     *(
                         partial(_masked, mask, looked_up=looked_up)
-                        for mask in (-1, -10, -100)
+                        for mask in (-1, -10, -20)
                         for looked_up in (False, True)
                     ),
                     says="In a row of small logits, the largest one is found again. Does a number "
@@ -1436,6 +1447,7 @@ def _weights_cases(generator: np.random.Generator) -> Sequence[ProcessCase]:
     return (
         case(1, (8,), (rows, 6), ("x",)),
         case(1, (8,), (6, 16), (None, "x")),
+        case(1, (2, 4), (4, 6, 8), (None, "x", "y")),
         case(2, (4, 2), (8, rows), ("x", "y")),
         case(2, (2, 4), (4, 6, 8), (None, "x", "y")),
         case(2, (2, 4), (8, 5), ("y",)),
@@ -1527,6 +1539,39 @@ def _filled_by_columns(stored: Any, first: Any, shape: Any) -> Any:
     return stored[places].ravel().reshape(shape, order="F")
 
 
+def _rows_filled_by_columns(stored: Any, first: Any, shape: Any) -> Any:
+    """Read a block's runs one below the other, and reshape them with `order='F'`."""
+    places = tuple(slice(start, start + size) for start, size in zip(first, shape, strict=True))
+    return stored[places].reshape(-1, shape[-1]).reshape(shape, order="F")
+
+
+def _steps_of(rows: Callable[[Any, Any], int], stored: Any, first: Any, shape: Any) -> Any:
+    """Read each run of a block, with other numbers of rows for a step of the first dimension.
+
+    Args:
+        rows: the number of rows, from the shapes of the array and of the block.
+        stored: the array.
+        first: the first indices of the block.
+        shape: the shape of the block.
+    """
+    block, last = np.empty(shape, np.float32), stored.shape[-1]
+    for place in np.ndindex(shape[:-1]):
+        *outer, column = np.add(first, (*place, 0)).tolist()
+        row = outer[-1] if len(outer) == 1 else outer[0] * rows(stored.shape, shape) + outer[1]
+        block[place] = np.resize(stored.ravel()[row * last + column :][: shape[-1]], shape[-1:])
+    return block
+
+
+def _without_second_index(stored: Any, first: Any, shape: Any) -> Any:
+    """Read each run at the place of its first and its last index, as in a matrix."""
+    block, last = np.empty(shape, np.float32), stored.shape[-1]
+    for place in np.ndindex(shape[:-1]):
+        at = np.add(first, (*place, 0)).tolist()
+        start = at[0] * last + at[-1]
+        block[place] = np.resize(stored.ravel()[start : start + shape[-1]], shape[-1:])
+    return block
+
+
 def _columns_from_0(stored: Any, first: Any, shape: Any) -> Any:
     """Read a block's rows, each from the array's first column on."""
     return _offset_by(stored, (*first[:-1], 0), shape)
@@ -1572,6 +1617,20 @@ WEIGHTS: Final = Exercise(
                     says="One run is read for each index of the first dimension. With three "
                     "dimensions and a sharded last one, its rows are in several runs.",
                 ),
+                "steps-of-a-matrix": Mistake(
+                    *(
+                        partial(_block_by_block, read=partial(_steps_of, rows))
+                        for rows in (
+                            lambda array, block: array[0],
+                            lambda array, block: array[2],
+                            lambda array, block: block[1],
+                            lambda array, block: 1,
+                        )
+                    ),
+                    partial(_block_by_block, read=_without_second_index),
+                    says="With two dimensions, each run is read from its place. With three, how "
+                    "many rows of the file does a step of the first index pass?",
+                ),
                 "in-device-order": Mistake(
                     _in_device_order,
                     says="This reads the first run for device 0, the second for device 1, and so "
@@ -1613,6 +1672,7 @@ WEIGHTS: Final = Exercise(
                 ),
                 "block-transposed": Mistake(
                     lambda case: _block_by_block(case, _filled_by_columns),
+                    lambda case: _block_by_block(case, _rows_filled_by_columns),
                     says="The numbers of a block are right, and in another order: the file has "
                     "them row by row.",
                 ),
@@ -1638,6 +1698,9 @@ WEIGHTS: Final = Exercise(
         "is an end passed to `read`, which takes a size?",
         "does-not-divide": "Every sharding fits its entry. Is this the whole shape of the entry "
         "that `load` is given, or that of a block or of another entry?",
+        "does-not-reshape": "Are all runs of the block there? If there are half as many numbers as "
+        "expected: np.frombuffer reads float64, of eight bytes each, unless it is told another "
+        "dtype.",
         "own-array": "np.frombuffer makes an array of NumPy, on the host. Something has to put "
         "each block on its device.",
         "none": "Is a `return` missing?",
