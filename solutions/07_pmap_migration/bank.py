@@ -2204,7 +2204,7 @@ def train_step(w, mean, X, y, seed):
     return jax.shard_map(body, in_specs=specs, out_specs=(P(), P()))(w, mean, X, y, seed)
 
 
-# %% the batch's mean is the new mean exercise="7.8" score=0 diagnoses=["one-mean-alone", "not-counted-yet", "not-donated"] near=["shares-exchanged"]
+# %% the batch's mean is the new mean exercise="7.8" score=0 diagnoses=["one-mean-alone", "not-counted-yet", "donated-for-nothing"] near=["shares-exchanged"]
 @partial(jax.jit, donate_argnums=(0, 1))
 def train_step(w, mean, X, y, seed):
     def body(w, mean, X, y, seed):
