@@ -1881,7 +1881,7 @@ def unnested(a):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(a)
 
 
-# %% w its own in the body, both means at once; jitted below exercise="7.8" score=1 near=["same-mask", "own-mean", "as-many-times", "not-donated", "donates-too-much", "not-replicated", "one-too-many", "no-shard-map", "sum-for-mean", "divided-twice", "another-key", "one-mask-for-all", "no-dropout", "shares-exchanged", "not-centred", "running-mean-subtracted", "too-seldom", "other-mesh", "no all-reduce", "static-argument", "new-mean-subtracted", "dropped-first", "one-mean-alone"]
+# %% w its own in the body, both means at once; jitted below exercise="7.8" score=1 near=["same-mask", "own-mean", "as-many-times", "not-donated", "donates-too-much", "not-replicated", "one-too-many", "no-shard-map", "sum-for-mean", "divided-twice", "another-key", "one-mask-for-all", "no-dropout", "shares-exchanged", "not-centred", "running-mean-subtracted", "too-seldom", "other-mesh", "no all-reduce", "static-argument", "new-mean-subtracted", "dropped-first", "one-mean-alone", "half"]
 def one_device(w, mean, X, y, seed):
     own_key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
     now = lax.psum(X.mean(0), "x") / lax.axis_size("x")
@@ -2377,6 +2377,7 @@ def train_step(w, mean, X, y, seed):
 
     specs = P(), P(), P("x"), P("x"), P()
     return jax.shard_map(body, in_specs=specs, out_specs=P())(w, mean, X, y, seed)
+
 
 # %% half of the squared error exercise="7.8" score=0 diagnoses=["half", "not-counted-yet"] near=["other-rate", "divided-twice"]
 @partial(jax.jit, donate_argnums=(0, 1))

@@ -4690,7 +4690,7 @@ def cyclic_lu(A):
     return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
 
 
-# %% rolled rows and columns, masked at the edge exercise="10.9" score=1 near=["wraps-around", "halos-exchanged", "one-axis-missing", "no collective-permute", "in-pieces", "no-shard-map"]
+# %% rolled rows and columns, masked at the edge exercise="10.9" score=1 near=["wraps-around", "halos-exchanged", "one-axis-missing", "no collective-permute", "in-pieces", "no-shard-map", "axes-exchanged"]
 from functools import partial
 
 
@@ -6602,6 +6602,7 @@ def winner(counts, devices, halo, latency, bandwidth):
 
 def math_log2(n):
     return n.bit_length() - 1
+
 
 # %% rows sent sideways exercise="10.9" score=0 diagnoses=["axes-exchanged", "not-counted-yet", "other-axes"] near=["halos-exchanged"]
 def multiply(u):

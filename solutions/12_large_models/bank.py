@@ -267,7 +267,7 @@ def two_levels(hosts, chips, size, fast, slow):
     return within + 2 * (hosts - 1) / hosts * size / chips / slow
 
 
-# %% stage by stage, from what is alive exercise="12.3" score=1 near=["rounded-down-to-whole", "never-ends", "backward-early", "gpipe: too-long", "one_f_one_b: too-long", "too-long", "too-many-activations", "job-missing", "unknown-job", "of-the-work", "busy-share", "one-step-more", "both-ends", "in-units", "job-twice", "number-of-stages", "no-orders"]
+# %% stage by stage, from what is alive exercise="12.3" score=1 near=["rounded-down-to-whole", "never-ends", "backward-early", "gpipe: too-long", "one_f_one_b: too-long", "too-long", "too-many-activations", "job-missing", "unknown-job", "of-the-work", "busy-share", "one-step-more", "both-ends", "in-units", "job-twice", "number-of-stages", "no-orders", "one-by-one"]
 def gpipe(stages, microbatches):
     forward = [f"F{m}" for m in reversed(range(microbatches))]
     return stages * [forward + [job.replace("F", "B") for job in forward]]
@@ -2931,7 +2931,7 @@ def ring_attention(q, k, v):
     return jax.shard_map(attend, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
 
 
-# %% one turn too few exercise="12.5" score=0 diagnoses=["one-turn-too-few", "not-counted-yet", "unanswered"] near=["one-turn-too-many", "own-block-alone"]
+# %% one turn too few exercise="12.5" score=0 diagnoses=["one-turn-too-few", "not-counted-yet", "unanswered"] near=["one-turn-too-many", "own-block-alone", "own-block-whole"]
 def ring_attention(q, k, v):
     def attend(q, k, v):
         n, i, length = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
@@ -6186,7 +6186,7 @@ def moe(x, scores, up, down):
     return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
 
 
-# %% one dimension for both, there and back exercise="12.9" score=0 diagnoses=["unanswered", "of-other-experts", "not-counted-yet"] near=["one-way-along-0"]
+# %% one dimension for both, there and back exercise="12.9" score=0 diagnoses=["unanswered", "of-other-experts", "not-counted-yet"] near=["one-way-along-0", "experts-in-turn"]
 def find_places(scores):
     """Return each token's expert, and how many tokens before it have chosen the same one."""
     chosen = scores.argmax(axis=1)
@@ -6948,6 +6948,7 @@ def moe(x, scores, up, down):
 
     return jax.shard_map(body, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
 
+
 # %% one microbatch after the other exercise="12.3" score=0.75 diagnoses=["one-by-one"] near=["backward-early"]
 def gpipe(stages, microbatches):
     return [[f"{job}{m}" for m in range(microbatches) for job in "FB"]] * stages
@@ -6969,6 +6970,7 @@ def one_f_one_b(stages, microbatches):
 
 def bubble(stages, microbatches):
     return 1 - 3 * microbatches / (3 * (microbatches + stages - 1))
+
 
 # %% all of the own block is seen exercise="12.5" score=0.3333333333333333 diagnoses=["own-block-whole", "not-counted-yet"] near=["not-causal", "own-block-alone"]
 def ring_attention(q, k, v):
@@ -6999,6 +7001,7 @@ def ring_attention(q, k, v):
 
 def zigzag(n):
     return [[d, 2 * n - 1 - d] for d in range(n)]
+
 
 # %% the root of the number of heads exercise="12.8" score=0.6666666666666666 diagnoses=["scaled-otherwise", "not-counted-yet"] near=["not-scaled"]
 def attend(x, qkv, out):
@@ -7034,6 +7037,7 @@ def keep_little(x, qkv, out, up, down):
     policy = jax.checkpoint_policies.save_only_these_names("qkv", "mixed", "out")
     return jax.checkpoint(named_little, policy=policy)(x, qkv, out, up, down)
 
+
 # %% experts given to the devices in turn exercise="12.9" score=0.1 diagnoses=["experts-in-turn", "not-counted-yet"] near=["one-way-along-0", "never-sent"]
 def places(scores, capacity):
     """Expert of each token, its place there, and whether it has one."""
@@ -7059,7 +7063,11 @@ def moe(x, scores, up, down):
         expert, place, kept = places(scores, capacity)
         slots = jnp.zeros((e, capacity, x.shape[1]), x.dtype)
         slots = slots.at[expert, place].set(x, mode="drop")
-        slots = slots.reshape(-1, lax.axis_size("expert"), *slots.shape[1:]).swapaxes(0, 1).reshape(slots.shape)
+        slots = (
+            slots.reshape(-1, lax.axis_size("expert"), *slots.shape[1:])
+            .swapaxes(0, 1)
+            .reshape(slots.shape)
+        )
         slots = lax.all_to_all(slots, "expert", split_axis=0, concat_axis=1, tiled=True)
         hidden = jax.nn.relu(jnp.einsum("ecf,efh->ech", slots, up))
         slots = jnp.einsum("ech,ehf->ecf", hidden, down)
@@ -7069,6 +7077,7 @@ def moe(x, scores, up, down):
         return rows * probability
 
     return jax.shard_map(body, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
 
 # %% the loop in float16 exercise="12.10" score=0.75 diagnoses=["of-float16"] near=["two-spacings"]
 def stalls_at(increment):
