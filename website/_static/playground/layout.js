@@ -219,7 +219,7 @@ const layouts = (() => {
     const counts = countShards(shape, mesh, spec);
     const uneven = shape.findIndex((size, d) => size % counts[d]);
     if (uneven >= 0)
-      return `${code} gives dimension ${uneven} ${counts[uneven]} shards, but its size, ${shape[uneven]}, ` +
+      return `${code} makes ${counts[uneven]} shards of dimension ${uneven}, but its size, ${shape[uneven]}, ` +
         `is not a multiple of ${counts[uneven]}. An array's shards have equal sizes in JAX.`;
     return "";
   }
