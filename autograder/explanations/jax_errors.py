@@ -216,6 +216,12 @@ MEANINGS: Final = (
         "the parts up, it is an array like any other.",
     ),
     (
+        r"Denominator should be reduced along the same axes numerator is unreduced on",
+        "unreduced-operand",
+        "The numerator is unreduced: each device has a part of a sum that was not added up. After "
+        "a reshard that adds the parts up, it is an array like any other.",
+    ),
+    (
         r"spmd_axis_name cannot appear in shard_map",
         "axis-in-specs",
         "The spmd_axis_name of a vmap is the mesh axis that shards the dimension which vmap adds. "
