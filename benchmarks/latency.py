@@ -31,7 +31,7 @@ COMPILING = (
     "/jax/core/compile/backend_compile_duration",
     "/jax/core/compile/jaxpr_to_mlir_module_duration",
 )
-"""What JAX reports of the time in which it makes a program of what it has traced."""
+"""JAX's events for lowering what was traced, and for compiling it."""
 
 
 def median_of_imports(runs: int = 7) -> tuple[float, float]:

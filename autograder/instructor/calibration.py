@@ -4,8 +4,9 @@
 
 The assignment is released into a temporary course with its own gradebook. There its solution is
 graded like any submission, and has to earn every point; the released notebook has to earn none for
-the course's own exercises. No cell may end in an error, except tests, and cells of a released
-notebook with answers of an instructor's own. This is repeated only if notebooks, package,
+the course's own exercises. No cell that runs may end in an error, except tests, and cells of a
+released notebook with answers of an instructor's own. All cells of the solution run, and of the
+released notebook those that run in a submission. This is repeated only if notebooks, package,
 configuration or environment change.
 
 Calibration also searches the sandbox for answers that a kernel could read. The sandbox hides copies
@@ -210,10 +211,11 @@ class TrialCourse:
         result = self.api.generate_assignment(self.assignment, force=True, create=True)
         if not result["success"]:
             raise TrialError(f"The solution cannot be released: {find_first_exception(result)}")
-        config = self.api.config
-        config.CaptureEvidence.demonstrations = True  # one that fails is found here
+        capturing = self.api.config.CaptureEvidence
+        as_configured = capturing.get("demonstrations", False)
+        capturing.demonstrations = True  # one that fails is found here
         solution = self._grade(SOLUTION, self.real.source_directory)
-        config.CaptureEvidence.demonstrations = False  # as submissions run
+        capturing.demonstrations = as_configured
         return solution, self._grade(RELEASED, self.real.release_directory)
 
     def _grade(self, student: str, directory: str) -> GradedExample:

@@ -24,6 +24,7 @@ from autograder.instructor.calibration import (
 from autograder.instructor.classroom import grading
 from autograder.instructor.course import Course
 from autograder.instructor.pipeline import basis, time_limit
+from autograder.instructor.pipeline.demonstrations import TAG
 from autograder.instructor.sandbox import has_bubblewrap, sandbox
 from tests.conftest import ROOT
 from tests.helpers import pretend_bubblewrap
@@ -144,15 +145,27 @@ def calibrated(room, assignment=ASSIGNMENT):
     calibrate(api.config, assignment)
 
 
-def test_every_cell_of_the_released_notebook_runs(course):
-    """What it compiles is kept for submissions in which every cell runs, too."""
-    change(course, lambda notebook: notebook.cells.append(new_code_cell("print('at the end')")))
+@pytest.mark.parametrize("all_run", [False, True])
+def test_the_released_notebook_runs_as_submissions_do_and_the_solution_whole(course, all_run):
+    def end_with_a_demonstration(notebook):
+        demonstration = new_code_cell("print('shown')", metadata={"tags": [TAG]})
+        notebook.cells += [demonstration, new_code_cell("print('at the end')")]
+
+    change(course, end_with_a_demonstration)
+    with (course.root / "nbgrader_config.py").open("a") as config:
+        config.write(f"\nc.CaptureEvidence.demonstrations = {all_run}\n")
     Course(course.root).release(ASSIGNMENT)
     calibrated(course)
-    notebook = nbformat.read(
-        course.root / KEPT / "released" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb", 4
-    )
-    assert "".join(output.text for output in notebook.cells[-1].outputs) == "at the end\n"
+
+    def printed(which):
+        path = course.root / KEPT / which / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
+        outputs = [cell.outputs for cell in nbformat.read(path, 4).cells[-2:]]
+        return ["".join(output.get("text", "") for output in each) for each in outputs]
+
+    assert printed("solution") == ["shown\n", "at the end\n"]
+    *shown, last = printed("released")
+    assert last == "at the end\n"
+    assert (shown == ["shown\n"]) is all_run
 
 
 @pytest.fixture

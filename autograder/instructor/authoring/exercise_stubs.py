@@ -165,6 +165,8 @@ def write_stubs(root: Path, exercise_id: str, notebook: str = "") -> StubFiles:
             f"entry point in pyproject.toml, or, in this course itself, by a line in "
             f"autograder/exercises/catalogue.py. docs/authoring.md says how."
         )
+    import jupytext  # takes a third of a second, and grading a class needs it nowhere
+
     folder = root / "solutions" / notebook
     files = StubFiles(
         _find_module(notebook, root), folder / f"{notebook}.ipynb", folder / "bank.py"
@@ -173,8 +175,6 @@ def write_stubs(root: Path, exercise_id: str, notebook: str = "") -> StubFiles:
     with_cells = _with_cells(files.notebook, exercise_id, notebook)
     folder.mkdir(parents=True, exist_ok=True)
     files.module.write_text(module)
-    import jupytext  # takes a third of a second, and grading a class needs it nowhere
-
     jupytext.write(with_cells, files.notebook)
     jupytext.write(with_cells, files.notebook.with_suffix(".md"), fmt="md:myst")
     with files.bank.open("a") as file:

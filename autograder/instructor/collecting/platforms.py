@@ -25,7 +25,7 @@ ANY_PLATFORM: Final = "lms_user_id"
 """The roster's column with a student's number on any platform."""
 
 NOT_SUBMITTED: Final = ("", "-")
-"""What a table of times has in place of a time."""
+"""Cells of a table of times that say that nothing was submitted."""
 
 
 class CanvasPlatform(Platform):

@@ -110,7 +110,7 @@ DIGEST_CHARACTERS: Final = 16
 """The number of characters of each digest in a folder's name."""
 
 UNFINISHED: Final = "unfinished"
-"""What takes the place of the digests while a cache is filled."""
+"""The end of a cache's name while it is filled, in place of the digests."""
 
 PROCESSOR_FIELDS: Final = ("model name", "flags", "Features", "CPU part")
 """The fields of /proc/cpuinfo that determine which instructions a processor has."""
