@@ -164,7 +164,6 @@ def keep_compiled(filled: Path, root: Path, assignment: str, state: str) -> None
         filled.rmdir()
         return
     prune_cache(filled)
-    _caches(root).mkdir(parents=True, exist_ok=True)
     folder = _cache_folder(root, assignment, state)
     for earlier in _caches(root).iterdir():
         if earlier.name.rpartition(".")[0] == assignment and earlier != filled:

@@ -12,7 +12,7 @@ from traitlets.config import Config
 from autograder.instructor import calibration
 from autograder.instructor.authoring import fill_in_answers
 from autograder.instructor.course import Course
-from autograder.instructor.pipeline import find_compiled, keep_compiled
+from autograder.instructor.pipeline import begin_compiled, find_compiled, keep_compiled
 from tests.instructor.room import Classroom, right_answers
 
 pytestmark = pytest.mark.bubblewrap
@@ -87,15 +87,18 @@ def test_a_cache_is_for_one_kind_of_machine(room, folder, monkeypatch):
 
 
 def test_nothing_is_kept_of_a_calibration_that_compiled_nothing(tmp_path):
-    empty = tmp_path / "empty"
-    empty.mkdir()
-    keep_compiled(empty, tmp_path, ASSIGNMENT, "state")
-    assert [*tmp_path.iterdir()] == []
+    keep_compiled(begin_compiled(tmp_path, ASSIGNMENT), tmp_path, ASSIGNMENT, "state")
+    assert [*(tmp_path / "grading" / "cache").iterdir()] == []
+
+
+def test_what_an_interrupted_calibration_left_is_not_kept(tmp_path):
+    filled(tmp_path, ASSIGNMENT)
+    assert [*begin_compiled(tmp_path, ASSIGNMENT).iterdir()] == []
 
 
 def test_a_new_cache_replaces_that_of_the_same_assignment(tmp_path):
     for assignment, state in (("ps1", "first"), ("ps1.2", "first"), ("ps1", "second")):
-        keep_compiled(filled(tmp_path), tmp_path, assignment, state)
+        keep_compiled(filled(tmp_path, assignment), tmp_path, assignment, state)
     kept = sorted(cache.name.split("-")[0] for cache in (tmp_path / "grading" / "cache").iterdir())
     assert kept == ["ps1.2.first", "ps1.second"]
 
@@ -149,7 +152,7 @@ def test_a_cache_that_somebody_else_could_have_written_is_not_used(tmp_path, mon
     known = type("Known", (), {"fingerprint": "state"})
     module = sys.modules[keep_compiled.__module__]
     monkeypatch.setattr(module, "read_calibration", lambda file: known)
-    keep_compiled(filled(tmp_path), tmp_path, ASSIGNMENT, "state")
+    keep_compiled(filled(tmp_path, ASSIGNMENT), tmp_path, ASSIGNMENT, "state")
     config = Config({"CourseDirectory": {"root": str(tmp_path)}})
     (folder,) = (tmp_path / "grading" / "cache").iterdir()
     assert find_compiled(config, ASSIGNMENT) == str(folder)
@@ -157,8 +160,7 @@ def test_a_cache_that_somebody_else_could_have_written_is_not_used(tmp_path, mon
     assert find_compiled(config, ASSIGNMENT) == ""
 
 
-def filled(folder):
-    made = folder / "filled"
-    made.mkdir()
+def filled(root, assignment):
+    made = begin_compiled(root, assignment)
     (made / "jit_g-0-cache").write_bytes(zlib.compress(b"a program"))
     return made

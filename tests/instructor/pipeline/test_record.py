@@ -1,0 +1,27 @@
+"""The head of a record is read once, by whomever, until its file changes."""
+
+from autograder.instructor.pipeline import Record, Records, State
+from autograder.instructor.pipeline import record as records_module
+
+
+def test_a_head_is_decoded_once_for_all_who_read_it(tmp_path, monkeypatch):
+    Records(tmp_path).write("ann", "ps1", Record(State.GRADED))
+    decoded = []
+    decode = records_module._decode
+    monkeypatch.setattr(
+        records_module, "_decode", lambda *args: decoded.append(args) or decode(*args)
+    )
+    heads = [Records(tmp_path).head("ann", "ps1") for _ in range(3)]
+    assert heads[0].state is State.GRADED
+    assert heads == [heads[0]] * 3
+    assert len(decoded) == 1
+
+
+def test_a_head_is_read_again_once_somebody_else_has_written_the_record(tmp_path):
+    reader, writer = Records(tmp_path), Records(tmp_path)
+    writer.write("ann", "ps1", Record(State.GRADED))
+    assert not reader.was_broken("ann", "ps1")
+    writer.mark_broken("ann", "ps1", "it breaks off.")
+    assert reader.was_broken("ann", "ps1")
+    writer.path("ann", "ps1").unlink()
+    assert reader.head("ann", "ps1") is None
