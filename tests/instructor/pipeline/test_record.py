@@ -8,12 +8,16 @@ def test_a_head_is_decoded_once_for_all_who_read_it(tmp_path, monkeypatch):
     Records(tmp_path).write("ann", "ps1", Record(State.GRADED))
     decoded = []
     decode = records_module._decode
-    monkeypatch.setattr(
-        records_module, "_decode", lambda *args: decoded.append(args) or decode(*args)
-    )
-    heads = [Records(tmp_path).head("ann", "ps1") for _ in range(3)]
-    assert heads[0].state is State.GRADED
-    assert heads == [heads[0]] * 3
+
+    def decode_and_count(*args):
+        decoded.append(args)
+        return decode(*args)
+
+    monkeypatch.setattr(records_module, "_decode", decode_and_count)
+    first, *others = [Records(tmp_path).head("ann", "ps1") for _ in range(3)]
+    assert first is not None
+    assert first.state is State.GRADED
+    assert others == [first] * 2
     assert len(decoded) == 1
 
 
