@@ -53,6 +53,9 @@ MAX_IN_UNITS: Final = 1e100
 MAX_DIGITS: Final = 12
 """The most digits after the point to which somebody rounds."""
 
+OF_TYPE: Final = re.compile(r"\{'of type': '([^']*)'\}")
+"""Matches what stands for something that is no plain data."""
+
 LONG_NUMBER: Final = re.compile(r"(\d{8})\d{24,}(\d{8})")
 """An integer whose middle digits are left out."""
 
@@ -242,7 +245,7 @@ class Predicts(Requirement):
         expected = _expected_form(self, actual)
         if expected:
             words = isinstance(actual, str) and isinstance(self.right, str)
-            got = repr(actual[:40]) if words else _kind(actual)
+            got = repr(actual[:40]) if words else _kind_returned(actual)
             return finding.problem(OTHER_FORM, f"Expected {expected}; got {got}.")
         return finding.problem("other-prediction", "")
 
@@ -373,7 +376,7 @@ def _explain_other_kind(actual: Sequence[Any], right: Sequence[Any]) -> Wrong | 
         words = " or ".join(sorted(map(repr, set(right))))
         return "other-word", f"The function returns {_shown_word(foreign[0])}; expected {words}. "
     if not any(_is_of_one_kind(c, r) for c, r in zip(actual, right, strict=True)):
-        got, expected = _kind(actual[0]), _kind(right[0])
+        got, expected = _kind_returned(actual[0]), _kind(right[0])
         if isinstance(right[0], bool):
             got, expected = _shown_word(actual[0]), "True or False"
         return "other-kind", f"The function returns {got}; expected {expected}. "
@@ -521,7 +524,7 @@ def _list_wrong_cases(cases: Any, actual: Sequence[Any], right: Sequence[Any]) -
 
 def _shown_word(value: Any) -> str:
     """Return a string in quotes, or what else it is."""
-    return _shorten_result(repr(value)) if isinstance(value, str) else _kind(value)
+    return _shorten_result(repr(value)) if isinstance(value, str) else _kind_returned(value)
 
 
 def _how_some_differ(
@@ -620,6 +623,11 @@ def _kind(value: Any) -> str:
     return kinds.get(type(value), "None")
 
 
+def _kind_returned(value: Any) -> str:
+    """Describe the type of plain data that was returned; evidence has only lists."""
+    return "a list or tuple" if isinstance(value, list) else _kind(value)
+
+
 def show_first_difference(
     actual: Any, right: Any, lines: Sequence[str] = ()
 ) -> tuple[str, str] | None:
@@ -654,7 +662,7 @@ def show_plain(value: Any, right: Any = None) -> str:
     if isinstance(right, jax.P) and isinstance(value, list):
         entries = (tuple(e) if isinstance(e, list) else e for e in value)
         return f"P({', '.join(map(repr, entries))})"
-    return _shorten_result(repr(_with_containers_of(value, right)))
+    return _shorten_result(OF_TYPE.sub(r"<\1>", repr(_with_containers_of(value, right))))
 
 
 Pairs = Sequence[tuple[Any, Any]]
