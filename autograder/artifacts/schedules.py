@@ -176,7 +176,8 @@ def explain_orders(orders: Any, stages: int, microbatches: int) -> tuple[str, st
             if counts[job] > 1:
                 return "job-twice", f"Stage {stage} runs {job} {counts[job]} times."
             if not counts[job]:
-                return "job-missing", f"Stage {stage} never runs {job}."
+                diagnosis = "forward-missing" if job[0] == "F" else "job-missing"
+                return diagnosis, f"Stage {stage} never runs {job}."
     return None
 
 

@@ -385,7 +385,7 @@ def group_size(line):
     return math.prod(map(int, re.findall(r"=(\d+)", groups)))
 
 
-# %% a table of factors, and bytes first exercise="4.2" score=1 near=["reduced-once", "whole-buffer", "permuted-in-a-ring", "whole-array", "buffer", "my-block", "all", "one-piece", "all-devices", "block-for-buffer", "one-formula", "whole-buffer-once", "block-and-reduced-once", "eight-in-a-group", "four-in-a-group", "bytes", "megabytes", "once-or-half", "half", "n-minus-one-pieces", "permuted-piece"]
+# %% a table of factors, and bytes first exercise="4.2" score=1 near=["reduced-once", "whole-buffer", "permuted-in-a-ring", "whole-array", "buffer", "my-block", "all", "one-piece", "all-devices", "block-for-buffer", "one-formula", "whole-buffer-once", "block-and-reduced-once", "eight-in-a-group", "four-in-a-group", "bytes", "megabytes", "once-or-half", "half", "n-minus-one-pieces", "permuted-piece", "one-piece-exchanged"]
 def sent(kind, n, size):
     piece = size // n
     steps = {"all-reduce": 2 * (n - 1), "collective-permute": n}.get(kind, n - 1)
@@ -441,7 +441,7 @@ mib = {
 }
 
 
-# %% one step of the ring, and one's own block exercise="4.2" score=0 diagnoses=["one-piece", "my-block", "other-prediction"] near=["twice", "whole-buffer", "all-devices", "reduced-once"]
+# %% one step of the ring, and one's own block exercise="4.2" score=0 diagnoses=["one-piece", "my-block", "other-prediction", "one-piece-exchanged"] near=["twice", "whole-buffer", "all-devices", "reduced-once"]
 def sent(kind, n, size):
     return (2 if kind == "all-reduce" else 1) * size / n
 
@@ -511,7 +511,7 @@ def sent(kind, n, size):
 mib = {cell: sum(right) for cell, right in zip(mib, ([48], [3 / 4 * 128], [96], [24]))}
 
 
-# %% by what the report says of each exercise="4.3" score=1 near=["half-left-out", "all-of-v", "block-of-v", "moved-not-sent", "on-eight", "passes", "body-once", "written-once", "sent", "loop-unknown", "inner-loop-only", "outer-loop-only", "one-loop-forgotten", "not-moved-out", "its-block", "counted-once", "nobody-knows", "maximum-once", "maximum-too-often", "all-devices", "fraction-lost"]
+# %% by what the report says of each exercise="4.3" score=1 near=["half-left-out", "all-of-v", "block-of-v", "moved-not-sent", "on-eight", "passes", "body-once", "written-once", "sent", "loop-unknown", "inner-loop-only", "outer-loop-only", "one-loop-forgotten", "not-moved-out", "its-block", "counted-once", "nobody-knows", "maximum-once", "maximum-too-often", "all-devices", "fraction-lost", "gathers-a", "maximum-alone", "not-at-all"]
 reports = {
     "centred": communication(centred, v),
     "written_out": communication(written_out, v),
@@ -2332,3 +2332,143 @@ for cell in fastest:
         asked = step_report(layouts[name], int(count.replace(",", "")), machine)
         report[name] = float(f"{max(asked.compute_seconds, asked.communication_seconds):.3g}")
     fastest[cell] = min(report, key=lambda name: (report[name], name != "tensor"))
+
+
+# %% one piece for the exchange exercise="4.2" score=0.8333333333333333 diagnoses=["one-piece-exchanged"]
+def sent(kind, n, size):
+    share = (n - 1) / n * size
+    return {"all-reduce": 2 * share, "collective-permute": size}.get(kind, share)
+
+
+mib = {
+    "gather along x": 48,
+    "gather along x and y": 112,
+    "add up along x": 96,
+    "exchange along x": 8,
+}
+
+
+# %% an all-to-all of the whole buffer exercise="4.2" score=0.5 diagnoses=["whole-buffer-for-one"]
+def sent(kind, n, size):
+    share = (n - 1) / n * size
+    return {"all-to-all": size, "all-reduce": 2 * share, "collective-permute": size}.get(
+        kind, share
+    )
+
+
+mib = {
+    "gather along x": 48,
+    "gather along x and y": 112,
+    "add up along x": 96,
+    "exchange along x": 24,
+}
+
+
+# %% an all-to-all of one piece exercise="4.2" score=0.5 diagnoses=["one-piece-exchanged"]
+def sent(kind, n, size):
+    share = (n - 1) / n * size
+    return {"all-to-all": size / n, "all-reduce": 2 * share, "collective-permute": size}.get(
+        kind, share
+    )
+
+
+mib = {
+    "gather along x": 48,
+    "gather along x and y": 112,
+    "add up along x": 96,
+    "exchange along x": 24,
+}
+
+
+# %% the maxima alone exercise="4.3" score=0.875 diagnoses=["maximum-alone"]
+moved = {
+    "centred": 28,
+    "written_out": 28,
+    "nested": 12,
+    "same_weights": 1024,
+    "other_weights": 5120,
+    "until_small": "unknown",
+}
+on_sixteen = {"centred": 52.5, "nested": 112.5, "same_weights": 960, "other_weights": 4800}
+
+
+# %% nothing for what is moved out exercise="4.3" score=0.875 diagnoses=["not-at-all"]
+moved = {
+    "centred": 28,
+    "written_out": 28,
+    "nested": 60,
+    "same_weights": 0,
+    "other_weights": 5120,
+    "until_small": "unknown",
+}
+on_sixteen = {"centred": 52.5, "nested": 112.5, "same_weights": 960, "other_weights": 4800}
+
+
+# %% rows gathered, too exercise="4.3" score=0.875 diagnoses=["gathers-a"]
+moved = {
+    "centred": 28,
+    "written_out": 28,
+    "nested": 60,
+    "same_weights": 1024,
+    "other_weights": 10240,
+    "until_small": "unknown",
+}
+on_sixteen = {"centred": 52.5, "nested": 112.5, "same_weights": 960, "other_weights": 4800}
+
+
+# %% a block of the weights on sixteen exercise="4.3" score=0.8333333333333333 diagnoses=["its-block"]
+moved = {
+    "centred": 28,
+    "written_out": 28,
+    "nested": 60,
+    "same_weights": 1024,
+    "other_weights": 5120,
+    "until_small": "unknown",
+}
+on_sixteen = {"centred": 52.5, "nested": 112.5, "same_weights": 64, "other_weights": 4800}
+
+
+# %% a layout for its name exercise="4.7" score=0.9629629629629629 diagnoses=["other-form"]
+fastest = {
+    "TPU v5e, 1,024 rows": "tensor",
+    "TPU v5p, 1,024 rows": "tensor",
+    "H100 NVLink, 1,024 rows": "tensor",
+    "H100 100G Ethernet, 1,024 rows": "copies",
+    "TPU v5e, 65,536 rows": "data",
+    "TPU v5p, 65,536 rows": "data",
+    "H100 NVLink, 65,536 rows": "both",
+    "H100 100G Ethernet, 65,536 rows": "both",
+    "TPU v5e, 524,288 rows": "data",
+    "TPU v5p, 524,288 rows": "data",
+    "H100 NVLink, 524,288 rows": "data",
+    "H100 100G Ethernet, 524,288 rows": "data",
+}
+on_256 = {
+    "fast links, 1,024 rows": "tensor",
+    "fast links, 12,288 rows": "both",
+    "fast links, 524,288 rows": "both",
+    "slow links, 1,024 rows": "copies",
+    "slow links, 12,288 rows": "both",
+    "slow links, 524,288 rows": "both",
+}
+fastest["TPU v5e, 1,024 rows"] = layouts["tensor"]
+
+
+# %% one of two axes for the rows exercise="4.4" score=0.9166666666666667 diagnoses=["one-axis-left-out"] near=["axes-added"]
+share = {
+    "rows over x and y, a copy": 1 / 8,
+    "rows over x, a copy": 1 / 4,
+    "a copy, a copy": 1,
+    "a copy, columns over y": 1 / 2,
+    "columns over x, rows over x": 1 / 4,
+    "blocks, blocks": 1 / 8,
+    "rows over four devices, a copy": 1 / 4,
+}
+on_512 = {
+    "rows over y, a copy": 1 / 8,
+    "a copy, columns over y and z": 1 / 32,
+    "rows over x, columns over y": 1 / 128,
+    "rows over x and z, columns over y": 1 / 512,
+    "columns over z, rows over z": 1 / 4,
+}
+share["rows over x and y, a copy"] = 1 / 4

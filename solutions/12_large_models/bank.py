@@ -1,7 +1,7 @@
 # %% [markdown]
 # Known answers to the exercises of notebook 12.
 
-# %% by hand, and the crossing of two straight lines exercise="12.1" score=1 near=["of-eight", "rounded", "one-copy", "waits-each-time", "to-itself", "pieces-alone", "up-and-down", "grows", "every-other", "one-latency", "halves", "once-round", "whole-buffer", "n-steps", "against-the-exchange", "others-against-each-other", "product-alone", "size-of-a-piece", "in-seconds", "other-factors"]
+# %% by hand, and the crossing of two straight lines exercise="12.1" score=1 near=["of-eight", "rounded", "one-copy", "waits-each-time", "to-itself", "pieces-alone", "up-and-down", "grows", "every-other", "one-latency", "halves", "once-round", "whole-buffer", "n-steps", "against-the-exchange", "others-against-each-other", "product-alone", "size-of-a-piece", "in-seconds", "other-factors", "two-latencies"]
 def exchange(n, size, latency, bandwidth):
     return latency + sum(size / bandwidth for other in range(1, n))
 
@@ -267,7 +267,7 @@ def two_levels(hosts, chips, size, fast, slow):
     return within + 2 * (hosts - 1) / hosts * size / chips / slow
 
 
-# %% stage by stage, from what is alive exercise="12.3" score=1 near=["rounded-down-to-whole", "never-ends", "backward-early", "gpipe: too-long", "one_f_one_b: too-long", "too-long", "too-many-activations", "job-missing", "unknown-job", "of-the-work", "busy-share", "one-step-more", "both-ends", "in-units", "job-twice", "number-of-stages", "no-orders", "one-by-one"]
+# %% stage by stage, from what is alive exercise="12.3" score=1 near=["rounded-down-to-whole", "never-ends", "backward-early", "gpipe: too-long", "one_f_one_b: too-long", "too-long", "too-many-activations", "job-missing", "unknown-job", "of-the-work", "busy-share", "one-step-more", "both-ends", "in-units", "job-twice", "number-of-stages", "no-orders", "one-by-one", "forward-missing"]
 def gpipe(stages, microbatches):
     forward = [f"F{m}" for m in reversed(range(microbatches))]
     return stages * [forward + [job.replace("F", "B") for job in forward]]
@@ -775,7 +775,7 @@ def zero_2(W, m, v, X, Y):
 zero_1 = zero_3 = zero_2
 
 
-# %% the ring in the other direction, and pairs from both ends exercise="12.5" score=1 near=["not-causal", "not-scaled", "scaled-twice", "places-in-the-block", "own-block-alone", "not-finite", "never-rescaled", "means-of-blocks", "all-gather", "too-much-memory", "too-many-bytes", "unbalanced", "chunk-missing", "no-chunks"]
+# %% the ring in the other direction, and pairs from both ends exercise="12.5" score=1 near=["not-causal", "not-scaled", "scaled-twice", "places-in-the-block", "own-block-alone", "not-finite", "never-rescaled", "means-of-blocks", "all-gather", "too-much-memory", "too-many-bytes", "unbalanced", "chunk-missing", "no-chunks", "divided-by-devices"]
 def ring_attention(q, k, v):
     def body(q, k, v):
         n, i, places = lax.axis_size("seq"), lax.axis_index("seq"), jnp.arange(len(q))
@@ -1066,7 +1066,7 @@ def zigzag(n):
     return [[device, 2 * n - 1 - device] for device in range(n)]
 
 
-# %% all partitions, tried one after another exercise="12.6" score=1 near=["no-queue", "after-all", "from-first-layer", "whole-time", "no-latency", "last-bucket", "first-layer-first", "one-bucket", "a-bucket-each", "exposed", "number-of-layers", "no-buckets"]
+# %% all partitions, tried one after another exercise="12.6" score=1 near=["no-queue", "after-all", "from-first-layer", "whole-time", "no-latency", "last-bucket", "first-layer-first", "one-bucket", "a-bucket-each", "exposed", "number-of-layers", "no-buckets", "after-the-last-number", "largest-gradient"]
 def exposed(backward, sizes, buckets, latency, bandwidth):
     ready = np.cumsum(backward)
     ends, first = 0.0, 0
@@ -1192,7 +1192,7 @@ def bucketed(backward, sizes, latency, bandwidth):
     return [half, len(backward) - half]
 
 
-# %% in other ways: a device_put, two lines, a scan over nothing exercise="12.7" score=1 near=["mean-over-numbers", "one-mask-for-all-tokens", "replicated", "same-everywhere", "along-one-axis", "other-order", "not-doubled", "mean-of-means", "mean-of-examples", "padding-counted", "summed-twice", "mean-for-sum"]
+# %% in other ways: a device_put, two lines, a scan over nothing exercise="12.7" score=1 near=["mean-over-numbers", "one-mask-for-all-tokens", "replicated", "same-everywhere", "along-one-axis", "other-order", "not-doubled", "mean-of-means", "mean-of-examples", "padding-counted", "summed-twice", "mean-for-sum", "one-token-fewer"]
 w_out = jax.device_put(start(0)["w_out"], NamedSharding(grid, P("model")))
 
 
@@ -2020,7 +2020,7 @@ def dropped(scores):
 moe = run_all_experts
 
 
-# %% by playing it, and gradients written out exercise="12.10" score=1 near=["whole-spacing", "two-spacings", "of-float16", "of-float32", "rounded-down", "not-a-power", "added-up-in-bfloat16", "rounded-weights", "sum-for-mean", "averaged-twice", "other-direction", "sends-too-much", "in-pieces", "too-often", "other-change"]
+# %% by playing it, and gradients written out exercise="12.10" score=1 near=["whole-spacing", "two-spacings", "of-float16", "of-float32", "rounded-down", "not-a-power", "added-up-in-bfloat16", "rounded-weights", "sum-for-mean", "averaged-twice", "other-direction", "sends-too-much", "in-pieces", "too-often", "other-change", "microbatches-twice"]
 def stalls_at(increment):
     increment = jnp.bfloat16(increment)
     total = jnp.bfloat16(0)
@@ -7106,3 +7106,265 @@ def mixed_step(master, X, Y):
 
     specs = P("data"), P(None, "data"), P(None, "data")
     return jax.shard_map(body, in_specs=specs, out_specs=P("data"))(master, X, Y)
+
+
+# %% a ring with two latencies exercise="12.1" score=0.75 diagnoses=["two-latencies"]
+import math
+
+
+def exchange(n, size, latency, bandwidth):
+    return latency + (n - 1) * size / bandwidth
+
+
+def doubling(n, size, latency, bandwidth):
+    return math.log2(n) * (latency + size / bandwidth)
+
+
+def ring(n, size, latency, bandwidth):
+    return 2 * latency + 2 * (n - 1) * size / n / bandwidth
+
+
+def ring_from(n, latency, bandwidth):
+    steps = math.log2(n)
+    return latency * bandwidth * (2 * (n - 1) - steps) / (steps - 2 * (n - 1) / n)
+
+
+# %% the last forward pass lost in the turns exercise="12.3" score=0.5 diagnoses=["forward-missing"]
+def gpipe(stages, microbatches):
+    jobs = [f"F{i}" for i in range(microbatches)] + [f"B{i}" for i in range(microbatches)]
+    return [list(jobs) for _ in range(stages)]
+
+
+def one_f_one_b(stages, microbatches):
+    schedule = []
+    for s in range(stages):
+        ahead = min(stages - s, microbatches)
+        jobs = [f"F{i}" for i in range(ahead)]
+        for i in range(microbatches):
+            jobs.append(f"B{i}")
+            if i + ahead < microbatches - 1:
+                jobs.append(f"F{i + ahead}")
+        schedule.append(jobs)
+    return schedule
+
+
+def bubble(stages, microbatches):
+    return (stages - 1) / (microbatches + stages - 1)
+
+
+# %% divided by the number of devices exercise="12.5" score=0.3333333333333333 diagnoses=["divided-by-devices", "not-counted-yet"]
+def ring_attention(q, k, v):
+    def body(q, k, v):
+        n, i, t = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
+        turn = [(j, (j + 1) % n) for j in range(n)]
+        rows = i * t + jnp.arange(t)
+
+        def step(r, carry):
+            k, v, m, total, out = carry
+            cols = (i - r) % n * t + jnp.arange(t)
+            s = q @ k.T / jnp.sqrt(q.shape[1])
+            s = jnp.where(rows[:, None] >= cols, s, -jnp.inf)
+            new = jnp.maximum(m, s.max(1))
+            e, c = jnp.exp(s - new[:, None]), jnp.exp(m - new)
+            total = c * total + e.sum(1)
+            out = c[:, None] * out + e @ v
+            k, v = lax.ppermute(k, "seq", turn), lax.ppermute(v, "seq", turn)
+            return k, v, new, total, out
+
+        m = lax.pcast(jnp.full(t, -jnp.inf), "seq", to="varying")
+        total = lax.pcast(jnp.zeros(t), "seq", to="varying")
+        _, _, _, total, out = lax.fori_loop(0, n, step, (k, v, m, total, jnp.zeros_like(v)))
+        return out / n
+
+    return jax.shard_map(body, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+def zigzag(n):
+    return [[i, 2 * n - 1 - i] for i in range(n)]
+
+
+# %% the largest gradient of each bucket exercise="12.6" score=0.0 diagnoses=["largest-gradient", "exposed"]
+import itertools
+
+
+def exposed(backward, sizes, buckets, latency, bandwidth):
+    ready = free = 0
+    layer = 0
+    for count in buckets:
+        ready += sum(backward[layer : layer + count])
+        free = max(ready, free) + latency + max(sizes[layer : layer + count]) / bandwidth
+        layer += count
+    return free - sum(backward)
+
+
+def bucketed(backward, sizes, latency, bandwidth):
+    def choices(n):
+        if n == 0:
+            yield []
+        for first in range(1, n + 1):
+            for rest in choices(n - first):
+                yield [first] + rest
+
+    return min(choices(len(sizes)), key=lambda c: exposed(backward, sizes, c, latency, bandwidth))
+
+
+# %% a bucket after the size of the last one exercise="12.6" score=0.0 diagnoses=["after-the-last-number", "exposed"] near=["numbers-as-ends", "one-layer-on"]
+import itertools
+
+
+def exposed(backward, sizes, buckets, latency, bandwidth):
+    ready = free = 0
+    layer = 0
+    for count in buckets:
+        ready += sum(backward[layer : layer + count])
+        free = max(ready, free) + latency + sum(sizes[layer : layer + count]) / bandwidth
+        layer = count
+    return free - sum(backward)
+
+
+def bucketed(backward, sizes, latency, bandwidth):
+    def choices(n):
+        if n == 0:
+            yield []
+        for first in range(1, n + 1):
+            for rest in choices(n - first):
+                yield [first] + rest
+
+    return min(choices(len(sizes)), key=lambda c: exposed(backward, sizes, c, latency, bandwidth))
+
+
+# %% tokens counted from one exercise="12.7" score=0.75 diagnoses=["one-token-fewer"]
+SPECS = {"w_in": P(None, "model"), "w_out": P("model", None)}
+w_out = start(0)["w_out"]
+
+
+def dropout(seed, h):
+    def body(seed, h):
+        key = jax.random.key(seed)
+        key = jax.random.fold_in(key, lax.axis_index("data"))
+        key = jax.random.fold_in(key, lax.axis_index("model"))
+        return jnp.where(jax.random.bernoulli(key, 0.5, h.shape), 2 * h, 0)
+
+    blocks = P("data", None, "model")
+    return jax.shard_map(body, in_specs=(P(), blocks), out_specs=blocks)(seed, h)
+
+
+def mean_error(errors, lengths):
+    def body(errors, lengths):
+        is_token = jnp.arange(1, errors.shape[1] + 1) < lengths[:, None]
+        total = lax.psum(jnp.sum(jnp.where(is_token, errors, 0)), "data")
+        return total / lax.psum(jnp.sum(lengths), "data")
+
+    return jax.shard_map(body, in_specs=P("data"), out_specs=P())(errors, lengths)
+
+
+def gradient(w_out, h, y, lengths):
+    def body(w, h, y, lengths):
+        is_token = jnp.arange(h.shape[1]) < lengths[:, None]
+
+        def error(w):
+            outputs = lax.psum(h @ w, "model")
+            return jnp.sum(jnp.where(is_token[..., None], (outputs - y) ** 2, 0))
+
+        return jax.grad(error)(w)
+
+    in_specs = P("model"), P("data", None, "model"), P("data"), P("data")
+    return jax.shard_map(body, in_specs=in_specs, out_specs=P("model"))(w_out, h, y, lengths)
+
+
+# %% a key split into one for each device exercise="12.7" score=0.75 diagnoses=["one-number"]
+SPECS = {"w_in": P(None, "model"), "w_out": P("model", None)}
+w_out = start(0)["w_out"]
+
+
+def dropout(seed, h):
+    def body(seed, h):
+        key = jax.random.key(seed)
+        key = jax.random.split(key, (lax.axis_size("data"), lax.axis_size("model")))[
+            lax.axis_index("data"), lax.axis_index("model")
+        ]
+        return jnp.where(jax.random.bernoulli(key, 0.5, h.shape), 2 * h, 0)
+
+    blocks = P("data", None, "model")
+    return jax.shard_map(body, in_specs=(P(), blocks), out_specs=blocks)(seed, h)
+
+
+def mean_error(errors, lengths):
+    def body(errors, lengths):
+        is_token = jnp.arange(errors.shape[1]) < lengths[:, None]
+        total = lax.psum(jnp.sum(jnp.where(is_token, errors, 0)), "data")
+        return total / lax.psum(jnp.sum(lengths), "data")
+
+    return jax.shard_map(body, in_specs=P("data"), out_specs=P())(errors, lengths)
+
+
+def gradient(w_out, h, y, lengths):
+    def body(w, h, y, lengths):
+        is_token = jnp.arange(h.shape[1]) < lengths[:, None]
+
+        def error(w):
+            outputs = lax.psum(h @ w, "model")
+            return jnp.sum(jnp.where(is_token[..., None], (outputs - y) ** 2, 0))
+
+        return jax.grad(error)(w)
+
+    in_specs = P("model"), P("data", None, "model"), P("data"), P("data")
+    return jax.shard_map(body, in_specs=in_specs, out_specs=P("model"))(w_out, h, y, lengths)
+
+
+# %% divided by the microbatches in the loop and after it exercise="12.10" score=0.25 diagnoses=["microbatches-twice", "not-counted-yet"]
+def stalls_at(increment):
+    total, step = np.zeros((), jnp.bfloat16), np.asarray(increment, jnp.bfloat16)
+    while total + step != total:
+        total = total + step
+    return float(total)
+
+
+def mixed_step(master, X, Y):
+    def body(master, X, Y):
+        w = lax.all_gather(master.astype(jnp.bfloat16), "data", tiled=True)
+
+        def loss(w, x, y):
+            return jnp.sum((x @ w - y) ** 2)
+
+        def add(total, xy):
+            return total + (jax.grad(loss)(w, *xy) / X.shape[0]).astype(jnp.bfloat16).astype(
+                jnp.float32
+            ), None
+
+        start = lax.pcast(jnp.zeros(w.shape, jnp.float32), "data", to="varying")
+        total, _ = lax.scan(add, start, (X, Y))
+        own = lax.psum_scatter(total.astype(jnp.bfloat16), "data", tiled=True)
+        count = X.shape[0] * X.shape[1] * lax.axis_size("data")
+        return master - 0.001 * own.astype(jnp.float32) / count
+
+    B = P(None, "data")
+    return jax.shard_map(body, in_specs=(P("data"), B, B), out_specs=P("data"))(master, X, Y)
+
+
+# %% eight for the number of devices exercise="12.10" score=0.25 diagnoses=["only-the-first", "not-counted-yet"]
+def stalls_at(increment):
+    total, step = np.zeros((), jnp.bfloat16), np.asarray(increment, jnp.bfloat16)
+    while total + step != total:
+        total = total + step
+    return float(total)
+
+
+def mixed_step(master, X, Y):
+    def body(master, X, Y):
+        w = lax.all_gather(master.astype(jnp.bfloat16), "data", tiled=True)
+
+        def loss(w, x, y):
+            return jnp.sum((x @ w - y) ** 2)
+
+        def add(total, xy):
+            return total + jax.grad(loss)(w, *xy).astype(jnp.float32), None
+
+        start = lax.pcast(jnp.zeros(w.shape, jnp.float32), "data", to="varying")
+        total, _ = lax.scan(add, start, (X, Y))
+        own = lax.psum_scatter(total.astype(jnp.bfloat16), "data", tiled=True)
+        count = X.shape[0] * X.shape[1] * 8
+        return master - 0.001 * own.astype(jnp.float32) / count
+
+    B = P(None, "data")
+    return jax.shard_map(body, in_specs=(P("data"), B, B), out_specs=P("data"))(master, X, Y)

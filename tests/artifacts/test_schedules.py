@@ -66,6 +66,7 @@ def test_no_stage_runs_two_jobs_at_once_and_none_before_what_it_needs():
         ([["F0", "B0"], ["F0", "B0", None]], "no-job"),
         ([["F0", "B0"], ["F0", "B0", "F0"]], "job-twice"),
         ([["F0", "B0"], ["F0"]], "job-missing"),
+        ([["F0", "B0"], ["B0"]], "forward-missing"),
     ],
 )
 def test_what_are_no_orders_is_explained(orders, diagnosis):

@@ -381,7 +381,7 @@ def test_the_counts_that_are_drawn_are_all_tokens():
 
 
 def test_a_verdict_on_gpipe_speaks_of_no_warm_up():
-    for diagnosis in ("job-missing", "unknown-job", "never-ends", "job-twice"):
+    for diagnosis in ("forward-missing", "job-missing", "unknown-job", "never-ends", "job-twice"):
         assert "warm-up" not in lesson_on(EXERCISES["12.3"], "gpipe", diagnosis)
 
 

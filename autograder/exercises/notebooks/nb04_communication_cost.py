@@ -921,8 +921,11 @@ SENT: Final = Exercise(
                 ),
                 "whole-buffer-for-one": Mistake(
                     *(partial(_sent_but_for, kind, lambda n, size: float(size)) for kind in PASSES),
-                    says="For one kind this is the whole buffer, once. In a ring a device keeps "
-                    "its own piece: of n pieces, n - 1 travel, and for an all-reduce twice.",
+                    says="For one kind this is the whole buffer, once. A device keeps one of n "
+                    "pieces of it, and sends n - 1; in an all-reduce, twice.",
+                ),
+                "one-piece-exchanged": partial(
+                    _sent_but_for, "all-to-all", lambda n, size: size / n
                 ),
                 "whole-buffer-twice": partial(
                     _sent_but_for, "all-reduce", lambda n, size: 2.0 * size
@@ -1044,7 +1047,7 @@ SENT: Final = Exercise(
                             says="This counts the whole array. The buffer is what one device has "
                             "of it.",
                         ),
-                        "one-piece": 8,
+                        "one-piece-exchanged": 8,
                         "twice": 48,
                         "all": 192,
                         "quarter-of-the-buffer": Mistake(
@@ -1071,6 +1074,8 @@ SENT: Final = Exercise(
         "whole-buffer-twice": "An all-reduce goes round the ring twice, and each time n - 1 of n "
         "pieces travel, not the whole buffer.",
         "one-piece": "This is one step of the ring. There are n - 1 of them.",
+        "one-piece-exchanged": "This is one of the pieces that a device sends in an all-to-all. It "
+        "sends one to each of n - 1 others.",
         "eight-in-a-group": "This would be right for groups of eight. How many devices are there "
         "along x alone?",
         "twice": "This would be right for a buffer of twice the size. The buffer is what one "
@@ -1159,6 +1164,7 @@ LOOPS: Final = Exercise(
                         "inner-loop-only": 48,
                         "outer-loop-only": 24,
                         "body-once": 8,
+                        "maximum-alone": 12,
                         "one-loop-forgotten": Mistake(
                             20,
                             28,
@@ -1176,6 +1182,7 @@ LOOPS: Final = Exercise(
                     {
                         "not-moved-out": 5120,
                         "its-block": Mistake(128, 640),
+                        "not-at-all": 0,
                         **_not_so(1024, passes=1),
                         "counted": Mistake(256, 1, 5),
                     },
@@ -1186,6 +1193,11 @@ LOOPS: Final = Exercise(
                     {
                         "body-once": 1024,
                         "its-block": Mistake(128, 640),
+                        "gathers-a": Mistake(
+                            10240,
+                            says="This is twice as much. Does it count a gather of a, too? For its "
+                            "rows of a @ w, a device needs its own rows of a, and all of w.",
+                        ),
                         **_not_so(5120, passes=1),
                         "counted": Mistake(1280, 5),
                     },
@@ -1242,6 +1254,7 @@ LOOPS: Final = Exercise(
                     112.5,
                     {
                         "inner-loop-only": 90,
+                        "maximum-alone": 22.5,
                         "outer-loop-only": 45,
                         "body-once": 15,
                         "half-left-out": 112,
@@ -1256,6 +1269,8 @@ LOOPS: Final = Exercise(
                     960,
                     {
                         "not-moved-out": 4800,
+                        "its-block": Mistake(64, 320),
+                        "not-at-all": 0,
                         **_ring(960, passes=1),
                         "counted": Mistake(240, 256, 1, 5),
                     },
@@ -1265,6 +1280,7 @@ LOOPS: Final = Exercise(
                     4800,
                     {
                         "body-once": 960,
+                        "its-block": Mistake(64, 320),
                         **_ring(4800, passes=1),
                         "counted": Mistake(1200, 1280, 5),
                     },
@@ -1296,6 +1312,9 @@ LOOPS: Final = Exercise(
         "loop-unknown": "The number of iterations of this loop is known: it is in the program.",
         "inner-loop-only": "Is this only the mean? There is also a maximum, once in each "
         "iteration of the outer loop.",
+        "maximum-alone": "Is this only the maximum? There is also a mean, in each iteration of the "
+        "inner loop.",
+        "not-at-all": "The gather is moved out of the loop, and still runs once, before it.",
         "outer-loop-only": "Does the inner loop count once here? It has four iterations in "
         "each iteration of the outer one.",
         "maximum-once": "Does the maximum count once here? It is in the outer loop, which has "
@@ -1369,7 +1388,11 @@ SHARES: Final = Exercise(
                 tolerance=0.05,
             )
             for cell, right, mistakes in (
-                ("rows over x and y, a copy", 1 / 8, {"axes-added": 1 / 6}),
+                (
+                    "rows over x and y, a copy",
+                    1 / 8,
+                    {"axes-added": 1 / 6, "one-axis-left-out": Mistake(1 / 4, 1 / 2)},
+                ),
                 ("rows over x, a copy", 1 / 4, {"other-axis": 1 / 2}),
                 (
                     "a copy, a copy",

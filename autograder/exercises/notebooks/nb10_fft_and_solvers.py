@@ -3013,6 +3013,12 @@ PRECONDITIONER: Final = Exercise(
                     says="Two things: each exchange takes a latency, too, besides the time of its "
                     "bytes; and a step has two sums over all devices.",
                 ),
+                "half-of-the-sums": Mistake(
+                    partial(_fastest, messages=lambda n: np.log2(n) - 1),
+                    partial(_fastest, messages=lambda n: np.log2(n) / 2),
+                    says="A sum takes too few messages here. Expected: log2(n) for each of the two "
+                    "sums, one after the other.",
+                ),
                 "sums-of-one-message": Mistake(
                     partial(_fastest, messages=lambda n: 1),
                     says="A sum counts as one message. Expected: log2(n), one after the other.",

@@ -257,9 +257,11 @@ LATENCY: Final = Exercise(
             RING,
             {
                 "once-round": _steps(_others, _others, _piece),
-                "one-latency": Mistake(
-                    _steps(_ring_steps, lambda n: 1, _piece),
+                "one-latency": _steps(_ring_steps, lambda n: 1, _piece),
+                "two-latencies": Mistake(
                     _steps(_ring_steps, lambda n: 2, _piece),
+                    says="The latency counts twice here. Each step begins when the one before has "
+                    "ended, so it waits for the latency again.",
                 ),
                 "whole-buffer": Mistake(
                     _steps(_ring_steps, _ring_steps, _whole),
@@ -941,6 +943,8 @@ PIPELINES: Final = Exercise(
         "too-many-activations": "After its warm-up, a stage should run a backward pass for each "
         "forward pass. A stage nearer to the end gets its gradients earlier, so its warm-up is "
         "shorter.",
+        "forward-missing": "Each stage runs a forward pass of each microbatch, before its turns or "
+        "in one of them. Does its last forward pass come in your order?",
         "job-missing": "Are these backward passes that are left at the end? Or do some stages run "
         "more forward passes first than there are microbatches?",
         "unknown-job": "Microbatches are counted from 0. Does a stage run more forward passes than "
@@ -1330,8 +1334,8 @@ ZERO: Final = Exercise(
         "grad has one already.",
         "split-dimension": "The next step needs all of W on every device, as this one did. Who "
         "gathers it?",
-        "zero_1: too-many-bytes": "One reduce-scatter is enough, after the loop over the "
-        "microbatches.",
+        "zero_1: too-many-bytes": "One reduce-scatter of the gradients is enough, after the loop "
+        "over the microbatches, and then one all-gather of the new W.",
         "zero_1: too-much-memory": "Is the loop over the microbatches one of lax.scan or "
         "lax.fori_loop? In a loop of Python, gradients of several microbatches are held at once.",
         "zero_2: too-much-memory": "Is the reduce-scatter in the loop, so that the complete sum of "
@@ -1439,8 +1443,10 @@ def _sample_choices(rng: np.random.Generator) -> list[tuple[Any, ...]]:
     for backward, sizes, latency, bandwidth in _sample_backward_passes(rng):
         filled = fill_buckets(sizes, float(rng.uniform(0.15, 0.5)) * sum(sizes))
         # of a large bucket and a small one, the large one ends last if nobody waits; of a small one
-        # and a large one, the link waits for the large one's gradients
-        for buckets in (filled, [len(sizes) - 1, 1], [1, len(sizes) - 1]):
+        # and a large one, the link waits for the large one's gradients; of four, the last ones
+        # begin far from where the others end
+        layers = len(sizes)
+        for buckets in (filled, [layers - 1, 1], [1, layers - 1], [1, 2, 1, layers - 4]):
             cases.append((backward, sizes, buckets, latency, bandwidth))
     return cases
 
@@ -1516,7 +1522,7 @@ def _sliced(
     latency: float,
     bandwidth: float,
     last_of: Callable[[int, int], int] = lambda first, count: first + count,
-    next_of: Callable[[int], int] = lambda last: last,
+    next_of: Callable[[int, int], int] = lambda first, last: last,
     computed: Callable[[int, int], slice] = lambda first, last: slice(last),
     sent: Callable[[int, int], slice] = lambda first, last: slice(first, last),
     is_latency_hidden: bool = False,
@@ -1530,7 +1536,7 @@ def _sliced(
         latency: the latency of an all-reduce.
         bandwidth: its bytes per second.
         last_of: the end of a bucket, from its first layer and its number of layers.
-        next_of: the first layer of the next bucket, from the end of this one.
+        next_of: the first layer of the next bucket, from the first layer and the end of this one.
         computed: the layers that a bucket waits for.
         sent: the layers that it sends.
         is_latency_hidden: whether the latency passes while a bucket waits.
@@ -1541,13 +1547,18 @@ def _sliced(
         ready, duration = sum(backward[computed(first, last)]), sum(sizes[sent(first, last)])
         free = end + latency if is_latency_hidden else end
         end = max(free, ready) + latency * (not is_latency_hidden) + duration / bandwidth
-        first = next_of(last)
+        first = next_of(first, last)
     return float(end - sum(backward))
 
 
 def _one_layer_back(place: int, before: Sequence[int]) -> int:
     """Return a bucket's first layer if each bucket begins with the last layer of the one before."""
     return sum(before) - place
+
+
+def _last_size(place: int, before: Sequence[int]) -> int:
+    """Return a bucket's first layer if it is the number of layers in the bucket before it."""
+    return before[-1] if before else 0
 
 
 def _as_many(first: int, last: int) -> slice:
@@ -1602,6 +1613,15 @@ def _sooner_of_both(
     for complete, duration in zip(ready.tolist(), durations, strict=True):
         end = min(complete, end) + duration
     return float(end - sum(backward))
+
+
+def _largest_of_each(
+    backward: Any, sizes: Any, buckets: Any, latency: float, bandwidth: float
+) -> float:
+    """Return the exposed time if of each bucket only the largest gradient were sent."""
+    parts = np.split(np.asarray(sizes), np.cumsum(buckets)[:-1])
+    alone = [size for part in parts for size in (max(part), *[0] * (len(part) - 1))]
+    return _exposed(backward, alone, buckets, latency, bandwidth)
 
 
 def _never_waiting(
@@ -1669,8 +1689,8 @@ def _describe_buckets(buckets: list[int], *model: Any) -> Problem:
         return "as-soon-as-free", (
             " They are sent as soon as the link is free, with the gradients that are there."
         )
-    if _end(*model, buckets=buckets[::-1]) <= CLOSE_ENOUGH * shortest_overlap(*model):
-        return "opposite-order", " In the opposite order, these buckets are right."
+    if buckets[::-1] == choose_buckets(*model)[1]:
+        return "opposite-order", " In the opposite order, these buckets are the best."
     return {1: "one-bucket", len(backward): "a-bucket-each"}.get(len(buckets), "exposed"), ""
 
 
@@ -1758,9 +1778,23 @@ OVERLAP: Final = Exercise(
                     "before it are computed before them.",
                 ),
                 "same-beginning": Mistake(
-                    partial(_sliced, next_of=lambda last: 0),
+                    partial(_sliced, next_of=lambda first, last: 0),
                     says="All buckets begin with the first layer here. Each begins where the one "
                     "before it ends.",
+                ),
+                "after-the-last-number": Mistake(
+                    partial(_sliced, next_of=lambda first, last: last - first),
+                    *(
+                        partial(_at_other_layers, first_of=_last_size, is_end_right=is_right)
+                        for is_right in (False, True)
+                    ),
+                    says="A bucket begins here with the layer whose number is the size of the "
+                    "bucket before it. It begins after the layers of all buckets before it.",
+                ),
+                "largest-gradient": Mistake(
+                    _largest_of_each,
+                    says="Of each bucket, only the largest gradient is sent here. Add up all of "
+                    "them.",
                 ),
                 "numbers-as-ends": Mistake(
                     partial(_sliced, last_of=lambda first, count: count),
@@ -1783,7 +1817,7 @@ OVERLAP: Final = Exercise(
                     "where the bucket before it ends.",
                 ),
                 "shared-layer": Mistake(
-                    partial(_sliced, next_of=lambda last: last - 1),
+                    partial(_sliced, next_of=lambda first, last: last - 1),
                     *(
                         partial(_at_other_layers, first_of=_one_layer_back, is_end_right=is_right)
                         for is_right in (False, True)
@@ -1872,8 +1906,11 @@ OVERLAP: Final = Exercise(
         "a-bucket-each": "With a bucket for each layer, the link pays the latency for each.",
         "as-soon-as-free": "It can be better to let the link wait for another gradient, because "
         "each all-reduce costs a latency.",
-        "exposed": "Of all choices, the best is the one whose last all-reduce ends first. Which "
-        "choices are tried here, and does the comparison take the queue into account?",
+        "exposed": "Of all choices, the best is the one whose last all-reduce ends first. If you "
+        "compare them by exposed, is that right? And which choices are tried?",
+        "opposite-order": "Is the list in the opposite order? It is in that of the backward pass. "
+        "Where your buckets would not be right in the opposite order either, which choices are "
+        "tried?",
         "number-of-layers": "Each layer has to be in one bucket.",
     },
 )

@@ -234,6 +234,11 @@ def _pass_round(
     return np.asarray(made.reshape(n * block, -1), np.float32)
 
 
+def _divided_by_devices(q: Any, k: Any, v: Any) -> Any:
+    """Return the sums of values, divided by the number of devices."""
+    return _pass_round(q, k, v, is_divided=False) / np.float32(len(q) // _block_of(q))
+
+
 def _upside_down(growth: Any) -> tuple[Any, Any]:
     """Return the factors of sums that are rescaled upside down, except for those of no scores."""
     return (np.where(np.isinf(growth), np.float32(0), np.exp(growth)),) * 2
@@ -437,6 +442,11 @@ RING_ATTENTION: Final = Exercise(
                 "not-divided": Mistake(
                     _passed_round(is_divided=False),
                     says="The sums of the values are not divided by those of the exponentials.",
+                ),
+                "divided-by-devices": Mistake(
+                    _divided_by_devices,
+                    says="The sums of the values are divided by the number of devices. Expected: "
+                    "by those of the exponentials.",
                 ),
                 "divided-each-turn": Mistake(
                     _passed_round(is_divided_each_turn=True),
@@ -862,8 +872,9 @@ TRAINER: Final = Exercise(
                     _numbered(lambda i, j, rows, columns: columns * i + j),
                     _numbered(lambda i, j, rows, columns: i + rows * j),
                     _dropped(lambda seed, i, j: _folded(seed, i + j)),
-                    says="One number is folded into the key here. Expected: first the index along "
-                    "data, then, into the new key, that along model.",
+                    says="One number is folded into the key here, or the key is split into one for "
+                    "each device. Expected: first the index along data is folded in, then, into "
+                    "the new key, that along model.",
                 ),
                 "other-seeds": Mistake(
                     *(map(_seeded, SEED_CHANGES)),
@@ -947,11 +958,18 @@ TRAINER: Final = Exercise(
                     "that of tokens.",
                 ),
                 "one-token-more": Mistake(
+                    lambda errors, lengths: _mean_error(errors, lengths + 1),
                     lambda errors, lengths: np.float32(
                         np.where(_is_token(errors, lengths + 1), errors, 0).sum() / lengths.sum()
                     ),
                     says="The first token of the padding counts, too. A token counts if its "
                     "number, from 0, is less than the length.",
+                ),
+                "one-token-fewer": Mistake(
+                    lambda errors, lengths: _mean_error(errors, lengths - 1),
+                    lambda errors, lengths: np.float32(
+                        np.where(_is_token(errors, lengths - 1), errors, 0).sum() / lengths.sum()
+                    ),
                 ),
                 "not-divided": Mistake(
                     lambda errors, lengths: (
@@ -999,6 +1017,7 @@ TRAINER: Final = Exercise(
                     says="The first token of the padding counts, too. A token counts if its "
                     "number, from 0, is less than the length.",
                 ),
+                "one-token-fewer": lambda w_out, h, y, lengths: _slope(w_out, h, y, lengths - 1),
                 "mean-over-numbers": Mistake(
                     lambda w_out, h, y, lengths: _slope(w_out, h, y, lengths) / np.float32(y.size),
                     lambda w_out, h, y, lengths: (
@@ -1045,6 +1064,8 @@ TRAINER: Final = Exercise(
         "data is already a sum over data.",
     ),
     diagnoses={
+        "one-token-fewer": "The last token of each example is missing. A token counts if its "
+        "number, from 0, is less than the length.",
         "replicated": "w_out is replicated. Does SPECS have an entry with exactly this name?",
         "padding-counted": "Padding counts here, too.",
         "w_out: values": "Expected: the weights of start(0), before the first step.",
@@ -2021,10 +2042,11 @@ EXPERTS: Final = Exercise(
 
 # 12.10: mixed precision
 
-SHORT_STEPS: Final = ((8, 32, 6, 768, 1), (4, 24, 5, 640, 2), (4, 16, 7, 3, 2))
+SHORT_STEPS: Final = ((8, 32, 6, 768, 1), (4, 24, 5, 640, 3), (4, 16, 7, 3, 4))
 """Tuples of (devices, rows and columns of the weights, microbatches, examples on one device).
 
-Of many microbatches, one that is left out is less than bfloat16 rounds off. Of three, it is not.
+Of many microbatches, one that is left out is less than bfloat16 rounds off. Of three, it is not. No
+number of examples is the ratio of two numbers of devices, so that it follows which is meant.
 """
 
 LEARNING_RATE: Final = 0.001
@@ -2345,6 +2367,11 @@ MIXED_PRECISION: Final = Exercise(
                     partial(_many_steps, divides=False),
                     says="A step is made for each microbatch. Expected: one step with the gradient "
                     "of all of them.",
+                ),
+                "microbatches-twice": Mistake(
+                    _moved(lambda n, microbatches, own: 1 / microbatches),
+                    says="The gradient is too small: it is divided by the number of microbatches "
+                    "twice.",
                 ),
                 "averaged-again": Mistake(
                     _moved(lambda n, microbatches, own: 1 / own),
