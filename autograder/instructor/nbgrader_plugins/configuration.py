@@ -113,6 +113,21 @@ def configure(c: Any, root: Path) -> None:
             stay as they are.
         root: the course's folder.
     """
+    _install_all()
+    with contextlib.suppress(OSError):  # without the right to write, a user can still read
+        (root / "grading").mkdir(exist_ok=True)  # nbgrader does not make the gradebook's folder
+    _configure_folders(c, root)
+    _configure_release(c, root)
+    _configure_grading(c)
+    c.ExchangeFactory.collect = SafeCollect
+    c.ExchangeFactory.release_feedback = ReleaseNewFeedback
+    # Formgrader and feedback pages show students' HTML, whose scripts would run as the viewer.
+    c.HTMLExporter.sanitize_html = True
+    c.HTMLExporter.filters = FILTERS
+
+
+def _install_all() -> None:
+    """Install our replacements in nbgrader, and let it find the programs that it runs by name."""
     # `nbgrader db upgrade` runs `alembic` by name, which may not be on the path.
     scripts, path = sysconfig.get_path("scripts"), os.environ.get("PATH", "")
     # PATH is part of a sandbox's command, so if it grew with each call, no warm server would match
@@ -127,8 +142,10 @@ def configure(c: Any, root: Path) -> None:
     install_submission_times()
     install_handlers()
     install_stopping()
-    with contextlib.suppress(OSError):  # without the right to write, a user can still read
-        (root / "grading").mkdir(exist_ok=True)  # nbgrader does not make the gradebook's folder
+
+
+def _configure_folders(c: Any, root: Path) -> None:
+    """Configure where everything is: the course's folders, and the gradebook."""
     c.CourseDirectory.root = str(root)
     c.CourseDirectory.course_id = "shardlings"
     c.CourseDirectory.source_directory = "solutions"
@@ -150,6 +167,9 @@ def configure(c: Any, root: Path) -> None:
         "bank.py",
     ]
 
+
+def _configure_release(c: Any, root: Path) -> None:
+    """Configure how the notebooks that students open are made of the solutions."""
     # The line above the stub is `name = ...`, so an unsolved notebook runs to its end.
     c.ClearSolutions.code_stub = {"python": "# YOUR CODE HERE"}
     c.GenerateAssignment.preprocessors = [
@@ -172,6 +192,9 @@ def configure(c: Any, root: Path) -> None:
     c.ClearMarkScheme.check_attachment_leakage = False  # `ClearTraces` removes them
     c.Publish.pyproject = str(root / "pyproject.toml")
 
+
+def _configure_grading(c: Any) -> None:
+    """Configure how a submission is prepared, run and judged, and what it loses by being late."""
     c.Autograde.sanitize_preprocessors = [
         ClearOutput,
         OverwriteKernelspec,
@@ -179,8 +202,6 @@ def configure(c: Any, root: Path) -> None:
         OverwriteCells,
         CheckCellMetadata,
     ]
-    c.ExchangeFactory.collect = SafeCollect
-    c.ExchangeFactory.release_feedback = ReleaseNewFeedback
     c.Autograde.autograde_preprocessors = [
         CaptureEvidence,
         JudgeEvidence,
@@ -190,6 +211,3 @@ def configure(c: Any, root: Path) -> None:
     ]
 
     c.AssignLatePenalties.plugin_class = LatePenalty
-    # Formgrader and feedback pages show students' HTML, whose scripts would run as the viewer.
-    c.HTMLExporter.sanitize_html = True
-    c.HTMLExporter.filters = FILTERS
