@@ -9,7 +9,7 @@ from matplotlib.figure import Figure
 from autograder import check, hint, notebook, progress, target
 from autograder.exercises import Exercise
 from autograder.judge import progress as judge_progress
-from autograder.judge import recall_progress, remember, verdict_as_text
+from autograder.judge import recall_progress, remember, show_progress, verdict_as_text
 from autograder.notebook import NotYet, UnknownExercise
 from shardlings import show
 from shardlings.errors import UsageError
@@ -212,6 +212,14 @@ def test_progress_works_if_its_file_cannot_be_read_or_written(tmp_path, monkeypa
     monkeypatch.setenv("SHARDLINGS_STATE", "/proc/nowhere")
     remember("1.1", "right")
     assert recall_progress() == {"1.1": "right"}
+
+
+def test_progress_leaves_out_a_notebook_without_exercises(printed):
+    exercise = Exercise("1.1", "Column strips", (), ())
+    show_progress({"01_sharding_basics": (exercise,), "15_new": ()})
+    words = printed()
+    assert "01 Sharding basics □ 0 of 1 done" in words
+    assert "15 New" not in words
 
 
 def test_show_draws_several_things_side_by_side(printed):

@@ -86,10 +86,12 @@ def show_progress(notebooks: Notebooks) -> None:
     """Show how many exercises of each notebook are done, and list those of unfinished notebooks.
 
     Args:
-        notebooks: the exercises of each notebook, by its name.
+        notebooks: the exercises of each notebook, by its name. One without exercises is not shown.
     """
     states = recall_progress()
-    rows = tuple(_row(notebook, exercises, states) for notebook, exercises in notebooks.items())
+    rows = tuple(
+        _row(notebook, exercises, states) for notebook, exercises in notebooks.items() if exercises
+    )
     show_document(Document((Table((), rows), Paragraph(_next(notebooks, states)))))
 
 
