@@ -289,7 +289,8 @@ class Moodle(ClassExporter):
         for assignment, ids in ids_of.items():
             of_assignment = [row for row in rows if row.assignment == assignment]
             self.warn_about(
-                f"no moodle_id in grading/roster.csv, so nothing of {assignment} is exported",
+                f"no {self.rules.moodle.id} in grading/roster.csv, so nothing of {assignment} is "
+                f"exported",
                 [row.student for row in of_assignment if row.student not in ids],
             )
             with_id = [row for row in of_assignment if row.student in ids]

@@ -211,6 +211,16 @@ def test_moodles_numbers_may_be_others_in_each_assignment(room, export):
     assert f"1 has no moodle_id in grading/roster.csv, so nothing of {B} is exported: =bob" in said
 
 
+def test_moodles_numbers_may_be_in_another_column(room, rules, export):
+    rules('[moodle]\nid = "ours"\n')
+    roster = room.root / "grading" / "roster.csv"
+    before = roster.read_text()
+    roster.write_text("id,ours\nada,7001\n=bob,\n")
+    said = export("Moodle", "--assignment", f'["{A}"]', "--to", "ours")
+    roster.write_text(before)
+    assert f"2 have no ours in grading/roster.csv, so nothing of {A} is exported: =bob, cyd" in said
+
+
 @pytest.mark.parametrize(
     ("exporter", "roster", "said"),
     [
