@@ -9,7 +9,13 @@ from dataclasses import dataclass
 from datetime import datetime
 from pathlib import PurePosixPath
 
-from autograder.instructor.classroom import LOGIN_COLUMNS, MAX_ID_CHARACTERS, Person, is_folder_name
+from autograder.instructor.classroom import (
+    LOGIN_COLUMNS,
+    MAX_ID_CHARACTERS,
+    MOODLE_ID_PREFIX,
+    Person,
+    is_folder_name,
+)
 from autograder.instructor.commands import printable
 from autograder.instructor.course import ClassRules
 
@@ -38,10 +44,22 @@ class Platform:
     times_columns_described: str = ""
     tells_assignment: bool = False
 
-    @property
-    def id_column(self) -> str:
-        """The roster's column with the students' numbers, unless `class.toml` names another."""
-        return f"{self.name.lower()}_id"
+    def name_id_column(self, rules: ClassRules) -> str:
+        """Return the name of the roster's column with the students' numbers.
+
+        It is empty if the names of this platform's files have no numbers.
+        """
+        return ""
+
+    def advise_on_namesakes(self, rules: ClassRules) -> str:
+        """Return a sentence on how to tell apart students of the same name."""
+        column = self.name_id_column(rules)
+        if not column:
+            return "Put each into a folder that is named by their id."
+        return (
+            f"A column {column} in the roster would tell them apart, or put each into a folder "
+            f"that is named by their id."
+        )
 
     def parse_owner(self, name: PurePosixPath) -> "OwnedFile | None":
         """Parse a file's name in an archive; None if this platform has not written it.
@@ -207,8 +225,8 @@ class Owners:
             if found and student not in found and not is_certain:
                 raise UnknownOwnerError(
                     f"{shown} has the number of {printable(student)} in grading/roster.csv, and "
-                    f"the name of {_join(found)}. A column {owned.platform.id_column}_"
-                    f"{assignment} with this assignment's numbers would decide."
+                    f"the name of {_join(found)}. A column {MOODLE_ID_PREFIX}{assignment} with "
+                    f"this assignment's numbers would decide."
                 )
             return student
         exact = self.by_id.get(unicodedata.normalize("NFC", owned.name))
@@ -218,8 +236,8 @@ class Owners:
             return _id_without_roster(owned)
         if len(found) > 1:
             raise UnknownOwnerError(
-                f"the roster has more than one {shown}. A column {owned.platform.id_column} would "
-                f"tell them apart, or put it into their folder yourself."
+                f"the roster has more than one {shown}. "
+                f"{owned.platform.advise_on_namesakes(self.rules)}"
             )
         if not found:
             has_number = ", or has this number" if number else ""

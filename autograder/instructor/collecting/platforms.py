@@ -70,6 +70,10 @@ class CanvasPlatform(Platform):
             anonymous=bool(anonymous),
         )
 
+    def name_id_column(self, rules: ClassRules) -> str:
+        """Return the column that `[canvas]` in `class.toml` names."""
+        return rules.canvas.id
+
     def find_numbers(self, person: Person, rules: ClassRules, assignment: str) -> Set[str]:
         """Return the person's number, which is the same in each assignment."""
         return _read_cells(person, {rules.canvas.id, ANY_PLATFORM})
@@ -151,6 +155,10 @@ class MoodlePlatform(Platform):
             return None
         file = PurePosixPath(found["file"])
         return OwnedFile(self, found["name"].strip(), "", file, participant=found["user"])
+
+    def name_id_column(self, rules: ClassRules) -> str:
+        """Return the column that `[moodle]` in `class.toml` names."""
+        return rules.moodle.id
 
     def find_numbers(self, person: Person, rules: ClassRules, assignment: str) -> Set[str]:
         """Return the person's number in an assignment, or those that may be it."""

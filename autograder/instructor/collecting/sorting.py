@@ -127,8 +127,7 @@ def _without_namesakes(
         refuse(
             str(file.found.name),
             f"{platform.name} has {len(several)} people of this name, with the numbers "
-            f"{' and '.join(several)}. A column {platform.id_column} in the roster would tell "
-            f"them apart, or put each into a folder yourself.",
+            f"{' and '.join(several)}. {platform.advise_on_namesakes(owners.rules)}",
         )
     return taken
 

@@ -341,6 +341,28 @@ def test_a_platforms_number_tells_apart_who_has_one_name(room):
     assert set(room.there()) == {f"{who}/{FIRST}/{FIRST}.ipynb" for who in ("jane", "doe")}
 
 
+def test_advice_on_namesakes_names_a_column_that_counts(room):
+    room.roster("id,name", "ann,Ann Lee", "lee,Ann Lee")
+    rules = room.root / "grading" / "class.toml"
+    rules.write_text('[canvas]\nid = "nr"\n[moodle]\nid = "participant"\n')
+    canvas = room.zipped({f"leeann_5_2_{FIRST}.ipynb": NOTEBOOK})
+    moodle = room.zipped({f"Ann Lee_7_assignsubmission_file/{FIRST}.ipynb": NOTEBOOK}, "m.zip")
+    folders = room.zipped({f"Ann Lee/{FIRST}.ipynb": NOTEBOOK}, "f.zip")
+    put = "put each into a folder that is named by their id."
+    for file, advice in (
+        (canvas, f"number 5). A column nr in the roster would tell them apart, or {put}"),
+        (moodle, f"number 7). A column participant in the roster would tell them apart, or {put}"),
+        (folders, f"more than one Ann Lee. {put.capitalize()}"),
+    ):
+        assert advice in room.collect(file)[1]
+    room.roster("id,name", "ann,Ann Lee")
+    file = room.zipped({f"leeann_{n}_{n}_{FIRST}.ipynb": NOTEBOOK for n in (5, 6)})
+    assert "with the numbers 5 and 6. A column nr in the roster" in room.collect(file)[1]
+    room.roster("id,name,nr", "ann,Ann Lee,6")
+    room.collect(file)
+    assert set(room.there()) == {f"ann/{FIRST}/{FIRST}.ipynb"}
+
+
 def test_marks_that_are_vowels_and_exact_ids_tell_names_apart(room):
     room.roster("id,name", "ram,राम", "zoe,Zoë Núñez", "anne,", "ann-e,")
     moodle = "{}_3_assignsubmission_file/{}.ipynb"  # as since 2022

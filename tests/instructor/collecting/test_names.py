@@ -44,7 +44,8 @@ def test_moodles_number_decides(room, name):
 
 
 def test_a_number_of_another_assignment_does_not_decide_against_the_name(room):
-    room.roster("id,name,moodle_id", "ann,Ann Lee,102", "bo,Bo Yun,103")
+    room.roster("id,name,nr", "ann,Ann Lee,102", "bo,Bo Yun,103")
+    (room.root / "grading" / "class.toml").write_text('[moodle]\nid = "nr"\n')
     file = room.zipped({
         MOODLE.format("Participant", 102, f"{FIRST}.ipynb"): "ann",
         MOODLE.format("Ann Lee", 103, f"{FIRST}.ipynb"): "not bo",
