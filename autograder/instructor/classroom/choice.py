@@ -7,7 +7,7 @@ from typing import Final
 from autograder.instructor.classroom.roster import read_roster
 from autograder.instructor.commands import printable, suggest_names
 from autograder.instructor.course import Course, read_withdrawn
-from autograder.instructor.gradebook import is_server
+from autograder.instructor.gradebook import gradebook_file, is_server
 from shardlings.errors import ShortError
 
 MAX_NAMED: Final = 12
@@ -78,10 +78,8 @@ def _students(course: Course) -> list[str]:
 
 
 def _students_in_gradebook(course: Course) -> set[str]:
-    if (
-        not is_server(course.api.coursedir.db_url)
-        and not (course.grading / "gradebook.db").exists()
-    ):
+    url = course.api.coursedir.db_url
+    if not is_server(url) and not gradebook_file(url).exists():
         return set()  # opening the gradebook would create one
     if course.trouble():  # reported by the command itself
         return set()

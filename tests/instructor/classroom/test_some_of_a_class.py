@@ -8,6 +8,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from nbgrader.api import Gradebook
 from rich.console import Console
 
 from autograder.instructor.__main__ import main
@@ -276,6 +277,18 @@ def test_a_failed_calibration_is_reported_even_if_every_new_submission_is_broken
 def test_who_is_in_the_roster_alone_is_known(room, command):
     (room.root / "grading" / "roster.csv").write_text("id,name\neve,Eve\n")
     assert "eve missing" in command("report", "--student", "eve")[1]
+
+
+def test_who_is_in_a_gradebook_elsewhere_alone_is_known(room, command, tmp_path):
+    moved = tmp_path / "class.db"
+    (room.root / "grading" / "gradebook.db").rename(moved)
+    config = room.root / "nbgrader_config.py"
+    config.write_text(f"{config.read_text()}\nc.CourseDirectory.db_url = 'sqlite:///{moved}'\n")
+    with Gradebook(f"sqlite:///{moved}") as gradebook:
+        gradebook.add_student("zoe")
+    status, said = command("report", "--student", "zoe")
+    assert status == 0
+    assert "There is no student" not in said
 
 
 def test_a_release_is_of_one_assignment_and_for_everybody(room, command):
