@@ -13,6 +13,7 @@ import jax
 import jax.numpy as jnp
 
 from shardlings.errors import is_own_file
+from shardlings.layouts import spec_entries
 from shardlings.programs.code_lines import is_library
 from shardlings.programs.collective import Frame
 from shardlings.programs.compiled import CompiledProgram
@@ -106,7 +107,7 @@ def _axes_of(array: Any) -> tuple[str, ...]:
         return ()
     return tuple(
         axis
-        for entry in spec
+        for entry in spec_entries(spec)
         for axis in (entry if isinstance(entry, tuple) else (entry,))
         if isinstance(axis, str)
     )

@@ -7,6 +7,7 @@ import jax.numpy as jnp
 import numpy as np
 import pytest
 from jax import lax
+from jax.sharding import AxisType
 
 from shardlings import communication
 from tests.helpers import sharding
@@ -75,6 +76,14 @@ def test_an_argument_is_not_closed_over():
     assert report.closed_over == ()
     assert "closes over" not in str(report)
     assert report.peak_bytes < W.nbytes
+
+
+def test_an_array_with_reduced_axes_is_named_by_those_over_which_it_is_sharded():
+    explicit = jax.make_mesh((4, 2), ("x", "y"), axis_types=(AxisType.Explicit,) * 2)
+    with jax.set_mesh(explicit):
+        weights = jax.reshard(np.asarray(W), jax.P("x", reduced={"y"}))
+        (found,) = communication(lambda: jnp.sin(weights)).closed_over
+    assert (found.bytes, found.axes) == (65536, ("x",))
 
 
 def test_small_tables_and_keys_are_not_worth_a_sentence():
