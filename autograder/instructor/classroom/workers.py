@@ -59,6 +59,10 @@ TLS_WARNING: Final = (
 """Printed before such a scheduler is used, followed by `HOW_TO_CONNECT`."""
 
 
+class WorkersError(ShortError, ValueError):
+    """The number of workers is none; the message says where it is from."""
+
+
 class SchedulerError(ShortError, RuntimeError):
     """A scheduler's address is not allowed, or it does not answer; the message says what to do."""
 
@@ -244,10 +248,19 @@ class Workers:
     number: int = 0
 
     def count_local_workers(self) -> int:
-        """Return how many workers on this machine to use at most."""
+        """Return how many workers on this machine to use at most.
+
+        Raises:
+            WorkersError: the environment variable with the default is no number.
+        """
         from dask.system import CPU_COUNT  # only the cores that a container may use
 
-        return self.number or int(os.environ.get(WORKERS_VARIABLE, 0)) or CPU_COUNT
+        default = os.environ.get(WORKERS_VARIABLE, "").strip() or "0"
+        if not (default.isascii() and default.isdigit()):
+            raise WorkersError(
+                f"{WORKERS_VARIABLE} is the number of workers on this machine, but got {default!r}."
+            )
+        return self.number or int(default) or CPU_COUNT
 
 
 def grade_in_pool(

@@ -13,6 +13,7 @@ from rich.console import Console
 
 from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import report_class
+from autograder.instructor.classroom.workers import Workers
 from autograder.instructor.course import Course
 from autograder.instructor.pipeline import Records, collect_facts
 from tests.conftest import ROOT
@@ -227,6 +228,20 @@ def test_zero_and_no_mean_no_in_make(target, variable, option, value):
         capture_output=True, text=True, check=True,
     )  # fmt: skip
     assert (option in done.stdout.split()) == (value in ("1", "yes"))
+
+
+@pytest.mark.parametrize("number", ["two", "-1", "1.5"])
+def test_a_default_number_of_workers_that_is_none_is_a_sentence(command, monkeypatch, number):
+    monkeypatch.setenv("SHARDLINGS_WORKERS", number)
+    status, said = command("grade", "--again", "--assignment", FIRST)
+    assert status == 1
+    message = f"SHARDLINGS_WORKERS is the number of workers on this machine, but got {number!r}."
+    assert message in said
+
+
+def test_an_empty_default_number_of_workers_is_one_on_each_core(monkeypatch):
+    monkeypatch.setenv("SHARDLINGS_WORKERS", "")
+    assert Workers().count_local_workers() >= 1
 
 
 def test_a_scheduler_that_is_none_is_refused_before_anything_is_to_be_graded_anew(room, command):
