@@ -35,7 +35,7 @@ COPIED_FILES: Final = ("nbgrader_config.py", "pyproject.toml")
 
 
 class DemonstrationError(ShortError, RuntimeError):
-    """The demonstration's folder has files of somebody else; the message names them."""
+    """The demonstration folder has somebody else's files, or there is no bank of wrong answers."""
 
 
 def demonstrate(course: Course, console: Console, whole: bool = False) -> int:
@@ -50,7 +50,7 @@ def demonstrate(course: Course, console: Console, whole: bool = False) -> int:
         The exit status of grading.
 
     Raises:
-        DemonstrationError: the folder `demo/` has something else in it.
+        DemonstrationError: the folder `demo/` has something else in it, or a bank is missing.
     """
     os.environ.pop(ADDRESS_VARIABLE, None)  # made-up students must not enter a class's gradebook
     demo = Course(course.root / DEMO_FOLDER)
@@ -102,14 +102,27 @@ def choose_assignments(course: Course, whole: bool) -> list[str]:
 
 
 def hand_in_notebooks(course: Course, assignments: Sequence[str]) -> None:
-    """Submit five notebooks for each assignment, as five students would."""
+    """Submit five notebooks for each assignment, as five students would.
+
+    An exercise without a wrong answer in the bank is left unanswered by those who answer wrongly.
+
+    Raises:
+        DemonstrationError: an assignment has no bank.
+    """
     for assignment in assignments:
         exercises = NOTEBOOKS[assignment]
-        known_answers = bank.load(course.solutions / assignment / "bank.py")
-        wrong = {
+        try:
+            known_answers = bank.load(course.solutions / assignment / "bank.py")
+        except FileNotFoundError:
+            raise DemonstrationError(
+                f"There is no solutions/{assignment}/bank.py, which has the wrong answers that the "
+                f"made-up students hand in."
+            ) from None
+        found = {
             e.id: [k for k in known_answers if k.exercise == e.id and k.score < 1]
             for e in exercises
         }
+        wrong = {exercise: answers for exercise, answers in found.items() if answers}
         solved = nbformat.read(course.solutions / assignment / f"{assignment}.ipynb", 4)
         students = {
             "ada-all-right": {

@@ -4,15 +4,18 @@ import io
 import os
 import shutil
 
+import nbformat
 import pytest
 from nbgrader.api import Gradebook
 from rich.console import Console
 
 from autograder.exercises import NOTEBOOKS
 from autograder.instructor.__main__ import main
+from autograder.instructor.authoring import find_cell
 from autograder.instructor.classroom import demonstration_class as demonstration
 from autograder.instructor.classroom import grading
 from autograder.instructor.course import Course
+from tests.conftest import ROOT
 from tests.instructor.classroom.plain_course import plain_course
 from tests.instructor.room import ASSIGNMENT, Classroom
 
@@ -48,6 +51,40 @@ def graded(before, tmp_path):
     root, status, said = before
     shutil.copytree(root, tmp_path / "course", symlinks=True)
     return tmp_path / "course" / "demo", status, said
+
+
+@pytest.fixture
+def released(tmp_path):
+    """A course with one released assignment."""
+    for folder in ("solutions", "course"):
+        shutil.copytree(ROOT / folder / ASSIGNMENT, tmp_path / folder / ASSIGNMENT)
+    return Course(tmp_path)
+
+
+def test_an_exercise_without_wrong_answers_in_the_bank_is_left_unanswered(released):
+    path = released.solutions / ASSIGNMENT / "bank.py"
+    first, *entries = path.read_text().split("# %%")
+    kept = [entry for entry in entries if 'exercise="1.2"' not in entry.partition("\n")[0]]
+    assert len(kept) < len(entries)
+    path.write_text("# %%".join([first, *kept]))
+    demonstration.hand_in_notebooks(released, [ASSIGNMENT])
+
+    def read_answer(student, exercise):
+        notebook = released.submitted / student / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
+        return find_cell(nbformat.read(notebook, 4), exercise).source
+
+    for student in ("ben-typical-mistakes", "cleo-other-mistakes"):
+        for exercise, is_same in (("1.2", True), ("1.3", False)):
+            untouched = read_answer("dana-untouched", exercise)
+            assert (read_answer(student, exercise) == untouched) == is_same
+
+
+def test_a_missing_bank_is_a_sentence(released):
+    (released.solutions / ASSIGNMENT / "bank.py").unlink()
+    with pytest.raises(
+        demonstration.DemonstrationError, match=r"There is no .*bank\.py,"
+    ):
+        demonstration.hand_in_notebooks(released, [ASSIGNMENT])
 
 
 @pytest.mark.slow
