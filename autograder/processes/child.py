@@ -142,8 +142,7 @@ def _call_function(call: FunctionCall) -> ChildMessage:
             jax.effects_barrier()  # wait for the output of jax.debug.print
             result = make_sendable(result)
     except (KeyboardInterrupt, GeneratorExit) as error:
-        sentence = f"Your function raised {type(error).__name__}."
-        return ChildMessage("raised", why="raised", sentence=sentence)
+        return raised("raised", f"Your function raised {type(error).__name__}.")
     except TheirError as error:
         if not isinstance(error.error, NotImplementedError) or str(error.error):
             return raised(*_explain_error(error.error, function, call.axes))

@@ -379,6 +379,16 @@ def test_strange_errors_are_reported_too():
             on_processes(function, 2)
 
 
+def test_what_an_interrupted_function_printed_is_kept():
+    def interrupts():
+        print("before")
+        raise KeyboardInterrupt
+
+    for outcome in run(pack(interrupts), 2, nothing):
+        assert outcome.sentence == "Your function raised KeyboardInterrupt."
+        assert outcome.printed == "before\n"
+
+
 def test_random_keys_are_returned_as_numbers():
     for came in on_processes(lambda: jax.random.key(3), 2):
         np.testing.assert_array_equal(came, [0, 3])
