@@ -2,6 +2,7 @@
 
 import argparse
 import errno
+import os
 import re
 import signal
 import sys
@@ -223,12 +224,14 @@ def _grade_one(chosen: argparse.Namespace, course: Course, console: Console) -> 
     if chosen.record:
         write_atomically(chosen.record, msgspec.json.encode(record))
     if chosen.gradescope:
-        metadata = chosen.submission.with_name("submission_metadata.json")
-        notes = compare_points(metadata, grader.points)
-        console.print(notes, markup=False, highlight=False)
+        folder = Path(os.path.abspath(chosen.submission)).parent
+        notes = compare_points(folder / "submission_metadata.json", grader.points)
+        if notes:
+            console.print(notes, markup=False, highlight=False)
         write_results(chosen.gradescope, record, grader.points, chosen.visibility)
     console.print(f"{record.state}: {printable(record.why)}", markup=False, highlight=False)
-    console.print(outcome.details, markup=False, highlight=False)
+    if outcome.details:
+        console.print(outcome.details, markup=False, highlight=False)
     return 1 if record.state is State.FAILED else 0
 
 

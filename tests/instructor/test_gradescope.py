@@ -12,6 +12,7 @@ import stat
 import subprocess
 import sys
 import zipfile
+from types import SimpleNamespace
 
 import msgspec
 import nbformat
@@ -25,7 +26,7 @@ from autograder.instructor.gradescope import (
     write_bundle,
     write_results,
 )
-from autograder.instructor.pipeline import GradedNotebook, Record, State
+from autograder.instructor.pipeline import GradedNotebook, Outcome, Record, State
 from tests.conftest import ROOT
 from tests.instructor.room import ASSIGNMENT, RIGHT, UNCALIBRATED, Classroom
 
@@ -230,6 +231,24 @@ def test_a_bundle_has_the_solution_but_no_other_answers_and_both_scripts_are_exe
     solutions = [name for name in names if name.startswith("solutions/")]
     assert solutions == [f"solutions/{ASSIGNMENT}/{ASSIGNMENT}.ipynb"]
     assert not [name for name in names if name.startswith(("grading/", "course/", "tests/"))]
+
+
+def test_the_submission_may_be_the_current_folder(tmp_path, monkeypatch, capsys):
+    record = Record(State.BROKEN, "it has no notebook")
+    points = {"test": 1.0}
+    grader = SimpleNamespace(points=points, grade=lambda given: Outcome(record))
+    monkeypatch.setattr("autograder.instructor.__main__.prepare_grader", lambda *_: grader)
+    (tmp_path / "nbgrader_config.py").touch()
+    (tmp_path / "submission").mkdir()
+    (tmp_path / "submission_metadata.json").write_text(json.dumps(METADATA))
+    monkeypatch.chdir(tmp_path / "submission")
+    command = ["--root", str(tmp_path), "grade-one", "--assignment", ASSIGNMENT]
+    assert main([*command, "--gradescope", "r.json", "."]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "On Gradescope this assignment is worth 20 points, and its notebook 1." in said
+    (tmp_path / "submission_metadata.json").unlink()
+    assert main([*command, "--gradescope", "r.json", "."]) == 0
+    assert capsys.readouterr().out == "broken: it has no notebook\n", "and no empty line"
 
 
 def test_when_grading_failed_no_results_are_written(tmp_path):

@@ -81,9 +81,7 @@ def test_an_exercise_without_wrong_answers_in_the_bank_is_left_unanswered(releas
 
 def test_a_missing_bank_is_a_sentence(released):
     (released.solutions / ASSIGNMENT / "bank.py").unlink()
-    with pytest.raises(
-        demonstration.DemonstrationError, match=r"There is no .*bank\.py,"
-    ):
+    with pytest.raises(demonstration.DemonstrationError, match=r"There is no .*bank\.py,"):
         demonstration.hand_in_notebooks(released, [ASSIGNMENT])
 
 
