@@ -56,7 +56,9 @@ class TimesTable:
             WrittenTableError: it is no table.
         """
         rows = read_table(self.path, ())
-        columns = {*rows[0][1]} if rows else set()
+        if not rows:
+            raise TimesError(f"{self.path.name} has no line below the names of its columns.")
+        columns = {*rows[0][1]}
         known = [platform for platform in PLATFORMS if platform.times_columns]
         platform = next((p for p in known if p.times_columns <= columns), None)
         if platform is None:

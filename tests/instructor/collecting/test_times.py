@@ -121,7 +121,7 @@ def test_two_lines_of_one_student_and_names_that_differ_in_case_are_refused(room
 @pytest.mark.parametrize(
     ("lines", "arguments", "said"),
     [
-        ([HEADING], (), "has no times that are known"),
+        ([HEADING], (), "has no line below the names of its columns."),
         ([HEADING, line(1, "a", "", "-")], (), "does not say which assignment it is of"),
         (["Teilnehmer,Name", "1,2"], ("--assignment", FIRST), "has no times that are known"),
         (["a\0b"], ("--assignment", FIRST), "is no text"),
