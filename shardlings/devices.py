@@ -100,6 +100,7 @@ def emulate_devices(devices: int = 8) -> list[jax.Device]:
             f"emulate_devices expects a number of devices, such as 8, but got {devices!r}."
         )
     variable = os.environ.get("PJRT_NPROC", "")
+    pool = int(variable) if variable.isdecimal() else 0
     try:
         # JAX refuses this setting once its backend has started.
         jax.config.update("jax_num_cpu_devices", devices)
@@ -107,8 +108,8 @@ def emulate_devices(devices: int = 8) -> list[jax.Device]:
         pass  # it is checked below what has started
     else:
         jax.config.update("jax_platforms", "cpu")
-        threads = max(pool_size(devices), int(variable) if variable.isdecimal() else 0)
-        os.environ["PJRT_NPROC"] = str(threads)
+        pool = max(pool_size(devices), pool)
+        os.environ["PJRT_NPROC"] = str(pool)
         # The setting above wins over the flag; a child process reads only the flag.
         os.environ["XLA_FLAGS"] = _with_flags(os.environ.get("XLA_FLAGS", ""), devices)
     available = jax.devices()
@@ -118,7 +119,7 @@ def emulate_devices(devices: int = 8) -> list[jax.Device]:
             f"emulate_devices({devices}) was called, and the number cannot change afterwards. "
             f"{RESTART}"
         )
-    threads = _threads_in_pool() or int(os.environ.get("PJRT_NPROC", "") or 0)
+    threads = _threads_in_pool() or pool
     needed = min(2 * devices, LARGEST_POOL)
     if available[0].platform == "cpu" and devices > 1 and threads < needed:
         raise EmulationError(

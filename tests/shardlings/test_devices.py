@@ -85,6 +85,14 @@ def test_a_backend_that_has_already_started_is_explained(first, variables, messa
     )
 
 
+def test_a_pool_whose_size_is_no_number_is_explained():
+    uncounted = "from shardlings import devices; devices._threads_in_pool = lambda: 0; "
+    flags = "--xla_force_host_platform_device_count=8"
+    first = f"import jax; jax.devices(); {uncounted}"
+    printed = run(f"{first}{CALL}", XLA_FLAGS=flags, PJRT_NPROC="many")
+    assert "its 8 devices share a pool of too few threads" in printed
+
+
 def test_other_flags_are_kept():
     code = f"{CALL}import os; print(os.environ['XLA_FLAGS'], os.environ['PJRT_NPROC'])"
     printed = run(code, XLA_FLAGS="--xla_cpu_enable_fast_math=false", PJRT_NPROC="64")
