@@ -299,6 +299,8 @@ def _parse_grid(picture: str) -> np.ndarray:
             ) from None
         planes[-1].append(row)
     planes = [plane for plane in planes if plane]
+    if not planes:
+        raise LayoutError("A picture needs at least one block, such as '0 1'.")
     widths = {len(row) for plane in planes for row in plane}
     heights = {len(plane) for plane in planes}
     if len(widths) != 1 or len(heights) != 1:
