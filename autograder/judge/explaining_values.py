@@ -697,7 +697,7 @@ def explain_reshape(reference: ArrayFunction, runs: Sequence[SampledRun]) -> Wro
             if not _is_right(np.asarray(actual).reshape(right.shape), right):
                 return None
     samples, ran = runs[0]
-    output, right = ran.outputs[0][0], np.asarray(reference(*samples[0]))
+    output, right = ran.outputs[0][0], np.asarray(jax.tree.leaves(reference(*samples[0]))[0])
     shapes = f"The function returned {describe_type(output)}; expected {describe_type(right)}."
     if not right.shape:
         return "reshaped", (

@@ -10,7 +10,7 @@ from jax.sharding import AxisType, NamedSharding
 from jax.sharding import PartitionSpec as P
 
 from autograder.artifacts import Argument
-from autograder.judge.explaining_values import explain_misplaced
+from autograder.judge.explaining_values import explain_misplaced, explain_reshape
 from autograder.judge.recognising_mistakes import recognise_known_mistake
 from autograder.judge.running_programs import SampledRun
 
@@ -79,3 +79,12 @@ def test_places_are_found_although_two_numbers_are_nearly_equal():
     line[5] = 20
     output = jax.device_put(line[::-1].copy(), NamedSharding(mesh, P("x")))
     assert explain_misplaced(output, line, [argument]) == said
+
+
+def test_a_reshaped_result_is_compared_with_the_array_in_the_references_tuple():
+    given = np.arange(4, dtype=np.float32)
+    ran: Any = SimpleNamespace(outputs=([jnp.asarray(given[:, None])],))
+    found = explain_reshape(lambda x: (x,), [SampledRun([[given]], ran)])
+    assert found is not None
+    assert "expected float32[4]." in found[1]
+    assert "there is a dimension of length 1 too many" in found[1]
