@@ -250,7 +250,7 @@ def _jax_versions() -> str:
 def _fingerprint_exercises(exercises: Iterable[Exercise]) -> str:
     """Compute a fingerprint of some exercises' modules, and of code that all exercises share."""
     folder = find_package_folders()[1] / "exercises"
-    # a module's name begins with its notebook's number; notebook 11 has two modules
+    # a notebook may have several modules, all named after its number
     prefixes = tuple({f"nb{exercise.id.partition('.')[0].zfill(2)}_" for exercise in exercises})
     files = (
         p
