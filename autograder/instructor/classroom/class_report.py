@@ -342,7 +342,7 @@ def _who(
 
 def _lateness(row: StateRow) -> str:
     """Return how late a submission is, and its penalty."""
-    penalty = f", {number(row.late)} taken off" if row.late else ""
+    penalty = f", {number(row.late)} deducted" if row.late else ""
     return f": {describe_duration(row.seconds_late)}{penalty}"
 
 

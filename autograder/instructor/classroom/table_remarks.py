@@ -289,7 +289,7 @@ def _late(facts: ClassFacts, handed_in: Sequence[StateRow]) -> Iterator[str]:
     if marked:
         yield (
             f"The platform marks these as late, and by the times and due dates here they are not, "
-            f"so nothing is taken off: {_listed(marked)}. grading/{TIMES_FILE} is where to say "
+            f"so nothing is deducted: {_listed(marked)}. grading/{TIMES_FILE} is where to say "
             f"when they came."
         )
 
@@ -300,7 +300,7 @@ def _describe_lateness(facts: ClassFacts, row: StateRow) -> str:
     if row.due != facts.due.get(row.assignment):
         lateness += " after the time of their extension"
     is_free = row.graded and not row.late and facts.times.rules.late is not None
-    return f"{lateness}, for which nothing is taken off" if is_free else lateness
+    return f"{lateness}, for which nothing is deducted" if is_free else lateness
 
 
 def _changed_scores(course: Course, handed_in: Sequence[StateRow]) -> Iterator[str]:

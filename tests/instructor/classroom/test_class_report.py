@@ -167,7 +167,7 @@ def test_it_says_who_handed_in_is_missing_late_broken_and_waits(course):
     for counted in (
         "eve (Eve Sample)",
         "4 handed in", "1 missing", "1 late", "1 broken", "1 failed", "1 to look at",
-        "ada: 1 hour, 1 taken off", "1 out of date", "ada: points have changed",
+        "ada: 1 hour, 1 deducted", "1 out of date", "ada: points have changed",
         "cyd: it is no notebook.", "bob (Bob Sample): essay",
         "dan: grading failed. OSError: the disk", "2 submissions are graded.",
     ):  # fmt: skip

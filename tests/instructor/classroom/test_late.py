@@ -206,7 +206,7 @@ def test_who_is_missing_late_unknown_or_handed_in_again_is_said(room, report):
     assert "01_sums was due on 2026-10-12 23:59 CEST." in said
     assert (
         "Late: ann (01_sums, 2 days, 8 hours and 1 minute), cy (01_sums, 11 minutes, for which "
-        "nothing is taken off)."
+        "nothing is deducted)."
     ) in said
     assert "is not known, so they do not count as late: dan (01_sums)." in said
     assert "Handed in again, and the last one counts: ann (01_sums, 2 times)." in said
@@ -243,7 +243,8 @@ def test_another_due_date_or_rule_counts_at_once_and_reaches_the_page(room, repo
     said = " ".join(page.read_text().split())
     assert ">15 October 2026, 08:00 CEST</time>" in said
     assert (
-        "It was due on 12 October 2026, 23:59 CEST, and came 2 days, 8 hours and 1 minute later."
+        "It was due on 12 October 2026, 23:59 CEST, and was submitted 2 days, 8 hours and 1 "
+        "minute later."
         in said
     )
     assert others.stat().st_mtime_ns == bobs
@@ -319,16 +320,16 @@ def test_a_report_before_what_came_is_graded_leaves_each_its_own_time_and_points
 def test_a_broken_late_hand_in_has_no_page_of_the_one_before(room):
     page = room.root / "grading" / "feedback" / "ann" / FIRST / f"{FIRST}.html"
     notebook = room.root / "grading" / "submitted" / "ann" / FIRST / f"{FIRST}.ipynb"
-    assert "handed in late" in page.read_text()
+    assert "submitted late" in page.read_text()
     write(room, "handed_in.csv", f"{TIMES}ann,01_sums,2026-10-17 08:00\n")
     there = notebook.read_bytes()
     notebook.write_text("{")
     main(["--root", str(room.root), "grade"])
-    assert "handed in late" not in page.read_text()
+    assert "submitted late" not in page.read_text()
     assert re.search("Looked at</dt>.* CES?T</time>", page.read_text()), "in the class's time zone"
     notebook.write_bytes(there)
     main(["--root", str(room.root), "grade"])
-    assert "handed in late" in page.read_text()
+    assert "submitted late" in page.read_text()
 
 
 def test_names_are_on_the_first_page_and_on_the_next_when_they_change(room, report):

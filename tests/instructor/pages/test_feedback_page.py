@@ -139,8 +139,8 @@ def test_results_come_first_and_the_notebook_is_folded_below(page):
              "✓ 1.1 Column strips: right 1 / 1", "✗ 1.2 Blocks on a grid: not yet 0 / 1",
              "Written answer essay 2.5 / 3"]  # fmt: skip
     assert sorted(map(said.index, order)) == [said.index(each) for each in order]
-    assert "4.5 were earned, and 2 are taken off because it was handed in late." in said
-    assert "It was due on 21 November 2026, 17:04 CET, and came 1.2 days later." in said
+    assert "4.5 were earned, and 2 are deducted because it was submitted late." in said
+    assert "It was due on 21 November 2026, 17:04 CET, and was submitted 1.2 days later." in said
     assert "Graded 22 November 2026, 22:04 CET" in said
     assert "The kernel died, twice." in said
     assert results.count("<svg") >= 3, "1.1's, and 1.2's beside what was expected"
