@@ -13,7 +13,6 @@ from typing import Final
 
 from markupsafe import Markup
 
-from autograder.instructor.classroom.grade_tables import number
 from autograder.instructor.classroom.submission_states import (
     Mark,
     SubmissionState,
@@ -21,7 +20,7 @@ from autograder.instructor.classroom.submission_states import (
     find_problems,
 )
 from autograder.instructor.commands import printable
-from autograder.instructor.pages import clean
+from autograder.instructor.pages import clean, format_points
 from autograder.judge import (
     Trade,
     Verdict,
@@ -161,7 +160,7 @@ def collect_designs(name: str, submissions: Sequence[SubmissionState]) -> ClassD
             within.append((place, known.at(held, time, computing)))
         faster += count
         times, bytes_held = f"{time / 1e3:,.2f} ms", f"{held / 2**20:,.0f} MiB"
-        rows.append(ClassDesign(place, count, times, bytes_held, number(score), remark))
+        rows.append(ClassDesign(place, count, times, bytes_held, format_points(score), remark))
     picture = class_tradeoff_as_html(within, beyond)
     return ClassDesigns(Markup(picture), rows)
 

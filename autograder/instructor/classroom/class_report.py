@@ -29,7 +29,6 @@ from autograder.instructor.classroom.class_answers import (
     list_exercises,
     make_candidate,
 )
-from autograder.instructor.classroom.grade_tables import number
 from autograder.instructor.classroom.roster import Person
 from autograder.instructor.classroom.submission_states import (
     STATES,
@@ -39,6 +38,7 @@ from autograder.instructor.classroom.submission_states import (
 )
 from autograder.instructor.commands import describe_duration, printable, write_atomically
 from autograder.instructor.course import Course, read_time_zone
+from autograder.instructor.pages import format_points
 from autograder.judge import mark_up
 from shardlings.documents import template_environment
 
@@ -142,7 +142,7 @@ def heat_map_rows(
             printable(row.student),
             printable(known.get(row.student, "")),
             page,
-            number(row.total) if row.graded else row.state,
+            format_points(row.total) if row.graded else row.state,
             tuple(_cell(name, submission, page) for name in exercises),
         )
 
@@ -153,11 +153,11 @@ def _cell(name: str, submission: SubmissionState | None, page: str) -> HeatMapCe
     known = EXERCISES.get(name)
     there = f"{page}#result-{quote(known.grade_id if known else name)}" if page else ""
     mark, state = submission.row.marks[name], submission.state(name)
-    words = f"{state}, {number(mark.score)} of {number(mark.points)}"
+    words = f"{state}, {format_points(mark.score)} of {format_points(mark.points)}"
     if state in ("unanswered", "waiting"):
         return HeatMapCell("○" if state == "unanswered" else "?", None, words, there)
     share = mark.score / mark.points if mark.points else 0.0
-    text = "✓" if 0 < mark.points == mark.score else number(mark.score)
+    text = "✓" if 0 < mark.points == mark.score else format_points(mark.score)
     return HeatMapCell(text, round(min(max(share, 0.0), 1.0) * 10), words, there)
 
 
@@ -342,20 +342,21 @@ def _who(
 
 def _lateness(row: StateRow) -> str:
     """Return how late a submission is, and its penalty."""
-    penalty = f", {number(row.late)} deducted" if row.late else ""
+    penalty = f", {format_points(row.late)} deducted" if row.late else ""
     return f": {describe_duration(row.seconds_late)}{penalty}"
 
 
 def _summary(totals: Sequence[float], points: float) -> str:
     if not totals:
         return "Nothing of it is graded yet."
-    all_points = f"{number(points)} point{'s' * (points != 1)}"
+    all_points = f"{format_points(points)} point{'s' * (points != 1)}"
     if len(totals) == 1:
-        return f"One submission is graded: {number(totals[0])} of {all_points}."
+        return f"One submission is graded: {format_points(totals[0])} of {all_points}."
     return (
         f"{len(totals)} submissions are graded. Of {all_points}, they have "
-        f"{number(fmean(totals))} on average; half of them have {number(median(totals))} or more, "
-        f"the least is {number(min(totals))}, and the most {number(max(totals))}."
+        f"{format_points(fmean(totals))} on average; half of them have "
+        f"{format_points(median(totals))} or more, the least is {format_points(min(totals))}, "
+        f"and the most {format_points(max(totals))}."
     )
 
 
@@ -370,7 +371,7 @@ def _exercise(
     return ExercisePart(
         printable(name),
         known.title if known else "",
-        number(mine[0].row.marks[name].points),
+        format_points(mine[0].row.marks[name].points),
         {state: states[state] for state in STATES if states[state]},
         found[:MAX_DIAGNOSES],
         max(0, len(found) - MAX_DIAGNOSES),

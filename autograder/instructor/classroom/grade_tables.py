@@ -33,6 +33,7 @@ from autograder.instructor.classroom.submission_states import (
 )
 from autograder.instructor.commands import printable, show_control_characters
 from autograder.instructor.course import DAY_SECONDS, ClassRules
+from autograder.instructor.pages import format_points
 
 MIN_NAME_WIDTH: Final = 12
 """Names are not shortened to fewer terminal columns than this."""
@@ -159,19 +160,14 @@ def _keep_end(stem: str, width: int) -> str:
     return f"…{end}…"
 
 
-def number(score: float) -> str:
-    """Format a score with at most two decimals."""
-    return f"{score:.2f}".rstrip("0").rstrip(".")
-
-
 def _columns(rows: Sequence[StateRow], averaged: bool) -> list[Column]:
     """Return the columns: the total, the late penalty, and each exercise that is graded."""
 
     def average(scores: Sequence[float]) -> list[str]:
-        return [number(statistics.fmean(scores)) if scores else NO_SCORE_SIGN] * averaged
+        return [format_points(statistics.fmean(scores)) if scores else NO_SCORE_SIGN] * averaged
 
     points = {name: mark.points for row in rows for name, mark in row.marks.items()}
-    max_points = number(max(row.points for row in rows)) if points else ""
+    max_points = format_points(max(row.points for row in rows)) if points else ""
     totals = [_total_cell(row) for row in rows] + average([r.total for r in rows if r.graded])
     columns = [_column("total", max_points, totals)]
     if any(row.late or row.seconds_late for row in rows):
@@ -181,22 +177,22 @@ def _columns(rows: Sequence[StateRow], averaged: bool) -> list[Column]:
         marks = [row.marks.get(name) for row in rows]
         cells = [NO_SCORE_SIGN if mark is None else _mark_cell(mark) for mark in marks]
         cells += average([mark.score for mark in marks if mark is not None])
-        columns.append(_column(printable(name), number(points[name]), cells))
+        columns.append(_column(printable(name), format_points(points[name]), cells))
     return columns
 
 
 def _total_cell(row: StateRow) -> str:
     signs = LOOK_SIGN * row.needs_a_look + STALE_SIGN * bool(row.out_of_date)
     signs += LEFT_OUT_SIGN * bool(row.left_out)
-    return number(row.total) + signs if row.graded else row.state
+    return format_points(row.total) + signs if row.graded else row.state
 
 
 def _late_cell(row: StateRow) -> str:
-    return number(-row.late) if row.late else "late" if row.seconds_late else ""
+    return format_points(-row.late) if row.late else "late" if row.seconds_late else ""
 
 
 def _mark_cell(mark: Mark) -> str:
-    score = FULL_SIGN if 0 < mark.points == mark.score else number(mark.score)
+    score = FULL_SIGN if 0 < mark.points == mark.score else format_points(mark.score)
     return score + LOOK_SIGN * mark.needs_a_look
 
 

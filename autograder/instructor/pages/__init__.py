@@ -18,6 +18,7 @@ from autograder.instructor.pages.feedback_page import (
     write_page,
 )
 from autograder.instructor.pages.page_process import PageContents, make_page_in_process
+from autograder.instructor.pages.page_templates import format_points
 
 __all__ = [
     "FILES",
@@ -28,6 +29,7 @@ __all__ = [
     "PageContents",
     "SubmissionDetails",
     "clean",
+    "format_points",
     "formgrader_policy",
     "make_page_in_process",
     "read_shown_grades",

@@ -11,7 +11,7 @@ from markupsafe import Markup
 from autograder.exercises import BY_GRADE_ID, Exercise
 from autograder.instructor.course import NOT_RUN
 from autograder.instructor.pages.clean_pages import render_markdown
-from autograder.instructor.pages.page_templates import number
+from autograder.instructor.pages.page_templates import format_points
 from autograder.instructor.pages.shown_cells import find_error_line, render_cell
 from autograder.judge import HEADLINES, MARKS, Verdict, VerdictParts, headline, verdict_in_parts
 from shardlings.documents import Document, Paragraph, as_html
@@ -239,11 +239,11 @@ def _verdict_parts(verdict: Verdict, way_on: bool) -> VerdictParts:
 def _about_score(given: GradebookEntry, verdict: Verdict | None) -> Iterator[str]:
     """Yield sentences about a score."""
     if given.by_hand is not None:
-        yield f"Given by hand: {number(given.by_hand)} of {number(given.points)}."
+        yield f"Given by hand: {format_points(given.by_hand)} of {format_points(given.points)}."
         if verdict is not None:
-            yield f"Judging it found {number(verdict.score * given.points)}."
+            yield f"Judging it found {format_points(verdict.score * given.points)}."
     if given.extra:
-        yield f"Of its score, {number(given.extra)} is extra credit."
+        yield f"Of its score, {format_points(given.extra)} is extra credit."
     if given.waits and given.by_hand is not None:
         yield "It has been graded again since, so somebody will look at that score again."
     elif given.waits and verdict is not None:

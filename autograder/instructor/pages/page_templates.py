@@ -25,13 +25,13 @@ def render(template: str, **values: Any) -> Markup:
 @functools.cache
 def _environment() -> jinja2.Environment:
     environment = template_environment(Path(__file__).parent)
-    environment.filters |= {"day": format_day, "line": printable, "number": number}
+    environment.filters |= {"day": format_day, "line": printable, "points": format_points}
     return environment
 
 
-def number(value: float) -> str:
-    """Return points as a page shows them, such as `2` or `1.33`."""
-    return f"{round(value, 2):g}"
+def format_points(points: float) -> str:
+    """Return points with at most two decimals, such as `2`, `1.33` or `12345.67`."""
+    return f"{points:.2f}".rstrip("0").rstrip(".")
 
 
 def format_day(time: datetime, zone: tzinfo) -> str:

@@ -244,8 +244,7 @@ def test_another_due_date_or_rule_counts_at_once_and_reaches_the_page(room, repo
     assert ">15 October 2026, 08:00 CEST</time>" in said
     assert (
         "It was due on 12 October 2026, 23:59 CEST, and was submitted 2 days, 8 hours and 1 "
-        "minute later."
-        in said
+        "minute later." in said
     )
     assert others.stat().st_mtime_ns == bobs
     write(room, "class.toml", RULES.replace("0.1", "0.9"))

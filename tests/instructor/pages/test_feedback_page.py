@@ -23,6 +23,7 @@ from autograder.instructor.commands.messages import INVISIBLE
 from autograder.instructor.pages import (
     GradebookEntry,
     SubmissionDetails,
+    format_points,
     renew_page,
     ungraded_page,
     write_page,
@@ -129,6 +130,14 @@ def words(page):
     """Return a page's text without its markup."""
     text = re.sub(r"<style>.*?</style>|<title>.*?</title>", " ", page, flags=re.DOTALL)
     return " ".join(re.sub("<[^>]+>", "", text).split())
+
+
+@pytest.mark.parametrize(
+    ("points", "text"),
+    [(2, "2"), (0, "0"), (10, "10"), (4 / 3, "1.33"), (0.5, "0.5"), (12345.67, "12345.67")],
+)
+def test_points_are_shown_with_at_most_two_decimals(points, text):
+    assert format_points(points) == text
 
 
 def test_results_come_first_and_the_notebook_is_folded_below(page):
