@@ -3,6 +3,7 @@
 import logging
 import os
 import re
+import shlex
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from difflib import get_close_matches
@@ -77,8 +78,8 @@ def _misplaced_of_student(
     shown = f"grading/submitted/{printable(student.name)}"
     if not _is_open(student):
         yield (
-            f"{shown} was left alone: whoever grades may not look into it. Permit that (chmod "
-            f"u+rx), and make grade goes on with it."
+            f"{shown} was skipped: this account may not read it. Run chmod u+rx "
+            f"{shlex.quote(shown)}, then make grade."
         )
         return
     inside = sorted(each for each in student.iterdir() if not _is_hidden(each))
@@ -91,7 +92,7 @@ def _misplaced_of_student(
     folders = [folder for folder in folders if folder not in known]
     if folders and student.name in known:
         yield (
-            f"{shown} was left alone: {student.name} is the name of an assignment, and not of a "
+            f"{shown} was skipped: {student.name} is the name of an assignment, and not of a "
             f"student, whose folder is the outer one: {SUBMISSION_PATH}. In it "
             f"{_list_with_verb(folders)}: if that is who handed it in, exchange the names of the "
             f"two folders."
@@ -101,16 +102,16 @@ def _misplaced_of_student(
         near = get_close_matches(folder, assignments, 1)
         meant = f"Is {near[0]} meant? " if near else ""
         yield (
-            f"{shown}/{printable(folder)} was left alone: there is no assignment of that name. "
+            f"{shown}/{printable(folder)} was skipped: there is no assignment of that name. "
             f"{meant}There are {', '.join(assignments)}."
         )
 
 
 def _describe_misplaced(names: Sequence[str], where: str, what_to_do: str) -> Iterator[str]:
     if names:
-        lies, was = ("lies", "was") if len(names) == 1 else ("lie", "were")
+        are, were = ("is", "was") if len(names) == 1 else ("are", "were")
         some = list_some(names, MAX_NAMED_FILES)
-        yield f"{some} {lies} {where}, and {was} left alone. {what_to_do}."
+        yield f"{some} {are} {where}, and {were} skipped. {what_to_do}."
 
 
 def _list_with_verb(names: Sequence[str]) -> str:
@@ -367,7 +368,7 @@ class Course:
         name = printable(name)
         rename = "Rename it" if len(names) == 1 else "Rename one of them"
         return (
-            f"solutions/{name} was left alone: an assignment has a notebook of its own name, "
+            f"solutions/{name} was skipped: an assignment has a notebook of its own name, "
             f"{name}.ipynb, and there {_list_with_verb(names)}. {rename}, or give each a folder of "
             f"its own name."
         )

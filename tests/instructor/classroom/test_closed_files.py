@@ -108,7 +108,7 @@ def test_the_others_are_graded_and_nothing_has_failed(graded):
         assert end.status == 0, end.said
         assert end.table["zz_next"] == ["graded", points, points]
         assert "Traceback" not in end.said
-        assert "submitted/closed was left alone: whoever grades may not look into it." in end.said
+        assert "submitted/closed was skipped: this account may not read it." in end.said
         assert end.table["closed"] == ["failed", "", ""], "nobody knows whether it is missing"
     assert graded.room.scores()["zz_next"] == SHORT
 

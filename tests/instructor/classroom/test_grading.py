@@ -139,7 +139,7 @@ def test_who_handed_in_something_else_gets_no_company(tmp_path):
     (root / "grading" / "submitted" / "ann" / "01-sums").mkdir(parents=True)
     status, said = grade(root)
     assert status == 0
-    assert "submitted/ann/01-sums was left alone" in said
+    assert "submitted/ann/01-sums was skipped" in said
     assert [folder.name for folder in (root / "grading" / "submitted").iterdir()] == ["ann"]
 
 
@@ -190,7 +190,7 @@ def test_a_submission_that_broke_since_has_no_score_of_old(graded):
     assert f"bob [late],{ASSIGNMENT},broken,,,,,,,,,," in rows
     assert "bob [late]" in said
     assert "there is no 01_sharding_basics.ipynb in the folder" in said or "Rename it." in said
-    assert "submitted/ann/01-sharding-basics was left alone" in said
+    assert "submitted/ann/01-sharding-basics was skipped" in said
     exercises = (root / "grading" / "exercises.csv").read_text("utf-8-sig")
     assert f"ben-typical-mistakes,{ASSIGNMENT}," not in exercises
 

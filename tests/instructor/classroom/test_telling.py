@@ -82,7 +82,7 @@ def test_of_nothing_nothing_is_said():
 def test_what_lies_elsewhere_is_a_whole_sentence(tmp_path):
     (tmp_path / "hal.ipynb").touch()
     (said,) = find_misplaced_files(tmp_path, ["01"])
-    assert said.startswith("hal.ipynb lies directly in grading/submitted/, and was left alone. A")
+    assert said.startswith("hal.ipynb is directly in grading/submitted/, and was skipped. A")
     (tmp_path / "ida.ipynb").touch()
     (said,) = find_misplaced_files(tmp_path, ["01"])
     assert "hal.ipynb, ida.ipynb lie directly in grading/submitted/, and were left alone." in said

@@ -562,9 +562,9 @@ def test_a_command_for_one_student_names_nobody_elses_files(graded, make):
         (folder / "Tiny").mkdir()
     _, said = make(graded, "report", "--student", "ann")
     assert "Beside tiny.ipynb there is copy.ipynb of ann." in said
-    assert "submitted/ann/Tiny was left alone" in said
+    assert "submitted/ann/Tiny was skipped" in said
     assert "bob" not in said
-    assert "submitted/bob/Tiny was left alone" in make(graded, "report")[1]
+    assert "submitted/bob/Tiny was skipped" in make(graded, "report")[1]
 
 
 def test_backups_are_listed_with_their_scores_by_hand_on_lines_that_fit(graded, make, capsys):

@@ -450,7 +450,7 @@ def test_find_misplaced_files_files_are_reported(tmp_path):
     for name in ("hal.ipynb", "ann/a.zip", "ann/b.zip"):
         (tmp_path / name).touch()
     above, within = find_misplaced_files(tmp_path, ["01_sums"])
-    assert above.startswith("hal.ipynb lies directly in grading/submitted/, and was left alone. ")
+    assert above.startswith("hal.ipynb is directly in grading/submitted/, and was skipped. ")
     assert "a.zip, b.zip lie directly in grading/submitted/ann/, and were left alone." in within
 
 

@@ -188,7 +188,7 @@ def test_a_folder_of_notebooks_that_is_no_assignment_is_named_with_the_rule(room
         (folder / f"{name}.ipynb").write_text("{}")
     assert main(["--root", str(room.root), command]) == 0
     assert (
-        "solutions/ps1 was left alone: an assignment has a notebook of its own name, ps1.ipynb, "
+        "solutions/ps1 was skipped: an assignment has a notebook of its own name, ps1.ipynb, "
         "and there are a.ipynb, b.ipynb. Rename one of them, or give each a folder of its own "
         "name."
     ) in " ".join(capsys.readouterr().out.split())
