@@ -148,7 +148,7 @@ def export_answer(
             exported.append(call_within_limit(export.export, waits_for))
     except DoesNotEndError as error:
         arguments = exports[len(exported)].arguments
-        what = f"While JAX traced {name} for {arguments}, it did not come to an end"
+        what = f"While JAX traced {name} for {arguments}, it did not finish"
         return explain_endless_call(error, answer, what)
     except artifacts.ProgramError as error:
         return NotCaptured(error.diagnosis, str(error))

@@ -69,7 +69,7 @@ class ResultsPlan(Struct, frozen=True, tag="results"):
             try:
                 results.append(_call_answer(answer, case, call))
             except DoesNotEndError as error:
-                return explain_endless_call(error, answer, f"{call} did not come to an end")
+                return explain_endless_call(error, answer, f"{call} did not finish")
         if all(result.get("came", 0) is ... for result in results):
             return Unanswered()
         return Value([{key: plain(value) for key, value in result.items()} for result in results])

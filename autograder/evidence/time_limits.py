@@ -66,7 +66,7 @@ class DoesNotEndError(Exception):
     """
 
     def __init__(self, stopped: BaseException, limit: str) -> None:
-        super().__init__(f"it did not come to an end within {limit}")
+        super().__init__(f"it did not finish within {limit}")
         self.stopped, self.limit = stopped, limit
 
 
@@ -78,7 +78,7 @@ def explain_endless_call(
     Args:
         error: the error of the stopped call.
         function: the learner's function.
-        what: the beginning of the sentence, such as "f(3) did not come to an end".
+        what: the beginning of the sentence, such as "f(3) did not finish".
     """
     line = line_in_cell(error.stopped, function)
     at = f" ({line})" if line else ""
