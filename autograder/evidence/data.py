@@ -103,7 +103,11 @@ class Value(Struct, frozen=True, tag="value"):
     def __post_init__(self) -> None:
         """Check the whole value, because it may be forged."""
         if not _is_plain(self.value, MAX_VALUE_DEPTH):
-            raise ValueError("a value holds what no answer's value holds")
+            raise ValueError(
+                f"a Value must be plain data: 64-bit numbers, strings of at most "
+                f"{MAX_STRING_CHARACTERS:,} characters, and lists and dictionaries at most "
+                f"{MAX_VALUE_DEPTH} deep"
+            )
 
 
 class Shard(Struct, frozen=True):
