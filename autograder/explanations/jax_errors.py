@@ -170,8 +170,8 @@ MEANINGS: Final = (
     (
         r"Using \*pspec is dangerous|'(P|PartitionSpec)' object has no attribute '_is_concrete'",
         "unreduced-elsewhere",
-        "JAX takes a spec with reduced or unreduced axes here and there only. jax.sharding.reshard "
-        "takes one, and neither a constraint nor `device=` does.",
+        "Only some functions of JAX accept a spec with reduced or unreduced axes: "
+        "jax.sharding.reshard does, constraints and `device=` do not.",
     ),
     (
         r"'sharding' attribute is not available on traced",

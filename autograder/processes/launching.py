@@ -241,8 +241,7 @@ def _refuse_processes(processes: int) -> None:
         )
     if "forkserver" not in multiprocessing.get_all_start_methods():
         raise UsageError(
-            "Processes are started here in a way that Windows does not have. Take Linux, macOS, "
-            "Windows' own Linux (WSL), or Colab."
+            "on_processes needs fork, which Windows does not have. Use Linux, macOS, WSL or Colab."
         )
 
 
@@ -307,8 +306,7 @@ def free_port(port: int | None) -> int:
             probe.bind((LOOPBACK, port or 0))
         except OSError as error:
             raise ProcessesFailedError(
-                f"Port {port}, at which the processes are to meet, is taken by another program. "
-                f"Leave it out, and a free one is found."
+                f"Port {port} is in use by another program. Leave `port` out to use any free one."
             ) from error
         return int(probe.getsockname()[1])
 
