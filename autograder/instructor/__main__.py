@@ -75,8 +75,8 @@ def main(arguments: list[str] | None = None) -> int:
             raise
         console.print(
             f"grading/ could not be read or written: {printable(str(error))}. What was graded is "
-            f"kept, and nothing is half written. See that there is room and that you may read and "
-            f"write there, and run the same command again.",
+            f"kept, and nothing is half written. Check that the disk has free space and that you "
+            f"may read and write there, and run the same command again.",
             markup=False, highlight=False,
         )  # fmt: skip
         return 1

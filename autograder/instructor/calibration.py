@@ -450,6 +450,6 @@ def _describe_failure(assignment: str, why: str, fails_own_tests: bool = False) 
             f"again."
         )
     return CalibrationError(
-        f"Nothing of {assignment} is graded, because grading does not get the course's own "
-        f"notebooks right here, so students would be misgraded, too. {why}"
+        f"Nothing of {assignment} is graded: the grader fails its own test on this machine, so "
+        f"students would be graded wrongly, too. {why}"
     )

@@ -257,5 +257,5 @@ def restore(course: Course, console: Console, file: Path) -> int:
     )  # fmt: skip
     if replaced is not None:
         where = replaced.relative_to(course.root)
-        console.print(f"What it was before is in {where}.", markup=False, highlight=False)
+        console.print(f"The replaced gradebook is kept as {where}.", markup=False, highlight=False)
     return 0

@@ -171,9 +171,7 @@ def renew_pages(
     if renewed:
         names = list_some(renewed, MAX_NAMED_PAGES)
         console.print(
-            printable(
-                f"Feedback pages that did not show what the gradebook has by now are new: {names}."
-            ),
+            printable(f"Renewed feedback pages that were out of date: {names}."),
             markup=False,
             highlight=False,
         )

@@ -250,8 +250,8 @@ class Archive:
             if self.left < 0:
                 largest = self.bytes_of.most_common(1)[0][0]
                 raise ArchiveError(
-                    f"What is packed in it has more than {MAX_ARCHIVE_BYTES // 2**30} GB, and "
-                    f"most of it is of {largest}. Take it apart."
+                    f"Its contents have more than {MAX_ARCHIVE_BYTES // 2**30} GB, most of them "
+                    f"{largest}'s. Split it."
                 )
             yield from files
 

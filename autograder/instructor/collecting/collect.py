@@ -149,11 +149,10 @@ def _collect_submissions(course: Course, console: Console, file: Path, assignmen
             except OSError as error:
                 found.remove(submission)
                 new.remove(submission)
-                refuse(
-                    f"{submission.student}/{submission.assignment}",
-                    f"it could not be put into grading/submitted/ ({error.strerror or error}). "
-                    f"What was there is there still.",
-                )
+                why = f"it could not be put into grading/submitted/ ({error.strerror or error})."
+                if place in replaced:
+                    why += " The earlier submission was kept."
+                refuse(f"{submission.student}/{submission.assignment}", why)
     _add_marks(course, found, new, replaced)
     _print_submissions(course, console, file, found, new, replaced)
     _print_refused(console, refused, archive)

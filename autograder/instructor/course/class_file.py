@@ -339,9 +339,7 @@ def parse_time(value: Any, zone: tzinfo | None, where: str) -> datetime:
     try:
         return when.astimezone(UTC)
     except OverflowError:
-        raise ClassError(
-            f"{where} says {value.isoformat(' ')}, which is not a time that can be reckoned with."
-        ) from None
+        raise ClassError(f"{where} says {value.isoformat(' ')}, which is out of range.") from None
 
 
 def _time_zone(name: str) -> tzinfo | None:

@@ -274,8 +274,8 @@ def _explain_sqlite(error: sqlite3.Error, where: str) -> GradebookError | None:
     if code in UNKNOWN_CODES:
         return GradebookError(
             f"The gradebook {where} could not be read or written: {error}. What was graded is "
-            f"kept, and nothing is half written. See that there is room and that you may write "
-            f"there, and run the same command again."
+            f"kept, and nothing is half written. Check that the disk has free space and that you "
+            f"may write there, and run the same command again."
         )
     return None
 

@@ -56,10 +56,10 @@ def test_make_grade_has_pages_made_anew_that_are_behind(by_hand):
     give(by_hand, "bob", 0.5, "A brave attempt.")
     status, said = by_hand.run("autograder.instructor", "grade")
     assert status == 0
-    assert f"what the gradebook has by now are new: bob ({FIRST})." in " ".join(said.split())
+    assert f"Renewed feedback pages that were out of date: bob ({FIRST})." in " ".join(said.split())
     assert "A brave attempt." in page(by_hand, "bob")
     _, said = by_hand.run("autograder.instructor", "grade")
-    assert "by now are new" not in said
+    assert "Renewed feedback pages" not in said
 
 
 def test_nbgrader_makes_them_anew_without_being_forced_to(by_hand):

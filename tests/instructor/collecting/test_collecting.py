@@ -309,7 +309,8 @@ def test_what_cannot_be_put_where_it_belongs_costs_its_student_alone(room, monke
         f"zoe/{FIRST}/{FIRST}.ipynb": "new",
     }
     assert f"{FIRST}: 1 submission. in place of an earlier one (1): zoe" in said
-    assert f"ann/{FIRST}: it could not be put into grading/submitted/ (File name too long)." in said
+    failed = f"ann/{FIRST}: it could not be put into grading/submitted/ (File name too long)."
+    assert f"{failed} The earlier submission was kept." in said
     assert f"bob/{FIRST}: it could not be put into grading/submitted/ (File exists)." in said
 
 
