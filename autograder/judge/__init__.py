@@ -7,7 +7,7 @@ captured, and judges it. `remember` saves a learner's progress in a file of thei
 """
 
 from autograder.judge.comparing_values import ArrayFunction
-from autograder.judge.exercise import Exercise, Mistake, Order, Requirement, ways_of
+from autograder.judge.exercise import Exercise, Mistake, Order, Requirement, name_cell, ways_of
 from autograder.judge.judging import failed_verdict, judge, lesson_on, verdict_without_evidence
 from autograder.judge.progress import recall_progress, remember, show_hint, show_progress
 from autograder.judge.prose import mark_up
@@ -109,6 +109,7 @@ __all__ = [
     "lesson_on",
     "list_sentences",
     "mark_up",
+    "name_cell",
     "recall_progress",
     "remember",
     "run_all",

@@ -173,7 +173,7 @@ class Exercise:
     @property
     def grade_id(self) -> str:
         """The name of the graded cell in nbgrader."""
-        return f"ex-{self.id.replace('.', '-')}-check"
+        return f"{name_cell(self.id)}-check"
 
     @cached_property
     def lessons(self) -> Mapping[str, str]:
@@ -223,3 +223,8 @@ class Exercise:
                 return plan
         names = " and ".join(type(requirement).__name__ for requirement in of_answer)
         raise TypeError(f"{names} of {answer} needs a Computes of the same answer beside it.")
+
+
+def name_cell(exercise_id: str) -> str:
+    """Return nbgrader's name for the cell that a learner fills in: `ex-1-4` for `1.4`."""
+    return f"ex-{exercise_id.replace('.', '-')}"

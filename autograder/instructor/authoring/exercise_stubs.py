@@ -15,6 +15,7 @@ import nbformat
 from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook
 
 from autograder.exercises import EXERCISES, NOTEBOOKS, module_of
+from autograder.judge import name_cell
 from shardlings.errors import ShortError
 
 SOLUTION_BEGIN: Final = "### BEGIN SOLUTION\n"
@@ -40,7 +41,7 @@ def find_cell(notebook: Any, exercise_id: str) -> Any:
     Raises:
         NoSolutionError: the notebook has no cell for the exercise.
     """
-    name = f"ex-{exercise_id.replace('.', '-')}"
+    name = name_cell(exercise_id)
     for cell in notebook.cells:
         if get_grade_id(cell) == name:
             return cell
@@ -60,7 +61,7 @@ def remove_solution(source: str) -> str:
 
 def make_exercise_cells(exercise_id: str) -> list[Any]:
     """Make the cells of a new exercise: a prompt, its target, a cell to fill in, and a check."""
-    name = f"ex-{exercise_id.replace('.', '-')}"
+    name = name_cell(exercise_id)
     common = {"schema_version": 3, "task": False}
     to_fill_in = {"grade": False, "grade_id": name, "locked": False, "solution": True, **common}
     checked = {

@@ -19,7 +19,7 @@ from rich.console import Console
 from autograder.evidence import Evidence, begin_cell, capture, end_cell
 from autograder.exercises import NOTEBOOKS, find
 from autograder.instructor.authoring.exercise_stubs import find_cell, get_grade_id, remove_solution
-from autograder.judge import Verdict, judge, verdict_for_terminal
+from autograder.judge import Verdict, judge, name_cell, verdict_for_terminal
 from shardlings.devices import emulate_devices
 from shardlings.errors import ShortError
 
@@ -146,7 +146,7 @@ def fill_in_answers(notebook: Any, answers: dict[str, str]) -> Any:
         answers: the code by exercise id. Answers without a cell in the notebook are left out.
     """
     filled = copy.deepcopy(notebook)
-    names = {f"ex-{i.replace('.', '-')}": code for i, code in answers.items()}
+    names = {name_cell(i): code for i, code in answers.items()}
     for cell in filled.cells:
         if get_grade_id(cell) in names:
             cell.source = f"{cell.source}\n{names[get_grade_id(cell)]}"

@@ -20,7 +20,7 @@ from autograder.exercises import BY_GRADE_ID, EXERCISES, NOTEBOOKS
 from autograder.instructor.commands import begin_sentence, escape_surrogates, printable
 from autograder.instructor.course import Course
 from autograder.instructor.pipeline import Records, State
-from autograder.judge import Finding, Verdict, lesson_on
+from autograder.judge import Finding, Verdict, lesson_on, name_cell
 
 
 @dataclass(frozen=True)
@@ -352,7 +352,7 @@ class SubmissionState:
     def code(self, exercise: str) -> str:
         """Return the code in an exercise's cell; empty if there is no such cell."""
         known = EXERCISES.get(exercise)
-        name = known.grade_id.removesuffix("-check") if known else exercise
+        name = name_cell(exercise) if known else exercise
         cell = self._cells.get(name)
         return "".join(cell.source) if cell is not None else ""
 
