@@ -316,6 +316,14 @@ def wire_bytes(collective: Collective) -> float:
     return passes * (n - 1) / n * _buffer(collective) if passes else float(collective.bytes)
 
 
+def count_sent_bytes(collective: Collective) -> float:
+    """Return the bytes that each device sends in all runs of a collective.
+
+    An unknown number of runs counts as one.
+    """
+    return collective.counted_times * wire_bytes(collective)
+
+
 def _buffer(collective: Collective) -> int:
     is_ragged = collective.kind == CollectiveKind.RAGGED_ALL_TO_ALL
     return collective.bytes_in if is_ragged else collective.bytes

@@ -19,8 +19,8 @@ from shardlings.programs.collective import (
     MACHINES,
     Collective,
     communication_seconds,
+    count_sent_bytes,
     take_costliest_branches,
-    wire_bytes,
 )
 from shardlings.programs.compiled import count_bytes
 from shardlings.programs.model_parts import OUTSIDE, PASSES, find_part, find_pass
@@ -93,13 +93,13 @@ class PartsReport(ShownAsDocument):
             source: where the program is from, in words.
         """
         parts: dict[tuple[str, ...], ModelPart] = {}
-        for c in take_costliest_branches(collectives, _sent):
+        for c in take_costliest_branches(collectives, count_sent_bytes):
             seconds = communication_seconds(c, MACHINES[machine])
             for op_name, share in _shares(c):
                 path = find_part(op_name, c.stack)[:depth]
                 part = parts.get(path, ModelPart(path, {}, 0.0))
                 where = find_pass(op_name)
-                sent = part.sent | {where: part.sent.get(where, 0.0) + share * _sent(c)}
+                sent = part.sent | {where: part.sent.get(where, 0.0) + share * count_sent_bytes(c)}
                 parts[path] = ModelPart(path, sent, part.seconds + share * seconds)
         ordered = sorted(parts.values(), key=lambda part: -part.all_sent)
         return cls(tuple(ordered), machine, source)
@@ -142,10 +142,6 @@ class PartsReport(ShownAsDocument):
         columns.append("sent" if size == BYTES else f"sent, in {size.name}")
         columns += [f"on {self.machine}, in {time.name}"] * is_timed
         return Table(tuple(columns), tuple(rows), "l" + "r" * (len(columns) - 1))
-
-
-def _sent(collective: Collective) -> float:
-    return collective.counted_times * wire_bytes(collective)
 
 
 def _shares(collective: Collective) -> Iterator[tuple[str, float]]:

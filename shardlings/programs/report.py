@@ -50,8 +50,8 @@ from shardlings.programs.collective import (
     Frame,
     MeshLike,
     communication_seconds,
+    count_sent_bytes,
     take_costliest_branches,
-    wire_bytes,
 )
 from shardlings.programs.collective_pictures import axes_in_words, pictures_of
 from shardlings.programs.communication_limits import (
@@ -222,7 +222,7 @@ class Report(ShownAsDocument):
 
         An all-reduce sends its buffer around the ring twice, the other collectives once.
         """
-        return round(_add_up(self.collectives, _sent))
+        return round(_add_up(self.collectives, count_sent_bytes))
 
     @property
     def bytes(self) -> int:
@@ -260,7 +260,7 @@ class Report(ShownAsDocument):
                 else times * len(take_costliest_branches(same, _buffers)),
                 sometimes=sometimes,
                 bytes=round(_add_up(same, _buffers)),
-                sent=_add_up(same, _sent),
+                sent=_add_up(same, count_sent_bytes),
                 seconds=_add_up(same, self._seconds),
                 numbers=tuple(sorted(numbers[id(c)] for c in same if id(c) in numbers)),
             )
@@ -556,10 +556,6 @@ class Report(ShownAsDocument):
 def _add_up(collectives: Sequence[Collective], cost: Callable[[Collective], float]) -> float:
     """Add up what collectives cost, where each conditional takes its dearest branch."""
     return sum(map(cost, take_costliest_branches(collectives, cost)))
-
-
-def _sent(collective: Collective) -> float:
-    return collective.counted_times * wire_bytes(collective)
 
 
 def _buffers(collective: Collective) -> float:

@@ -18,6 +18,7 @@ from shardlings.programs.requested.live_operations import (
     LiveOperation,
     collective_kind,
     live_operations,
+    shape_of,
 )
 
 FACTOR: Final = 3
@@ -160,20 +161,14 @@ def _reshape(operand: Any, result: Any) -> Any:
     """Repeat or slice an operand along each dimension, so that it has the result's shape."""
     from jax.extend.mlir.dialects import stablehlo
 
-    for d, size in enumerate(_shape(result)):
-        shape = _shape(operand)
+    for d, size in enumerate(shape_of(result)):
+        shape = shape_of(operand)
         if size > shape[d]:  # an all-gather, and one dimension of an all-to-all
             operand = stablehlo.concatenate([operand] * (size // shape[d]), d)
         elif size < shape[d]:  # a reduce-scatter, and the other dimension
             shape[d] = size
             operand = stablehlo.slice(operand, [0] * len(shape), shape, [1] * len(shape))
     return operand
-
-
-def _shape(value: Any) -> list[int]:
-    from jax.extend.mlir import ir
-
-    return list(ir.RankedTensorType(value.type).shape)
 
 
 def scale_collectives(

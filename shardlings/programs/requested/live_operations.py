@@ -305,3 +305,10 @@ def find_mesh(sharding: Any, symbols: Any) -> Any:
 
     name = getattr(sharding.mesh_or_ref, "value", None)
     return sdy.MeshAttr(sharding.mesh_or_ref if name is None else symbols[name].attributes["mesh"])
+
+
+def shape_of(value: Any) -> list[int]:
+    """Return the shape of a value of a StableHLO module."""
+    from jax.extend.mlir import ir
+
+    return list(ir.RankedTensorType(value.type).shape)

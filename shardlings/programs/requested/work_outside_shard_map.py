@@ -14,6 +14,7 @@ from shardlings.programs.requested.live_operations import (
     Liveness,
     collective_kind,
     live_operations,
+    shape_of,
 )
 
 MOVES: Final = frozenset(
@@ -84,15 +85,9 @@ def _contracted_size(matmul: Any) -> int:
     from jax.extend.mlir.dialects import stablehlo
 
     numbers: Any = stablehlo.DotDimensionNumbers(matmul.attributes["dot_dimension_numbers"])
-    shape = _shape(matmul.operands[0])
+    shape = shape_of(matmul.operands[0])
     return math.prod(shape[d] for d in numbers.lhs_contracting_dimensions)
 
 
 def _size(value: Any) -> int:
-    return math.prod(_shape(value))
-
-
-def _shape(value: Any) -> list[int]:
-    from jax.extend.mlir import ir
-
-    return list(ir.RankedTensorType(value.type).shape)
+    return math.prod(shape_of(value))
