@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 
 from autograder.artifacts.arguments import Argument, mesh_of, sharding_of
-from autograder.artifacts.exporting import export_laid_out
+from autograder.artifacts.exporting import export_laid_out, structs_of
 from autograder.artifacts.program_checks import ProgramError
 from autograder.artifacts.running import Inputs, ProgramRun, compile_and_run, load
 from shardlings.programs import communication
@@ -107,10 +107,7 @@ def export_passes(function: Callable[..., Any], arguments: Sequence[Argument]) -
     """
     from jax import export as jax_export
 
-    mesh = mesh_of(arguments[0])
-    structs = [
-        jax.ShapeDtypeStruct(a.shape, np.dtype(a.dtype), sharding=sharding_of(a)) for a in arguments
-    ]
+    mesh, structs = mesh_of(arguments[0]), structs_of(arguments)
     forward, backward = split_gradient(function)
     first = export_laid_out(forward, structs, mesh)
     everywhere = jax.NamedSharding(mesh, jax.P())

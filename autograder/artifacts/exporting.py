@@ -130,12 +130,13 @@ def export(
         ProgramError: it can be traced, but its results cannot be judged.
         TheirError: it cannot be traced or exported, for an error of the learner's.
     """
-    mesh, structs = mesh_of(arguments[0]), _structs_of(arguments)
+    mesh, structs = mesh_of(arguments[0]), structs_of(arguments)
     with forget_meshes(function), jax.set_mesh(mesh) if under_mesh else override_mesh(mesh):
         return _export(function, structs, arguments[0].mode)
 
 
-def _structs_of(arguments: Sequence[Argument]) -> list[jax.ShapeDtypeStruct]:
+def structs_of(arguments: Sequence[Argument]) -> list[jax.ShapeDtypeStruct]:
+    """Return the shapes, types and shardings of arguments, for which JAX can trace a function."""
     return [
         jax.ShapeDtypeStruct(a.shape, np.dtype(a.dtype), sharding=sharding_of(a)) for a in arguments
     ]
@@ -156,7 +157,7 @@ def find_donated_arguments(
     """
     if not hasattr(function, "lower") or not hasattr(function, "trace"):
         return ()
-    mesh, structs = mesh_of(arguments[0]), _structs_of(arguments)
+    mesh, structs = mesh_of(arguments[0]), structs_of(arguments)
     current = jax.set_mesh(mesh) if under_mesh else override_mesh(mesh)
     with forget_meshes(function), current, theirs():
         taken = jax.tree.leaves(function.trace(*structs).args_info)
