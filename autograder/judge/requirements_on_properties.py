@@ -32,6 +32,9 @@ class Satisfies(Requirement):
         cases: samples argument lists, of plain data, from a generator.
         explain: finds what is wrong with a result, given the arguments that it is for. The result
             is plain data of any form, because it may be forged.
+        relate: names what is wrong with one case by the results of all, from the diagnosis of that
+            case, its arguments, and the results and arguments of all cases; None if each case is
+            explained by itself.
         draw: draws a result and a right one, for the same arguments; None if there is nothing to
             draw.
     """
@@ -44,6 +47,9 @@ class Satisfies(Requirement):
     asks: str
     cases: Callable[[np.random.Generator], Sequence[tuple[Any, ...]]]
     explain: Callable[..., Wrong | None]
+    relate: Callable[[str, tuple[Any, ...], Sequence[tuple[Any, tuple[Any, ...]]]], str] | None = (
+        None
+    )
     draw: Callable[..., tuple[GanttChart, ...]] | None = None
 
     def plan_capture(self, generator: np.random.Generator) -> ResultsPlan:
@@ -65,6 +71,9 @@ class Satisfies(Requirement):
             problem = self.explain(returned, *case)
             if problem is not None:
                 diagnosis, sentence = problem
+                if self.relate:
+                    pairs = [(r.get("came"), c) for r, c in zip(results, cases, strict=True)]
+                    diagnosis = self.relate(diagnosis, case, pairs)
                 charts = self.draw(returned, *case) if self.draw else ()
                 shown = "what is drawn" if charts else show_plain(returned)
                 got = f"{shown} from {call}, one of {len(cases)} cases"

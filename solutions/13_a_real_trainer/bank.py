@@ -52,7 +52,7 @@ def rule(path, shape, sizes):
     return P(*(axis if size % sizes[axis] == 0 else None for size, axis in zip(shape, way)))
 
 
-# %% forgets vectors under a matrix's name exercise="13.1" score=0.75 diagnoses=["small-leaf-sharded"] near=["layers-sharded"]
+# %% forgets vectors under a matrix's name exercise="13.1" score=0.5 diagnoses=["small-leaf-sharded"] near=["layers-sharded"]
 def rule(path, shape, sizes):
     ways = {"out": ("model", "data"), "down": ("model", "data"), "embed": ("model", "data")}
     ways |= dict.fromkeys(("query", "key", "value", "up"), ("data", "model"))
@@ -82,14 +82,14 @@ def rule(path, shape, sizes):
     return P(*(a if a is None or n % sizes[a] == 0 else None for a, n in zip(way, shape)))
 
 
-# %% looks only at names exercise="13.1" score=0.25 diagnoses=["too-many-entries", "layers-sharded", "does-not-divide"] near=["axes-swapped"]
+# %% looks only at names exercise="13.1" score=0 diagnoses=["too-many-entries", "layers-sharded", "does-not-divide"] near=["axes-swapped"]
 def rule(path, shape, sizes):
     table = dict.fromkeys(("out", "down", "embed"), P("model", "data"))
     table |= dict.fromkeys(("query", "key", "value", "up"), P("data", "model"))
     return table.get(path[-1], P())
 
 
-# %% everything over data exercise="13.1" score=0 diagnoses=["one-axis-only", "layers-sharded", "gave-up"] near=["too-many-entries"]
+# %% everything over data exercise="13.1" score=0 diagnoses=["one-axis-only", "layers-sharded", "left-replicated"] near=["gave-up", "too-many-entries"]
 def rule(path, shape, sizes):
     return P("data") if shape and shape[0] % sizes["data"] == 0 else P()
 
@@ -196,7 +196,7 @@ def rule(path, shape, sizes):
     return P(*whole, *(axis if size % sizes[axis] == 0 else None for axis, size in pairs))
 
 
-# %% divides by all devices exercise="13.1" score=0.5 diagnoses=["sizes-of-all-devices", "gave-up"] near=["sizes-exchanged"]
+# %% divides by all devices exercise="13.1" score=0.5 diagnoses=["sizes-of-all-devices"] near=["sizes-exchanged"]
 def rule(path, shape, sizes):
     axes = {
         **dict.fromkeys(("query", "key", "value", "up"), ("data", "model")),
@@ -1851,3 +1851,130 @@ def ensemble(x, W):
 # %% a sum over members exercise="13.10" score=0 diagnoses=["shape", "all-reduce over members"]
 def ensemble(x, W):
     return jnp.tanh(jnp.einsum("mbd,mdf->bf", x, W))
+
+
+# %% only vectors of the optimizer are replicated exercise="13.1" score=0.75 diagnoses=["small-leaf-sharded"] near=["one-index-each"]
+def rule(path, shape, sizes):
+    if len(shape) < 2 and path[0] == "optimizer":
+        return P()
+    name = path[-1]
+    if name in ("query", "key", "value", "up"):
+        axes = ("data", "model")
+    elif name in ("out", "down", "embed"):
+        axes = ("model", "data")
+    else:
+        return P()
+    whole = [None] * (len(shape) - 2)
+    spec = [a if d % sizes[a] == 0 else None for a, d in zip(axes, shape[-2:])]
+    return P(*whole, *spec)
+
+
+# %% a dimension has to be longer than its axis exercise="13.1" score=0.75 diagnoses=["one-index-each"] near=["gave-up", "order-of-sizes"]
+def rule(path, shape, sizes):
+    if len(shape) < 2:
+        return P()
+    name = path[-1]
+    if name in ("query", "key", "value", "up"):
+        axes = ("data", "model")
+    elif name in ("out", "down", "embed"):
+        axes = ("model", "data")
+    else:
+        return P()
+    spec = [a if d % sizes[a] == 0 and d > sizes[a] else None for a, d in zip(axes, shape[-2:])]
+    return P(*[None] * (len(shape) - 2), *spec)
+
+
+# %% a stack stands under blocks exercise="13.1" score=0.75 diagnoses=["left-replicated"] near=["layers-sharded"]
+def rule(path, shape, sizes):
+    if len(shape) < 2:
+        return P()
+    if len(shape) == 3 and "blocks" not in path:
+        return P()
+    name = path[-1]
+    if name in ("query", "key", "value", "up"):
+        axes = ("data", "model")
+    elif name in ("out", "down", "embed"):
+        axes = ("model", "data")
+    else:
+        return P()
+    spec = [a if d % sizes[a] == 0 else None for a, d in zip(axes, shape[-2:])]
+    return P(*[None] * (len(shape) - 2), *spec)
+
+
+# %% an odd number of layers exercise="13.1" score=0.75 diagnoses=["left-replicated"]
+def rule(path, shape, sizes):
+    if len(shape) < 2:
+        return P()
+    if len(shape) == 3 and shape[0] % 2:
+        return P()
+    name = path[-1]
+    if name in ("query", "key", "value", "up"):
+        axes = ("data", "model")
+    elif name in ("out", "down", "embed"):
+        axes = ("model", "data")
+    else:
+        return P()
+    spec = [a if d % sizes[a] == 0 else None for a, d in zip(axes, shape[-2:])]
+    return P(*[None] * (len(shape) - 2), *spec)
+
+
+# %% names forgotten exercise="13.1" score=0 diagnoses=["left-replicated"] near=["gave-up"]
+def rule(path, shape, sizes):
+    if len(shape) < 2:
+        return P()
+    name = path[-1]
+    if name in ("query", "value"):
+        axes = ("data", "model")
+    elif name in ("out", "embed"):
+        axes = ("model", "data")
+    else:
+        return P()
+    spec = [a if d % sizes[a] == 0 else None for a, d in zip(axes, shape[-2:])]
+    return P(*[None] * (len(shape) - 2), *spec)
+
+
+# %% small leaves are replicated exercise="13.1" score=0.75 diagnoses=["left-replicated"] near=["gave-up", "one-index-each"]
+def rule(path, shape, sizes):
+    if len(shape) < 2:
+        return P()
+    if np.prod(shape) < 32:
+        return P()
+    name = path[-1]
+    if name in ("query", "key", "value", "up"):
+        axes = ("data", "model")
+    elif name in ("out", "down", "embed"):
+        axes = ("model", "data")
+    else:
+        return P()
+    spec = [a if d % sizes[a] == 0 else None for a, d in zip(axes, shape[-2:])]
+    return P(*[None] * (len(shape) - 2), *spec)
+
+
+# %% the last name but one exercise="13.1" score=0 diagnoses=["left-replicated"] near=["gave-up"]
+def rule(path, shape, sizes):
+    if len(shape) < 2:
+        return P()
+    name = path[-2]
+    if name in ("query", "key", "value", "up"):
+        axes = ("data", "model")
+    elif name in ("out", "down", "embed"):
+        axes = ("model", "data")
+    else:
+        return P()
+    spec = [a if d % sizes[a] == 0 else None for a, d in zip(axes, shape[-2:])]
+    return P(*[None] * (len(shape) - 2), *spec)
+
+
+# %% axes in the order of the sizes exercise="13.1" score=0 diagnoses=["order-of-sizes"] near=["axes-swapped", "sizes-exchanged"]
+def rule(path, shape, sizes):
+    if len(shape) < 2:
+        return P()
+    name = path[-1]
+    if name in ("query", "key", "value", "up"):
+        axes = tuple(sizes)
+    elif name in ("out", "down", "embed"):
+        axes = tuple(sizes)[::-1]
+    else:
+        return P()
+    spec = [a if d % sizes[a] == 0 else None for a, d in zip(axes, shape[-2:])]
+    return P(*[None] * (len(shape) - 2), *spec)

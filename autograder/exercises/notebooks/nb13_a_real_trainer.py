@@ -36,6 +36,7 @@ GRIDS: Final[tuple[Axes, ...]] = ((("data", 4), ("model", 2)), (("data", 2), ("m
 # 13.1
 
 Path = tuple[str | int, ...]
+Spec = list[str | None]
 
 RULES: Final[Mapping[str, tuple[str, str]]] = {
     "embed": ("model", "data"),
@@ -49,7 +50,7 @@ RULES: Final[Mapping[str, tuple[str, str]]] = {
 """The mesh axes for the last two dimensions of a leaf, by the last name in its path."""
 
 
-def find_spec(path: Path, shape: Sequence[int], sizes: Mapping[str, int]) -> list[str | None]:
+def find_spec(path: Path, shape: Sequence[int], sizes: Mapping[str, int]) -> Spec:
     """Return the spec of a leaf as a list, with an entry for each dimension."""
     rule = RULES.get(str(path[-1]), ())
     if len(shape) < len(rule) or not rule:
@@ -87,6 +88,9 @@ def _sample_leaves(generator: np.random.Generator) -> list[tuple[Path, tuple[int
         # names that only contain one of the table's, or have it further up
         (("params", "head", choose("lookup", "keys", "outer")), (even(), even())),
         (("params", choose("embed", "value"), "positions"), (even(), even())),
+        # too few dimensions, whatever the name
+        (("params", "layers", int(generator.integers(12)), "attention", choose(*RULES)), (even(),)),
+        (("params", "head", choose(*RULES)), ()),
     ]
     # the optimizer's state
     moment = choose("mu", "nu")
@@ -126,6 +130,10 @@ def _sample_leaves(generator: np.random.Generator) -> list[tuple[Path, tuple[int
     leaves += [
         (("optimizer", moment, "blocks", "attention", "query"), (choose(8, 16), even(), even())),
         (("params", "blocks", "norm", "scale"), (choose(8, 16), even())),
+        (("params", "blocks", "attention", "value"), (choose(5, 7, 9), even(), even())),
+        # a stack has three dimensions, whatever the names above it
+        (("params", choose("decoder", "stages"), "mlp", choose("up", "down")), (8, even(), even())),
+        (("optimizer", moment, choose("encoder", "stack"), "out"), (12, even(), even())),
     ]
     # sizes that do not divide
     odd = choose(7, 9, 11, 13)
@@ -146,6 +154,10 @@ def _sample_leaves(generator: np.random.Generator) -> list[tuple[Path, tuple[int
         (("params", "layers", 3, "mlp", "up"), (6, four), sizes[1]),
         (("params", "layers", 4, "attention", "query"), (even(), 6), sizes[0]),
         (("params", "layers", 7, "mlp", "down"), (four, 6), sizes[2]),
+        # one index on each device, along one dimension or both
+        (("params", "layers", 8, "mlp", "up"), (4, four), sizes[0]),
+        (("params", "layers", 8, "mlp", "down"), (four, 4), sizes[0]),
+        (("params", "layers", 9, "attention", "out"), (2, 4), sizes[0]),
         (("params", "layers", 5, "attention", "out"), (6, 10), sizes[1]),
         # a name that only ends with one of the table's
         (("params", "head", choose("cleanup", "layout", "pos_embed")), (even(), even()), sizes[0]),
@@ -156,10 +168,11 @@ def _part_of(path: Path, shape: Sequence[int], sizes: Mapping[str, int]) -> str:
     """Return which part of 13.1 a leaf belongs to."""
     rule = RULES.get(str(path[-1]), ())
     if len(shape) >= 2 and any(
-        size % sizes[axis] for axis, size in zip(rule, shape[-2:], strict=False)
+        size % sizes[axis] or size == sizes[axis]
+        for axis, size in zip(rule, shape[-2:], strict=False)
     ):
         return "sizes"
-    if "blocks" in path:
+    if "blocks" in path or len(shape) > 2:
         return "stacked"
     return "optimizer" if path[0] == "optimizer" else "parameters"
 
@@ -230,21 +243,46 @@ def _explain_rule(
     return slip, f"{found.sentence} {leaf}"
 
 
+def _with_exchanged_sizes(path: Path, shape: Sequence[int], sizes: Mapping[str, int]) -> Spec:
+    return find_spec(path, shape, {"data": sizes["model"], "model": sizes["data"]})
+
+
+def _with_all_devices(path: Path, shape: Sequence[int], sizes: Mapping[str, int]) -> Spec:
+    return find_spec(path, shape, dict.fromkeys(sizes, int(np.prod([*sizes.values()]))))
+
+
+def _with_longer_dimensions(path: Path, shape: Sequence[int], sizes: Mapping[str, int]) -> Spec:
+    """Return the spec that shards only the dimensions that are longer than their axis."""
+    entries = zip(find_spec(path, shape, sizes), shape, strict=True)
+    return [axis if axis and size > sizes[axis] else None for axis, size in entries]
+
+
+def _with_axes_by_order(path: Path, shape: Sequence[int], sizes: Mapping[str, int]) -> Spec:
+    """Return the spec that takes the first axis of `sizes` for `data`, whatever its name."""
+    names = dict(zip(("data", "model"), sizes, strict=True))
+    spec = find_spec(path, shape, {name: sizes[axis] for name, axis in names.items()})
+    return [names[axis] if axis else None for axis in spec]
+
+
+RULES_WITH_A_SLIP: Final[Mapping[str, Callable[..., Spec]]] = {
+    "sizes-exchanged": _with_exchanged_sizes,
+    "sizes-of-all-devices": _with_all_devices,
+    "one-index-each": _with_longer_dimensions,
+}
+"""Rules with one slip, which the spec of a single leaf may show."""
+
+
 def _name_other_sizes(
     entries: Sequence[tuple[str, ...]],
-    wanted: Sequence[str | None],
+    wanted: Spec,
     path: Path,
     shape: Sequence[int],
     sizes: Mapping[str, int],
 ) -> str | None:
-    """Say which other sizes of the axes give this spec by the rule, if these do not."""
+    """Say which rule with a slip gives this spec, if it shards a dimension at all."""
     got = [*entries, *[()] * (len(shape) - len(entries))]
-    everything = int(np.prod([*sizes.values()]))
-    for slip, others in (
-        ("sizes-exchanged", {"data": sizes["model"], "model": sizes["data"]}),
-        ("sizes-of-all-devices", dict.fromkeys(sizes, everything)),
-    ):
-        made = find_spec(path, shape, others)
+    for slip, rule in RULES_WITH_A_SLIP.items():
+        made = rule(path, shape, sizes)
         if any(made) and made != wanted and got == [(axis,) if axis else () for axis in made]:
             return slip
     return None
@@ -274,6 +312,34 @@ def _explain_part(part: str, result: Any, *leaf: Any) -> tuple[str, str] | None:
     return _explain_rule(result, *leaf) if _part_of(*leaf) == part else None
 
 
+def _relate_leaves(
+    slip: str, leaf: tuple[Any, ...], results: Sequence[tuple[Any, tuple[Any, ...]]]
+) -> str:
+    """Name a slip by the specs of all leaves, where those of one may have several causes."""
+    for name, rule in {**RULES_WITH_A_SLIP, "order-of-sizes": _with_axes_by_order}.items():
+        if all(_is_spec(result, rule(*other), other) for result, other in results):
+            return name
+    if slip != "gave-up":
+        return slip
+    # each leaf with the number of dimensions that are sharded, and that of those to be sharded
+    counts = [
+        (other, sum(map(bool, _entries_of(result) or ())), sum(map(bool, find_spec(*other))))
+        for result, other in results
+    ]
+    gives_up = all(not got for _, got, right in counts if right == 1)
+    same = [got for (path, *_), got, right in counts if right == 2 and path[-1] == leaf[0][-1]]
+    return slip if gives_up and all(same) else "left-replicated"
+
+
+def _is_spec(result: Any, spec: Spec, leaf: tuple[Any, ...]) -> bool:
+    """Check whether a result is this spec, with or without its last entries if they are empty."""
+    entries = _entries_of(result)
+    if entries is None or len(entries) > len(leaf[1]):
+        return False
+    got = [*entries, *[()] * (len(spec) - len(entries))]
+    return got == [(axis,) if axis else () for axis in spec]
+
+
 SPEC_RULES: Final = Exercise(
     id="13.1",
     title="Rules for a tree of parameters",
@@ -281,7 +347,7 @@ SPEC_RULES: Final = Exercise(
     "for names of dimensions in place of names of arrays. A test that fails for a large leaf "
     "without a rule is worth as much as the rules.",
     requirements=tuple(
-        Satisfies("rule", asks, _sample_leaves, partial(_explain_part, part))
+        Satisfies("rule", asks, _sample_leaves, partial(_explain_part, part), _relate_leaves)
         for part, asks in (
             ("parameters", "rule returns the spec of each parameter, by the table"),
             ("optimizer", "rule returns the spec of each leaf of the optimizer's state"),
@@ -315,6 +381,10 @@ SPEC_RULES: Final = Exercise(
         "one-axis-only": "This leaf can be sharded over both axes.",
         "gave-up": "One dimension cannot be sharded, and the other one can: each is decided by "
         "itself.",
+        "one-index-each": "A dimension that is as long as its axis is divided as well: each device "
+        "has one of its indices.",
+        "order-of-sizes": "On meshes whose first axis is `data`, all leaves are right. Does `rule` "
+        "take the names of axes from the order of `sizes`?",
         "axes-swapped": "The two axes are exchanged. In which row of the table is "
         "this leaf's name?",
         "unknown-axis": "Use the names that are in `sizes`.",
