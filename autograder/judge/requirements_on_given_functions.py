@@ -73,6 +73,7 @@ class RunsWithinBudgets(Requirement):
             each dimension of each argument that it explains.
         blocks: the number of blocks along each dimension of each argument in a right answer. If
             given, a verdict names the arguments whose layouts differ.
+        on_auto_axes: whether the axes of every mesh must be Auto.
     """
 
     about: ClassVar = "communication"
@@ -87,6 +88,7 @@ class RunsWithinBudgets(Requirement):
     caps: tuple[int, ...] = ()
     mistakes: Mapping[str, Any] = field(default_factory=dict)
     blocks: tuple[Shape, ...] = ()
+    on_auto_axes: bool = False
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -114,8 +116,10 @@ class RunsWithinBudgets(Requirement):
 
     def judge(self, piece: Placements, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Compile the function for the answer's layouts, and compare its cost with the budgets."""
-        found = _judge_feeds(self, piece, finding, seed)
         names = self.arguments
+        if self.on_auto_axes and (other := find_other_axes(names, piece, finding)):
+            return other
+        found = _judge_feeds(self, piece, finding, seed)
         if found.met or len(piece.parts) != len(names):
             return found
         if len(names) == 2 and _judge_feeds(self, Placements(piece.parts[::-1]), finding, seed).met:
@@ -163,6 +167,7 @@ class MovesFewBytes(Requirement):
             grows linearly from there to the best; 0 if the notebook shows none.
         mistakes: for an answer that could move fewer bytes: for each diagnosis, a function of the
             arguments' layouts that tells whether it explains them.
+        on_auto_axes: whether the axes of every mesh must be Auto.
     """
 
     about: ClassVar = "bytes moved"
@@ -177,6 +182,7 @@ class MovesFewBytes(Requirement):
     slack: int
     given: int = 0
     mistakes: Mapping[str, Any] = field(default_factory=dict)
+    on_auto_axes: bool = False
 
     @property
     def arguments(self) -> tuple[str, ...]:
@@ -194,6 +200,8 @@ class MovesFewBytes(Requirement):
 
     def judge(self, piece: Placements, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Compare the bytes that an answer holds and moves with the best that is known."""
+        if self.on_auto_axes and (other := find_other_axes(self.arguments, piece, finding)):
+            return other
         first: Finding | None = None
         for scale in (1, 2):  # the answer must hold for another size, too
             shapes = tuple(tuple(scale * size for size in shape) for shape in self.shapes)
@@ -278,6 +286,19 @@ def find_wrong_layouts(layouts: Mapping[str, Layout], blocks: Sequence[Shape]) -
     """Return the names of the layouts that differ from a right answer's numbers of blocks."""
     pairs = zip(layouts.items(), blocks, strict=True) if blocks else ()
     return [name for (name, layout), counts in pairs if layout.counts != counts]
+
+
+def find_other_axes(
+    names: Sequence[str], piece: Placements, finding: Finding
+) -> Finding | None:
+    """Return the finding if a mesh of an answer has an axis that is not Auto."""
+    for name, part in zip(names, piece.parts, strict=False):
+        other = [mode for mode in part.mesh.modes if mode != "Auto"]
+        if other:
+            return finding.problem(
+                "not-auto", f"The mesh of {name} has axes of type {other[0]}; expected Auto."
+            )
+    return None
 
 
 def find_idle_devices(piece: Placements, finding: Finding) -> Finding | None:

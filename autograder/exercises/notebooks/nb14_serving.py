@@ -421,8 +421,9 @@ PARTS_OF_ATTENTION: Final = (
 )
 
 ON_EXPLICIT_AXES: Final = (
-    "On Explicit axes, JAX asks for the layout of each such sum. The checks compile this function "
-    "as it is: are the axes of your meshes Auto?"
+    "On Explicit axes, JAX asks for the layout of each sum over a sharded dimension, and these "
+    "checks compile the function as it is. `make_mesh` of this notebook makes Auto axes; "
+    "`jax.make_mesh` makes Explicit ones since JAX 0.9, unless `axis_types` says otherwise."
 )
 
 CACHE_LAYOUTS: Final = Exercise(
@@ -439,6 +440,7 @@ CACHE_LAYOUTS: Final = Exercise(
                 shapes,
                 ((), ()),
                 caps=tuple(map(_cap_of, shapes)),
+                on_auto_axes=True,
             )
             for answer, asks, shapes in (
                 ("many", "16 or 8 requests", MANY),
@@ -453,6 +455,7 @@ CACHE_LAYOUTS: Final = Exercise(
             _cap_of(ONE),
             ((_cap_of(ONE), 544),),
             slack=0,
+            on_auto_axes=True,
             mistakes={
                 "cache-in-two-layouts": Mistake(
                     lambda q, keys, values: keys != values,
@@ -485,7 +488,7 @@ CACHE_LAYOUTS: Final = Exercise(
         "all-reduce": PARTS_OF_ATTENTION,
         "all-gather": "Do keys and values have the same layout, and does each device have the "
         "query heads that use its part of the cache? Query heads in a row share a KV head.",
-        "fails": ON_EXPLICIT_AXES,
+        "not-auto": ON_EXPLICIT_AXES,
         "could-move-less": "What is added up over devices depends on the dimension that is "
         "sharded: a score for each position, or a result for each of a device's heads.",
     },
@@ -823,6 +826,7 @@ TWO_LAYOUTS: Final = Exercise(
             FEW_TOKENS_CAP,
             ((34_816, 10_240), (36_864, 8_192)),
             slack=0,
+            on_auto_axes=True,
         ),
         MovesFewBytes(
             "prefill",
@@ -832,6 +836,7 @@ TWO_LAYOUTS: Final = Exercise(
             MANY_TOKENS_CAP,
             ((98_304, 262_144),),
             slack=0,
+            on_auto_axes=True,
         ),
     ),
     hints=(
@@ -844,7 +849,7 @@ TWO_LAYOUTS: Final = Exercise(
         "is sent before the second matmul.",
     ),
     diagnoses={
-        "fails": ON_EXPLICIT_AXES,
+        "not-auto": ON_EXPLICIT_AXES,
         "decode: over-the-cap": "Are both weights sharded over all eight devices?",
         "prefill: over-the-cap": "Are x and both weights sharded over all eight devices?",
         "decode: could-move-less": "Here both weights together have 256 KiB, the tokens 8 KiB, and "
