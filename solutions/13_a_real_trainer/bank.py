@@ -1978,3 +1978,89 @@ def rule(path, shape, sizes):
         return P()
     spec = [a if d % sizes[a] == 0 else None for a, d in zip(axes, shape[-2:])]
     return P(*[None] * (len(shape) - 2), *spec)
+
+
+# %% 345 turns exercise="13.9" score=0.3333333333 diagnoses=["too-few-turns", "not-counted-yet"] near=["ends-with-number-0"]
+def count_steps(numbers):
+    def turn(_, state):
+        n, steps = state
+        return follow(n), steps + (n > 1)
+
+    def count(numbers):
+        return lax.fori_loop(0, 345, turn, (numbers, jnp.zeros_like(numbers)))[1]
+
+    return jax.shard_map(count, in_specs=P("x"), out_specs=P("x"))(numbers)
+
+
+agree = {
+    "rows of their own": False,
+    "sums inside": True,
+    "batch-sharded text": False,
+    "tensor-parallel text": True,
+}
+
+
+# %% 325 turns exercise="13.9" score=0.3333333333 diagnoses=["too-few-turns", "not-counted-yet"] near=["numbers-at-the-end"]
+def count_steps(numbers):
+    def turn(_, state):
+        n, steps = state
+        return follow(n), steps + (n > 1)
+
+    def count(numbers):
+        return lax.fori_loop(0, 325, turn, (numbers, jnp.zeros_like(numbers)))[1]
+
+    return jax.shard_map(count, in_specs=P("x"), out_specs=P("x"))(numbers)
+
+
+agree = {
+    "rows of their own": False,
+    "sums inside": True,
+    "batch-sharded text": False,
+    "tensor-parallel text": True,
+}
+
+
+# %% the first number of a block alone exercise="13.9" score=0.3333333333 diagnoses=["ends-with-number-0", "not-counted-yet"] near=["ends-with-the-first"]
+def count_steps(numbers):
+    def goes_on(state):
+        return state[0][0] > 1
+
+    def turn(state):
+        n, steps = state
+        return follow(n), steps + (n > 1)
+
+    def count(numbers):
+        return lax.while_loop(goes_on, turn, (numbers, jnp.zeros_like(numbers)))[1]
+
+    return jax.shard_map(count, in_specs=P("x"), out_specs=P("x"))(numbers)
+
+
+agree = {
+    "rows of their own": False,
+    "sums inside": True,
+    "batch-sharded text": False,
+    "tensor-parallel text": True,
+}
+
+
+# %% the other half of the state exercise="13.9" score=0.3333333333 diagnoses=["numbers-at-the-end", "not-counted-yet"] near=["ignores-inputs"]
+def count_steps(numbers):
+    def goes_on(state):
+        return jnp.any(state[0] > 1)
+
+    def turn(state):
+        n, steps = state
+        return follow(n), steps + (n > 1)
+
+    def count(numbers):
+        return lax.while_loop(goes_on, turn, (numbers, jnp.zeros_like(numbers)))[0]
+
+    return jax.shard_map(count, in_specs=P("x"), out_specs=P("x"))(numbers)
+
+
+agree = {
+    "rows of their own": False,
+    "sums inside": True,
+    "batch-sharded text": False,
+    "tensor-parallel text": True,
+}

@@ -1604,6 +1604,9 @@ NUMBERS: Final = ((8, 64, 1000), (4, 48, 100_000), (8, 16, 100))
 MOST_TURNS: Final = 351
 """The steps of the slowest number up to 100,000, and one more."""
 
+SLOWEST: Final = 77_031
+"""This number, the only one of 350 steps, is among the numbers up to 100,000."""
+
 
 @cache
 def _collatz(n: int) -> int:
@@ -1641,6 +1644,26 @@ def _until_first(numbers: Any, blocks: int) -> Any:
     return np.minimum(steps, steps.min(axis=1, keepdims=True)).ravel()
 
 
+def _until_number_0(numbers: Any, blocks: int) -> Any:
+    """Count steps until the number in front of a block has arrived."""
+    steps = _for_each(_collatz, numbers).reshape(blocks, -1)
+    return np.minimum(steps, steps[:, :1]).ravel()
+
+
+def _numbers_argument(devices: int, count: int, limit: int) -> Argument:
+    slowest = Adjustment(((count // 2, count // 2 + 1),), add=SLOWEST, keep=False)
+    return Argument(
+        (count,),
+        (("x", devices),),
+        ("x",),
+        "int32",
+        mode="auto",
+        scale=limit,
+        shift=1,
+        adjustments=(slowest,) if limit > SLOWEST else (),
+    )
+
+
 def _blocks_of(numbers: Any) -> int:
     return next(n for n, count, _ in NUMBERS if count == len(numbers))
 
@@ -1655,14 +1678,7 @@ LOOPS: Final = Exercise(
             "count_steps",
             "count_steps(numbers) must be the number of steps from each number to 1.",
             partial(_for_each, _collatz),
-            tuple(
-                (
-                    Argument(
-                        (count,), (("x", n),), ("x",), "int32", mode="auto", scale=limit, shift=1
-                    ),
-                )
-                for n, count, limit in NUMBERS
-            ),
+            tuple((_numbers_argument(*each),) for each in NUMBERS),
             {
                 "of-the-slowest": Mistake(
                     lambda numbers: _of_slowest(numbers, 1),
@@ -1686,6 +1702,17 @@ LOOPS: Final = Exercise(
                     lambda numbers: _until_first(numbers, 1),
                     lambda numbers: _until_first(numbers, _blocks_of(numbers)),
                     says="The loop ends as soon as one number has arrived.",
+                ),
+                "ends-with-number-0": Mistake(
+                    lambda numbers: _until_number_0(numbers, 1),
+                    lambda numbers: _until_number_0(numbers, _blocks_of(numbers)),
+                    says="The loop ends as soon as the first number of a block has arrived. Which "
+                    "numbers does its condition look at?",
+                ),
+                "numbers-at-the-end": Mistake(
+                    np.ones_like,
+                    says="These are the numbers at the end, which are all 1. The steps are the "
+                    "other half of the loop's state.",
                 ),
                 "one-too-many": Mistake(
                     lambda numbers: _for_each(_collatz, numbers) + 1,
