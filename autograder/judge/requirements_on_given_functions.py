@@ -288,9 +288,7 @@ def find_wrong_layouts(layouts: Mapping[str, Layout], blocks: Sequence[Shape]) -
     return [name for (name, layout), counts in pairs if layout.counts != counts]
 
 
-def find_other_axes(
-    names: Sequence[str], piece: Placements, finding: Finding
-) -> Finding | None:
+def find_other_axes(names: Sequence[str], piece: Placements, finding: Finding) -> Finding | None:
     """Return the finding if a mesh of an answer has an axis that is not Auto."""
     for name, part in zip(names, piece.parts, strict=False):
         other = [mode for mode in part.mesh.modes if mode != "Auto"]

@@ -1,5 +1,6 @@
 """Require what keeps a training step's state: its layouts, and the donation of its buffers."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -94,7 +95,7 @@ class Donates(Requirement):
             # those that no result fits into are not always in the program
             offered = ran.donated.union(*piece.donated[number : number + 1])
             donated = [name for i, name in enumerate(names) if i in ran.donated]
-            finding = finding.but(got=f"{natural_list(donated) or 'no argument'} donated")
+            finding = finding.but(got=_describe_donated(donated))
             kept = [name for name in names[: self.count] if name not in donated]
             listed = [name for i, name in enumerate(names) if name in kept and i in offered]
             if kept and listed == kept:
@@ -106,12 +107,15 @@ class Donates(Requirement):
                     f"shape, dtype and layout?",
                     is_slight=self.is_slight or len(kept) < self.count,
                 )
+            listed = [name for i, name in enumerate(names) if i in offered]
             if kept:
+                missing = [name for name in kept if name not in listed]
                 return finding.problem(
                     "not-donated",
-                    f"As a whole program, {self.answer} does not donate {natural_list(kept)}, so "
-                    f"the old state and the new one are in memory at the same time.",
+                    f"As a whole program, {self.answer} does not donate {natural_list(missing)}, "
+                    f"so the old state and the new one are in memory at the same time.",
                     is_slight=self.is_slight or len(kept) < self.count,
+                    got=_describe_donated(listed),
                 )
             extra = [name for i, name in enumerate(names) if i >= self.count and i in offered]
             if extra:
@@ -121,7 +125,11 @@ class Donates(Requirement):
                     f"{natural_list(extra)} {'are' if several else 'is'} donated, too. Expected: "
                     f"only {natural_list(names[: self.count])}.",
                     is_slight=True,
-                    got=f"{natural_list([*donated, *(e for e in extra if e not in donated)])} "
-                    f"donated",
+                    got=_describe_donated(listed),
                 )
         return finding.but(met=True)
+
+
+def _describe_donated(names: Sequence[str]) -> str:
+    """Return `W and moment donated`."""
+    return f"{natural_list([*names]) or 'no argument'} donated"

@@ -2064,3 +2064,15 @@ agree = {
     "batch-sharded text": False,
     "tensor-parallel text": True,
 }
+
+
+# %% donates the batch alone exercise="13.3" score=0.625 diagnoses=["not-donated"] near=["donates-too-much"]
+step = jax.jit(update, out_shardings=(P("data"), P("data"), P()), donate_argnums=(3, 4))
+
+
+# %% donates from the second argument on exercise="13.3" score=0.625 diagnoses=["not-donated"] near=["donates-too-much"]
+step = jax.jit(update, out_shardings=(P("data"), P("data"), P()), donate_argnums=(1, 2, 3))
+
+
+# %% donates the examples for the count exercise="13.3" score=0.625 diagnoses=["not-donated"] near=["donates-too-much"]
+step = jax.jit(update, out_shardings=(P("data"), P("data"), P()), donate_argnums=(0, 1, 3))
