@@ -5,6 +5,7 @@ own message.
 """
 
 import dis
+import math
 import re
 from collections.abc import Callable, Sequence
 from typing import Any, Final
@@ -330,6 +331,12 @@ MEANINGS: Final = (
         "of a shard_map: is it computed with a block of something that the step needs whole?]",
     ),
     (
+        r"buffer size must be a multiple of element size",
+        "bytes-left-over",
+        "np.frombuffer is given a number of bytes that is not a multiple of an element's bytes. Is "
+        "a size counted in elements where bytes are meant?",
+    ),
+    (
         r"cannot reshape array",
         "does-not-reshape",
         "A reshape keeps the number of elements. Take every size from the array itself[, which, if "
@@ -411,6 +418,11 @@ MEANINGS: Final = (
 )
 """The usual meanings of JAX's errors. The first pattern that matches counts."""
 
+NUMPY_RESHAPE: Final = re.compile(
+    r"cannot reshape array of size (?P<size>\d+) into shape \((?P<shape>[\d,]+)\)"
+)
+"""NumPy's message on a reshape; JAX's tells the shape of the array, too."""
+
 NO_ARRAY: Final = re.compile(
     r"Invoked with types: (?P<given>\w+)|of type <class '(?P<type>[\w.]+)'> is not a valid JAX type"
 )
@@ -463,6 +475,14 @@ def explain_error(
         meaning = f"{meaning} {_list_axes(axes)}"
     if diagnosis == "does-not-divide":
         meaning = f"{meaning}{_undivided_dimension(message_of(error))}"
+    if reshape := NUMPY_RESHAPE.fullmatch(message_of(error)):
+        lengths = [int(length) for length in reshape["shape"].split(",") if length]
+        return diagnosis, (
+            f"NumPy cannot reshape an array of {reshape['size']} elements into the shape "
+            f"{tuple(lengths)}, which has {math.prod(lengths)}.{at}"
+        )
+    if diagnosis == "bytes-left-over":  # NumPy says no more than that
+        return diagnosis, f"{meaning}{at}"
     is_cut_short = message_of(error).strip().partition("\n")[0].rstrip().endswith(":")
     message = first_line(error)
     if not message.endswith("…"):

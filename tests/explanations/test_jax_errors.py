@@ -318,3 +318,21 @@ def test_an_operand_without_elements_is_no_error_of_ours():
     diagnosis, explanation = explain_error(raised.value, function, ["x"])
     assert diagnosis == "blocks-do-not-fit"
     assert "`return nothing @ x`" in explanation
+
+
+@pytest.mark.parametrize(
+    ("reshape", "diagnosis", "said"),
+    [
+        (lambda x: np.zeros(3).reshape(2, 6), "does-not-reshape", "3 elements into the shape (2,"),
+        (lambda x: np.zeros(21).reshape(18), "does-not-reshape", "(18,), which has 18."),
+        (lambda x: np.frombuffer(bytes(6), np.float32), "bytes-left-over", "elements where bytes"),
+    ],
+)
+def test_an_error_of_numpy_is_not_told_as_one_of_jax(reshape, diagnosis, said):
+    with pytest.raises(ValueError, match="size") as raised:
+        reshape(0)
+    found, explanation = explain_error(raised.value, reshape, ["x"])
+    assert found == diagnosis
+    assert said in explanation
+    assert "JAX says" not in explanation
+    assert "shard_map" not in explanation
