@@ -530,7 +530,7 @@ def update(cache, new, positions):
     return jax.shard_map(body, in_specs=P("batch"), out_specs=P("batch"))(cache, new, positions)
 
 
-# %% every entry at its position of every row exercise="14.3" score=0 diagnoses=["rows-of-others", "all-gather over batch", "not-counted-yet"]
+# %% every entry at its position of every row exercise="14.3" score=0 diagnoses=["entries-of-others", "all-gather over batch", "not-counted-yet"]
 @partial(jax.jit, donate_argnums=0)
 def update(cache, new, positions):
     return cache.at[:, positions].set(new)
@@ -571,7 +571,7 @@ def update(cache, new, positions):
     return jax.shard_map(body, in_specs=P("batch"), out_specs=P("batch"))(cache, new, positions)
 
 
-# %% all rows of a block exercise="14.3" score=0 diagnoses=["rows-of-others", "not-counted-yet"] near=["one-position-for-block"]
+# %% all rows of a block exercise="14.3" score=0 diagnoses=["entries-of-others", "not-counted-yet"] near=["one-position-for-block"]
 @partial(jax.jit, donate_argnums=0)
 def update(cache, new, positions):
     def body(cache, new, positions):
@@ -2200,3 +2200,222 @@ grid = jax.make_mesh((4, 2), ("b", "h"), axis_types=(AxisType.Explicit,) * 2)
 few = 3 * (place(grid, "b", None, "h"),)
 pairs = make_mesh(x=4, y=2)
 one = place(pairs, None, None, "y"), place(pairs, None, "x", "y"), place(pairs, None, "x", "y")
+
+
+# %% positions of every row of a block exercise="14.3" score=0 diagnoses=["entries-of-others", "not-counted-yet"] near=["rows-of-others", "one-row-for-all"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    def body(cache, new, positions):
+        rows = jnp.arange(len(positions))
+        index = jnp.where(positions < 0, cache.shape[1], positions)
+        return cache.at[:, index].set(new, mode="drop")
+
+    return jax.shard_map(body, in_specs=P("batch"), out_specs=P("batch"))(cache, new, positions)
+
+
+# %% positions of every row of the cache exercise="14.3" score=0 diagnoses=["entries-of-others", "all-gather over batch", "not-counted-yet"] near=["rows-of-others"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    index = jnp.where(positions < 0, cache.shape[1], positions)
+    return cache.at[:, index].set(new, mode="drop")
+
+
+# %% the two indices exchanged exercise="14.3" score=0 diagnoses=["indices-exchanged", "not-counted-yet"] near=["entries-of-others"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    def body(cache, new, positions):
+        rows = jnp.arange(len(positions))
+        index = jnp.where(positions < 0, cache.shape[1], positions)
+        return cache.at[index, rows].set(new, mode="drop")
+
+    return jax.shard_map(body, in_specs=P("batch"), out_specs=P("batch"))(cache, new, positions)
+
+
+# %% free slots clipped to the last position exercise="14.3" score=0 diagnoses=["free-rows-at-the-end", "not-counted-yet"] near=["clamped", "wraps-around", "indices-exchanged"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    def body(cache, new, positions):
+        rows = jnp.arange(len(positions))
+        index = jnp.where(positions < 0, cache.shape[1], positions)
+        return cache.at[rows, index].set(new, mode="clip")
+
+    return jax.shard_map(body, in_specs=P("batch"), out_specs=P("batch"))(cache, new, positions)
+
+
+# %% all entries in one row of a block exercise="14.3" score=0 diagnoses=["one-row-for-all", "not-counted-yet"] near=["first-row-of-block", "free-rows-at-the-end"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    def body(cache, new, positions):
+        rows = 0
+        index = jnp.where(positions < 0, cache.shape[1], positions)
+        return cache.at[rows, index].set(new, mode="drop")
+
+    return jax.shard_map(body, in_specs=P("batch"), out_specs=P("batch"))(cache, new, positions)
+
+
+# %% the noise of row 0 exercise="14.5" score=0 diagnoses=["noise-of-row-0", "not-counted-yet"] near=["place-in-all-rows"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    chosen = jnp.argmax(values / temperature + noise[0], axis=1)
+    return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+
+# %% an argmax over the rows exercise="14.5" score=0 diagnoses=["shapes-do-not-fit"] near=["place-in-all-rows", "noise-of-row-0"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    chosen = jnp.argmax(values / temperature + noise, axis=0)
+    return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+
+# %% as many candidates as rows exercise="14.5" score=0 diagnoses=["shapes-do-not-fit"]
+def sample(logits, noise, temperature):
+    k = noise.shape[0]
+
+    def body(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    chosen = jnp.argmax(values / temperature + noise, axis=1)
+    return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+
+# %% noise for all candidates, and once more exercise="14.5" score=0 diagnoses=["noise-on-each-device", "not-counted-yet"] near=["exponentials"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values / temperature + jnp.tile(noise, (1, values.shape[1] // k)), k)
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    chosen = jnp.argmax(values / temperature + noise, axis=1)
+    return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+
+# %% exponentials of the logits exercise="14.5" score=0 diagnoses=["exponentials", "not-counted-yet"] near=["probabilities", "another-candidate"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    chosen = jnp.argmax(jnp.exp(values / temperature) + noise, axis=1)
+    return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+
+# %% small logits replaced by zeros exercise="14.5" score=0 diagnoses=["another-candidate", "not-counted-yet"] near=["exponentials"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(own):
+        values, places = lax.top_k(own, k)
+        return values, places + lax.axis_index("vocab") * own.shape[1]
+
+    shards = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=shards, out_specs=shards)(logits)
+    values, places = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, places, axis=1)
+    chosen = jnp.argmax(jnp.where(values > -40, values, 0) / temperature + noise, axis=1)
+    return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
+
+
+# %% two quotients rounded apart exercise="14.1" score=0.75 diagnoses=["rounded-apart"] near=["rounded-to-nearest", "rounded-up"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 4 * layers * kv_heads * head * positions
+
+
+def step_seconds(batch, weights, cache, flops, memory):
+    operations, size = 2 * batch * weights, 2 * weights + batch * cache
+    return operations / flops if operations / flops > size / memory else size / memory
+
+
+def compute_bound_from(weights, cache, flops, memory):
+    if 2 * weights * memory <= cache * flops:
+        return None
+    return 2 * weights * flops / (2 * weights * memory - cache * flops)
+
+
+def most_requests(capacity, weights, cache):
+    return max(0, capacity // cache - 2 * weights // cache)
+
+
+# %% rounded to the nearest whole request exercise="14.1" score=0.75 diagnoses=["rounded-to-nearest"] near=["rounded-apart"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 4 * layers * kv_heads * head * positions
+
+
+def step_seconds(batch, weights, cache, flops, memory):
+    operations, size = 2 * batch * weights, 2 * weights + batch * cache
+    return operations / flops if operations / flops > size / memory else size / memory
+
+
+def compute_bound_from(weights, cache, flops, memory):
+    if 2 * weights * memory <= cache * flops:
+        return None
+    return 2 * weights * flops / (2 * weights * memory - cache * flops)
+
+
+def most_requests(capacity, weights, cache):
+    return max(0, round((capacity - 2 * weights) / cache))
+
+
+# %% a run of one number too many exercise="14.6" score=0 diagnoses=["does-not-reshape"] near=["bytes-left-over"]
+def load(read, entry, sharding):
+    shape, (begin, _) = tuple(entry["shape"]), entry["data_offsets"]
+
+    def block(index):
+        ranges = [range(*i.indices(n)) for i, n in zip(index, shape)]
+        lengths, runs = [len(r) for r in ranges], []
+        for where in np.ndindex(*lengths[:-1]):
+            at = [r[i] for r, i in zip(ranges, (*where, 0))]
+            first = begin + 4 * int(np.ravel_multi_index(at, shape))
+            runs.append(np.frombuffer(read(first, 4 * lengths[-1] + 4), np.float32))
+        return np.stack(runs).reshape(lengths)
+
+    return jax.make_array_from_callback(shape, sharding, block)
+
+
+# %% a size in elements exercise="14.6" score=0 diagnoses=["bytes-left-over"] near=["does-not-reshape", "raised"]
+def load(read, entry, sharding):
+    shape, (begin, _) = tuple(entry["shape"]), entry["data_offsets"]
+
+    def block(index):
+        ranges = [range(*i.indices(n)) for i, n in zip(index, shape)]
+        lengths, runs = [len(r) for r in ranges], []
+        for where in np.ndindex(*lengths[:-1]):
+            at = [r[i] for r, i in zip(ranges, (*where, 0))]
+            first = begin + 4 * int(np.ravel_multi_index(at, shape))
+            runs.append(np.frombuffer(read(first, lengths[-1]), np.float32))
+        return np.stack(runs).reshape(lengths)
+
+    return jax.make_array_from_callback(shape, sharding, block)

@@ -81,16 +81,18 @@ def _sample_caches(rng: np.random.Generator) -> list[tuple[Any, ...]]:
 def _sample_steps(rng: np.random.Generator) -> list[tuple[Any, ...]]:
     """Sample steps that read for longer, and steps that compute for longer."""
     steps = []
-    for _ in range(4):
+    for number in range(4):
         weights, (flops, memory) = int(10 ** rng.uniform(9, 11)), _sample_chip(rng)
         # the share of a request's cache in the bytes up to which a large batch is compute-bound
         small, large = rng.uniform(0.05, 0.3), rng.uniform(1.5, 20)
         enough = 2 * weights * memory / flops
         many = int(rng.uniform(3, 5) * flops / memory / (1 - small))
+        # with large caches, a step reads for longer, however large the batch
+        any_batch = int(rng.integers(16, 400)) if number else int(2 * flops / memory)
         steps += [
             (int(rng.integers(2, 9)), weights, int(small * enough), flops, memory),
             (many, weights, int(small * enough), flops, memory),
-            (int(rng.integers(16, 400)), weights, int(large * enough), flops, memory),
+            (any_batch, weights, int(large * enough), flops, memory),
         ]
     return steps
 
@@ -111,12 +113,24 @@ def _sample_capacities(rng: np.random.Generator) -> list[tuple[Any, ...]]:
         weights = int(10 ** rng.uniform(9, 10.5))
         cache = int(weights * rng.uniform(0.01, 0.2))
         sampled.append((int(factor * BYTES * weights + rng.integers(cache)), weights, cache))
-    # the last one is full to the last byte
-    return [*sampled, (BYTES * weights + int(rng.integers(3, 20)) * cache, weights, cache)]
+    # full to the last byte
+    sampled.append((BYTES * weights + int(rng.integers(3, 20)) * cache, weights, cache))
+    # how much is left over beside whole caches, in tenths of a cache: of the memory, and of weights
+    for of_memory, of_weights in ((1, 8), (9, 2)):
+        tenth = 2 * int(rng.integers(10**6, 10**8))
+        held, room = int(rng.integers(3, 20)), int(rng.integers(2, 20))
+        weights = (10 * held + of_weights) * tenth // BYTES
+        sampled.append(((10 * (held + room) + of_memory) * tenth, weights, 10 * tenth))
+    return sampled
 
 
 def _rounded_up(capacity: int, weights: int, cache: int) -> int:
     return max(0, -(-(capacity - BYTES * weights) // cache))
+
+
+def _rounded_apart(sign: int, least: float, capacity: int, weights: int, cache: int) -> Any:
+    """Divide the memory and the weights by the cache, and round both, the latter up or down."""
+    return max(least, capacity // cache - sign * (sign * BYTES * weights // cache))
 
 
 def _crossing(
@@ -328,6 +342,15 @@ ROOFLINE: Final = Exercise(
                     says="The weights are in the same memory.",
                 ),
                 "rounded-up": Mistake(_rounded_up, says="The last request does not fit."),
+                "rounded-apart": Mistake(
+                    *(
+                        partial(_rounded_apart, sign, least)
+                        for sign in (1, -1)
+                        for least in (0, -math.inf)
+                    ),
+                    says="Two quotients are rounded here, each by itself. Subtract bytes from "
+                    "bytes, and divide what is left.",
+                ),
                 "rounded-to-nearest": Mistake(
                     lambda capacity, w, cache: round((capacity - BYTES * w) / cache),
                     lambda capacity, w, cache: max(0, round((capacity - BYTES * w) / cache)),
@@ -598,13 +621,43 @@ def _entries_of_first_rows(cache: Any, new: Any, positions: Any) -> Any:
     return _enter(cache, np.repeat(new[::rows], rows, axis=0), positions)
 
 
-def _rows_overwritten(rows: int, cache: Any, new: Any, positions: Any) -> Any:
-    """Write each entry at its position in so many rows together, one after the other."""
-    entered = np.array(cache)
-    for i, (at, entry) in enumerate(zip(positions.tolist(), new, strict=True)):
-        first = i // rows * rows
-        entered[first : first + rows, at] = entry
+def _write_elsewhere(
+    place: Callable[[int, int], tuple[Any, Any]],
+    whole: bool,
+    free: Callable[[int, int], int],
+    cache: Any,
+    new: Any,
+    positions: Any,
+) -> Any:
+    """Write the entries one after the other, each where an index points to; not outside.
+
+    Args:
+        place: the indices of rows and positions, for a row's number and an entry's position.
+        whole: whether rows count in the whole cache, and not in each device's block.
+        free: the index of a free slot, for its negative position and the length of the cache.
+        cache: the cache.
+        new: the entries.
+        positions: the positions of the entries.
+    """
+    entered, length = np.array(cache), cache.shape[1]
+    rows = len(cache) if whole else _rows_of_each_device(cache)
+    for first in range(0, len(cache), rows):
+        block = entered[first : first + rows]
+        for row, at in enumerate(positions[first : first + rows].tolist()):
+            index = place(row, at if at >= 0 else free(at, length))
+            inside = zip(index, block.shape, strict=False)
+            if all(isinstance(i, slice) or -n <= i < n for i, n in inside):
+                block[index] = new[first + row]
     return entered
+
+
+def _written_to(place: Callable[[int, int], tuple[Any, Any]]) -> list[Callable[..., Any]]:
+    """Return ways to write entries elsewhere: those of free slots at the end, or from there."""
+    return [
+        partial(_write_elsewhere, place, whole, free)
+        for whole in (False, True)
+        for free in (lambda at, length: length, lambda at, length: at)
+    ]
 
 
 def _update_arguments(devices: int, shape: tuple[int, ...]) -> tuple[Argument, ...]:
@@ -699,12 +752,29 @@ UPDATE: Final = Exercise(
                     lambda cache, new, positions: _rows_of_others(
                         cache, new, positions[positions >= 0]
                     ),
-                    lambda cache, *given: _rows_overwritten(len(cache), cache, *given),
-                    lambda cache, *given: _rows_overwritten(
-                        _rows_of_each_device(cache), cache, *given
-                    ),
                     says="Each row gets its entry at the positions of the other rows, too. What "
                     "does cache[:, positions] select?",
+                ),
+                "entries-of-others": Mistake(
+                    *_written_to(lambda row, at: (slice(None), at)),
+                    says="Each row gets the entries of other rows, too, at their positions: "
+                    "`cache[:, positions]` selects these positions in every row. With which index "
+                    "of rows does each position belong to one row?",
+                ),
+                "indices-exchanged": Mistake(
+                    *_written_to(lambda row, at: (at, row)),
+                    says="The two indices are exchanged: a position counts rows here, and the "
+                    "number of a row is taken for a position.",
+                ),
+                "one-row-for-all": Mistake(
+                    *_written_to(lambda row, at: (0, at)),
+                    says="All entries of a device, or of the whole cache, are in its first row. "
+                    "Each belongs into its own.",
+                ),
+                "free-rows-at-the-end": Mistake(
+                    partial(_enter, place=lambda at, length: at if at >= 0 else length - 1),
+                    says="Rows with a negative position get their entry at the last position. They "
+                    "have no request, and their cache stays as it is.",
                 ),
                 "rows-of-device-0": Mistake(
                     partial(_enter_some, lambda row, rows: row < rows),
@@ -928,6 +998,16 @@ def _sampled_on_each_device(logits: Any, noise: Any, temperature: Any) -> Any:
     return _pick(np.stack(tokens, axis=1), np.stack(sums, axis=1))
 
 
+def _sampled_with_noise_twice(
+    score: Callable[[Any, Any, Any], Any], logits: Any, noise: Any, temperature: Any
+) -> Any:
+    """Add the noise to each device's candidates, and once more to the k best of the sums."""
+    values, tokens = _candidates_of_devices(logits, noise.shape[1])
+    sums, tokens = (np.concatenate(each, axis=1) for each in (values / temperature + noise, tokens))
+    best, places = _candidates(sums, noise.shape[1])
+    return _pick(np.take_along_axis(tokens, places, axis=1), score(best, noise, temperature))
+
+
 def _place_among_best(logits: Any, noise: Any, temperature: Any) -> Any:
     values, _ = _candidates(logits, noise.shape[1])
     return (values / temperature + noise).argmax(axis=1).astype(np.int32)
@@ -1021,7 +1101,7 @@ def _place_of_first_row(logits: Any, noise: Any, temperature: Any) -> Any:
     """Look up the place of the largest sum of all rows, as jnp.argmax without an axis does."""
     values, tokens = _candidates(logits, noise.shape[1])
     place = (values / temperature + noise).argmax()
-    return tokens[:, min(place, noise.shape[1] - 1)].astype(np.int32)
+    return tokens[:, min(place, noise.shape[1] - 1)].astype(np.int32)  # an index is clamped
 
 
 def _sampling_arguments(
@@ -1033,6 +1113,12 @@ def _sampling_arguments(
         each
         for sizes, each in zip(SAMPLED, TEMPERATURES, strict=True)
         if sizes == (devices, rows, vocabulary, candidates)
+    )
+    favourites = (Adjustment(((0, 1), (candidates - 1, candidates)), add=100),)
+    # with the noise of this row, some rows take their first candidate, and others another one
+    undecided = (
+        Adjustment(((0, 1),), add=0, keep=False),
+        Adjustment(((0, 1), (candidates - 1, candidates)), add=1),
     )
     return (
         # most are negative, so a mask of zeros is not below them
@@ -1054,7 +1140,7 @@ def _sampling_arguments(
             (rows, candidates),
             mesh,
             mode="auto",
-            adjustments=(Adjustment(((0, 1), (candidates - 1, candidates)), add=100),),
+            adjustments=favourites if candidates > 2 else undecided,
         ),
         Argument((), mesh, mode="auto", scale=0.03, shift=temperature),
     )
@@ -1220,6 +1306,15 @@ SAMPLING: Final = Exercise(
                     says="The candidates are sorted by token here. The noise in place 0 is for the "
                     "largest logit.",
                 ),
+                "noise-of-row-0": Mistake(
+                    _sampled_with(lambda values, noise, t: values / t + noise[:1]),
+                    says="All rows have the noise of row 0. Each has one of its own.",
+                ),
+                "exponentials": Mistake(
+                    _sampled_with(lambda values, noise, t: np.exp(values / t) + noise),
+                    says="The noise is added to exponentials. Add it to the logits: the maximum "
+                    "takes the place of the softmax.",
+                ),
                 "columns-of-all-rows": Mistake(
                     _columns_of_all_rows,
                     says="`tokens[:, best]` takes each of these columns from all rows. "
@@ -1286,8 +1381,15 @@ SAMPLING: Final = Exercise(
                 ),
                 "noise-on-each-device": Mistake(
                     _sampled_on_each_device,
-                    says="Each device adds the noise to its own candidates, so that several get "
-                    "the same. Find the k best of all devices first.",
+                    *(
+                        partial(_sampled_with_noise_twice, score)
+                        for score in (
+                            lambda sums, noise, t: sums + noise,
+                            lambda sums, noise, t: sums / t + noise,
+                        )
+                    ),
+                    says="The candidates of each device get the noise, so that several get the "
+                    "same number. Find the k best of all devices before you add it.",
                 ),
                 "too-few-candidates": Mistake(
                     partial(_sampled_from_few, lambda k, devices: -(-k // devices)),
@@ -1388,8 +1490,8 @@ SAMPLING: Final = Exercise(
                 "another-candidate": Mistake(
                     _are_candidates,
                     says="Each of these tokens is one of its row's k best, but it is not always "
-                    "the one with the largest sum. What is added to a candidate's logit: the noise "
-                    "of its place, and nothing else?",
+                    "the one with the largest sum of its logit, divided by the temperature, and "
+                    "the noise of its place. Which number do you compare for each candidate?",
                 ),
             },
             under_mesh=True,
@@ -1414,8 +1516,10 @@ SAMPLING: Final = Exercise(
         "jnp.take_along_axis looks up the tokens.",
     ),
     diagnoses={
-        "shapes-do-not-fit": "Are these the candidates of all devices, devices * k in a row? "
-        "Choose the k best of them before you add the noise. (If there is a lax.all_gather: it "
+        "shapes-do-not-fit": "`noise` is (rows, k). If the other array has devices * k in a row, "
+        "these are the candidates of all devices: choose the k best of them before you add the "
+        "noise. If an array has rows where k is expected, or k where rows are: which dimension of "
+        "`noise` is k, and over which one does an argmax run? (If there is a lax.all_gather: it "
         "adds a dimension for the devices, and with `tiled=True` it puts blocks together along "
         "dimension 0, unless `axis` says otherwise.)",
         "only-the-first": "How many candidates does each device keep? All of the k best may be on "
@@ -1703,9 +1807,12 @@ WEIGHTS: Final = Exercise(
         "is an end passed to `read`, which takes a size?",
         "does-not-divide": "Every sharding fits its entry. Is this the whole shape of the entry "
         "that `load` is given, or that of a block or of another entry?",
-        "does-not-reshape": "Are all runs of the block there? If there are half as many numbers as "
-        "expected: np.frombuffer reads float64, of eight bytes each, unless it is told another "
-        "dtype.",
+        "does-not-reshape": "If there are too few numbers: are all runs of the block there? (Half "
+        "as many: np.frombuffer reads float64, of eight bytes each, unless it is told another "
+        "dtype. A quarter: `read` takes a size in bytes.) If there are too many: where does each "
+        "run end?",
+        "bytes-left-over": "`read` takes an offset and a size, both in bytes, and each number has "
+        "four.",
         "own-array": "np.frombuffer makes an array of NumPy, on the host. Something has to put "
         "each block on its device.",
         "none": "Is a `return` missing?",
