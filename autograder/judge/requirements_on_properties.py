@@ -13,6 +13,9 @@ from autograder.judge.requirements_on_results import read_results, shorten_call,
 from autograder.judge.verdict import Finding
 from shardlings.pictures import GanttChart
 
+Case = tuple[Any, ...]
+"""The arguments of a call, as plain data."""
+
 
 @dataclass(frozen=True)
 class Satisfies(Requirement):
@@ -32,11 +35,11 @@ class Satisfies(Requirement):
         cases: samples argument lists, of plain data, from a generator.
         explain: finds what is wrong with a result, given the arguments that it is for. The result
             is plain data of any form, because it may be forged.
+        draw: draws a result and a right one, for the same arguments; None if there is nothing to
+            draw.
         relate: names what is wrong with one case by the results of all, from the diagnosis of that
             case, its arguments, and the results and arguments of all cases; None if each case is
             explained by itself.
-        draw: draws a result and a right one, for the same arguments; None if there is nothing to
-            draw.
     """
 
     about: ClassVar = "result"
@@ -45,12 +48,10 @@ class Satisfies(Requirement):
 
     answer: str
     asks: str
-    cases: Callable[[np.random.Generator], Sequence[tuple[Any, ...]]]
+    cases: Callable[[np.random.Generator], Sequence[Case]]
     explain: Callable[..., Wrong | None]
-    relate: Callable[[str, tuple[Any, ...], Sequence[tuple[Any, tuple[Any, ...]]]], str] | None = (
-        None
-    )
     draw: Callable[..., tuple[GanttChart, ...]] | None = None
+    relate: Callable[[str, Case, Sequence[tuple[Any, Case]]], str] | None = None
 
     def plan_capture(self, generator: np.random.Generator) -> ResultsPlan:
         """Plan to call the function in each case."""
