@@ -431,3 +431,12 @@ def test_forged_results_are_explained_and_earn_nothing(forged):
         assert diagnosis
         assert sentence.endswith(".")
         assert len(sentence) < 300
+
+
+def test_buckets_are_in_the_opposite_order_only_where_all_would_be_right_in_the_other():
+    models = planning._sample_backward_passes(np.random.default_rng(0))
+    turned = [(planning.choose_buckets(*model)[1][::-1], model) for model in models]
+    assert planning._relate_choices("opposite-order", models[0], turned) == "opposite-order"
+    by_chance = [turned[0], ([1] * len(models[1][0]), models[1])]
+    assert planning._relate_choices("opposite-order", models[0], by_chance) == "exposed"
+    assert planning._relate_choices("one-bucket", models[0], by_chance) == "one-bucket"

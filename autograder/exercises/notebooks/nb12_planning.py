@@ -1690,8 +1690,20 @@ def _describe_buckets(buckets: list[int], *model: Any) -> Problem:
             " They are sent as soon as the link is free, with the gradients that are there."
         )
     if buckets[::-1] == choose_buckets(*model)[1]:
-        return "opposite-order", " In the opposite order, these buckets are the best."
+        return "opposite-order", ""
     return {1: "one-bucket", len(backward): "a-bucket-each"}.get(len(buckets), "exposed"), ""
+
+
+def _relate_choices(
+    diagnosis: str, model: tuple[Any, ...], results: Sequence[tuple[Any, tuple[Any, ...]]]
+) -> str:
+    """Name the opposite order only if all choices would be right in the other."""
+    if diagnosis != "opposite-order" or all(
+        isinstance(buckets, list) and explain_buckets_chosen(buckets[::-1], *each) is None
+        for buckets, each in results
+    ):
+        return diagnosis
+    return "exposed"
 
 
 def _draw_exposed(
@@ -1888,6 +1900,7 @@ OVERLAP: Final = Exercise(
             _sample_backward_passes,
             explain_buckets_chosen,
             _draw_buckets,
+            _relate_choices,
         ),
     ),
     weights={"bucketed": 2},
@@ -1908,9 +1921,8 @@ OVERLAP: Final = Exercise(
         "each all-reduce costs a latency.",
         "exposed": "Of all choices, the best is the one whose last all-reduce ends first. If you "
         "compare them by exposed, is that right? And which choices are tried?",
-        "opposite-order": "Is the list in the opposite order? It is in that of the backward pass. "
-        "Where your buckets would not be right in the opposite order either, which choices are "
-        "tried?",
+        "opposite-order": "In the opposite order, all of your choices would be right. The first "
+        "bucket has the layers with which the backward pass begins.",
         "number-of-layers": "Each layer has to be in one bucket.",
     },
 )
