@@ -61,7 +61,9 @@ def describe_error(error: BaseException, function: Callable[..., object]) -> str
 
 def line_in_cell(error: BaseException, function: Callable[..., object]) -> str:
     """Describe the last line of a function's cell in a traceback; see `last_cell_line`."""
-    return last_cell_line(error, *_notebook_of(function))
+    names, cell = _notebook_of(function)
+    maker, is_made, _ = getattr(unwrap(function), "__qualname__", "").partition(".<locals>")
+    return last_cell_line(error, names, cell, maker if is_made else "")
 
 
 def last_line(error: BaseException, function: Callable[..., object]) -> str:
@@ -70,13 +72,14 @@ def last_line(error: BaseException, function: Callable[..., object]) -> str:
     return lines[-1].text if lines else ""
 
 
-def last_cell_line(error: BaseException, names: object, cell: str = "") -> str:
+def last_cell_line(error: BaseException, names: object, cell: str = "", maker: str = "") -> str:
     """Describe a traceback's last line in one cell, and the line of another cell that it led to.
 
     Args:
         error: the error.
         names: the notebook's global names.
         cell: Python's file name for the cell; by default, the outermost cell in the traceback.
+        maker: a function that this cell defines, if its function may be called in another cell.
     """
     lines = cell_lines(error, names)
     if not lines:
@@ -84,7 +87,7 @@ def last_cell_line(error: BaseException, names: object, cell: str = "") -> str:
     last = lines[-1]
     in_cell = next((line for line in reversed(lines) if line.file == (cell or lines[0].file)), None)
     if in_cell is last:
-        return str(last)
+        return last.describe(f"the cell with {maker}") if maker.isidentifier() else str(last)
     is_in_function = last.function.isidentifier()
     if in_cell is None or in_cell.text.startswith(MAGIC):
         # a wrapper may hide the cell

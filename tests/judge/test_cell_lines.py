@@ -144,3 +144,9 @@ def test_blank_lines_at_the_top_are_counted_as_in_an_editor(run, where):
     assert "(line 3 of the cell: `columns = undefined`)" in run('check("1.1", columns)')
     run("\ncolumns = = 3")
     assert "SyntaxError in line 2: invalid syntax" in run('check("1.1", columns)')
+
+
+def test_a_function_that_a_cell_made_is_said_to_be_of_that_cell(run, where):
+    run("def make(layers):\n    def f(x):\n        return x + layers['q']\n    return f")
+    run("f = make({})")
+    assert where("f") == "line 3 of the cell with make: `return x + layers['q']`"
