@@ -60,6 +60,7 @@ class ProgramPlan(Struct, frozen=True, tag="program"):
                     tuple(name for name, _ in arguments[0].axes),
                     partial(artifacts.export, traced, arguments, self.under_mesh),
                     partial(artifacts.find_donated_arguments, traced, arguments, self.under_mesh),
+                    tuple(argument.dtype for argument in arguments),
                 )
                 for arguments in self.arguments
             ],
@@ -103,12 +104,14 @@ class Export(NamedTuple):
         axes: the names of their mesh's axes.
         export: exports the function, and returns the artifact.
         find_donated: returns the numbers of the arguments that the function donates.
+        dtypes: the dtypes of the arguments; empty if they are those of all cases.
     """
 
     arguments: str
     axes: tuple[str, ...]
     export: Callable[[], bytes]
     find_donated: Callable[[], tuple[int, ...]] = tuple
+    dtypes: tuple[str, ...] = ()
 
 
 def make_traceable(answer: Callable[..., object]) -> Callable[..., object]:
@@ -165,14 +168,19 @@ def export_answer(
         diagnosis, sentence = explain_error(raised.error, answer, failed.axes)
         if not exported:
             return NotCaptured(diagnosis, sentence)
+        only = " only" if len(exported) == 1 else ""
         sentence = (
-            f"It compiles for the notebook's own case only. For {failed.arguments}, "
+            f"It compiles for the notebook's own case{only}. For {failed.arguments}, "
             f"{_lower_first_letter(sentence)}"
         )
         if diagnosis in ("raised", "does-not-reshape"):
-            sentence = insert_before_jax_message(
-                sentence, "Is a size, a number of devices or a mesh written into it?"
+            question = (
+                "Is a size, a number of devices or a mesh written into it?"
+                if failed.dtypes == exports[0].dtypes
+                else "The dtypes are not those of the notebook's case: does something work for "
+                "those only?"
             )
+            sentence = insert_before_jax_message(sentence, question)
         return NotCaptured("only-the-first", sentence)
     return Program(tuple(exported), tuple(donated) if any(donated) else ())
 

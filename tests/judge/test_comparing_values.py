@@ -12,6 +12,7 @@ from autograder.judge import judge, verdict_as_text
 from autograder.judge.comparing_values import (
     LENIENT,
     compare,
+    compare_outputs,
     is_alike_where_finite,
     is_close_throughout,
 )
@@ -231,3 +232,12 @@ def test_quotients_of_denormal_numbers_overflow():
     assert is_alike_where_finite([jnp.asarray(huge)], [values], LENIENT)
     huge[5], values[5] = 1.0, 1.5  # next to 1e37, this would be little
     assert not is_alike_where_finite([jnp.asarray(huge)], [values], LENIENT)
+
+
+def test_a_coarser_type_does_not_hide_that_another_result_is_wrong():
+    wanted = [np.linspace(1, 2, 8, dtype=np.float32), np.arange(8, dtype=np.int32)]
+    coarse = jnp.asarray(wanted[0], jnp.bfloat16)
+    alone = compare_outputs([coarse, jnp.asarray(wanted[1])], wanted) or ("", "")
+    assert "right up to rounding" in alone[1]
+    both = compare_outputs([coarse, jnp.asarray(wanted[1][::-1])], wanted) or ("", "")
+    assert both[1] == "The dtype of result 1 is bfloat16; expected float32."
