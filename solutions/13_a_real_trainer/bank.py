@@ -2076,3 +2076,157 @@ step = jax.jit(update, out_shardings=(P("data"), P("data"), P()), donate_argnums
 
 # %% donates the examples for the count exercise="13.3" score=0.625 diagnoses=["not-donated"] near=["donates-too-much"]
 step = jax.jit(update, out_shardings=(P("data"), P("data"), P()), donate_argnums=(0, 1, 3))
+
+
+# %% multiplied by the positions exercise="13.4" score=0.3333333333 diagnoses=["positions-multiplied", "not-counted-yet"] near=["positions-missing"]
+def features(x, frozen, positions, prior):
+    return jnp.tanh((x * positions) @ frozen) + prior
+
+
+cost = {"as an argument": 32, "closed over": 64, "work": 2}
+
+
+# %% no positions at all exercise="13.4" score=0.3333333333 diagnoses=["positions-missing", "not-counted-yet"] near=["positions-multiplied"]
+def features(x, frozen, positions, prior):
+    return jnp.tanh(x @ frozen) + prior
+
+
+cost = {"as an argument": 32, "closed over": 64, "work": 2}
+
+
+# %% kilobytes of 1,000 bytes exercise="13.5" score=0.8333333333 diagnoses=["in-kilobytes"] near=["in-bytes", "sent-by-all"]
+found = {"array": "v", "KiB": 49.152}
+forward = make_forward(specs | {"v": P("data", None, "model", None)})
+
+
+# %% all that is sent exercise="13.5" score=0.8333333333 diagnoses=["sent-by-all"] near=["in-kilobytes", "sent", "all-collectives"]
+found = {"array": "v", "KiB": 120}
+forward = make_forward(specs | {"v": P("data", None, "model", None)})
+
+
+# %% one spec alone exercise="13.5" score=0.3333333333 diagnoses=["raised"]
+found = {"array": "v", "KiB": 48}
+forward = make_forward({"v": P("data", None, "model", None)})
+
+
+# %% gradients for two copies of the weights exercise="13.6" score=0.8888888889 diagnoses=["whole-and-twice"] near=["whole-weights", "compared-with-inputs"]
+peak = {"weights": 768, "gradients": 3072, "inputs": 384, "hidden": 768}
+
+
+def gradients(x, y, up, down):
+    def loss(up, down):
+        return jnp.sum((lax.scan(jax.checkpoint(block), x, (up, down))[0] - y) ** 2)
+
+    return jax.grad(loss, argnums=(0, 1))(up, down)
+
+
+# %% compared with its own input exercise="13.6" score=0.3333333333 diagnoses=["compared-with-inputs", "not-counted-yet"] near=["without-targets", "whole-and-twice"]
+peak = {"weights": 768, "gradients": 768, "inputs": 384, "hidden": 768}
+
+
+def gradients(x, y, up, down):
+    def loss(up, down):
+        return jnp.sum((lax.scan(jax.checkpoint(block), x, (up, down))[0] - x) ** 2)
+
+    return jax.grad(loss, argnums=(0, 1))(up, down)
+
+
+# %% a mean of the features exercise="13.7" score=0 diagnoses=["mean-of-features", "not-counted-yet"] near=["mean", "divided-by-devices"]
+def accumulate(W, X, Y):
+    def error(W, x, y):
+        return jnp.sum((jnp.tanh(x @ W).mean(axis=1) - y) ** 2) / len(y)
+
+    ready = jax.sharding.reshard(W, P(reduced={"x"}))
+
+    def add(total, batch):
+        return total + jax.grad(error)(ready, *batch), None
+
+    nothing = jax.sharding.reshard(jnp.zeros_like(W), P(unreduced={"x"}))
+    return jax.sharding.reshard(lax.scan(add, nothing, (X, Y))[0], P())
+
+
+# %% divided by the features afterwards exercise="13.7" score=0 diagnoses=["off-by-a-factor", "not-counted-yet"] near=["mean-of-features"]
+def accumulate(W, X, Y):
+    def error(W, x, y):
+        return jnp.sum((jnp.tanh(x @ W).sum(axis=1) - y) ** 2) / len(y)
+
+    ready = jax.sharding.reshard(W, P(reduced={"x"}))
+
+    def add(total, batch):
+        return total + jax.grad(error)(ready, *batch), None
+
+    nothing = jax.sharding.reshard(jnp.zeros_like(W), P(unreduced={"x"}))
+    return jax.sharding.reshard(lax.scan(add, nothing, (X, Y))[0], P()) / W.shape[1]
+
+
+# %% blocks counted from 1 exercise="13.8" score=0 diagnoses=["offset-of-next-block", "not-counted-yet"] near=["blocks-backwards", "offset-of-rows"]
+def most_likely(logits):
+    def body(block):
+        values, places = lax.top_k(block, 4)
+        return values, places + (lax.axis_index("x") + 1) * block.shape[1]
+
+    columns = P(None, "x")
+    values, places = jax.shard_map(body, in_specs=columns, out_specs=columns)(logits)
+    best, which = lax.top_k(values, 4)
+    return best, jnp.take_along_axis(places, which, axis=1)
+
+
+# %% blocks counted from the last device exercise="13.8" score=0 diagnoses=["blocks-backwards", "not-counted-yet"] near=["offset-of-next-block", "maximum-of-each-place"]
+def most_likely(logits):
+    def body(block):
+        values, places = lax.top_k(block, 4)
+        return values, places + (lax.axis_size("x") - 1 - lax.axis_index("x")) * block.shape[1]
+
+    columns = P(None, "x")
+    values, places = jax.shard_map(body, in_specs=columns, out_specs=columns)(logits)
+    best, which = lax.top_k(values, 4)
+    return best, jnp.take_along_axis(places, which, axis=1)
+
+
+# %% chosen in bfloat16 exercise="13.8" score=0 diagnoses=["dtype", "not-counted-yet"]
+def most_likely(logits):
+    def body(block):
+        values, places = lax.top_k(block.astype(jnp.bfloat16), 4)
+        return values, places + lax.axis_index("x") * block.shape[1]
+
+    columns = P(None, "x")
+    values, places = jax.shard_map(body, in_specs=columns, out_specs=columns)(logits)
+    best, which = lax.top_k(values, 4)
+    return best, jnp.take_along_axis(places, which, axis=1)
+
+
+# %% an approximate choice, for floats alone exercise="13.8" score=0 diagnoses=["only-the-first"]
+def most_likely(logits):
+    def body(block):
+        values, places = lax.approx_max_k(block, 4)
+        return values, places + lax.axis_index("x") * block.shape[1]
+
+    columns = P(None, "x")
+    values, places = jax.shard_map(body, in_specs=columns, out_specs=columns)(logits)
+    best, which = lax.top_k(values, 4)
+    return best, jnp.take_along_axis(places, which, axis=1)
+
+
+# %% the maximum of each place exercise="13.8" score=0 diagnoses=["maximum-of-each-place", "not-counted-yet"] near=["largest-places", "too-few-candidates"]
+def most_likely(logits):
+    def body(block):
+        values, places = lax.top_k(block, 4)
+        places = places + lax.axis_index("x") * block.shape[1]
+        return lax.pmax(values, "x"), lax.pmax(places, "x")
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P())(logits)
+
+
+# %% tanh once more exercise="13.10" score=0 diagnoses=["active-twice", "not-counted-yet"] near=["not-active"]
+def ensemble(x, W):
+    return jnp.tanh(jax.vmap(multiply, spmd_axis_name="members")(x, W))
+
+
+# %% a matmul in place of multiply exercise="13.10" score=0 diagnoses=["not-active", "not-counted-yet"] near=["active-twice"]
+def ensemble(x, W):
+    return jax.vmap(jnp.matmul)(x, W)
+
+
+# %% mapped over dimension 1 exercise="13.10" score=0 diagnoses=["raised"]
+def ensemble(x, W):
+    return jax.vmap(multiply, in_axes=1, spmd_axis_name="members")(x, W)

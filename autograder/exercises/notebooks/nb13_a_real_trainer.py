@@ -626,6 +626,10 @@ CLOSED_OVER: Final = Exercise(
                     lambda x, frozen, positions, prior: _features(x, frozen, positions, 0 * prior),
                     says="The prior is not added.",
                 ),
+                "positions-multiplied": Mistake(
+                    lambda x, frozen, positions, prior: np.tanh((x * positions) @ frozen) + prior,
+                    says="The examples are multiplied by the positions. Add these.",
+                ),
                 "positions-missing": Mistake(
                     lambda x, frozen, positions, prior: _features(x, frozen, 0 * positions, prior),
                     says="The positions are not added.",
@@ -842,6 +846,14 @@ GATHER: Final = Exercise(
                 "in-bytes": Mistake(
                     LAYERS * (3 + 1) * 1024, says="This is the number of bytes. Expected: KiB."
                 ),
+                "in-kilobytes": Mistake(
+                    1.024 * LAYERS * (3 + 1), 49, says="A KiB has 1,024 bytes, and not 1,000."
+                ),
+                "sent-by-all": Mistake(
+                    LAYERS * (1.5 + 0.5 + 4 + 4),
+                    says="This is what all rows send. Expected: the column of bytes, of the rows "
+                    "that disappear.",
+                ),
                 "sent": Mistake(
                     1.5 + 0.5,
                     LAYERS * (1.5 + 0.5),
@@ -1019,7 +1031,17 @@ PEAK: Final = Exercise(
                     "gradients",
                     "all gradients",
                     768,
-                    {"whole-weights": 1536, "one-kind": 384, "one-layer": 64, "over-all": 192},
+                    {
+                        "whole-weights": 1536,
+                        "one-kind": 384,
+                        "one-layer": 64,
+                        "over-all": 192,
+                        "whole-and-twice": Mistake(
+                            3072,
+                            says="This is twice as much as all weights have. A weight has one "
+                            "gradient, and gradients are sharded over `model`, as weights are.",
+                        ),
+                    },
                 ),
                 (
                     "inputs",
@@ -1108,6 +1130,11 @@ PEAK: Final = Exercise(
                     lambda x, y, up, down: _differentiate(x, 0 * y, up, down),
                     says="These are the gradients for targets that are zeros. Is y in the loss?",
                 ),
+                "compared-with-inputs": Mistake(
+                    lambda x, y, up, down: _differentiate(x, x, up, down),
+                    says="These are the gradients if x stands in the place of y: the result is "
+                    "compared with its own input.",
+                ),
                 "targets-added": Mistake(
                     lambda x, y, up, down: _differentiate(x, -y, up, down),
                     says="The targets are added. Expected: they are subtracted.",
@@ -1172,12 +1199,23 @@ def _accumulate(
     Y: Any,
     which: slice = slice(None),
     factor: float = 1.0,
+    average: bool = False,
 ) -> Any:
-    """Return the sum of the gradients of all microbatches, with NumPy."""
+    """Return the sum of the gradients of all microbatches, with NumPy.
+
+    Args:
+        W: the weights.
+        X: the examples of each microbatch.
+        Y: their targets.
+        which: the microbatches that count.
+        factor: a factor of the sum.
+        average: whether an example's result is the mean of its features in place of their sum.
+    """
     total = np.zeros(W.shape)
     for x, y in zip(X[which], Y[which], strict=True):
         hidden = np.asarray(x, float) @ W
-        back = 2 * (np.tanh(hidden).sum(axis=1) - y) / len(y)
+        share = 1 / hidden.shape[1] if average else 1.0
+        back = 2 * share * (share * np.tanh(hidden).sum(axis=1) - y) / len(y)
         total += x.T @ (back[:, None] * (1 - np.tanh(hidden) ** 2))
     return (factor * total).astype(np.float32)
 
@@ -1241,6 +1279,11 @@ ACCUMULATION: Final = Exercise(
                 "mean": Mistake(
                     lambda W, X, Y: _accumulate(W, X, Y, factor=1 / len(X)),
                     says="The result is the mean over the microbatches. Expected: the sum.",
+                ),
+                "mean-of-features": Mistake(
+                    partial(_accumulate, average=True),
+                    says="An example's result is the mean over dimension 1 here. In `error`, it is "
+                    "the sum.",
                 ),
                 "once-per-device": Mistake(
                     lambda W, X, Y: _accumulate(W, X, Y, factor=_devices_of(X)),
@@ -1398,6 +1441,19 @@ def _best_with_offset(logits: Any, step: Callable[[Any], int]) -> tuple[Any, Any
     return values, (places % block + places // block * step(logits)).astype(np.int32)
 
 
+def _best_with_blocks_backwards(logits: Any) -> tuple[Any, Any]:
+    values, places = _best(logits)
+    block = logits.shape[1] // _devices_for(logits)
+    last = _devices_for(logits) - 1
+    return values, ((last - places // block) * block + places % block).astype(np.int32)
+
+
+def _best_of_each_place(logits: Any) -> tuple[Any, Any]:
+    """Take the maximum over devices of the j-th logits, and that of their places."""
+    values, places = _find_candidates(logits)
+    return np.max(values, axis=0), np.max(places, axis=0).astype(np.int32)
+
+
 def _best_by_value(logits: Any) -> tuple[Any, Any]:
     """Look the places up by value, so that equal logits have the same place."""
     values, _ = _best(logits)
@@ -1543,6 +1599,24 @@ SELECTION: Final = Exercise(
                     says="The logits are the right ones, and places lie beyond the row. How many "
                     "logits come before a device's block? In the body, `block.shape` is that of "
                     "one block.",
+                ),
+                "offset-of-next-block": Mistake(
+                    lambda logits: (
+                        _best(logits)[0],
+                        _best(logits)[1] + np.int32(logits.shape[1] // _devices_for(logits)),
+                    ),
+                    says="The logits are the right ones, and each place is one block too far. How "
+                    "many logits come before the block of device 0?",
+                ),
+                "blocks-backwards": Mistake(
+                    _best_with_blocks_backwards,
+                    says="The logits are the right ones, and blocks are counted from the last "
+                    "device. Which device has the first columns?",
+                ),
+                "maximum-of-each-place": Mistake(
+                    _best_of_each_place,
+                    says="Of the first candidates of all devices this takes the largest, and of "
+                    "the second ones. Where are the best two of a row, if one device has both?",
                 ),
                 "largest-places": Mistake(
                     _best_with_largest_places,
@@ -1823,7 +1897,11 @@ ENSEMBLE: Final = Exercise(
                 "not-active": Mistake(
                     partial(_ensemble, active=False),
                     says="These are the products themselves: `multiply` ends with tanh.",
-                )
+                ),
+                "active-twice": Mistake(
+                    lambda x, W: np.tanh(_ensemble(x, W)),
+                    says="tanh is applied twice: `multiply` ends with it.",
+                ),
             },
             under_mesh=True,
         ),
