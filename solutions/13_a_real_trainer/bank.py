@@ -2222,7 +2222,7 @@ def ensemble(x, W):
     return jnp.tanh(jax.vmap(multiply, spmd_axis_name="members")(x, W))
 
 
-# %% a matmul in place of multiply exercise="13.10" score=0 diagnoses=["not-active", "not-counted-yet"] near=["active-twice"]
+# %% a matmul in place of multiply exercise="13.10" score=0 diagnoses=["not-active", "not-counted-yet"] near=["active-twice", "raised"]
 def ensemble(x, W):
     return jax.vmap(jnp.matmul)(x, W)
 
