@@ -85,7 +85,7 @@ def test_what_lies_elsewhere_is_a_whole_sentence(tmp_path):
     assert said.startswith("hal.ipynb is directly in grading/submitted/, and was skipped. A")
     (tmp_path / "ida.ipynb").touch()
     (said,) = find_misplaced_files(tmp_path, ["01"])
-    assert "hal.ipynb, ida.ipynb lie directly in grading/submitted/, and were left alone." in said
+    assert "hal.ipynb, ida.ipynb are directly in grading/submitted/, and were skipped." in said
 
 
 def test_a_copy_beside_the_notebook_is_asked_about(tmp_path):

@@ -451,7 +451,7 @@ def test_find_misplaced_files_files_are_reported(tmp_path):
         (tmp_path / name).touch()
     above, within = find_misplaced_files(tmp_path, ["01_sums"])
     assert above.startswith("hal.ipynb is directly in grading/submitted/, and was skipped. ")
-    assert "a.zip, b.zip lie directly in grading/submitted/ann/, and were left alone." in within
+    assert "a.zip, b.zip are directly in grading/submitted/ann/, and were skipped." in within
 
 
 @pytest.mark.parametrize(

@@ -148,7 +148,7 @@ def test_commands_that_change_no_grade_make_no_backup(room, type_in):
         assert status == 0
     newest, *_ = found = list_all_backups(course.backups)
     assert len(found) == len(copies) + 2, "of before the first restore, and of after it"
-    assert str(newest.relative_to(room.root)) in said.split("before is in")[1]
+    assert str(newest.relative_to(room.root)) in said.split("is kept as")[1]
 
 
 DAMAGES = {
