@@ -515,7 +515,7 @@ def diagnose_jax_error(error: BaseException) -> tuple[str, str]:
         return "unbound-axis", UNBOUND
     message = message_of(error)
     found = NO_ARRAY.search(message)
-    if found and _is_raised_in(error, CALLBACK):
+    if found and _is_raised_in_callback(error):
         given = found["given"] or found["type"]
         if given == "NoneType":
             return (
@@ -536,14 +536,14 @@ def diagnose_jax_error(error: BaseException) -> tuple[str, str]:
     return "raised", ""
 
 
-def _is_raised_in(error: BaseException, name: str) -> bool:
-    """Check whether JAX raised an error in a function of its own, or in what this called."""
+def _is_raised_in_callback(error: BaseException) -> bool:
+    """Check whether JAX raised an error in `make_array_from_callback`, or in what this called."""
     traceback, names = error.__traceback__, []
     while traceback is not None:
         frame, traceback = traceback.tb_frame, traceback.tb_next
         is_jaxs = str(frame.f_globals.get("__name__", "")).startswith("jax.")
         names.append(frame.f_code.co_name if is_jaxs else "")
-    return bool(names and names[-1]) and name in names
+    return bool(names and names[-1]) and CALLBACK in names
 
 
 def is_jax_error_without_message(error: BaseException) -> bool:

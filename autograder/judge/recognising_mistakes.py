@@ -16,7 +16,6 @@ import numpy as np
 
 from autograder.artifacts import Argument, ProgramRun, sharding_of
 from autograder.judge.comparing_values import (
-    LENIENT,
     ROUNDING,
     ArrayFunction,
     Wrong,
@@ -360,13 +359,13 @@ def _likeness(
         with np.errstate(all="ignore"):
             made = jax.tree.leaves(mistaken(*inputs))
         if not all(map(is_finite, made)):
-            if not is_alike_where_finite(outputs, made, LENIENT):
+            if not is_alike_where_finite(outputs, made):
                 return 0
             continue
         if compare_outputs(outputs, made) is None:
             continue
         right = jax.tree.leaves(reference(*inputs))
-        if is_alike_where_finite(made, right, LENIENT) or not is_like_mistake(
+        if is_alike_where_finite(made, right) or not is_like_mistake(
             mistaken, inputs, outputs, made
         ):
             return 0
