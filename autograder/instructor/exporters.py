@@ -17,7 +17,6 @@ from typing import Any, ClassVar, Final
 from nbgrader.plugins import ExportPlugin
 
 from autograder.instructor.classroom import (
-    EXCEL_ENCODING,
     MOODLE_ID_PREFIX,
     Person,
     StateRow,
@@ -239,7 +238,7 @@ class Canvas(ClassExporter):
             ]
             found = [of.get(person.id, "") for of in (ids, sis_ids, logins)]
             lines.append([person.name or person.id, *found, person.section, *cells])
-        write_csv(to, heading, lines, EXCEL_ENCODING)
+        write_csv(to, heading, lines)
 
 
 WORKSHEET_HEADING: Final = (
@@ -297,7 +296,7 @@ class Moodle(ClassExporter):
             if not with_id:
                 continue
             lines = _worksheet(with_id, known, ids)
-            write_csv(to / f"{assignment}.csv", WORKSHEET_HEADING, lines, EXCEL_ENCODING)
+            write_csv(to / f"{assignment}.csv", WORKSHEET_HEADING, lines)
             pages_file = to / f"{assignment}-feedback.zip"
             without_page = self._write_pages(course, with_id, known, ids, pages_file)
             self.warn_about(f"no feedback page of {assignment} yet", without_page)

@@ -7,7 +7,7 @@ feedback pages, a table, CSVs, a report, and the reason for each submission that
 from autograder.instructor.classroom.choice import EVERYTHING, Choice, UnknownNameError, choose
 from autograder.instructor.classroom.demonstration_class import DemonstrationError, demonstrate
 from autograder.instructor.classroom.feedback_command import hand_back, report_class
-from autograder.instructor.classroom.grade_tables import EXCEL_ENCODING, write_csv
+from autograder.instructor.classroom.grade_tables import write_csv
 from autograder.instructor.classroom.grading import grade_class, read_class
 from autograder.instructor.classroom.rebuilding import list_backups, restore
 from autograder.instructor.classroom.regrading import regrade_class
@@ -30,7 +30,6 @@ from autograder.instructor.classroom.workers import SchedulerError, Workers
 
 __all__ = [
     "EVERYTHING",
-    "EXCEL_ENCODING",
     "LOGIN_COLUMNS",
     "MAX_ID_CHARACTERS",
     "MOODLE_ID_PREFIX",

@@ -284,7 +284,7 @@ def write_csvs(
         ("Grades by student", "students.csv", *tabulate_students(rows, people, rules)),
     )
     for _, name, heading, lines in tables:
-        write_csv(folder / name, heading, lines, EXCEL_ENCODING)
+        write_csv(folder / name, heading, lines)
     return [(title, folder / name) for title, name, _, _ in tables]
 
 
@@ -461,18 +461,15 @@ def _yes(is_so: bool) -> str:
     return "yes" if is_so else ""
 
 
-def write_csv(
-    path: Path, heading: Sequence[str], lines: Iterable[Sequence[object]], encoding: str = "utf-8"
-) -> None:
-    """Write a CSV in which no cell is a formula.
+def write_csv(path: Path, heading: Sequence[str], lines: Iterable[Sequence[object]]) -> None:
+    """Write a CSV for Excel, in which no cell is a formula.
 
     Args:
         path: the file to write.
         heading: the first line, which may have names of a notebook's cells.
         lines: the other lines.
-        encoding: the file's encoding.
     """
-    with path.open("w", newline="", encoding=encoding) as file:
+    with path.open("w", newline="", encoding=EXCEL_ENCODING) as file:
         writer = csv.writer(file)
         writer.writerow([*map(_csv_cell, heading)])
         writer.writerows([*map(_csv_cell, line)] for line in lines)
