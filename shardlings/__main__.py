@@ -102,14 +102,16 @@ def _report(given: argparse.Namespace) -> int:
     options: dict[str, Any] = {"machine": given.machine, "target": given.target}
     chosen = {name: value for name, value in options.items() if value is not None}
     report = communication(function, *arguments, **chosen)
-    return _write(report, given, given.function)
+    _write(report, given, given.function)
+    return 0
 
 
 def _read_dump(given: argparse.Namespace) -> int:
     from shardlings import read_dump
 
     chosen = {} if given.machine is None else {"machine": given.machine}
-    return _write(read_dump(given.dump, mesh=given.mesh, **chosen), given, given.dump.name)
+    _write(read_dump(given.dump, mesh=given.mesh, **chosen), given, given.dump.name)
+    return 0
 
 
 def _axes(written: str) -> dict[str, int]:
@@ -127,7 +129,7 @@ def _axes(written: str) -> dict[str, int]:
     return axes
 
 
-def _write(report: "Report | TargetReports", given: argparse.Namespace, title: str) -> int:
+def _write(report: "Report | TargetReports", given: argparse.Namespace, title: str) -> None:
     """Print a report, or write it, as the options say."""
     from shardlings.documents import ShownAsDocument, as_html
     from shardlings.programs import StoredReport
@@ -143,7 +145,6 @@ def _write(report: "Report | TargetReports", given: argparse.Namespace, title: s
         print(StoredReport.of(report).to_json(), end="")
     elif given.html is None:
         print(shown)
-    return 0
 
 
 def _load(named: str) -> tuple[Any, tuple[Any, ...]]:

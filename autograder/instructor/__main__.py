@@ -191,11 +191,10 @@ def _run(chosen: argparse.Namespace, course: Course, console: Console) -> int:
             )
             console.print(str(bundle), soft_wrap=True, markup=False, highlight=False)
         case "restore":
-            return (
+            if chosen.file:
                 restore(course, console, chosen.file)
-                if chosen.file
-                else list_backups(course, console)
-            )
+            else:
+                list_backups(course, console)
         case "release":
             return _release(course, console, _choose(chosen, course))
         case "exercise":

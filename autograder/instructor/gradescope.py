@@ -78,7 +78,7 @@ def _list_files(course: Course, assignment: str) -> Iterator[Path]:
 
 def write_results(
     to: Path, record: Record, points: Mapping[str, float], visibility: Visibility
-) -> bool:
+) -> None:
     """Write a graded submission's results, or why the submission is broken.
 
     If grading failed, nothing is written: Gradescope then reports that the autograder failed, and
@@ -89,12 +89,9 @@ def write_results(
         record: the submission's record.
         points: the points of each graded cell, by name.
         visibility: when students may see the results.
-
-    Returns:
-        Whether results were written.
     """
     if record.state is State.FAILED:
-        return False
+        return
     results: dict[str, Any] = {
         "visibility": visibility,
         "stdout_visibility": "hidden",
@@ -110,7 +107,6 @@ def write_results(
         why = begin_sentence(record.why)
         results |= {"score": 0, "tests": [], "output": f"Nothing could be graded: {why}"}
     write_atomically(to, json.dumps(results, indent=1).encode())
-    return True
 
 
 def _list_tests(record: Record, points: Mapping[str, float]) -> Iterator[dict[str, Any]]:

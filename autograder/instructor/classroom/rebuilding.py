@@ -150,11 +150,8 @@ def _read_time(marker: Path) -> datetime | None:
         return datetime.fromtimestamp(0, UTC)
 
 
-def list_backups(course: Course, console: Console) -> int:
+def list_backups(course: Course, console: Console) -> None:
     """Print whether the gradebook is sound, and its backups, the newest first.
-
-    Returns:
-        The exit status, 0.
 
     Raises:
         GradebookError: the gradebook is on a server.
@@ -166,7 +163,7 @@ def list_backups(course: Course, console: Console) -> int:
     copies = list_all_backups(course.backups)
     if not copies:
         console.print("There is no copy of the gradebook yet: none of its grades has changed.")
-        return 0
+        return
     try:
         zone = read_time_zone(course.grading, course.assignments())
     except ClassError:  # a mistake in the class's file must not prevent a restore
@@ -188,7 +185,6 @@ def list_backups(course: Course, console: Console) -> int:
         )  # fmt: skip
     if sound := [copy for copy in copies if not troubles[copy]]:
         console.print(f"To put one back: make restore FROM={sound[0].name}", highlight=False)
-    return 0
 
 
 def _describe_gradebook(course: Course) -> str:
@@ -207,7 +203,7 @@ def _describe_gradebook(course: Course) -> str:
     return f"The gradebook {hide_secrets(url)} is sound."
 
 
-def restore(course: Course, console: Console, file: Path) -> int:
+def restore(course: Course, console: Console, file: Path) -> None:
     """Restore the gradebook from a backup, and enter what was graded since.
 
     Manual scores are those of the backup; the others follow from the records. The current gradebook
@@ -217,9 +213,6 @@ def restore(course: Course, console: Console, file: Path) -> int:
         course: the course.
         console: where output is printed.
         file: the backup: a path, or the name of a file in the course's backups.
-
-    Returns:
-        The exit status, 0.
 
     Raises:
         GradebookError: the file is no gradebook, or the gradebook cannot be reached.
@@ -258,4 +251,3 @@ def restore(course: Course, console: Console, file: Path) -> int:
     if replaced is not None:
         where = replaced.relative_to(course.root)
         console.print(f"The replaced gradebook is kept as {where}.", markup=False, highlight=False)
-    return 0
