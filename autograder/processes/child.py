@@ -157,21 +157,22 @@ def _explain_error(
     error: BaseException, function: Callable[..., Any], axes: tuple[str, ...]
 ) -> tuple[str, str]:
     """Return a diagnosis and an explanation of an error that a function raised."""
-    if isinstance(error, ReadRefusedError):
-        return error.diagnosis, f"Your function raised {describe_error(error, function)}."
-    if isinstance(error, BatchUsedError):
-        return "begins-anew", f"Your function raised {describe_error(error, function)}."
-    if isinstance(error, OSError) and REFUSED_WRITES:
+    is_refused_write = isinstance(error, OSError) and bool(REFUSED_WRITES)
+    if is_refused_write:
         error = REFUSED_WRITES[0]
-        return "no-common-disk", f"Your function raised {describe_error(error, function)}."
+    said = f"Your function raised {describe_error(error, function)}."
+    if is_refused_write:
+        return "no-common-disk", said
+    if isinstance(error, ReadRefusedError):
+        return error.diagnosis, said
+    if isinstance(error, BatchUsedError):
+        return "begins-anew", said
     if isinstance(error, FileNotFoundError):
-        return "file-not-found", f"Your function raised {describe_error(error, function)}."
+        return "file-not-found", said
     message = first_line(error)
     if any(words in message for words in NOT_ADDRESSABLE):
-        return "not-addressable", f"Your function raised {describe_error(error, function)}."
-    if _has_message(error):
-        return explain_error(error, function, axes)
-    return "raised", f"Your function raised {describe_error(error, function)}."
+        return "not-addressable", said
+    return explain_error(error, function, axes) if _has_message(error) else ("raised", said)
 
 
 def _has_message(error: BaseException) -> bool:
