@@ -376,7 +376,7 @@ def calibrate(config: Config, assignment: str) -> str:
 
 def _check_solution(graded: GradedExample) -> Iterator[str]:
     """Yield what is wrong with the graded solution, in sentences."""
-    short = {name: (s, p) for name, (s, p) in graded.scores.items() if s < p - SCORE_TOLERANCE}
+    short = _list_short(graded)
     if short:
         yield f"The solution does not get full marks: it gets {_list_scores(short)}."
     yield from _report_error(graded, "solution")
@@ -386,8 +386,14 @@ def _check_solution(graded: GradedExample) -> Iterator[str]:
 
 def _fails_own_tests(solution: GradedExample) -> bool:
     """Check whether an instructor's own tests fail in their own solution, and none of ours do."""
-    short = [name for name, (s, p) in solution.scores.items() if s < p - SCORE_TOLERANCE]
-    return bool(short) and not BY_GRADE_ID.keys() & {*short}
+    short = _list_short(solution)
+    return bool(short) and not BY_GRADE_ID.keys() & short.keys()
+
+
+def _list_short(solution: GradedExample) -> dict[str, tuple[float, float]]:
+    """Return the scores that are below their cells' points, with these, by the cells' names."""
+    scores = solution.scores.items()
+    return {name: (s, p) for name, (s, p) in scores if s < p - SCORE_TOLERANCE}
 
 
 def _check_released(graded: GradedExample) -> Iterator[str]:

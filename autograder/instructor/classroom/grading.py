@@ -396,7 +396,8 @@ def grade_submissions(
     """
     if not pairs:
         return
-    usual = {assignment: solution_seconds(course.root, assignment) for _, assignment in pairs}
+    assignments = {assignment for _, assignment in pairs}
+    usual = {assignment: solution_seconds(course.root, assignment) for assignment in assignments}
     ordered = sorted(pairs, key=lambda pair: -usual[pair[1]])
     dispatcher = _Dispatcher(course, bases)
     log = course.grading / "logs" / f"{datetime.now():%Y-%m-%dT%H-%M-%S}.jsonl"
