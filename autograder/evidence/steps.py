@@ -1,4 +1,4 @@
-"""The steps of a check that takes long, for whoever waits for it."""
+"""Report the steps of a long check to a listener."""
 
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager

@@ -30,7 +30,7 @@ def as_stage(thing: Any) -> jax.stages.Traced | jax.stages.Lowered | jax.stages.
     """Return the stage of a program that something is, or has inside; None if it is another thing.
 
     Args:
-        thing: what may be a stage.
+        thing: any object.
     """
     if isinstance(thing, jax.stages.Traced | jax.stages.Lowered | jax.stages.Compiled):
         return thing

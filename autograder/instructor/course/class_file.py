@@ -66,7 +66,7 @@ class Late(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     grace_minutes: Annotated[float, msgspec.Meta(ge=0)] = 0.0
 
     def share(self, seconds: float) -> float:
-        """Return the share of a score that is deducted, given `ClassRules.seconds_late`."""
+        """Return the share of a score that is deducted for being so many seconds late."""
         if seconds <= self.grace_minutes * 60:
             return 0.0
         if self.zero_after_days is not None and seconds > self.zero_after_days * DAY_SECONDS:

@@ -57,7 +57,8 @@ class SafeCollect(ExchangeCollect):
             os.chmod(folder, os.stat(folder).st_mode | 0o700)  # a later submission replaces it
         if course.find_unsafe_file(Path(src)) or _last_change(Path(src)) != changed:
             self.log.error("%s changed while it was copied. Collect again.", printable(src))
-            return shutil.rmtree(dest)
+            shutil.rmtree(dest)
+            return
         if (stamp := Path(dest, "timestamp.txt")).is_file():
             stamp.unlink()  # it may be read-only
             stamp.write_text(f"{changed} UTC")  # nbgrader compares it with later submissions
