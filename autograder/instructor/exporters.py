@@ -34,7 +34,7 @@ from autograder.instructor.course import (
     read_class_file,
 )
 
-MAX_NAMED_STUDENTS = 10
+MAX_NAMED_STUDENTS: Final = 10
 
 
 class ClassExporter(ExportPlugin):

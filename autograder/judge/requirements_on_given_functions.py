@@ -37,10 +37,10 @@ from shardlings import programs
 from shardlings.layouts import Layout, LayoutError, Shape
 from shardlings.programs import communication
 
-AXIS_NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
+AXIS_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """The mesh axis names that a program is compiled for."""
 
-MAX_WORK_SHARE = 1.5
+MAX_WORK_SHARE: Final = 1.5
 """A device may do so many times its share of the work; communication takes operations too."""
 
 MAX_NAMED_ARGUMENTS: Final = 2

@@ -8,7 +8,7 @@ import math
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar
+from typing import ClassVar, Final
 
 import numpy as np
 from humanize import natural_list
@@ -45,14 +45,14 @@ from autograder.judge.wording import (
 from shardlings.documents import with_noun
 from shardlings.programs import Collective, groups_along
 
-COUNTED_AS = {"reduce-scatter": "all-reduce"}
+COUNTED_AS: Final = {"reduce-scatter": "all-reduce"}
 """Kinds that are counted as another, because compilers may replace them: a reduce-scatter, for
 example, by an all-reduce and a slice."""
 
-MAX_WIDENING = 4
+MAX_WIDENING: Final = 4
 """XLA may move up to so many times the requested bytes, because it widens 1-byte types to 4."""
 
-MAX_OPERATIONS_OUTSIDE = 4
+MAX_OPERATIONS_OUTSIDE: Final = 4
 """The most operations outside a `shard_map`, for each element of the arguments and results."""
 
 

@@ -4,7 +4,7 @@ Several requirements judge the same run, so the last few runs are cached.
 """
 
 from functools import lru_cache, partial
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import numpy as np
 from humanize import natural_list
@@ -19,7 +19,7 @@ from shardlings.programs import Collective
 Names = tuple[str, ...] | None
 """Names of mesh axes; None for any."""
 
-SAMPLES = 2
+SAMPLES: Final = 2
 """Inputs are sampled twice, which shows whether a program ignores them."""
 
 

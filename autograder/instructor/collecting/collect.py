@@ -9,6 +9,7 @@ from collections import Counter
 from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path, PurePosixPath
+from typing import Final
 
 from rich.console import Console
 from rich.padding import Padding
@@ -57,9 +58,9 @@ def _replace_submission(submission: CollectedSubmission, folder: Path, temporary
     swap_folder(folder, new, temporary / "earlier")
 
 
-MAX_NAMED_FILES = 20
+MAX_NAMED_FILES: Final = 20
 
-MAX_NAMED_FILES_PER_STUDENT = 4
+MAX_NAMED_FILES_PER_STUDENT: Final = 4
 """So that one student's thousand files do not hide everybody else's."""
 
 
