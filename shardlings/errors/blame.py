@@ -20,7 +20,7 @@ LIBRARIES: Final = tuple(
 )
 """The folders of Python's own modules and of installed packages."""
 
-MAX_LINE_CHARACTERS: Final = 300
+MAX_MESSAGE_CHARACTERS: Final = 300
 """The most characters of an error's message that a sentence quotes."""
 
 Owner = Literal["ours", "theirs", "library"]
@@ -78,8 +78,8 @@ def first_line(error: BaseException) -> str:
     lines = message_of(error).strip().splitlines() or ["it gives no message"]
     line = lines[len(lines) > 1 and lines[0].startswith("Mismatch details (")]
     line = line.partition("This error occurs at source:")[0]  # `cell_lines` gives the line
-    if len(line) > MAX_LINE_CHARACTERS:
-        line = f"{line[:MAX_LINE_CHARACTERS].rsplit(' ', 1)[0]} …"
+    if len(line) > MAX_MESSAGE_CHARACTERS:
+        line = f"{line[:MAX_MESSAGE_CHARACTERS].rsplit(' ', 1)[0]} …"
     return line.rstrip(" :.(").encode(errors="replace").decode()
 
 
