@@ -21,9 +21,9 @@ from autograder.instructor.classroom import (
     choose,
     demonstrate,
     grade_class,
-    hand_back,
     list_backups,
     regrade_class,
+    renew_feedback,
     report_class,
     restore,
     withdraw,
@@ -173,7 +173,7 @@ def _run(chosen: argparse.Namespace, course: Course, console: Console) -> int:
         case "report":
             return report_class(course, console, _choose(chosen, course))
         case "feedback":
-            return hand_back(course, console, _choose(chosen, course), chosen.release)
+            return renew_feedback(course, console, _choose(chosen, course), chosen.release)
         case "demo":
             return demonstrate(course, console, chosen.all)
         case "collect":

@@ -6,7 +6,7 @@ feedback pages, a table, CSVs, a report, and the reason for each submission that
 
 from autograder.instructor.classroom.choice import EVERYTHING, Choice, UnknownNameError, choose
 from autograder.instructor.classroom.demonstration_class import DemonstrationError, demonstrate
-from autograder.instructor.classroom.feedback_command import hand_back, report_class
+from autograder.instructor.classroom.feedback_command import renew_feedback, report_class
 from autograder.instructor.classroom.grade_tables import write_csv
 from autograder.instructor.classroom.grading import grade_class, read_class
 from autograder.instructor.classroom.rebuilding import list_backups, restore
@@ -45,13 +45,13 @@ __all__ = [
     "choose",
     "demonstrate",
     "grade_class",
-    "hand_back",
     "is_folder_name",
     "list_backups",
     "read_class",
     "read_kept_answers",
     "read_roster",
     "regrade_class",
+    "renew_feedback",
     "report_class",
     "restore",
     "withdraw",

@@ -40,7 +40,7 @@ def report_class(course: Course, console: Console, choice: Choice = EVERYTHING) 
     return 0 if all(failure.theirs for failure in failures) else 1
 
 
-def hand_back(
+def renew_feedback(
     course: Course, console: Console, choice: Choice = EVERYTHING, release: bool = False
 ) -> int:
     """Make the feedback pages of graded submissions again, without grading anything.
