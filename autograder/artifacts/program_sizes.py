@@ -53,7 +53,7 @@ SOURCE_LINE: Final = re.compile(r'"([^"]+)":(\d{1,6}):\d+')
 """A file and a line in an MLIR location, such as `loc("f"("cell.py":7:11 to :18))`; the innermost
 line comes first."""
 
-OWN_FOLDERS: Final = (Path(__file__).parents[1], Path(shardlings.__file__).parent)
+PACKAGE_FOLDERS: Final = (Path(__file__).parents[1], Path(shardlings.__file__).parent)
 """Our packages' folders. A kernel that grades has the same files elsewhere."""
 
 Sizes = tuple[int, ...]
@@ -241,7 +241,7 @@ def _line(operation: Any) -> str:
 
 def _is_ours(file: str) -> bool:
     path = file.replace("\\", "/")
-    tails = [(own, path.rpartition(f"/{own.name}/")) for own in OWN_FOLDERS]
+    tails = [(own, path.rpartition(f"/{own.name}/")) for own in PACKAGE_FOLDERS]
     return any(found and (own / tail).exists() for own, (_, found, tail) in tails)
 
 
