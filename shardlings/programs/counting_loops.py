@@ -29,7 +29,7 @@ class LoopValue(NamedTuple):
     is_difference: bool = False
 
 
-class Counter(NamedTuple):
+class LoopCounter(NamedTuple):
     """The value by which a loop counts: from `start`, in steps of `step`, while below `limit`.
 
     Attributes:
@@ -69,7 +69,7 @@ def find_counter(
     initial: Sequence[Any],
     updated: Sequence[Any],
     comparison: str = "LT",
-) -> Counter | None:
+) -> LoopCounter | None:
     """Find the value by which a loop counts; None if it does not count.
 
     Where the limit is no constant, the caller has to check that it stays the same in each round.
@@ -103,4 +103,4 @@ def find_counter(
     if (step > 0) != comparison.startswith("L"):
         return None  # it counts away from its limit
     start = describe(initial[position]).constant
-    return Counter(position, start, limit.constant, step, comparison.endswith("E"))
+    return LoopCounter(position, start, limit.constant, step, comparison.endswith("E"))

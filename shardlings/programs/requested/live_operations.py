@@ -13,7 +13,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 
 from shardlings.collective_kinds import CollectiveKind
-from shardlings.programs.counting_loops import Counter, LoopValue, find_counter
+from shardlings.programs.counting_loops import LoopCounter, LoopValue, find_counter
 
 CALLS: Final = {"func.call": "callee", "stablehlo.composite": "decomposition"}
 """Operations that run another function, and the attribute that names it."""
@@ -210,7 +210,7 @@ def list_counter_operands(loop: Any) -> list[tuple[Any, int, Any]]:
     return [(operation, position, operation.operands[position]) for operation, position in uses]
 
 
-def _find_counter(loop: Any) -> Counter | None:
+def _find_counter(loop: Any) -> LoopCounter | None:
     """Find the value by which a `while` counts up to a limit; None if it does not count."""
     condition, body = (region.blocks[0] for region in loop.regions)
     test = _returned(condition)[0].owner
