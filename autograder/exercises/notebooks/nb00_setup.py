@@ -1,4 +1,4 @@
-"""Notebook 00: one innocent line, which moves eleven times what it has to.
+"""Notebook 00: one innocent line, for which devices send nine times what they have to.
 
 The budgets are those of 3.6, which has the same line without the constraint in its prompt.
 """
@@ -17,8 +17,9 @@ SIZES: Final = (32, 16)
 FIRST_LINE: Final = Exercise(
     id="0.1",
     title="One line",
-    afterwards="The innocent line needs 11,264 bytes, and yours at most 1,024. A constraint "
-    "changes where values are, and never the values, so you can always try one.",
+    afterwards="For the innocent line, each device sends 7,168 bytes, and for yours at most 1,024. "
+    "A constraint on m.T or on the sum is enough, and here even one on m: the compiler then lays "
+    "the others out alike. It changes where values are, and never the values.",
     requirements=(
         Computes(
             "repaired",
@@ -48,7 +49,8 @@ FIRST_LINE: Final = Exercise(
         ),
     ),
     hints=(
-        "The line is `return m + m.T`. Which of its arrays do not have the layout of the picture?",
+        "The line is `return m + m.T`. m has the layout of the picture. Which other arrays are in "
+        "this line, and should have it, too?",
         "`with_sharding_constraint(a, blocks)` returns a, in the layout `blocks`. Use what it "
         "returns in place of a.",
         "m.T is not in blocks. Put `with_sharding_constraint(…, blocks)` around it, or around the "
