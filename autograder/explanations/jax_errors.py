@@ -132,9 +132,9 @@ MEANINGS: Final = (
         "not-replicated",
         "out_specs leaves out an axis, which says that all devices along it return the same value; "
         "as far as JAX can tell, their values may differ. Often a psum is missing, or out_specs "
-        "should name the axis. Nothing but check_vma notices this mistake, so set it to False only "
-        "if you know better: after an all_gather all devices hold the same, and the type does not "
-        "say so.",
+        "should name the axis. (Nothing but check_vma notices this mistake. check_vma=False is "
+        "right only where you know better: after an all_gather all devices hold the same, and the "
+        "type does not say so.) Which line is to make the values equal?",
     ),
     (
         r"(?s)different lengths of .*pjit out_shardings.* length (?P<given>\d+), but .* "
@@ -240,9 +240,9 @@ MEANINGS: Final = (
     (
         r"scatter dimension size",
         "untiled",
-        "Without tiled=True, the scattered dimension must be as long as there are devices, and is "
-        "dropped from the result. With tiled=True, its length must be a multiple of the number of "
-        "devices. It is dimension 0, unless scatter_dimension says otherwise.",
+        "Without tiled=True, the scattered dimension must have one element for each device. If "
+        "each device is to keep several, write tiled=True; then the length must be a multiple of "
+        "the number of devices. It is dimension 0, unless scatter_dimension says otherwise.",
     ),
     (
         r"all_to_all requires the size of the mapped axis",
@@ -315,6 +315,13 @@ MEANINGS: Final = (
         "wrong-pairs",
         "Each device may send once and receive once. If your pairs are for another number of "
         "devices, lax.axis_size tells how many there are.",
+    ),
+    (
+        r"(?s)carry input and carry output must have equal types.*varying manual axes",
+        "varying-mismatch",
+        "The carry of the loop starts with a value that is the same on all devices along an axis, "
+        "and a step makes one that may vary. Start it with "
+        "jax.lax.pcast(value, axis_name, to='varying').",
     ),
     (
         r"manual axis types do not match|varying manual axes",

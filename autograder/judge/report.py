@@ -4,7 +4,7 @@ The result is made of a document's blocks, so HTML, text and terminals say the s
 """
 
 import re
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -210,8 +210,8 @@ def _unanswered(answers: dict[str, list[Finding]]) -> list[str]:
         left = sum(state_of(f) == "unanswered" for f in findings)
         if left and name not in empty:
             sentences.append(
-                f"{left} cell{'s' * (left > 1)} of {name} {'are' if left > 1 else 'is'} still to "
-                f"be filled in."
+                f"{left} {'entries' if left > 1 else 'entry'} of {name} "
+                f"{'are' if left > 1 else 'is'} still to be filled in."
             )
     return [" ".join(sentences)] * bool(sentences)
 
@@ -254,19 +254,35 @@ def _tables(answers: dict[str, list[Finding]], problems: Sequence[Finding]) -> I
     first = problems[0] if problems else None
     plain = {name: fs for name, fs in answers.items() if not any(f.cell for f in fs)}
     if plain and len(answers) > 1:
-        columns = tuple(dict.fromkeys(f.about for fs in plain.values() for f in fs))
         shown = [p for findings in plain.values() for p in problems_of(findings)[:1]]
         explained: dict[tuple[str, ...], str] = {(p.difference,): p.answer for p in reversed(shown)}
         explained |= {_explanation_of(p): p.answer for p in reversed(shown)}
-        rows = [_row(name, fs, columns, first, explained) for name, fs in plain.items()]
-        has_names_above = len(columns) > MAX_COLUMNS_BESIDE_NAMES
-        yield Table(columns if has_names_above else ("", *columns), tuple(rows))
+        for columns, names in _group_by_columns(plain).items():
+            rows = [_row(name, plain[name], columns, first, explained) for name in names]
+            has_names_above = len(columns) > MAX_COLUMNS_BESIDE_NAMES
+            yield Table(columns if has_names_above else ("", *columns), tuple(rows))
     cells_explained: dict[tuple[str, str], Finding] = {}
     for name, findings in answers.items():
         has_wrong_cells = name not in plain and not all(f.met for f in findings)
         if has_wrong_cells and any(state_of(f) != "unanswered" for f in findings):
             cell_rows = tuple(_cell_rows(findings, first, cells_explained))
             yield Table((name, "yours", "", ""), cell_rows)
+
+
+def _group_by_columns(answers: Mapping[str, list[Finding]]) -> dict[tuple[str, ...], list[str]]:
+    """Return the answers of each table by what its columns are about.
+
+    One table is enough if it fits into a narrow window. Otherwise answers of which other things are
+    required have tables of their own, without the columns of the others.
+    """
+    columns = {name: tuple(dict.fromkeys(f.about for f in fs)) for name, fs in answers.items()}
+    all_columns = tuple(dict.fromkeys(about for own in columns.values() for about in own))
+    if len(all_columns) <= MAX_COLUMNS_BESIDE_NAMES:
+        return {all_columns: [*answers]}
+    grouped: dict[tuple[str, ...], list[str]] = {}
+    for name, own in columns.items():
+        grouped.setdefault(own, []).append(name)
+    return grouped
 
 
 def _mark(state: str) -> Inline:

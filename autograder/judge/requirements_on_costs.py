@@ -415,7 +415,9 @@ def _describe_argument(
     if sum(map(math.prod, collective.shapes)) != math.prod(layout.block_shape):
         return ""  # another collective has changed it before
     which = f"The largest, of {in_bytes(collective.total_bytes)}," if several else "It"
-    sentence = f" {which} {collective.traits.verb} {name}, which is laid out as {layout.describe()}"
+    sentence = (
+        f" {which} {collective.traits.verb} `{name}`, which is laid out as {layout.describe()}"
+    )
     if collective.kind != "all-gather":
         return f"{sentence}."
     return f"{sentence}, and leaves {in_bytes(collective.bytes_out)} of it on each device."

@@ -1297,7 +1297,7 @@ PIPELINE: Final = Exercise(
         "all-gather": "An array is gathered. Does the body do it, or does it happen before the "
         "body, because in_specs request more than a stage has?",
         "nothing-but-zeros": "What stage s computed goes to stage s + 1, and the last stage has "
-        "its first result in step n - 1.",
+        "its first result in step n - 1. So the loop has n + m - 1 steps.",
         "not-replicated": "The result must be the same on all devices, and only the last stage "
         "has it. What gives it to all of them?",
         "varying-mismatch": "Does the loop start with a value that is the same on all devices, "

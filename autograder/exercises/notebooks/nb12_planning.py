@@ -296,9 +296,9 @@ LATENCY: Final = Exercise(
                 ),
                 "product-alone": Mistake(
                     lambda n, latency, bandwidth: latency * bandwidth,
-                    says="In latency * bandwidth bytes, one message spends as much time on its "
-                    "bytes as on its latency. How many of these does the ring need, with n "
-                    "devices?",
+                    says="At this size, the bytes of one message take as long as its latency. "
+                    "Expected: the size at which the ring takes as long as the faster one of the "
+                    "other two.",
                 ),
                 "over-the-bandwidth": Mistake(
                     lambda n, latency, bandwidth: RING_FROM(n, latency, bandwidth) / bandwidth**2,
@@ -1726,11 +1726,13 @@ def _draw_buckets(buckets: Any, backward: Any, *model: Any) -> Charts:
     return draw_overlap(backward, *model, yours=buckets, the_best=best).charts
 
 
+IF_COMPARED: Final = "(If you compare choices by `exposed`, it has to be right, too.)"
+
 OVERLAP: Final = Exercise(
     id="12.6",
     title="Reduce while you compute",
     afterwards="PyTorch's data parallelism closes a bucket at 25 MiB unless you say otherwise. XLA "
-    "decides for itself which all-reduces it combines, up to a number of bytes that is a flag.",
+    "decides for itself which all-reduces it combines, up to a number of bytes, which a flag sets.",
     requirements=(
         Returns(
             "exposed",
@@ -1915,12 +1917,14 @@ OVERLAP: Final = Exercise(
         "you know already.",
     ),
     diagnoses={
-        "one-bucket": "With a single bucket, nothing is sent before the backward pass has ended.",
-        "a-bucket-each": "With a bucket for each layer, the link pays the latency for each.",
+        "one-bucket": f"With a single bucket, nothing is sent before the backward pass has ended. "
+        f"{IF_COMPARED}",
+        "a-bucket-each": f"With a bucket for each layer, the link pays the latency for each. "
+        f"{IF_COMPARED}",
         "as-soon-as-free": "It can be better to let the link wait for another gradient, because "
         "each all-reduce costs a latency.",
-        "exposed": "Of all choices, the best is the one whose last all-reduce ends first. If you "
-        "compare them by exposed, is that right? And which choices are tried?",
+        "exposed": f"Of all choices, the best is the one whose last all-reduce ends first. Which "
+        f"choices are tried? {IF_COMPARED}",
         "opposite-order": "In the opposite order, all of your choices would be right. The first "
         "bucket has the layers with which the backward pass begins.",
         "number-of-layers": "Each layer has to be in one bucket.",

@@ -1231,9 +1231,9 @@ ACTIVATIONS: Final = Exercise(
         "because a checkpoint is in another one?",
         "keep_little: saves-too-much": "Five arrays of the size of x are enough. q, k and v are "
         "three of them, and the hidden layer is as large as four.",
-        "keep_little: recomputes-too-much": "Which matmuls are computed again? One is, if nothing "
-        "is kept between it and the next matmul whose gradient needs its result. A policy ignores "
-        "names that no array has.",
+        "keep_little: recomputes-too-much": "A matmul is computed again if the backward pass needs "
+        "its result, and neither this result is kept nor what the next matmul takes of it. Which "
+        "matmuls are these? A policy ignores names that no array has.",
         "keeps-nothing": "jax.checkpoint keeps nothing without a policy, and a policy ignores "
         "names that no array has.",
         "not-scaled": "The scores are not divided by the root of the size of a head.",
