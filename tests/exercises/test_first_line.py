@@ -18,18 +18,20 @@ def test_the_innocent_line_costs_what_the_notebook_says():
     before, after = (communication(f, matrix) for f in (names["innocent"], repaired))
     block = matrix.nbytes // 8
     assert f"four bytes, {block} bytes" in TEXT
-    assert f"all that it lacks of the matrix, {7 * block:,} bytes, twice" in TEXT
+    assert f"lacks of the matrix, {8 * block:,} - {block} = {7 * block:,} bytes, twice" in TEXT
     assert before.sent == 2 * 7 * block
-    assert f"two steps, so each device sends {after.sent} bytes" in TEXT
+    assert f"two steps, and a device sends up to {after.sent} bytes" in TEXT
     lesson = EXERCISES["0.1"].afterwards
-    assert f"sends {before.sent:,} bytes, and for yours at most {after.bytes:,}" in lesson
+    assert f"sends {before.sent:,} bytes." in lesson
+    assert "saves eight ninths of them" in lesson
+    assert round(9 * (1 - after.sent / before.sent)) == 8
     assert [c.bytes for c in after.collectives] == [512, 512]
     assert round(before.sent / after.sent) == 9
     assert [c.kind for c in before.collectives] == ["all-gather"] * 4
     assert "The four steps are *all-gathers*" in TEXT
     assert 6 < before.peak_bytes / after.peak_bytes < 7
     assert before.flops / after.flops == 8
-    assert "for which the devices send a ninth of the bytes" in TEXT
+    assert "while the devices send a ninth of the bytes" in TEXT
     assert "a device sends nine times the bytes, needs more than six times the memory" in TEXT
     assert "and does eight times the work" in TEXT
 

@@ -17,9 +17,9 @@ SIZES: Final = (32, 16)
 FIRST_LINE: Final = Exercise(
     id="0.1",
     title="One line",
-    afterwards="For the innocent line, each device sends 7,168 bytes, and for yours at most 1,024. "
-    "A constraint on m.T or on the sum is enough, and here even one on m: the compiler then lays "
-    "the others out alike. It changes where values are, and never the values.",
+    afterwards="For the innocent line, each device sends 7,168 bytes. A constraint on m.T, on the "
+    "sum or, here, even on m saves eight ninths of them. It changes where values are, and never "
+    "the values.",
     requirements=(
         Computes(
             "repaired",
