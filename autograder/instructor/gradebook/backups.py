@@ -126,10 +126,10 @@ def read_backup_time(path: Path) -> datetime:
 
 def _read_name(name: str) -> datetime | None:
     """Return the time in a backup's name; None if it is not the name of a backup."""
-    for form in (BACKUP_NAME, BACKUP_NAME.replace("-%f", "")):  # as files were called before
-        with suppress(ValueError):
-            return datetime.strptime(name, form).replace(tzinfo=UTC)
-    return None
+    try:
+        return datetime.strptime(name, BACKUP_NAME).replace(tzinfo=UTC)
+    except ValueError:
+        return None
 
 
 def find_newest_backup(folder: Path) -> Path | None:

@@ -219,7 +219,7 @@ def _parts(
         waits = given.waits and given.by_hand is None
         first = _sentence("This is graded by hand, and has no score yet.") if waits else ""
         return VerdictParts(first, "", render_cell(cell, room))
-    if BY_GRADE_ID.get(_name(cell)) is not None:  # graded by a version that kept no verdicts
+    if BY_GRADE_ID.get(_name(cell)) is not None:  # its record is lost
         return VerdictParts(render_cell(cell, room, outputs_alone=True), "", "")
     if find_error_line(cell):
         return VerdictParts("", "", "")  # the page lists the error
