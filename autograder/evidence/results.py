@@ -70,7 +70,7 @@ class ResultsPlan(Struct, frozen=True, tag="results"):
                 results.append(_call_answer(answer, case, call))
             except DoesNotEndError as error:
                 return explain_endless_call(error, answer, f"{call} did not finish")
-        if all(result.get("came", 0) is ... for result in results):
+        if all(result.get("returned", 0) is ... for result in results):
             return Unanswered()
         return Value([{key: plain(value) for key, value in result.items()} for result in results])
 
@@ -104,10 +104,10 @@ def _call_answer(
             return function(*arguments)
 
     try:
-        return {"came": call_within_limit(call_function, f"{call} has not returned yet")}
+        return {"returned": call_within_limit(call_function, f"{call} has not returned yet")}
     except TheirError as raised:
         if is_stub(raised.error):
-            return {"came": ...}
+            return {"returned": ...}
         return {"error": describe_error(raised.error, function)}
 
 

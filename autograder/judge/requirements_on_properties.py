@@ -68,12 +68,12 @@ class Satisfies(Requirement):
             if "error" in result:
                 sentence = f"Your function raised {result['error']}. The call was {call}."
                 return finding.problem("raised", sentence, got="")
-            returned = result.get("came")
+            returned = result.get("returned")
             problem = self.explain(returned, *case)
             if problem is not None:
                 diagnosis, sentence = problem
                 if self.relate:
-                    pairs = [(r.get("came"), c) for r, c in zip(results, cases, strict=True)]
+                    pairs = [(r.get("returned"), c) for r, c in zip(results, cases, strict=True)]
                     diagnosis = self.relate(diagnosis, case, pairs)
                 charts = self.draw(returned, *case) if self.draw else ()
                 shown = "what is drawn" if charts else show_plain(returned)

@@ -134,20 +134,13 @@ class Returns(Requirement):
                 )
                 return finding.problem("raised", sentence, got="")
             wanted = self.reference(*case)
-            if not _is_same(result.get("came"), wanted):
+            if not _is_same(result.get("returned"), wanted):
                 diagnosis, sentence = _explain_results(self, cases, results)
                 if diagnosis == OTHER_RESULT:
-                    sentence += quote_miscounted_lines(case, result.get("came"), wanted)
-                # a float that is right proves nothing, if there are wrong numbers
-                case, came, wanted = next(
-                    (
-                        (case, each["came"], right)
-                        for case, each in zip(cases, results, strict=True)
-                        if "came" in each
-                        and not _is_same(_to_integers(each["came"]), right := self.reference(*case))
-                    ),
-                    (case, result.get("came"), wanted),
-                )
+                    sentence += quote_miscounted_lines(case, result.get("returned"), wanted)
+                case, came, wanted = _choose_shown_case(self, cases, results) or (
+                    case, result.get("returned"), wanted,
+                )  # fmt: skip
                 call = f"{self.answer}({', '.join(map(repr, case))})"
                 expected, got = show_plain(wanted, wanted), show_plain(came, wanted)
                 if (rounded := _round_floats(expected)) != _round_floats(got):
@@ -316,13 +309,27 @@ def _letters(word: str) -> str:
     return "".join(letter for letter in word.lower() if letter.isalnum())
 
 
+def _choose_shown_case(
+    requirement: Returns, cases: Sequence[Any], results: Sequence[Mapping[str, Any]]
+) -> tuple[Any, Any, Any] | None:
+    """Return the first case whose number itself is wrong, with the result and the right one.
+
+    A float that is right where an integer is expected proves nothing if numbers are wrong.
+    """
+    for case, result in zip(cases, results, strict=True):
+        wanted = requirement.reference(*case)
+        if "returned" in result and not _is_same(_to_integers(result["returned"]), wanted):
+            return case, result["returned"], wanted
+    return None
+
+
 def _explain_results(requirement: Returns, cases: Any, results: Any) -> Wrong:
     """Find the mistake that explains every result: a known one, or a general one.
 
     Returns:
         A diagnosis, and a sentence to precede the lesson on it.
     """
-    actual = [result.get("came") for result in results]
+    actual = [result.get("returned") for result in results]
     right = [requirement.reference(*case) for case in cases]
     if diagnosis := _recognise_mistake(requirement, cases, actual, right):
         return diagnosis, ""

@@ -77,8 +77,8 @@ class Finding(Struct, frozen=True):
 
     answer: str
     met: bool
-    expected: str = msgspec.field(name="asked")  # the name in records that classes keep
-    got: str = msgspec.field(name="came")
+    expected: str
+    got: str
     diagnosis: str = ""
     difference: str = ""
     target: Layout | None = None

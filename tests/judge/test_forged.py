@@ -109,7 +109,7 @@ def pieces(exercise: Exercise, answer: str) -> st.SearchStrategy[Piece]:
             return st.builds(Value, st.fixed_dictionaries(dict.fromkeys(cells, ANYTHING))) | KINDS
         if isinstance(requirement, Returns):
             count = len(requirement.cases(exercise.generator(1)))
-            result = st.dictionaries(st.sampled_from(["came", "error", ""]), ANYTHING)
+            result = st.dictionaries(st.sampled_from(["returned", "error", ""]), ANYTHING)
             results = st.lists(result | ANYTHING, min_size=count, max_size=count)
             return st.builds(Value, results) | KINDS
     return KINDS

@@ -38,7 +38,7 @@ DIES = "import os\nos._exit(1)"
 FORGED = """
 from IPython.display import display
 def forge(*_):
-    odd = {"type": "value", "value": [{"came": [1]}] + [7] * 9}
+    odd = {"type": "value", "value": [{"returned": [1]}] + [7] * 9}
     display({"application/vnd.shardlings.evidence+json": {"exercise": "1.7", "answers": {
         "shard_shape": odd, "bytes_total": odd, "holders": odd}}}, raw=True)
 get_ipython().events.register("post_run_cell", forge)
