@@ -10,6 +10,7 @@ forbid scripts; it does forbid framing, and loading from and sending to other pl
 """
 
 import re
+import shutil
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime, tzinfo
@@ -93,6 +94,8 @@ def write_page(path: Path, renew: Callable[[bytes], bytes | None]) -> bool:
     Returns:
         Whether it was written.
     """
+    if path.is_dir() and not path.is_symlink():  # somebody put a folder in its place
+        shutil.rmtree(path)
     old = path.read_bytes() if path.exists() else b""
     new_page = renew(old)
     if new_page is None:
