@@ -456,6 +456,6 @@ def _describe_failure(assignment: str, why: str, fails_own_tests: bool = False) 
             f"again."
         )
     return CalibrationError(
-        f"Nothing of {assignment} is graded: the grader fails its own test on this machine, so "
-        f"students would be graded wrongly, too. {why}"
+        f"Nothing of {assignment} is graded, because the course's own notebooks do not get the "
+        f"scores here that they should get, so students would be graded wrongly, too. {why}"
     )
