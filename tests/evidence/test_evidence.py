@@ -84,7 +84,7 @@ def test_functions_are_called_and_their_errors_captured():
     assert piece["holders"] == Unanswered()
     values = piece["shard_shape"]
     assert isinstance(values, Value)
-    assert values.value[0] == {"came": [1, 3]}
+    assert values.value[0] == {"returned": [1, 3]}
     errors = piece["bytes_total"]
     assert isinstance(errors, Value)
     assert errors.value[0]["error"].startswith("ZeroDivisionError: division by zero (line")
@@ -191,7 +191,7 @@ def test_forged_evidence_gets_a_verdict_and_no_point(data):
         Unanswered(),
         Value(True),
         Value([]),
-        Value([{"came": 1}] * 9),
+        Value([{"returned": 1}] * 9),
         Value([{"error": None}] * 9),
         Value([7] * 9),
         evidence.Program((b"",)),
