@@ -55,7 +55,7 @@ def test_an_error_is_quoted_with_its_call():
     assert "divisor(6)" in finding.difference
 
 
-@pytest.mark.parametrize("forged", [None, 3, [], [1, 2], [{}], [{"came": 1}, 2]])
+@pytest.mark.parametrize("forged", [None, 3, [], [1, 2], [{}], [{"returned": 1}, 2]])
 def test_forged_evidence_earns_nothing(forged):
     verdict = judge(EXERCISE, Evidence("t.1", {"divisor": Value(forged)}), SEED)
     assert verdict.fault is None
