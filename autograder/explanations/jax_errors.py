@@ -132,9 +132,8 @@ MEANINGS: Final = (
         "not-replicated",
         "out_specs leaves out an axis, which says that all devices along it return the same value; "
         "as far as JAX can tell, their values may differ. Often a psum is missing, or out_specs "
-        "should name the axis. (Nothing but check_vma notices this mistake. check_vma=False is "
-        "right only where you know better: after an all_gather all devices hold the same, and the "
-        "type does not say so.) Which line is to make the values equal?",
+        "should name the axis. Only check_vma notices this mistake. check_vma=False is for values "
+        "that are equal although their type does not say so, as after an all_gather.",
     ),
     (
         r"(?s)different lengths of .*pjit out_shardings.* length (?P<given>\d+), but .* "
@@ -317,11 +316,19 @@ MEANINGS: Final = (
         "devices, lax.axis_size tells how many there are.",
     ),
     (
-        r"(?s)carry input and carry output must have equal types.*varying manual axes",
+        r"(?s)carry input and carry output must have equal types.*to the initial carry value",
         "varying-mismatch",
         "The carry of the loop starts with a value that is the same on all devices along an axis, "
         "and a step makes one that may vary. Start it with "
         "jax.lax.pcast(value, axis_name, to='varying').",
+    ),
+    (
+        r"(?s)carry input and carry output must have equal types"
+        r".*(?:manual axis types|varying manual axes) do not match",
+        "varying-mismatch",
+        "The carry of the loop may vary along an axis, and a step makes one that is the same on "
+        "all devices, as a psum does. If that is meant, jax.lax.pcast(value, axis_name, "
+        "to='varying') gives it the type of the carry again.",
     ),
     (
         r"manual axis types do not match|varying manual axes",

@@ -172,6 +172,25 @@ def test_an_error_of_jax_is_diagnosed(function, diagnosis):
     assert not meaning or meaning.endswith((".", "?"))
 
 
+def summed(mine):
+    return lax.fori_loop(0, 3, lambda i, c: lax.psum(c, "x"), mine.sum())[None]
+
+
+@pytest.mark.parametrize(
+    ("body", "says"),
+    [
+        (carried, "starts with a value that is the same on all devices along an axis, and a step"),
+        (summed, "a step makes one that is the same on all devices, as a psum does."),
+    ],
+)
+def test_it_is_said_which_of_a_carry_and_its_step_may_vary(body, says):
+    with pytest.raises(TypeError) as raised:
+        mapped(body)(jnp.ones((16, 16)))
+    diagnosis, meaning = diagnose_jax_error(raised.value)
+    assert diagnosis == "varying-mismatch"
+    assert says in meaning
+
+
 @pytest.mark.parametrize(
     ("function", "says"),
     [
