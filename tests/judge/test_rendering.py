@@ -206,3 +206,17 @@ def test_of_a_long_call_both_ends_are_shown():
     shown = shorten_call(f"f({[123456789012] * 30})")
     assert len(shown) < 110
     assert (shown[:15], shown[-5:]) == ("f([123456789012", "012])")
+
+
+def test_answers_of_which_other_things_are_required_have_tables_of_their_own():
+    """So no mark stands far from its name, where one table would be too wide for names beside."""
+    abouts = ("values", "layout", "communication", "memory")
+    program = [Finding("f", True, "", "", about=about) for about in abouts[1:]]
+    plain = Finding("g", True, "", "", about="result")
+    found = verdict(wrong("f", "Wrong.", about=abouts[0]), *program, plain)
+    lines = [line.split() for line in list_sentences(found)]
+    assert [*abouts] in lines
+    assert ["result"] in lines
+    assert ["g", "✓"] in lines
+    few = verdict(wrong("f", "Wrong.", about=abouts[0]), program[0], plain)
+    assert ["values", "layout", "result"] in [line.split() for line in list_sentences(few)]

@@ -334,3 +334,12 @@ def test_zero_is_no_known_mistake_whose_results_are_nearly_zero() -> None:
     exercise = Exercise("4.2", "A size", (tiny,), ("Think.",))
     assert said(exercise, size=lambda n: 0.0)[0] == ("ignores-inputs",)
     assert said(exercise, size=lambda n: 1e-14 * n)[0] == ("divided",)
+
+
+@pytest.mark.parametrize("entry", [["data"], ("data", object())])
+def test_what_evidence_keeps_alike_is_not_told_apart(entry: Any) -> None:
+    asks = Predicts("best", "it", "the best", "data", words=("data", "rows"))
+    _, text = said(Exercise("4.1", "The best", (asks,), ("Think.",)), best={"it": entry})
+    assert "Expected one of 'data', 'rows'; got a list or tuple." in text
+    assert "of type" not in text
+    assert ("<object>" in text) == (len(entry) > 1)

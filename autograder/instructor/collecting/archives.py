@@ -249,9 +249,9 @@ class Archive:
             self.left -= sum(file.path.stat().st_size for file in files)
             if self.left < 0:
                 largest = self.bytes_of.most_common(1)[0][0]
+                most = f', most of them of "{largest}"' if largest else ""
                 raise ArchiveError(
-                    f"Its contents have more than {MAX_ARCHIVE_BYTES // 2**30} GB, most of them "
-                    f"{largest}'s. Split it."
+                    f"Its contents have more than {MAX_ARCHIVE_BYTES // 2**30} GB{most}. Split it."
                 )
             yield from files
 

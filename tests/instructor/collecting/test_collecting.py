@@ -247,6 +247,16 @@ def test_one_upload_costs_nobody_else_anything(room, monkeypatch):
     assert said.count("essays/work") == 4
 
 
+def test_it_is_said_whose_files_make_an_archive_too_large(room, monkeypatch):
+    monkeypatch.setattr(archives, "MAX_ARCHIVE_BYTES", 2**18)
+    zeros = packed({f"{n}.csv": b"0" * 2**17 for n in range(3)})
+    status, said = room.collect(
+        room.zipped({"ann/work.zip": zeros, f"zoe/{FIRST}.ipynb": NOTEBOOK})
+    )
+    assert status == 1
+    assert 'GB, most of them of "ann". Split it.' in said
+
+
 @pytest.mark.parametrize("around", ["", "class/"])
 def test_folders_within_a_students_own_cost_nobody_else_anything(room, monkeypatch, around):
     monkeypatch.setattr(archives, "MAX_SUBMISSION_BYTES", 2**20)
