@@ -18,8 +18,8 @@ FIRST_LINE: Final = Exercise(
     id="0.1",
     title="One line",
     afterwards="For the innocent line, each device sends 7,168 bytes. A constraint on m.T, on the "
-    "sum or, here, even on m saves eight ninths of them. It changes where values are, and never "
-    "the values.",
+    "sum or, here, even on m saves eight ninths of them. Constraints change where values are, and "
+    "never the values.",
     requirements=(
         Computes(
             "repaired",

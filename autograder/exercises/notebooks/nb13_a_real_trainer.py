@@ -1933,8 +1933,8 @@ ENSEMBLE: Final = Exercise(
         "members added up? Or is there an index such as `x[i]`, in a loop or without one? Member i "
         "is on some of the devices only, so it is sent to all.",
         "in-axes": "Which argument of `vmap` is meant?",
-        "raised": "`multiply` takes the examples and the weights of one member. Which dimension of "
-        "each argument counts members, and which one does your program map?",
+        "raised": "Does JAX mention sizes or an axis? `multiply` takes the examples and the "
+        "weights of one member. Which dimension of each argument counts members?",
         "all-gather over model": "Nobody needs all columns: a device returns its own.",
         "blocks-do-not-fit": "`multiply` takes the examples and the weights of one member. Does "
         "your `vmap` map both arguments over their members?",

@@ -171,7 +171,7 @@ def renew_pages(
     if renewed:
         names = list_some(renewed, MAX_NAMED_PAGES)
         console.print(
-            printable(f"Renewed feedback pages that were out of date: {names}."),
+            printable(f"Renewed feedback pages: {names}."),
             markup=False,
             highlight=False,
         )
