@@ -88,8 +88,10 @@ def open_local_pool(number: int) -> Iterator[Pool]:
     executor = ProcessExecutor(number)
     try:
         yield Pool(executor, lambda: number)
-    finally:  # after Ctrl-C nobody waits for running gradings, whose processes are killed
+    except BaseException:  # after Ctrl-C nobody waits for running gradings: they are killed
         executor.shutdown(wait=False, cancel_futures=True)
+        raise
+    executor.shutdown()  # waits, or Python's exit could write to a pipe that is being closed
 
 
 @contextmanager

@@ -149,6 +149,26 @@ with workers.open_local_pool(1) as pool:
     )  # fmt: skip
 
 
+def test_python_exits_quietly_right_after_a_command():
+    """Its exit wakes each pool's thread, and wrote to a pipe that such a thread was closing."""
+    code = """
+import os, time
+from concurrent.futures import process
+from autograder.instructor.classroom import workers
+
+def wake_late(self):
+    if not self._closed:
+        time.sleep(process._global_shutdown)  # so that the thread can close the pipe meanwhile
+        self._writer.send_bytes(b"")
+
+process._ThreadWakeup.wakeup = wake_late
+with workers.open_local_pool(1) as pool:
+    assert pool.executor.submit(os.getpid).result() != os.getpid()
+"""
+    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (said.returncode, said.stderr) == (0, "")
+
+
 @pytest.mark.slow
 def test_a_class_is_graded_whole_though_all_are_killed(tmp_path):
     root = tiny_class(tmp_path, STUDENTS)
