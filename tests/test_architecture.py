@@ -178,7 +178,7 @@ NOUNS = re.findall(
 """Functions that are named for what they return, because the field has a noun for it."""
 
 FORMS = re.compile(r"(as|to|from|in|with|without|on)_|.*_(as|in|of|for|per|on|to|along|at)(_|$)")
-"""The names of functions that return something in another form: `blocks_as_html`, `mesh_of`."""
+"""The names of functions that return something in another form: `blocks_as_html`."""
 
 
 def test_functions_begin_with_a_verb():

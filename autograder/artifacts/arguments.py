@@ -97,7 +97,7 @@ def describe_arguments(arguments: Sequence[Argument]) -> str:
     return f"{shapes} on a mesh of {axes}"
 
 
-def mesh_of(argument: Argument) -> jax.sharding.Mesh:
+def rebuild_mesh(argument: Argument) -> jax.sharding.Mesh:
     """Make the mesh that an argument is sharded on, from the first devices in order."""
     names = tuple(name for name, _ in argument.axes)
     sizes = tuple(size for _, size in argument.axes)
@@ -107,7 +107,7 @@ def mesh_of(argument: Argument) -> jax.sharding.Mesh:
 
 def sharding_of(argument: Argument) -> jax.NamedSharding:
     """Return the sharding of an argument."""
-    return jax.NamedSharding(mesh_of(argument), jax.P(*argument.spec))
+    return jax.NamedSharding(rebuild_mesh(argument), jax.P(*argument.spec))
 
 
 def override_mesh(mesh: jax.sharding.Mesh) -> AbstractContextManager[object]:

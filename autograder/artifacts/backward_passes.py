@@ -14,7 +14,7 @@ import jax
 import msgspec
 import numpy as np
 
-from autograder.artifacts.arguments import Argument, mesh_of, sharding_of
+from autograder.artifacts.arguments import Argument, rebuild_mesh, sharding_of
 from autograder.artifacts.exporting import export_laid_out, structs_of
 from autograder.artifacts.program_checks import ProgramError
 from autograder.artifacts.running import Inputs, ProgramRun, compile_and_run, load
@@ -107,7 +107,7 @@ def export_passes(function: Callable[..., Any], arguments: Sequence[Argument]) -
     """
     from jax import export as jax_export
 
-    mesh, structs = mesh_of(arguments[0]), structs_of(arguments)
+    mesh, structs = rebuild_mesh(arguments[0]), structs_of(arguments)
     forward, backward = split_gradient(function)
     first = export_laid_out(forward, structs, mesh)
     everywhere = jax.NamedSharding(mesh, jax.P())
@@ -136,7 +136,7 @@ def run_passes(
         first, second = msgspec.msgpack.decode(artifact, type=tuple[bytes, bytes])
     except msgspec.MsgspecError as error:
         raise ProgramError("malformed", MALFORMED) from error
-    mesh = mesh_of(arguments[0])
+    mesh = rebuild_mesh(arguments[0])
     forward = compile_and_run(
         load(first, arguments).call, [sharding_of(a) for a in arguments], samples, mesh
     )

@@ -17,7 +17,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from autograder.artifacts.arguments import Argument, mesh_of, override_mesh, sharding_of
+from autograder.artifacts.arguments import Argument, override_mesh, rebuild_mesh, sharding_of
 from autograder.artifacts.program_checks import ProgramError, refuse_unreduced
 from shardlings.errors import TheirError, theirs
 
@@ -130,7 +130,7 @@ def export(
         ProgramError: it can be traced, but its results cannot be judged.
         TheirError: it cannot be traced or exported, for an error of the learner's.
     """
-    mesh, structs = mesh_of(arguments[0]), structs_of(arguments)
+    mesh, structs = rebuild_mesh(arguments[0]), structs_of(arguments)
     with forget_meshes(function), jax.set_mesh(mesh) if under_mesh else override_mesh(mesh):
         return _export(function, structs, arguments[0].mode)
 
@@ -157,7 +157,7 @@ def find_donated_arguments(
     """
     if not hasattr(function, "lower") or not hasattr(function, "trace"):
         return ()
-    mesh, structs = mesh_of(arguments[0]), structs_of(arguments)
+    mesh, structs = rebuild_mesh(arguments[0]), structs_of(arguments)
     current = jax.set_mesh(mesh) if under_mesh else override_mesh(mesh)
     with forget_meshes(function), current, theirs():
         taken = jax.tree.leaves(function.trace(*structs).args_info)

@@ -16,8 +16,8 @@ import numpy as np
 
 from autograder.artifacts.arguments import (
     Argument,
-    mesh_of,
     override_mesh,
+    rebuild_mesh,
     sharding_of,
     sharding_on_prime_axes,
 )
@@ -117,7 +117,7 @@ def run(
             unknown operations or calls, or fails.
     """
     program = load(artifact, arguments)
-    mesh = mesh_of(arguments[0])
+    mesh = rebuild_mesh(arguments[0])
     try:
         return compile_and_run(
             program.call, [sharding_of(a) for a in arguments], samples, mesh, change

@@ -87,7 +87,7 @@ def compare_outputs(
         got, expected = (with_noun(len(a), "array") for a in (outputs, wanted))
         return "shape", f"The function returned {got}; expected {expected}."
     if [o.shape for o in outputs] != [w.shape for w in wanted]:
-        got, expected = (", ".join(map(describe_type, arrays)) for arrays in (outputs, wanted))
+        got, expected = (", ".join(map(describe_array, arrays)) for arrays in (outputs, wanted))
         return "shape", f"The function returned {got}; expected {expected}."
     for number, (output, value) in enumerate(zip(outputs, wanted, strict=True)):
         allowed = rounding * (_unit(value) + (spread[number] if spread else 0.0))
@@ -288,7 +288,7 @@ def widen(array: Any) -> np.ndarray:
     return values.astype(np.complex128 if np.iscomplexobj(values) else np.float64)
 
 
-def describe_type(array: Any) -> str:
+def describe_array(array: Any) -> str:
     """Return an array's type and shape: `float32[16,8]`."""
     return f"{array.dtype.name}[{','.join(map(str, array.shape))}]"
 

@@ -19,7 +19,7 @@ from autograder.judge.comparing_values import (
     ArrayFunction,
     Wrong,
     compare_outputs,
-    describe_type,
+    describe_array,
     widen,
 )
 from autograder.judge.running_programs import SampledRun
@@ -698,7 +698,7 @@ def explain_reshape(reference: ArrayFunction, runs: Sequence[SampledRun]) -> Wro
                 return None
     samples, ran = runs[0]
     output, right = ran.outputs[0][0], np.asarray(jax.tree.leaves(reference(*samples[0]))[0])
-    shapes = f"The function returned {describe_type(output)}; expected {describe_type(right)}."
+    shapes = f"The function returned {describe_array(output)}; expected {describe_array(right)}."
     if not right.shape:
         return "reshaped", (
             f"{shapes} The number is right, but it comes in an array with a dimension. Is a "
@@ -745,8 +745,9 @@ def explain_exchanged_dimensions(
             moved = [str(d) for d in range(len(order)) if order[d] != d]
             are = "exchanged" if len(moved) == 2 else "in another order"
             return "reshaped", (
-                f"The function returned {describe_type(output)}; expected {describe_type(right)}. "
-                f"The numbers are right, but dimensions {natural_list(moved)} are {are}."
+                f"The function returned {describe_array(output)}; expected "
+                f"{describe_array(right)}. The numbers are right, but dimensions "
+                f"{natural_list(moved)} are {are}."
             )
     return None
 

@@ -31,7 +31,7 @@ from autograder.judge.requirements_on_costs import (
     compare_with_budgets,
     describe_communication,
 )
-from autograder.judge.requirements_on_layouts import PlacedLike, judge_layout, mesh_of, rebuild
+from autograder.judge.requirements_on_layouts import PlacedLike, judge_layout, rebuild, rebuild_mesh
 from autograder.judge.verdict import Finding, Trade
 from shardlings import programs
 from shardlings.layouts import Layout, LayoutError, Shape
@@ -460,7 +460,7 @@ def _run(
     generator = np.random.default_rng(seed)
     shardings = [rebuild(part) for part in parts]
     inputs = [generator.standard_normal(shape).astype(np.float32) for shape in shapes]
-    return artifacts.compile_and_run(function, shardings, [inputs], mesh_of(parts[0]))
+    return artifacts.compile_and_run(function, shardings, [inputs], rebuild_mesh(parts[0]))
 
 
 @lru_cache(maxsize=64)
@@ -495,14 +495,14 @@ def suggest_one_change(requirement: MovesFewBytes, parts: tuple[Placement, ...],
     tried = [
         (name, [*given[:place], other, *given[place + 1 :]])
         for place, (name, shape) in enumerate(zip(requirement.arguments, shapes, strict=True))
-        for other in _shardings(mesh_of(parts[place]), shape)
+        for other in _shardings(rebuild_mesh(parts[place]), shape)
     ]
     if len(shapes) == 1 or len(tried) > MAX_TRIED_PROGRAMS:
         return ""
     least, which = float(moved), ""
     for name, shardings in tried:
         if _held_bytes(shardings, shapes) <= requirement.cap:
-            with artifacts.override_mesh(mesh_of(parts[0])):
+            with artifacts.override_mesh(rebuild_mesh(parts[0])):
                 costs = _moved_bytes(function, shardings, shapes)
             if costs < least:
                 least, which = costs, name

@@ -20,7 +20,7 @@ from humanize import natural_list
 from autograder import artifacts
 from autograder.artifacts import Argument, GradientRun, ProgramError, describe_arguments
 from autograder.evidence import GradientPlan, Program
-from autograder.judge.comparing_values import ArrayFunction, describe_type
+from autograder.judge.comparing_values import ArrayFunction, describe_array
 from autograder.judge.exercise import Exercise, Mistake, Order, Requirement, ways_of
 from autograder.judge.requirements_on_costs import compare_with_limits
 from autograder.judge.requirements_on_values import judge_runs
@@ -128,7 +128,7 @@ class SavesAtMost(Requirement):
             return found
         over = next(each for each, most in zip(costs, self.bytes, strict=True) if each.bytes > most)
         largest = max(over.saved, key=lambda each: each.size * each.dtype.itemsize)
-        sentence = f"{found.difference} The largest array is {describe_type(largest)}."
+        sentence = f"{found.difference} The largest array is {describe_array(largest)}."
         return found.but(difference=sentence)
 
 
@@ -190,7 +190,7 @@ class RecomputesAtMost(Requirement):
 
 def _describe_arrays(arrays: Sequence[jax.ShapeDtypeStruct]) -> str:
     """Describe the types of arrays: `3 of float32[2,8] and float32[8,8]`, or `nothing`."""
-    counted = Counter(map(describe_type, arrays)).most_common()
+    counted = Counter(map(describe_array, arrays)).most_common()
     described = [name if count == 1 else f"{count} of {name}" for name, count in counted]
     if len(described) > MAX_LISTED_TYPES:
         described[MAX_LISTED_TYPES:] = ["others"]

@@ -171,7 +171,7 @@ def _recognise_other_answer(found: Finding, exercise: Exercise) -> Finding:
     return found
 
 
-def mesh_of(placement: Placement) -> jax.sharding.Mesh:
+def rebuild_mesh(placement: Placement) -> jax.sharding.Mesh:
     """Build the mesh that a placement describes, from the devices of this process.
 
     Raises:
@@ -209,7 +209,7 @@ def rebuild(placement: Placement) -> jax.NamedSharding:
     Raises:
         LayoutError: the mesh or the spec is not valid; for example, an axis is used twice.
     """
-    mesh = mesh_of(placement)
+    mesh = rebuild_mesh(placement)
     try:
         return jax.NamedSharding(mesh, jax.P(*placement.spec))
     except Exception as error:  # JAX raises errors of many types here

@@ -36,7 +36,7 @@ from autograder.judge.requirements_on_given_functions import (
     read_layouts,
     report_exceeded_cap,
 )
-from autograder.judge.requirements_on_layouts import mesh_of, rebuild
+from autograder.judge.requirements_on_layouts import rebuild, rebuild_mesh
 from autograder.judge.requirements_on_values import judge_runs
 from autograder.judge.running_programs import SAMPLES, SampledRun
 from autograder.judge.verdict import Finding, Trade
@@ -308,7 +308,7 @@ def _compile(
     function: ArrayFunction, parts: tuple[Placement, ...], shapes: tuple[Shape, ...], machine: str
 ) -> Report:
     """Compile the function for these layouts, without running it."""
-    mesh = mesh_of(parts[0])
+    mesh = rebuild_mesh(parts[0])
     arguments = [
         jax.ShapeDtypeStruct(shape, np.float32, sharding=rebuild(part))
         for part, shape in zip(parts, shapes, strict=True)

@@ -23,7 +23,7 @@ from autograder.judge.comparing_values import (
     ArrayFunction,
     Wrong,
     compare,
-    describe_type,
+    describe_array,
     find_worst_element,
     is_close_throughout,
     is_right_to_few_digits,
@@ -389,7 +389,7 @@ def _describe_result(
         place = find_worst_element(outputs, jax.tree.leaves(requirement.reference(*inputs)), names)
         if place:
             return f"{place}, for {random}"
-    return ", ".join(map(describe_type, ran.outputs[0]))
+    return ", ".join(map(describe_array, ran.outputs[0]))
 
 
 def _explain_degenerate_values(ran: ProgramRun) -> Wrong | None:

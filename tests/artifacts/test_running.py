@@ -10,7 +10,7 @@ import pytest
 
 from autograder import artifacts, evidence, exercises
 from autograder.artifacts import Argument
-from autograder.artifacts.arguments import mesh_of
+from autograder.artifacts.arguments import rebuild_mesh
 from autograder.artifacts.program_checks import read_custom_calls
 from autograder.exercises import Computes, Exercise, PlacedLike, RunsWithinBudgets
 from autograder.instructor.sandbox import Case, Sandbox, judge_in_sandbox
@@ -181,7 +181,7 @@ def test_every_replica_is_compared():
             rest = jax.lax.axis_index("y") * 1.0
             return jnp.sin(a) * b + rest
 
-        mesh = mesh_of(ARGUMENTS[0][0])
+        mesh = rebuild_mesh(ARGUMENTS[0][0])
         return jax.shard_map(body, mesh=mesh, out_specs=jax.P("x"), check_vma=False)(a, b)
 
     line = (Argument((16,), GRID, ("x",)), Argument((16,), GRID, ("x",)))
@@ -338,7 +338,7 @@ def test_a_strangers_program_is_counted_as_it_was_compiled():
     rows = Argument((16, 8), (("x", 8),), ("x",), mode="auto", dtype="bfloat16")
 
     def gather(x):
-        return jax.lax.with_sharding_constraint(x, jax.NamedSharding(mesh_of(rows), jax.P()))
+        return jax.lax.with_sharding_constraint(x, jax.NamedSharding(rebuild_mesh(rows), jax.P()))
 
     artifact = artifacts.export(gather, (rows,))
     drawn = np.ones(rows.shape, jnp.bfloat16)

@@ -31,7 +31,7 @@ def put(array, *spec, mesh):
     return jax.device_put(np.float32(array), NamedSharding(mesh, P(*spec)))
 
 
-def mesh_of(*sizes, names=("data", "model"), devices=None):
+def rebuild_mesh(*sizes, names=("data", "model"), devices=None):
     return jax.make_mesh(
         sizes, names[: len(sizes)], devices=devices, axis_types=(AxisType.Auto,) * len(sizes)
     )
@@ -119,8 +119,8 @@ def test_a_forged_spec_is_a_diagnosis():
 
 @pytest.fixture
 def stages():
-    first = mesh_of(4, names=("x",), devices=jax.devices()[:4])
-    second = mesh_of(4, names=("y",), devices=jax.devices()[4:])
+    first = rebuild_mesh(4, names=("x",), devices=jax.devices()[:4])
+    second = rebuild_mesh(4, names=("y",), devices=jax.devices()[4:])
     a, b = np.ones((8, 4)), np.ones((8, 4))
     return put(a, "x", mesh=first), put(b, "y", mesh=second)
 
@@ -136,7 +136,7 @@ MEETINGS = {
     "a + placed": lambda a, b: a + jax.device_put(jnp.ones((8, 4)), jax.devices()[5]),
     "jit of both": lambda a, b: jax.jit(lambda a, b: (2 * a, 2 * b))(a, b),
     "moved": lambda a, b: jax.device_put(a, b.sharding) + b,
-    "other axes": lambda a, b: put(np.ones((8, 4)), "data", mesh=mesh_of(4, 2)) + on_all("z"),
+    "other axes": lambda a, b: put(np.ones((8, 4)), "data", mesh=rebuild_mesh(4, 2)) + on_all("z"),
     "other order": lambda a, b: on_all("x") + on_all("x", -1),
     "host": lambda a, b: jax.device_put(b, b.sharding.with_memory_kind("pinned_host")) + b,
 }
@@ -157,7 +157,7 @@ def test_what_meets_is_what_jax_says(cell, stages):
 
 def test_a_step_that_says_nothing_is_compiled_twice():
     names = names_for("13.3")
-    mesh = mesh_of(4, 2)
+    mesh = rebuild_mesh(4, 2)
     naive: Any = jax.jit(lambda *state: names["update"](*state))
     for step, compiled in ((naive, 2), (names["step"], 1)):
         state = (
@@ -185,7 +185,7 @@ def test_a_jit_inside_of_a_step_is_no_donation_of_the_whole():
 
 
 def test_zeros_like_under_jit_is_on_one_device():
-    W = put(np.ones((64, 32)), "data", mesh=mesh_of(4, 2))  # noqa: N806
+    W = put(np.ones((64, 32)), "data", mesh=rebuild_mesh(4, 2))  # noqa: N806
     assert len(jax.jit(jnp.zeros_like)(W).devices()) == 1
 
 
@@ -349,7 +349,7 @@ def test_a_callback_is_gathered_unless_it_is_mapped():
 
 
 def test_only_a_shard_map_needs_the_name_of_the_axis():
-    both = mesh_of(4, 2, names=("members", "model"))
+    both = rebuild_mesh(4, 2, names=("members", "model"))
     x = put(np.ones((8, 16, 32)), "members", mesh=both)
     W = put(np.ones((8, 32, 64)), "members", None, "model", mesh=both)  # noqa: N806
 

@@ -56,7 +56,7 @@ def test_there_is_a_way_and_none_leaves_work_out(ask, drawn):
             assert way["sent"] == pytest.approx(sum(step["sent"] for step in steps))
 
 
-def mesh_of(text):
+def rebuild_mesh(text):
     sizes = {name: int(size) for name, size in (axis.split(":") for axis in text.split(","))}
     devices = np.array(jax.devices()[: math.prod(sizes.values())])
     return jax.sharding.Mesh(devices.reshape(*sizes.values()), tuple(sizes))
@@ -70,7 +70,7 @@ def mesh_of(text):
 def test_each_way_multiplies_and_compiles_to_those_bytes_and_operations(ask, arguments, number):
     i, j, k, text, *specs = arguments
     ways = ask(WAYS, [arguments])[0]
-    mesh, (left, right, out) = mesh_of(text), map(spec_of, specs)
+    mesh, (left, right, out) = rebuild_mesh(text), map(spec_of, specs)
     way = ways[number % len(ways)]
 
     def body(a, b):

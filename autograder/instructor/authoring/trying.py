@@ -182,7 +182,7 @@ def try_answers(root: Path, console: Console, path: Path, exercise_id: str = "")
         CellError: a cell of the notebook itself raises an error.
     """
     emulate_devices(8)
-    sittings: dict[str, NotebookSession] = {}
+    sessions: dict[str, NotebookSession] = {}
     claims = []
     for metadata, code in _read_answers(path):
         answered_id = str(metadata.get("exercise", exercise_id))
@@ -193,11 +193,11 @@ def try_answers(root: Path, console: Console, path: Path, exercise_id: str = "")
             )
         find(answered_id)
         notebook = next(n for n, es in NOTEBOOKS.items() if answered_id in {e.id for e in es})
-        if notebook not in sittings:
+        if notebook not in sessions:
             notebook_path = root / "solutions" / notebook / f"{notebook}.ipynb"
             with redirect_stdout(io.StringIO()):  # the output of the notebook's own cells
-                sittings[notebook] = NotebookSession.at(notebook_path)
-        tried = sittings[notebook].answer(answered_id, code, SEED)
+                sessions[notebook] = NotebookSession.at(notebook_path)
+        tried = sessions[notebook].answer(answered_id, code, SEED)
         _show(console, str(metadata.get("title", path.stem)), answered_id, tried)
         if "score" in metadata:
             claims.append((metadata, tried.verdict))

@@ -71,10 +71,10 @@ def choose(course: Course, assignment: str = "", student: str = "") -> Choice:
 
 def _students(course: Course) -> list[str]:
     """Return the ids of all who have submitted, are in the roster, or have a grade."""
-    handed_in = {student for student, _ in course.submissions()}
-    handed_in |= {folder.parent.name for folder in course.submitted.glob("*/*") if folder.is_dir()}
+    submitted = {student for student, _ in course.submissions()}
+    submitted |= {folder.parent.name for folder in course.submitted.glob("*/*") if folder.is_dir()}
     in_roster = {person.id for person in read_roster(course)}
-    return sorted(handed_in | in_roster | _students_in_gradebook(course))
+    return sorted(submitted | in_roster | _students_in_gradebook(course))
 
 
 def _students_in_gradebook(course: Course) -> set[str]:

@@ -305,7 +305,7 @@ def _who(
         names: the names of everybody in the roster, by their ids.
     """
     why = {(f.student, f.assignment): f.why for f in failures}
-    handed_in = [row for row in rows if row.is_handed_in]
+    submitted = [row for row in rows if row.is_handed_in]
     there = {row.student for row in rows if row.state != "missing"}
     awaited = [*(row.student for row in rows), *names]
 
@@ -318,7 +318,7 @@ def _who(
 
     left_out = [printable(f"{named(row.student)}: {row.left_out}") for row in rows if row.left_out]
     return {
-        "handed in": [with_reason(row) for row in handed_in],
+        "handed in": [with_reason(row) for row in submitted],
         "missing": [printable(named(s)) for s in dict.fromkeys(awaited) if s not in there],
         "late": [
             printable(named(row.student) + _lateness(row))

@@ -156,8 +156,8 @@ def _release_chosen(course: Course, console: Console, choice: Choice) -> dict[st
     Returns:
         The reason for each assignment that cannot be released.
     """
-    handed_in = {assignment for _, assignment in choice.of(course.submissions())}
-    return _release(course, console, sorted(handed_in))
+    submitted = {assignment for _, assignment in choice.of(course.submissions())}
+    return _release(course, console, sorted(submitted))
 
 
 def _release(course: Course, console: Console, assignments: Sequence[str]) -> dict[str, str]:
@@ -404,11 +404,9 @@ def grade_submissions(
     progress = GradingProgress(console, {pair: usual[pair[1]] for pair in ordered}, log)
     with progress:
         while ordered:
-            same = group_identical_submissions(ordered, dispatcher.handed_in)
+            same = group_identical_submissions(ordered, dispatcher.read)
             ordered = []  # graded once more: those who submit something else meanwhile
-            with closing(
-                grade_in_pool([*same], dispatcher.handed_in, pool, progress.begin)
-            ) as outcomes:
+            with closing(grade_in_pool([*same], dispatcher.read, pool, progress.begin)) as outcomes:
                 for pair, outcome in outcomes:
                     failures = [_enter(dispatcher, progress, pair, outcome)]
                     for other in same[pair]:
@@ -446,12 +444,12 @@ class _Dispatcher:
         )
         self.sent: dict[Pair, tuple[str, Basis]] = {}
 
-    def handed_in(self, student: str, assignment: str) -> tuple[Submission, AssignmentFacts]:
+    def read(self, student: str, assignment: str) -> tuple[Submission, AssignmentFacts]:
         """Read a submission and the facts of its assignment, to send them to a worker."""
         self.sent.pop((student, assignment), None)  # in case reading it fails this time
         basis, facts = self.bases.current(student, assignment), self.facts(assignment)
         submission = self._read(student, assignment)
-        self.sent[student, assignment] = fingerprint(submission), basis
+        self.sent[student, assignment] = fingerprint_contents(submission), basis
         return submission, facts
 
     def _read(self, student: str, assignment: str) -> Submission:
@@ -463,7 +461,7 @@ class _Dispatcher:
     def is_still_same(self, other: Pair, pair: Pair) -> bool:
         """Check whether a submission is now identical to what another was when it was sent."""
         try:
-            self.handed_in(*other)
+            self.read(*other)
         except Exception:  # reported when it is graded itself
             return False
         return pair in self.sent and self.sent[other][0] == self.sent[pair][0]
@@ -510,13 +508,13 @@ def _log_fields(outcome: Outcome, failure: Failure | None, same_as: str) -> dict
 
 
 def group_identical_submissions(
-    pairs: Sequence[Pair], handed_in: Callable[[str, str], tuple[Submission, AssignmentFacts]]
+    pairs: Sequence[Pair], read: Callable[[str, str], tuple[Submission, AssignmentFacts]]
 ) -> dict[Pair, list[Pair]]:
     """Group submissions that are identical to the byte.
 
     Args:
         pairs: the submissions, as students and assignments.
-        handed_in: reads a submission and the facts of its assignment.
+        read: reads a submission and the facts of its assignment.
 
     Returns:
         The first submission of each group, with the others of the group, in the given order.
@@ -524,14 +522,14 @@ def group_identical_submissions(
     groups: dict[object, list[Pair]] = {}
     for pair in pairs:
         try:
-            key: object = fingerprint(handed_in(*pair)[0])
+            key: object = fingerprint_contents(read(*pair)[0])
         except Exception:  # one that cannot be read is in no group, and reported in its turn
             key = pair
         groups.setdefault(key, []).append(pair)
     return {first: others for first, *others in groups.values()}
 
 
-def fingerprint(submission: Submission) -> str:
+def fingerprint_contents(submission: Submission) -> str:
     """Return a hash of a submission's assignment and files, without its student."""
     digest = hashlib.sha256(repr((submission.assignment, submission.rejected_files)).encode())
     for kind in (submission.notebooks, submission.files):

@@ -163,13 +163,7 @@ def read_evidence(course: Course, student: str, assignment: str) -> tuple[Case, 
     record = _read_graded(course, student, assignment)
     if record is None:
         return None
-    cases = tuple(case for found in record.notebooks.values() for case in found.cases())
-    if any(map(_has_kernel_run_processes, cases)):
-        raise UnreadableRecordError(
-            "An earlier version made it, in which a kernel handed in the results of several "
-            "processes. The grader runs these itself now: grade the submission again."
-        )
-    return cases
+    return tuple(case for found in record.notebooks.values() for case in found.cases())
 
 
 def _read_graded(course: Course, student: str, assignment: str) -> Record | None:
@@ -185,13 +179,6 @@ def _read_graded(course: Course, student: str, assignment: str) -> Record | None
         if not (course.autograded / student / assignment / f"{name}.ipynb").exists():
             raise UnreadableRecordError(f"there is no graded {name}.ipynb.")
     return record
-
-
-def _has_kernel_run_processes(case: Case) -> bool:
-    """Check whether evidence has results of processes that the kernel started, not the grader."""
-    answers = case.evidence.get("answers") if isinstance(case.evidence, dict) else None
-    values = answers.values() if isinstance(answers, dict) else ()
-    return any(isinstance(value, dict) and value.get("type") == "runs" for value in values)
 
 
 @dataclass(frozen=True)
@@ -241,7 +228,7 @@ def judge_again(
     judging: deque[tuple[tuple[str, str], Future[list[Verdict]]]] = deque()
     for pair in graded:
         judging.append((pair, _start_judging(course, pair, pool, is_judged=pair not in rescored)))
-        if len(judging) > pool.ahead * (pool.number() or 1):
+        if len(judging) > pool.ahead * (pool.count_workers() or 1):
             yield _enter_judged(course, bases, *judging.popleft(), all_pages)
     for pair, judged in judging:
         yield _enter_judged(course, bases, pair, judged, all_pages)

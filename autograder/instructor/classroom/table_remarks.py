@@ -193,17 +193,17 @@ def list_remarks(
         rows: the state of its submissions.
         choice: the submissions that were asked for.
     """
-    handed_in = [row for row in rows if row.is_handed_in]
+    submitted = [row for row in rows if row.is_handed_in]
     yield from _due_dates(facts, rows)
-    yield from _doubtful_times(facts, handed_in)
-    yield from _doubtful_scores(handed_in)
-    yield from _late(facts, handed_in)
-    yield from _changed_scores(course, handed_in)
-    yield from _resubmitted(course, facts, handed_in)
+    yield from _doubtful_times(facts, submitted)
+    yield from _doubtful_scores(submitted)
+    yield from _late(facts, submitted)
+    yield from _changed_scores(course, submitted)
+    yield from _resubmitted(course, facts, submitted)
     yield from _out_of_date(rows)
-    yield from _ungraded(course, handed_in)
+    yield from _ungraded(course, submitted)
     yield from _removed(course, facts, rows, choice)
-    yield from _not_in_roster(course, facts, handed_in, choice)
+    yield from _not_in_roster(course, facts, submitted, choice)
     yield from _misspelt_columns(facts)
     yield from _without_weight(facts, rows)
     yield from _unknown_times(course, facts, rows, choice)
@@ -234,24 +234,24 @@ def _due_dates(facts: ClassFacts, rows: Sequence[StateRow]) -> Iterator[str]:
             )
 
 
-def _doubtful_times(facts: ClassFacts, handed_in: Sequence[StateRow]) -> Iterator[str]:
+def _doubtful_times(facts: ClassFacts, submitted: Sequence[StateRow]) -> Iterator[str]:
     """Point out submissions whose time is not known, or is in the future."""
-    if untimed := [r for r in handed_in if r.assignment in facts.due and r.handed_in is None]:
+    if untimed := [r for r in submitted if r.assignment in facts.due and r.handed_in is None]:
         yield (
             f"When these were handed in is not known, so they do not count as late: "
             f"{_listed(untimed)}. grading/{TIMES_FILE} is the place to enter it."
         )
     now = datetime.now(UTC)
-    if future := [row for row in handed_in if row.handed_in is not None and row.handed_in > now]:
+    if future := [row for row in submitted if row.handed_in is not None and row.handed_in > now]:
         yield (
             f"The times of these are in the future: {_listed(future)}. Is the year right, and the "
             f"timezone in grading/class.toml?"
         )
 
 
-def _doubtful_scores(handed_in: Sequence[StateRow]) -> Iterator[str]:
+def _doubtful_scores(submitted: Sequence[StateRow]) -> Iterator[str]:
     """Point out cells with more points than there are, with less than 0, or with no score."""
-    marks = [(row, name, mark) for row in handed_in for name, mark in row.marks.items()]
+    marks = [(row, name, mark) for row in submitted for name, mark in row.marks.items()]
     too_many = [
         (row, f"{name}: {mark.score - mark.extra:g} of {mark.points:g}")
         for row, name, mark in marks
@@ -275,13 +275,13 @@ def _doubtful_scores(handed_in: Sequence[StateRow]) -> Iterator[str]:
         )
 
 
-def _late(facts: ClassFacts, handed_in: Sequence[StateRow]) -> Iterator[str]:
+def _late(facts: ClassFacts, submitted: Sequence[StateRow]) -> Iterator[str]:
     """Say who is late, and whom only the platform marks as late."""
-    if late := [row for row in handed_in if row.seconds_late > 0]:
+    if late := [row for row in submitted if row.seconds_late > 0]:
         yield f"Late: {_listed(late, [_describe_lateness(facts, row) for row in late])}."
     marked = [
         row
-        for row in handed_in
+        for row in submitted
         if not row.seconds_late and facts.times.by_platform(row.student, row.assignment).marked_late
     ]
     if marked:
@@ -301,9 +301,9 @@ def _describe_lateness(facts: ClassFacts, row: StateRow) -> str:
     return f"{lateness}, for which nothing is deducted" if is_free else lateness
 
 
-def _changed_scores(course: Course, handed_in: Sequence[StateRow]) -> Iterator[str]:
+def _changed_scores(course: Course, submitted: Sequence[StateRow]) -> Iterator[str]:
     """Say whose score is another than the last time, for the same submission."""
-    if changed := list(find_changed_scores(course, handed_in)):
+    if changed := list(find_changed_scores(course, submitted)):
         moved = [f"{with_noun(row.total, 'point')}, {before:g} before" for row, before in changed]
         yield (
             f"These have another score than the last time, for the same submission: "
@@ -311,13 +311,13 @@ def _changed_scores(course: Course, handed_in: Sequence[StateRow]) -> Iterator[s
         )
 
 
-def _resubmitted(course: Course, facts: ClassFacts, handed_in: Sequence[StateRow]) -> Iterator[str]:
+def _resubmitted(course: Course, facts: ClassFacts, submitted: Sequence[StateRow]) -> Iterator[str]:
     """Say who has submitted more than once."""
-    attempts, bases = keep_attempts(course, handed_in), Bases(course)
+    attempts, bases = keep_attempts(course, submitted), Bases(course)
     several: list[StateRow] = []
     remarks: list[str] = []
     untimed: list[StateRow] = []
-    for row in handed_in:
+    for row in submitted:
         graded = attempts.get(row.student, {}).get(row.assignment, [])
         times = facts.times.written.get((row.student, row.assignment), ())
         pair = row.student, row.assignment
@@ -351,11 +351,11 @@ def _out_of_date(rows: Sequence[StateRow]) -> Iterator[str]:
         )
 
 
-def _ungraded(course: Course, handed_in: Sequence[StateRow]) -> Iterator[str]:
+def _ungraded(course: Course, submitted: Sequence[StateRow]) -> Iterator[str]:
     """Say which submissions wait to be graded, and what broken ones count."""
-    if waiting := [row for row in handed_in if row.state == "waiting"]:
+    if waiting := [row for row in submitted if row.state == "waiting"]:
         yield f"Not graded yet: {_listed(waiting)}. make grade grades them."
-    if broken := [row for row in handed_in if row.state == "broken"]:
+    if broken := [row for row in submitted if row.state == "broken"]:
         yield (
             "What is broken counts in no total until something else is handed in. What is missing "
             "counts 0 once it was due."
@@ -397,11 +397,11 @@ def _removed(
 
 
 def _not_in_roster(
-    course: Course, facts: ClassFacts, handed_in: Sequence[StateRow], choice: Choice
+    course: Course, facts: ClassFacts, submitted: Sequence[StateRow], choice: Choice
 ) -> Iterator[str]:
     """Point out students who are not in the roster; without one, who have handed in nothing."""
     known, lack = [person.id for person in facts.people], f"is not in grading/{ROSTER_FILE}"
-    for student in sorted({row.student for row in handed_in}.difference(known)) if known else ():
+    for student in sorted({row.student for row in submitted}.difference(known)) if known else ():
         meant = suggest_names(student, known)
         yield f"{student} has handed in, and {lack}.{meant}"
     if not known:

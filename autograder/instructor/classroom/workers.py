@@ -73,12 +73,12 @@ class Pool:
 
     Attributes:
         executor: runs the gradings.
-        number: returns the current number of workers; None if the scheduler is lost.
+        count_workers: returns how many workers there are now; None if the scheduler is lost.
         ahead: how many submissions each worker is given at a time; with two, none is idle.
     """
 
     executor: Executor
-    number: Callable[[], int | None]
+    count_workers: Callable[[], int | None]
     ahead: int = 2
 
 
@@ -120,7 +120,9 @@ def connect_to_scheduler(address: str) -> Iterator[Pool]:
                 f"The scheduler at {address} has no workers. Start one: dask worker {address} "
                 f"--nworkers auto --nthreads 1"
             ) from None
-        yield Pool(_PicklingExecutor(client.get_executor(pure=False)), lambda: _number(client))
+        yield Pool(
+            _PicklingExecutor(client.get_executor(pure=False)), lambda: _count_workers(client)
+        )
 
 
 class _PicklingExecutor(Executor):
@@ -157,7 +159,7 @@ grade_on_worker.__module__ = "__main__"
 """So that it is pickled by value, as functions of `__main__` are, and not by its name."""
 
 
-def _number(client: "Client") -> int | None:
+def _count_workers(client: "Client") -> int | None:
     """Count a scheduler's workers, which grade one submission at a time; None if it is lost."""
     return len(client.nthreads()) if client.status == "running" else None
 
@@ -267,19 +269,19 @@ class Workers:
 
 def grade_in_pool(
     pairs: Sequence[Pair],
-    handed_in: Callable[[str, str], tuple[Submission, AssignmentFacts]],
+    read: Callable[[str, str], tuple[Submission, AssignmentFacts]],
     pool: Pool,
-    sent: Callable[[Pair], None],
+    begin: Callable[[Pair], None],
 ) -> Generator[tuple[Pair, Outcome]]:
     """Have workers grade submissions, and yield each outcome as it arrives.
 
     Args:
         pairs: the submissions, in the order in which to start them.
-        handed_in: reads a submission and the facts of its assignment, when its turn comes.
+        read: reads a submission and the facts of its assignment, when its turn comes.
         pool: the workers that grade.
-        sent: called with each submission when it starts.
+        begin: called with each submission when it starts.
     """
-    yield from _Grading(pool, handed_in, sent).of(pairs)
+    yield from _Grading(pool, read, begin).of(pairs)
 
 
 class _Grading:
@@ -288,10 +290,10 @@ class _Grading:
     def __init__(
         self,
         pool: Pool,
-        handed_in: Callable[[str, str], tuple[Submission, AssignmentFacts]],
-        sent: Callable[[Pair], None],
+        read: Callable[[str, str], tuple[Submission, AssignmentFacts]],
+        begin: Callable[[Pair], None],
     ) -> None:
-        self.pool, self.handed_in, self.sent = pool, handed_in, sent
+        self.pool, self.read, self.begin = pool, read, begin
         self.running: dict[Future[Outcome], Pair] = {}
 
     def of(self, pairs: Sequence[Pair]) -> Iterator[tuple[Pair, Outcome]]:
@@ -303,7 +305,7 @@ class _Grading:
             else:
                 yield pair, outcome
         for pair, first in failed.items():
-            if not self.pool.number():  # no worker is left that could try again
+            if not self.pool.count_workers():  # no worker is left that could try again
                 yield pair, first
                 continue
             for _, outcome in self._all(deque([pair]), 1):
@@ -313,7 +315,7 @@ class _Grading:
         """Grade submissions; the outcome of one that killed its workers is None."""
         seconds_without_workers = 0.0
         while waiting or self.running:
-            number = self.pool.number()
+            number = self.pool.count_workers()
             seconds_without_workers = 0.0 if number else seconds_without_workers + POLL_SECONDS
             if number is None or seconds_without_workers > NO_WORKER_SECONDS:
                 yield from self._lost([*self.running.values(), *waiting])
@@ -328,9 +330,9 @@ class _Grading:
 
     def _send(self, pair: Pair) -> Outcome | None:
         """Send a submission to the pool; if it cannot be sent, return that as its outcome."""
-        self.sent(pair)
+        self.begin(pair)
         try:
-            submission, facts = self.handed_in(*pair)
+            submission, facts = self.read(*pair)
             future = self.pool.executor.submit(grade, submission, facts, has_bubblewrap())
         except Exception as error:
             return failed_outcome(error)

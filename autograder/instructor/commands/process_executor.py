@@ -25,17 +25,19 @@ class ProcessExecutor(Executor):
     """Calls functions in processes of this machine, and replaces the processes when one dies.
 
     Args:
-        number: the most processes; each starts when there is work for it.
+        max_workers: the most processes; each starts when there is work for it.
     """
 
-    def __init__(self, number: int) -> None:
-        self._number = number
+    def __init__(self, max_workers: int) -> None:
+        self._max_workers = max_workers
         self._pool = self._open()
 
     def _open(self) -> ProcessPoolExecutor:
         context = multiprocessing.get_context("forkserver")
         context.set_forkserver_preload(PRELOADED)
-        return ProcessPoolExecutor(self._number, context, prepare_process, (tempfile.gettempdir(),))
+        return ProcessPoolExecutor(
+            self._max_workers, context, prepare_process, (tempfile.gettempdir(),)
+        )
 
     def submit(  # type: ignore[override]  # nobody here names arguments
         self, function: Callable[..., Any], /, *arguments: Any

@@ -32,8 +32,8 @@ from autograder.instructor.course import (
 from autograder.instructor.gradebook import fingerprint_shown_grades
 from autograder.instructor.nbgrader_plugins.autograde import escape_log
 from autograder.instructor.pages import (
+    AssignmentTotals,
     GradebookEntry,
-    InAll,
     PageContents,
     SubmissionDetails,
     make_page_in_process,
@@ -158,9 +158,9 @@ def _read_contents(
     return PageContents(facts, cells, entries, comments, found.verdicts_by_exercise())
 
 
-def _add_up(submission: Any) -> InAll:
+def _add_up(submission: Any) -> AssignmentTotals:
     total = max(0.0, submission.score - (submission.late_submission_penalty or 0.0))
-    return InAll(len(submission.notebooks), total, submission.max_score)
+    return AssignmentTotals(len(submission.notebooks), total, submission.max_score)
 
 
 def _as_utc(time: datetime | None) -> datetime | None:

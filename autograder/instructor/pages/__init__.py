@@ -9,7 +9,7 @@ from autograder.instructor.pages.cell_results import NO_RESPONSE, GradebookEntry
 from autograder.instructor.pages.clean_pages import FILTERS, clean
 from autograder.instructor.pages.feedback_page import (
     FILES,
-    InAll,
+    AssignmentTotals,
     SubmissionDetails,
     formgrader_policy,
     read_shown_grades,
@@ -24,8 +24,8 @@ __all__ = [
     "FILES",
     "FILTERS",
     "NO_RESPONSE",
+    "AssignmentTotals",
     "GradebookEntry",
-    "InAll",
     "PageContents",
     "SubmissionDetails",
     "clean",

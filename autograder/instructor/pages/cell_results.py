@@ -117,7 +117,7 @@ def list_results(
     given: Mapping[str, GradebookEntry],
     comments: Mapping[str, str],
     verdicts: Mapping[str, Verdict],
-    room: dict[str, Any],
+    resources: dict[str, Any],
 ) -> Iterator[CellResult]:
     """Yield a notebook's results in the order of its cells; missing cells come last.
 
@@ -126,7 +126,7 @@ def list_results(
         given: the gradebook's entries, by the names of graded cells.
         comments: instructors' comments, by the names of cells.
         verdicts: the kept verdicts, by the ids of exercises.
-        room: nbconvert's resources, which count the tags on the page.
+        resources: nbconvert's resources, which count the tags on the page.
     """
     left = dict(comments)
     errors: list[Raised] = []
@@ -146,7 +146,7 @@ def list_results(
         if verdict is not None:
             written = [text for text in written if text != NO_RESPONSE]
         cell = None if place is None else cells[place]
-        first, pictures, rest = _parts(cell, verdict, given[name], room)
+        first, pictures, rest = _parts(cell, verdict, given[name], resources)
         first_words = html.unescape(Markup(first).striptags())
         errors = [error for error in errors if error.last not in first_words]
         yield CellResult(
@@ -161,7 +161,7 @@ def list_results(
             Markup(pictures),
             Markup(rest),
             tuple(_about_score(given[name], verdict)),
-            tuple(Markup(render_markdown({"resources": room}, text)) for text in written),
+            tuple(Markup(render_markdown({"resources": resources}, text)) for text in written),
             tuple(errors[:MAX_ERRORS_ABOVE]),
             max(len(errors) - MAX_ERRORS_ABOVE, 0),
             place,
@@ -207,7 +207,7 @@ def _parts(
     cell: Any,
     verdict: Verdict | None,
     given: GradebookEntry,
-    room: dict[str, Any],
+    resources: dict[str, Any],
 ) -> VerdictParts:
     """Return the parts of a cell's result, as HTML."""
     if verdict is not None:
@@ -218,9 +218,9 @@ def _parts(
     if about.get("solution") or about.get("task"):
         waits = given.waits and given.by_hand is None
         first = _sentence("This is graded by hand, and has no score yet.") if waits else ""
-        return VerdictParts(first, "", render_cell(cell, room))
+        return VerdictParts(first, "", render_cell(cell, resources))
     if BY_GRADE_ID.get(_name(cell)) is not None:  # its record is lost
-        return VerdictParts(render_cell(cell, room, outputs_alone=True), "", "")
+        return VerdictParts(render_cell(cell, resources, outputs_alone=True), "", "")
     if find_error_line(cell):
         return VerdictParts("", "", "")  # the page lists the error
     passed = given.score >= given.points

@@ -128,7 +128,7 @@ LIGHT, DARK = "friendly", "github-dark"
 
 
 @dataclass(frozen=True)
-class InAll:
+class AssignmentTotals:
     """An assignment's notebooks, counted, and their scores added up, less any late penalty."""
 
     notebooks: int
@@ -171,7 +171,7 @@ class SubmissionDetails:
     how_late: str = ""
     zone: tzinfo = UTC
     shows: ShownGrades | None = None
-    in_all: InAll | None = None
+    in_all: AssignmentTotals | None = None
 
 
 @dataclass(frozen=True)
@@ -189,7 +189,7 @@ def feedback_page(
     given: Mapping[str, GradebookEntry],
     comments: Mapping[str, str],
     verdicts: Mapping[str, Verdict],
-    room: dict[str, Any] | None = None,
+    resources: dict[str, Any] | None = None,
 ) -> Callable[[datetime], str]:
     """Return a function that makes a graded notebook's feedback page, given the page's time.
 
@@ -199,15 +199,15 @@ def feedback_page(
         given: the gradebook's entries, by the names of graded cells.
         comments: instructors' comments, by the names of cells.
         verdicts: the kept verdicts, by the ids of exercises.
-        room: nbconvert's resources, which count the tags on the page.
+        resources: nbconvert's resources, which count the tags on the page.
     """
-    room = {} if room is None else room
-    found = tuple(list_results(cells, given, comments, verdicts, room))
+    resources = {} if resources is None else resources
+    found = tuple(list_results(cells, given, comments, verdicts, resources))
     anchors = {result.place: result.anchor for result in found}
     lesson = [
         FoldedCell(
             place,
-            render_cell(cell, room, is_judged=is_judged(cell, verdicts)),
+            render_cell(cell, resources, is_judged=is_judged(cell, verdicts)),
             anchors.get(place, ""),
         )
         for place, cell in enumerate(cells)

@@ -63,9 +63,14 @@ def make_page(contents: PageContents, old: bytes, is_plain: bool = False) -> byt
     Returns:
         The page; None if the present one has the same contents.
     """
-    room = {TAG_COUNT_KEY: MAX_TAGS} if is_plain else {}
+    resources = {TAG_COUNT_KEY: MAX_TAGS} if is_plain else {}
     page = feedback_page(
-        contents.about, contents.cells, contents.given, contents.comments, contents.verdicts, room
+        contents.about,
+        contents.cells,
+        contents.given,
+        contents.comments,
+        contents.verdicts,
+        resources,
     )
     new = renew_page(old, page)
     if new is not None and len(new) > MAX_PAGE_BYTES and not is_plain:

@@ -118,23 +118,23 @@ class CellPart:
 
 
 def render_cell(
-    cell: Any, room: dict[str, Any], is_judged: bool = False, outputs_alone: bool = False
+    cell: Any, resources: dict[str, Any], is_judged: bool = False, outputs_alone: bool = False
 ) -> Markup:
     """Return a cell as HTML.
 
     Args:
         cell: a cell of a graded notebook.
-        room: nbconvert's resources, which count the tags on the page; see `has_room`.
+        resources: nbconvert's resources, which count the tags on the page; see `has_room`.
         is_judged: whether the cell's verdict is shown elsewhere on the page, and not here.
         outputs_alone: whether to leave out the source.
     """
-    return render("cell.html.j2", parts=[*_parts(cell, room, is_judged, outputs_alone)])
+    return render("cell.html.j2", parts=[*_parts(cell, resources, is_judged, outputs_alone)])
 
 
 def _parts(
-    cell: Any, room: dict[str, Any], is_judged: bool, outputs_alone: bool
+    cell: Any, resources: dict[str, Any], is_judged: bool, outputs_alone: bool
 ) -> Iterator[CellPart]:
-    context = {"resources": room, "cell": cell}
+    context = {"resources": resources, "cell": cell}
     if cell.cell_type == "markdown":
         yield CellPart("html", _fit_into_page(render_markdown(context, cell.source)))
     elif cell.cell_type != "code":
@@ -150,7 +150,7 @@ def _parts(
                 yield CellPart("printed", _text(output.get("text", ""), context))
             elif not is_judged:
                 yield from _output(output, context)
-        yield from _targets(cell.source, room)
+        yield from _targets(cell.source, resources)
 
 
 def _fit_into_page(cleaned: str) -> Markup:
@@ -201,11 +201,11 @@ def _text(text: str, context: Mapping[str, Any]) -> Markup:
     return Markup(render_printed_text(context, without_paths(str(text))))
 
 
-def _targets(source: str, room: dict[str, Any]) -> Iterator[CellPart]:
+def _targets(source: str, resources: dict[str, Any]) -> Iterator[CellPart]:
     """Yield the targets that a cell draws for the student who runs it."""
     for name in TARGET.findall(source):
-        room["targets"] = room.get("targets", 0) + 1
-        if name in EXERCISES and room["targets"] <= MAX_TARGETS:
+        resources["targets"] = resources.get("targets", 0) + 1
+        if name in EXERCISES and resources["targets"] <= MAX_TARGETS:
             pictures = [layout.picture(title) for title, layout in EXERCISES[name].targets()]
             if pictures:
                 yield CellPart("html", Markup(blocks_as_html(pictures)))

@@ -7,7 +7,7 @@ from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import grading
 from autograder.instructor.classroom.grading import (
     _Dispatcher,
-    fingerprint,
+    fingerprint_contents,
     group_identical_submissions,
 )
 from autograder.instructor.pipeline import Submission
@@ -97,8 +97,8 @@ def test_what_differs_in_anything_is_not_alike():
         submission("cy", files=one.files, assignment="b"),
         submission("cy", files=one.files, rejected_files="movie.mp4 was not taken"),
     ]
-    assert fingerprint(one) == fingerprint(same)
-    assert len({fingerprint(each) for each in (one, *others)}) == 1 + len(others)
+    assert fingerprint_contents(one) == fingerprint_contents(same)
+    assert len({fingerprint_contents(each) for each in (one, *others)}) == 1 + len(others)
 
 
 @pytest.mark.parametrize("error", [PermissionError, RuntimeError])
