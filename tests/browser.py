@@ -87,6 +87,16 @@ FAULTS: Final = r"""
 """
 
 
+NARROW_CELL: Final = 348
+"""The width of a cell's output in JupyterLab on a page of 500 pixels."""
+
+TYPE_SIZES: Final = """
+() => [...document.querySelectorAll("#output svg text")].map((text) => {
+  const {a, b} = text.getScreenCTM(), size = parseFloat(getComputedStyle(text).fontSize);
+  return size * Math.hypot(a, b); })
+"""
+
+
 class Browser:
     """A page of a real browser, in which HTML stands as in a notebook's output."""
 
@@ -107,6 +117,11 @@ class Browser:
         self.show(html, width, theme)
         found: list[str] = self.page.evaluate(FAULTS)
         return found
+
+    def smallest_type(self, html: str) -> float:
+        """Return the size of the smallest words in a narrow cell's pictures, in pixels."""
+        self.show(html, NARROW_CELL + 16)
+        return min(self.page.evaluate(TYPE_SIZES))
 
     def picture(self, html: str, path: str, width: int = 900, theme: str = "light") -> None:
         """Write how it looks into a file."""

@@ -87,15 +87,8 @@ def test_lines_and_markers_stand_out_from_the_page_in_both_themes(page, name):
 
 @pytest.mark.parametrize("name", CHARTS)
 def test_type_is_at_least_nine_pixels_high_in_jupyterlab_on_500(page, name):
-    page.show(CHARTS[name](), width=348 + 16)  # beside prompts, and with the edge of a verdict
-    assert min(page.page.evaluate(TYPE_SIZES)) >= 9
+    assert page.smallest_type(CHARTS[name]()) >= 9
 
-
-TYPE_SIZES = """
-() => [...document.querySelectorAll("#output svg text")].map((text) => {
-  const svg = text.closest("[viewBox][role]"), size = parseFloat(getComputedStyle(text).fontSize);
-  return size * svg.getBoundingClientRect().width / svg.viewBox.baseVal.width; })
-"""
 
 FAINT_LINES = r"""
 () => {

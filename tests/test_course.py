@@ -49,6 +49,13 @@ def test_notebooks_are_valid_and_stripped(path):
             assert cell.execution_count is None
 
 
+def test_figures_are_narrow_enough_for_their_words_to_be_read_on_500_pixels():
+    code = "\n".join(cell.source for path in SOLUTIONS for cell in cells(path))
+    widths = [float(inches) for inches in re.findall(r"figsize=\(([\d.]+)", code)]
+    assert len(widths) == code.count("plt.subplots(") + code.count("plt.figure(")
+    assert max(widths) <= 5.2
+
+
 def test_an_exercise_has_the_same_title_in_its_prompt_as_in_verdicts_and_hints():
     text = "\n".join(cell.source for path in RELEASED for cell in cells(path, "markdown"))
     headings = dict(re.findall(r"(?m)^### Exercise (\S+): (.+)$", text))

@@ -34,7 +34,7 @@ MIN_CUBE_ROW: Final = 16.0
 """The height that a label needs on a face."""
 
 LARGE: Final = (176.0, 132.0)
-SMALL: Final = (84.0, 60.0)
+SMALL: Final = (76.0, 54.0)
 """The longest side of an array or, in three and more dimensions, of one of its planes: with few
 pictures or planes, and with many."""
 
@@ -49,9 +49,8 @@ LINKED_GAP: Final = 20.0
 HEADING_HEIGHT: Final = 24.0
 """The space above an array for the text along its upper edge."""
 
-MAX_ROW_WIDTH: Final = (400.0, 700.0)
-"""The widths of a row of planes, with few planes and with many. With few, two pictures fit side by
-side."""
+MAX_ROW_WIDTH: Final = 350.0
+"""The width of a row of planes, which a narrow page shows without shrinking it."""
 
 Place = tuple[int, ...]
 """A block's indices in the grid of blocks."""
@@ -364,17 +363,11 @@ def scenes_of(pictures: Sequence[Picture]) -> list[Scene]:
 
     All pictures have one scale, unless labels need more space, and all arrays begin at one height.
     """
-    many = any(_plane_count(picture) > MAX_FEW_PLANES or _is_deep(picture) for picture in pictures)
     top = HEADING_HEIGHT if any(picture.shape for picture in pictures) else 4.0
     return [
-        _scene(picture, size, top, MAX_ROW_WIDTH[many])
+        _scene(picture, size, top)
         for picture, size in zip(pictures, _plane_sizes(pictures), strict=True)
     ]
-
-
-def _is_deep(picture: Picture) -> bool:
-    """Check whether a picture has a cube and more than two planes, which need a wide row."""
-    return len(picture.shape) == 3 and _plane_count(picture) > 2
 
 
 def _plane_count(picture: Picture) -> int:
@@ -429,10 +422,10 @@ def _plane_size(picture: Picture, scale: float) -> Size:
     )
 
 
-def _scene(picture: Picture, size: Size, top: float, max_row_width: float) -> Scene:
+def _scene(picture: Picture, size: Size, top: float) -> Scene:
     scene, rank = Scene(), len(picture.shape)
     if rank > 2:
-        _add_planes(scene, picture, size, max_row_width)
+        _add_planes(scene, picture, size)
     else:
         (width, height), pad = size, picture.padding
         left = pad + (margin_of(picture.edge(0)) if rank == 2 else 0.0)
@@ -446,23 +439,28 @@ def _scene(picture: Picture, size: Size, top: float, max_row_width: float) -> Sc
     return scene
 
 
-def _add_planes(scene: Scene, picture: Picture, size: Size, max_row_width: float) -> None:
+def _add_planes(scene: Scene, picture: Picture, size: Size) -> None:
     """Add the planes of the last two dimensions, for rank 4 in a row per block of dimension 0."""
-    left, top = 0.0, HEADING_HEIGHT + 16
+    left, heading = 0.0, HEADING_HEIGHT
+    planes, pad = list(picture.planes), picture.padding
+    step = max(size[0], *(_width((("name", name),)) for _, name in planes)) + 14 + 2 * pad
     has_cube = len(picture.shape) == 3 and picture.edge(0).size is None  # an array, not a mesh
     if has_cube:
-        left = add_cube(scene, picture) + 28
+        right = add_cube(scene, picture) + 28
+        if right + len(planes) * step - 14 <= MAX_ROW_WIDTH:
+            left = right
+        else:  # below the cube
+            heading += scene.height + 4
+    top = heading + 16
     across, down = picture.edge(-3), picture.edge(-4) if len(picture.shape) > 3 else Edge()
-    planes, groups = list(picture.planes), picture.counts[:-3]
+    groups = picture.counts[:-3]
     if picture.counts[-3] == 1 and groups:  # the planes of dimension 0 can be in one row
         across, down, groups = down, across, ()
     inner = Edge() if has_cube else picture.edge(-2)  # the cube has this text already
-    pad = picture.padding
     start = left + margin_of(down) + margin_of(inner) + pad
     top += pad
-    step = max(size[0], *(_width((("name", name),)) for _, name in planes)) + 14 + 2 * pad
     in_group = len(planes) // math.prod(groups)
-    in_row = max(1, int((max_row_width - start) // step))
+    in_row = max(1, int((MAX_ROW_WIDTH + 14 - start) // step))
     in_row = math.ceil(in_group / math.ceil(in_group / in_row))  # 4 and 4 rather than 6 and 2
     rows_in_group = math.ceil(in_group / in_row)
     bottom = top
@@ -474,7 +472,7 @@ def _add_planes(scene: Scene, picture: Picture, size: Size, max_row_width: float
         _add_plane(scene, picture, place, (x, y), size)
         bottom = y + size[1]
     right = start + (min(in_row, in_group) - 1) * step + size[0]
-    scene.label_horizontal_edge(across, start, right, HEADING_HEIGHT, above=True)
+    scene.label_horizontal_edge(across, start, right, heading, above=True)
     if not has_cube:
         scene.label_vertical_edge(inner, top, top + size[1], start - pad)
         scene.label_horizontal_edge(

@@ -63,7 +63,7 @@ HEADING_HEIGHT: Final = 26.0
 DEVICE_COLUMN: Final = 27.0
 COLUMN_NAME_HEIGHT: Final = 13.0
 
-MIN_NAMED_WIDTH: Final = 38.0
+MIN_NAMED_WIDTH: Final = 44.0
 """Columns at least this wide are called `piece 0`; narrower ones just `0`."""
 
 MOTION_GAP: Final = 70.0
@@ -556,7 +556,7 @@ def _name_columns(drawing: Drawing, columns: int, slot_width: float) -> None:
     for k in range(columns):
         name = f"piece {k}" if slot_width >= MIN_NAMED_WIDTH else str(k)
         middle = DEVICE_COLUMN + k * (slot_width + SLOT_GAP) + slot_width / 2
-        drawing.text(name, (middle, HEADING_HEIGHT + 2), 10, centred=True)
+        drawing.text(name, (middle, HEADING_HEIGHT + 2), 12, centred=True)
 
 
 def _drawing() -> Drawing:

@@ -12,7 +12,7 @@ CHART_WIDTH: Final = 360
 """In pixels, without the names of the lanes; wider charts have tiny labels on a narrow page."""
 
 LANE_HEIGHT: Final = 22
-LABEL_SIZE: Final = 11.0
+LABEL_SIZE: Final = 12.0
 
 GAP: Final = 8.0
 """Pixels between a lane's name and its jobs."""

@@ -109,6 +109,14 @@ def test_other_operations_than_sums_have_no_visual_faults(page, operation):
         assert page.faults(collective_as_html(drawn)) == []
 
 
+@pytest.mark.parametrize("name", MESHES)
+@pytest.mark.parametrize("kind", KINDS)
+def test_labels_can_be_read_in_jupyterlab_on_500(page, name, kind):
+    """The motion of an all-to-all has two grids side by side."""
+    least = 7 if kind == "all-to-all" else 8.7
+    assert page.smallest_type(collective_as_html(picture(kind, name))) >= least
+
+
 MOVES = ".shardlings-motion"
 
 FREEZE = """(seconds) => document.querySelectorAll("svg").forEach(

@@ -115,6 +115,11 @@ def test_blocks_have_no_visual_faults(page, name, theme):
         assert page.faults(drawn, width, theme) == [], width
 
 
+@pytest.mark.parametrize("name", PICTURES)
+def test_labels_are_at_least_nine_pixels_high_in_jupyterlab_on_500(page, name):
+    assert page.smallest_type(blocks_as_html(PICTURES[name]())) >= 9
+
+
 @pytest.mark.parametrize("name", ["rows for columns", "wrong in three dimensions"])
 def test_two_pictures_have_one_top_edge_and_one_scale(page, name):
     page.show(blocks_as_html(PICTURES[name]()))
