@@ -121,7 +121,7 @@ class Browser:
     def smallest_type(self, html: str) -> float:
         """Return the size of the smallest words in a narrow cell's pictures, in pixels."""
         self.show(html, NARROW_CELL + 16)
-        return min(self.page.evaluate(TYPE_SIZES))
+        return float(min(self.page.evaluate(TYPE_SIZES)))
 
     def picture(self, html: str, path: str, width: int = 900, theme: str = "light") -> None:
         """Write how it looks into a file."""
