@@ -27,6 +27,7 @@ from autograder.judge.comparing_values import Wrong
 from autograder.judge.diagnoses import OTHER_FACTORS, OTHER_FORM, OTHER_RESULT, UNANSWERED
 from autograder.judge.exercise import MALFORMED, Exercise, Requirement, ways_of
 from autograder.judge.verdict import Finding
+from autograder.judge.wording import in_percent
 from shardlings.documents import with_noun
 from shardlings.pictures import GanttChart
 
@@ -36,6 +37,9 @@ MAX_CALL_CHARACTERS: Final = 120
 
 FACTOR_TOLERANCE: Final = 1e-5
 """The tolerance for the factors of a sum, relative to the factor, and for those that are 0."""
+
+NEARLY_RIGHT: Final = 0.02
+"""Numbers that differ from what is expected by less than this part of it are rounded, perhaps."""
 
 MAX_LISTED_CASES: Final = 6
 
@@ -407,6 +411,11 @@ def _explain_pattern(actual: Sequence[Any], right: Sequence[Any]) -> Wrong | Non
     if (digits := _find_digits(actual, right)) is not None:
         to = f"{with_noun(digits, 'digit')} after the point" if digits else "a whole number"
         return "rounded", f"The result is rounded to {to}; expected the exact one. "
+    if _are_nearly_right(actual, right):
+        return "nearly-right", (
+            f"Each result is within {in_percent(NEARLY_RIGHT)} of the expected one. Is something "
+            f"rounded, or tried in steps? "
+        )
     return None
 
 
@@ -422,6 +431,14 @@ def _describe_wrong_cases(cases: Any, actual: Sequence[Any], right: Sequence[Any
     if which := _list_wrong_cases(cases, actual, right):
         how = f"{how}, for {which}" if how else f"those for {which}"
     return f"{sentence}{f': {how}' * bool(how)}.{counted}"
+
+
+def _are_nearly_right(actual: Sequence[Any], right: Sequence[Any]) -> bool:
+    """Check whether all results are close to what is expected, where that is no integer."""
+    return all(isinstance(r, float) for r in right) and all(
+        _is_number(c) and math.isclose(c, r, rel_tol=NEARLY_RIGHT)
+        for c, r in zip(actual, right, strict=True)
+    )
 
 
 def _vanish(actual: Sequence[Any], made: Sequence[Any]) -> bool:
@@ -462,6 +479,8 @@ def _find_digits(actual: Sequence[Any], right: Sequence[Any]) -> int | None:
     """
     if not all(map(_is_number, (*actual, *right))) or not all(map(math.isfinite, right)):
         return None
+    if _are_rounded(actual, right):
+        return 0
     for digits in range(MAX_DIGITS + 1):
         unit = 10.0**-digits
         for rounded in (round, math.floor, math.ceil):
@@ -471,6 +490,18 @@ def _find_digits(actual: Sequence[Any], right: Sequence[Any]) -> int | None:
             ):
                 return digits
     return None
+
+
+def _are_rounded(actual: Sequence[Any], right: Sequence[Any]) -> bool:
+    """Check whether results are fractions rounded to whole numbers, each up or down.
+
+    A result that should be whole may have come out a little smaller, and is then one less.
+    """
+    pairs = [(c, r, abs(r - round(r)) < 1e-9 * abs(r)) for c, r in zip(actual, right, strict=True)]
+    return not all(is_whole for *_, is_whole in pairs) and all(
+        abs(r) > 10 and float(c).is_integer() and abs(c - r) <= (1 if is_whole else 1 - 1e-6)
+        for c, r, is_whole in pairs
+    )
 
 
 def _explain_factors(

@@ -2472,3 +2472,169 @@ on_512 = {
     "columns over z, rows over z": 1 / 4,
 }
 share["rows over x and y, a copy"] = 1 / 4
+
+# %% all of the weights are sent in a gather exercise="4.6" score=0.5 diagnoses=["n-left-out-of-gathering"] near=["n-left-out-of-adding-up"]
+def same_bytes(d, f, n):
+    return d / 2
+
+
+def faster(rows, d, f, n, flops, link):
+    matmul = 2 * rows * d * f / flops
+    gather = matmul + 2 * d * f / link
+    add_up = matmul / n + 2 * (n - 1) / n * 2 * rows * f / link
+    return "gather" if gather < add_up else "add up"
+
+# %% a gather along y exercise="4.2" score=0.8333 diagnoses=["my-block-or-along-y"] near=["my-block"]
+def sent(kind, n, size):
+    if kind == "collective-permute":
+        return size
+    share = size * (n - 1) / n
+    return 2 * share if kind == "all-reduce" else share
+
+
+mib = {
+    "gather along x": 16,
+    "gather along x and y": 112,
+    "add up along x": 96,
+    "exchange along x": 24,
+}
+
+# %% added up along y exercise="4.2" score=0.8333 diagnoses=["buffer-or-along-y"] near=["buffer"]
+def sent(kind, n, size):
+    if kind == "collective-permute":
+        return size
+    share = size * (n - 1) / n
+    return 2 * share if kind == "all-reduce" else share
+
+
+mib = {
+    "gather along x": 48,
+    "gather along x and y": 112,
+    "add up along x": 64,
+    "exchange along x": 24,
+}
+
+# %% iterations of nested loops are added exercise="4.3" score=0.875 diagnoses=["one-loop-forgotten"]
+moved = {
+    "centred": 28,
+    "written_out": 28,
+    "nested": 32,
+    "same_weights": 1024,
+    "other_weights": 5120,
+    "until_small": "unknown",
+}
+on_sixteen = {
+    "centred": 52.5,
+    "nested": 112.5,
+    "same_weights": 960,
+    "other_weights": 4800,
+}
+
+# %% sixteen devices send twice as much as eight exercise="4.3" score=0.5 diagnoses=["twice-on-eight"] near=["on-eight"]
+moved = {
+    "centred": 28,
+    "written_out": 28,
+    "nested": 60,
+    "same_weights": 1024,
+    "other_weights": 5120,
+    "until_small": "unknown",
+}
+on_sixteen = {
+    "centred": 98,
+    "nested": 210,
+    "same_weights": 1792,
+    "other_weights": 8960,
+}
+
+# %% copies count as work of all devices exercise="4.4" score=0.8333 diagnoses=["all-devices"] near=["copies-share-nothing"]
+share = {
+    "rows over x and y, a copy": 1 / 8,
+    "rows over x, a copy": 1 / 4,
+    "a copy, a copy": 8,
+    "a copy, columns over y": 1 / 2,
+    "columns over x, rows over x": 1 / 4,
+    "blocks, blocks": 1 / 8,
+    "rows over four devices, a copy": 1 / 4,
+}
+on_512 = {
+    "rows over y, a copy": 1 / 8,
+    "a copy, columns over y and z": 1 / 32,
+    "rows over x, columns over y": 1 / 128,
+    "rows over x and z, columns over y": 1 / 512,
+    "columns over z, rows over z": 1 / 4,
+}
+
+# %% twice the whole result in an all-reduce exercise="4.6" score=0.5 diagnoses=["n-left-out-of-adding-up"] near=["n-left-out-of-gathering"]
+def same_bytes(d, f, n):
+    return d / 2
+
+
+def faster(rows, d, f, n, flops, link):
+    matmul = 2 * rows * d * f / flops
+    gather = matmul + (n - 1) / n * 2 * d * f / link
+    add_up = matmul / n + 2 * 2 * rows * f / link
+    return "gather" if gather < add_up else "add up"
+
+# %% the gather's buffer is the block that a device starts with exercise="4.2" score=0.8333 diagnoses=["my-block"] near=["my-block-or-along-y"]
+def sent(kind, n, size):
+    if kind == "collective-permute":
+        return size
+    share = size * (n - 1) / n
+    return 2 * share if kind == "all-reduce" else share
+
+
+mib = {
+    "gather along x": 12,
+    "gather along x and y": 112,
+    "add up along x": 96,
+    "exchange along x": 24,
+}
+
+# %% a buffer of 32 MiB is added up exercise="4.2" score=0.8333 diagnoses=["once-or-half"] near=["buffer-or-along-y"]
+def sent(kind, n, size):
+    if kind == "collective-permute":
+        return size
+    share = size * (n - 1) / n
+    return 2 * share if kind == "all-reduce" else share
+
+
+mib = {
+    "gather along x": 48,
+    "gather along x and y": 112,
+    "add up along x": 48,
+    "exchange along x": 24,
+}
+
+# %% what each of eight sends, for sixteen exercise="4.3" score=0.5 diagnoses=["on-eight"] near=["twice-on-eight"]
+moved = {
+    "centred": 28,
+    "written_out": 28,
+    "nested": 60,
+    "same_weights": 1024,
+    "other_weights": 5120,
+    "until_small": "unknown",
+}
+on_sixteen = {
+    "centred": 49,
+    "nested": 105,
+    "same_weights": 896,
+    "other_weights": 4480,
+}
+
+# %% copies share the work exercise="4.4" score=0.8333 diagnoses=["always-an-eighth"] near=["all-devices"]
+share = {
+    "rows over x and y, a copy": 1 / 8,
+    "rows over x, a copy": 1 / 4,
+    "a copy, a copy": 1 / 8,
+    "a copy, columns over y": 1 / 2,
+    "columns over x, rows over x": 1 / 4,
+    "blocks, blocks": 1 / 8,
+    "rows over four devices, a copy": 1 / 4,
+}
+on_512 = {
+    "rows over y, a copy": 1 / 8,
+    "a copy, columns over y and z": 1 / 32,
+    "rows over x, columns over y": 1 / 128,
+    "rows over x and z, columns over y": 1 / 512,
+    "columns over z, rows over z": 1 / 4,
+}

@@ -1937,7 +1937,7 @@ def train_step(w, mean, X, y, seed):
     return jax.shard_map(body, in_specs=specs, out_specs=(P(), P()))(w, mean, X, y, seed)
 
 
-# %% one mask for the whole batch, left to the compiler exercise="7.8" score=0 diagnoses=["one-mask-for-all", "not-counted-yet", "no-shard-map"] near=["same-mask", "no-dropout"]
+# %% one mask for the whole batch, left to the compiler exercise="7.8" score=0 diagnoses=["one-mask-for-all", "not-counted-yet", "no-shard-map"] near=["same-mask", "no-dropout", "one-mask-for-all-rows"]
 @partial(jax.jit, donate_argnums=(0, 1))
 def train_step(w, mean, X, y, seed):
     now = X.mean(0)
@@ -2391,3 +2391,16 @@ def train_step(w, mean, X, y, seed):
 
     specs = P(), P(), P("x"), P("x"), P()
     return jax.shard_map(body, in_specs=specs, out_specs=P())(w, mean, X, y, seed)
+
+# %% a mask of one row on each device exercise="7.8" score=0 diagnoses=["one-mask-for-all-rows", "not-counted-yet"] near=["one-mask-for-all"]
+@partial(jax.jit, donate_argnums=(0, 1))
+def train_step(w, mean, X, y, seed):
+    def body(w, mean, X, y, seed):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        now = lax.pmean(X.mean(0), "x")
+        dropped = jnp.where(jax.random.bernoulli(key, 0.75, (X.shape[1],)), (X - now) / 0.75, 0)
+        wv = lax.pcast(w, "x", to="varying")
+        grads = lax.pmean(jax.grad(loss)(wv, dropped, y), "x")
+        return w - 0.1 * grads, 0.9 * mean + 0.1 * now
+
+    return jax.shard_map(body, in_specs=(P(), P(), P("x"), P("x"), P()), out_specs=P())(w, mean, X, y, seed)

@@ -6842,7 +6842,7 @@ def two_levels(hosts, chips, size, fast, slow):
     return inner + outer
 
 
-# %% a rounded size exercise="12.1" score=0.75 diagnoses=["rounded"] near=["power-of-two"]
+# %% a rounded size exercise="12.1" score=0.75 diagnoses=["rounded"] near=["power-of-two", "nearly-right"]
 def exchange(n, size, latency, bandwidth):
     return latency + (n - 1) * size / bandwidth
 
@@ -7368,3 +7368,276 @@ def mixed_step(master, X, Y):
 
     B = P(None, "data")
     return jax.shard_map(body, in_specs=(P("data"), B, B), out_specs=P("data"))(master, X, Y)
+
+# %% never all layers in one bucket exercise="12.6" score=0.3333 diagnoses=["all-in-one-missed"] near=["each-alone-missed"]
+def exposed(backward, sizes, buckets, latency, bandwidth):
+    ready = free = 0.0
+    first = 0
+    for count in buckets:
+        ready += sum(backward[first : first + count])
+        free = max(ready, free) + latency + sum(sizes[first : first + count]) / bandwidth
+        first += count
+    return free - sum(backward)
+
+
+def bucketed(backward, sizes, latency, bandwidth):
+    layers = len(backward)
+    best = None
+    for cuts in range(2 ** (layers - 1)):
+        buckets, run = [], 1
+        for i in range(layers - 1):
+            if cuts >> i & 1:
+                buckets.append(run)
+                run = 1
+            else:
+                run += 1
+        buckets.append(run)
+        if not (len(buckets) >= 2):
+            continue
+        time = exposed(backward, sizes, buckets, latency, bandwidth)
+        if best is None or time < best[0]:
+            best = time, buckets
+    return best[1]
+
+# %% the last two layers always in one bucket exercise="12.6" score=0.3333 diagnoses=["each-alone-missed"] near=["all-in-one-missed"]
+def exposed(backward, sizes, buckets, latency, bandwidth):
+    ready = free = 0.0
+    first = 0
+    for count in buckets:
+        ready += sum(backward[first : first + count])
+        free = max(ready, free) + latency + sum(sizes[first : first + count]) / bandwidth
+        first += count
+    return free - sum(backward)
+
+
+def bucketed(backward, sizes, latency, bandwidth):
+    layers = len(backward)
+    best = None
+    for cuts in range(2 ** (layers - 2)):
+        buckets, run = [], 1
+        for i in range(layers - 1):
+            if cuts >> i & 1:
+                buckets.append(run)
+                run = 1
+            else:
+                run += 1
+        buckets.append(run)
+        time = exposed(backward, sizes, buckets, latency, bandwidth)
+        if best is None or time < best[0]:
+            best = time, buckets
+    return best[1]
+
+# %% only buckets that grow exercise="12.6" score=0.3333 diagnoses=["exposed"]
+def exposed(backward, sizes, buckets, latency, bandwidth):
+    ready = free = 0.0
+    first = 0
+    for count in buckets:
+        ready += sum(backward[first : first + count])
+        free = max(ready, free) + latency + sum(sizes[first : first + count]) / bandwidth
+        first += count
+    return free - sum(backward)
+
+
+def bucketed(backward, sizes, latency, bandwidth):
+    layers = len(backward)
+    best = None
+    for cuts in range(2 ** (layers - 1)):
+        buckets, run = [], 1
+        for i in range(layers - 1):
+            if cuts >> i & 1:
+                buckets.append(run)
+                run = 1
+            else:
+                run += 1
+        buckets.append(run)
+        if not (buckets == sorted(buckets)):
+            continue
+        time = exposed(backward, sizes, buckets, latency, bandwidth)
+        if best is None or time < best[0]:
+            best = time, buckets
+    return best[1]
+
+# %% the waits of all buckets added up exercise="12.6" score=0 diagnoses=["waits-added", "one-bucket"]
+def exposed(backward, sizes, buckets, latency, bandwidth):
+    ready = free = waits = 0.0
+    first = 0
+    for count in buckets:
+        ready += sum(backward[first : first + count])
+        free = max(ready, free) + latency + sum(sizes[first : first + count]) / bandwidth
+        waits += max(0, free - ready)
+        first += count
+    return waits
+
+
+def bucketed(backward, sizes, latency, bandwidth):
+    layers = len(backward)
+    best = None
+    for cuts in range(2 ** (layers - 1)):
+        buckets, run = [], 1
+        for i in range(layers - 1):
+            if cuts >> i & 1:
+                buckets.append(run)
+                run = 1
+            else:
+                run += 1
+        buckets.append(run)
+        time = exposed(backward, sizes, buckets, latency, bandwidth)
+        if best is None or time < best[0]:
+            best = time, buckets
+    return best[1]
+
+# %% exposed from the end of the first bucket exercise="12.6" score=0.6667 diagnoses=["other-result"] near=["waits-added"]
+def exposed(backward, sizes, buckets, latency, bandwidth):
+    ready = free = 0.0
+    first = 0
+    for count in buckets:
+        ready += sum(backward[first : first + count])
+        free = max(ready, free) + latency + sum(sizes[first : first + count]) / bandwidth
+        first += count
+    return free - backward[0]
+
+
+def bucketed(backward, sizes, latency, bandwidth):
+    layers = len(backward)
+    best = None
+    for cuts in range(2 ** (layers - 1)):
+        buckets, run = [], 1
+        for i in range(layers - 1):
+            if cuts >> i & 1:
+                buckets.append(run)
+                run = 1
+            else:
+                run += 1
+        buckets.append(run)
+        time = exposed(backward, sizes, buckets, latency, bandwidth)
+        if best is None or time < best[0]:
+            best = time, buckets
+    return best[1]
+
+# %% a ring with pieces of whole bytes exercise="12.1" score=0.75 diagnoses=["whole-pieces"] near=["times-bandwidth"]
+def exchange(n, size, latency, bandwidth):
+    return latency + (n - 1) * size / bandwidth
+
+
+def doubling(n, size, latency, bandwidth):
+    return np.log2(n) * (latency + size / bandwidth)
+
+
+def ring(n, size, latency, bandwidth):
+    return 2 * (n - 1) * (latency + size // n / bandwidth)
+
+
+def ring_from(n, latency, bandwidth):
+    k = np.log2(n)
+    return latency * bandwidth * (2 * (n - 1) - k) / (k - 2 * (n - 1) / n)
+
+# %% ring_from from a grid of sizes exercise="12.1" score=0.75 diagnoses=["nearly-right"] near=["rounded", "whole-pieces"]
+def exchange(n, size, latency, bandwidth):
+    return latency + (n - 1) * size / bandwidth
+
+
+def doubling(n, size, latency, bandwidth):
+    return np.log2(n) * (latency + size / bandwidth)
+
+
+def ring(n, size, latency, bandwidth):
+    return 2 * (n - 1) * (latency + size / n / bandwidth)
+
+
+def ring_from(n, latency, bandwidth):
+    for size in np.geomspace(1, 1e12, 2000):
+        if ring(n, size, latency, bandwidth) < min(exchange(n, size, latency, bandwidth), doubling(n, size, latency, bandwidth)):
+            return size
+
+# %% all of W comes into zero_3 exercise="12.4" score=0.8125 diagnoses=["too-much-memory"]
+def held(level, parameters, n):
+    weights, gradients, state = 2 * parameters, 2 * parameters, 12 * parameters
+    if level >= 1:
+        state /= n
+    if level >= 2:
+        gradients /= n
+    if level >= 3:
+        weights /= n
+    return weights + gradients + state
+
+
+def total_(X):
+    return X.shape[0] * X.shape[1] * lax.axis_size("data")
+
+
+def mine_(W, m):
+    return lax.dynamic_slice_in_dim(W, lax.axis_index("data") * m.shape[0], m.shape[0])
+
+
+def shards_(body, W_spec):
+    state = P("data")
+    examples = P(None, "data")
+    return jax.shard_map(body, in_specs=(W_spec, state, state, examples, examples), out_specs=(state,) * 3)
+
+
+def zero_1(W, m, v, X, Y):
+    def body(W, m, v, X, Y):
+        W = lax.pcast(W, "data", to="varying")
+        add = lambda total, xy: (total + jax.grad(error)(W, *xy), None)
+        total, _ = lax.scan(add, jnp.zeros_like(W), (X, Y))
+        gradient = lax.psum_scatter(total, "data", tiled=True) / total_(X)
+        return adam(mine_(W, m), m, v, gradient)
+
+    W, m, v = shards_(body, P())(W, m, v, X, Y)
+    return lax.with_sharding_constraint(W, P()), m, v
+
+
+def zero_2(W, m, v, X, Y):
+    def body(W, m, v, X, Y):
+        W = lax.pcast(W, "data", to="varying")
+        add = lambda total, xy: (total + lax.psum_scatter(jax.grad(error)(W, *xy), "data", tiled=True), None)
+        total, _ = lax.scan(add, jnp.zeros_like(m), (X, Y))
+        return adam(mine_(W, m), m, v, total / total_(X))
+
+    W, m, v = shards_(body, P())(W, m, v, X, Y)
+    return lax.with_sharding_constraint(W, P()), m, v
+
+
+def zero_3(W, m, v, X, Y):
+    def body(W, m, v, X, Y):
+        @jax.checkpoint
+        def gathered_error(W, x, y):
+            return error(lax.all_gather(W, "data", tiled=True), x, y)
+
+        add = lambda total, xy: (total + jax.grad(gathered_error)(W, *xy), None)
+        total, _ = lax.scan(add, jnp.zeros_like(m), (X, Y))
+        return adam(W, m, v, total / total_(X))
+
+    return shards_(lambda W, *a: body(mine_(W, a[0]), *a), P())(W, m, v, X, Y)
+
+# %% results of the experts in another order exercise="12.9" score=0.1 diagnoses=["one-way-along-0", "not-counted-yet"] near=["places-by-devices"]
+def slots_(scores):
+    t, e = scores.shape
+    chosen = jax.nn.one_hot(scores.argmax(1), e, dtype=jnp.int32)
+    place = jnp.sum((jnp.cumsum(chosen, 0) - 1) * chosen, 1)
+    return scores.argmax(1), place, t // e
+
+
+def dropped(scores):
+    def body(scores):
+        _, place, capacity = slots_(scores)
+        return lax.psum(jnp.sum(place >= capacity, dtype=jnp.int32), "expert")
+
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P())(scores)
+
+
+def moe(x, scores, up, down):
+    def body(x, scores, up, down):
+        expert, place, capacity = slots_(scores)
+        n, e = lax.axis_size("expert"), scores.shape[1]
+        buffer = jnp.zeros((e, capacity, x.shape[1])).at[expert, place].set(x, mode="drop")
+        arrived = lax.all_to_all(buffer, "expert", 0, 0, tiled=True)
+        arrived = arrived.reshape(n, e // n, capacity, -1)
+        hidden = jax.nn.relu(jnp.einsum("necf,efh->nech", arrived, up))
+        outputs = jnp.einsum("nech,ehf->necf", hidden, down).swapaxes(0, 1).reshape(e, capacity, -1)
+        back = lax.all_to_all(outputs, "expert", 0, 0, tiled=True)
+        probability = jnp.take_along_axis(jax.nn.softmax(scores), expert[:, None], 1)
+        mine = back.at[expert, place].get(mode="fill", fill_value=0)
+        return mine * probability
+
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)

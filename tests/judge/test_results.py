@@ -228,6 +228,36 @@ def test_how_often_each_term_of_a_sum_counts_is_named(made: Any, says: str) -> N
     assert says in said(TIMES, time=made)[1]
 
 
+@pytest.mark.parametrize(
+    ("made", "diagnosis"),
+    [
+        (lambda n: n / 7 * 1.015, "nearly-right"),
+        (lambda n: n / 7 * (0.985 if n == 30 else 1), "nearly-right"),
+        (lambda n: n / 7 * 1.03, "other-result"),
+        (lambda n: n / 7 * (1.005 if n == 100 else 1.5), "other-result"),
+    ],
+)
+def test_numbers_that_are_nearly_right_are_called_so(made: Any, diagnosis: str) -> None:
+    asks = Returns("part", "part must return it.", lambda rng: [(30,), (100,)], lambda n: n / 7)
+    diagnoses, text = said(Exercise("4.1", "Parts", (asks,), ("Think.",)), part=made)
+    assert diagnoses == (diagnosis,)
+    says = "Each result is within 2% of the expected one. Is something rounded, or tried in steps?"
+    assert (says in text) == (diagnosis == "nearly-right")
+
+
+def test_rounded_numbers_may_be_one_less_where_they_should_be_whole() -> None:
+    asks = Returns("part", "part must return it.", lambda rng: [(100,), (700,)], lambda n: n / 7)
+    exercise = Exercise("4.1", "Parts", (asks,), ("Think.",))
+    assert said(exercise, part=lambda n: int(n / 7 - 1e-9))[0] == ("rounded",)
+    assert said(exercise, part=lambda n: int(n / 7 - 1))[0] == ("other-result",)
+
+
+def test_integers_that_are_nearly_right_are_not_called_rounded() -> None:
+    asks = Returns("sent", "sent must return it.", lambda rng: [(300,), (1000,)], lambda n: n)
+    diagnoses, _ = said(Exercise("4.1", "Bytes", (asks,), ("Think.",)), sent=lambda n: n + n // 300)
+    assert diagnoses == ("other-result",)
+
+
 def test_tiny_results_that_differ_are_not_called_the_same() -> None:
     asks = Returns("tiny", "tiny must return it.", lambda rng: [(1,), (2,)], float)
     diagnoses, _ = said(Exercise("4.1", "Tiny", (asks,), ("Think.",)), tiny=lambda n: n * 1e-14)

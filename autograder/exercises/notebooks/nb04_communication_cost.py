@@ -801,6 +801,18 @@ def _sample_sent(rng: np.random.Generator) -> list[tuple[str, int, int]]:
 
 MIB: Final = 2**20
 
+WHOLE_BUFFERS: Final = {
+    "buffer": {
+        "gather along x": 64,
+        "gather along x and y": 128,
+        "add up along x": 64,
+        "exchange along x": 32,
+    },
+    "my-block": {"gather along x": 16, "gather along x and y": 16},
+}
+"""The buffers and blocks in MiB. One of them alone could also be what is sent along y."""
+
+
 SENT: Final = Exercise(
     id="4.2",
     title="Bytes sent",
@@ -970,6 +982,7 @@ SENT: Final = Exercise(
                     ),
                 },
                 tolerance=1e-3,
+                tables={name: cells for name, cells in WHOLE_BUFFERS.items() if cell in cells},
             )
             for cell, right, mistakes in (
                 (
@@ -983,7 +996,13 @@ SENT: Final = Exercise(
                             "gather, how much of the array does one device have?",
                         ),
                         "buffer": 64,
-                        "my-block": Mistake(16, 12),
+                        "my-block": 12,
+                        "my-block-or-along-y": Mistake(
+                            16,
+                            says="Is this a device's own block, or what a gather along y would "
+                            "send? Along x, four devices have a block each, and in the end each "
+                            "device has all four.",
+                        ),
                         "all": 384,
                         "eight-in-a-group": Mistake(56, 112),
                     },
@@ -1029,7 +1048,12 @@ SENT: Final = Exercise(
                             "round twice. Or is this for a buffer of 32 MiB? How much of the array "
                             "does a device have?",
                         ),
-                        "buffer": 64,
+                        "buffer-or-along-y": Mistake(
+                            64,
+                            says="Is this the size of the buffer, or what an all-reduce along y "
+                            "would send? Along x there are four devices, and the buffer goes "
+                            "round their ring twice.",
+                        ),
                         "whole-buffer-twice": 128,
                         "twice": 192,
                         "all": 768,
@@ -1117,6 +1141,7 @@ def _ring(right: float, passes: int) -> dict[str, Any]:
     return {
         "moved-not-sent": Mistake(buffers, passes * buffers),
         "on-eight": passes * buffers * 7 / 8,
+        "twice-on-eight": 2 * passes * buffers * 7 / 8,
         "passes": (3 - passes) * buffers * 15 / 16,
         "all-devices": 16 * right,
         "half-of-it": right / 2 if passes == 1 else (),
@@ -1168,6 +1193,7 @@ LOOPS: Final = Exercise(
                         "one-loop-forgotten": Mistake(
                             20,
                             28,
+                            32,
                             says="One loop is inside the other, so multiply their iterations.",
                         ),
                         "maximum-once": 52,
@@ -1332,6 +1358,8 @@ LOOPS: Final = Exercise(
         "eight.",
         "on-eight": "This is what each of eight devices sends. Expected: what each of sixteen "
         "sends.",
+        "twice-on-eight": "Is this twice what each of eight devices sends? Of a buffer, a device "
+        "sends (n - 1) / n, which is hardly more with sixteen devices than with eight.",
         "passes": "How large are the pieces on sixteen devices, and how often do they go round "
         "the ring? In an all-gather they go round once, and in an all-reduce twice.",
     },
@@ -1403,6 +1431,11 @@ SHARES: Final = Exercise(
                             1 / 4,
                             says="Both matrices are replicated. Which part of the work could a "
                             "device leave to another?",
+                        ),
+                        "all-devices": Mistake(
+                            8,
+                            says="This is the work of all eight devices together. Expected: the "
+                            "share that one of them computes.",
                         ),
                         "no-work": Mistake(
                             0,
@@ -1809,10 +1842,12 @@ def _work_exchanged(*case: Any) -> str:
     )
 
 
-def _n_left_out(*case: Any) -> str:
+def _n_left_out(*case: Any, of_gathering: bool = True, of_adding_up: bool = True) -> str:
     whole = case[3] / (case[3] - 1)
     return _faster(
-        *case, gathering=_times(1, whole, _gathering), adding_up=_times(1, whole, _adding_up)
+        *case,
+        gathering=_times(1, whole if of_gathering else 1, _gathering),
+        adding_up=_times(1, whole if of_adding_up else 1, _adding_up),
     )
 
 
@@ -1877,6 +1912,8 @@ CHOICES: Final[dict[str, Callable[..., str]]] = {
     "reduced-once": partial(_faster, adding_up=_times(1, 1 / 2, _adding_up)),
     "twice-as-long": _of_four_bytes,
     "n-left-out": _n_left_out,
+    "n-left-out-of-gathering": partial(_n_left_out, of_adding_up=False),
+    "n-left-out-of-adding-up": partial(_n_left_out, of_gathering=False),
     "work-exchanged": _work_exchanged,
     "buffers-for-bytes": _buffers_compared,
     "work-times-n": _work_times_n,
@@ -2017,6 +2054,10 @@ CROSSOVER: Final = Exercise(
         "bytes-alone-exchanged": "This goes by the bytes alone, and names the way that sends more "
         "of them.",
         "n-left-out": "A ring of n devices sends (n - 1)/n of the buffer each time round.",
+        "n-left-out-of-gathering": "The gather takes too long here. Do all of the weights count? "
+        "A device has its own block already: it sends (n - 1)/n of them.",
+        "n-left-out-of-adding-up": "The all-reduce takes too long here. Each of its two passes "
+        "sends (n - 1)/n of the result.",
         "work-exchanged": "A device that gathers the weights does the complete matmul, and one "
         "that adds up does one n-th of it. Here it is the other way round.",
         "buffers-for-bytes": "This goes by the buffers. A device sends less than a buffer in one "

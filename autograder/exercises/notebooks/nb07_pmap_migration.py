@@ -1299,12 +1299,18 @@ def _own_key(seed: Any, i: int, n: int = 0) -> Any:
     return jax.random.fold_in(jax.random.key(seed), i)
 
 
-def _masks(X: Any, seed: Any, key: Callable[[Any, int, int], Any] = _own_key) -> Any:
-    """Draw what each device keeps of its examples, with a key of the seed, its index and n."""
+def _masks(
+    X: Any, seed: Any, key: Callable[[Any, int, int], Any] = _own_key, repeated: int | None = None
+) -> Any:
+    """Draw what each device keeps of its examples, with a key of the seed, its index and n.
+
+    Along a dimension that is repeated, the mask is the same: a mistake.
+    """
     n = SHARES[len(X)]
-    shape = (len(X) // n, X.shape[1])
-    drawn = [jax.random.bernoulli(key(seed, i, n), KEPT, shape) for i in range(n)]
-    return np.concatenate([np.asarray(each) for each in drawn])
+    shape = [len(X) // n, X.shape[1]]
+    drawn_shape = [1 if d == repeated else size for d, size in enumerate(shape)]
+    drawn = [jax.random.bernoulli(key(seed, i, n), KEPT, drawn_shape) for i in range(n)]
+    return np.concatenate([np.broadcast_to(each, shape) for each in drawn])
 
 
 def _whole_mask(X: Any, seed: Any) -> Any:
@@ -1429,6 +1435,11 @@ STATE: Final = Exercise(
                     ),
                     says="The devices have different masks, but from other keys. Expected on "
                     "device i: jax.random.fold_in(jax.random.key(seed), i).",
+                ),
+                "one-mask-for-all-rows": Mistake(
+                    partial(_stateful, masks=partial(_masks, repeated=0)),
+                    says="A device's mask has one row here, for all of its examples. Expected: "
+                    "each number of its block is dropped, or not, by itself.",
                 ),
                 "one-mask-for-all": Mistake(
                     partial(_stateful, masks=_whole_mask),

@@ -5,7 +5,7 @@ is judged as data: the judge computes when each job runs, so made-up times earn 
 """
 
 import math
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
 from typing import Any, Final
 
@@ -132,9 +132,10 @@ RING_FROM: Final = _equal_from(RING, DOUBLING)
 def _sample_buffers(rng: np.random.Generator) -> list[tuple[Any, ...]]:
     """Sample numbers of devices, buffers and machines, small and large ones of each.
 
-    Eight devices come three times, so that it follows how often each term counts.
+    Eight devices come three times, so that it follows how often each term counts, and once more
+    with a small buffer that they cannot share evenly, so that rounded pieces take another time.
     """
-    return [
+    sampled = [
         (
             int(2**k),
             int(2 ** rng.uniform(8, 28)),
@@ -143,12 +144,13 @@ def _sample_buffers(rng: np.random.Generator) -> list[tuple[Any, ...]]:
         )
         for k in (3, 3, 3, *rng.permutation([1, 2, 4, 5, 7]))
     ]
+    return [*sampled, (8, 8 * int(rng.integers(20, 100)) + 5, 1e-6, 1e8)]
 
 
 def _sample_machines(rng: np.random.Generator) -> list[tuple[Any, ...]]:
     """Sample numbers of devices and machines; with the last two, a rounded size is another one."""
     sampled = [
-        (n, latency, bandwidth) for n, _, latency, bandwidth in _sample_buffers(rng) if n > 2
+        (n, latency, bandwidth) for n, _, latency, bandwidth in _sample_buffers(rng)[:-1] if n > 2
     ]
     return [*sampled, (16, 1.3e-6, 1.07e8), (128, 1.3e-6, 1.07e8)]
 
@@ -274,6 +276,11 @@ LATENCY: Final = Exercise(
                 ),
                 "times-bandwidth": _with_bandwidth_multiplied(RING),
                 "of-eight": lambda n, *rest: RING(8, *rest),
+                "whole-pieces": Mistake(
+                    lambda n, size, *machine: RING(n, n * (size // n), *machine),
+                    lambda n, size, *machine: RING(n, n * math.ceil(size / n), *machine),
+                    says="The pieces are rounded to whole bytes. Expected: size / n as it is.",
+                ),
             },
             terms=LATENCIES_AND_BUFFERS,
         ),
@@ -1340,9 +1347,10 @@ ZERO: Final = Exercise(
         "lax.fori_loop? In a loop of Python, gradients of several microbatches are held at once.",
         "zero_2: too-much-memory": "Is the reduce-scatter in the loop, so that the complete sum of "
         "the gradients is never held? And is it a loop of lax.scan or lax.fori_loop?",
-        "zero_3: too-much-memory": "Is the gather in the function that is differentiated, with "
-        "jax.checkpoint around it? Otherwise the compiler gathers once, before the loop, and holds "
-        "all of W. And is it a loop of lax.scan or lax.fori_loop?",
+        "zero_3: too-much-memory": "Does W come in as it is laid out? In the layout P() it is "
+        "gathered before the function begins. Is the gather in the function that is "
+        "differentiated, with jax.checkpoint around it? Otherwise the compiler gathers once, "
+        "before the loop, and holds all of W. And is it a loop of lax.scan or lax.fori_loop?",
         "own-examples": "The gradient of a device's rows is that of its own examples. Add up the "
         "gradients of all devices: a psum_scatter does this, and keeps a device's own rows.",
     },
@@ -1358,7 +1366,8 @@ WORSE: Final = 1.05
 """By this factor or more, simple choices of buckets take longer in every case."""
 
 WORSE_IF_FILLED: Final = 1.02
-"""By this factor or more, buckets of one size take longer, whichever size that is."""
+"""By this factor or more, buckets of one size take longer, whichever size that is, and so do those
+that grow, or shrink, from each to the next where the best do neither."""
 
 
 def choose_buckets(
@@ -1435,6 +1444,46 @@ def _sample_backward_passes(rng: np.random.Generator) -> list[tuple[Any, ...]]:
             case = _sample_model(rng, layers)
         cases.append(case)
     return cases
+
+
+def _sample_all_kinds(rng: np.random.Generator) -> list[tuple[Any, ...]]:
+    """Sample models whose best buckets are of all kinds, so that a right answer tries them all.
+
+    For one, a single bucket is the best; for one, a bucket for each layer; for one, buckets that
+    grow or shrink from each to the next are clearly worse.
+    """
+    cases, layers = _sample_backward_passes(rng), 12
+    backward, sizes, _, bandwidth = _sample_model(rng, layers)
+    cases.append((backward, sizes, round(1.2 * sum(backward), 1), bandwidth))
+    backward, latency, bandwidth = (
+        [round(float(b), 1) for b in rng.uniform(1, 3, layers)],
+        0.1,
+        20.0,
+    )
+    # each all-reduce ends when the next gradients are there
+    sizes = [round((b - latency) * bandwidth) for b in [*backward[1:], backward[0]]]
+    cases.append((backward, sizes, latency, bandwidth))
+    case = _sample_model(rng, 8)
+    while not (_is_telling(case) and _is_worse_in_order(case)):
+        case = _sample_model(rng, 8)
+    return [*cases, case]
+
+
+def _is_worse_in_order(case: tuple[Any, ...]) -> bool:
+    """Check whether buckets that only grow, or only shrink, are clearly worse in a case."""
+    best, growing = shortest_overlap(*case), list(_partition(len(case[0])))
+    return all(
+        _end(*case, buckets=buckets[::order]) > WORSE_IF_FILLED * best
+        for buckets in growing
+        for order in (1, -1)
+    )
+
+
+def _partition(layers: int, least: int = 1) -> Iterator[list[int]]:
+    """Yield all buckets that grow from each to the next, or stay as large."""
+    yield [layers]
+    for first in range(least, layers // 2 + 1):
+        yield from ([first, *others] for others in _partition(layers - first, first))
 
 
 def _sample_choices(rng: np.random.Generator) -> list[tuple[Any, ...]]:
@@ -1632,6 +1681,15 @@ def _never_waiting(
     return float(ready + sum(_durations(sizes, buckets, latency, bandwidth)) - sum(backward))
 
 
+def _waits_added(
+    backward: Any, sizes: Any, buckets: Any, latency: float, bandwidth: float
+) -> float:
+    """Return how long all buckets take from their last gradient to the end of their all-reduce."""
+    ready = np.cumsum(backward)[np.cumsum(buckets) - 1]
+    ends = [end for _, end in run_overlap(backward, sizes, buckets, latency, bandwidth).sending]
+    return float(sum(np.asarray(ends) - ready))
+
+
 def _longer_than_computing(
     backward: Any, sizes: Any, buckets: Any, latency: float, bandwidth: float
 ) -> float:
@@ -1685,11 +1743,16 @@ def _send_when_free(
 def _describe_buckets(buckets: list[int], *model: Any) -> Problem:
     """Return a diagnosis of a choice of buckets that is not the best, and what is true of it."""
     backward, *_ = model
+    best = choose_buckets(*model)[1]
+    if len(best) == 1:
+        return "all-in-one-missed", " All layers in one bucket are the best here."
+    if len(best) == len(backward):
+        return "each-alone-missed", " A bucket for each layer is the best here."
     if buckets == _send_when_free(*model):
         return "as-soon-as-free", (
             " They are sent as soon as the link is free, with the gradients that are there."
         )
-    if buckets[::-1] == choose_buckets(*model)[1]:
+    if buckets[::-1] == best:
         return "opposite-order", ""
     return {1: "one-bucket", len(backward): "a-bucket-each"}.get(len(buckets), "exposed"), ""
 
@@ -1883,6 +1946,11 @@ OVERLAP: Final = Exercise(
                     says="An all-reduce starts here when its gradients are there or the link is "
                     "free, whichever comes first. It needs both.",
                 ),
+                "waits-added": Mistake(
+                    _waits_added,
+                    says="This is how long each bucket takes from its last gradient to the end of "
+                    "its all-reduce, added up. Only what comes after the backward pass counts.",
+                ),
                 "longer-than-computing": Mistake(
                     _longer_than_computing,
                     lambda *case: max(0.0, _longer_than_computing(*case)),
@@ -1899,7 +1967,7 @@ OVERLAP: Final = Exercise(
             "bucketed",
             "bucketed(backward, sizes, latency, bandwidth) must return the numbers of layers in "
             "buckets for which the least time is exposed.",
-            _sample_backward_passes,
+            _sample_all_kinds,
             explain_buckets_chosen,
             _draw_buckets,
             _relate_choices,
@@ -1923,6 +1991,8 @@ OVERLAP: Final = Exercise(
         f"{IF_COMPARED}",
         "as-soon-as-free": "It can be better to let the link wait for another gradient, because "
         "each all-reduce costs a latency.",
+        "all-in-one-missed": f"Is that among the choices that you try? {IF_COMPARED}",
+        "each-alone-missed": f"Is that among the choices that you try? {IF_COMPARED}",
         "exposed": f"Of all choices, the best is the one whose last all-reduce ends first. Which "
         f"choices are tried? {IF_COMPARED}",
         "opposite-order": "In the opposite order, all of your choices would be right. The first "

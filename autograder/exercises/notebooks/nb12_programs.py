@@ -1899,10 +1899,10 @@ EXPERTS: Final = Exercise(
                 "one-way-along-0": Mistake(
                     partial(_exchange_otherwise, send=_send_along_0),
                     partial(_exchange_otherwise, send_back=_send_back_along_0),
-                    says="One of the two exchanges concatenates along dimension 0 what comes from "
-                    "the devices, and a reshape follows. A reshape changes no order, so tokens or "
-                    "results are in the wrong places. Is it the one to the experts, or the one "
-                    "back?",
+                    says="Tokens or results are in the wrong places, as if one of the two "
+                    "exchanges concatenated along dimension 0 what comes from the devices, and a "
+                    "reshape, which changes no order, followed. Is it on the way to the experts, "
+                    "or on the way back?",
                 ),
                 "places-by-devices": _moe(_kept_by_devices),
                 "two-experts": Mistake(
