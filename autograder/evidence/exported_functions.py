@@ -139,7 +139,7 @@ def export_answer(
 
     Args:
         answer: the learner's function.
-        exports: the exports to make, beginning with the notebook's own case.
+        exports: the exports to make, with the notebook's own case first, if it has one.
         name: the name of the answer.
     """
     exported: list[bytes] = []
@@ -170,14 +170,14 @@ def export_answer(
             return NotCaptured(diagnosis, sentence)
         only = " only" if len(exported) == 1 else ""
         sentence = (
-            f"It compiles for the notebook's own case{only}. For {failed.arguments}, "
+            f"It compiles for {exports[0].arguments}{only}. For {failed.arguments}, "
             f"{_lower_first_letter(sentence)}"
         )
         if diagnosis in ("raised", "does-not-reshape"):
             question = (
                 "Is a size, a number of devices or a mesh written into it?"
                 if failed.dtypes == exports[0].dtypes
-                else "The dtypes are not those of the notebook's case: does something work for "
+                else "The dtypes are not those of the first case: does something work for "
                 "those only?"
             )
             sentence = insert_before_jax_message(sentence, question)

@@ -234,8 +234,11 @@ def _other_lines(answers: dict[str, list[Finding]], problems: Sequence[Finding])
     if len(answers) > 1 or any(f.cell for f in every):
         return []
     lines = [f"Also: {p.difference}" for p in problems[1:]]
-    right = dict.fromkeys(f.about for f in every if f.met)
-    if right:
+    met = [f for f in every if f.met]
+    right = dict.fromkeys(f.about for f in met)
+    if right.keys() & {p.about for p in problems}:  # several parts of one name
+        lines.append(f"Right already: {len(met)} of {len(every)} parts.")
+    elif right:
         lines.append(f"Right already: {natural_list(right)}.")
     follow = [f for f in every if f.diagnosis == NOT_COUNTED]
     if follow:

@@ -9,6 +9,7 @@ import jax
 import numpy as np
 
 from autograder import artifacts
+from autograder.artifacts import describe_arguments
 from autograder.evidence import (
     Contents,
     MeshGrid,
@@ -288,7 +289,7 @@ def _judge_output_layout(
         if not found.met and first is not None and requirement.elsewhere:
             return found.problem(
                 "only-the-first",
-                f"The layout is right in the case that the notebook shows. "
+                f"The layout is right for {describe_arguments(lists[0])}. "
                 f"{with_arguments(arguments, found.difference)}",
             )
         if not found.met:

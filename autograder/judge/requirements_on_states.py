@@ -41,6 +41,8 @@ class KeepsLayouts(Requirement):
         lists = argument_lists_of(exercise, self.answer)
         runs = run_all(exercise, self.answer, piece, seed)
         for number, ((_, ran), arguments) in enumerate(zip(runs, lists, strict=True)):
+            if ran.container == "dict":  # whose values are in the order of its keys
+                return finding.problem("shape", "The results are in a dict; expected a tuple.")
             pairs = zip(names, arguments, ran.outputs[0], strict=False)
             for name, argument, output in pairs:
                 target = Layout.of(artifacts.sharding_of(argument), argument.shape)
@@ -50,7 +52,10 @@ class KeepsLayouts(Requirement):
                     return finding.problem("shape", sentence)
                 found = find_difference(target, made)
                 if found is not None:
-                    sentence = f"The new {name} has another layout than {name}. {found.sentence}"
+                    sentence = (
+                        f"As a whole program, {self.answer} returns a new {name} in another layout "
+                        f"than {name}. {found.sentence}"
+                    )
                     if number:
                         sentence = with_arguments(arguments, sentence)
                     return finding.problem(

@@ -20,6 +20,7 @@ from autograder.evidence import (
     ProgramPlan,
 )
 from autograder.judge.comparing_values import (
+    RIGHT_BUT_FOR_ITS_TYPE,
     ArrayFunction,
     Wrong,
     compare,
@@ -166,7 +167,9 @@ def judge_runs(
         requirement, runs, inputs_in_words, number, result_names, argument_lists, argument_names
     )
     finding = finding.but(
-        got=_describe_result(requirement, *runs[number], inputs_in_words[number], result_names)
+        got=_describe_result(
+            requirement, *runs[number], inputs_in_words[number], result_names, wrongs[number]
+        )
     )
     wrong = results.explain(wrongs[number] or ("values", ""))
     if number and wrong[0] in ("values", "misplaced", "shape"):
@@ -357,12 +360,10 @@ def _after_right_cases(
             f"{sentence} For {inputs_in_words[0]}, they are off as well, but by less than the "
             f"tolerance.",
         )
-    is_shown = isinstance(requirement, Computes)
-    first = "in the case that the notebook shows" if is_shown else f"for {inputs_in_words[0]}"
     return finding.problem(
         "only-the-first",
-        f"The values are right {first}. {sentence} Does the code contain something that holds in "
-        f"the first case only, such as a size?",
+        f"The values are right for {inputs_in_words[0]}. {sentence} Does the code contain "
+        f"something that holds in the first case only, such as a size?",
     )
 
 
@@ -379,8 +380,11 @@ def _describe_result(
     ran: ProgramRun,
     arguments: str,
     names: Sequence[str],
+    wrong: Wrong | None,
 ) -> str:
     """Describe the worst value of a program, and its arguments; or its types if none is wrong."""
+    if wrong and wrong[1].startswith(RIGHT_BUT_FOR_ITS_TYPE):
+        return ", ".join(map(describe_array, ran.outputs[0]))
     count = len(ran.outputs[0])
     if not names and count > 1:
         names = [f"array {i} of the {count} returned" for i in range(1, count + 1)]

@@ -45,3 +45,9 @@ def test_a_donation_is_found_even_if_no_result_fits_into_it(given):
     jitted = jax.jit(step, donate_argnums=(0, 1, 2), **given)
     assert artifacts.find_donated_arguments(jitted, (W, W, X)) == (0, 1, 2)
     assert artifacts.find_donated_arguments(step, (W, W, X)) == ()
+
+
+def test_arguments_are_counted_with_those_that_the_function_does_not_use():
+    without_mean = jax.jit(lambda w, mean, x: (w + 1, x.sum(1)), donate_argnums=(0, 2))
+    assert donated(without_mean) == {0, 2}
+    assert donated(jax.jit(lambda w, mean, x: 2 * x, donate_argnums=2)) == {2}

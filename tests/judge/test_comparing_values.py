@@ -60,7 +60,7 @@ def everywhere(a):
         (
             lambda x: x * 16 / len(x) * 2,
             "only-the-first",
-            "right in the case that the notebook shows. For float32[24] on a",
+            "The values are right for float32[16] on a mesh of x=8. For float32[24] on a",
         ),
         (
             lambda x: 2 * x[:16],

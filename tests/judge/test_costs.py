@@ -104,7 +104,7 @@ def test_a_limit_that_is_exceeded_for_other_sizes_names_them_beside_what_came():
 
 def test_a_budget_that_is_exceeded_for_other_sizes_is_that_of_these():
     def most_likely(logits):
-        return jax.lax.top_k(logits, 4) if logits.shape[1] < 4096 else by_blocks(logits)
+        return jax.lax.top_k(logits, 4) if len(logits) == 8 else by_blocks(logits)
 
     def by_blocks(logits):
         def body(own):

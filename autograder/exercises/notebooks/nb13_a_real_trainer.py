@@ -159,6 +159,13 @@ def _sample_leaves(generator: np.random.Generator) -> list[tuple[Path, tuple[int
         (("params", "layers", 8, "mlp", "down"), (four, 4), sizes[0]),
         (("params", "layers", 9, "attention", "out"), (2, 4), sizes[0]),
         (("params", "layers", 5, "attention", "out"), (6, 10), sizes[1]),
+        # a slot of the optimizer with another name than the usual ones, and letters of names
+        (
+            ("optimizer", choose("trace", "ema", "slow"), "layers", 2, "mlp", choose("up", "down")),
+            (even(), even()),
+            sizes[1],
+        ),
+        (("params", "head", choose("e", "v", "k", "u")), (even(), even()), sizes[2]),
         # a name that only ends with one of the table's
         (("params", "head", choose("cleanup", "layout", "pos_embed")), (even(), even()), sizes[0]),
     ]
@@ -351,7 +358,7 @@ SPEC_RULES: Final = Exercise(
         for part, asks in (
             ("parameters", "rule returns the spec of each parameter, by the table"),
             ("optimizer", "rule returns the spec of each leaf of the optimizer's state"),
-            ("stacked", "rule leaves the dimension that counts layers whole"),
+            ("stacked", "rule shards a stack by the table, in its last two dimensions alone"),
             ("sizes", "rule shards no dimension that the axis does not divide, and all others"),
         )
     ),
@@ -367,7 +374,7 @@ SPEC_RULES: Final = Exercise(
         "too-many-entries": "Layers in a list are not stacked. And an optimizer may keep a vector, "
         "or a number, under a matrix's name.",
         "does-not-divide": "`device_put` raises an error for such a spec. Write `None` for this "
-        "dimension: if an entry is left out, the next one takes its place.",
+        "dimension. (If an entry is left out, the next one takes its place.)",
         "sizes-exchanged": "This is the rule's spec for a mesh whose axes have each other's sizes. "
         "Does `rule` take the size of the dimension's own axis, and from `sizes`?",
         "sizes-of-all-devices": "This is the rule's spec if each dimension had to be divided by "
@@ -644,6 +651,7 @@ CLOSED_OVER: Final = Exercise(
             elsewhere=("0 1 2 3 \n\n 4 5 6 7",),
         ),
         CommunicatesAtMost("features", ((), ())),
+        FitsIn("features", (250_000, 150_000)),
         Predicts(
             "cost",
             "as an argument",
@@ -728,7 +736,9 @@ CLOSED_OVER: Final = Exercise(
         "`positions`: it is a constant of your program.",
         "closed-over-prior": "With other arguments, the result is that of the notebook's `prior`: "
         "it is a constant of your program. A default that nobody passes is one, too.",
-        "peak-memory": "This is the program's memory at the peak, of all its arrays. Expected: "
+        "too-much-memory": "Is an array still a constant of the program, which every device holds "
+        "whole? Or is an argument replicated?",
+        "peak-memory": "Is this the program's memory at the peak, of all its arrays? Expected: "
         "`frozen` alone.",
         "over-all": "Eight devices do not have eight different blocks. Which axis is `frozen` "
         "sharded over, and how many devices does this axis have?",
@@ -1173,10 +1183,11 @@ PEAK: Final = Exercise(
         "too-many-bytes": "What is sent beyond what `plain` sends: the gradients, in each turn of "
         "a loop over microbatches (13.7); the sums of a forward pass that runs once more; or a "
         "loss, which is a sum over all examples, too?",
-        "whole-weights": "Weights and gradients are sharded over `model`.",
+        "whole-weights": "Weights and gradients are sharded over `model`. Or is something counted "
+        "twice?",
         "one-kind": "Is this up alone, or is it divided by the devices of `data`? There are up and "
         "down, and both are sharded over `model`.",
-        "numbers": "These are numbers, and each has four bytes.",
+        "numbers": "Are these numbers? Each has four bytes.",
         "axes-swapped": "Weights are divided by the devices of `data` here, and inputs by those of "
         "`model`. It is the other way round.",
         "one-layer": "This is for one layer. At the peak all twelve are there.",
@@ -1352,7 +1363,7 @@ ACCUMULATION: Final = Exercise(
 
 TOP: Final = 4
 
-LOGITS: Final = ((8, (16, 4096), "float32"), (4, (8, 512), "float32"), (8, (16, 256), "int32"))
+LOGITS: Final = ((8, (16, 4096), "float32"), (4, (8, 40_960), "float32"), (8, (16, 256), "int32"))
 """Devices, the logits' shape, and their dtype. Integers have ties."""
 
 

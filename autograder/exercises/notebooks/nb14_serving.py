@@ -933,7 +933,7 @@ TWO_LAYOUTS: Final = Exercise(
 
 # 14.5: sampling from sharded logits
 
-SAMPLED: Final = ((8, 32, 4096, 8), (4, 32, 1024, 6), (4, 128, 64, 2))
+SAMPLED: Final = ((8, 32, 4096, 8), (4, 16, 40_960, 6), (4, 128, 64, 2))
 """Tuples of (devices, rows, tokens of the vocabulary, candidates).
 
 In the last one, a quarter of the rows have all their candidates on one device by chance.

@@ -9,7 +9,7 @@ DONATES: Final = ("jax.buffer_donor", "tf.aliasing_output")
 def find_donated_arguments(module: Any) -> frozenset[int]:
     """Return the numbers, from 0, of the arguments that an exported function donates.
 
-    The function is what `main` calls, with the arguments of `main` in their order. A donation by a
+    The function is what `main` calls with those arguments of `main` that it uses. A donation by a
     `jit` within the function has no effect, because only whole programs are given buffers.
     """
     from jax.extend.mlir import ir
@@ -24,7 +24,14 @@ def find_donated_arguments(module: Any) -> frozenset[int]:
         return frozenset()
     of_arguments = map(ir.DictAttr, ir.ArrayAttr(function.attributes["arg_attrs"]))
     return frozenset(
-        number
-        for number, attributes in enumerate(of_arguments)
+        _find_argument(operand, list(main.arguments))
+        for operand, attributes in zip(calls[0].operands, of_arguments, strict=True)
         if any(name in attributes for name in DONATES)
     )
+
+
+def _find_argument(value: Any, arguments: list[Any]) -> int:
+    """Return the number of the argument that is passed on, perhaps through sharding constraints."""
+    while value not in arguments:
+        value = value.owner.operands[0]
+    return arguments.index(value)
