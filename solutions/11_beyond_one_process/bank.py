@@ -2673,3 +2673,30 @@ def train_or_resume(folder, mesh, read_batch, steps):
             np.savez(folder / "new.npz", step=step + 1, **whole)
             os.replace(folder / "new.npz", path)
     return losses
+
+# %% two files are renamed, one after the other exercise="11.8" score=0.5 diagnoses=["step-again"]
+def train_or_resume(folder, mesh, read_batch, steps):
+    from jax.experimental import multihost_utils
+
+    file = folder / "state.npz"
+    state, first = fresh_state(mesh), 0
+    if file.exists():
+        saved = np.load(file)
+        first = int((folder / "step.txt").read_text()) + 1
+        in_blocks = NamedSharding(mesh, P("x"))
+        state = {
+            name: jax.make_array_from_callback((16,), in_blocks, lambda index, name=name: saved[name][index])
+            for name in NAMES
+        }
+    losses = []
+    for k in range(first, steps):
+        state, value = adam(state, k, read_batch(k))
+        losses.append(float(value))
+        whole = {n: multihost_utils.process_allgather(state[n], tiled=True) for n in NAMES}
+        if jax.process_index() == 0:
+            with open(folder / "new.npz", "wb") as out:
+                np.savez(out, **whole)
+            (folder / "new.txt").write_text(str(k))
+            os.replace(folder / "new.npz", file)
+            os.replace(folder / "new.txt", folder / "step.txt")
+    return losses

@@ -59,6 +59,7 @@ def _interrupted_trainings(generator: np.random.Generator) -> Sequence[ProcessCa
         case(2, LINE, Interruption(other, process=1, change=1, resumed_by=2)),
         case(1, WIDE, Interruption(other, process=0, change=2, resumed_by=1)),
         case(1, LINE, Interruption(step, process=0, change=3, resumed_by=1)),
+        case(1, LINE, Interruption(step, process=0, change=4, resumed_by=1)),
     )
 
 

@@ -13,6 +13,7 @@ import jax.numpy as jnp
 import numpy as np
 
 from autograder.artifacts import (
+    Adjustment,
     Argument,
 )
 from autograder.judge import (
@@ -2063,18 +2064,23 @@ def _short_step_arguments(
     """Return the weights, examples and answers of a step.
 
     The examples are such that gradients hardly differ from one microbatch to the next. Noise would
-    be rounded up as often as down, and then a sum in bfloat16 loses little.
+    be rounded up as often as down, and then a sum in bfloat16 loses little. From row to row they
+    grow, so that each device has to update its own.
     """
     mesh = (("data", n),)
 
-    def examples(width: int, scale: float, shift: float) -> Argument:
-        return Argument(
-            (microbatches, own * n, width), mesh, (None, "data"), "bfloat16", "auto", scale, shift
+    def examples(width: int, scale: float, shift: float, growth: float = 0.0) -> Argument:
+        sizes = (microbatches, own * n, width)
+        argument = Argument(sizes, mesh, (None, "data"), "bfloat16", "auto", scale, shift)
+        every = ((0, microbatches), (0, own * n))
+        grown = tuple(
+            Adjustment((*every, (i, i + 1)), add=growth * i / width) for i in range(1, width)
         )
+        return argument.but(adjustments=grown) if growth else argument
 
     return (
         Argument((rows, columns), mesh, ("data",), mode="auto"),
-        examples(rows, 0.05, 0.25),
+        examples(rows, 0.05, 0.25, growth=0.5),
         examples(columns, 0.25, 3.0),
     )
 
