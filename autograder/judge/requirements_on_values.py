@@ -412,8 +412,8 @@ def _explain_degenerate_values(ran: ProgramRun) -> Wrong | None:
         if all(output.ndim == 0 for output in map(np.asarray, ran.outputs[0])):
             return "nothing-but-zeros", "The result is 0."
         return "nothing-but-zeros", (
-            "The result is all zeros. An array that was never filled in holds zeros, and a device "
-            "to which a ppermute sends nothing gets zeros."
+            "The result is all zeros. Was an array never filled in? (A device to which a ppermute "
+            "sends nothing has zeros, too.)"
         )
     # numbers that count something may be equal by chance
     if all(map(_is_identical, *ran.outputs)) and not all(

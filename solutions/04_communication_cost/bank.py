@@ -2638,3 +2638,52 @@ on_512 = {
     "rows over x and z, columns over y": 1 / 512,
     "columns over z, rows over z": 1 / 4,
 }
+
+# %% one operand alone exercise="4.1" score=0.6667 diagnoses=["tuples-missed"]
+def kinds(text):
+    return [m[1] for l in text.splitlines() if (m := re.search(r" = .*? (" + "|".join(KINDS) + r")(-start)?\(%[^,)]*\)", l))]
+
+
+def bytes_of(type):
+    total = 0
+    for name, sizes in re.findall(r"([a-z0-9]+)\[([0-9,]*)\]", type):
+        total += ELEMENT[name] * math.prod(int(s) for s in sizes.split(",") if s)
+    return total
+
+
+def group_size(line):
+    text = line.split("replica_groups=")[1]
+    if text.startswith("{{"):
+        return len(text[2:].split("}")[0].split(","))
+    if text.startswith("["):
+        return int(text[1:].split("]")[0].split(",")[1])
+    mesh, axes = re.match(r"mesh\[(.*?)\] ?\{(.*?)\}", text).groups()
+    sizes = dict(pair.split("=") for pair in mesh.split(","))
+    return math.prod(int(sizes[a]) for a in axes.split(","))
+
+# %% operands that begin with p exercise="4.1" score=0.6667 diagnoses=["root-missed"]
+def kinds(text):
+    found = []
+    for line in text.splitlines():
+        match = re.search(r" = .*? (" + "|".join(KINDS) + r")(-start)?\(%p", line)
+        if match:
+            found.append(match[1])
+    return found
+
+
+def bytes_of(type):
+    total = 0
+    for name, sizes in re.findall(r"([a-z0-9]+)\[([0-9,]*)\]", type):
+        total += ELEMENT[name] * math.prod(int(s) for s in sizes.split(",") if s)
+    return total
+
+
+def group_size(line):
+    text = line.split("replica_groups=")[1]
+    if text.startswith("{{"):
+        return len(text[2:].split("}")[0].split(","))
+    if text.startswith("["):
+        return int(text[1:].split("]")[0].split(",")[1])
+    mesh, axes = re.match(r"mesh\[(.*?)\] ?\{(.*?)\}", text).groups()
+    sizes = dict(pair.split("=") for pair in mesh.split(","))
+    return math.prod(int(sizes[a]) for a in axes.split(","))

@@ -97,9 +97,8 @@ def _program(rng: np.random.Generator, lacks: set[str], lines: int) -> str:
     more = map(str, rng.choice(has, lines - len(has)))
     sure = list(map(str, rng.permutation([*has, *more])))
     number = iter(rng.permutation(90).tolist())
-    blocks = []
-    name = f"{sure[-1]}.{next(number)}"
-    last = f"  ROOT {_instruction(rng, name, sure.pop(), several=False).strip()}"
+    blocks, added = [], f"add.{next(number)}"
+    last = f"  ROOT {_instruction(rng, 'last', sure.pop(), added, several=False).strip()}"
     for kind in sure:
         blocks.append([_instruction(rng, f"{kind}.{next(number)}", kind)])
     halved = [kind for kind in has if kind in ("all-gather", "all-reduce", "collective-permute")]
@@ -117,7 +116,7 @@ def _program(rng: np.random.Generator, lacks: set[str], lines: int) -> str:
         [_instruction(rng, f"psum.{next(number)}", a)],  # a collective with another name
         [_instruction(rng, f"{b}.{next(number)}", "copy")],  # no collective, with the name of one
         [_instruction(rng, f"fusion.{next(number)}", "fusion", f"{c}.1")],
-        [_instruction(rng, f"add.{next(number)}", "add", note=f"jit(f)/the {d}(x)")],
+        [_instruction(rng, added, "add", note=f"jit(f)/the {d}(x)")],
     ]
     order = rng.permutation(len(blocks))
     body = [line for i in order for line in blocks[i]]
@@ -142,8 +141,12 @@ def _instruction(
     note: str = "f",
     several: bool | None = None,
 ) -> str:
-    typed = _types(rng, several=bool(rng.integers(2)) if several is None else several)
-    return f'  %{name} = {typed} {opcode}(%{operand}), metadata={{op_name="{note}"}}'
+    is_tuple = bool(rng.integers(2)) if several is None else several
+    operands = f"%{operand}, %{operand}" if is_tuple else f"%{operand}"
+    has_groups = opcode.removesuffix("-start") in COLLECTIVES[:-1]
+    groups = ", replica_groups=[2,4]<=[8]" * has_groups
+    typed = _types(rng, several=is_tuple)
+    return f'  %{name} = {typed} {opcode}({operands}){groups}, metadata={{op_name="{note}"}}'
 
 
 def _kind(opcode: str) -> str:
@@ -527,12 +530,15 @@ READER: Final = Exercise(
                 ),
                 "root-missed": Mistake(
                     _missing(_kinds, "ROOT"),
-                    says="One collective is missing: the last line of a program begins with ROOT.",
+                    says="One collective is missing: that of the last line, which begins with "
+                    "ROOT, and whose name and operand are others than those of SAMPLE's first "
+                    "lines.",
                 ),
                 "tuples-missed": Mistake(
                     _missing(_kinds, " = ("),
                     _missing(_both_halves, " = ("),
-                    says="Collectives whose type is a tuple, in parentheses, are missing.",
+                    says="Collectives whose type is a tuple, in parentheses, are missing. They "
+                    "have several operands, too.",
                 ),
                 "root-and-tuples-missed": Mistake(
                     partial(_read_without, _kinds, left_out=("ROOT", " = (")),

@@ -1560,7 +1560,8 @@ STATE: Final = Exercise(
         "no all-reduce": "Two values are combined over the devices: the mean of the batch, and the "
         "gradient. Does each device work on its own examples alone, or on those of all devices?",
         "too-seldom": "There is one all-reduce for the statistics, and one for the gradient. Does "
-        "each device keep statistics of its own examples?",
+        "each device keep statistics of its own examples? Or is one of the two computed outside of "
+        "the shard_map, where the compiler adds its all-reduce?",
         "one-too-many": "Two all-reduces are enough: one for the statistics, and one for the "
         "gradient, which grad adds up by itself.",
         "no-shard-map": "Without a shard_map there are no devices to draw masks of their own.",

@@ -2989,7 +2989,9 @@ PRECONDITIONER: Final = Exercise(
                     "halo's bytes so long that nothing else counts? It is halo / bandwidth.",
                 ),
                 "one-sum": Mistake(
-                    partial(_fastest, sums=1), says="A step has two sums over all devices."
+                    partial(_fastest, sums=1),
+                    says="The sums of a step take half as long here as they should. It has two, "
+                    "and each takes log2(n) messages.",
                 ),
                 "as-in-a-ring": Mistake(
                     partial(_fastest, messages=lambda n: 2 * (n - 1)),

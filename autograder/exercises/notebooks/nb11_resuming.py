@@ -245,8 +245,8 @@ RESUME: Final = Exercise(
         "moment, what was in the checkpoint that the next call reads? Is one saved after each "
         "step, before the next batch is read? And is a complete one there at every moment, until "
         "the next one is complete?",
-        "values": "Is all of the state saved, and each number with all of its digits? A float16 "
-        "has three.",
+        "values": "Is all of the state saved, and each number with all of its digits? (A float16 "
+        "has three.) Does each call of adam have the number of its step?",
         "not-finite": "Adam divides by the root of the mean of the squares, which is never "
         "negative. Is each array restored from its own entry of the checkpoint?",
         "not-addressable": "A process can read only its own shards: collect the array first, as "

@@ -1327,7 +1327,8 @@ ZERO: Final = Exercise(
         "weights-unchanged": "The new m and v are right, and W is returned as it was.",
         "as-many-times": "The gradient is too large by the number of devices. Is it added up "
         "twice, because W was not varying, or divided by a device's own examples?",
-        "sum-for-mean": "This uses the sum over the examples. Expected: their mean.",
+        "sum-for-mean": "Is this the sum over the examples, or is it divided by too few of them? "
+        "Expected: the mean over all, on all devices.",
         "averaged-twice": "The gradient is too small by the number of devices: it is divided by "
         "the number of all examples, and averaged over the devices, too.",
         "mean-of-a-microbatch": "The gradient is too large by the number of microbatches. Divide "

@@ -830,7 +830,7 @@ GATHER: Final = Exercise(
             LAYERS * (3 + 1),
             {
                 "one-layer": Mistake(
-                    3 + 1, 3, 1, says="This is for one layer. The scan has twelve turns."
+                    3 + 1, 3, 1, says="Is this for one layer? The scan has twelve turns."
                 ),
                 "first-only": Mistake(
                     LAYERS * 3,
@@ -869,7 +869,8 @@ GATHER: Final = Exercise(
                     LAYERS * (1.5 + 0.5),
                     LAYERS * 1.5,
                     LAYERS * 0.5,
-                    says="This is what is sent. Expected: the report's column of bytes.",
+                    says="Is this what is sent, or one of two arrays alone? Expected: the whole of "
+                    "the row, in the report's column of bytes.",
                 ),
                 "of-all-devices": Mistake(
                     LAYERS * (3 + 1) * 8,
@@ -1857,7 +1858,8 @@ LOOPS: Final = Exercise(
     diagnoses={
         "all-gather over x": "Each device needs its own numbers only. Does a spec, a `lax.map` or "
         "a scan bring all numbers to each device?",
-        "too-much-memory": "Is a table of all numbers in the program? Each device has it.",
+        "too-much-memory": "Is a table of all numbers in the program, which each device has? Or "
+        "does a scan keep what it has in each turn?",
         "all-reduce": "In each turn, all devices agree whether there is another one: the condition "
         "looks at all numbers.",
         "no-need": "Nothing in a row depends on others, so a device may stop when its rows are "
@@ -1945,7 +1947,8 @@ ENSEMBLE: Final = Exercise(
         "is on some of the devices only, so it is sent to all.",
         "in-axes": "Which argument of `vmap` is meant?",
         "raised": "Does JAX mention sizes or an axis? `multiply` takes the examples and the "
-        "weights of one member. Which dimension of each argument counts members?",
+        "weights of one member. Which dimension of each argument counts members, and which axis of "
+        "the mesh shards it?",
         "all-gather over model": "Nobody needs all columns: a device returns its own.",
         "blocks-do-not-fit": "`multiply` takes the examples and the weights of one member. Does "
         "your `vmap` map both arguments over their members?",

@@ -296,7 +296,7 @@ ROOFLINE: Final = Exercise(
                     _rounded(round),
                     _rounded(math.ceil),
                     _rounded(math.floor),
-                    says="Return the batch without rounding it.",
+                    says="The result is rounded. Return the number itself.",
                 ),
                 "speeds-swapped": Mistake(
                     lambda w, c, f, m: _compute_bound_from(w, c, m, f),
@@ -836,8 +836,9 @@ UPDATE: Final = Exercise(
                 ),
                 "nothing-entered": Mistake(
                     lambda cache, new, positions: cache,
-                    says="The cache is returned as it was. `cache.at[…].set(…)` returns a new "
-                    "array.",
+                    says="The cache is returned as it was, in this case. Is the result of "
+                    "`cache.at[…].set(…)` used, which is a new array? And does a free slot keep "
+                    "its own row alone as it is?",
                 ),
             },
             under_mesh=True,
@@ -1286,7 +1287,8 @@ SAMPLING: Final = Exercise(
                 ),
                 "divided-twice": Mistake(
                     _sampled_with(lambda values, noise, t: values / t / t + noise),
-                    says="Here the logits are divided by the temperature twice.",
+                    says="Are the logits divided by the temperature twice, or is the noise "
+                    "multiplied by it? Divide the logits by it once, and add the noise as it is.",
                 ),
                 "subtracted": Mistake(
                     _sampled_with(lambda values, noise, t: values / t - noise),
