@@ -2687,3 +2687,25 @@ def group_size(line):
     mesh, axes = re.match(r"mesh\[(.*?)\] ?\{(.*?)\}", text).groups()
     sizes = dict(pair.split("=") for pair in mesh.split(","))
     return math.prod(int(sizes[a]) for a in axes.split(","))
+
+# %% all of the result in each step of the ring exercise="4.6" score=0.5 diagnoses=["all-of-the-result-in-each-step"] near=["gathered-twice"]
+def same_bytes(d, f, n):
+    return d / 2
+
+
+def faster(rows, d, f, n, flops, link):
+    matmul = 2 * rows * d * f / flops
+    gather = matmul + (n - 1) / n * 2 * d * f / link
+    add_up = matmul / n + 2 * (n - 1) * 2 * rows * f / link
+    return "gather" if gather < add_up else "add up"
+
+# %% a gather in two passes exercise="4.6" score=0.5 diagnoses=["gathered-twice"] near=["all-of-the-result-in-each-step"]
+def same_bytes(d, f, n):
+    return d / 2
+
+
+def faster(rows, d, f, n, flops, link):
+    matmul = 2 * rows * d * f / flops
+    gather = matmul + 2 * (n - 1) / n * 2 * d * f / link
+    add_up = matmul / n + 2 * (n - 1) / n * 2 * rows * f / link
+    return "gather" if gather < add_up else "add up"

@@ -1945,7 +1945,7 @@ def train_step(w, mean, X, y, seed):
     return w - 0.1 * jax.grad(loss)(w, inputs, y), 0.9 * mean + 0.1 * now
 
 
-# %% no dropout exercise="7.8" score=0 diagnoses=["no-dropout", "not-counted-yet"] near=["not-centred"]
+# %% no dropout exercise="7.8" score=0 diagnoses=["no-dropout", "not-counted-yet"] near=["not-centred", "three-quarters-dropped"]
 @partial(jax.jit, donate_argnums=(0, 1))
 def train_step(w, mean, X, y, seed):
     def body(w, mean, X, y, seed):
@@ -2399,6 +2399,19 @@ def train_step(w, mean, X, y, seed):
         key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
         now = lax.pmean(X.mean(0), "x")
         dropped = jnp.where(jax.random.bernoulli(key, 0.75, (X.shape[1],)), (X - now) / 0.75, 0)
+        wv = lax.pcast(w, "x", to="varying")
+        grads = lax.pmean(jax.grad(loss)(wv, dropped, y), "x")
+        return w - 0.1 * grads, 0.9 * mean + 0.1 * now
+
+    return jax.shard_map(body, in_specs=(P(), P(), P("x"), P("x"), P()), out_specs=P())(w, mean, X, y, seed)
+
+# %% a quarter is kept exercise="7.8" score=0 diagnoses=["three-quarters-dropped", "not-counted-yet"] near=["no-dropout"]
+@partial(jax.jit, donate_argnums=(0, 1))
+def train_step(w, mean, X, y, seed):
+    def body(w, mean, X, y, seed):
+        key = jax.random.fold_in(jax.random.key(seed), lax.axis_index("x"))
+        now = lax.pmean(X.mean(0), "x")
+        dropped = jnp.where(jax.random.bernoulli(key, 0.25, X.shape), (X - now) / 0.25, 0)
         wv = lax.pcast(w, "x", to="varying")
         grads = lax.pmean(jax.grad(loss)(wv, dropped, y), "x")
         return w - 0.1 * grads, 0.9 * mean + 0.1 * now

@@ -1930,6 +1930,10 @@ CHOICES: Final[dict[str, Callable[..., str]]] = {
     ),
     "block-of-weights": _block_gathered,
     "all-in-each-step": lambda *case: _faster(*case, gathering=_times(1, case[3], _gathering)),
+    "all-of-the-result-in-each-step": lambda *case: _faster(
+        *case, adding_up=_times(1, case[3], _adding_up)
+    ),
+    "gathered-twice": partial(_faster, gathering=_times(1, 2, _gathering)),
     "block-sent-once": _block_sent_once,
     "input-for-result": _input_added_up,
     "bytes-alone-exchanged": _fewer_bytes_exchanged,
@@ -2078,6 +2082,10 @@ CROSSOVER: Final = Exercise(
         "ring it also passes on those of the others: n - 1 blocks in all.",
         "all-in-each-step": "All of the weights count n - 1 times here. In each step of a ring, a "
         "device passes on one n-th of them.",
+        "all-of-the-result-in-each-step": "All of the result counts in each step here. In a step "
+        "of a ring, a device sends one n-th of it.",
+        "gathered-twice": "The weights go round the ring twice here. A gather takes one pass: an "
+        "all-reduce takes two.",
         "piece-of-the-result": "The bytes of the result are divided by n here. Each device has a "
         "partial sum of the whole result, rows × f.",
         "bytes-alone-reduced-once": "This goes by the bytes alone, and counts those of an "

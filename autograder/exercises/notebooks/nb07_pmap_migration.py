@@ -1300,7 +1300,11 @@ def _own_key(seed: Any, i: int, n: int = 0) -> Any:
 
 
 def _masks(
-    X: Any, seed: Any, key: Callable[[Any, int, int], Any] = _own_key, repeated: int | None = None
+    X: Any,
+    seed: Any,
+    key: Callable[[Any, int, int], Any] = _own_key,
+    repeated: int | None = None,
+    kept: float = KEPT,
 ) -> Any:
     """Draw what each device keeps of its examples, with a key of the seed, its index and n.
 
@@ -1309,7 +1313,7 @@ def _masks(
     n = SHARES[len(X)]
     shape = [len(X) // n, X.shape[1]]
     drawn_shape = [1 if d == repeated else size for d, size in enumerate(shape)]
-    drawn = [jax.random.bernoulli(key(seed, i, n), KEPT, drawn_shape) for i in range(n)]
+    drawn = [jax.random.bernoulli(key(seed, i, n), kept, drawn_shape) for i in range(n)]
     return np.concatenate([np.broadcast_to(each, shape) for each in drawn])
 
 
@@ -1445,6 +1449,12 @@ STATE: Final = Exercise(
                     partial(_stateful, masks=_whole_mask),
                     says="This is one mask for the whole batch. Each device should draw the mask "
                     "of its own block, from its own key.",
+                ),
+                "three-quarters-dropped": Mistake(
+                    partial(_stateful, masks=partial(_masks, kept=0.25), divisor=0.25),
+                    partial(_stateful, masks=partial(_masks, kept=0.25)),
+                    says="Three quarters of the numbers are dropped here, and a quarter is kept. "
+                    "Expected: the other way round.",
                 ),
                 "no-dropout": Mistake(partial(_stateful, masks=None), says="Nothing is dropped."),
                 "own-mean": Mistake(

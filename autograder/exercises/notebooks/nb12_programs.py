@@ -2163,14 +2163,17 @@ def _many_steps(master: Any, X: Any, Y: Any, divides: bool = True) -> Any:
     return master
 
 
-def _added_up_in_bfloat16(master: Any, X: Any, Y: Any) -> Any:
-    """Return a step in which each device adds up its gradients in bfloat16."""
+def _added_up_in_bfloat16(master: Any, X: Any, Y: Any, order: int = 1) -> Any:
+    """Return a step in which each device adds up its gradients in bfloat16, from first to last.
+
+    With an order of -1 it adds them up from last to first, as the backward pass of a loop does.
+    """
     n = next(n for n, *_, count, _ in SHORT_STEPS if count == len(X))
     weights = _round(master).astype(np.float32)
     x, y = (np.asarray(a, np.float32).reshape(len(a), n, -1, a.shape[-1]) for a in (X, Y))
     off = x @ weights - y
     total = np.zeros((n, *master.shape), jnp.bfloat16)
-    for gradient in 2 * np.einsum("mner,mnec->mnrc", x, off):
+    for gradient in 2 * np.einsum("mner,mnec->mnrc", x, off)[::order]:
         total = _round(total.astype(np.float32) + _round(gradient).astype(np.float32))
     mean = total.astype(np.float32).sum(0) / (x.shape[0] * n * x.shape[2])
     return master - np.float32(LEARNING_RATE) * mean
@@ -2337,8 +2340,10 @@ MIXED_PRECISION: Final = Exercise(
             {
                 "added-up-in-bfloat16": Mistake(
                     _added_up_in_bfloat16,
+                    partial(_added_up_in_bfloat16, order=-1),
                     says="The gradients are added up in bfloat16, and the sum stops growing long "
-                    "before the last microbatch. Which dtype has the carry of the loop?",
+                    "before the last microbatch. Which dtype has the carry of the loop? And what "
+                    "does grad of a loop add up, which goes back through all of its turns?",
                 ),
                 "rounded-weights": Mistake(
                     _moved(start=_round),

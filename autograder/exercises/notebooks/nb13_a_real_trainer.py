@@ -1416,6 +1416,13 @@ def _ascending(logits: Any) -> tuple[Any, Any]:
     return values[:, ::-1], places[:, ::-1]
 
 
+def _in_order_of_places(logits: Any, of_devices: bool = False) -> tuple[Any, Any]:
+    values, places = _best(logits)
+    width = logits.shape[1] // _devices_for(logits) if of_devices else 1
+    order = np.argsort(places // width, axis=1, kind="stable")
+    return np.take_along_axis(values, order, axis=1), np.take_along_axis(places, order, axis=1)
+
+
 def _find_candidates(logits: Any) -> tuple[list[Any], list[Any]]:
     """Return the best logits of each device, and their places in the row."""
     n = _devices_for(logits)
@@ -1590,6 +1597,12 @@ SELECTION: Final = Exercise(
                 "smallest": Mistake(_smallest, says="These are the smallest ones."),
                 "ascending": Mistake(
                     _ascending, _last_of_candidates, says="The largest one comes first."
+                ),
+                "in-order-of-places": Mistake(
+                    _in_order_of_places,
+                    partial(_in_order_of_places, of_devices=True),
+                    says="These are the right four, in the order of their places or devices. The "
+                    "largest one comes first.",
                 ),
                 "offset-of-candidates": Mistake(
                     _best_with_offset_of_candidates,

@@ -729,6 +729,7 @@ UPDATE: Final = Exercise(
                 "one-further": Mistake(
                     partial(_enter, place=lambda at, n: at + 1 if 0 <= at < n - 1 else None),
                     partial(_enter, place=lambda at, n: min(at + 1, n - 1) if at >= 0 else None),
+                    partial(_enter, place=lambda at, n: at + 1 if -1 <= at < n - 1 else None),
                     says="The entry is at the position after its own.",
                 ),
                 "last-position": Mistake(
@@ -964,6 +965,25 @@ def _sample(logits: Any, noise: Any, temperature: Any) -> Any:
 def _width(logits: Any) -> int:
     """Return the width of a device's block."""
     return next(size // n for n, _, size, _ in SAMPLED if size == logits.shape[1])
+
+
+def _zeros_for_tokens(logits: Any, noise: Any, temperature: Any) -> Any:
+    """Sample among all tokens, with 0 for those that are no candidates."""
+    values, tokens = _candidates(logits, noise.shape[1])
+    scores = np.zeros(logits.shape, np.float32)
+    np.put_along_axis(scores, tokens, values / temperature + noise, axis=1)
+    return scores.argmax(axis=1).astype(np.int32)
+
+
+def _zeros_for_candidates(logits: Any, noise: Any, temperature: Any) -> Any:
+    """Sample among the candidates of all devices, with 0 for those that are not the best."""
+    values, tokens = (
+        np.concatenate(each, axis=1) for each in _candidates_of_devices(logits, noise.shape[1])
+    )
+    best, places = _candidates(values, noise.shape[1])
+    scores = np.zeros(values.shape, np.float32)
+    np.put_along_axis(scores, places, best / temperature + noise, axis=1)
+    return _pick(tokens, scores)
 
 
 def _sampled_with(score: Callable[[Any, Any, Any], Any]) -> Callable[..., Any]:
@@ -1289,6 +1309,12 @@ SAMPLING: Final = Exercise(
                     _sampled_with(lambda values, noise, t: values / t / t + noise),
                     says="Are the logits divided by the temperature twice, or is the noise "
                     "multiplied by it? Divide the logits by it once, and add the noise as it is.",
+                ),
+                "zeros-win": Mistake(
+                    _zeros_for_tokens,
+                    _zeros_for_candidates,
+                    says="Where all sums of a row are negative, a token that is no candidate is "
+                    "returned. Is its place filled with 0? Fill it with -jnp.inf.",
                 ),
                 "subtracted": Mistake(
                     _sampled_with(lambda values, noise, t: values / t - noise),
