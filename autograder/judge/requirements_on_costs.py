@@ -272,7 +272,7 @@ def compare_with_budgets(
         )
         if len(left_over) > 1:
             total = sum(left_over.values())
-            sentence += f" Everything that is not allowed moves {in_bytes(total)} together."
+            sentence += f" What is not allowed moves {in_bytes(total)} in all."
         return finding.problem(
             name_compiled_collective(*pair),
             sentence + _describe_argument(worst, names, layouts, count > 1),

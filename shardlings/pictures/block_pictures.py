@@ -389,9 +389,11 @@ def _plane_sizes(pictures: Sequence[Picture]) -> list[Size]:
     wanted = [_plane_size(picture, scales[len(picture.shape) > 2]) for picture in pictures]
 
     def is_like(other: Picture, picture: Picture) -> bool:
-        return other.shape == picture.shape and not other.is_mesh
+        is_flat = len(picture.shape) <= 2
+        return other is picture or (is_flat and other.shape == picture.shape and not other.is_mesh)
 
-    # Labels may need more space than the scale gives. Arrays of one shape still get one size.
+    # Labels may need more space than the scale gives. Arrays of one shape still get one size,
+    # except planes: many of the largest would not fit beside each other.
     return [
         size
         if picture.is_mesh

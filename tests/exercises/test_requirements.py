@@ -70,7 +70,7 @@ def test_the_innocent_program_is_told_what_it_gathers():
     )
     assert (
         "The compiled program has 2 all-gathers over x, 1,536 bytes together, which are not "
-        "allowed here. Everything that is not allowed moves 2,816 bytes together. "
+        "allowed here. What is not allowed moves 2,816 bytes in all. "
         "Every device collects whole columns."
     ) in said  # the largest takes what another one has gathered, and not x as it was
     assert "Got:      a program that communicates 1,536 bytes by 2 all-gathers over x and" in said

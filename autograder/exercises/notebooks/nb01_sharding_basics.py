@@ -51,8 +51,8 @@ COLUMN_STRIPS: Final = Exercise(
         "is None.",
     ),
     diagnoses={
-        "transposed": "The first entry of a spec is for dimension 0, which counts rows. Do not "
-        "transpose the array itself.",
+        "transposed": "The first entry of a spec is for dimension 0, which counts rows. (A spec "
+        "shards an array, and does not transpose it.)",
         "replicated": REPLICATED,
         "replicated-dimension": REPLICATED,
         "one-device": ONE_DEVICE,
@@ -751,9 +751,9 @@ COUNTING: Final = Exercise(
                         lambda i, n: i // n,
                         lambda so_far, size, at: so_far + at,
                     ),
-                    says="For a tuple, the device's positions along the axes are added. The number "
-                    "of its block is the first position times the size of the second axis, plus "
-                    "the second position.",
+                    says="For a tuple, your function adds the device's positions along the axes. "
+                    "The number of its block is the first position times the size of the second "
+                    "axis, plus the second position.",
                 ),
                 "counted-from-one": Mistake(
                     lambda *case: [device + 1 for device in holders(*case)],

@@ -2305,7 +2305,7 @@ STRATEGIES: Final = Exercise(
         "weights. This layout adds up the gradients of the weights.",
         "copies-cost-work": "copies sends nothing, but every device does all of the work, and not "
         "its share of it. Is that not slower here?",
-        "work-is-cheap": "On this slow network, the 15 MB that tensor parallelism sends take "
+        "work-is-cheap": "On this slow network, the 14 MiB that tensor parallelism sends take "
         "longer than all of the work on each device.",
         "one-axis-alone": "With 65,536 rows, both the activations and the weights are large. One "
         "layout sends less of each.",

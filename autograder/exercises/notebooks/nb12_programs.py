@@ -273,7 +273,8 @@ def explain_zigzag(chunks: Any, n: int) -> Problem | None:
             return "no-chunks", f"The entry of device {device} must be a list of two chunks."
         if not all(type(c) is int and 0 <= c < 2 * n for c in own):  # a bool is an int, too
             return "no-chunks", (
-                f"The chunks of {n} devices are the whole numbers from 0 to {2 * n - 1}."
+                f"The chunks of {n} devices are the whole numbers from 0 to {2 * n - 1}, and "
+                f"device {device} has {own}."
             )
     missing = set(range(2 * n)) - {c for own in chunks for c in own}
     if missing:
@@ -602,8 +603,8 @@ RING_ATTENTION: Final = Exercise(
         "it. Does it keep the blocks, or the scores, of earlier steps? In a loop of Python, the "
         "compiler may keep them where lax.fori_loop does not.",
         "too-many-bytes": "A block of keys and one of values are sent n times at most.",
-        "unbalanced": "A later chunk has more keys before it. Which two chunks have together as "
-        "many as any other two?",
+        "unbalanced": "A later chunk has more keys before it. With which other chunk does chunk 0 "
+        "take as long as chunk 1 with another one?",
         "chunk-missing": "There are 2 n chunks for n devices.",
     },
 )
@@ -2342,8 +2343,9 @@ MIXED_PRECISION: Final = Exercise(
                     _added_up_in_bfloat16,
                     partial(_added_up_in_bfloat16, order=-1),
                     says="The gradients are added up in bfloat16, and the sum stops growing long "
-                    "before the last microbatch. Which dtype has the carry of the loop? And what "
-                    "does grad of a loop add up, which goes back through all of its turns?",
+                    "before the last microbatch. Which dtype has the carry of the loop? (The "
+                    "gradient of a whole loop is added up in the dtype of the weights: take the "
+                    "gradient within each turn.)",
                 ),
                 "rounded-weights": Mistake(
                     _moved(start=_round),
@@ -2440,8 +2442,8 @@ MIXED_PRECISION: Final = Exercise(
         "of two.",
         "mixed_step: first-rows": "Each device updates the first rows of the gathered weights. "
         "Expected: its own rows, in float32.",
-        "sends-too-much": "A bfloat16 has two bytes. Convert the weights before they are gathered, "
-        "and the sum of the gradients before it is scattered.",
+        "sends-too-much": "A bfloat16 has two bytes. Are the weights converted before they are "
+        "gathered, and the sum of the gradients before it is scattered?",
         "other-type": "float16 has as many bytes, and a smaller range.",
         "too-often": "Gather the weights once, before the loop, and scatter the sum once after it.",
     },
