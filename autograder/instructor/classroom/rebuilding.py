@@ -228,11 +228,13 @@ def restore(course: Course, console: Console, file: Path) -> None:
     url = course.api.coursedir.db_url
     if is_server(url):
         raise GradebookError(ON_A_SERVER)
-    with course.alone(url, rebuilds=True):
+    with course.alone(url, rebuilds=True, keep=path.name):
         gradebook, marker = gradebook_file(url), course.grading / REBUILDING_FILE
         refuse_damaged(path)
         is_damaged = course.trouble(url) and gradebook.exists()
-        replaced = rename_damaged(gradebook) if is_damaged else back_up(url, course.backups)
+        replaced = (
+            rename_damaged(gradebook) if is_damaged else back_up(url, course.backups, path.name)
+        )
         # first, so that an interrupted restore is continued by the next make grade
         write_atomically(marker, read_backup_time(path).isoformat().encode())
         restore_backup(path, url)
@@ -243,7 +245,8 @@ def restore(course: Course, console: Console, file: Path) -> None:
                 printable(f"What was graded since is entered by the next make grade. {error}"),
                 markup=False, highlight=False,
             )  # fmt: skip
-        back_up(url, course.backups)  # a rebuild begins from the newest, and not from what was here
+        # a rebuild begins from the newest, and not from what was here
+        back_up(url, course.backups, path.name)
     console.print(
         printable(f"The gradebook {hide_secrets(url)} has the manual scores of {file}."),
         markup=False, soft_wrap=not sys.stdout.isatty(),

@@ -235,7 +235,7 @@ class Course:
         return [folder.name for folder in folders if not _is_open(folder)]
 
     @contextmanager
-    def alone(self, url: str = "", rebuilds: bool = False) -> Iterator[None]:
+    def alone(self, url: str = "", rebuilds: bool = False, keep: str = "") -> Iterator[None]:
         """Hold the course's lock within a `with` block, so that nobody else writes grades.
 
         The gradebook is backed up first. The process that holds the lock may enter again.
@@ -243,6 +243,7 @@ class Course:
         Args:
             url: the gradebook's address, if it is not the one in the course's configuration.
             rebuilds: whether the caller will rebuild a lost or damaged gradebook.
+            keep: the name of an old backup that is not deleted, because the caller restores it.
 
         Raises:
             BusyError: another process holds the lock.
@@ -261,7 +262,7 @@ class Course:
             if trouble and not rebuilds:
                 raise GradebookError(trouble)
             if not trouble:
-                back_up(url, self.backups)
+                back_up(url, self.backups, keep)
             file, explain = gradebook_file(url), partial(explain_rebuild, self.backups)
             with self.within_callers_lock(), watch_file(file, explain):
                 yield

@@ -51,10 +51,15 @@ ON_A_SERVER: Final = (
 )
 
 
-def back_up(url: str, folder: Path) -> Path | None:
-    """Back up a gradebook.
+def back_up(url: str, folder: Path, keep: str = "") -> Path | None:
+    """Back up a gradebook, and delete old backups.
 
     If the latest backup has the same grades, no new one is made.
+
+    Args:
+        url: the gradebook's address.
+        folder: the folder of backups.
+        keep: the name of an old backup that is not deleted.
 
     Returns:
         The backup's path; None if the gradebook is on a server or has no grades.
@@ -65,7 +70,7 @@ def back_up(url: str, folder: Path) -> Path | None:
     if is_server(url) or not has_grades(url):
         return None
     try:
-        return _back_up_file(gradebook_file(url), folder)
+        return _back_up_file(gradebook_file(url), folder, keep)
     except (OSError, sqlite3.Error) as error:
         raise GradebookError(
             f"No grade is changed, because the gradebook cannot be copied to {folder} first: "
@@ -73,7 +78,7 @@ def back_up(url: str, folder: Path) -> Path | None:
         ) from None
 
 
-def _back_up_file(gradebook: Path, folder: Path) -> Path:
+def _back_up_file(gradebook: Path, folder: Path, keep: str) -> Path:
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / datetime.now(UTC).strftime(BACKUP_NAME)
     part = path.with_suffix(".part")
@@ -91,7 +96,8 @@ def _back_up_file(gradebook: Path, folder: Path) -> Path:
         return same
     part.replace(path)
     for old in _expired(list_all_backups(folder)):
-        old.unlink(missing_ok=True)
+        if old.name != keep:
+            old.unlink(missing_ok=True)
     return path
 
 

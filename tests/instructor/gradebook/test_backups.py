@@ -120,6 +120,22 @@ def test_restore_lists_backups_and_restores_one(room, type_in):
     assert score_in(f"sqlite:///{other}") == 4
 
 
+def test_restore_keeps_the_oldest_backup_until_it_is_restored(room, type_in):
+    course = Course(room.root)
+    url = course.api.coursedir.db_url
+    with course.alone():
+        set_score(url, 4)
+    (copy,) = list_all_backups(course.backups)
+    oldest = copy.rename(course.backups / "gradebook-2026-01-01T000000-000000.db")
+    for number in range(1, 60):
+        day, hour = divmod(number, 24)
+        name = f"gradebook-2026-01-{day + 1:02}T{hour:02}0000-000000.db"
+        (course.backups / name).write_bytes(b"")
+    status, said = type_in("restore", oldest.name)
+    assert (status, score_in(url)) == (0, 1), said
+    assert oldest.exists()
+
+
 def test_a_backup_is_made_before_points_change(room):
     course = Course(room.root)
     url = course.api.coursedir.db_url
