@@ -155,9 +155,14 @@ def enter(
     before, record = records.get(student, assignment), outcome.record
     is_same_submission = _is_same_submission(before, record)
     records.mark(student, assignment)  # if this is killed from here on, the submission is regraded
-    if submission.is_partial and before is not None:
+    if submission.is_partial:
+        earlier = before.notebooks if before is not None else {}
+        # the next make grade grades the notebooks that were not chosen
+        is_complete = before is None and record.notebooks.keys() >= facts.seconds.keys()
         record = replace(
-            record, notebooks={**before.notebooks, **record.notebooks}, is_due_again=True
+            record,
+            notebooks={**earlier, **record.notebooks},
+            is_due_again=not is_complete,
         )
     with replace_folder(folder, keep_files=submission.is_partial) as staged:
         _write_files(staged, submission, facts, outcome.notebooks)

@@ -27,6 +27,7 @@ from autograder.instructor.gradebook import (
 from autograder.instructor.nbgrader_plugins import CaptureEvidence, LockedAutograde, entering
 from autograder.instructor.pipeline import Records
 from tests.conftest import some_of
+from tests.instructor.room import Classroom
 from tests.instructor.tiny_class import ASSIGNMENT, about, hand_in, notebook, scores, tiny_class
 
 
@@ -371,6 +372,22 @@ def test_a_score_by_hand_of_a_notebook_that_is_left_out_is_asked_about(of_two, m
     make(of_two, "report")
     cells = (of_two / "grading" / "exercises.csv").read_text("utf-8-sig")
     assert "ann,tiny,second/test2,0.0,2.0,,0.0,,unanswered," in cells
+
+
+def test_a_notebook_that_was_not_chosen_at_first_is_graded_by_the_next_make_grade(of_two, make):
+    records = Course(of_two).records
+    shutil.rmtree(records)
+    shutil.rmtree(of_two / "grading" / "autograded")
+    Classroom(of_two).nbgrader("autograde", ASSIGNMENT, f"--notebook={ASSIGNMENT}", "--create")
+    record = Records(records).get("ann", ASSIGNMENT)
+    assert record is not None
+    assert [*record.notebooks] == [ASSIGNMENT]
+    assert record.is_due_again
+    make(of_two, "grade")
+    record = Records(records).get("ann", ASSIGNMENT)
+    assert record is not None
+    assert {*record.notebooks} == {ASSIGNMENT, "second"}
+    assert not record.is_due_again
 
 
 def test_states_and_notes_are_of_the_notebook_that_they_are_about(of_two, make):
