@@ -1,5 +1,7 @@
 """The functions that a notebook imports: check, hint, progress, show and target."""
 
+from pathlib import Path
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -212,6 +214,25 @@ def test_progress_works_if_its_file_cannot_be_read_or_written(tmp_path, monkeypa
     monkeypatch.setenv("SHARDLINGS_STATE", "/proc/nowhere")
     remember("1.1", "right")
     assert recall_progress() == {"1.1": "right"}
+
+
+def test_another_kernel_never_reads_half_of_the_progress(monkeypatch):
+    """It reads the file while this kernel writes it."""
+    remember("1.1", "right")
+    seen = []
+
+    def write_in_halves(path, text):
+        path.write_bytes(text[: len(text) // 2].encode())
+        with monkeypatch.context() as another_kernel:
+            another_kernel.setattr(judge_progress, "_in_memory", {})
+            seen.append(recall_progress())
+        path.write_bytes(text.encode())
+
+    monkeypatch.setattr(Path, "write_text", write_in_halves)
+    remember("1.2", "wrong")
+    assert seen == [{"1.1": "right"}]
+    assert recall_progress() == {"1.1": "right", "1.2": "wrong"}
+    assert [*judge_progress.progress_file().parent.iterdir()] == [judge_progress.progress_file()]
 
 
 def test_progress_leaves_out_a_notebook_without_exercises(printed):

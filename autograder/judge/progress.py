@@ -3,8 +3,10 @@
 import json
 import os
 import re
+import secrets
 import sys
 from collections.abc import Mapping, Sequence
+from contextlib import suppress
 from pathlib import Path
 from typing import Final
 
@@ -52,11 +54,19 @@ def remember(exercise_id: str, state: str) -> None:
         return
     states = {**recall_progress(), exercise_id: state}
     _in_memory[exercise_id] = state
+    with suppress(OSError):  # the home folder is read-only; this kernel still remembers
+        _write_atomically(progress_file(), json.dumps(states, indent=1, sort_keys=True))
+
+
+def _write_atomically(path: Path, text: str) -> None:
+    """Write a file at once, because another kernel would read half of it as no progress."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{secrets.token_hex(8)}.new")
     try:
-        progress_file().parent.mkdir(parents=True, exist_ok=True)
-        progress_file().write_text(json.dumps(states, indent=1, sort_keys=True))
-    except OSError:
-        pass  # the home folder is read-only; this kernel still remembers
+        new.write_text(text)
+        os.replace(new, path)
+    finally:
+        new.unlink(missing_ok=True)
 
 
 def recall_progress() -> dict[str, str]:
