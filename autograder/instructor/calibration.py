@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -148,14 +148,15 @@ class GradedExample:
     """The graded solution or released notebook of an assignment.
 
     Attributes:
-        scores: the score and the points of each automatically graded cell, by name.
+        scores: the score and the points of each automatically graded cell, by the names of its
+            notebook and the cell.
         error: the first error of a cell, with the cell's number; empty if no cell had one.
         seconds: how long grading took.
         cells: how long each code cell ran, in seconds, by notebook.
         notebooks: the paths of the graded notebooks, relative to the course's folder.
     """
 
-    scores: dict[str, tuple[float, float]]
+    scores: dict[tuple[str, str], tuple[float, float]]
     error: str
     seconds: float
     cells: dict[str, list[float]]
@@ -243,27 +244,28 @@ class TrialCourse:
         folder.mkdir(parents=True)
         for name, text in outcome.notebooks.items():
             write_atomically(folder / f"{name}.ipynb", text.encode())
-        notebooks = {
-            f"{name}.ipynb": nbformat.reads(text, 4) for name, text in outcome.notebooks.items()
-        }
+        notebooks = {name: nbformat.reads(text, 4) for name, text in outcome.notebooks.items()}
         return GradedExample(
-            scores=dict(_read_scores(outcome.record, notebooks.values())),
+            scores=dict(_read_scores(outcome.record, notebooks)),
             error=next((e for n in notebooks.values() for e in _find_errors(n, student)), ""),
             seconds=seconds,
-            cells={name: _read_cell_seconds(notebook) for name, notebook in notebooks.items()},
-            notebooks=[(folder / name).relative_to(self.real.root) for name in notebooks],
+            cells={f"{name}.ipynb": _read_cell_seconds(n) for name, n in notebooks.items()},
+            notebooks=[
+                (folder / f"{name}.ipynb").relative_to(self.real.root) for name in notebooks
+            ],
         )
 
 
 def _read_scores(
-    record: Record, notebooks: Iterable[Any]
-) -> Iterator[tuple[str, tuple[float, float]]]:
-    """Yield the name, score and points of each cell that is graded by running it."""
-    scores = {n: score for book in record.notebooks.values() for n, score in book.scores.items()}
-    for cell in (cell for notebook in notebooks for cell in notebook.cells):
+    record: Record, notebooks: Mapping[str, Any]
+) -> Iterator[tuple[tuple[str, str], tuple[float, float]]]:
+    """Yield the names, score and points of each cell that is graded by running it."""
+    for book, cell in ((book, cell) for book, found in notebooks.items() for cell in found.cells):
         metadata = cell.metadata.get("nbgrader", {})
         if metadata.get("grade") and cell.cell_type == "code" and not metadata.get("solution"):
-            yield metadata["grade_id"], (scores[metadata["grade_id"]] or 0.0, metadata["points"])
+            name = metadata["grade_id"]
+            score = record.notebooks[book].scores[name]
+            yield (book, name), (score or 0.0, metadata["points"])
 
 
 def _find_errors(notebook: Any, student: str) -> Iterator[str]:
@@ -387,20 +389,20 @@ def _check_solution(graded: GradedExample) -> Iterator[str]:
 def _fails_own_tests(solution: GradedExample) -> bool:
     """Check whether an instructor's own tests fail in their own solution, and none of ours do."""
     short = _list_short(solution)
-    return bool(short) and not BY_GRADE_ID.keys() & short.keys()
+    return bool(short) and not any(name in BY_GRADE_ID for _, name in short)
 
 
-def _list_short(solution: GradedExample) -> dict[str, tuple[float, float]]:
+def _list_short(solution: GradedExample) -> dict[tuple[str, str], tuple[float, float]]:
     """Return the scores that are below their cells' points, with these, by the cells' names."""
     scores = solution.scores.items()
-    return {name: (s, p) for name, (s, p) in scores if s < p - SCORE_TOLERANCE}
+    return {names: (s, p) for names, (s, p) in scores if s < p - SCORE_TOLERANCE}
 
 
 def _check_released(graded: GradedExample) -> Iterator[str]:
     """Yield what is wrong with the graded released notebook, in sentences."""
     scored = {
-        name: (score, points)
-        for name, (score, points) in graded.scores.items()
+        (book, name): (score, points)
+        for (book, name), (score, points) in graded.scores.items()
         if name in BY_GRADE_ID and score > 0  # an instructor's own tests may pass as released
     }
     if scored:
@@ -412,7 +414,7 @@ def _check_released(graded: GradedExample) -> Iterator[str]:
 
 def _describe_passing_tests(assignment: str, released: GradedExample) -> str:
     """Return a sentence about the tests that the released notebook passes; empty if none."""
-    scored = {name: found for name, found in released.scores.items() if found[0] > 0}
+    scored = {names: found for names, found in released.scores.items() if found[0] > 0}
     if not scored:
         return ""
     return (
@@ -426,11 +428,12 @@ def _report_error(graded: GradedExample, which: str) -> Iterator[str]:
         yield f"The first error in the {which} is {graded.error}."
 
 
-def _list_scores(scores: dict[str, tuple[float, float]]) -> str:
+def _list_scores(scores: dict[tuple[str, str], tuple[float, float]]) -> str:
     """List scores in words: exercises of the course by number, other cells by name."""
-    labels = {name: BY_GRADE_ID[name].id if name in BY_GRADE_ID else name for name in scores}
+    labels = {name: BY_GRADE_ID[name].id if name in BY_GRADE_ID else name for _, name in scores}
     return ", ".join(
-        f"{score:g} of {points:g} for {labels[name]}" for name, (score, points) in scores.items()
+        f"{score:g} of {points:g} for {labels[name]}"
+        for (_, name), (score, points) in scores.items()
     )
 
 

@@ -17,7 +17,7 @@ from nbgrader.utils import find_all_files
 from autograder.exercises import BY_GRADE_ID
 from autograder.instructor.commands import begin_sentence, printable, write_atomically
 from autograder.instructor.course import Course
-from autograder.instructor.pipeline import Record, State
+from autograder.instructor.pipeline import GradedNotebook, Record, State
 from autograder.judge import verdict_as_html
 from shardlings.documents import with_noun
 
@@ -77,7 +77,7 @@ def _list_files(course: Course, assignment: str) -> Iterator[Path]:
 
 
 def write_results(
-    to: Path, record: Record, points: Mapping[str, float], visibility: Visibility
+    to: Path, record: Record, points: Mapping[tuple[str, str], float], visibility: Visibility
 ) -> None:
     """Write a graded submission's results, or why the submission is broken.
 
@@ -87,7 +87,7 @@ def write_results(
     Args:
         to: the file.
         record: the submission's record.
-        points: the points of each graded cell, by name.
+        points: the points of each graded cell, by the names of its notebook and the cell.
         visibility: when students may see the results.
     """
     if record.state is State.FAILED:
@@ -109,14 +109,15 @@ def write_results(
     write_atomically(to, json.dumps(results, indent=1).encode())
 
 
-def _list_tests(record: Record, points: Mapping[str, float]) -> Iterator[dict[str, Any]]:
+def _list_tests(
+    record: Record, points: Mapping[tuple[str, str], float]
+) -> Iterator[dict[str, Any]]:
     """Yield one of Gradescope's tests for each graded cell."""
-    found = record.notebooks.values()
-    scores = {name: score for book in found for name, score in book.scores.items()}
-    verdicts = {id: v for book in found for id, v in book.verdicts_by_exercise().items()}
-    for name, most in points.items():
-        score, exercise = scores.get(name, 0.0), BY_GRADE_ID.get(name)
-        verdict = verdicts.get(exercise.id) if exercise else None
+    verdicts = {book: found.verdicts_by_exercise() for book, found in record.notebooks.items()}
+    for (book, name), most in points.items():
+        found = record.notebooks.get(book, GradedNotebook())
+        score, exercise = found.scores.get(name, 0.0), BY_GRADE_ID.get(name)
+        verdict = verdicts.get(book, {}).get(exercise.id) if exercise else None
         test: dict[str, Any] = {
             "name": exercise.title if exercise else printable(name),
             "output": verdict_as_html(verdict, whole=True) if verdict else "",
@@ -130,12 +131,12 @@ def _list_tests(record: Record, points: Mapping[str, float]) -> Iterator[dict[st
             yield test | {"score": score, "max_score": most, "status": status}
 
 
-def compare_points(metadata: Path, points: Mapping[str, float]) -> str:
+def compare_points(metadata: Path, points: Mapping[tuple[str, str], float]) -> str:
     """Return a sentence if Gradescope's assignment is worth other points than the notebook's.
 
     Args:
         metadata: Gradescope's `submission_metadata.json`; nothing is said if it is not there.
-        points: the points of each graded cell, by name.
+        points: the points of each graded cell, by the names of its notebook and the cell.
     """
     try:
         there = float(json.loads(metadata.read_bytes())["assignment"]["total_points"])

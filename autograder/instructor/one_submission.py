@@ -58,12 +58,12 @@ class Grader:
     Attributes:
         course: the course, or the part of one that is in a container.
         facts: the facts of the assignment.
-        points: the points of each graded cell, by name.
+        points: the points of each graded cell, by the names of its notebook and the cell.
     """
 
     course: Course
     facts: AssignmentFacts
-    points: Mapping[str, float]
+    points: Mapping[tuple[str, str], float]
 
     def grade(self, given: Path) -> Outcome:
         """Grade a submission.
@@ -124,6 +124,9 @@ def prepare_grader(
         facts = collect_facts(coursedir, config, assignment)
         with course.open_gradebook() as gradebook:
             notebooks = gradebook.find_assignment(assignment).notebooks
-            cells = [cell for book in notebooks for cell in (*book.grade_cells, *book.task_cells)]
-            points = {cell.name: cell.max_score for cell in cells}
+            points = {
+                (book.name, cell.name): cell.max_score
+                for book in notebooks
+                for cell in (*book.grade_cells, *book.task_cells)
+            }
     return Grader(course, facts, points)

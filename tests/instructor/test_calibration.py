@@ -341,6 +341,19 @@ def test_what_others_ask_is_theirs(room):
         calibrated(room, "others")
 
 
+def test_a_solution_fails_a_test_that_has_the_name_of_a_test_in_another_notebook(tmp_path):
+    root = tiny_class.tiny_class(tmp_path, 0)
+    config = root / "nbgrader_config.py"
+    config.write_text(config.read_text().removesuffix(UNCALIBRATED))
+    (root / "grading" / "calibration").mkdir(parents=True)
+    wrong = tiny_class.notebook(tiny_class.SOURCE.replace("2", "3"))
+    nbformat.write(wrong, root / "solutions" / "tiny" / "another.ipynb")
+    course = Course(root)
+    course.release("tiny")
+    with pytest.raises(CalibrationError, match=r"it gets 0 of 2 for test\. To see why"):
+        calibrate(course.api.config, "tiny")
+
+
 @pytest.mark.usefixtures("in_this_process")
 def test_a_test_that_passes_untouched_is_named_now_and_when_it_is_remembered(
     tmp_path, monkeypatch, capsys
@@ -350,7 +363,7 @@ def test_a_test_that_passes_untouched_is_named_now_and_when_it_is_remembered(
     config.write_text(config.read_text().removesuffix(UNCALIBRATED))
     tiny_class.hand_in(root, "ann", "double = 3")
     (root / "grading" / "calibration").mkdir()
-    graded = GradedExample({"test": (2.0, 2.0)}, "", 1.0, {"tiny.ipynb": [1.0]}, [])
+    graded = GradedExample({("tiny", "test"): (2.0, 2.0)}, "", 1.0, {"tiny.ipynb": [1.0]}, [])
     trials = iter([(graded, graded)])
     monkeypatch.setattr(TrialCourse, "run", lambda self: next(trials))
     sentence = (

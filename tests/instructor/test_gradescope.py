@@ -17,6 +17,7 @@ from types import SimpleNamespace
 import msgspec
 import nbformat
 import pytest
+from rich.console import Console
 
 from autograder.instructor.__main__ import main
 from autograder.instructor.course import Course
@@ -26,9 +27,11 @@ from autograder.instructor.gradescope import (
     write_bundle,
     write_results,
 )
+from autograder.instructor.one_submission import prepare_grader
 from autograder.instructor.pipeline import GradedNotebook, Outcome, Record, State
 from tests.conftest import ROOT
 from tests.instructor.room import ASSIGNMENT, RIGHT, UNCALIBRATED, Classroom
+from tests.instructor.tiny_class import SOURCE, notebook, tiny_class
 
 METADATA = {
     "id": 123456,
@@ -235,7 +238,7 @@ def test_a_bundle_has_the_solution_but_no_other_answers_and_both_scripts_are_exe
 
 def test_the_submission_may_be_the_current_folder(tmp_path, monkeypatch, capsys):
     record = Record(State.BROKEN, "it has no notebook")
-    points = {"test": 1.0}
+    points = {(ASSIGNMENT, "test"): 1.0}
     grader = SimpleNamespace(points=points, grade=lambda given: Outcome(record))
     monkeypatch.setattr("autograder.instructor.__main__.prepare_grader", lambda *_: grader)
     (tmp_path / "nbgrader_config.py").touch()
@@ -259,7 +262,8 @@ def test_when_grading_failed_no_results_are_written(tmp_path):
 def test_a_cell_that_is_graded_by_hand_has_no_score_yet_and_a_lost_cell_has_none(tmp_path):
     found = GradedNotebook({"essay": None, "test": 2.0}, notes=("evil\x1b.html stayed away",))
     record = Record(State.GRADED, notebooks={"a": found})
-    write_results(tmp_path / "r.json", record, {"essay": 3.0, "test": 2.0, "lost": 1.0}, "visible")
+    points = {("a", "essay"): 3.0, ("a", "test"): 2.0, ("a", "lost"): 1.0}
+    write_results(tmp_path / "r.json", record, points, "visible")
     results = json.loads((tmp_path / "r.json").read_text())
     essay, test, lost = results["tests"]
     assert "score" not in essay
@@ -270,7 +274,25 @@ def test_a_cell_that_is_graded_by_hand_has_no_score_yet_and_a_lost_cell_has_none
     assert "\x1b" not in results["output"]
 
 
+def test_a_grader_has_the_points_of_all_cells_of_all_notebooks(tmp_path):
+    root = tiny_class(tmp_path, 0)
+    other = notebook(SOURCE)
+    other.cells[1].metadata.nbgrader.points = 1
+    nbformat.write(other, root / "solutions" / "tiny" / "other.ipynb")
+    grader = prepare_grader(Course(root), Console(), "tiny")
+    assert grader.points == {("other", "test"): 1, ("tiny", "test"): 2}
+
+
+def test_cells_of_one_name_in_two_notebooks_have_each_their_own_score(tmp_path):
+    notebooks = {"a": GradedNotebook({"test": 2.0}), "b": GradedNotebook({"test": 0.0})}
+    points = {("a", "test"): 2.0, ("b", "test"): 1.0}
+    write_results(tmp_path / "r.json", Record(State.GRADED, notebooks=notebooks), points, "visible")
+    results = json.loads((tmp_path / "r.json").read_text())
+    assert [test["score"] for test in results["tests"]] == [2, 0]
+    assert results["score"] == 2
+
+
 @pytest.mark.parametrize("text", ["", "[]", '{"assignment": {"total_points": "1.0"}}'])
 def test_points_that_agree_or_are_unknown_are_not_mentioned(tmp_path, text):
     (tmp_path / "m.json").write_text(text)
-    assert compare_points(tmp_path / "m.json", {"test": 1.0}) == ""
+    assert compare_points(tmp_path / "m.json", {("a", "test"): 1.0}) == ""
