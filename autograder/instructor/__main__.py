@@ -45,7 +45,7 @@ from autograder.instructor.gradescope import (
     write_bundle,
     write_results,
 )
-from autograder.instructor.one_submission import prepare_grader
+from autograder.instructor.one_submission import explain_wrong_path, prepare_grader
 from autograder.instructor.pipeline import State
 from autograder.instructor.sandbox import ROOT_WARNING, is_root
 from shardlings.errors import ShortError
@@ -216,6 +216,9 @@ def _choose(chosen: argparse.Namespace, course: Course) -> Choice:
 
 def _grade_one(chosen: argparse.Namespace, course: Course, console: Console) -> int:
     """Grade one submission and write its record; without one, only calibrate the grader."""
+    if chosen.submission is not None and (why := explain_wrong_path(chosen.submission)):
+        console.print(why, markup=False, highlight=False)  # before the minutes of calibration
+        return 1
     grader = prepare_grader(course, console, chosen.assignment, chosen.container_is_sandbox)
     if chosen.submission is None:
         return 0

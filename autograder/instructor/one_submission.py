@@ -14,6 +14,7 @@ from rich.console import Console
 from traitlets.config import Config
 
 from autograder.instructor.calibration import calibrate
+from autograder.instructor.commands import printable
 from autograder.instructor.course import Course, explain_missing_notebook, find_unsafe_file
 from autograder.instructor.pipeline import (
     AssignmentFacts,
@@ -87,6 +88,17 @@ class Grader:
         names = [name for name in self.facts.seconds if (given / f"{name}.ipynb").is_file()]
         ignored = self.course.api.coursedir.ignore
         return grade(read_submission(given, STUDENT, assignment, names, ignored), self.facts)
+
+
+def explain_wrong_path(given: Path) -> str:
+    """Return why a path is neither a submission's folder nor a notebook; empty if it is one."""
+    if given.is_symlink() or given.is_dir():  # the grader refuses links itself
+        return ""
+    if not given.exists():
+        return f"There is no {printable(str(given))}: give a submission's folder or its notebook."
+    if given.suffix != ".ipynb" or not given.is_file():
+        return f"{printable(str(given))} is neither a submission's folder nor a notebook (.ipynb)."
+    return ""
 
 
 def prepare_grader(

@@ -254,6 +254,24 @@ def test_the_submission_may_be_the_current_folder(tmp_path, monkeypatch, capsys)
     assert capsys.readouterr().out == "broken: it has no notebook\n", "and no empty line"
 
 
+@pytest.mark.parametrize(
+    ("name", "sentence"),
+    [
+        ("nowhere", "There is no nowhere: give a submission's folder or its notebook."),
+        ("missing.ipynb", "There is no missing.ipynb: give a submission's folder or its notebook."),
+        ("notes.txt", "notes.txt is neither a submission's folder nor a notebook (.ipynb)."),
+    ],
+)
+def test_a_wrong_path_of_a_submission_is_explained_before_calibration(
+    tmp_path, monkeypatch, capsys, name, sentence
+):
+    (tmp_path / "nbgrader_config.py").touch()
+    (tmp_path / "notes.txt").touch()
+    monkeypatch.chdir(tmp_path)
+    assert main(["--root", ".", "grade-one", "--assignment", ASSIGNMENT, name]) == 1
+    assert " ".join(capsys.readouterr().out.split()).endswith(sentence)
+
+
 def test_when_grading_failed_no_results_are_written(tmp_path):
     write_results(tmp_path / "r.json", Record(State.FAILED, "oh"), {}, "visible")
     assert not os.listdir(tmp_path)
