@@ -87,11 +87,12 @@ class CanvasPlatform(Platform):
             return None
         names = {str(id): name for name, id in rules.canvas.assignments.items()}
         of_line = row.get("assignment_id", "")
-        found = names.get(of_line, assignment)
+        found = names.get(of_line) if of_line else assignment
         if not found:
             raise TimesError(
                 f"it is not known which assignment Canvas's {printable(of_line) or 'line'} is. "
-                f"[canvas.assignments] in grading/class.toml says it, or ASSIGNMENT=."
+                f"[canvas.assignments] in grading/class.toml says it"
+                f"{'' if of_line else ', or ASSIGNMENT='}."
             )
         if assignment not in ("", found):
             return None

@@ -149,6 +149,17 @@ def test_canvas_knows_assignments_and_students_by_number(room):
     assert "line 6: submitted_at should be written as 2026-10-12T21:59:00Z" in said
 
 
+def test_canvas_times_of_an_unknown_assignment_are_of_none(room):
+    lines = [
+        "user_id,assignment_id,submitted_at",
+        "101,,2026-06-10T12:14:00Z",
+        "102,901,2026-06-10T12:14:00Z",
+    ]
+    status, said = room.collect(write(room, lines), "--assignment", FIRST)
+    assert (status, taken(room)) == (0, {"ann": "2026-06-10T12:14:00Z"})
+    assert "line 3: it is not known which assignment Canvas's 901 is." in said
+
+
 def test_one_command_takes_the_files_and_their_times(room):
     file = room.zipped({f"Ann Lee_11_assignsubmission_file_/{FIRST}.ipynb": NOTEBOOK})
     times = write(room, [HEADING, line(11, "Ann Lee", "ann@x.edu", "2026-06-10 14:14")])
