@@ -20,7 +20,7 @@ DECIMAL_UNITS: Final = tuple(
 UNITS: Final = {unit.name: unit for unit in (BYTES, *BINARY_UNITS, *DECIMAL_UNITS)}
 """Units that a limit may have."""
 
-SIZE: Final = re.compile(r"(?P<number>\d[\d,_]*(\.\d+)?)\s*(?P<unit>[A-Za-z]+)")
+SIZE: Final = re.compile(r"(?P<number>(\d+|\d{1,3}([,_]\d{3})+)(\.\d+)?)\s*(?P<unit>[A-Za-z]+)")
 
 Limits = Mapping[str, int | str]
 """The most bytes for each kind of collective: a number, or a size such as `"4 MiB"`."""
@@ -61,7 +61,7 @@ def _read_size(kind: str, size: int | str) -> ByteLimit:
     if written is None or written["unit"] not in UNITS:
         raise UsageError(
             f'A limit is a number of bytes, or a size such as "4 MiB", "512 KiB" or "2 GB"; the '
-            f"one for {kind} is {size!r}."
+            f"one for {kind} is {size!r}.{' A comma separates thousands.' * (',' in str(size))}"
         )
     unit = UNITS[written["unit"]]
     return ByteLimit(round(float(re.sub("[,_]", "", written["number"])) * unit.size), unit)

@@ -91,7 +91,14 @@ def test_for_a_target_the_tpu_program_counts():
 
 @pytest.mark.parametrize(
     ("size", "bytes"),
-    [(7, 7), ("7 bytes", 7), ("1.5 KiB", 1536), ("2 kB", 2000), (" 1,024MiB ", 1 << 30)],
+    [
+        (7, 7),
+        ("7 bytes", 7),
+        ("1.5 KiB", 1536),
+        ("2 kB", 2000),
+        (" 1,024MiB ", 1 << 30),
+        ("1_048_576 bytes", 1 << 20),
+    ],
 )
 def test_sizes_have_units(size, bytes):
     from shardlings.programs.communication_limits import read_limits
@@ -105,6 +112,8 @@ def test_sizes_have_units(size, bytes):
         ({"all-reduce": "4 Mib"}, None, 'such as "4 MiB", "512 KiB" or "2 GB"; the one for '
                                         "all-reduce is '4 Mib'."),
         ({"all-reduce": "4"}, None, "is '4'."),
+        ({"all-reduce": "1,5 MiB"}, None, "is '1,5 MiB'. A comma separates thousands."),
+        ({"all-reduce": "1,0240 KiB"}, None, "is '1,0240 KiB'."),
         ({"all-reduce": -1}, None, "is -1."),
         ({"all-reduce": True}, None, "is True."),
         ({"allreduce": 4}, None, "Did you mean 'all-reduce'?"),
