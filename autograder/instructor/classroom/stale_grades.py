@@ -299,6 +299,8 @@ def _without_faults(verdicts: list[Verdict]) -> list[Verdict]:
 
 def _with_verdicts(record: Record, verdicts: Sequence[Verdict]) -> Record:
     """Return a record with new verdicts, each in the notebook that its evidence is from."""
+    if not verdicts:  # rescoring needs no evidence, which may be damaged
+        return record
     new = {verdict.exercise: verdict for verdict in verdicts}
     notebooks = {}
     for name, notebook in record.notebooks.items():

@@ -13,7 +13,7 @@ from autograder.instructor.classroom import stale_grades
 from autograder.instructor.classroom.stale_grades import ALL_PARTS, Bases, is_judging_enough
 from autograder.instructor.course import Course
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
-from autograder.instructor.pipeline import basis, fingerprint_assignment
+from autograder.instructor.pipeline import Records, basis, fingerprint_assignment
 from autograder.instructor.sandbox import JudgeFailedError
 from tests.conftest import ROOT
 from tests.helpers import copy_folder
@@ -149,6 +149,19 @@ def test_points_that_change_in_the_middle_are_everybodys_and_so_when_they_are_se
     done = type_in("grade")
     assert "Since" not in done.said
     assert not done.ran
+
+
+def test_new_points_need_no_evidence(room, type_in):
+    records = Records(Course(room.root).records)
+    then = records.get("right", ASSIGNMENT)
+    assert then is not None
+    damaged = msgspec.structs.replace(then.notebooks[ASSIGNMENT], evidence=msgspec.Raw(b"{}"))
+    kept = msgspec.structs.replace(then, notebooks={ASSIGNMENT: damaged})
+    records.write("right", ASSIGNMENT, kept)
+    source(room, give(6))
+    done = type_in("grade")
+    assert (done.status, done.ran) == (0, []), done.said
+    assert ("right", "1.1", "6.0", "6.0") in exercises(room)
 
 
 def test_points_that_plain_nbgrader_was_told_count_when_judged_again(room, type_in):
