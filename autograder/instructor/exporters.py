@@ -324,15 +324,16 @@ class Moodle(ClassExporter):
         missing = []
         with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as zipped:
             for row in rows:
-                name = f"{row.assignment}.html"
-                page = course.feedback / row.student / row.assignment / name
-                if page.is_symlink() or not page.is_file():
+                made = sorted((course.feedback / row.student / row.assignment).glob("*.html"))
+                pages = [page for page in made if page.is_file() and not page.is_symlink()]
+                if not pages:
                     missing.append(row.student)
                     continue
                 folder = (
                     f"{_folder_name(known[row.student])}_{ids[row.student]}_assignfeedback_file_"
                 )
-                zipped.write(page, f"{folder}/{name}")
+                for page in pages:  # one for each notebook
+                    zipped.write(page, f"{folder}/{page.name}")
         return missing
 
 

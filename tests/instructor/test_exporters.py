@@ -200,6 +200,19 @@ def test_moodle_gets_a_worksheet_and_feedback_in_folders_that_it_takes_apart(roo
     assert not (room.root / "grading" / "exports" / "moodle" / f"{B}.csv").exists()
 
 
+def test_moodle_gets_the_feedback_pages_of_all_notebooks(room, export):
+    folder = room.root / "grading" / "feedback" / "ada" / A
+    second, link = folder / "second.html", folder / "link.html"
+    second.write_text("second page of ada")
+    link.symlink_to(room.root / "grading" / "roster.csv")
+    export("Moodle", "--assignment", f'["{A}"]', "--to", "all")
+    second.unlink()
+    link.unlink()
+    with zipfile.ZipFile(room.root / "all" / f"{A}-feedback.zip") as zipped:
+        names = [name.split("/")[1] for name in zipped.namelist() if "_7001_" in name]
+    assert names == [f"{A}.html", "second.html"]
+
+
 def test_moodles_numbers_may_be_others_in_each_assignment(room, export):
     roster = room.root / "grading" / "roster.csv"
     before = roster.read_text()
