@@ -6,7 +6,7 @@ from datetime import datetime
 
 from autograder.instructor.classroom.choice import UnknownNameError, add_suggestion, choose
 from autograder.instructor.commands import printable, write_atomically
-from autograder.instructor.course import WITHDRAWN_FILE, Course, read_time_zone, read_withdrawn
+from autograder.instructor.course import WITHDRAWN_FILE, Course, read_time_zone, read_withdrawals
 
 
 def withdraw(course: Course, student: str, back: bool) -> str:
@@ -21,25 +21,29 @@ def withdraw(course: Course, student: str, back: bool) -> str:
         UnknownNameError: there is no such student, or no such student has withdrawn.
         ClassError: the file cannot be understood.
     """
-    withdrawn, shown = read_withdrawn(course.grading), printable(student)
+    rows, shown = read_withdrawals(course.grading), printable(student)
+    withdrawn = [row["student"] for row in rows]
     if back:
         if student not in withdrawn:
             raise UnknownNameError(
                 f"grading/{WITHDRAWN_FILE} does not have {add_suggestion(student, withdrawn)}"
             )
-        del withdrawn[student]
+        rows = [row for row in rows if row["student"] != student]
         said = f"{shown} is in the class again."
     else:
         if not student:
             raise UnknownNameError("Say who: make withdraw STUDENT=ann.")
         choose(course, student=student)
         zone = read_time_zone(course.grading, course.assignments())
-        withdrawn[student] = f"{datetime.now(zone):%Y-%m-%d}"
+        rows.append({"student": student, "since": f"{datetime.now(zone):%Y-%m-%d}"})
         said = (
             f"{shown} has withdrawn, and is left out of tables, CSVs, exports and the report from "
             f"now on. Grades and submissions are kept."
         )
     table = io.StringIO()
-    csv.writer(table).writerows([("student", "since"), *withdrawn.items()])
+    columns = dict.fromkeys(["student", "since", *(name for row in rows for name in row)])
+    writer = csv.DictWriter(table, columns, restval="")
+    writer.writeheader()
+    writer.writerows(rows)
     write_atomically(course.grading / WITHDRAWN_FILE, table.getvalue().encode())
     return f"{said} make report shows the class."

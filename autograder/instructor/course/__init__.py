@@ -24,6 +24,7 @@ from autograder.instructor.course.class_tables import (
     WITHDRAWN_FILE,
     modification_times,
     read_times,
+    read_withdrawals,
     read_withdrawn,
 )
 from autograder.instructor.course.collected_times import (
@@ -112,5 +113,6 @@ __all__ = [
     "read_table",
     "read_time_zone",
     "read_times",
+    "read_withdrawals",
     "read_withdrawn",
 ]

@@ -36,8 +36,16 @@ def read_withdrawn(grading: Path) -> dict[str, str]:
     Raises:
         ClassError: the file cannot be understood.
     """
-    rows = _read_table_of(grading, WITHDRAWN_FILE, ("student",))
-    return {row["student"]: row.get("since", "") for _, row in rows}
+    return {row["student"]: row.get("since", "") for row in read_withdrawals(grading)}
+
+
+def read_withdrawals(grading: Path) -> list[dict[str, str]]:
+    """Read the rows of `withdrawn.csv`, with the columns that an instructor has added.
+
+    Raises:
+        ClassError: the file cannot be understood.
+    """
+    return [row for _, row in _read_table_of(grading, WITHDRAWN_FILE, ("student",))]
 
 
 def modification_times(grading: Path) -> tuple[int, ...]:

@@ -140,6 +140,17 @@ def test_nothing_is_said_of_a_student_who_has_withdrawn(room, run):
     assert set(students(room)) == {"ann", "bo", "cy"}
 
 
+def test_withdrawing_keeps_the_columns_that_an_instructor_added(room, run):
+    path = room.root / "grading" / "withdrawn.csv"
+    path.write_text("student,since,reason\ncy,2026-10-01,moved away\n")
+    run("withdraw", "--student", "bo")
+    header, cy, bo = path.read_text().splitlines()
+    assert (header, cy) == ("student,since,reason", "cy,2026-10-01,moved away")
+    assert bo.startswith("bo,20")
+    run("withdraw", "--student", "bo", "--back")
+    assert path.read_text().splitlines() == [header, cy]
+
+
 @pytest.mark.parametrize(
     ("arguments", "said"),
     [
