@@ -40,9 +40,14 @@ SHOULD_BE: Final = {
     "drop": 'a line [drop], with lines such as ann = ["01_sharding_basics"] below it',
     "weights": "a line [weights], with lines such as 01_sharding_basics = 2 below it",
     "canvas": 'a line [canvas], with lines such as login = "email" below it',
+    "canvas.id": 'a column of the roster, in quotation marks, such as "canvas_id"',
+    "canvas.sis_id": 'a column of the roster, in quotation marks, such as "sis_id"',
+    "canvas.login": 'a column of the roster, in quotation marks, such as "email"',
     "canvas.assignments": "a line [canvas.assignments], with lines such as 01_sums = 4711 below it",
     "moodle": 'a line [moodle], with a line such as id = "moodle_id" below it',
+    "moodle.id": 'a column of the roster, in quotation marks, such as "moodle_id"',
     "collect": 'a line [collect], with a line such as names = "{student}_{file}" below it',
+    "collect.names": 'a form of names in quotation marks, such as "{student}_{file}"',
     "best": "how many assignments count, 1 or more, above the first line in brackets",
 }
 """A description of each setting, for error messages."""

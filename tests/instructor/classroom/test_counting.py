@@ -4,6 +4,7 @@ import csv
 import shutil
 from datetime import UTC, datetime
 
+import msgspec
 import pytest
 from nbgrader.api import Gradebook
 
@@ -12,7 +13,7 @@ from autograder.instructor.classroom import StateRow
 from autograder.instructor.classroom.counting import compute_percentage, mark_left_out
 from autograder.instructor.classroom.grade_tables import tabulate_students
 from autograder.instructor.classroom.submission_states import Mark
-from autograder.instructor.course import ClassError, ClassRules, read_class_file
+from autograder.instructor.course import ClassError, ClassRules, class_file, read_class_file
 from autograder.instructor.pipeline import State
 from tests.instructor.classroom.plain_course import FIRST, SECOND, grades, hand_in, plain_course
 from tests.instructor.room import Classroom
@@ -169,6 +170,7 @@ def test_whom_nobody_knows_cannot_withdraw(run, arguments, said):
         ('[exempt]\nann = ["01_sum"]', "[exempt], ann names 01_sum, and there is no such"),
         ("[weights]\n01_sum = 1", "[weights] names 01_sum, and there is no such assignment. Is it"),
         ("[weights]\n01_sums = -1", "weights should be a line [weights], with lines such as"),
+        ("[canvas]\nlogin = 5", "canvas.login should be a column of the roster, in quotation"),
         ("best = 0", "best should be how many assignments count, 1 or more"),
         ('[drop]\nann = "01_sums"', 'drop should be a line [drop], with lines such as ann = ["'),
     ],
@@ -178,6 +180,20 @@ def test_a_rule_that_means_nothing_is_refused(tmp_path, text, said):
     with pytest.raises(ClassError) as refused:
         read_class_file(tmp_path, [FIRST, SECOND])
     assert said in str(refused.value)
+
+
+def name_settings(kind, table=""):
+    """Yield the name of each setting of a type, such as `late.per_day`."""
+    for setting in getattr(kind, "fields", ()):
+        name = f"{table}{setting.encode_name}"
+        yield name
+        for inner in getattr(setting.type, "types", (setting.type,)):  # those of a union
+            yield from name_settings(inner, f"{name}.")
+
+
+def test_it_is_said_of_each_setting_what_it_should_be():
+    settings = msgspec.inspect.type_info(class_file._ClassToml)
+    assert {*name_settings(settings)} == class_file.SHOULD_BE.keys()
 
 
 def test_missing_work_is_the_first_that_the_best_n_leave_out():
