@@ -14,6 +14,7 @@ from shardlings.documents import (
     Small,
     Table,
     TableRow,
+    with_noun,
 )
 from shardlings.programs.collective import (
     MACHINES,
@@ -112,7 +113,7 @@ class PartsReport(ShownAsDocument):
         shown, folded = self.parts[:MAX_PARTS], self.parts[MAX_PARTS:]
         blocks.append(self._table(shown, folded))
         if folded:
-            blocks.append(Fold(f"{len(folded)} others", (self._table(folded),)))
+            blocks.append(Fold(with_noun(len(folded), "other"), (self._table(folded),)))
         if not any(part.path for part in self.parts):
             blocks.append(Paragraph(Small(NO_NAMES)))
         return Document(tuple(blocks))
@@ -135,7 +136,7 @@ class PartsReport(ShownAsDocument):
 
         rows = [TableRow(row(part.name, [part])) for part in parts]
         if others:
-            rows.append(TableRow(row(f"{len(others)} others", others)))
+            rows.append(TableRow(row(with_noun(len(others), "other"), others)))
         if len(parts) > 1:
             rows.append(TableRow(row("all together", [*parts, *others]), is_bold=True))
         columns = ["part of the model", *passes * is_split]

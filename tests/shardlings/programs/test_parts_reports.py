@@ -9,8 +9,8 @@ from shardlings.__main__ import main
 from shardlings.errors import UsageError
 from shardlings.programs import PartsReport
 from shardlings.programs.collective import Frame
-from shardlings.programs.model_parts import find_part, find_pass
-from shardlings.programs.parts_reports import MAX_PARTS
+from shardlings.programs.model_parts import OUTSIDE, find_part, find_pass
+from shardlings.programs.parts_reports import MAX_PARTS, ModelPart
 from tests.helpers import sharding
 
 
@@ -110,6 +110,13 @@ def test_the_largest_parts_are_listed_and_the_others_folded():
     assert lines[-2].startswith(f"{more} others")
     assert f"{more} others" in parts._repr_html_()
     assert parts.parts[-1].name in parts._repr_html_()
+
+
+def test_one_other_part_is_called_one_other():
+    few = [ModelPart((f"block_{number}",), {OUTSIDE: 1.0}, 0.0) for number in range(MAX_PARTS + 1)]
+    parts = PartsReport(tuple(few), "v5e")
+    assert "1 other " in str(parts)
+    assert "1 others" not in str(parts) + parts._repr_html_()
 
 
 def test_a_program_without_parts_says_how_they_get_names():
