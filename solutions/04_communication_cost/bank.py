@@ -2473,6 +2473,7 @@ on_512 = {
 }
 share["rows over x and y, a copy"] = 1 / 4
 
+
 # %% all of the weights are sent in a gather exercise="4.6" score=0.5 diagnoses=["n-left-out-of-gathering"] near=["n-left-out-of-adding-up"]
 def same_bytes(d, f, n):
     return d / 2
@@ -2483,6 +2484,7 @@ def faster(rows, d, f, n, flops, link):
     gather = matmul + 2 * d * f / link
     add_up = matmul / n + 2 * (n - 1) / n * 2 * rows * f / link
     return "gather" if gather < add_up else "add up"
+
 
 # %% a gather along y exercise="4.2" score=0.8333 diagnoses=["my-block-or-along-y"] near=["my-block"]
 def sent(kind, n, size):
@@ -2498,6 +2500,7 @@ mib = {
     "add up along x": 96,
     "exchange along x": 24,
 }
+
 
 # %% added up along y exercise="4.2" score=0.8333 diagnoses=["buffer-or-along-y"] near=["buffer"]
 def sent(kind, n, size):
@@ -2564,6 +2567,7 @@ on_512 = {
     "columns over z, rows over z": 1 / 4,
 }
 
+
 # %% twice the whole result in an all-reduce exercise="4.6" score=0.5 diagnoses=["n-left-out-of-adding-up"] near=["n-left-out-of-gathering"]
 def same_bytes(d, f, n):
     return d / 2
@@ -2574,6 +2578,7 @@ def faster(rows, d, f, n, flops, link):
     gather = matmul + (n - 1) / n * 2 * d * f / link
     add_up = matmul / n + 2 * 2 * rows * f / link
     return "gather" if gather < add_up else "add up"
+
 
 # %% the gather's buffer is the block that a device starts with exercise="4.2" score=0.8333 diagnoses=["my-block"] near=["my-block-or-along-y"]
 def sent(kind, n, size):
@@ -2589,6 +2594,7 @@ mib = {
     "add up along x": 96,
     "exchange along x": 24,
 }
+
 
 # %% a buffer of 32 MiB is added up exercise="4.2" score=0.8333 diagnoses=["once-or-half"] near=["buffer-or-along-y"]
 def sent(kind, n, size):
@@ -2639,9 +2645,14 @@ on_512 = {
     "columns over z, rows over z": 1 / 4,
 }
 
+
 # %% one operand alone exercise="4.1" score=0.6667 diagnoses=["tuples-missed"]
 def kinds(text):
-    return [m[1] for l in text.splitlines() if (m := re.search(r" = .*? (" + "|".join(KINDS) + r")(-start)?\(%[^,)]*\)", l))]
+    return [
+        m[1]
+        for l in text.splitlines()
+        if (m := re.search(r" = .*? (" + "|".join(KINDS) + r")(-start)?\(%[^,)]*\)", l))
+    ]
 
 
 def bytes_of(type):
@@ -2660,6 +2671,7 @@ def group_size(line):
     mesh, axes = re.match(r"mesh\[(.*?)\] ?\{(.*?)\}", text).groups()
     sizes = dict(pair.split("=") for pair in mesh.split(","))
     return math.prod(int(sizes[a]) for a in axes.split(","))
+
 
 # %% operands that begin with p exercise="4.1" score=0.6667 diagnoses=["root-missed"]
 def kinds(text):
@@ -2688,6 +2700,7 @@ def group_size(line):
     sizes = dict(pair.split("=") for pair in mesh.split(","))
     return math.prod(int(sizes[a]) for a in axes.split(","))
 
+
 # %% all of the result in each step of the ring exercise="4.6" score=0.5 diagnoses=["all-of-the-result-in-each-step"] near=["gathered-twice"]
 def same_bytes(d, f, n):
     return d / 2
@@ -2698,6 +2711,7 @@ def faster(rows, d, f, n, flops, link):
     gather = matmul + (n - 1) / n * 2 * d * f / link
     add_up = matmul / n + 2 * (n - 1) * 2 * rows * f / link
     return "gather" if gather < add_up else "add up"
+
 
 # %% a gather in two passes exercise="4.6" score=0.5 diagnoses=["gathered-twice"] near=["all-of-the-result-in-each-step"]
 def same_bytes(d, f, n):

@@ -2392,6 +2392,7 @@ def train_step(w, mean, X, y, seed):
     specs = P(), P(), P("x"), P("x"), P()
     return jax.shard_map(body, in_specs=specs, out_specs=P())(w, mean, X, y, seed)
 
+
 # %% a mask of one row on each device exercise="7.8" score=0 diagnoses=["one-mask-for-all-rows", "not-counted-yet"] near=["one-mask-for-all"]
 @partial(jax.jit, donate_argnums=(0, 1))
 def train_step(w, mean, X, y, seed):
@@ -2403,7 +2404,10 @@ def train_step(w, mean, X, y, seed):
         grads = lax.pmean(jax.grad(loss)(wv, dropped, y), "x")
         return w - 0.1 * grads, 0.9 * mean + 0.1 * now
 
-    return jax.shard_map(body, in_specs=(P(), P(), P("x"), P("x"), P()), out_specs=P())(w, mean, X, y, seed)
+    return jax.shard_map(body, in_specs=(P(), P(), P("x"), P("x"), P()), out_specs=P())(
+        w, mean, X, y, seed
+    )
+
 
 # %% a quarter is kept exercise="7.8" score=0 diagnoses=["three-quarters-dropped", "not-counted-yet"] near=["no-dropout"]
 @partial(jax.jit, donate_argnums=(0, 1))
@@ -2416,4 +2420,6 @@ def train_step(w, mean, X, y, seed):
         grads = lax.pmean(jax.grad(loss)(wv, dropped, y), "x")
         return w - 0.1 * grads, 0.9 * mean + 0.1 * now
 
-    return jax.shard_map(body, in_specs=(P(), P(), P("x"), P("x"), P()), out_specs=P())(w, mean, X, y, seed)
+    return jax.shard_map(body, in_specs=(P(), P(), P("x"), P("x"), P()), out_specs=P())(
+        w, mean, X, y, seed
+    )

@@ -2674,6 +2674,7 @@ def train_or_resume(folder, mesh, read_batch, steps):
             os.replace(folder / "new.npz", path)
     return losses
 
+
 # %% two files are renamed, one after the other exercise="11.8" score=0.5 diagnoses=["step-again"]
 def train_or_resume(folder, mesh, read_batch, steps):
     from jax.experimental import multihost_utils
@@ -2685,7 +2686,9 @@ def train_or_resume(folder, mesh, read_batch, steps):
         first = int((folder / "step.txt").read_text()) + 1
         in_blocks = NamedSharding(mesh, P("x"))
         state = {
-            name: jax.make_array_from_callback((16,), in_blocks, lambda index, name=name: saved[name][index])
+            name: jax.make_array_from_callback(
+                (16,), in_blocks, lambda index, name=name: saved[name][index]
+            )
             for name in NAMES
         }
     losses = []

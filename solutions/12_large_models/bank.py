@@ -7369,6 +7369,7 @@ def mixed_step(master, X, Y):
     B = P(None, "data")
     return jax.shard_map(body, in_specs=(P("data"), B, B), out_specs=P("data"))(master, X, Y)
 
+
 # %% never all layers in one bucket exercise="12.6" score=0.3333 diagnoses=["all-in-one-missed"] near=["each-alone-missed"]
 def exposed(backward, sizes, buckets, latency, bandwidth):
     ready = free = 0.0
@@ -7399,6 +7400,7 @@ def bucketed(backward, sizes, latency, bandwidth):
             best = time, buckets
     return best[1]
 
+
 # %% the last two layers always in one bucket exercise="12.6" score=0.3333 diagnoses=["each-alone-missed"] near=["all-in-one-missed"]
 def exposed(backward, sizes, buckets, latency, bandwidth):
     ready = free = 0.0
@@ -7426,6 +7428,7 @@ def bucketed(backward, sizes, latency, bandwidth):
         if best is None or time < best[0]:
             best = time, buckets
     return best[1]
+
 
 # %% only buckets that grow exercise="12.6" score=0.3333 diagnoses=["exposed"]
 def exposed(backward, sizes, buckets, latency, bandwidth):
@@ -7457,6 +7460,7 @@ def bucketed(backward, sizes, latency, bandwidth):
             best = time, buckets
     return best[1]
 
+
 # %% the waits of all buckets added up exercise="12.6" score=0 diagnoses=["waits-added", "one-bucket"]
 def exposed(backward, sizes, buckets, latency, bandwidth):
     ready = free = waits = 0.0
@@ -7486,6 +7490,7 @@ def bucketed(backward, sizes, latency, bandwidth):
             best = time, buckets
     return best[1]
 
+
 # %% exposed from the end of the first bucket exercise="12.6" score=0.6667 diagnoses=["other-result"] near=["waits-added"]
 def exposed(backward, sizes, buckets, latency, bandwidth):
     ready = free = 0.0
@@ -7514,6 +7519,7 @@ def bucketed(backward, sizes, latency, bandwidth):
             best = time, buckets
     return best[1]
 
+
 # %% a ring with pieces of whole bytes exercise="12.1" score=0.75 diagnoses=["whole-pieces"] near=["times-bandwidth"]
 def exchange(n, size, latency, bandwidth):
     return latency + (n - 1) * size / bandwidth
@@ -7531,6 +7537,7 @@ def ring_from(n, latency, bandwidth):
     k = np.log2(n)
     return latency * bandwidth * (2 * (n - 1) - k) / (k - 2 * (n - 1) / n)
 
+
 # %% ring_from from a grid of sizes exercise="12.1" score=0.75 diagnoses=["nearly-right"] near=["rounded", "whole-pieces"]
 def exchange(n, size, latency, bandwidth):
     return latency + (n - 1) * size / bandwidth
@@ -7546,8 +7553,11 @@ def ring(n, size, latency, bandwidth):
 
 def ring_from(n, latency, bandwidth):
     for size in np.geomspace(1, 1e12, 2000):
-        if ring(n, size, latency, bandwidth) < min(exchange(n, size, latency, bandwidth), doubling(n, size, latency, bandwidth)):
+        if ring(n, size, latency, bandwidth) < min(
+            exchange(n, size, latency, bandwidth), doubling(n, size, latency, bandwidth)
+        ):
             return size
+
 
 # %% all of W comes into zero_3 exercise="12.4" score=0.8125 diagnoses=["too-much-memory"]
 def held(level, parameters, n):
@@ -7572,7 +7582,9 @@ def mine_(W, m):
 def shards_(body, W_spec):
     state = P("data")
     examples = P(None, "data")
-    return jax.shard_map(body, in_specs=(W_spec, state, state, examples, examples), out_specs=(state,) * 3)
+    return jax.shard_map(
+        body, in_specs=(W_spec, state, state, examples, examples), out_specs=(state,) * 3
+    )
 
 
 def zero_1(W, m, v, X, Y):
@@ -7590,7 +7602,10 @@ def zero_1(W, m, v, X, Y):
 def zero_2(W, m, v, X, Y):
     def body(W, m, v, X, Y):
         W = lax.pcast(W, "data", to="varying")
-        add = lambda total, xy: (total + lax.psum_scatter(jax.grad(error)(W, *xy), "data", tiled=True), None)
+        add = lambda total, xy: (
+            total + lax.psum_scatter(jax.grad(error)(W, *xy), "data", tiled=True),
+            None,
+        )
         total, _ = lax.scan(add, jnp.zeros_like(m), (X, Y))
         return adam(mine_(W, m), m, v, total / total_(X))
 
@@ -7609,6 +7624,7 @@ def zero_3(W, m, v, X, Y):
         return adam(W, m, v, total / total_(X))
 
     return shards_(lambda W, *a: body(mine_(W, a[0]), *a), P())(W, m, v, X, Y)
+
 
 # %% results of the experts in another order exercise="12.9" score=0.1 diagnoses=["one-way-along-0", "not-counted-yet"] near=["places-by-devices"]
 def slots_(scores):
@@ -7642,10 +7658,13 @@ def moe(x, scores, up, down):
 
     return jax.shard_map(body, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
 
+
 # %% the rows of another device's gradient exercise="12.10" score=0.25 diagnoses=["values", "not-counted-yet"] near=["first-rows"]
 def stalls_at(increment):
     step = jnp.asarray(increment, jnp.bfloat16)
-    return float(lax.while_loop(lambda t: t + step != t, lambda t: t + step, jnp.zeros((), jnp.bfloat16)))
+    return float(
+        lax.while_loop(lambda t: t + step != t, lambda t: t + step, jnp.zeros((), jnp.bfloat16))
+    )
 
 
 def mixed_step(master, X, Y):
@@ -7661,15 +7680,22 @@ def mixed_step(master, X, Y):
         zeros = lax.pcast(jnp.zeros(w.shape, jnp.float32), "data", to="varying")
         total, _ = lax.scan(add, zeros, (X, Y))
         count = X.shape[0] * X.shape[1] * lax.axis_size("data")
-        mean = lax.psum_scatter(jnp.roll(total, mine.shape[0], 0).astype(jnp.bfloat16), "data", tiled=True)
+        mean = lax.psum_scatter(
+            jnp.roll(total, mine.shape[0], 0).astype(jnp.bfloat16), "data", tiled=True
+        )
         return mine - 0.001 * mean.astype(jnp.float32) / count
 
-    return jax.shard_map(body, in_specs=(P("data"), P(None, "data"), P(None, "data")), out_specs=P("data"))(master, X, Y)
+    return jax.shard_map(
+        body, in_specs=(P("data"), P(None, "data"), P(None, "data")), out_specs=P("data")
+    )(master, X, Y)
+
 
 # %% the first rows of the gradient on all devices exercise="12.10" score=0.25 diagnoses=["values", "not-counted-yet", "no reduce-scatter"] near=["mixed_step: first-rows"]
 def stalls_at(increment):
     step = jnp.asarray(increment, jnp.bfloat16)
-    return float(lax.while_loop(lambda t: t + step != t, lambda t: t + step, jnp.zeros((), jnp.bfloat16)))
+    return float(
+        lax.while_loop(lambda t: t + step != t, lambda t: t + step, jnp.zeros((), jnp.bfloat16))
+    )
 
 
 def mixed_step(master, X, Y):
@@ -7688,12 +7714,17 @@ def mixed_step(master, X, Y):
         mean = lax.psum(total.astype(jnp.bfloat16), "data")[: mine.shape[0]]
         return mine - 0.001 * mean.astype(jnp.float32) / count
 
-    return jax.shard_map(body, in_specs=(P("data"), P(None, "data"), P(None, "data")), out_specs=P("data"))(master, X, Y)
+    return jax.shard_map(
+        body, in_specs=(P("data"), P(None, "data"), P(None, "data")), out_specs=P("data")
+    )(master, X, Y)
+
 
 # %% grad of a scan over losses exercise="12.10" score=0.25 diagnoses=["added-up-in-bfloat16", "not-counted-yet"]
 def stalls_at(increment):
     step = jnp.asarray(increment, jnp.bfloat16)
-    return float(lax.while_loop(lambda t: t + step != t, lambda t: t + step, jnp.zeros((), jnp.bfloat16)))
+    return float(
+        lax.while_loop(lambda t: t + step != t, lambda t: t + step, jnp.zeros((), jnp.bfloat16))
+    )
 
 
 def mixed_step(master, X, Y):
@@ -7706,6 +7737,7 @@ def mixed_step(master, X, Y):
         def all_errors(w):
             def add(total, xy):
                 return total + error(w, *xy).astype(jnp.float32), None
+
             zero = lax.pcast(jnp.zeros((), jnp.float32), "data", to="varying")
             return lax.scan(add, zero, (X, Y))[0]
 
@@ -7714,4 +7746,6 @@ def mixed_step(master, X, Y):
         mean = lax.psum_scatter(total.astype(jnp.bfloat16), "data", tiled=True)
         return mine - 0.001 * mean.astype(jnp.float32) / count
 
-    return jax.shard_map(body, in_specs=(P("data"), P(None, "data"), P(None, "data")), out_specs=P("data"))(master, X, Y)
+    return jax.shard_map(
+        body, in_specs=(P("data"), P(None, "data"), P(None, "data")), out_specs=P("data")
+    )(master, X, Y)

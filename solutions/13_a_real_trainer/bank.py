@@ -2231,44 +2231,84 @@ def ensemble(x, W):
 def ensemble(x, W):
     return jax.vmap(multiply, in_axes=1, spmd_axis_name="members")(x, W)
 
+
 # %% a constant that stays in the program, though nothing comes of it exercise="13.4" score=0.8333 diagnoses=["too-much-memory"] near=["closed-over-frozen"]
 kept = frozen
+
+
 def features(x, frozen, positions, prior):
     weights = jnp.where(positions[0, 0] > 1e30, kept, frozen)
     return jnp.tanh((x + positions) @ weights) + prior
+
+
 cost = {"as an argument": 32, "closed over": 64, "work": 2}
 
 # %% a name that is contained in a string of names exercise="13.1" score=0.75 diagnoses=["small-leaf-sharded"] near=["axes-swapped"]
-T = {**dict.fromkeys(("query", "key", "value", "up"), ("data", "model")), **dict.fromkeys(("out", "down", "embed"), ("model", "data"))}
+T = {
+    **dict.fromkeys(("query", "key", "value", "up"), ("data", "model")),
+    **dict.fromkeys(("out", "down", "embed"), ("model", "data")),
+}
+
+
 def rule(path, shape, sizes):
-    if len(shape) < 2 or path[-1] not in "query key value up out down embed": return P()
-    return P(*[None] * (len(shape) - 2), *[a if n % sizes[a] == 0 else None for a, n in zip((("data", "model") if path[-1] in "query key value up" else ("model", "data")), shape[-2:])])
+    if len(shape) < 2 or path[-1] not in "query key value up out down embed":
+        return P()
+    return P(
+        *[None] * (len(shape) - 2),
+        *[
+            a if n % sizes[a] == 0 else None
+            for a, n in zip(
+                (("data", "model") if path[-1] in "query key value up" else ("model", "data")),
+                shape[-2:],
+            )
+        ],
+    )
+
 
 # %% only two slots of the optimizer have rules exercise="13.1" score=0.75 diagnoses=["left-replicated"] near=["gave-up"]
-T = {**dict.fromkeys(("query", "key", "value", "up"), ("data", "model")), **dict.fromkeys(("out", "down", "embed"), ("model", "data"))}
+T = {
+    **dict.fromkeys(("query", "key", "value", "up"), ("data", "model")),
+    **dict.fromkeys(("out", "down", "embed"), ("model", "data")),
+}
+
+
 def rule(path, shape, sizes):
-    if path[0] == 'optimizer' and path[1] not in ('mu', 'nu') or len(shape) < 2 or path[-1] not in T: return P()
-    return P(*[None] * (len(shape) - 2), *[a if n % sizes[a] == 0 else None for a, n in zip(T[path[-1]], shape[-2:])])
+    if (
+        path[0] == "optimizer"
+        and path[1] not in ("mu", "nu")
+        or len(shape) < 2
+        or path[-1] not in T
+    ):
+        return P()
+    return P(
+        *[None] * (len(shape) - 2),
+        *[a if n % sizes[a] == 0 else None for a, n in zip(T[path[-1]], shape[-2:])],
+    )
+
 
 # %% the old moment is not used exercise="13.3" score=0 diagnoses=["values", "not-counted-yet", "donated-for-nothing"] near=["not-donated"]
 @jax.jit(donate_argnums=(0, 1, 2), out_shardings=(P("data"), P("data"), P()))
 def step(W, moment, count, x, y):
     return update(W, jnp.zeros_like(W), count, x, y)
 
+
 # %% places in int16 exercise="13.8" score=0 diagnoses=["only-the-first", "not-counted-yet"]
 def most_likely(logits):
     def body(block):
         v, i = lax.top_k(block, 4)
         return v, (i + lax.axis_index("x") * block.shape[1]).astype(jnp.int16)
+
     v, i = jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(logits)
     best, which = lax.top_k(v, 4)
     return best, jnp.take_along_axis(i, which, 1).astype(jnp.int32)
+
 
 # %% sorted by place exercise="13.8" score=0 diagnoses=["in-order-of-places", "not-counted-yet"] near=["ascending"]
 def most_likely(logits):
     def body(block):
         v, i = lax.top_k(block, 4)
         return v, i + lax.axis_index("x") * block.shape[1]
+
     v, i = jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(logits)
     best, which = lax.top_k(v, 4)
     which = jnp.sort(which, axis=1)

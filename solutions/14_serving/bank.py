@@ -2420,15 +2420,19 @@ def load(read, entry, sharding):
 
     return jax.make_array_from_callback(shape, sharding, block)
 
+
 # %% zeros for the tokens that are no candidates exercise="14.5" score=0 diagnoses=["zeros-win", "not-counted-yet"] near=["subtracted"]
 def sample(logits, noise, temperature):
     k = noise.shape[1]
-    v = jax.shard_map(lambda b: lax.top_k(b, k)[0], in_specs=P(None, "vocab"), out_specs=P(None, "vocab"))(logits)
+    v = jax.shard_map(
+        lambda b: lax.top_k(b, k)[0], in_specs=P(None, "vocab"), out_specs=P(None, "vocab")
+    )(logits)
     best = lax.top_k(v, k)[0]
     rank = (logits[:, :, None] < best[:, None, :]).sum(-1)
     own = jnp.take_along_axis(noise, jnp.minimum(rank, k - 1), axis=1)
     sums = jnp.where(rank < k, logits / temperature + own, 0)
     return jnp.argmax(sums, axis=1).astype(jnp.int32)
+
 
 # %% one further, except in free slots exercise="14.3" score=0 diagnoses=["one-further", "not-counted-yet"]
 @partial(jax.jit, donate_argnums=0)
