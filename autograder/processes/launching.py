@@ -387,7 +387,7 @@ def _wait_for_start(children: list[Child]) -> None:
             # while one is missing, the others wait for it, and are not ready either
             missing = [c.name.lower() for c in children if not c.is_up] or ["one of them"]
             raise ProcessesFailedError(
-                f"{natural_list(missing).capitalize()} of {len(children)} did not come up within "
+                f"{natural_list(missing).capitalize()} of {len(children)} did not start within "
                 f"{START_SECONDS} "
                 f"seconds. The others waited, and were ended. Is the machine very busy?"
             )
@@ -556,4 +556,4 @@ def _how_it_ended(child: Child) -> str:
 def _last_log_line(child: Child) -> str:
     """Quote, in a sentence, the last line that JAX's libraries wrote."""
     lines = [line for line in _read_lines(child.setup.log_file) if line.strip()]
-    return f"Its last words were: {lines[-1].strip()[:300]} " if lines else ""
+    return f"The last line that it logged was: {lines[-1].strip()[:300]} " if lines else ""

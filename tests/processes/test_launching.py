@@ -233,7 +233,7 @@ def not_the_second_either(setup: ChildSetup, call: FunctionCall, to_parent: obje
 
 def test_a_process_that_does_not_start_is_named(monkeypatch):
     monkeypatch.setattr(launching, "START_SECONDS", 3)
-    with pytest.raises(ProcessesFailedError, match="Process 1 of 2 did not come up within 3"):
+    with pytest.raises(ProcessesFailedError, match="Process 1 of 2 did not start within 3"):
         run(pack(rows), 2, nothing, target=not_the_second)
 
 

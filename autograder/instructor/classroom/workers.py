@@ -60,7 +60,7 @@ TLS_WARNING: Final = (
 
 
 class WorkersError(ShortError, ValueError):
-    """The number of workers is none; the message says where it is from."""
+    """The number of workers is not a number; the message says which setting it is from."""
 
 
 class SchedulerError(ShortError, RuntimeError):
@@ -255,14 +255,15 @@ class Workers:
         """Return how many workers on this machine to use at most.
 
         Raises:
-            WorkersError: the environment variable with the default is no number.
+            WorkersError: the environment variable with the default is not a whole number.
         """
         from dask.system import CPU_COUNT  # only the cores that a container may use
 
         default = os.environ.get(WORKERS_VARIABLE, "").strip() or "0"
         if not (default.isascii() and default.isdigit()):
             raise WorkersError(
-                f"{WORKERS_VARIABLE} is the number of workers on this machine, but got {default!r}."
+                f"{WORKERS_VARIABLE} is the number of workers on this machine, a whole number, and "
+                f"not {default!r}."
             )
         return self.number or int(default) or CPU_COUNT
 

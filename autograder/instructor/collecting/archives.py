@@ -199,9 +199,9 @@ class Archive:
     def __init__(self, folder: Path, refuse: Refuse, pattern: NamePattern | None = None) -> None:
         self.folder, self.refuse, self.pattern = folder, refuse, pattern
         self.numbers = itertools.count(1)
-        self.read, self.left = 0, MAX_ARCHIVE_BYTES
-        self.bytes_of: Counter[str] = Counter()
-        self.around = 0
+        self.bytes_read, self.bytes_left = 0, MAX_ARCHIVE_BYTES
+        self.bytes_by_uploader: Counter[str] = Counter()
+        self.outer_folders = 0
 
     def take(self, path: Path) -> list[ExtractedFile]:
         """Extract the files of an archive, and of the archives in it.
@@ -225,15 +225,15 @@ class Archive:
 
     def uploader(self, name: PurePosixPath) -> str:
         """Return a key for the uploader of a file of this archive."""
-        return find_uploader(name, self.around, self.pattern)
+        return find_uploader(name, self.outer_folders, self.pattern)
 
     def _extract_all(self, archive: zipfile.ZipFile) -> Iterator[ExtractedFile]:
         names = [info.filename for info in archive.infolist()]
         files_only = [name for name in names if not name.endswith("/") and not _is_ignored(name)]
-        self.around = count_outer_folders(map(PurePosixPath, files_only))
+        self.outer_folders = count_outer_folders(map(PurePosixPath, files_only))
         for info, name in _acceptable(archive, PurePosixPath(), self.refuse, nested=False):
-            uploader, before = self.uploader(name), self.read
-            if self.bytes_of[uploader] > MAX_STUDENT_BYTES:
+            uploader, before = self.uploader(name), self.bytes_read
+            if self.bytes_by_uploader[uploader] > MAX_STUDENT_BYTES:
                 self.refuse(
                     str(name),
                     f"there are more than {MAX_STUDENT_BYTES // 2**20} MB of the same student "
@@ -245,10 +245,10 @@ class Archive:
             if copy and name.suffix.lower() == ".zip":
                 files = self._extract_nested(copy, name)
                 copy.unlink()
-            self.bytes_of[uploader] += self.read - before
-            self.left -= sum(file.path.stat().st_size for file in files)
-            if self.left < 0:
-                largest = self.bytes_of.most_common(1)[0][0]
+            self.bytes_by_uploader[uploader] += self.bytes_read - before
+            self.bytes_left -= sum(file.path.stat().st_size for file in files)
+            if self.bytes_left < 0:
+                largest = self.bytes_by_uploader.most_common(1)[0][0]
                 most = f', most of them of "{largest}"' if largest else ""
                 raise ArchiveError(
                     f"Its contents have more than {MAX_ARCHIVE_BYTES // 2**30} GB{most}. Split it."
@@ -259,7 +259,7 @@ class Archive:
         """Extract a nested archive; if it cannot be read or is too large, none of its files."""
         refused: list[tuple[str, str]] = []
         extracted: list[ExtractedFile] = []
-        within, before = name.with_suffix(""), self.read
+        within, before = name.with_suffix(""), self.bytes_read
 
         def refuse(name: str, why: str) -> None:
             refused.append((name, why))
@@ -272,7 +272,7 @@ class Archive:
                     copy = self._extract(archive, info, inside, refuse)
                     if copy:
                         extracted.append(ExtractedFile(inside, copy, len(within.parts)))
-                    if self.read - before > MAX_SUBMISSION_BYTES:
+                    if self.bytes_read - before > MAX_SUBMISSION_BYTES:
                         raise _TooMuchError(
                             f"what is packed in it has more than "
                             f"{MAX_SUBMISSION_BYTES // 2**20} MB."
@@ -300,7 +300,7 @@ class Archive:
             with archive.open(info) as packed, copy.open("wb") as file:
                 while size <= max_bytes and (chunk := packed.read(CHUNK_BYTES)):
                     size += len(chunk)
-                    self.read += len(chunk)
+                    self.bytes_read += len(chunk)
                     file.write(chunk)
         except Exception as error:  # each compression method has its own errors
             copy.unlink(missing_ok=True)

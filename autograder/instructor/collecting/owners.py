@@ -79,7 +79,7 @@ class Platform:
         return frozenset()
 
     def find_certain_numbers(self, person: Person, rules: ClassRules, assignment: str) -> Set[str]:
-        """Return those of `find_numbers` that the person has for certain, and besides them none."""
+        """Return the person's numbers, if the roster is sure of all of them."""
         return self.find_numbers(person, rules, assignment)
 
     def parse_arrival(
@@ -186,7 +186,7 @@ class Owners:
         """Check whether the roster has a student of this name."""
         return _key(owned.name) in self.by_name
 
-    def find_names(self, name: str) -> set[str]:
+    def find_ids_named(self, name: str) -> set[str]:
         """Return the ids of the students who have a name, according to the roster."""
         return self.by_name.get(_key(name), set())
 
@@ -215,7 +215,7 @@ class Owners:
         shown, number = printable(owned.name), owned.number
         if number:
             shown = f"{shown} ({owned.platform.name}'s number {number})"
-        found = self.find_names(owned.name)
+        found = self.find_ids_named(owned.name)
         numbered = {p.id for p in self.people if self.has_number(p.id, owned, assignment)}
         if len(numbered) > 1:  # the same number in two assignments
             numbered &= found
@@ -246,13 +246,13 @@ class Owners:
         others = self._find_certain_numbers(student, owned.platform, assignment)
         if number and others and number not in others:
             raise UnknownOwnerError(
-                f"{shown} is called like {printable(student)}, whose number there is "
-                f"{_join(others)} by the roster."
+                f"The name of {shown} is that of {printable(student)}, whose number in the roster "
+                f"is {_join(others)}."
             )
         return student
 
     def _find_certain_numbers(self, student: str, platform: Platform, assignment: str) -> Set[str]:
-        """Return the numbers besides which a student has none on a platform."""
+        """Return a student's numbers on a platform, if the roster is sure of all of them."""
         person = self.by_id[unicodedata.normalize("NFC", student)]
         return platform.find_certain_numbers(person, self.rules, assignment)
 

@@ -219,7 +219,7 @@ class MoodlePlatform(Platform):
 
         number, email, name = arrival.number, arrival.email, arrival.name
         shown = f"{printable(name)} ({printable(email or number)})"
-        named = owners.find_names(name)
+        named = owners.find_ids_named(name)
         if not owners.people:
             named = {*submitted} & {name}
         by_number = {p.id for p in owners.people if number_of(p) == number}

@@ -1,9 +1,9 @@
 """Stop a command on Ctrl-C or SIGTERM, and leave no process running.
 
-The first signal raises `KeyboardInterrupt`, and again where it was dropped, or made another error:
-Python does that in `__del__` and in callbacks of weak references, and libraries in C where they are
-imported. Further signals are ignored for ten seconds, so that cleaning up can finish. A signal
-after that kills all child processes and exits.
+The first signal raises `KeyboardInterrupt`. Python drops it in `__del__` and in callbacks of weak
+references, and importing a library in C may turn it into another error, so it is sent again every
+tenth of a second until the command ends. Further signals are ignored for ten seconds, so that
+cleaning up can finish. A signal after that kills all child processes and exits.
 """
 
 import logging

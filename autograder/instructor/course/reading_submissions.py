@@ -212,7 +212,7 @@ MAX_PATH_CHARACTERS: Final = 500
 HAND_IN_THE_FILE: Final = "Hand in the file itself, and remove the link."
 
 MAY_NOT_BE_READ: Final = (
-    "cannot be opened by whoever grades, who can permit it (chmod u+r). Or hand it in again."
+    "cannot be opened by the account that grades. Run chmod u+r on it, or hand it in again."
 )
 """The message for a file or folder without permission, after its name."""
 

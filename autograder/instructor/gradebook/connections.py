@@ -241,7 +241,7 @@ def _explain_error(where: str, context: Any) -> GradebookError | None:
     problem = lines[-1].rstrip(".?! ") if lines else "no answer"
     return GradebookError(
         f"The gradebook {where} cannot be reached: {problem}. "
-        f"See that the server runs, and that DB= names it, the database and who you are there."
+        f"Check that the server is running, and that DB= has the right host, database and user."
     )
 
 

@@ -138,7 +138,7 @@ def _read_contents(
         for comment in book.comments
         if comment.comment
     }
-    facts = SubmissionDetails(
+    details = SubmissionDetails(
         student.id,
         names["assignment"],
         names["notebook"],
@@ -155,7 +155,7 @@ def _read_contents(
         _add_up(submission) if len(submission.notebooks) > 1 else None,
     )
     cells = [cell for cell in graded.cells if not is_note(cell)]
-    return PageContents(facts, cells, entries, comments, found.verdicts_by_exercise())
+    return PageContents(details, cells, entries, comments, found.verdicts_by_exercise())
 
 
 def _add_up(submission: Any) -> AssignmentTotals:

@@ -204,7 +204,7 @@ def feedback_page(
     resources = {} if resources is None else resources
     found = tuple(list_results(cells, given, comments, verdicts, resources))
     anchors = {result.place: result.anchor for result in found}
-    lesson = [
+    folded_cells = [
         FoldedCell(
             place,
             render_cell(cell, resources, is_judged=is_judged(cell, verdicts)),
@@ -223,7 +223,7 @@ def feedback_page(
         about=about,
         results=found,
         after=after,
-        lesson=lesson,
+        folded_cells=folded_cells,
         total=max(about.score - about.late, 0),
         why="",
     )
@@ -236,7 +236,7 @@ def ungraded_page(about: SubmissionDetails, why: str) -> Callable[[datetime], st
         about: facts about the submission.
         why: why it could not be graded, in a sentence.
     """
-    return partial(_page, about=about, results=(), lesson=(), why=why)
+    return partial(_page, about=about, results=(), folded_cells=(), why=why)
 
 
 def _page(since: datetime, **facts: Any) -> str:

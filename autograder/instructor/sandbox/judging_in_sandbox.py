@@ -229,9 +229,8 @@ def _explain_no_time(case: Case, seconds: float) -> Verdict:
     return verdict_without_evidence(
         find(case.exercise),
         "no-time-left",
-        f"It was not judged, because the {seconds:.0f} seconds of CPU time were over in "
-        f"which all of a notebook is judged. Is there a loop that does not end, here or in another "
-        f"answer?",
+        f"It was not judged: judging this notebook took more than {seconds:.0f} seconds of CPU "
+        f"time. Is there a loop that does not end, here or in another answer?",
     )
 
 

@@ -135,7 +135,7 @@ def _run_calls(calls: Sequence[tuple[Plan, Any]], limits: Sandbox) -> tuple[list
     first_line, *lines = output[:MAX_REPLY_BYTES].split(b"\n")[:-1] or [b"no"]
     if watch.is_machines_fault or first_line:
         raise NotObservedError(
-            f"The processes that call a function of several processes did not come up, or did not "
+            f"The processes that call a function of several processes did not start, or did not "
             f"get their time. {GRADE_AGAIN}"
         )
     with contextlib.suppress(msgspec.MsgspecError):

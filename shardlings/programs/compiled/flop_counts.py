@@ -26,7 +26,7 @@ from shardlings.programs.compiled.hlo import (
     Shape,
     find_root,
 )
-from shardlings.programs.compiled.run_counts import count_runs, trip_count
+from shardlings.programs.compiled.run_counts import CALLS, count_runs, trip_count
 
 ARITHMETIC: Final = frozenset(
     {"add", "subtract", "multiply", "divide", "maximum", "minimum", "negate", "power", "sqrt",
@@ -44,9 +44,6 @@ FFT_FLOPS: Final = 8
 
 TPU_KERNEL: Final = "tpu_custom_call"
 """The custom call by which a TPU's compiler runs a kernel of its own, such as for attention."""
-
-RUNS_INLINE: Final = ("fusion", "call", "async-start")
-"""Instructions that run the computation they name on their own operands."""
 
 INT8: Final = frozenset({"s8", "u8"})
 
@@ -228,7 +225,7 @@ class _Counting:
                 self.before.setdefault(each.number, self.total)
             if each.opcode == "parameter" and each.index < len(arguments):
                 values[each.number] = arguments[each.index]
-            elif each.opcode in RUNS_INLINE:
+            elif each.opcode in CALLS:
                 values[each.number] = self.run(each.called[0], operands, times)
             elif each.opcode == "get-tuple-element" and operands[0] in self._elements:
                 values[each.number] = self._elements[operands[0]][each.index]

@@ -49,7 +49,7 @@ def a_pipe_beside(path):
     os.mkfifo(path.with_name("scratch.ipynb"))
 
 
-CLOSED = "cannot be opened by whoever grades, who can permit it (chmod u+r). Or hand it in again."
+CLOSED = "cannot be opened by the account that grades. Run chmod u+r on it, or hand it in again."
 BROKEN = {
     a_notebook: f"{FILE} {CLOSED}",
     a_file_beside: f"data.csv {CLOSED}",

@@ -9,7 +9,6 @@ import subprocess
 import sys
 import time
 
-import msgspec
 import psutil
 import pytest
 from rich.console import Console
@@ -20,13 +19,9 @@ from autograder.instructor.classroom import grading, regrading, stale_grades
 from autograder.instructor.course import BusyError, Course
 from autograder.instructor.nbgrader_plugins import capture_evidence as capturing
 from autograder.instructor.pipeline import (
-    GradedNotebook,
-    Record,
     Records,
-    State,
-    UnreadableRecordError,
 )
-from autograder.instructor.sandbox import Case, JudgeFailedError, judge_in_sandbox, sandbox
+from autograder.instructor.sandbox import JudgeFailedError, judge_in_sandbox, sandbox
 from tests.helpers import pretend_bubblewrap
 from tests.instructor.room import (
     ASSIGNMENT,
@@ -262,16 +257,3 @@ def test_a_grading_that_is_killed_goes_on_where_it_was(tmp_path):
         "student-0": 0, "student-1": 1, "student-2": 0, "student-3": 1,
     }  # fmt: skip
     assert (done / "student-0" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb").stat().st_mtime_ns == kept
-
-
-def test_what_kernels_once_said_of_their_processes_is_graded_again(tmp_path):
-    answers = {"to_host": {"type": "runs", "runs": []}}
-    case = Case("11.4", {"exercise": "11.4", "answers": answers}, 1, 2)
-    found = GradedNotebook(evidence=msgspec.Raw(msgspec.json.encode([case])))
-    course = Course(tmp_path)
-    (course.autograded / "ann" / "11").mkdir(parents=True)
-    (course.autograded / "ann" / "11" / "11.ipynb").touch()
-    kept = Record(State.GRADED, notebooks={"11": found})
-    Records(course.records).write("ann", "11", kept)
-    with pytest.raises(UnreadableRecordError, match="grade the submission again"):
-        stale_grades.read_evidence(course, "ann", "11")

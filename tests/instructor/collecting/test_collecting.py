@@ -334,7 +334,7 @@ def test_a_platforms_number_tells_apart_who_has_one_name(room):
         })
     )  # fmt: skip
     assert room.there() == {}
-    assert "(Canvas's number 999) is called like jane, whose number there is 777" in said
+    assert "(Canvas's number 999) is that of jane, whose number in the roster is 777" in said
     assert "Canvas has 2 people of this name, with the numbers 5 and 6." in said
     assert f"bobwho_6_3_{FIRST}.ipynb: Canvas has 2 people" in said
     moodle = "Jane Doe_{}_assignsubmission_file_/{}.ipynb"

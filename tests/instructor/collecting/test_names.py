@@ -78,7 +78,10 @@ def test_somebody_elses_number_is_said(room):
     })  # fmt: skip
     _, said = room.collect(file)
     assert room.there() == {}
-    assert "Ann Lee (Moodle's number 103) is called like ann, whose number there is 102" in said
+    assert (
+        "The name of Ann Lee (Moodle's number 103) is that of ann, whose number in the roster is "
+        "102" in said
+    )
     assert "nobody in the roster is called Participant (Moodle's number 104), or has this" in said
 
 
