@@ -261,7 +261,8 @@ class Layout:
             return "a scalar"
         is_one_block = math.prod(self.counts) <= 1
         blocks = "not sharded" if is_one_block else f"blocks of {self.block_shape}"
-        return f"shape {self.shape}, {blocks}"
+        copies = f", {self.copies} copies{' of each' * (not is_one_block)}" * (self.copies > 1)
+        return f"shape {self.shape}, {blocks}{copies}"
 
 
 def devices_in_words(devices: tuple[int, ...]) -> str:

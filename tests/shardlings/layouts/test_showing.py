@@ -92,7 +92,7 @@ def test_specs_after_a_mesh_are_shardings_on_it(draw):
     assert [edge.bold for edge in first.edges] == ["x", ""]
     assert first.labels[0, 0] == (0, 1)
     assert second.labels[0, 1] == (1, 3, 5, 7)
-    assert first.caption == "shape (16, 16), blocks of (4, 16)"
+    assert first.caption == "shape (16, 16), blocks of (4, 16), 2 copies of each"
 
 
 def test_specs_can_have_titles():
