@@ -422,7 +422,7 @@ def test_only_a_permission_of_their_own_file_is_the_students_error(tmp_path, mon
     assert find_notebook_problem(tmp_path / "a.ipynb") == (
         "a.ipynb cannot be opened: Permission denied. Hand it in again."
     )
-    assert "cannot be opened by whoever grades" in find_unsafe_file(tmp_path)
+    assert "cannot be opened by the account that grades" in find_unsafe_file(tmp_path)
 
 
 def test_a_notebook_that_takes_too_much_time_is_refused(monkeypatch):
