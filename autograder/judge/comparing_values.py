@@ -18,9 +18,6 @@ from shardlings.documents import with_noun
 ROUNDING: Final = 16
 """The tolerance, in units in the last place times the largest value and the root of the size."""
 
-RIGHT_BUT_FOR_ITS_TYPE: Final = "The values are right"
-"""How the sentence on a dtype begins where nothing else is wrong."""
-
 LENIENT: Final = 100 * ROUNDING
 """The tolerance for recognising a mistake, whose values may be differences of large numbers."""
 
@@ -344,5 +341,5 @@ def _of_other_type(output: jax.Array, value: Any, off: float, which: str) -> str
     coarser = max(map(_last_place, (output.dtype, value.dtype))) if all(kinds) else 0
     near = coarser * float(np.max(np.abs(value), initial=1))
     about = " up to rounding" * (off > 0)
-    start = f"{RIGHT_BUT_FOR_ITS_TYPE}{about}, but the" if off <= near else "The"
+    start = f"The values are right{about}, but the" if off <= near else "The"
     return f"{start} dtype{which} is {output.dtype.name}; expected {value.dtype.name}."

@@ -39,7 +39,7 @@ FACTOR_TOLERANCE: Final = 1e-5
 """The tolerance for the factors of a sum, relative to the factor, and for those that are 0."""
 
 NEARLY_RIGHT: Final = 0.02
-"""Numbers that differ from what is expected by less than this part of it are rounded, perhaps."""
+"""The largest difference of numbers that may be rounded, as a part of what is expected."""
 
 MAX_LISTED_CASES: Final = 6
 

@@ -8,6 +8,7 @@ from humanize import natural_list
 
 from autograder import artifacts
 from autograder.evidence import Program
+from autograder.judge.diagnoses import NOT_COUNTED
 from autograder.judge.exercise import Exercise, Order, Requirement
 from autograder.judge.requirements_on_values import argument_names_of
 from autograder.judge.running_programs import argument_lists_of, run_all
@@ -42,7 +43,7 @@ class KeepsLayouts(Requirement):
         runs = run_all(exercise, self.answer, piece, seed)
         for number, ((_, ran), arguments) in enumerate(zip(runs, lists, strict=True)):
             if ran.container == "dict":  # whose values are in the order of its keys
-                return finding.problem("shape", "The results are in a dict; expected a tuple.")
+                return finding.problem(NOT_COUNTED, "This counts once the results are in a tuple.")
             pairs = zip(names, arguments, ran.outputs[0], strict=False)
             for name, argument, output in pairs:
                 target = Layout.of(artifacts.sharding_of(argument), argument.shape)

@@ -20,7 +20,6 @@ from autograder.evidence import (
     ProgramPlan,
 )
 from autograder.judge.comparing_values import (
-    RIGHT_BUT_FOR_ITS_TYPE,
     ArrayFunction,
     Wrong,
     compare,
@@ -382,8 +381,8 @@ def _describe_result(
     names: Sequence[str],
     wrong: Wrong | None,
 ) -> str:
-    """Describe the worst value of a program, and its arguments; or its types if none is wrong."""
-    if wrong and wrong[1].startswith(RIGHT_BUT_FOR_ITS_TYPE):
+    """Describe the worst value of a program, and its arguments; or its types if these are wrong."""
+    if wrong and wrong[0] == "dtype":
         return ", ".join(map(describe_array, ran.outputs[0]))
     count = len(ran.outputs[0])
     if not names and count > 1:

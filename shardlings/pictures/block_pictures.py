@@ -448,9 +448,9 @@ def _add_planes(scene: Scene, picture: Picture, size: Size) -> None:
     step = max(size[0], *(_width((("name", name),)) for _, name in planes)) + 14 + 2 * pad
     has_cube = len(picture.shape) == 3 and picture.edge(0).size is None  # an array, not a mesh
     if has_cube:
-        right = add_cube(scene, picture) + 28
-        if right + len(planes) * step - 14 <= MAX_ROW_WIDTH:
-            left = right
+        beside = add_cube(scene, picture) + 28
+        if beside + len(planes) * step - 14 <= MAX_ROW_WIDTH:
+            left = beside
         else:  # below the cube
             heading += scene.height + 4
     top = heading + 16

@@ -2313,3 +2313,18 @@ def most_likely(logits):
     best, which = lax.top_k(v, 4)
     which = jnp.sort(which, axis=1)
     return jnp.take_along_axis(v, which, 1), jnp.take_along_axis(i, which, 1)
+
+
+# %% the number of steps as a float exercise="13.3" score=0 diagnoses=["dtype", "not-counted-yet"]
+@jax.jit(donate_argnums=(0, 1, 2), out_shardings=(P("data"), P("data"), P()))
+def step(W, moment, count, x, y):
+    W, moment, count = update(W, moment, count, x, y)
+    return W, moment, count + 0.0
+
+
+# %% the results in a dict exercise="13.3" score=0 diagnoses=["in-a-container", "not-counted-yet"]
+@jax.jit(
+    donate_argnums=(0, 1, 2), out_shardings={"W": P("data"), "moment": P("data"), "count": P()}
+)
+def step(W, moment, count, x, y):
+    return dict(zip(("W", "moment", "count"), update(W, moment, count, x, y)))

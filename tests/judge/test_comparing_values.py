@@ -1,5 +1,8 @@
 """The tolerance for rounding, and the explanations of wrong values."""
 
+from dataclasses import replace
+from typing import Any
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -124,6 +127,18 @@ def test_complex_numbers_are_compared_as_such(function, diagnoses, says):
     assert found.state == ("right" if not diagnoses else "wrong")
     assert found.diagnoses == diagnoses
     assert says in verdict_as_text(found)
+
+
+def test_of_a_wrong_dtype_the_types_are_shown_and_no_number():
+    def coarser(x):
+        return jnp.fft.fft(x), x.real
+
+    asks: Any = HALVES.requirements[0]
+    both = replace(asks, reference=lambda x: (np.fft.fft(x), x.real.astype(np.float64)))
+    exercise = replace(HALVES, requirements=(both,))
+    (found,) = judge(exercise, capture(exercise, {"answer": coarser}, 1), 1).findings
+    assert "the dtype of result 2 is float32; expected float64" in found.difference
+    assert found.got == "complex64[16], float32[16]"
 
 
 COUNTED = Exercise(

@@ -1450,17 +1450,14 @@ def _sample_backward_passes(rng: np.random.Generator) -> list[tuple[Any, ...]]:
 def _sample_all_kinds(rng: np.random.Generator) -> list[tuple[Any, ...]]:
     """Sample models whose best buckets are of all kinds, so that a right answer tries them all.
 
-    For one, a single bucket is the best; for one, a bucket for each layer; for one, buckets that
-    grow or shrink from each to the next are clearly worse.
+    The best of the last three are a single bucket, a bucket for each layer, and buckets that
+    neither grow nor shrink all the way.
     """
     cases, layers = _sample_backward_passes(rng), 12
     backward, sizes, _, bandwidth = _sample_model(rng, layers)
     cases.append((backward, sizes, round(1.2 * sum(backward), 1), bandwidth))
-    backward, latency, bandwidth = (
-        [round(float(b), 1) for b in rng.uniform(1, 3, layers)],
-        0.1,
-        20.0,
-    )
+    backward = [round(float(seconds), 1) for seconds in rng.uniform(1, 3, layers)]
+    latency, bandwidth = 0.1, 20.0
     # each all-reduce ends when the next gradients are there
     sizes = [round((b - latency) * bandwidth) for b in [*backward[1:], backward[0]]]
     cases.append((backward, sizes, latency, bandwidth))

@@ -603,8 +603,8 @@ RING_ATTENTION: Final = Exercise(
         "it. Does it keep the blocks, or the scores, of earlier steps? In a loop of Python, the "
         "compiler may keep them where lax.fori_loop does not.",
         "too-many-bytes": "A block of keys and one of values are sent n times at most.",
-        "unbalanced": "A later chunk has more keys before it. With which other chunk does chunk 0 "
-        "take as long as chunk 1 with another one?",
+        "unbalanced": "A later chunk has more keys before it, so a device with much work in one "
+        "chunk needs little in its other one. Which chunk belongs to chunk 0?",
         "chunk-missing": "There are 2 n chunks for n devices.",
     },
 )
