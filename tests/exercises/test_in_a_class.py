@@ -42,9 +42,7 @@ def differing(room: Classroom, submissions: list[dict[str, KnownAnswer]]) -> lis
         assert record is not None
         verdicts = record.notebooks[room.assignment].verdicts_by_exercise()
         for exercise, entry in answers.items():
-            verdict = verdicts[exercise]
-            same = verdict.fault is None and verdict.diagnoses == entry.diagnoses
-            if not same or abs(verdict.score - entry.score) > 1e-6:
+            if not entry.agrees_with(verdicts[exercise]):
                 found.append(entry)
     return found
 

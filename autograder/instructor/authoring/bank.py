@@ -7,9 +7,13 @@ that starts a cell names the exercise, the score and the diagnoses.
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from autograder.exercises import find
+from autograder.judge import Verdict
+
+SCORE_TOLERANCE: Final = 1e-3
+"""The difference allowed from an entry's score, which writes thirds with a few digits."""
 
 
 class BankError(ValueError):
@@ -38,6 +42,14 @@ class KnownAnswer:
     naive: bool = False
     near: tuple[str, ...] = ()
 
+    def agrees_with(self, verdict: Verdict) -> bool:
+        """Check whether a verdict has the score and the diagnoses that the answer must get."""
+        return (
+            verdict.fault is None
+            and verdict.diagnoses == self.diagnoses
+            and abs(verdict.score - self.score) <= SCORE_TOLERANCE
+        )
+
 
 def load(path: Path) -> list[KnownAnswer]:
     """Read one notebook's bank.
@@ -48,13 +60,18 @@ def load(path: Path) -> list[KnownAnswer]:
     import jupytext  # takes a third of a second, and grading a class needs it nowhere
 
     return [
-        _read_entry(cell, path)
+        read_entry(cell, path)
         for cell in jupytext.read(path, fmt="py:percent").cells
         if cell.cell_type == "code"
     ]
 
 
-def _read_entry(cell: Any, path: Path) -> KnownAnswer:
+def read_entry(cell: Any, path: Path) -> KnownAnswer:
+    """Read one entry, a cell of jupytext's notebook of the file.
+
+    Raises:
+        BankError: the entry has no exercise or no score.
+    """
     metadata = cell.metadata
     title = metadata.get("title", "an entry without a title")
     missing = [key for key in ("exercise", "score") if key not in metadata]

@@ -18,6 +18,7 @@ from rich.console import Console
 
 from autograder.evidence import Evidence, begin_cell, capture, end_cell
 from autograder.exercises import NOTEBOOKS, find
+from autograder.instructor.authoring import bank
 from autograder.instructor.authoring.exercise_stubs import find_cell, get_grade_id, remove_solution
 from autograder.judge import Verdict, judge, name_cell, verdict_for_terminal
 from shardlings.devices import emulate_devices
@@ -156,9 +157,6 @@ def fill_in_answers(notebook: Any, answers: dict[str, str]) -> Any:
 SEED: Final = 20260101
 """The seed for `make try`, fixed so that repeated runs use the same cases."""
 
-SCORE_TOLERANCE: Final = 1e-3
-"""The difference allowed from the bank's score, which writes thirds with a few digits."""
-
 
 class NothingToTryError(ShortError, ValueError):
     """A file has no answer that could be tried; the message says why."""
@@ -184,8 +182,8 @@ def try_answers(root: Path, console: Console, path: Path, exercise_id: str = "")
     emulate_devices(8)
     sessions: dict[str, NotebookSession] = {}
     claims = []
-    for metadata, code in _read_answers(path):
-        answered_id = str(metadata.get("exercise", exercise_id))
+    for cell in _read_answers(path):
+        answered_id = str(cell.metadata.setdefault("exercise", exercise_id))
         if not answered_id:
             raise NothingToTryError(
                 f"Nothing says which exercise {path} answers: add ID=1.1, or start the file with "
@@ -197,15 +195,15 @@ def try_answers(root: Path, console: Console, path: Path, exercise_id: str = "")
             notebook_path = root / "solutions" / notebook / f"{notebook}.ipynb"
             with redirect_stdout(io.StringIO()):  # the output of the notebook's own cells
                 sessions[notebook] = NotebookSession.at(notebook_path)
-        tried = sessions[notebook].answer(answered_id, code, SEED)
-        _show(console, str(metadata.get("title", path.stem)), answered_id, tried)
-        if "score" in metadata:
-            claims.append((metadata, tried.verdict))
+        tried = sessions[notebook].answer(answered_id, cell.source, SEED)
+        _show(console, str(cell.metadata.get("title", path.stem)), answered_id, tried)
+        if "score" in cell.metadata:
+            claims.append((bank.read_entry(cell, path), tried.verdict))
     return _compare(console, claims)
 
 
-def _read_answers(path: Path) -> list[tuple[dict[str, Any], str]]:
-    """Read the answers in a file: the metadata and the code of each."""
+def _read_answers(path: Path) -> list[Any]:
+    """Read the answers in a file: jupytext's cell of each."""
     import jupytext  # takes a third of a second, and grading a class needs it nowhere
 
     try:
@@ -215,7 +213,7 @@ def _read_answers(path: Path) -> list[tuple[dict[str, Any], str]]:
     cells = [c for c in notebook.cells if c.cell_type == "code" and c.source.strip()]
     if not cells:
         raise NothingToTryError(f"There is no code in {path}.")
-    return [(dict(cell.metadata), cell.source) for cell in cells]
+    return cells
 
 
 def _show(console: Console, title: str, exercise_id: str, tried: TriedAnswer) -> None:
@@ -235,18 +233,12 @@ def _bank_metadata(verdict: Verdict) -> str:
     return f"score={round(verdict.score, 4):g}{diagnoses}"
 
 
-def _compare(console: Console, claims: list[tuple[dict[str, Any], Verdict]]) -> int:
+def _compare(console: Console, claims: list[tuple[bank.KnownAnswer, Verdict]]) -> int:
     """Print which verdicts differ from the file's, and return the exit status: 1 if any does."""
-    wrong = [
-        (metadata, verdict)
-        for metadata, verdict in claims
-        if verdict.fault is not None
-        or abs(verdict.score - float(metadata["score"])) > SCORE_TOLERANCE
-        or verdict.diagnoses != tuple(metadata.get("diagnoses", ()))
-    ]
-    for metadata, verdict in wrong:
+    wrong = [(entry, verdict) for entry, verdict in claims if not entry.agrees_with(verdict)]
+    for entry, verdict in wrong:
         actual = "no verdict" if verdict.fault is not None else _bank_metadata(verdict)
-        sentence = f"{metadata.get('title')}: the bank says otherwise. What comes back: {actual}"
+        sentence = f"{entry.title}: the bank says otherwise. What comes back: {actual}"
         console.print(sentence, markup=False, highlight=False, soft_wrap=True)
     if claims and not wrong:
         number = "The answer comes" if len(claims) == 1 else f"All {len(claims)} answers come"
