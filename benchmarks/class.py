@@ -159,12 +159,14 @@ def _calibrated(root: Path, assignments: Sequence[str]) -> float:
     """Release the notebooks and have the grader test itself; how long it took."""
     code = (
         "import sys\nfrom pathlib import Path\n"
-        "from autograder.instructor.calibration import calibrate\n"
+        "from autograder.instructor.calibration import calibrate, find_exposed_answers\n"
         "from autograder.instructor.course import Course\n"
         "course = Course(Path.cwd())\n"
+        "config = course.api.config\n"
+        "exposed = find_exposed_answers(config, sys.argv[1:])\n"
         "for each in sys.argv[1:]:\n"
         "    course.try_release(each)\n"
-        "    calibrate(course.api.config, each)\n"
+        "    calibrate(config, each, exposed[each])\n"
     )
     return _timed(root, [sys.executable, "-W", "ignore", "-c", code, *assignments])
 

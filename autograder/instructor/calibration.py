@@ -22,7 +22,7 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Final
@@ -60,50 +60,57 @@ from shardlings.errors import ShortError
 MAX_SEARCHED_BYTES: Final = 2**19
 """Larger files are not searched, because they are machine code or data."""
 
+HINTS: Final = "hints"
+"""The word that each file has in which exercises are defined, as they are in this package."""
+
 SEARCH_SECONDS: Final = 300
 """The time limit for a search, which usually takes a second or two."""
 
 SEARCH: Final = f"""
 import json, os, stat, sys
-asked = json.load(sys.stdin)
-words = [word.encode() for word in asked["words"]]
+words = {{name: [w.encode() for w in asked] for name, asked in json.load(sys.stdin).items()}}
+notebooks = {{name + ".ipynb": name for name in words}}
+is_for_texts = any(words.values())
 for folder, folders, files in os.walk("/"):
     if folder == "/":
         folders[:] = [each for each in folders if each not in ("proc", "sys", "dev")]
     for name in files:
-        may_define = words and name.endswith((".py", ".ipynb", ".md", ".txt", ".json"))
-        if not may_define and name != asked["notebook"]:
+        may_define = is_for_texts and name.endswith((".py", ".ipynb", ".md", ".txt", ".json"))
+        if not may_define and name not in notebooks:
             continue
         path = os.path.join(folder, name)
         try:
             about = os.lstat(path)
-            if stat.S_ISREG(about.st_mode) and about.st_size <= {MAX_SEARCHED_BYTES}:
-                with open(path, "rb") as file:
-                    text = file.read()
-                solved = name == asked["notebook"] and b"BEGIN SOLUTION" in text
-                if solved or any(word in text for word in words):
-                    print(path)
+            if not stat.S_ISREG(about.st_mode) or about.st_size > {MAX_SEARCHED_BYTES}:
+                continue
+            with open(path, "rb") as file:
+                text = file.read()
         except OSError:
-            pass
+            continue
+        found = {{notebooks[name]}} if name in notebooks and b"BEGIN SOLUTION" in text else set()
+        if b"{HINTS}" in text:  # few files have it, and to look for all texts takes long
+            found |= {{each for each, asked in words.items() if any(w in text for w in asked)}}
+        for each in found:
+            print(json.dumps([each, path]))
 """
 """The search, which a Python without this package runs in the sandbox."""
 
 
-def find_exposed_answers(config: Config, assignment: str) -> list[str]:
-    """Return the files in the sandbox in which a kernel could read an assignment's answers.
+def find_exposed_answers(config: Config, assignments: Collection[str]) -> dict[str, list[str]]:
+    """Return the files in the sandbox in which a kernel could read answers, by assignment.
 
     Args:
         config: the configuration with which submissions are graded.
-        assignment: the assignment's name.
+        assignments: the names of the assignments. To search for all takes as long as for one.
 
     Raises:
         ExposedError: a copy of the course cannot be hidden.
         CalledProcessError: the search failed.
         TimeoutExpired: the search took too long.
     """
+    exposed: dict[str, list[str]] = {assignment: [] for assignment in assignments}
     if not has_bubblewrap() and not Sandbox(config=config).has_other_user:
-        return []  # without a sandbox, a submission can read every file
-    search = {"words": _identifying_texts(assignment), "notebook": f"{assignment}.ipynb"}
+        return exposed  # without a sandbox, a submission can read every file
     with tempfile.TemporaryDirectory() as empty_folder:
         finished = subprocess.run(
             Sandbox(config=config).command(
@@ -111,13 +118,15 @@ def find_exposed_answers(config: Config, assignment: str) -> list[str]:
                 read_sandbox_environment(),
                 packages=Path(empty_folder),
             ),
-            input=json.dumps(search),
+            input=json.dumps({each: _identifying_texts(each) for each in assignments}),
             capture_output=True,
             text=True,
             timeout=SEARCH_SECONDS,
             check=True,
         )
-    return finished.stdout.splitlines()
+    for assignment, path in map(json.loads, finished.stdout.splitlines()):
+        exposed[assignment].append(path)
+    return exposed
 
 
 def _identifying_texts(assignment: str) -> list[str]:
@@ -329,7 +338,7 @@ def is_calibrated(coursedir: Any, config: Config, assignment: str) -> bool:
     return last is not None and last.fingerprint == now
 
 
-def calibrate(config: Config, assignment: str) -> str:
+def calibrate(config: Config, assignment: str, exposed: list[str] | None = None) -> str:
     """Check that the solution gets every point on this machine, and the released notebook none.
 
     An instructor's own tests may pass in the released notebook, and are named.
@@ -340,6 +349,7 @@ def calibrate(config: Config, assignment: str) -> str:
     Args:
         config: the configuration with which submissions are graded.
         assignment: the assignment's name.
+        exposed: the files in which a kernel could read the answers, where they were found already.
 
     Returns:
         A sentence about tests that also pass in the released notebook; empty if there are none.
@@ -355,7 +365,8 @@ def calibrate(config: Config, assignment: str) -> str:
     if last is not None and last.fingerprint == state:
         return last.passing
     try:
-        exposed = find_exposed_answers(config, assignment)
+        if exposed is None:
+            exposed = find_exposed_answers(config, [assignment])[assignment]
         if exposed:
             raise CalibrationError(_explain_exposed(assignment, exposed))
         trial = TrialCourse(coursedir, config, assignment, file.with_suffix(""))

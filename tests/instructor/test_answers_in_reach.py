@@ -8,6 +8,7 @@ from traitlets.config import Config
 from autograder.exercises import NOTEBOOKS
 from autograder.instructor import calibration
 from autograder.instructor.calibration import (
+    HINTS,
     CalibrationError,
     _identifying_texts,
     calibrate,
@@ -26,6 +27,12 @@ def test_the_words_that_are_looked_for_stand_in_the_exercises(assignment):
     text = "".join(path.read_text() for path in EXERCISES.glob("*.py"))
     found = [word for word in _identifying_texts(assignment) if word in text]
     assert len(found) > len(NOTEBOOKS[assignment]) / 2
+
+
+@pytest.mark.parametrize("path", [*EXERCISES.glob("nb*.py")], ids=lambda path: path.stem)
+def test_the_word_by_which_files_are_chosen_stands_where_exercises_are_defined(path):
+    text = path.read_text()
+    assert HINTS in text or "Exercise(" not in text
 
 
 @pytest.fixture
@@ -53,10 +60,12 @@ def test_copies_of_other_names_are_found(folder, monkeypatch):
     shutil.copy(ROOT / "solutions" / ASSIGNMENT / notebook, folder / "share" / notebook)
     shutil.copytree(ROOT / "course" / ASSIGNMENT, folder / "released")
     shutil.copytree(ROOT / "autograder", folder / "installed" / "autograder")
-    found = find_exposed_answers(Config(), ASSIGNMENT)
-    assert sorted(found) == [
+    other = "03_constraints"
+    found = find_exposed_answers(Config(), [ASSIGNMENT, other])
+    assert sorted(found[ASSIGNMENT]) == [
         str(folder / "a/b/c/d/e/f/g/of_last_year.txt"), str(folder / "share" / notebook),
     ]  # fmt: skip
+    assert found[other] == []
 
 
 @pytest.mark.bubblewrap
@@ -65,7 +74,9 @@ def test_a_solved_copy_is_found_also_if_there_is_no_text_to_look_for(folder):
         (folder / name).mkdir()
     (folder / "solved" / "sums.ipynb").write_text('{"cells": ["### BEGIN SOLUTION"]}')
     (folder / "released" / "sums.ipynb").write_text('{"cells": []}')
-    assert find_exposed_answers(Config(), "sums") == [str(folder / "solved" / "sums.ipynb")]
+    assert find_exposed_answers(Config(), ["sums"]) == {
+        "sums": [str(folder / "solved" / "sums.ipynb")]
+    }
 
 
 def test_nobody_is_graded_where_there_are_any(tmp_path, monkeypatch):
@@ -74,7 +85,7 @@ def test_nobody_is_graded_where_there_are_any(tmp_path, monkeypatch):
     for name in ("solutions", "course"):
         shutil.copytree(ROOT / name / ASSIGNMENT, tmp_path / name / ASSIGNMENT)
     files = [f"/opt/{number}.py" for number in range(5)]
-    monkeypatch.setattr(calibration, "find_exposed_answers", lambda *_: files)
+    monkeypatch.setattr(calibration, "find_exposed_answers", lambda *_: {ASSIGNMENT: files})
     api = Course(tmp_path).api
     with pytest.raises(
         CalibrationError,

@@ -8,7 +8,7 @@ student.
 import dataclasses
 import functools
 import hashlib
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Future
 from contextlib import closing
 from dataclasses import replace
@@ -21,7 +21,12 @@ from nbgrader.api import MissingEntry
 from rich.console import Console
 from rich.text import Text
 
-from autograder.instructor.calibration import CalibrationError, calibrate, is_calibrated
+from autograder.instructor.calibration import (
+    CalibrationError,
+    calibrate,
+    find_exposed_answers,
+    is_calibrated,
+)
 from autograder.instructor.classroom.choice import EVERYTHING, Choice
 from autograder.instructor.classroom.class_facts import check_class_files, enter_people
 from autograder.instructor.classroom.counting import mark_left_out
@@ -260,34 +265,52 @@ class _Refusals:
     def find(self, assignments: Collection[str]) -> dict[str, str]:
         """Calibrate assignments side by side; return why each is refused, or an empty string."""
         new = sorted(assignment for assignment in assignments if assignment not in self._found)
-        running = {assignment: self._start(assignment) for assignment in new}
-        for assignment, calibration in running.items():
+        for assignment, calibration in self._start(new).items():
             self._found[assignment], passing = _wait_for(calibration)
             if passing:
                 self.console.print(Text(passing))
         return {assignment: self._found[assignment] for assignment in assignments}
 
-    def _start(self, assignment: str) -> "Future[str]":
-        """Have a worker calibrate an assignment, unless it is calibrated."""
-        api = self.course.api
-        if is_calibrated(api.coursedir, api.config, assignment):
-            remembered: Future[str] = Future()
-            remembered.set_result(calibrate(api.config, assignment))
-            return remembered
-        self.console.print(
-            f"Grading the solution of {assignment} first, to check that grading works here."
-        )
-        return self.pool.executor.submit(
-            _calibrate_in_worker, self.course.root, api.config, assignment
-        )
+    def _start(self, assignments: Collection[str]) -> "dict[str, Future[str]]":
+        """Have workers calibrate the assignments that are not calibrated."""
+        api, running = self.course.api, {}
+        to_calibrate = [a for a in assignments if not is_calibrated(api.coursedir, api.config, a)]
+        for assignment in to_calibrate:
+            self.console.print(
+                f"Grading the solution of {assignment} first, to check that grading works here."
+            )
+        exposed = _find_exposed(api.config, to_calibrate)
+        for assignment in assignments:
+            if assignment in to_calibrate:
+                running[assignment] = self.pool.executor.submit(
+                    _calibrate_in_worker,
+                    self.course.root,
+                    api.config,
+                    assignment,
+                    exposed[assignment],
+                )
+            else:
+                running[assignment] = Future()
+                running[assignment].set_result(calibrate(api.config, assignment))
+        return running
 
 
-def _calibrate_in_worker(root: Path, config: Any, assignment: str) -> str:
+def _find_exposed(config: Any, assignments: Collection[str]) -> Mapping[str, list[str] | None]:
+    """Search for the answers of all assignments at once, or for none if the search fails."""
+    try:
+        return find_exposed_answers(config, assignments) if assignments else {}
+    except Exception:  # each calibration searches by itself then, and says why it cannot
+        return dict.fromkeys(assignments)
+
+
+def _calibrate_in_worker(
+    root: Path, config: Any, assignment: str, exposed: list[str] | None
+) -> str:
     """Calibrate an assignment in another process, in which parts of nbgrader are replaced first."""
     course = Course(root)
     _ = course.api  # loads the course's nbgrader_config.py, which replaces them
     with course.within_callers_lock():
-        return calibrate(config, assignment)
+        return calibrate(config, assignment, exposed)
 
 
 def _wait_for(calibration: "Future[str]") -> tuple[str, str]:
