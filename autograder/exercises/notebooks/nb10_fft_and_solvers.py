@@ -2682,6 +2682,25 @@ def _pcg(
     return (r if returns_residual else u).astype(np.float32)
 
 
+def _is_combination(f: Any, u: Any) -> bool:
+    """Check whether `u` combines what block Jacobi and the stencil make of `f`, in any amounts.
+
+    Conjugate gradients choose the amounts: the lengths of the steps and the shares of directions.
+    """
+    if not np.isfinite(u).all():
+        return False
+    directions: list[Any] = []
+    residual = f.astype(np.float64)
+    for _ in range(PRECONDITIONED_STEPS + 1):  # one more if u changes by the next direction
+        direction = _on_blocks(residual, _solve_rectangle)
+        for known in directions:
+            direction = direction - np.vdot(known, direction) * known
+        directions.append(direction / np.linalg.norm(direction))
+        residual = _five_points(directions[-1])
+    remainder = u - sum(np.vdot(known, u) * known for known in directions)
+    return bool(np.linalg.norm(remainder) <= 1e-3 * np.linalg.norm(u))
+
+
 def _multiply_eigenvalues(r: Any) -> Any:
     """Make the mistake of multiplying the eigenvalues of rows and columns."""
     (rows, V), (columns, W) = (np.linalg.eigh(_second_difference(n)) for n in r.shape)  # noqa: N806
@@ -2757,12 +2776,14 @@ def _fastest(
     exchanges: Callable[[int], int] = lambda number: number,
     messages: Callable[[int], float] = np.log2,
     per_step: bool = False,
+    together: Callable[..., float] = sum,
 ) -> str:
     """Return the method that takes the least time; each option makes a mistake."""
     times = {}
     for name, (steps, number) in counts.items():
-        step = exchanges(latencies(number)) * latency + exchanges(number) * sends * halo / bandwidth
-        step += sums * latency * float(messages(devices))
+        halos = exchanges(latencies(number)) * latency
+        halos += exchanges(number) * sends * halo / bandwidth
+        step = together((halos, sums * latency * float(messages(devices))))
         times[name] = step if per_step else steps * step
     return min(times, key=lambda name: times[name])
 
@@ -2924,6 +2945,24 @@ PRECONDITIONER: Final = Exercise(
                     "sharded over both.",
                 ),
             },
+            patterns={
+                "wrong-amounts": Mistake(
+                    lambda inputs, u: _is_combination(inputs[0], u),
+                    says="Block Jacobi and the multiplications are right here: u is a combination "
+                    "of z = solve_rectangle(f) and of what A and block Jacobi make of it. The "
+                    "amounts are wrong. A step's length is (residual @ z) / (direction @ product), "
+                    "u changes by it times this step's direction, and the last direction's share "
+                    "in the next one is the new residual @ z by the one before. Which of them "
+                    "differs?",
+                ),
+                "wrong-directions": Mistake(
+                    lambda inputs, u: not _is_combination(inputs[0], u),
+                    says="No lengths of steps would make this right: u is no combination of "
+                    "z = solve_rectangle(f) and of what A and block Jacobi make of it. Is each z "
+                    "the solution on a device's block, the product A @ direction with all four "
+                    "halos, and the residual less by a multiple of that product?",
+                ),
+            },
             under_mesh=True,
         ),
         PlacedLike("pcg", PLANE_BLOCKS[0], PLANES, elsewhere=PLANE_BLOCKS[1:]),
@@ -3034,6 +3073,11 @@ PRECONDITIONER: Final = Exercise(
                     lambda counts, devices, halo, *machine: _fastest(counts, halo, halo, *machine),
                     says="A sum takes log2(halo) messages here. Expected: log2 of the number of "
                     "devices.",
+                ),
+                "the-longer-alone": Mistake(
+                    partial(_fastest, together=max),
+                    says="A step takes as long as its exchanges or its sums here, whichever is "
+                    "longer. They come one after the other, so their times add up.",
                 ),
                 "one-step-alone": Mistake(
                     partial(_fastest, per_step=True),
