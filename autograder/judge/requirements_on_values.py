@@ -78,8 +78,8 @@ class Computes(Requirement):
             in the notebook; a second list, on another mesh or of other shapes, shows whether sizes
             are hard-coded.
         mistakes: for each diagnosis, a reference with that mistake and no other, or a `Mistake`.
-        patterns: for each diagnosis that explains many mistakes, a check of the inputs and wrong
-            results for it, or a `Mistake` of such checks.
+        patterns: for each diagnosis that explains many mistakes, a check for it of the inputs and
+            the wrong result (a tuple, if there are several), or a `Mistake` of such checks.
         under_mesh: whether the arguments' mesh is the current one (`jax.set_mesh`) while the
             function is traced, so that the function need not name a mesh.
         blocks: for a matmul of blocks: for each list of arguments, the numbers of blocks along A's
@@ -264,9 +264,10 @@ class _WrongResults:
         for samples, ran in self.runs:
             for inputs, outputs in zip(samples, ran.outputs, strict=True):
                 found = compare(requirement.reference, inputs, outputs)
-                if found and (found[0] != "values" or len(outputs) != 1):
+                if found and found[0] != "values":
                     return None
-                wrong += [(inputs, np.asarray(outputs[0]))] if found else []
+                arrays = tuple(map(np.asarray, outputs))
+                wrong += [(inputs, arrays if len(arrays) > 1 else arrays[0])] if found else []
         with np.errstate(all="ignore"):
             for diagnosis, pattern in requirement.patterns.items():
                 for is_seen in ways_of(pattern):

@@ -1181,8 +1181,62 @@ WRONG_STEPS: Final[dict[str, Any]] = {
     ),
     "added-up-again": _rows_added_up,
     "states-exchanged": lambda W, m, v, X, Y: _step(_one)(W, v, m, X, Y),
+    "states-from-zeros": lambda W, m, v, X, Y: _step(_one)(W, 0 * m, 0 * v, X, Y),
     "weights-unchanged": lambda W, m, v, X, Y: (W, *_step(_one)(W, m, v, X, Y)[1:]),
 }
+
+
+def _implied_gradient(m: Any, new_m: Any) -> Any:
+    return (new_m - np.float32(0.9) * m) / np.float32(0.1)
+
+
+def _are_close(one: Any, other: Any) -> bool:
+    return bool(np.allclose(one, other, rtol=1e-3, atol=1e-3 * float(np.abs(other).max())))
+
+
+def _has_right_gradient(inputs: Any, results: Any) -> bool:
+    """Check whether the new m follows from the right gradient."""
+    right = _step(_one)(*inputs)
+    return _are_close(*(_implied_gradient(inputs[1], each[1]) for each in (results, right)))
+
+
+def _has_multiple_of_gradient(inputs: Any, results: Any) -> bool:
+    """Check whether the new m follows from a number times the right gradient."""
+    right = _step(_one)(*inputs)
+    found, right = (_implied_gradient(inputs[1], each[1]) for each in (results, right))
+    factor = np.vdot(right, found) / np.vdot(right, right)
+    return abs(factor) > 1e-3 and not _are_close(factor, 1) and _are_close(found, factor * right)
+
+
+def _has_other_gradient(inputs: Any, results: Any) -> bool:
+    """Check whether the results are those of Adam, with another gradient."""
+    gradient = _implied_gradient(inputs[1], results[1])
+    expected = _adam(inputs[0], inputs[1], inputs[2], gradient)
+    changes = zip(expected, results, inputs[:3], strict=True)
+    is_adam = all(_are_close(one - old, other - old) for one, other, old in changes)
+    return is_adam and not _has_right_gradient(inputs, results)
+
+
+OTHER_UPDATES: Final = {
+    "multiple-of-the-gradient": Mistake(
+        _has_multiple_of_gradient,
+        says="m follows from the right gradient times a number. By which numbers do you divide or "
+        "multiply it? Expected: the sum over all examples of the squared errors, of all devices "
+        "and microbatches, divided once by how many examples these are.",
+    ),
+    "other-gradient": Mistake(
+        _has_other_gradient,
+        says="Adam is right here, and the gradient is another one. Does each device have the sum "
+        "over all devices and microbatches of the gradient with respect to its own rows of W?",
+    ),
+    "other-update": Mistake(
+        _has_right_gradient,
+        says="m follows from the right gradient, and what becomes of it is not Adam as in the "
+        "notebook: v takes 0.001 times its square, and W loses 0.01 * m / (sqrt(v) + 1e-8), with "
+        "the new m and v.",
+    ),
+}
+"""Checks of a step's results that tell a wrong gradient from a wrong update."""
 
 
 def _level(name: str, weights: str | None, memory: tuple[int, ...]) -> tuple[Requirement, ...]:
@@ -1209,6 +1263,7 @@ def _level(name: str, weights: str | None, memory: tuple[int, ...]) -> tuple[Req
             _step(_one),
             tuple(_step_arguments(weights, *sizes) for sizes in STEPS),
             WRONG_STEPS,
+            OTHER_UPDATES,
             under_mesh=True,
         ),
         KeepsLayouts(name, "new W, m and v, each with the layout of the old one"),
@@ -1324,6 +1379,7 @@ ZERO: Final = Exercise(
         "step-for-each": "Adam makes a step for each microbatch. Expected: one step, with the "
         "gradient of all of them.",
         "states-exchanged": "m and v are exchanged.",
+        "states-from-zeros": "m and v begin as zeros in this step. Expected: as the arguments.",
         "weights-unchanged": "The new m and v are right, and W is returned as it was.",
         "as-many-times": "The gradient is too large by the number of devices. Is it added up "
         "twice, because W was not varying, or divided by a device's own examples?",
