@@ -85,7 +85,7 @@ class StoredReport(msgspec.Struct, frozen=True):
         jax: the version of JAX that compiled the program; empty if it was dumped elsewhere.
         scaled: which sizes were replaced by which, in words; empty if none were.
         is_unoptimised: whether it has none yet of the collectives that the compiler adds.
-        schema: the version of this format.
+        format_version: the version of this format, in files `schema`.
     """
 
     rows: tuple[StoredRow, ...]
@@ -96,7 +96,7 @@ class StoredReport(msgspec.Struct, frozen=True):
     jax: str
     scaled: str = ""
     is_unoptimised: bool = False
-    schema: Literal[1] = 1
+    format_version: Literal[1] = msgspec.field(default=1, name="schema")
 
     @classmethod
     def of(cls, report: Report | TargetReports) -> "StoredReport":

@@ -163,7 +163,7 @@ class Basis(msgspec.Struct, frozen=True):
         exercises: a fingerprint of the exercises.
         judge: a fingerprint of the judge.
         points: the points of each exercise, by the name of its graded cell.
-        form: the version of this format; a basis of another version cannot be read.
+        format_version: the version of this format, in files `form`; another cannot be read.
     """
 
     submission: str
@@ -174,7 +174,7 @@ class Basis(msgspec.Struct, frozen=True):
     exercises: str
     judge: str
     points: dict[str, float]
-    form: Literal[2]
+    format_version: Literal[2] = msgspec.field(name="form")
 
     def changed(self, now: "Basis") -> set[str]:
         """Return the names of the attributes that have changed."""
@@ -215,7 +215,7 @@ def current_basis(coursedir: Any, assignment: str) -> Basis:
         exercises=_fingerprint_exercises(exercises),
         judge=_fingerprint_judge(),
         points=points,
-        form=2,
+        format_version=2,
     )
 
 
