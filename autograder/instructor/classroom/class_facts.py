@@ -2,14 +2,12 @@
 
 from collections.abc import Collection, Iterator, Sequence
 from dataclasses import dataclass, replace
-from datetime import UTC, datetime
+from datetime import datetime
 
 from autograder.instructor.classroom.roster import Person, enter_roster, read_roster
 from autograder.instructor.classroom.submission_states import StateRow
-from autograder.instructor.course import (
-    Course,
-    read_withdrawn,
-)
+from autograder.instructor.course import Course, read_withdrawn
+from autograder.instructor.gradebook import as_utc
 from autograder.instructor.nbgrader_plugins import Times, load_times, settle_lateness
 from autograder.instructor.pipeline import State
 
@@ -71,8 +69,7 @@ def enter_roster_and_times(course: Course) -> ClassFacts:
     settle_lateness(course)
     times = load_times(course)
     with course.open_gradebook() as gradebook:
-        due = {a.name: a.duedate.replace(tzinfo=UTC)
-               for a in gradebook.assignments if a.duedate is not None}  # fmt: skip
+        due = {a.name: as_utc(a.duedate) for a in gradebook.assignments if a.duedate is not None}
         points = {a.name: float(a.max_score) for a in gradebook.assignments}
     due |= times.rules.due or {}
     return ClassFacts(people, times, due, points, [*read_withdrawn(course.grading)])
@@ -85,7 +82,7 @@ def add_times(facts: ClassFacts, rows: Sequence[StateRow]) -> Iterator[StateRow]
         row = replace(row, time_from=source)
         if not row.graded and naive is not None:
             due = facts.due_for(row.student, row.assignment)
-            row = replace(row, handed_in=naive.replace(tzinfo=UTC), due=due)
+            row = replace(row, handed_in=as_utc(naive), due=due)
         yield replace(row, seconds_late=facts.times.rules.seconds_late(row.due, row.handed_in))
 
 

@@ -6,7 +6,7 @@ Scores come from the gradebook, verdicts from the records, and code from the gra
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import UTC, datetime
+from datetime import datetime
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
@@ -19,6 +19,7 @@ from sqlalchemy.orm import contains_eager, joinedload, selectinload, undefer
 from autograder.exercises import BY_GRADE_ID, EXERCISES, NOTEBOOKS
 from autograder.instructor.commands import begin_sentence, escape_surrogates, printable
 from autograder.instructor.course import Course
+from autograder.instructor.gradebook import as_utc
 from autograder.instructor.pipeline import Records, State
 from autograder.judge import Finding, Verdict, lesson_on, name_cell
 
@@ -237,8 +238,8 @@ def _rows(course: Course, gradebook: Gradebook, failures: Sequence[Failure]) -> 
             round(submission.score, 4),
             submission.max_score,
             round(submission.late_submission_penalty, 4),
-            _aware(submission.timestamp),
-            _aware(submission.duedate if submission.assignment.duedate else None),
+            submission.timestamp and as_utc(submission.timestamp),
+            as_utc(submission.duedate) if submission.assignment.duedate else None,
         )
 
 
@@ -275,11 +276,6 @@ def _is_unfinished(course: Course, submission: Any) -> bool:
         return False
     grades = [grade for notebook in submission.notebooks for grade in notebook.grades]
     return any(grade.auto_score is None and grade.manual_score is None for grade in grades)
-
-
-def _aware(when: datetime | None) -> datetime | None:
-    """Add the time zone to one of the gradebook's times, which are naive and in UTC."""
-    return None if when is None else when.replace(tzinfo=UTC)
 
 
 def _marks(submission: Any) -> Iterator[tuple[str, Mark]]:

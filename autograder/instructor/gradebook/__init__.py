@@ -40,6 +40,7 @@ from autograder.instructor.gradebook.shown_grades import (
     fingerprint_shown_grades,
     read_auto_scores,
 )
+from autograder.instructor.gradebook.times import as_naive_utc, as_utc
 
 __all__ = [
     "ADDRESS_VARIABLE",
@@ -47,6 +48,8 @@ __all__ = [
     "BusyError",
     "GradebookError",
     "ShownGrades",
+    "as_naive_utc",
+    "as_utc",
     "back_up",
     "count_manual_scores",
     "explain_rebuild",

@@ -16,6 +16,7 @@ from nbgrader.utils import parse_utc
 
 from autograder.instructor import course
 from autograder.instructor.commands import printable
+from autograder.instructor.gradebook import as_naive_utc, as_utc
 
 SOURCE: Final = "nbgrader's exchange, whose file system says when the files last changed"
 
@@ -63,11 +64,11 @@ class SafeCollect(ExchangeCollect):
             stamp.unlink()  # it may be read-only
             stamp.write_text(f"{changed} UTC")  # nbgrader compares it with later submissions
         pair = Path(dest).parent.name, Path(dest).name
-        time = course.CollectedTime(changed.replace(microsecond=0, tzinfo=UTC), SOURCE)
+        time = course.CollectedTime(as_utc(changed.replace(microsecond=0)), SOURCE)
         course.add_collected_times(Path(self.coursedir.root, "grading"), {pair: time})
 
 
 def _last_change(folder: Path) -> datetime:
     """Return when anything in a folder last changed, as a naive time in UTC."""
     changes = (path.lstat().st_ctime for path in (folder, *folder.rglob("*")))
-    return datetime.fromtimestamp(max(changes), UTC).replace(tzinfo=None)
+    return as_naive_utc(datetime.fromtimestamp(max(changes), UTC))

@@ -10,7 +10,7 @@ import filecmp
 import functools
 import shutil
 import stat
-from datetime import UTC, datetime
+from datetime import UTC
 from pathlib import Path
 from typing import Any, Final
 
@@ -29,7 +29,7 @@ from autograder.instructor.course import (
     Course,
     read_class_file,
 )
-from autograder.instructor.gradebook import fingerprint_shown_grades
+from autograder.instructor.gradebook import as_utc, fingerprint_shown_grades
 from autograder.instructor.nbgrader_plugins.autograde import escape_log
 from autograder.instructor.pages import (
     AssignmentTotals,
@@ -122,7 +122,7 @@ def _read_contents(
     )
     submission = book.assignment
     student = submission.student
-    due, handed_in = _as_utc(submission.duedate), _as_utc(submission.timestamp)
+    due, handed_in = (when and as_utc(when) for when in (submission.duedate, submission.timestamp))
     entries = {
         grade.name: GradebookEntry(
             grade.score or 0.0,
@@ -161,11 +161,6 @@ def _read_contents(
 def _add_up(submission: Any) -> AssignmentTotals:
     total = max(0.0, submission.score - (submission.late_submission_penalty or 0.0))
     return AssignmentTotals(len(submission.notebooks), total, submission.max_score)
-
-
-def _as_utc(time: datetime | None) -> datetime | None:
-    """Add the time zone to a time of the gradebook, which is a naive time in UTC."""
-    return time and time.replace(tzinfo=UTC)
 
 
 def install_feedback() -> None:

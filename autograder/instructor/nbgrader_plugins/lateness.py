@@ -7,7 +7,7 @@ times count only if `LockedAutograde.believe_timestamps` says that no student ca
 """
 
 import functools
-from datetime import UTC, datetime
+from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
@@ -27,6 +27,7 @@ from autograder.instructor.course import (
     read_collected_times,
     read_times,
 )
+from autograder.instructor.gradebook import as_naive_utc, as_utc
 
 MAX_TIMESTAMP_BYTES: Final = 100
 
@@ -102,10 +103,10 @@ class Times:
     def find(self, student: str, assignment: str) -> tuple[datetime | None, str]:
         """Return when a student last submitted, as a naive UTC time, and where that is from."""
         if times := self.written.get((student, assignment)):
-            return _to_naive_utc(times[-1]), f"grading/{TIMES_FILE}"
+            return as_naive_utc(times[-1]), f"grading/{TIMES_FILE}"
         collected = self.by_platform(student, assignment)
         if collected.time is not None:
-            return _to_naive_utc(collected.time), collected.source
+            return as_naive_utc(collected.time), collected.source
         folder = self.course.submitted / student / assignment
         time = read_timestamp(folder) if self.believed else None
         return time, "timestamp.txt" if time is not None else ""
@@ -120,7 +121,7 @@ class Times:
             duedate: datetime | None = assignment.duedate
             return duedate
         due = self.rules.due.get(assignment.name)
-        return None if due is None else _to_naive_utc(due)
+        return None if due is None else as_naive_utc(due)
 
     def enter_times(self, submission: Any) -> None:
         """Enter a submission's due date, extension and time into the gradebook; the caller commits.
@@ -132,7 +133,7 @@ class Times:
         due = self.due(assignment)
         extension = submission.extension
         if self.rules.extensions is not None:
-            aware = None if due is None else due.replace(tzinfo=UTC)
+            aware = None if due is None else as_utc(due)
             extension = self.rules.extension(student, assignment.name, aware)
         assignment.duedate = due
         submission.extension = extension if due is not None else None  # it is added to the due date
@@ -199,9 +200,7 @@ def assign_penalties(submission: Any, times: Times) -> None:
     """
     assigner = AssignLatePenalties(config=times.course.api.config)
     assigner.init_plugin()
-    due, handed_in = (
-        when and when.replace(tzinfo=UTC) for when in (submission.duedate, submission.timestamp)
-    )
+    due, handed_in = (when and as_utc(when) for when in (submission.duedate, submission.timestamp))
     seconds = times.rules.seconds_late(due, handed_in)
     for notebook in submission.notebooks:
         notebook.late_submission_penalty = None
@@ -212,8 +211,3 @@ def assign_penalties(submission: Any, times: Times) -> None:
             if penalty is not None:
                 penalty = assigner._check_late_penalty(notebook, penalty)
             notebook.late_submission_penalty = penalty
-
-
-def _to_naive_utc(when: datetime) -> datetime:
-    """Convert a time to a naive time in UTC, as the gradebook stores times."""
-    return when.astimezone(UTC).replace(tzinfo=None)
