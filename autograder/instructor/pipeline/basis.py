@@ -21,6 +21,7 @@ from nbgrader.utils import find_all_files
 from traitlets.config import Config
 
 from autograder.exercises import BY_GRADE_ID, Exercise, folders_of_courses
+from autograder.instructor.pipeline.machine import read_jax_versions, read_processor_model
 from autograder.instructor.sandbox import (
     find_package_folders,
     has_bubblewrap,
@@ -119,7 +120,7 @@ def _environment() -> list[Any]:
         sys.prefix,
         _installed_packages(),
         platform.platform(),
-        _processor(),
+        read_processor_model(),
         os.cpu_count(),
         has_bubblewrap(),
         has_call_filter(),
@@ -130,14 +131,6 @@ def _environment() -> list[Any]:
 def _installed_packages() -> list[str]:
     """Return the names and versions of all installed distributions."""
     return sorted({f"{found.name} {found.version}" for found in importlib.metadata.distributions()})
-
-
-def _processor() -> str:
-    """Return the processor's model; Python's `platform` only knows its family."""
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    models = (line for line in lines if line.startswith("model name"))
-    return next(models, platform.processor())
 
 
 REJUDGEABLE: Final = frozenset({"exercises", "judge", "points"})
@@ -211,7 +204,7 @@ def current_basis(coursedir: Any, assignment: str) -> Basis:
         cells=_digest([cells, fingerprint_files(beside, Path(source))]),
         plans=_digest([msgspec.json.encode(plan).decode() for plan in plans]),
         package=_fingerprint_grading_package(),
-        jax=_jax_versions(),
+        jax=" ".join(read_jax_versions()),
         exercises=_fingerprint_exercises(exercises),
         judge=_fingerprint_judge(),
         points=points,
@@ -243,10 +236,6 @@ def _fingerprint_judge() -> str:
     return fingerprint_files((folder / "judge").rglob("*.py"), folder)
 
 
-def _jax_versions() -> str:
-    return " ".join(importlib.metadata.version(name) for name in ("jax", "jaxlib"))
-
-
 def _fingerprint_exercises(exercises: Iterable[Exercise]) -> str:
     """Compute a fingerprint of some exercises' modules, and of code that all exercises share."""
     folder = find_package_folders()[1] / "exercises"
@@ -272,4 +261,4 @@ def read_versions() -> tuple[str, ...]:
     """Return our packages' fingerprints, and the versions of JAX and Python."""
     python = ".".join(platform.python_version_tuple()[:2])
     packages = (fingerprint_files(f.rglob("*.py"), f) for f in find_package_folders())
-    return *packages, _jax_versions(), python
+    return *packages, " ".join(read_jax_versions()), python

@@ -10,11 +10,8 @@ used if nobody else could have written to it.
 """
 
 import copy
-import hashlib
-import importlib.metadata
-import json
+import importlib
 import os
-import platform
 import shutil
 import stat
 import sys
@@ -41,6 +38,7 @@ from traitlets.config import Config
 
 from autograder.instructor.pipeline.basis import read_versions
 from autograder.instructor.pipeline.demonstrations import Demonstrations, find_demonstrations
+from autograder.instructor.pipeline.machine import fingerprint_machine
 from autograder.instructor.pipeline.seeds import read_secret
 from autograder.instructor.sandbox import prune_cache
 
@@ -112,9 +110,6 @@ DIGEST_CHARACTERS: Final = 16
 UNFINISHED: Final = "unfinished"
 """The end of a cache's name while it is filled, in place of the digests."""
 
-PROCESSOR_FIELDS: Final = ("model name", "flags", "Features", "CPU part")
-"""The fields of /proc/cpuinfo that determine which instructions a processor has."""
-
 
 def find_compiled(config: Config, assignment: str) -> str:
     """Return the folder of an assignment's compilation cache; empty if there is none.
@@ -176,7 +171,7 @@ def _caches(root: Path) -> Path:
 
 
 def _cache_folder(root: Path, assignment: str, state: str) -> Path:
-    digest = f"{state[:DIGEST_CHARACTERS]}-{_fingerprint_machine()[:DIGEST_CHARACTERS]}"
+    digest = f"{state[:DIGEST_CHARACTERS]}-{fingerprint_machine()[:DIGEST_CHARACTERS]}"
     return _caches(root) / f"{assignment}.{digest}"
 
 
@@ -212,16 +207,6 @@ def _is_private_group(group: int) -> bool:
     except KeyError:
         return False
     return bool(entry.gr_name == name) and {*entry.gr_mem} <= {name}
-
-
-def _fingerprint_machine() -> str:
-    """Compute a fingerprint of JAX, jaxlib and the processor's instructions."""
-    versions = [importlib.metadata.version(name) for name in ("jax", "jaxlib")]
-    cpuinfo = Path("/proc/cpuinfo")
-    lines = cpuinfo.read_text().splitlines() if cpuinfo.exists() else []
-    fields = sorted({line for line in lines if line.startswith(PROCESSOR_FIELDS)})
-    machine = json.dumps([*versions, platform.machine(), *fields])
-    return hashlib.sha256(machine.encode()).hexdigest()
 
 
 KEPT_COLUMNS: Final[Mapping[Any, Sequence[str]]] = {
