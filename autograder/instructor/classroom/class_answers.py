@@ -14,12 +14,12 @@ from typing import Final
 from markupsafe import Markup
 
 from autograder.instructor.classroom.submission_states import (
-    Mark,
     SubmissionState,
     find_lesson,
     find_problems,
 )
 from autograder.instructor.commands import printable
+from autograder.instructor.gradebook import Mark
 from autograder.instructor.pages import clean, format_points
 from autograder.judge import (
     Trade,

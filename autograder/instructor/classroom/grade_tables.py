@@ -26,13 +26,13 @@ from rich.text import Text
 from autograder.instructor.classroom.counting import compute_percentage
 from autograder.instructor.classroom.roster import Person
 from autograder.instructor.classroom.submission_states import (
-    Mark,
     StateRow,
     SubmissionState,
     find_problems,
 )
 from autograder.instructor.commands import printable, show_control_characters
 from autograder.instructor.course import DAY_SECONDS, ClassRules
+from autograder.instructor.gradebook import Mark
 from autograder.instructor.pages import format_points
 
 MIN_NAME_WIDTH: Final = 12
@@ -349,8 +349,8 @@ EXERCISE_COLUMNS: CsvColumns[ExerciseRow] = {
     "exercise": lambda cell: cell.name,
     "score": lambda cell: cell.mark.score,
     "points": lambda cell: cell.mark.points,
-    "by_hand": lambda cell: "" if cell.mark.by_hand is None else cell.mark.by_hand,
-    "extra_credit": lambda cell: cell.mark.extra,
+    "by_hand": lambda cell: "" if cell.mark.manual_score is None else cell.mark.manual_score,
+    "extra_credit": lambda cell: cell.mark.extra_credit,
     NEEDS_A_LOOK: lambda cell: _yes(cell.mark.needs_a_look),
     "answer": lambda cell: cell.state,
     "diagnoses": lambda cell: cell.diagnoses,

@@ -27,7 +27,6 @@ from autograder.instructor.classroom.roster import read_roster
 from autograder.instructor.classroom.stale_grades import add_staleness
 from autograder.instructor.classroom.submission_states import (
     Failure,
-    Mark,
     StateRow,
     describe_failures,
     read_kept_answers,
@@ -40,6 +39,7 @@ from autograder.instructor.classroom.table_remarks import (
 )
 from autograder.instructor.commands import printable
 from autograder.instructor.course import Course
+from autograder.instructor.gradebook import Mark
 from autograder.instructor.nbgrader_plugins import load_times
 from autograder.instructor.pipeline import Records
 from autograder.instructor.sandbox import NO_SANDBOX_WARNING, has_bubblewrap
@@ -157,19 +157,19 @@ def _find_notes(course: Course, rows: Sequence[StateRow]) -> Iterator[str]:
 
 def _describe_kept_mark(mark: Mark) -> str:
     """Describe a manual score or extra credit that is older than the automatic score."""
-    if mark.by_hand is None:
+    if mark.manual_score is None:
         return (
-            f"has extra credit of {mark.extra:g}, from before it was last graded. It counts until "
-            f"somebody looks at it."
+            f"has extra credit of {mark.extra_credit:g}, from before it was last graded. It counts "
+            f"until somebody looks at it."
         )
     given = (
-        f"has {with_noun(mark.by_hand, 'point')} by hand, from before it was last graded. "
+        f"has {with_noun(mark.manual_score, 'point')} by hand, from before it was last graded. "
         f"That counts, of now {mark.points:g}, until somebody looks at it"
     )
-    if mark.found is None:
+    if mark.auto_score is None:
         return f"{given}."
-    better = ", which is more" if mark.found > (mark.by_hand or 0) else ""
-    return f"{given}; without it, there would be {mark.found:g} now{better}."
+    better = ", which is more" if mark.auto_score > (mark.manual_score or 0) else ""
+    return f"{given}; without it, there would be {mark.auto_score:g} now{better}."
 
 
 def _path_to_type(course: Course, path: Path) -> Path:

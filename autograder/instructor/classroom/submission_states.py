@@ -19,7 +19,7 @@ from sqlalchemy.orm import contains_eager, joinedload, selectinload, undefer
 from autograder.exercises import BY_GRADE_ID, EXERCISES, NOTEBOOKS
 from autograder.instructor.commands import begin_sentence, escape_surrogates, printable
 from autograder.instructor.course import Course
-from autograder.instructor.gradebook import as_utc
+from autograder.instructor.gradebook import Mark, as_utc
 from autograder.instructor.pipeline import Records, State
 from autograder.judge import Finding, Verdict, lesson_on, name_cell
 
@@ -83,39 +83,6 @@ def _general_reason(failure: Failure) -> str:
     """
     why = failure.why.replace(f"{failure.assignment}.ipynb", "<assignment>.ipynb")
     return " ".join(re.sub(r" at line \d+", "", why).split())
-
-
-@dataclass(frozen=True)
-class Mark:
-    """The gradebook's entry for one graded cell.
-
-    Attributes:
-        score: the score that counts: the manual score if there is one, else the automatic score;
-            plus extra credit.
-        points: the maximum score, without extra credit.
-        found: the automatic score; None for a cell that is graded manually.
-        by_hand: the manual score; None if nobody has given one.
-        extra: the extra credit.
-        needs_a_look: whether somebody has to check it: it can only be graded manually, or its
-            manual score is older than its automatic one.
-    """
-
-    score: float
-    points: float
-    found: float | None = None
-    by_hand: float | None = None
-    extra: float = 0.0
-    needs_a_look: bool = False
-
-    @property
-    def has_no_score(self) -> bool:
-        """True if there is neither an automatic nor a manual score."""
-        return self.found is None and self.by_hand is None
-
-    @property
-    def has_older_manual_score(self) -> bool:
-        """True if a manual score or extra credit may be for an earlier submission."""
-        return self.needs_a_look and (self.by_hand is not None or self.extra != 0)
 
 
 NOT_BEST: Final = "not among the best"
@@ -287,17 +254,7 @@ def _marks(submission: Any) -> Iterator[tuple[str, Mark]]:
         where = "" if notebook.name == assignment else f"{notebook.name}/"
         for grade in sorted(notebook.grades, key=lambda g: places.get(g.name, len(places))):
             exercise = BY_GRADE_ID.get(grade.name)
-            yield (
-                f"{where}{exercise.id if exercise else grade.name}",
-                Mark(
-                    grade.score,
-                    grade.max_score,
-                    grade.auto_score,
-                    grade.manual_score,
-                    grade.extra_credit or 0.0,
-                    grade.needs_manual_grade,
-                ),
-            )
+            yield f"{where}{exercise.id if exercise else grade.name}", Mark.of(grade)
 
 
 STATES: Final = ("right", "partly", "wrong", "unanswered", "waiting")
@@ -355,11 +312,11 @@ class SubmissionState:
     def state(self, name: str) -> str:
         """Return the state of an answer, one of `STATES`."""
         mark, verdict = self.row.marks[name], self.verdicts.get(name)
-        if mark.by_hand is None and verdict is not None and verdict.state in STATES:
+        if mark.manual_score is None and verdict is not None and verdict.state in STATES:
             return verdict.state
-        if mark.needs_a_look and mark.by_hand is None:
+        if mark.needs_a_look and mark.manual_score is None:
             return "waiting"
-        if not mark.score and mark.by_hand is None and self._is_unanswered(name):
+        if not mark.score and mark.manual_score is None and self._is_unanswered(name):
             return "unanswered"
         return "right" if mark.score >= mark.points else "partly" if mark.score else "wrong"
 

@@ -253,9 +253,9 @@ def _doubtful_scores(submitted: Sequence[StateRow]) -> Iterator[str]:
     """Point out cells with more points than there are, with less than 0, or with no score."""
     marks = [(row, name, mark) for row in submitted for name, mark in row.marks.items()]
     too_many = [
-        (row, f"{name}: {mark.score - mark.extra:g} of {mark.points:g}")
+        (row, f"{name}: {mark.score - mark.extra_credit:g} of {mark.points:g}")
         for row, name, mark in marks
-        if mark.score - mark.extra > mark.points
+        if mark.score - mark.extra_credit > mark.points
     ]
     if too_many:
         yield (

@@ -35,6 +35,7 @@ from autograder.instructor.gradebook.database import (
     hold_server_lock,
     parse_address,
 )
+from autograder.instructor.gradebook.marks import Mark
 from autograder.instructor.gradebook.shown_grades import (
     ShownGrades,
     fingerprint_shown_grades,
@@ -47,6 +48,7 @@ __all__ = [
     "ON_A_SERVER",
     "BusyError",
     "GradebookError",
+    "Mark",
     "ShownGrades",
     "as_naive_utc",
     "as_utc",

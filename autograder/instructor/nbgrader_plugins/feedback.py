@@ -29,11 +29,10 @@ from autograder.instructor.course import (
     Course,
     read_class_file,
 )
-from autograder.instructor.gradebook import as_utc, fingerprint_shown_grades
+from autograder.instructor.gradebook import Mark, as_utc, fingerprint_shown_grades
 from autograder.instructor.nbgrader_plugins.autograde import escape_log
 from autograder.instructor.pages import (
     AssignmentTotals,
-    GradebookEntry,
     PageContents,
     SubmissionDetails,
     make_page_in_process,
@@ -123,16 +122,7 @@ def _read_contents(
     submission = book.assignment
     student = submission.student
     due, handed_in = (when and as_utc(when) for when in (submission.duedate, submission.timestamp))
-    entries = {
-        grade.name: GradebookEntry(
-            grade.score or 0.0,
-            grade.max_score,
-            grade.manual_score,
-            grade.extra_credit or 0.0,
-            grade.needs_manual_grade,
-        )
-        for grade in book.grades
-    }
+    entries = {grade.name: Mark.of(grade) for grade in book.grades}
     comments = {
         comment.name: f"{IS_OLD * is_old_comment(comment)}{comment.comment}"
         for comment in book.comments

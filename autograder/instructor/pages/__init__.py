@@ -5,7 +5,7 @@ from elsewhere and runs no script; and, for nbgrader's own pages, filters that c
 content security policy.
 """
 
-from autograder.instructor.pages.cell_results import NO_RESPONSE, GradebookEntry
+from autograder.instructor.pages.cell_results import NO_RESPONSE
 from autograder.instructor.pages.clean_pages import FILTERS, clean
 from autograder.instructor.pages.feedback_page import (
     FILES,
@@ -25,7 +25,6 @@ __all__ = [
     "FILTERS",
     "NO_RESPONSE",
     "AssignmentTotals",
-    "GradebookEntry",
     "PageContents",
     "SubmissionDetails",
     "clean",

@@ -10,6 +10,7 @@ from markupsafe import Markup
 
 from autograder.exercises import BY_GRADE_ID, Exercise
 from autograder.instructor.course import NOT_RUN
+from autograder.instructor.gradebook import Mark
 from autograder.instructor.pages.clean_pages import render_markdown
 from autograder.instructor.pages.page_templates import format_points
 from autograder.instructor.pages.shown_cells import find_error_line, render_cell
@@ -29,25 +30,6 @@ MAX_CACHED_VERDICTS: Final = 200
 
 NO_RESPONSE: Final = "No response."
 """nbgrader's own comment on an empty answer, which a verdict already says."""
-
-
-@dataclass(frozen=True)
-class GradebookEntry:
-    """A graded cell's grade in the gradebook.
-
-    Attributes:
-        score: the score that counts.
-        points: the most that the cell is worth.
-        by_hand: the score that an instructor entered; None if none was entered.
-        extra: extra credit.
-        waits: whether an instructor has to look at it.
-    """
-
-    score: float
-    points: float
-    by_hand: float | None = None
-    extra: float = 0.0
-    waits: bool = False
 
 
 @dataclass(frozen=True)
@@ -114,7 +96,7 @@ class CellResult:
 
 def list_results(
     cells: Sequence[Any],
-    given: Mapping[str, GradebookEntry],
+    given: Mapping[str, Mark],
     comments: Mapping[str, str],
     verdicts: Mapping[str, Verdict],
     resources: dict[str, Any],
@@ -156,7 +138,7 @@ def list_results(
             _name_and_state(name, cell, exercise, verdict, given[name]),
             given[name].score,
             given[name].points,
-            verdict is not None and given[name].by_hand is not None,
+            verdict is not None and given[name].manual_score is not None,
             Markup(first),
             Markup(pictures),
             Markup(rest),
@@ -178,18 +160,18 @@ def _name(cell: Any) -> str:
     return str(cell.metadata.get("nbgrader", {}).get("grade_id", ""))
 
 
-def _state(verdict: Verdict | None, given: GradebookEntry) -> str:
+def _state(verdict: Verdict | None, given: Mark) -> str:
     """Return a cell's state; an instructor's score has the last word."""
-    if given.by_hand is None and (verdict is not None or given.waits):
+    if given.manual_score is None and (verdict is not None or given.needs_a_look):
         return verdict.state if verdict is not None else WAITS
     return "right" if given.score >= given.points else "partly" if given.score > 0 else "wrong"
 
 
 def _name_and_state(
-    name: str, cell: Any, exercise: Exercise | None, verdict: Verdict | None, given: GradebookEntry
+    name: str, cell: Any, exercise: Exercise | None, verdict: Verdict | None, given: Mark
 ) -> str:
     """Return a cell's name and, if it is judged, its state."""
-    if verdict is not None and given.by_hand is None:
+    if verdict is not None and given.manual_score is None:
         return headline(verdict).partition(" ")[2]
     if exercise is not None:
         stands = HEADLINES.get(_state(verdict, given))
@@ -206,17 +188,17 @@ def _name_and_state(
 def _parts(
     cell: Any,
     verdict: Verdict | None,
-    given: GradebookEntry,
+    given: Mark,
     resources: dict[str, Any],
 ) -> VerdictParts:
     """Return the parts of a cell's result, as HTML."""
     if verdict is not None:
-        return _verdict_parts(verdict, given.by_hand is None)
+        return _verdict_parts(verdict, given.manual_score is None)
     if cell is None:
         return VerdictParts(_sentence("This cell is not in what was handed in."), "", "")
     about = cell.metadata["nbgrader"]
     if about.get("solution") or about.get("task"):
-        waits = given.waits and given.by_hand is None
+        waits = given.needs_a_look and given.manual_score is None
         first = _sentence("This is graded by hand, and has no score yet.") if waits else ""
         return VerdictParts(first, "", render_cell(cell, resources))
     if BY_GRADE_ID.get(_name(cell)) is not None:  # its record is lost
@@ -236,15 +218,16 @@ def _verdict_parts(verdict: Verdict, way_on: bool) -> VerdictParts:
     return verdict_in_parts(verdict, way_on)
 
 
-def _about_score(given: GradebookEntry, verdict: Verdict | None) -> Iterator[str]:
+def _about_score(given: Mark, verdict: Verdict | None) -> Iterator[str]:
     """Yield sentences about a score."""
-    if given.by_hand is not None:
-        yield f"Given by hand: {format_points(given.by_hand)} of {format_points(given.points)}."
+    if given.manual_score is not None:
+        by_hand, points = format_points(given.manual_score), format_points(given.points)
+        yield f"Given by hand: {by_hand} of {points}."
         if verdict is not None:
             yield f"Judging it found {format_points(verdict.score * given.points)}."
-    if given.extra:
-        yield f"Of its score, {format_points(given.extra)} is extra credit."
-    if given.waits and given.by_hand is not None:
+    if given.extra_credit:
+        yield f"Of its score, {format_points(given.extra_credit)} is extra credit."
+    if given.needs_a_look and given.manual_score is not None:
         yield "It has been graded again since, so somebody will look at that score again."
-    elif given.waits and verdict is not None:
+    elif given.needs_a_look and verdict is not None:
         yield "Somebody will look at it, too."

@@ -23,8 +23,8 @@ from markupsafe import Markup
 from pygments.formatters import HtmlFormatter
 
 from autograder.instructor.commands import show_invisible_characters, write_atomically
-from autograder.instructor.gradebook import ShownGrades
-from autograder.instructor.pages.cell_results import GradebookEntry, Raised, is_judged, list_results
+from autograder.instructor.gradebook import Mark, ShownGrades
+from autograder.instructor.pages.cell_results import Raised, is_judged, list_results
 from autograder.instructor.pages.page_templates import render
 from autograder.instructor.pages.shown_cells import find_error_line, render_cell
 from autograder.judge import COLOURS, Verdict
@@ -186,7 +186,7 @@ class FoldedCell:
 def feedback_page(
     about: SubmissionDetails,
     cells: Sequence[Any],
-    given: Mapping[str, GradebookEntry],
+    given: Mapping[str, Mark],
     comments: Mapping[str, str],
     verdicts: Mapping[str, Verdict],
     resources: dict[str, Any] | None = None,

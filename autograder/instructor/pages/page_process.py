@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from typing import Any, Final
 
 from autograder.instructor.commands import ProcessExecutor
-from autograder.instructor.pages.cell_results import GradebookEntry
+from autograder.instructor.gradebook import Mark
 from autograder.instructor.pages.clean_pages import MAX_TAGS, TAG_COUNT_KEY
 from autograder.instructor.pages.feedback_page import SubmissionDetails, feedback_page, renew_page
 from autograder.judge import Verdict
@@ -47,7 +47,7 @@ class PageContents:
 
     about: SubmissionDetails
     cells: Sequence[Any]
-    given: Mapping[str, GradebookEntry]
+    given: Mapping[str, Mark]
     comments: Mapping[str, str]
     verdicts: Mapping[str, Verdict]
 

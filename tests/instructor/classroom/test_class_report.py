@@ -21,11 +21,11 @@ from autograder.instructor.classroom.class_report import REPORT_FILE, count_tota
 from autograder.instructor.classroom.roster import Person
 from autograder.instructor.classroom.submission_states import (
     Failure,
-    Mark,
     StateRow,
     read_kept_answers,
 )
 from autograder.instructor.course import Course
+from autograder.instructor.gradebook import Mark
 from autograder.instructor.pipeline import (
     GradedNotebook,
     Record,

@@ -12,8 +12,8 @@ from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import StateRow
 from autograder.instructor.classroom.counting import compute_percentage, mark_left_out
 from autograder.instructor.classroom.grade_tables import tabulate_students
-from autograder.instructor.classroom.submission_states import Mark
 from autograder.instructor.course import ClassError, ClassRules, class_file, read_class_file
+from autograder.instructor.gradebook import Mark
 from autograder.instructor.pipeline import State
 from tests.instructor.classroom.plain_course import FIRST, SECOND, grades, hand_in, plain_course
 from tests.instructor.room import Classroom

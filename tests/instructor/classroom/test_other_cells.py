@@ -12,7 +12,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell
 from nbgrader.api import Gradebook
 
 from autograder.instructor.__main__ import main
-from autograder.instructor.classroom.submission_states import Mark, StateRow, SubmissionState
+from autograder.instructor.classroom.submission_states import StateRow, SubmissionState
+from autograder.instructor.gradebook import Mark
 from autograder.instructor.pipeline import State
 from tests.instructor.room import ASSIGNMENT, RIGHT, Classroom
 

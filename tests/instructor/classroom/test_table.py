@@ -14,7 +14,8 @@ from rich.console import Console
 from autograder.instructor.classroom import grade_tables as csvs
 from autograder.instructor.classroom import grade_tables as table
 from autograder.instructor.classroom.roster import Person
-from autograder.instructor.classroom.submission_states import Mark, StateRow
+from autograder.instructor.classroom.submission_states import StateRow
+from autograder.instructor.gradebook import Mark
 from autograder.instructor.pipeline import State
 
 POINTS = {f"6.{i}": float(points) for i, points in enumerate((1, 1, 2, 1, 3, 2, 1, 3, 2), 1)}

@@ -20,8 +20,8 @@ from autograder.exercises import find
 from autograder.instructor.authoring import NotebookSession, bank, fill_in_answers
 from autograder.instructor.commands import show_invisible_characters
 from autograder.instructor.commands.messages import INVISIBLE
+from autograder.instructor.gradebook import Mark
 from autograder.instructor.pages import (
-    GradebookEntry,
     SubmissionDetails,
     format_points,
     renew_page,
@@ -102,14 +102,14 @@ def cells():
 @pytest.fixture(scope="module")
 def given():
     """The gradebook's entries."""
-    of_exercises = {find(e).grade_id: GradebookEntry(0, points) for e, points in FULL.items()}
+    of_exercises = {find(e).grade_id: Mark(0, points) for e, points in FULL.items()}
     return of_exercises | {
-        "ex-1-1-check": GradebookEntry(1, 1),
-        "essay": GradebookEntry(2.5, 3, by_hand=2, extra=0.5),
-        "draw": GradebookEntry(0, 4, waits=True),
-        "test": GradebookEntry(0, 2),
-        "passes": GradebookEntry(1, 1),
-        "gone": GradebookEntry(0, 1),
+        "ex-1-1-check": Mark(1, 1),
+        "essay": Mark(2.5, 3, manual_score=2, extra_credit=0.5),
+        "draw": Mark(0, 4, needs_a_look=True),
+        "test": Mark(0, 2),
+        "passes": Mark(1, 1),
+        "gone": Mark(0, 1),
     }
 
 
@@ -178,7 +178,7 @@ def test_what_somebody_has_given_and_written_is_there(page):
 
 
 def test_where_a_score_was_given_by_hand_what_the_check_found_stands_apart(cells, given, verdicts):
-    changed = given | {"ex-1-2-check": GradebookEntry(1, 1, by_hand=1)}
+    changed = given | {"ex-1-2-check": Mark(1, 1, manual_score=1)}
     result = feedback_page(ADA, cells, changed, {}, verdicts)(NOW).partition('id="result-ex-1-2')[2]
     said = words(f'<article id="{result.partition("</article>")[0]}')
     assert said.startswith("✓ 1.2 Blocks on a grid: right 1 / 1 Given by hand: 1 of 1.")
@@ -267,7 +267,7 @@ def test_a_page_runs_nothing_and_asks_for_nothing(cells, given, verdicts, made):
             ],
         ),
     ]
-    made_of = {STRANGE: GradebookEntry(0, 1), **given}
+    made_of = {STRANGE: Mark(0, 1), **given}
     page = (
         feedback_page(about, [*hostile, *cells], made_of, {STRANGE: STRANGE}, verdicts)
         if made == "graded"
@@ -295,7 +295,7 @@ def test_in_the_notebook_the_target_is_drawn_which_the_graders_kernel_did_not(ve
 def test_a_notebook_graded_by_an_earlier_version_has_its_verdicts_all_the_same(given):
     shown = new_output("display_data", data={"text/html": "<b>1.1 Column strips: right</b>"})
     check = own("ex-1-1-check", 'check("1.1", columns)', outputs=[shown], locked=True)
-    page = feedback_page(ADA, [check], {"ex-1-1-check": GradebookEntry(1, 1)}, {}, {})(NOW)
+    page = feedback_page(ADA, [check], {"ex-1-1-check": Mark(1, 1)}, {}, {})(NOW)
     assert "<b>1.1 Column strips: right</b>" in page.partition('<details class="lesson">')[0]
 
 
@@ -332,7 +332,7 @@ def test_no_invisible_characters_of_strangers_are_on_a_page(verdicts):
     finding = verdicts["1.2"].findings[0].but(difference=UNSEEN, got=UNSEEN)
     forged = msgspec.structs.replace(verdicts["1.2"], findings=(finding,))
     about = SubmissionDetails(UNSEEN, UNSEEN, UNSEEN, UNSEEN, notes=(UNSEEN,))
-    given = {"code": GradebookEntry(0, 1), find("1.2").grade_id: GradebookEntry(0, 1)}
+    given = {"code": Mark(0, 1), find("1.2").grade_id: Mark(0, 1)}
     page = feedback_page(about, cells, given, {"code": UNSEEN}, {"1.2": forged})(NOW)
     assert INVISIBLE.findall(page) == []
     assert "\u241b[2J" in page, "a symbol takes their place"
