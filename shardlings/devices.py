@@ -115,8 +115,8 @@ def emulate_devices(devices: int = 8) -> list[jax.Device]:
     available = jax.devices()
     if len(available) < devices:
         raise EmulationError(
-            f"JAX had already started with {_count(len(available), 'device')} when "
-            f"emulate_devices({devices}) was called, and the number cannot change afterwards. "
+            f"JAX had already started with {len(available)} device{'s' * (len(available) != 1)} "
+            f"when emulate_devices({devices}) was called, and the number cannot change afterwards. "
             f"{RESTART}"
         )
     threads = _threads_in_pool() or pool
@@ -173,7 +173,3 @@ def _threads_in_pool() -> int:
         except OSError:  # the thread has ended in the meantime
             continue
     return count
-
-
-def _count(number: int, noun: str) -> str:
-    return f"{number} {noun}" if number == 1 else f"{number} {noun}s"

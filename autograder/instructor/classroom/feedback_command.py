@@ -37,7 +37,7 @@ def report_class(course: Course, console: Console, choice: Choice = EVERYTHING) 
             console.print(NOTHING_HANDED_IN, markup=False, highlight=False)
             return 0
         failures = report(course, console, find_broken_submissions(course), choice)
-    return 0 if all(failure.theirs for failure in failures) else 1
+    return 0 if all(failure.is_broken for failure in failures) else 1
 
 
 def renew_feedback(

@@ -138,19 +138,19 @@ def grade_class(
         bases = Bases(course, unreleased)
         failures = [_with_earlier_grade(bases, failure) for failure in failures]
         for failure in failures:
-            if failure.theirs:
+            if failure.is_broken:
                 _write_failure_page(course, failure)
                 withdraw_scores(course, failure.student, failure.assignment)
                 bases.records.mark_broken(failure.student, failure.assignment, failure.why)
         failures = report(course, console, failures, choice)
         for why in unreleased.values():
             console.print(printable(why), markup=False, highlight=False)
-    return 0 if not unreleased and all(failure.theirs for failure in failures) else 1
+    return 0 if not unreleased and all(failure.is_broken for failure in failures) else 1
 
 
 def _with_earlier_grade(bases: Bases, failure: Failure) -> Failure:
     """Return the failure with `was_graded` set: whether the same submission has a grade."""
-    is_ours = not failure.theirs
+    is_ours = not failure.is_broken
     was_graded = is_ours and bases.was_graded(failure.student, failure.assignment)
     return replace(failure, was_graded=was_graded)
 
@@ -195,14 +195,14 @@ def _grade_all(
             """Return why a submission cannot be graded, or put it into `to_grade`."""
             why = course.find_submission_problem(student, assignment)
             if why:
-                return Failure(student, assignment, why, theirs=True)
+                return Failure(student, assignment, why, is_broken=True)
             found = not_judged.get((student, assignment))
             if found is not None or not (again or bases.find_changes(student, assignment)):
                 return found
             why = "" if again else bases.find_earlier_failure(student, assignment)
             if why:
                 why = f"{why.rstrip('. ')}. {NOT_RETRIED}"
-                return Failure(student, assignment, why, theirs=False)
+                return Failure(student, assignment, why, is_broken=False)
             found = _check_name(student, assignment)
             if found is None:
                 to_grade.append((student, assignment))
@@ -212,7 +212,7 @@ def _grade_all(
         refused = refusals.find({assignment for _, assignment in to_grade})
         not_read = [pair for pair in to_grade if refused[pair[1]]]
         to_grade = [pair for pair in to_grade if not refused[pair[1]]]
-        yield from (Failure(*pair, refused[pair[1]], theirs=False) for pair in not_read)
+        yield from (Failure(*pair, refused[pair[1]], is_broken=False) for pair in not_read)
         if again:  # so that the next command goes on where an interrupted one stopped
             for pair in to_grade:
                 bases.records.mark(*pair)
@@ -241,7 +241,7 @@ def _failures(
             raise
         except Exception as error:
             why = f"grading failed. {type(error).__name__}: {error}"
-            found = Failure(student, assignment, why, theirs=False)
+            found = Failure(student, assignment, why, is_broken=False)
         if found is not None:
             yield found
 
@@ -335,7 +335,7 @@ def _check_name(student: str, assignment: str) -> Failure | None:
             "nbgrader cannot grade a folder whose name has *, ?, [ or ] in it, begins or ends with "
             "a space or a line break, or is not UTF-8. Rename it."
         )
-        return Failure(student, assignment, why, theirs=True)
+        return Failure(student, assignment, why, is_broken=True)
     return None
 
 
@@ -363,7 +363,7 @@ def _check_files(course: Course, bases: Bases, student: str, assignment: str) ->
         names = sorted(path.name for path in (course.solutions / assignment).glob("*.ipynb"))
         here = [folder / name for name in names if (folder / name).exists()]
         why = next(filter(None, (find_notebook_problem(p, course.api.config) for p in here)), "")
-    return Failure(student, assignment, why, theirs=True) if why else None
+    return Failure(student, assignment, why, is_broken=True) if why else None
 
 
 def _write_failure_page(course: Course, failure: Failure) -> None:
@@ -504,14 +504,14 @@ class _Dispatcher:
             raise
         except Exception as error:
             why = f"grading failed. {type(error).__name__}: {error}"
-            return Failure(student, assignment, why, theirs=False)
+            return Failure(student, assignment, why, is_broken=False)
         if why := self.course.make_feedback_page(student, assignment):
-            return Failure(student, assignment, f"no feedback page. {why}", theirs=False)
+            return Failure(student, assignment, f"no feedback page. {why}", is_broken=False)
         return None
 
     def _enter_failure(self, pair: Pair, outcome: Outcome, basis: Basis | None) -> Failure:
         enter_failure(self.course, *pair, outcome, basis)
-        return Failure(*pair, outcome.record.why, theirs=outcome.record.state is State.BROKEN)
+        return Failure(*pair, outcome.record.why, is_broken=outcome.record.state is State.BROKEN)
 
 
 def _log_fields(outcome: Outcome, failure: Failure | None, same_as: str) -> dict[str, Any]:
@@ -524,7 +524,7 @@ def _log_fields(outcome: Outcome, failure: Failure | None, same_as: str) -> dict
     if outcome.where and not same_as:
         fields["worker"] = outcome.where
     if failure is not None:
-        fields |= {"why": failure.why, "theirs": failure.theirs}
+        fields |= {"why": failure.why, "theirs": failure.is_broken}
     if outcome.details:
         fields["details"] = outcome.details
     return fields

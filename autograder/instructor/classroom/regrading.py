@@ -65,7 +65,7 @@ def _regrade_all(course: Course, console: Console, choice: Choice, pool: Pool) -
             f"{len(found) - len(usable)} were left as they were: their exercises now capture "
             f"something else, so make grade has to run them again."
         )
-    return 1 if failed or not all(failure.theirs for failure in failures) else 0
+    return 1 if failed or not all(failure.is_broken for failure in failures) else 0
 
 
 def find_kept_evidence(course: Course, console: Console) -> Iterator[tuple[str, str]]:

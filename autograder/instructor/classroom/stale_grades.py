@@ -420,10 +420,10 @@ def judge_stale_grades(
     refused = find_refusals({grade.assignment for grade in judged})
     for grade in judged:
         if why := refused[grade.assignment]:
-            yield Failure(grade.student, grade.assignment, why, theirs=False)
+            yield Failure(grade.student, grade.assignment, why, is_broken=False)
     allowed = [grade for grade in judged if not refused[grade.assignment]]
     rescored = {(g.student, g.assignment) for g in allowed if g.changed == ONLY_POINTS}
     graded = [(grade.student, grade.assignment) for grade in allowed]
     for again in judge_again(course, bases, graded, pool, rescored, all_pages=True):
         if again.why:
-            yield Failure(again.student, again.assignment, again.why, theirs=False)
+            yield Failure(again.student, again.assignment, again.why, is_broken=False)

@@ -30,7 +30,7 @@ class Failure:
 
     Attributes:
         why: the reason, in a sentence.
-        theirs: whether the submission is broken, and not the grader.
+        is_broken: whether the submission cannot be graded; if not, the grader failed.
         was_graded: whether the same submission already has a grade. That grade is kept, marked as
             stale if it is.
     """
@@ -38,7 +38,7 @@ class Failure:
     student: str
     assignment: str
     why: str
-    theirs: bool
+    is_broken: bool
     was_graded: bool = False
 
 
@@ -189,7 +189,7 @@ def _rows(course: Course, gradebook: Gradebook, failures: Sequence[Failure]) -> 
             yield StateRow(
                 escape_surrogates(student),
                 assignment,
-                State.BROKEN if failure.theirs else State.FAILED,
+                State.BROKEN if failure.is_broken else State.FAILED,
             )
             continue
         submission = entered.get(student)

@@ -165,7 +165,7 @@ def renew_pages(
             continue
         if why := course.make_feedback_page(student, assignment):
             why = f"no new feedback page. {why}"
-            failures.append(Failure(student, assignment, why, theirs=False, was_graded=True))
+            failures.append(Failure(student, assignment, why, is_broken=False, was_graded=True))
         else:
             renewed.append(f"{student} ({assignment})")
     if renewed:

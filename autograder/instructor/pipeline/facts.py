@@ -227,8 +227,8 @@ class AssignmentFacts:
         gradebook: the file of a gradebook with the assignment's cells and no students.
         files: the contents of the files beside the assignment's source, by path.
         config: nbgrader's configuration, without the address of the class's gradebook.
-        reads: the preprocessors that prepare a notebook for running.
-        runs: the preprocessors that run and judge it, without those that enter grades.
+        sanitize_preprocessors: nbgrader's preprocessors that prepare a notebook for running.
+        grade_preprocessors: those that run and judge it, without those that enter grades.
         seconds: each notebook's time limit; None if the configuration decides.
         versions: the versions of the package and JAX, which a worker must have, too.
         secret: the class's secret, from which the seeds of inputs are derived.
@@ -239,8 +239,8 @@ class AssignmentFacts:
     gradebook: bytes
     files: Mapping[str, bytes]
     config: Config
-    reads: Sequence[Any]
-    runs: Sequence[Any]
+    sanitize_preprocessors: Sequence[Any]
+    grade_preprocessors: Sequence[Any]
     seconds: Mapping[str, int | None]
     versions: tuple[str, ...]
     secret: bytes

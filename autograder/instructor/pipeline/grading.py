@@ -274,7 +274,7 @@ def _grade_notebook(
         "reads": submitted.reads,
     }
     prepared, resources = _preprocess(
-        submitted.notebook, facts.reads, metadata, folder, config, parent
+        submitted.notebook, facts.sanitize_preprocessors, metadata, folder, config, parent
     )
     restored = resources.get(NAMESPACE, {})
     of_this = f"{path.name}: " if len(facts.seconds) > 1 else ""
@@ -286,7 +286,9 @@ def _grade_notebook(
         notebook.cells.insert(0, make_note(notes))
     # so that the kernel finds no other version of it
     path.write_text(nbformat.writes(notebook), encoding="utf-8")
-    text, resources = _preprocess(notebook, facts.runs, metadata, folder, config, parent)
+    text, resources = _preprocess(
+        notebook, facts.grade_preprocessors, metadata, folder, config, parent
+    )
     results = resources.get(NAMESPACE, {})
     verdicts = encoded_verdicts(results.get("verdicts", {}))
     evidence = msgspec.Raw(results.get("evidence", b"[]"))

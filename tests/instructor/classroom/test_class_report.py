@@ -158,8 +158,8 @@ def test_it_says_who_handed_in_is_missing_late_broken_and_waits(course):
         StateRow("flo", ASSIGNMENT, State.AWAITED),
     ]
     failures = [
-        Failure("cyd", ASSIGNMENT, "it is no notebook.", theirs=True),
-        Failure("dan", ASSIGNMENT, "grading failed. OSError: the disk", theirs=False),
+        Failure("cyd", ASSIGNMENT, "it is no notebook.", is_broken=True),
+        Failure("dan", ASSIGNMENT, "grading failed. OSError: the disk", is_broken=False),
     ]
     people = [Person("eve", "Eve Sample"), Person("bob", "Bob Sample")]
     said = Parsed(page(course, rows, failures, people)).said
@@ -286,7 +286,7 @@ def test_whatever_strangers_write_is_words(course):
         grade(course, "a'\" onmouseover=alert(3) b", [wrong("1.1", UNKNOWN, TURNED)]),
         StateRow("cyd\x1b[2J", ASSIGNMENT, State.BROKEN),
     ]
-    failures = [Failure("cyd\x1b[2J", ASSIGNMENT, EVIL, theirs=True)]
+    failures = [Failure("cyd\x1b[2J", ASSIGNMENT, EVIL, is_broken=True)]
     written = page(course, rows, failures, [Person(student, EVIL)])
     parsed = Parsed(written)
     tags = {tag for tag, _ in parsed.elements}

@@ -17,7 +17,7 @@ CUT_OFF = "{}.ipynb cannot be read as a notebook: its JSON breaks off at line {}
 
 
 def cut_off(student, assignment, line):
-    return Failure(student, assignment, CUT_OFF.format(assignment, line), theirs=True)
+    return Failure(student, assignment, CUT_OFF.format(assignment, line), is_broken=True)
 
 
 def test_seven_broken_notebooks_of_one_student_are_one_sentence():
@@ -29,7 +29,7 @@ def test_seven_broken_notebooks_of_one_student_are_one_sentence():
 
 
 def test_students_who_did_the_same_are_listed_and_others_apart():
-    link = Failure("ann", "01", "a is a link.", theirs=True)
+    link = Failure("ann", "01", "a is a link.", is_broken=True)
     both = [cut_off("ann", "02", 5), link, cut_off("bob", "01", 7)]
     assert [about for _, about in describe_failures(both)] == ["ann (02), bob (01)", ""]
     assert [sentence for sentence, _ in describe_failures(both)][1] == "ann, 01: a is a link."
