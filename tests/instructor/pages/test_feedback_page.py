@@ -141,7 +141,7 @@ def test_points_are_shown_with_at_most_two_decimals(points, text):
 
 
 def test_results_come_first_and_the_notebook_is_folded_below(page):
-    results, _, lesson = page.partition('<details class="lesson">')
+    results, _, notebook = page.partition('<details class="notebook">')
     said = words(results)
     order = ["Ada Lovelace (ada)", "22 November 2026, 22:04 CET",
              "2.5 of 24 points so far; 4 more are still to be graded", "Results",
@@ -153,7 +153,7 @@ def test_results_come_first_and_the_notebook_is_folded_below(page):
     assert "Graded 22 November 2026, 22:04 CET" in said
     assert "The kernel died, twice." in said
     assert results.count("<svg") >= 3, "1.1's, and 1.2's beside what was expected"
-    assert "holds which block" in words(lesson)
+    assert "holds which block" in words(notebook)
     assert "holds which block" not in said
     assert '<meta name="viewport" content="width=device-width' in results
     assert '<html lang="en">' in results
@@ -189,12 +189,12 @@ def test_where_a_score_was_given_by_hand_what_the_check_found_stands_apart(cells
 
 
 def test_where_a_cell_raised_its_last_line_is_there_and_no_path_of_the_graders(page):
-    results, _, lesson = page.partition('<details class="lesson">')
+    results, _, notebook = page.partition('<details class="notebook">')
     last = "ValueError: no <b>such</b> mesh in …/jax/_src/api.py"
     escaped = last.replace("<", "&lt;").replace(">", "&gt;")
     assert results.count(f"ended with an error: <code>{escaped}</code>") == 2
-    assert escaped in lesson
-    assert "…/jax/_src/api.py:33, in f" in lesson
+    assert escaped in notebook
+    assert "…/jax/_src/api.py:33, in f" in notebook
     for place in (sys.prefix, os.getcwd(), "site-packages"):
         assert place not in page
 
@@ -288,7 +288,7 @@ def test_a_page_runs_nothing_and_asks_for_nothing(cells, given, verdicts, made):
 def test_in_the_notebook_the_target_is_drawn_which_the_graders_kernel_did_not(verdicts, given):
     cell = new_code_cell('target("1.2")')
     drawn = feedback_page(ADA, [cell], {}, {}, {})(NOW)
-    assert "<svg" in drawn.partition('<details class="lesson">')[2]
+    assert "<svg" in drawn.partition('<details class="notebook">')[2]
     assert "<svg" not in feedback_page(ADA, [new_code_cell("x = 1")], {}, {}, {})(NOW)
 
 
@@ -296,7 +296,7 @@ def test_a_notebook_graded_by_an_earlier_version_has_its_verdicts_all_the_same(g
     shown = new_output("display_data", data={"text/html": "<b>1.1 Column strips: right</b>"})
     check = own("ex-1-1-check", 'check("1.1", columns)', outputs=[shown], locked=True)
     page = feedback_page(ADA, [check], {"ex-1-1-check": Mark(1, 1)}, {}, {})(NOW)
-    assert "<b>1.1 Column strips: right</b>" in page.partition('<details class="lesson">')[0]
+    assert "<b>1.1 Column strips: right</b>" in page.partition('<details class="notebook">')[0]
 
 
 def test_a_page_of_what_could_not_be_graded_looks_like_the_others(page):
