@@ -8,6 +8,7 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
+from autograder.instructor.classroom.attempts import find_changed_scores, keep_attempts
 from autograder.instructor.classroom.choice import EVERYTHING, Choice
 from autograder.instructor.classroom.class_facts import (
     add_times,
@@ -23,6 +24,7 @@ from autograder.instructor.classroom.grade_tables import (
     show_table,
     write_csvs,
 )
+from autograder.instructor.classroom.outdated_pages import renew_pages
 from autograder.instructor.classroom.roster import read_roster
 from autograder.instructor.classroom.stale_grades import add_staleness
 from autograder.instructor.classroom.submission_states import (
@@ -35,7 +37,6 @@ from autograder.instructor.classroom.submission_states import (
 from autograder.instructor.classroom.table_remarks import (
     describe_other_stale_grades,
     list_remarks,
-    renew_pages,
 )
 from autograder.instructor.commands import printable
 from autograder.instructor.course import Course
@@ -100,7 +101,11 @@ def report(
     # before anything is printed: the output may be closed early, as `head` does
     written = write_class_files(course, all_rows, failures)
     rows = [row for row in all_rows if choice.has(row.student, row.assignment)]
-    remarks = [*list_remarks(course, facts, rows, choice)]  # this keeps the attempts, too
+    changed = list(find_changed_scores(course, rows))
+    attempts = keep_attempts(course, rows)
+    remarks = list(
+        list_remarks(course, facts, rows, choice=choice, attempts=attempts, changed=changed)
+    )
     if not has_bubblewrap():
         console.print(NO_SANDBOX_WARNING, style="bold yellow")
     others = [row for row in all_rows if not choice.has(row.student, row.assignment)]

@@ -1,189 +1,30 @@
-"""Remarks below a class's table: lateness, earlier attempts, unknown names, outdated pages.
+"""Remarks below a class's table: lateness, earlier attempts, stale grades, unknown names."""
 
-nbgrader and `grading/submitted/` keep only a student's last submission. The scores of earlier ones
-are in `grading/attempts.json`.
-"""
-
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from datetime import UTC, datetime
 from typing import Final
 
-import msgspec
-from rich.console import Console
-
-from autograder.instructor.classroom.choice import EVERYTHING, Choice
+from autograder.instructor.classroom.attempts import Attempt, Attempts
+from autograder.instructor.classroom.choice import Choice
 from autograder.instructor.classroom.class_facts import ClassFacts
 from autograder.instructor.classroom.roster import COLUMNS, MOODLE_ID_PREFIX, ROSTER_FILE
 from autograder.instructor.classroom.stale_grades import Bases
-from autograder.instructor.classroom.submission_states import Failure, StateRow
-from autograder.instructor.commands import (
-    describe_duration,
-    list_some,
-    printable,
-    suggest_names,
-    write_atomically,
-)
-from autograder.instructor.course import TIMES_FILE, Course, read_class_file
-from autograder.instructor.gradebook import fingerprint_shown_grades
-from autograder.instructor.pages import read_shown_grades
-from autograder.instructor.pipeline import Records
+from autograder.instructor.classroom.submission_states import StateRow
+from autograder.instructor.commands import describe_duration, list_some, suggest_names
+from autograder.instructor.course import TIMES_FILE, Course
 from shardlings.documents import with_noun
-
-ATTEMPTS_FILE: Final = "attempts.json"
-
-
-class Attempt(msgspec.Struct, frozen=True):
-    """A graded submission, which may have been replaced since.
-
-    Attributes:
-        submission: its fingerprint.
-        score: its score after the late penalty.
-        handed_in: when it was submitted; None if unknown.
-    """
-
-    submission: str
-    score: float
-    handed_in: datetime | None
-
-
-Attempts = dict[str, dict[str, list[Attempt]]]
-"""The attempts of each student at each assignment, in the order in which they were graded."""
-
-
-def keep_attempts(course: Course, rows: Sequence[StateRow]) -> Attempts:
-    """Add what was graded since the last time to `grading/attempts.json`.
-
-    Args:
-        course: the course.
-        rows: the state of its submissions. One without a recorded basis is not added.
-
-    Returns:
-        All attempts.
-    """
-    path, bases = course.grading / ATTEMPTS_FILE, Bases(course)
-    attempts = _read_attempts(course)
-    before = msgspec.json.encode(attempts)
-    for row in rows:
-        basis = bases.recorded(row.student, row.assignment) if row.graded else None
-        if basis is None:
-            continue
-        of_row = attempts.setdefault(row.student, {}).setdefault(row.assignment, [])
-        time = row.handed_in
-        if of_row and of_row[-1].submission == basis.submission:  # its score may have changed
-            last = of_row.pop()
-            if not bases.is_current(row.student, row.assignment, last.submission):
-                time = last.handed_in  # the row's time is that of a newer submission
-        of_row.append(Attempt(basis.submission, row.total, time))
-    after = msgspec.json.encode(attempts)
-    if after != before:
-        write_atomically(path, msgspec.json.format(after))
-    return attempts
-
-
-def find_changed_scores(
-    course: Course, rows: Sequence[StateRow]
-) -> Iterator[tuple[StateRow, float]]:
-    """Find submissions whose score has changed though the submission has not.
-
-    Args:
-        course: the course.
-        rows: the state of its submissions, before `keep_attempts` is called with them.
-
-    Yields:
-        The row, and the earlier score.
-    """
-    attempts, bases = _read_attempts(course), Bases(course)
-    for row in rows:
-        basis = bases.recorded(row.student, row.assignment) if row.graded else None
-        for last in attempts.get(row.student, {}).get(row.assignment, [])[-1:]:
-            is_same = basis is not None and basis.submission == last.submission
-            if is_same and last.score != row.total:
-                yield row, last.score
-
-
-def _read_attempts(course: Course) -> Attempts:
-    try:
-        return msgspec.json.decode((course.grading / ATTEMPTS_FILE).read_bytes(), type=Attempts)
-    except (FileNotFoundError, msgspec.MsgspecError):  # missing or damaged
-        return {}
-
-
-def has_time_of_previous(attempts: Sequence[Attempt]) -> bool:
-    """Check whether the last attempt's time is that of the attempt before it."""
-    times = [attempt.handed_in for attempt in attempts[-2:]]
-    return len(times) == 2 and times[0] is not None and times[0] == times[1]
-
-
-MAX_NAMED_PAGES: Final = 20
-
-
-def find_outdated_pages(
-    course: Course, submissions: Sequence[tuple[str, str]]
-) -> Iterator[tuple[str, str]]:
-    """Find submissions whose page shows other scores, comments or times than the gradebook has.
-
-    Raises:
-        ClassError: the class's file, which has the time zone, cannot be understood.
-    """
-    rules = read_class_file(course.grading, course.assignments())
-    zone = str(rules.zone or UTC)
-    with course.open_gradebook() as gradebook:
-        for assignment in dict.fromkeys(assignment for _, assignment in submissions):
-            grades = fingerprint_shown_grades(
-                gradebook, assignment, zone, notes=rules.describe_counting
-            )
-            for student in (s for s, a in submissions if a == assignment):
-                page = course.feedback / student / assignment / f"{assignment}.html"
-                if student in grades and read_shown_grades(page) != grades[student]:
-                    yield student, assignment
-
-
-def renew_pages(
-    course: Course,
-    console: Console,
-    without: Collection[tuple[str, str]] = (),
-    choice: Choice = EVERYTHING,
-) -> list[Failure]:
-    """Make outdated feedback pages again, and print whose.
-
-    Args:
-        course: the course.
-        console: where output is printed.
-        without: submissions to skip; their page says that they could not be graded.
-        choice: the submissions whose pages are renewed.
-
-    Returns:
-        The pages that could not be made.
-    """
-    renewed, failures = [], []
-    submissions = [pair for pair in choice.of(course.submissions()) if pair not in without]
-    records = Records(course.records)
-    for student, assignment in list(find_outdated_pages(course, submissions)):
-        if records.was_broken(student, assignment):  # its page says so until it is graded
-            continue
-        if not (course.autograded / student / assignment / f"{assignment}.ipynb").exists():
-            continue
-        if why := course.make_feedback_page(student, assignment):
-            why = f"no new feedback page. {why}"
-            failures.append(Failure(student, assignment, why, is_broken=False, was_graded=True))
-        else:
-            renewed.append(f"{student} ({assignment})")
-    if renewed:
-        names = list_some(renewed, MAX_NAMED_PAGES)
-        console.print(
-            printable(f"Renewed feedback pages: {names}."),
-            markup=False,
-            highlight=False,
-        )
-    return failures
-
 
 MAX_LISTED_SUBMISSIONS: Final = 20
 """The number of submissions that a remark names; the CSVs have all of them."""
 
 
 def list_remarks(
-    course: Course, facts: ClassFacts, rows: Sequence[StateRow], choice: Choice = EVERYTHING
+    course: Course,
+    facts: ClassFacts,
+    rows: Sequence[StateRow],
+    choice: Choice,
+    attempts: Attempts,
+    changed: Sequence[tuple[StateRow, float]],
 ) -> Iterator[str]:
     """Yield a sentence for each thing about a class that its instructor should know.
 
@@ -192,16 +33,18 @@ def list_remarks(
         facts: the class's roster and times.
         rows: the state of its submissions.
         choice: the submissions that were asked for.
+        attempts: all attempts of the class.
+        changed: the submissions whose scores have changed, with their earlier scores.
     """
     submitted = [row for row in rows if row.is_handed_in]
     yield from _due_dates(facts, rows)
     yield from _doubtful_times(facts, submitted)
     yield from _doubtful_scores(submitted)
     yield from _late(facts, submitted)
-    yield from _changed_scores(course, submitted)
-    yield from _resubmitted(course, facts, submitted)
+    yield from _changed_scores(changed)
+    yield from _resubmitted(facts, submitted, attempts, Bases(course))
     yield from _out_of_date(rows)
-    yield from _ungraded(course, submitted)
+    yield from _ungraded(submitted, attempts)
     yield from _removed(course, facts, rows, choice)
     yield from _not_in_roster(course, facts, submitted, choice)
     yield from _misspelt_columns(facts)
@@ -260,25 +103,25 @@ def _doubtful_scores(submitted: Sequence[StateRow]) -> Iterator[str]:
     if too_many:
         yield (
             f"These have more points than there are, without extra credit: "
-            f"{_listed(*zip(*too_many, strict=True))}."
+            f"{_listed_with(too_many)}."
         )
     negative = [(row, f"{name}: {mark.score:g}") for row, name, mark in marks if mark.score < 0]
     if negative:
-        yield f"These have less than 0 points: {_listed(*zip(*negative, strict=True))}."
+        yield f"These have less than 0 points: {_listed_with(negative)}."
     unscored = [
         (row, name) for row, name, mark in marks if mark.has_no_score and not mark.needs_a_look
     ]
     if unscored:
         yield (
             f"These have no score, count as 0, and are marked as looked at. A program may have "
-            f"entered what is not a number (NaN): {_listed(*zip(*unscored, strict=True))}."
+            f"entered what is not a number (NaN): {_listed_with(unscored)}."
         )
 
 
 def _late(facts: ClassFacts, submitted: Sequence[StateRow]) -> Iterator[str]:
     """Say who is late, and whom only the platform marks as late."""
     if late := [row for row in submitted if row.seconds_late > 0]:
-        yield f"Late: {_listed(late, [_describe_lateness(facts, row) for row in late])}."
+        yield f"Late: {_listed_with((row, _describe_lateness(facts, row)) for row in late)}."
     marked = [
         row
         for row in submitted
@@ -301,44 +144,51 @@ def _describe_lateness(facts: ClassFacts, row: StateRow) -> str:
     return f"{lateness}, for which nothing is deducted" if is_free else lateness
 
 
-def _changed_scores(course: Course, submitted: Sequence[StateRow]) -> Iterator[str]:
+def _changed_scores(changed: Sequence[tuple[StateRow, float]]) -> Iterator[str]:
     """Say whose score is another than the last time, for the same submission."""
-    if changed := list(find_changed_scores(course, submitted)):
-        moved = [f"{with_noun(row.total, 'point')}, {before:g} before" for row, before in changed]
+    if changed:
+        moved = [
+            (row, f"{with_noun(row.total, 'point')}, {before:g} before") for row, before in changed
+        ]
         yield (
             f"These have another score than the last time, for the same submission: "
-            f"{_listed([row for row, _ in changed], moved)}."
+            f"{_listed_with(moved)}."
         )
 
 
-def _resubmitted(course: Course, facts: ClassFacts, submitted: Sequence[StateRow]) -> Iterator[str]:
+def _resubmitted(
+    facts: ClassFacts, submitted: Sequence[StateRow], attempts: Attempts, bases: Bases
+) -> Iterator[str]:
     """Say who has submitted more than once."""
-    attempts, bases = keep_attempts(course, submitted), Bases(course)
-    several: list[StateRow] = []
-    remarks: list[str] = []
+    several: list[tuple[StateRow, str]] = []
     untimed: list[StateRow] = []
     for row in submitted:
-        graded = attempts.get(row.student, {}).get(row.assignment, [])
-        times = facts.times.written.get((row.student, row.assignment), ())
         pair = row.student, row.assignment
+        graded = attempts.get(row.student, {}).get(row.assignment, [])
+        times, collected = facts.times.written.get(pair, ()), facts.times.by_platform(*pair)
         has_last = bool(graded) and bases.is_current(*pair, graded[-1].submission)
         before = graded[:-1] if has_last else graded
-        if max(len(graded), len(times)) > 1:
-            several.append(row)
+        count = max(len(graded), len(times))
+        if count > 1:
             earned = f", {with_noun(before[-1].score, 'point')} before" if before else ""
-            remarks.append(f"{max(len(graded), len(times))} times{earned}")
-        collected = facts.times.by_platform(*pair)
+            several.append((row, f"{count} times{earned}"))
         is_known = bool(times) or collected.time is not None
-        is_same = is_known and has_last and has_time_of_previous(graded)
+        is_same = is_known and has_last and _has_time_of_previous(graded)
         if is_same or (collected.replaced and not times):
             untimed.append(row)
-    if remarks:
-        yield f"Handed in again, and the last one counts: {_listed(several, remarks)}."
+    if several:
+        yield f"Handed in again, and the last one counts: {_listed_with(several)}."
     if untimed:
         yield (
             f"grading/{TIMES_FILE} has no new time for these, who handed in something else since, "
             f"so their earlier time counts: {_listed(untimed)}."
         )
+
+
+def _has_time_of_previous(attempts: Sequence[Attempt]) -> bool:
+    """Check whether the last attempt's time is that of the attempt before it."""
+    times = [attempt.handed_in for attempt in attempts[-2:]]
+    return len(times) == 2 and times[0] is not None and times[0] == times[1]
 
 
 def _out_of_date(rows: Sequence[StateRow]) -> Iterator[str]:
@@ -351,28 +201,25 @@ def _out_of_date(rows: Sequence[StateRow]) -> Iterator[str]:
         )
 
 
-def _ungraded(course: Course, submitted: Sequence[StateRow]) -> Iterator[str]:
-    """Say which submissions wait to be graded, and what broken ones count."""
+def _ungraded(submitted: Sequence[StateRow], attempts: Attempts) -> Iterator[str]:
+    """Say which submissions wait to be graded, and what broken ones and earlier attempts count."""
     if waiting := [row for row in submitted if row.state == "waiting"]:
         yield f"Not graded yet: {_listed(waiting)}. make grade grades them."
-    if broken := [row for row in submitted if row.state == "broken"]:
+    broken = [row for row in submitted if row.state == "broken"]
+    if broken:
         yield (
             "What is broken counts in no total until something else is handed in. What is missing "
             "counts 0 once it was due."
         )
-        yield from _scores_before(course, broken)
-
-
-def _scores_before(course: Course, broken: Sequence[StateRow]) -> Iterator[str]:
-    """Say what the earlier attempts of students earned whose last submission is broken."""
-    attempts = keep_attempts(course, ())
-    graded = [(row, attempts.get(row.student, {}).get(row.assignment, [])) for row in broken]
-    scores = [(row, with_noun(of_row[-1].score, "point")) for row, of_row in graded if of_row]
+    scores = [
+        (row, with_noun(graded[-1].score, "point"))
+        for row in broken
+        if (graded := attempts.get(row.student, {}).get(row.assignment, []))
+    ]
     if scores:
-        rows, points = zip(*scores, strict=True)
         yield (
             f"What these handed in last cannot be graded, so it has no score; what was graded "
-            f"before had: {_listed(rows, points)}."
+            f"before had: {_listed_with(scores)}."
         )
 
 
@@ -469,10 +316,13 @@ def _unknown_times(
         yield f"There are {more} more lines like these in grading/{TIMES_FILE}."
 
 
-def _listed(rows: Sequence[StateRow], details: Sequence[str] = ()) -> str:
-    """List students and assignments, each with a detail, if there are any."""
-    names = [
-        f"{row.student} ({', '.join([row.assignment, *detail])})"
-        for row, *detail in zip(rows, *([details] if details else []), strict=True)
-    ]
+def _listed(rows: Iterable[StateRow]) -> str:
+    """List students and assignments."""
+    names = [f"{row.student} ({row.assignment})" for row in rows]
+    return list_some(names, MAX_LISTED_SUBMISSIONS)
+
+
+def _listed_with(details: Iterable[tuple[StateRow, str]]) -> str:
+    """List students and assignments, each with a detail."""
+    names = [f"{row.student} ({row.assignment}, {detail})" for row, detail in details]
     return list_some(names, MAX_LISTED_SUBMISSIONS)

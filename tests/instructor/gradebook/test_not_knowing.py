@@ -18,7 +18,7 @@ from nbgrader.server_extensions.formgrader.handlers import BaseHandler
 
 from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import grading, stale_grades
-from autograder.instructor.classroom.table_remarks import ATTEMPTS_FILE
+from autograder.instructor.classroom.attempts import ATTEMPTS_FILE
 from autograder.instructor.course import REBUILDING_FILE, Course, read_withdrawn
 from autograder.instructor.gradebook import (
     GradebookError,
