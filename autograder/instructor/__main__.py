@@ -179,7 +179,7 @@ def _run(chosen: argparse.Namespace, course: Course, console: Console) -> int:
         case "collect":
             return collect(course, console, chosen.file, chosen.assignment, chosen.times)
         case "withdraw":
-            with course.alone():
+            with course.hold_lock():
                 said = withdraw(course, chosen.student, chosen.back)
             console.print(said, markup=False, highlight=False)
         case "grade-one":
@@ -243,7 +243,7 @@ def _release(course: Course, console: Console, choice: Choice) -> int:
         console.print("A release is for the whole class: leave the student out.")
         return 1
     status = 0
-    with course.alone():
+    with course.hold_lock():
         for assignment in [choice.assignment] if choice.assignment else course.assignments():
             why = course.try_release(assignment)
             released = sorted((course.released / assignment).glob("[!.]*.ipynb"))

@@ -129,7 +129,7 @@ def prepare_grader(
         warning = CONTAINER_WARNING if is_root() else NO_SANDBOX_WARNING
         console.print(warning, style="bold yellow", highlight=False)
     coursedir = course.api.coursedir
-    with course.alone():
+    with course.hold_lock():
         course.release(assignment)
         if passing := calibrate(config, assignment):
             console.print(passing, markup=False, highlight=False)

@@ -34,7 +34,7 @@ class Choice:
         """Check whether a submission is chosen."""
         return self.student in ("", student) and self.assignment in ("", assignment)
 
-    def of(self, pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
+    def select(self, pairs: Iterable[tuple[str, str]]) -> list[tuple[str, str]]:
         """Return the chosen ones of pairs of a student and an assignment."""
         return [pair for pair in pairs if self.has(*pair)]
 
@@ -81,7 +81,7 @@ def _students_in_gradebook(course: Course) -> set[str]:
     url = course.api.coursedir.db_url
     if not is_server(url) and not gradebook_file(url).exists():
         return set()  # opening the gradebook would create one
-    if course.trouble():  # reported by the command itself
+    if course.find_trouble():  # reported by the command itself
         return set()
     with course.open_gradebook() as gradebook:
         return {student.id for student in gradebook.students}

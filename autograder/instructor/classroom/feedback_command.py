@@ -32,7 +32,7 @@ def report_class(course: Course, console: Console, choice: Choice = EVERYTHING) 
     Raises:
         ClassError: one of the class's files cannot be understood.
     """
-    with course.alone():
+    with course.hold_lock():
         if not course.has_submitted_files() and not read_roster(course):
             console.print(NOTHING_HANDED_IN, markup=False, highlight=False)
             return 0
@@ -57,7 +57,7 @@ def renew_feedback(
     Raises:
         RosterError: the roster cannot be understood.
     """
-    with course.alone():
+    with course.hold_lock():
         enter_people(course)
         unusable = {
             (failure.student, failure.assignment) for failure in find_broken_submissions(course)

@@ -123,7 +123,7 @@ def grade_class(
     """
     if workers.scheduler:
         check_address(workers.scheduler)
-    with course.alone(rebuilds=True):
+    with course.hold_lock(rebuilds=True):
         check_class_files(course)
         rebuilt = start_rebuilding(course, console)
         if not rebuilt and not course.has_submitted_files():
@@ -161,7 +161,7 @@ def _release_chosen(course: Course, console: Console, choice: Choice) -> dict[st
     Returns:
         The reason for each assignment that cannot be released.
     """
-    submitted = {assignment for _, assignment in choice.of(course.submissions())}
+    submitted = {assignment for _, assignment in choice.select(course.submissions())}
     return _release(course, console, sorted(submitted))
 
 
@@ -208,7 +208,7 @@ def _grade_all(
                 to_grade.append((student, assignment))
             return found
 
-        yield from _failures(choice.of(course.submissions()), failure)
+        yield from _failures(choice.select(course.submissions()), failure)
         refused = refusals.find({assignment for _, assignment in to_grade})
         not_read = [pair for pair in to_grade if refused[pair[1]]]
         to_grade = [pair for pair in to_grade if not refused[pair[1]]]

@@ -56,7 +56,7 @@ def renew_pages(
         The pages that could not be made.
     """
     renewed, failures = [], []
-    submissions = [pair for pair in choice.of(course.submissions()) if pair not in without]
+    submissions = [pair for pair in choice.select(course.submissions()) if pair not in without]
     records = Records(course.records)
     for student, assignment in list(find_outdated_pages(course, submissions)):
         if records.was_broken(student, assignment):  # its page says so until it is graded

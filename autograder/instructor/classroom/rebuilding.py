@@ -54,7 +54,7 @@ def start_rebuilding(course: Course, console: Console) -> bool:
     Returns:
         Whether a rebuild has started, now or in an earlier command that was interrupted.
     """
-    trouble, marker = course.trouble(), course.grading / REBUILDING_FILE
+    trouble, marker = course.find_trouble(), course.grading / REBUILDING_FILE
     if not trouble:
         return marker.exists()
     url = course.api.coursedir.db_url
@@ -228,10 +228,10 @@ def restore(course: Course, console: Console, file: Path) -> None:
     url = course.api.coursedir.db_url
     if is_server(url):
         raise GradebookError(ON_A_SERVER)
-    with course.alone(url, rebuilds=True, keep=path.name):
+    with course.hold_lock(url, rebuilds=True, keep=path.name):
         gradebook, marker = gradebook_file(url), course.grading / REBUILDING_FILE
         refuse_damaged(path)
-        is_damaged = course.trouble(url) and gradebook.exists()
+        is_damaged = course.find_trouble(url) and gradebook.exists()
         replaced = (
             rename_damaged(gradebook) if is_damaged else back_up(url, course.backups, path.name)
         )

@@ -35,7 +35,7 @@ def regrade_class(course: Course, console: Console, choice: Choice = EVERYTHING)
         The exit status: 1 if a submission could not be judged or read, else 0. A broken submission
         is a row in the table, and no failure.
     """
-    with course.alone():
+    with course.hold_lock():
         check_class_files(course)
         if not any(Records(course.records).all()):
             console.print(NOTHING_GRADED, highlight=False)

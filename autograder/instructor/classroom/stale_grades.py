@@ -337,7 +337,7 @@ def find_stale_grades(
     course: Course, bases: Bases, choice: Choice = EVERYTHING
 ) -> Iterator[StaleGrade]:
     """Yield the stale grades of submissions that are themselves unchanged."""
-    for student, assignment in choice.of(course.submissions()):
+    for student, assignment in choice.select(course.submissions()):
         try:
             if course.find_submission_problem(student, assignment):
                 continue

@@ -71,10 +71,8 @@ def _due_dates(facts: ClassFacts, rows: Sequence[StateRow]) -> Iterator[str]:
     """Say when each assignment is or was due."""
     for assignment in dict.fromkeys(row.assignment for row in rows):
         if due := facts.due.get(assignment):
-            is_over = due < datetime.now(UTC)
-            yield (
-                f"{assignment} {'was' if is_over else 'is'} due on {facts.times.rules.shown(due)}."
-            )
+            is_or_was = "was" if due < datetime.now(UTC) else "is"
+            yield f"{assignment} {is_or_was} due on {facts.times.rules.format_time(due)}."
 
 
 def _doubtful_times(facts: ClassFacts, submitted: Sequence[StateRow]) -> Iterator[str]:
@@ -233,7 +231,7 @@ def _removed(
         with course.open_gradebook() as gradebook:
             graded = gradebook.assignment_submissions(assignment)
             pairs = [(submission.student_id, assignment) for submission in graded]
-            chosen = choice.of(pair for pair in pairs if pair not in submissions)
+            chosen = choice.select(pair for pair in pairs if pair not in submissions)
             removed = sorted({student for student, _ in chosen} - known)
         if removed:
             names = list_some(removed, MAX_LISTED_SUBMISSIONS)

@@ -276,16 +276,29 @@ def grade_in_pool(
 ) -> Generator[tuple[Pair, Outcome]]:
     """Have workers grade submissions, and yield each outcome as it arrives.
 
+    Each that the machine failed is tried once more, on its own.
+
     Args:
         pairs: the submissions, in the order in which to start them.
         read: reads a submission and the facts of its assignment, when its turn comes.
         pool: the workers that grade.
         begin: called with each submission when it starts.
     """
-    yield from _Grading(pool, read, begin).of(pairs)
+    grading, failed = _PoolGrading(pool, read, begin), dict[Pair, Outcome]()
+    for pair, outcome in grading.grade_once(deque(pairs), pool.ahead):
+        if outcome is None or not outcome.is_final:
+            failed[pair] = outcome or _not_graded(WORKERS_DIED)
+        else:
+            yield pair, outcome
+    for pair, first in failed.items():
+        if not pool.count_workers():  # no worker is left that could try again
+            yield pair, first
+            continue
+        for _, outcome in grading.grade_once(deque([pair]), 1):
+            yield pair, outcome or _not_graded(WORKERS_DIED)
 
 
-class _Grading:
+class _PoolGrading:
     """The submissions that a pool is grading."""
 
     def __init__(
@@ -297,29 +310,16 @@ class _Grading:
         self.pool, self.read, self.begin = pool, read, begin
         self.running: dict[Future[Outcome], Pair] = {}
 
-    def of(self, pairs: Sequence[Pair]) -> Iterator[tuple[Pair, Outcome]]:
-        """Grade submissions; each that the machine failed is tried once more, on its own."""
-        failed: dict[Pair, Outcome] = {}
-        for pair, outcome in self._all(deque(pairs), self.pool.ahead):
-            if outcome is None or not outcome.is_final:
-                failed[pair] = outcome or _not_graded(WORKERS_DIED)
-            else:
-                yield pair, outcome
-        for pair, first in failed.items():
-            if not self.pool.count_workers():  # no worker is left that could try again
-                yield pair, first
-                continue
-            for _, outcome in self._all(deque([pair]), 1):
-                yield pair, outcome or _not_graded(WORKERS_DIED)
-
-    def _all(self, waiting: deque[Pair], ahead: int) -> Iterator[tuple[Pair, Outcome | None]]:
+    def grade_once(self, waiting: deque[Pair], ahead: int) -> Iterator[tuple[Pair, Outcome | None]]:
         """Grade submissions; the outcome of one that killed its workers is None."""
         seconds_without_workers = 0.0
         while waiting or self.running:
             number = self.pool.count_workers()
             seconds_without_workers = 0.0 if number else seconds_without_workers + POLL_SECONDS
             if number is None or seconds_without_workers > NO_WORKER_SECONDS:
-                yield from self._lost([*self.running.values(), *waiting])
+                lost = [*self.running.values(), *waiting]
+                self.running.clear()
+                yield from ((pair, _not_graded(WORKERS_LOST)) for pair in lost)
                 return
             while waiting and len(self.running) < max(ahead * number, 1):
                 pair = waiting.popleft()
@@ -327,7 +327,7 @@ class _Grading:
                 if failure is not None:
                     yield pair, failure
             for future in wait(self.running, POLL_SECONDS, FIRST_COMPLETED).done:
-                yield self.running.pop(future), _result(future)
+                yield self.running.pop(future), _read_outcome(future)
 
     def _send(self, pair: Pair) -> Outcome | None:
         """Send a submission to the pool; if it cannot be sent, return that as its outcome."""
@@ -340,12 +340,8 @@ class _Grading:
         self.running[future] = pair
         return None
 
-    def _lost(self, pairs: Sequence[Pair]) -> Iterator[tuple[Pair, Outcome]]:
-        self.running.clear()
-        yield from ((pair, _not_graded(WORKERS_LOST)) for pair in pairs)
 
-
-def _result(future: "Future[Outcome]") -> Outcome | None:
+def _read_outcome(future: "Future[Outcome]") -> Outcome | None:
     """Return a submission's outcome; None if it killed its workers."""
     try:
         return future.result()

@@ -106,9 +106,9 @@ def collect(
     if times is not None and not times.is_file():
         raise CollectError(f"There is no file {printable(str(times))}, which TIMES= names.")
     if file.suffix.lower() == ".csv":
-        with course.alone():
+        with course.hold_lock():
             return 0 if _collect_times(course, console, file, assignment) else 1
-    with course.alone():
+    with course.hold_lock():
         is_any_taken = _collect_submissions(course, console, file, assignment)
         has_times = times is None or _collect_times(course, console, times, assignment)
     return 0 if is_any_taken and has_times else 1

@@ -84,7 +84,7 @@ class TimesTable:
                 student = platform.find_student(arrival, self.owners, submitted.get(of, ()))
                 if time > now + CLOCK_TOLERANCE:
                     raise TimesError(
-                        f"{self.rules.shown(time)} is in the future. Is the timezone in "
+                        f"{self.rules.format_time(time)} is in the future. Is the timezone in "
                         f"grading/class.toml that of the platform?"
                     )
                 source = f"{platform.times_table} {where}"

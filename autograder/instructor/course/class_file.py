@@ -222,7 +222,7 @@ class ClassRules:
         elapsed = handed_in.astimezone(UTC) - due.astimezone(UTC)
         return max(0.0, min(elapsed.total_seconds(), DAY_SECONDS))
 
-    def shown(self, when: datetime) -> str:
+    def format_time(self, when: datetime) -> str:
         """Format a time in the class's time zone."""
         return f"{when.astimezone(self.zone or UTC):%Y-%m-%d %H:%M %Z}"
 

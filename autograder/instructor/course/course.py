@@ -235,7 +235,7 @@ class Course:
         return [folder.name for folder in folders if not _is_open(folder)]
 
     @contextmanager
-    def alone(self, url: str = "", rebuilds: bool = False, keep: str = "") -> Iterator[None]:
+    def hold_lock(self, url: str = "", rebuilds: bool = False, keep: str = "") -> Iterator[None]:
         """Hold the course's lock within a `with` block, so that nobody else writes grades.
 
         The gradebook is backed up first. The process that holds the lock may enter again.
@@ -279,7 +279,7 @@ class Course:
         finally:
             LOCKED_ROOTS.remove(self.root)
 
-    def trouble(self, url: str = "") -> str:
+    def find_trouble(self, url: str = "") -> str:
         """Return a sentence about what is wrong with the gradebook; empty if it is sound.
 
         Before the first grading it may be missing. Only the configured gradebook is checked, and
@@ -307,7 +307,7 @@ class Course:
         Raises:
             GradebookError: that cannot be known now, because it is locked or cannot be read.
         """
-        trouble = self.trouble(url)
+        trouble = self.find_trouble(url)
         if trouble:
             return f"{trouble} {explain_rebuild(self.backups)}"
         is_own = url in ("", self.api.coursedir.db_url)

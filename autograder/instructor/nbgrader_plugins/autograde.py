@@ -153,7 +153,7 @@ class LockedAutograde(Autograde):
             self.log.warning(ROOT_WARNING)
         self.course = Course(Path(self.coursedir.root))
         try:
-            with self.course.alone(self.coursedir.db_url):
+            with self.course.hold_lock(self.coursedir.db_url):
                 super().start()
         except (BusyError, GradebookError) as error:
             self.log.error(str(error))

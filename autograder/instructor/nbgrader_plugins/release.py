@@ -296,7 +296,7 @@ class ReleaseInPlace(GenerateAssignment):
             NbGraderException: another process is grading here, or a release could not be made.
         """
         try:
-            with Course(Path(self.coursedir.root)).alone(self.coursedir.db_url):
+            with Course(Path(self.coursedir.root)).hold_lock(self.coursedir.db_url):
                 super().start()
         except (BusyError, GradebookError) as error:
             self.log.error(str(error))

@@ -188,7 +188,7 @@ def test_who_goes_on_after_a_stop_asks_about_the_same(graded, make, monkeypatch,
 def test_a_class_that_has_graded_nothing_needs_no_gradebook(tmp_path):
     root = tiny_class(tmp_path, 1)
     (root / "grading" / "gradebook.db").touch()
-    assert not Course(root).trouble()
+    assert not Course(root).find_trouble()
     assert main(["--root", str(root), "grade"]) == 0
 
 

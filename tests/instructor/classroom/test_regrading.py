@@ -200,9 +200,9 @@ def test_two_gradings_at_once_are_one(graded, capsys):
         for command in ("grade", "regrade"):
             assert main(["--root", str(graded.root), command]) == 1
             assert "Another command is at work in this folder." in capsys.readouterr().out
-        with pytest.raises(BusyError), Course(graded.root).alone():
+        with pytest.raises(BusyError), Course(graded.root).hold_lock():
             pass
-    with Course(graded.root).alone(), Course(graded.root).alone():
+    with Course(graded.root).hold_lock(), Course(graded.root).hold_lock():
         pass
 
 

@@ -80,9 +80,9 @@ def test_a_backup_is_made_if_no_backup_has_the_grades(room):
     course = Course(room.root)
     url = course.api.coursedir.db_url
     for _ in range(2):
-        with course.alone():
+        with course.hold_lock():
             assert score_in(url) == 1
-    with course.alone():
+    with course.hold_lock():
         set_score(url, 2)
         set_score(url, 3)
     (copy,) = list_all_backups(course.backups)
@@ -106,7 +106,7 @@ def test_restore_lists_backups_and_restores_one(room, type_in):
     said = " ".join(type_in("restore")[1].split())
     assert "gradebook.db is sound." in said
     assert "no copy" in said
-    with course.alone():
+    with course.hold_lock():
         set_score(url, 4)
     _, said = type_in("restore")
     (named,) = re.findall(r"^  (\S+)", said, re.MULTILINE)
@@ -123,7 +123,7 @@ def test_restore_lists_backups_and_restores_one(room, type_in):
 def test_restore_keeps_the_oldest_backup_until_it_is_restored(room, type_in):
     course = Course(room.root)
     url = course.api.coursedir.db_url
-    with course.alone():
+    with course.hold_lock():
         set_score(url, 4)
     (copy,) = list_all_backups(course.backups)
     oldest = copy.rename(course.backups / "gradebook-2026-01-01T000000-000000.db")
@@ -139,7 +139,7 @@ def test_restore_keeps_the_oldest_backup_until_it_is_restored(room, type_in):
 def test_a_backup_is_made_before_points_change(room):
     course = Course(room.root)
     url = course.api.coursedir.db_url
-    with course.alone(), Gradebook(url) as book:
+    with course.hold_lock(), Gradebook(url) as book:
         book.find_grade_cell("one", "nb", "first").max_score = 9
         book.db.commit()
         book.find_grade("one", "nb", "first", STUDENT).manual_score = 9
@@ -152,11 +152,11 @@ def test_a_backup_is_made_before_points_change(room):
 def test_commands_that_change_no_grade_make_no_backup(room, type_in):
     course = Course(room.root)
     url = course.api.coursedir.db_url
-    with course.alone(), Gradebook(url) as book:
+    with course.hold_lock(), Gradebook(url) as book:
         book.update_or_create_student("bob", first_name="Bob")
         book.find_submission("first", STUDENT).timestamp = datetime(2026, 11, 1)
         book.db.commit()
-    with course.alone():
+    with course.hold_lock():
         set_score(url, 4)
     copies = list_all_backups(course.backups)
     for _ in range(3):
@@ -178,7 +178,7 @@ DAMAGES = {
 def test_a_damaged_backup_is_marked_and_not_restored(room, type_in, trouble):
     course = Course(room.root)
     url = course.api.coursedir.db_url
-    with course.alone():
+    with course.hold_lock():
         set_score(url, 4)
     (copy,) = list_all_backups(course.backups)
     copy.unlink()
@@ -199,7 +199,7 @@ def test_a_damaged_backup_is_marked_and_not_restored(room, type_in, trouble):
 def test_a_damaged_gradebook_is_not_backed_up_and_is_kept_by_restore(room, type_in):
     course = Course(room.root)
     url, path = course.api.coursedir.db_url, course.grading / "gradebook.db"
-    with course.alone():
+    with course.hold_lock():
         set_score(url, 4)
     (copy,) = list_all_backups(course.backups)
     whole = path.read_bytes()

@@ -334,15 +334,15 @@ def test_errors_of_the_machine_are_no_damage(root, monkeypatch, name):
     sentence = f"could not be read or written: {ERRORS[name]}."
     with monkeypatch.context() as patch:
         fail_at(patch, "PRAGMA", name)
-        for command in (course.trouble, course.alone(rebuilds=True).__enter__):
+        for command in (course.find_trouble, course.hold_lock(rebuilds=True).__enter__):
             with pytest.raises(GradebookError, match=sentence):
                 command()
     with monkeypatch.context() as patch:
         fail_at(patch, "SELECT 1", name)
         with pytest.raises(GradebookError, match=sentence):
-            course.alone(rebuilds=True).__enter__()
+            course.hold_lock(rebuilds=True).__enter__()
     assert not moved(root)
-    assert not course.trouble()
+    assert not course.find_trouble()
 
 
 @pytest.mark.parametrize(("statement", "name"), [*zip(PLACES, some_of([*ERRORS]), strict=False)])

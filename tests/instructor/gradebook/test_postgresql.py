@@ -119,7 +119,7 @@ def test_manual_grades_that_are_given_during_grading_are_kept(room, tmp_path):
             if line.startswith("Grading"):
                 break
         with pytest.raises(BusyError, match="Somebody else is grading into postgresql://teacher@"):
-            Course(tmp_path / "elsewhere").alone().__enter__()
+            Course(tmp_path / "elsewhere").hold_lock().__enter__()
         for writer in writers:
             writer.start()
         said = "".join(begun) + grading.stdout.read()
