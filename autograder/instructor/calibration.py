@@ -239,7 +239,9 @@ class TrialCourse:
         if not source.is_dir():
             raise TrialError(f"There is no folder {source.relative_to(self.real.root)}.")
         facts = collect_facts(self.coursedir, self.api.config, self.assignment)
-        notebooks_to_grade = [name for name in facts.seconds if (source / f"{name}.ipynb").exists()]
+        notebooks_to_grade = [
+            name for name in facts.time_limits if (source / f"{name}.ipynb").exists()
+        ]
         submission = read_submission(
             source, student, self.assignment, notebooks_to_grade, self.real.ignore
         )

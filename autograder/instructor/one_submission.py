@@ -81,11 +81,11 @@ class Grader:
             contents = {assignment: given.read_bytes()}
             return grade(Submission(STUDENT, assignment, contents, {}), self.facts)
         problem = find_unsafe_file(given) or explain_missing_notebook(
-            given / f"{assignment}.ipynb", self.facts.seconds
+            given / f"{assignment}.ipynb", self.facts.time_limits
         )
         if problem:
             return Outcome(Record(State.BROKEN, problem))
-        names = [name for name in self.facts.seconds if (given / f"{name}.ipynb").is_file()]
+        names = [name for name in self.facts.time_limits if (given / f"{name}.ipynb").is_file()]
         ignored = self.course.api.coursedir.ignore
         return grade(read_submission(given, STUDENT, assignment, names, ignored), self.facts)
 

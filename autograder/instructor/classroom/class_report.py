@@ -137,17 +137,17 @@ def heat_map_rows(
     """
     graded = {s.row.student: s for s in submissions}
     for row in sorted(rows, key=lambda r: (not r.graded, -r.total, r.student.casefold())):
-        submission, page = graded.get(row.student), _page_of(course, row, here)
+        submission, page = graded.get(row.student), _link_page(course, row, here)
         yield HeatMapRow(
             printable(row.student),
             printable(known.get(row.student, "")),
             page,
             format_points(row.total) if row.graded else row.state,
-            tuple(_cell(name, submission, page) for name in exercises),
+            tuple(_make_heat_map_cell(name, submission, page) for name in exercises),
         )
 
 
-def _cell(name: str, submission: SubmissionState | None, page: str) -> HeatMapCell:
+def _make_heat_map_cell(name: str, submission: SubmissionState | None, page: str) -> HeatMapCell:
     if submission is None or name not in submission.row.marks:
         return HeatMapCell("–", None, "no grade")
     known = EXERCISES.get(name)
@@ -161,7 +161,7 @@ def _cell(name: str, submission: SubmissionState | None, page: str) -> HeatMapCe
     return HeatMapCell(text, round(min(max(share, 0.0), 1.0) * 10), words, there)
 
 
-def _page_of(course: Course, row: StateRow, here: Path) -> str:
+def _link_page(course: Course, row: StateRow, here: Path) -> str:
     """Return the link from the report to a feedback page; empty if there is none."""
     page = course.feedback / row.student / row.assignment / f"{row.assignment}.html"
     try:
@@ -205,13 +205,13 @@ class AssignmentPart:
     """The report on an assignment."""
 
     name: str
-    who: dict[str, Sequence[str]]
+    students_by_status: dict[str, Sequence[str]]
     summary: str
     totals: Sequence[TotalsBar]
     exercises: Sequence[ExercisePart]
-    lines: Sequence[HeatMapRow]
-    alike: Sequence[SharedMistakes]
-    more_alike: int
+    heat_map: Sequence[HeatMapRow]
+    shared_mistakes: Sequence[SharedMistakes]
+    more_shared_mistakes: int
     without_verdicts: int
 
 
@@ -239,7 +239,7 @@ def write_report(
     """
     assignments = dict.fromkeys(row.assignment for row in rows)
     parts = [
-        _assignment(
+        _report_assignment(
             course,
             name,
             [row for row in rows if row.assignment == name],
@@ -265,7 +265,7 @@ def write_report(
     return path
 
 
-def _assignment(
+def _report_assignment(
     course: Course,
     name: str,
     rows: Sequence[StateRow],
@@ -276,15 +276,15 @@ def _assignment(
     exercises = list_exercises(submissions)
     every = [*people, *(Person(row.student) for row in rows)]
     names = [text for p in every for text in (p.id, p.name, p.email.partition("@")[0])]
-    parts = [_exercise(e, submissions, names) for e in exercises]
+    parts = [_report_exercise(e, submissions, names) for e in exercises]
     totals = [s.row.total for s in submissions]
     points = max((s.row.points for s in submissions), default=0.0)
     alike = find_shared_mistakes(submissions)
     known, here = {p.id: p.name for p in people}, (course.grading / REPORT_FILE).parent
     return AssignmentPart(
         name,
-        _who(rows, failures, known),
-        _summary(totals, points),
+        _list_students_by_status(rows, failures, known),
+        _summarise_totals(totals, points),
         count_totals(totals, points),
         parts,
         [*heat_map_rows(course, rows, submissions, [*exercises], known, here)],
@@ -294,7 +294,7 @@ def _assignment(
     )
 
 
-def _who(
+def _list_students_by_status(
     rows: Sequence[StateRow], failures: Sequence[Failure], names: Mapping[str, str]
 ) -> dict[str, Sequence[str]]:
     """List who handed in, who is late and so on, with remarks.
@@ -321,9 +321,9 @@ def _who(
         "handed in": [with_reason(row) for row in submitted],
         "missing": [printable(named(s)) for s in dict.fromkeys(awaited) if s not in there],
         "late": [
-            printable(named(row.student) + _lateness(row))
+            printable(named(row.student) + _describe_lateness(row))
             for row in rows
-            if row.seconds_late or row.late
+            if row.seconds_late or row.late_penalty
         ],
         "broken": [with_reason(row) for row in rows if row.state == "broken"],
         "failed": [with_reason(row) for row in rows if row.state == "failed"],
@@ -340,13 +340,13 @@ def _who(
     }
 
 
-def _lateness(row: StateRow) -> str:
+def _describe_lateness(row: StateRow) -> str:
     """Return how late a submission is, and its penalty."""
-    penalty = f", {format_points(row.late)} deducted" if row.late else ""
+    penalty = f", {format_points(row.late_penalty)} deducted" if row.late_penalty else ""
     return f": {describe_duration(row.seconds_late)}{penalty}"
 
 
-def _summary(totals: Sequence[float], points: float) -> str:
+def _summarise_totals(totals: Sequence[float], points: float) -> str:
     if not totals:
         return "Nothing of it is graded yet."
     all_points = f"{format_points(points)} point{'s' * (points != 1)}"
@@ -360,7 +360,7 @@ def _summary(totals: Sequence[float], points: float) -> str:
     )
 
 
-def _exercise(
+def _report_exercise(
     name: str, submissions: Sequence[SubmissionState], names: Sequence[str]
 ) -> ExercisePart:
     mine = [s for s in submissions if name in s.row.marks]

@@ -170,7 +170,7 @@ def _columns(rows: Sequence[StateRow], averaged: bool) -> list[Column]:
     max_points = format_points(max(row.points for row in rows)) if points else ""
     totals = [_total_cell(row) for row in rows] + average([r.total for r in rows if r.graded])
     columns = [_column("total", max_points, totals)]
-    if any(row.late or row.seconds_late for row in rows):
+    if any(row.late_penalty or row.seconds_late for row in rows):
         late = [_late_cell(row) for row in rows]
         columns.append(_column("late", "", [*late, *([""] * averaged)]))
     for name in points:
@@ -188,7 +188,9 @@ def _total_cell(row: StateRow) -> str:
 
 
 def _late_cell(row: StateRow) -> str:
-    return format_points(-row.late) if row.late else "late" if row.seconds_late else ""
+    return (
+        format_points(-row.late_penalty) if row.late_penalty else "late" if row.seconds_late else ""
+    )
 
 
 def _mark_cell(mark: Mark) -> str:
@@ -303,7 +305,7 @@ def make_submission_columns(zone: tzinfo) -> CsvColumns[StateRow]:
         "state": lambda row: row.state,
         "score": lambda row: row.total if row.graded else "",
         "points": lambda row: row.points if row.graded else "",
-        "taken_off_for_being_late": lambda row: row.late if row.graded else "",
+        "taken_off_for_being_late": lambda row: row.late_penalty if row.graded else "",
         NEEDS_A_LOOK: lambda row: _yes(row.graded and row.needs_a_look),
         OUT_OF_DATE: lambda row: row.out_of_date,
         "due": lambda row: _time(row.due, zone),
@@ -426,8 +428,8 @@ def make_student_columns(rows: Sequence[StateRow], rules: ClassRules) -> CsvColu
     for assignment in dict.fromkeys(row.assignment for row in rows):
         of_assignment = [row for row in rows if row.assignment == assignment]
         columns[assignment] = partial(_if_graded, assignment, lambda row: row.total)
-        if any(row.late for row in of_assignment):
-            late = partial(_if_graded, assignment, lambda row: row.late)
+        if any(row.late_penalty for row in of_assignment):
+            late = partial(_if_graded, assignment, lambda row: row.late_penalty)
             columns[f"{assignment} taken off"] = late
         for exercise in dict.fromkeys(name for row in of_assignment for name in row.marks):
             columns[f"{assignment} {exercise}"] = partial(_score, assignment, exercise)

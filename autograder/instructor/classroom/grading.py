@@ -477,7 +477,7 @@ class _Dispatcher:
 
     def _read(self, student: str, assignment: str) -> Submission:
         facts, folder = self.facts(assignment), self.course.submitted / student / assignment
-        notebooks = [name for name in facts.seconds if (folder / f"{name}.ipynb").exists()]
+        notebooks = [name for name in facts.time_limits if (folder / f"{name}.ipynb").exists()]
         ignored = self.course.api.coursedir.ignore
         return read_submission(folder, student, assignment, notebooks, ignored)
 
@@ -521,8 +521,8 @@ def _log_fields(outcome: Outcome, failure: Failure | None, same_as: str) -> dict
         fields["same_as"] = same_as
     elif outcome.record.state is State.GRADED:
         fields["seconds"] = outcome.record.seconds
-    if outcome.where and not same_as:
-        fields["worker"] = outcome.where
+    if outcome.worker and not same_as:
+        fields["worker"] = outcome.worker
     if failure is not None:
         fields |= {"why": failure.why, "theirs": failure.is_broken}
     if outcome.details:

@@ -100,7 +100,7 @@ class StateRow:
         marks: the mark of each graded cell, by exercise id, or else by the cell's name.
         score: nbgrader's total, before the late penalty.
         points: the maximum total.
-        late: the late penalty, in points.
+        late_penalty: the late penalty, in points.
         handed_in: when it was submitted, in UTC, as the instructor recorded it; None if unknown.
         time_from: where that time comes from; empty if it is unknown.
         due: when it was due for this student, with their extension; None if there is no due date.
@@ -116,7 +116,7 @@ class StateRow:
     marks: dict[str, Mark] = field(default_factory=dict)
     score: float = 0.0
     points: float = 0.0
-    late: float = 0.0
+    late_penalty: float = 0.0
     handed_in: datetime | None = None
     due: datetime | None = None
     seconds_late: float = 0.0
@@ -142,7 +142,7 @@ class StateRow:
     @property
     def total(self) -> float:
         """The score after the late penalty, as nbgrader exports it."""
-        return round(max(0.0, self.score - self.late), 4)  # sums of decimals are not exact
+        return round(max(0.0, self.score - self.late_penalty), 4)  # sums of decimals are not exact
 
     @property
     def counts(self) -> bool:

@@ -37,19 +37,19 @@ def list_remarks(
         changed: the submissions whose scores have changed, with their earlier scores.
     """
     submitted = [row for row in rows if row.is_handed_in]
-    yield from _due_dates(facts, rows)
-    yield from _doubtful_times(facts, submitted)
-    yield from _doubtful_scores(submitted)
-    yield from _late(facts, submitted)
-    yield from _changed_scores(changed)
-    yield from _resubmitted(facts, submitted, attempts, Bases(course))
-    yield from _out_of_date(rows)
-    yield from _ungraded(submitted, attempts)
-    yield from _removed(course, facts, rows, choice)
-    yield from _not_in_roster(course, facts, submitted, choice)
-    yield from _misspelt_columns(facts)
-    yield from _without_weight(facts, rows)
-    yield from _unknown_times(course, facts, rows, choice)
+    yield from _remark_on_due_dates(facts, rows)
+    yield from _remark_on_doubtful_times(facts, submitted)
+    yield from _remark_on_doubtful_scores(submitted)
+    yield from _remark_on_lateness(facts, submitted)
+    yield from _remark_on_changed_scores(changed)
+    yield from _remark_on_resubmissions(facts, submitted, attempts, Bases(course))
+    yield from _remark_on_stale_grades(rows)
+    yield from _remark_on_ungraded(submitted, attempts)
+    yield from _remark_on_removed(course, facts, rows, choice)
+    yield from _remark_on_strangers(course, facts, submitted, choice)
+    yield from _remark_on_columns(facts)
+    yield from _remark_on_weights(facts, rows)
+    yield from _remark_on_unknown_times(course, facts, rows, choice)
 
 
 def describe_other_stale_grades(rows: Iterable[StateRow]) -> str:
@@ -67,7 +67,7 @@ def describe_other_stale_grades(rows: Iterable[StateRow]) -> str:
     )
 
 
-def _due_dates(facts: ClassFacts, rows: Sequence[StateRow]) -> Iterator[str]:
+def _remark_on_due_dates(facts: ClassFacts, rows: Sequence[StateRow]) -> Iterator[str]:
     """Say when each assignment is or was due."""
     for assignment in dict.fromkeys(row.assignment for row in rows):
         if due := facts.due.get(assignment):
@@ -75,22 +75,22 @@ def _due_dates(facts: ClassFacts, rows: Sequence[StateRow]) -> Iterator[str]:
             yield f"{assignment} {is_or_was} due on {facts.times.rules.format_time(due)}."
 
 
-def _doubtful_times(facts: ClassFacts, submitted: Sequence[StateRow]) -> Iterator[str]:
+def _remark_on_doubtful_times(facts: ClassFacts, submitted: Sequence[StateRow]) -> Iterator[str]:
     """Point out submissions whose time is not known, or is in the future."""
     if untimed := [r for r in submitted if r.assignment in facts.due and r.handed_in is None]:
         yield (
             f"When these were handed in is not known, so they do not count as late: "
-            f"{_listed(untimed)}. grading/{TIMES_FILE} is the place to enter it."
+            f"{_list_rows(untimed)}. grading/{TIMES_FILE} is the place to enter it."
         )
     now = datetime.now(UTC)
     if future := [row for row in submitted if row.handed_in is not None and row.handed_in > now]:
         yield (
-            f"The times of these are in the future: {_listed(future)}. Is the year right, and the "
-            f"timezone in grading/class.toml?"
+            f"The times of these are in the future: {_list_rows(future)}. Is the year right, and "
+            f"the timezone in grading/class.toml?"
         )
 
 
-def _doubtful_scores(submitted: Sequence[StateRow]) -> Iterator[str]:
+def _remark_on_doubtful_scores(submitted: Sequence[StateRow]) -> Iterator[str]:
     """Point out cells with more points than there are, with less than 0, or with no score."""
     marks = [(row, name, mark) for row in submitted for name, mark in row.marks.items()]
     too_many = [
@@ -101,25 +101,25 @@ def _doubtful_scores(submitted: Sequence[StateRow]) -> Iterator[str]:
     if too_many:
         yield (
             f"These have more points than there are, without extra credit: "
-            f"{_listed_with(too_many)}."
+            f"{_list_with_details(too_many)}."
         )
     negative = [(row, f"{name}: {mark.score:g}") for row, name, mark in marks if mark.score < 0]
     if negative:
-        yield f"These have less than 0 points: {_listed_with(negative)}."
+        yield f"These have less than 0 points: {_list_with_details(negative)}."
     unscored = [
         (row, name) for row, name, mark in marks if mark.has_no_score and not mark.needs_a_look
     ]
     if unscored:
         yield (
             f"These have no score, count as 0, and are marked as looked at. A program may have "
-            f"entered what is not a number (NaN): {_listed_with(unscored)}."
+            f"entered what is not a number (NaN): {_list_with_details(unscored)}."
         )
 
 
-def _late(facts: ClassFacts, submitted: Sequence[StateRow]) -> Iterator[str]:
+def _remark_on_lateness(facts: ClassFacts, submitted: Sequence[StateRow]) -> Iterator[str]:
     """Say who is late, and whom only the platform marks as late."""
     if late := [row for row in submitted if row.seconds_late > 0]:
-        yield f"Late: {_listed_with((row, _describe_lateness(facts, row)) for row in late)}."
+        yield f"Late: {_list_with_details((row, _describe_lateness(facts, row)) for row in late)}."
     marked = [
         row
         for row in submitted
@@ -128,7 +128,7 @@ def _late(facts: ClassFacts, submitted: Sequence[StateRow]) -> Iterator[str]:
     if marked:
         yield (
             f"The platform marks these as late, and by the times and due dates here they are not, "
-            f"so nothing is deducted: {_listed(marked)}. grading/{TIMES_FILE} is where to say "
+            f"so nothing is deducted: {_list_rows(marked)}. grading/{TIMES_FILE} is where to say "
             f"when they came."
         )
 
@@ -138,11 +138,11 @@ def _describe_lateness(facts: ClassFacts, row: StateRow) -> str:
     lateness = describe_duration(row.seconds_late)
     if row.due != facts.due.get(row.assignment):
         lateness += " after the time of their extension"
-    is_free = row.graded and not row.late and facts.times.rules.late is not None
+    is_free = row.graded and not row.late_penalty and facts.times.rules.late is not None
     return f"{lateness}, for which nothing is deducted" if is_free else lateness
 
 
-def _changed_scores(changed: Sequence[tuple[StateRow, float]]) -> Iterator[str]:
+def _remark_on_changed_scores(changed: Sequence[tuple[StateRow, float]]) -> Iterator[str]:
     """Say whose score is another than the last time, for the same submission."""
     if changed:
         moved = [
@@ -150,11 +150,11 @@ def _changed_scores(changed: Sequence[tuple[StateRow, float]]) -> Iterator[str]:
         ]
         yield (
             f"These have another score than the last time, for the same submission: "
-            f"{_listed_with(moved)}."
+            f"{_list_with_details(moved)}."
         )
 
 
-def _resubmitted(
+def _remark_on_resubmissions(
     facts: ClassFacts, submitted: Sequence[StateRow], attempts: Attempts, bases: Bases
 ) -> Iterator[str]:
     """Say who has submitted more than once."""
@@ -175,11 +175,11 @@ def _resubmitted(
         if is_same or (collected.replaced and not times):
             untimed.append(row)
     if several:
-        yield f"Handed in again, and the last one counts: {_listed_with(several)}."
+        yield f"Handed in again, and the last one counts: {_list_with_details(several)}."
     if untimed:
         yield (
             f"grading/{TIMES_FILE} has no new time for these, who handed in something else since, "
-            f"so their earlier time counts: {_listed(untimed)}."
+            f"so their earlier time counts: {_list_rows(untimed)}."
         )
 
 
@@ -189,20 +189,20 @@ def _has_time_of_previous(attempts: Sequence[Attempt]) -> bool:
     return len(times) == 2 and times[0] is not None and times[0] == times[1]
 
 
-def _out_of_date(rows: Sequence[StateRow]) -> Iterator[str]:
+def _remark_on_stale_grades(rows: Sequence[StateRow]) -> Iterator[str]:
     """Say which grades are out of date, and why."""
     for why in dict.fromkeys(row.out_of_date for row in rows if row.out_of_date):
         stale = [row for row in rows if row.out_of_date == why]
         yield (
-            f"These grades are out of date, because {why}: {_listed(stale)}. make grade regrades "
-            f"them."
+            f"These grades are out of date, because {why}: {_list_rows(stale)}. make grade "
+            f"regrades them."
         )
 
 
-def _ungraded(submitted: Sequence[StateRow], attempts: Attempts) -> Iterator[str]:
+def _remark_on_ungraded(submitted: Sequence[StateRow], attempts: Attempts) -> Iterator[str]:
     """Say which submissions wait to be graded, and what broken ones and earlier attempts count."""
     if waiting := [row for row in submitted if row.state == "waiting"]:
-        yield f"Not graded yet: {_listed(waiting)}. make grade grades them."
+        yield f"Not graded yet: {_list_rows(waiting)}. make grade grades them."
     broken = [row for row in submitted if row.state == "broken"]
     if broken:
         yield (
@@ -217,11 +217,11 @@ def _ungraded(submitted: Sequence[StateRow], attempts: Attempts) -> Iterator[str
     if scores:
         yield (
             f"What these handed in last cannot be graded, so it has no score; what was graded "
-            f"before had: {_listed_with(scores)}."
+            f"before had: {_list_with_details(scores)}."
         )
 
 
-def _removed(
+def _remark_on_removed(
     course: Course, facts: ClassFacts, rows: Sequence[StateRow], choice: Choice
 ) -> Iterator[str]:
     """Say whose grades are in the gradebook though their files are gone."""
@@ -241,7 +241,7 @@ def _removed(
             )
 
 
-def _not_in_roster(
+def _remark_on_strangers(
     course: Course, facts: ClassFacts, submitted: Sequence[StateRow], choice: Choice
 ) -> Iterator[str]:
     """Point out students who are not in the roster; without one, who have handed in nothing."""
@@ -264,7 +264,7 @@ def _not_in_roster(
             )
 
 
-def _misspelt_columns(facts: ClassFacts) -> Iterator[str]:
+def _remark_on_columns(facts: ClassFacts) -> Iterator[str]:
     """Point out unknown columns of the roster whose names are almost those of known ones."""
     found = dict.fromkeys(column for person in facts.people for column in person.others)
     for column in found:
@@ -273,7 +273,7 @@ def _misspelt_columns(facts: ClassFacts) -> Iterator[str]:
             yield f"grading/{ROSTER_FILE} has a column {column}, which is not known.{meant}"
 
 
-def _without_weight(facts: ClassFacts, rows: Sequence[StateRow]) -> Iterator[str]:
+def _remark_on_weights(facts: ClassFacts, rows: Sequence[StateRow]) -> Iterator[str]:
     """Point out graded assignments that have no weight, if others have one."""
     weights = facts.times.rules.weights
     if weights is None:
@@ -286,7 +286,7 @@ def _without_weight(facts: ClassFacts, rows: Sequence[StateRow]) -> Iterator[str
             )
 
 
-def _unknown_times(
+def _remark_on_unknown_times(
     course: Course, facts: ClassFacts, rows: Sequence[StateRow], choice: Choice
 ) -> Iterator[str]:
     """Point out recorded times whose student or assignment does not exist."""
@@ -314,13 +314,13 @@ def _unknown_times(
         yield f"There are {more} more lines like these in grading/{TIMES_FILE}."
 
 
-def _listed(rows: Iterable[StateRow]) -> str:
+def _list_rows(rows: Iterable[StateRow]) -> str:
     """List students and assignments."""
     names = [f"{row.student} ({row.assignment})" for row in rows]
     return list_some(names, MAX_LISTED_SUBMISSIONS)
 
 
-def _listed_with(details: Iterable[tuple[StateRow, str]]) -> str:
+def _list_with_details(details: Iterable[tuple[StateRow, str]]) -> str:
     """List students and assignments, each with a detail."""
     names = [f"{row.student} ({row.assignment}, {detail})" for row, detail in details]
     return list_some(names, MAX_LISTED_SUBMISSIONS)

@@ -152,7 +152,7 @@ def grade_on_worker(packed: bytes) -> Any:
     from distributed import get_worker
 
     grade, *arguments = pickle.loads(packed)
-    return dataclasses.replace(grade(*arguments), where=get_worker().address)
+    return dataclasses.replace(grade(*arguments), worker=get_worker().address)
 
 
 grade_on_worker.__module__ = "__main__"

@@ -107,7 +107,7 @@ def rewrite_notebook(contents: bytes) -> dict[str, Any]:
 
     Returns:
         The notebook, sentences about what was left out, and the names that each code cell reads,
-        by its source: `{"notebook": …, "said": […], "reads": {…}}`.
+        by its source: `{"notebook": …, "notes": […], "read_names": {…}}`.
 
     Raises:
         NotebookRefusedError: the file is refused.
@@ -124,8 +124,11 @@ def rewrite_notebook(contents: bytes) -> dict[str, Any]:
         )
     notebook = {"cells": new_cells, "metadata": {}, "nbformat": 4, "nbformat_minor": 5}
     code = (cell["source"] for cell in new_cells if cell["cell_type"] == "code")
-    reads = {source: find_read_names(source) for source in code}
-    return {"notebook": notebook, "said": _drop_pictures_beyond_limit(new_cells), "reads": reads}
+    return {
+        "notebook": notebook,
+        "notes": _drop_pictures_beyond_limit(new_cells),
+        "read_names": {source: find_read_names(source) for source in code},
+    }
 
 
 def find_read_names(source: str) -> list[str] | None:

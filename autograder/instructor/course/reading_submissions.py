@@ -73,14 +73,14 @@ class RewrittenNotebook:
 
     Attributes:
         text: the notebook, as JSON.
-        said: sentences about what was left out.
-        reads: the names that each code cell reads from the notebook, by its source; None if it may
-            read any.
+        notes: sentences about what was left out.
+        read_names: the names that each code cell reads from the notebook, by its source; None if
+            it may read any.
     """
 
     text: str
-    said: tuple[str, ...] = ()
-    reads: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+    read_names: Mapping[str, frozenset[str] | None] = field(default_factory=dict)
 
     @property
     def notebook(self) -> Any:
@@ -92,8 +92,8 @@ class _ReaderReply(msgspec.Struct):
     why: str = ""
     passed_limit: bool = False
     notebook: msgspec.Raw = msgspec.Raw(b"")
-    said: list[str] = []
-    reads: dict[str, frozenset[str] | None] = {}
+    notes: list[str] = []
+    read_names: dict[str, frozenset[str] | None] = {}
 
 
 def read_in_sandbox(name: str, contents: bytes, config: Config | None = None) -> RewrittenNotebook:
@@ -159,7 +159,7 @@ def _read_notebook(contents: bytes, required: bool) -> RewrittenNotebook | str:
         )
     if reply.why:
         return reply.why
-    return RewrittenNotebook(bytes(reply.notebook).decode(), tuple(reply.said), reply.reads)
+    return RewrittenNotebook(bytes(reply.notebook).decode(), tuple(reply.notes), reply.read_names)
 
 
 def _run_reader(contents: bytes, sandbox: Sandbox) -> _ReaderReply | None:

@@ -230,7 +230,7 @@ class LockedAutograde(Autograde):
             self.log.info("Skipping %s, %s: it is graded already", student, assignment)
             return
         self._check_student(student)
-        notebooks = [name for name in names if name in facts.seconds]
+        notebooks = [name for name in names if name in facts.time_limits]
         for name in {*names} - {*notebooks}:
             self.log.warning("Skipping unknown notebook: %s", name)
         if not notebooks:

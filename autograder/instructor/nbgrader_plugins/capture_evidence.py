@@ -130,7 +130,7 @@ class CaptureEvidence(NbGraderPreprocessor):
         known = {name: value for name, value in settings.items() if value}
         self.sandbox = Sandbox(parent=self, **known)
         demonstrations = {} if self.demonstrations else (names or {}).get("demonstrations", {})
-        self.unused = find_unused(nb.cells, demonstrations, (names or {}).get("reads", {}))
+        self.unused = find_unused(nb.cells, demonstrations, (names or {}).get("read_names", {}))
         nb.metadata["language_info"] = LANGUAGE
         died = self._run_until_certain(nb, resources)
         if self.unused and not died and not self.stopped and any(map(_has_failed, nb.cells)):

@@ -158,7 +158,7 @@ def enter(
     if submission.is_partial:
         earlier = before.notebooks if before is not None else {}
         # the next make grade grades the notebooks that were not chosen
-        is_complete = before is None and record.notebooks.keys() >= facts.seconds.keys()
+        is_complete = before is None and record.notebooks.keys() >= facts.time_limits.keys()
         record = replace(
             record,
             notebooks={**earlier, **record.notebooks},

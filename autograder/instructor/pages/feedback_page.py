@@ -146,16 +146,16 @@ class SubmissionDetails:
         notebook: the notebook's name, without a suffix.
         name: the student's name; empty if unknown.
         handed_in: the time of submission, if known.
-        late: the late penalty, in points.
+        late_penalty: the late penalty, in points.
         notes: sentences about the whole submission.
         score: the score before the late penalty, as nbgrader counts it.
         points: the maximum score, as nbgrader counts it, including exercises that were added
             after the submission.
         due: the student's due date, if known.
-        how_late: the time between due date and submission, in words.
+        lateness: the time between due date and submission, in words.
         zone: the time zone of the page's times.
-        shows: digests of the grades that the page shows; None if it has no grade.
-        in_all: the whole assignment, if it has other notebooks than this one.
+        shown_grades: digests of the grades that the page shows; None if it has no grade.
+        totals: the whole assignment, if it has other notebooks than this one.
     """
 
     student: str
@@ -163,15 +163,15 @@ class SubmissionDetails:
     notebook: str
     name: str = ""
     handed_in: datetime | None = None
-    late: float = 0.0
+    late_penalty: float = 0.0
     notes: tuple[str, ...] = ()
     score: float = 0.0
     points: float = 0.0
     due: datetime | None = None
-    how_late: str = ""
+    lateness: str = ""
     zone: tzinfo = UTC
-    shows: ShownGrades | None = None
-    in_all: AssignmentTotals | None = None
+    shown_grades: ShownGrades | None = None
+    totals: AssignmentTotals | None = None
 
 
 @dataclass(frozen=True)
@@ -179,8 +179,8 @@ class FoldedCell:
     """A cell in the folded notebook: its index, its HTML, and the anchor of its result."""
 
     place: int
-    shown: Markup
-    leads_to: str
+    html: Markup
+    result_anchor: str
 
 
 def feedback_page(
@@ -224,7 +224,7 @@ def feedback_page(
         results=found,
         after=after,
         folded_cells=folded_cells,
-        total=max(about.score - about.late, 0),
+        total=max(about.score - about.late_penalty, 0),
         why="",
     )
 

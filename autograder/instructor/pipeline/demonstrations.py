@@ -20,12 +20,12 @@ class Demonstration(NamedTuple):
     """A released notebook's own cell.
 
     Attributes:
-        reads: the names that it reads from the notebook.
-        binds: the names that it binds there; None if it always runs.
+        read_names: the names that it reads from the notebook.
+        bound_names: the names that it binds there; None if it always runs.
     """
 
-    reads: frozenset[str]
-    binds: frozenset[str] | None
+    read_names: frozenset[str]
+    bound_names: frozenset[str] | None
 
 
 Demonstrations = Mapping[str, Demonstration]
@@ -74,18 +74,20 @@ def find_unused(
         if cell.cell_type != "code":
             continue
         known = None if cell.metadata.get("nbgrader") else demonstrations.get(cell.source)
-        if known is not None and known.binds is not None:
+        if known is not None and known.bound_names is not None:
             unused[index] = known
         elif known is not None:
-            needed |= known.reads
+            needed |= known.read_names
         elif cell.source not in read:
             needed |= {*WORD.findall(cell.source)}
         elif (names := read[cell.source]) is None:
             return frozenset()
         else:
             needed |= names
-    while used := {i: each for i, each in unused.items() if each.binds and each.binds & needed}:
+    while used := {
+        i: each for i, each in unused.items() if each.bound_names and each.bound_names & needed
+    }:
         for index, demonstration in used.items():
             del unused[index]
-            needed |= demonstration.reads
+            needed |= demonstration.read_names
     return frozenset(unused)

@@ -229,7 +229,7 @@ class AssignmentFacts:
         config: nbgrader's configuration, without the address of the class's gradebook.
         sanitize_preprocessors: nbgrader's preprocessors that prepare a notebook for running.
         grade_preprocessors: those that run and judge it, without those that enter grades.
-        seconds: each notebook's time limit; None if the configuration decides.
+        time_limits: each notebook's time limit in seconds; None if the configuration decides.
         versions: the versions of the package and JAX, which a worker must have, too.
         secret: the class's secret, from which the seeds of inputs are derived.
         demonstrations: each released notebook's own cells, with the names that they bind.
@@ -241,7 +241,7 @@ class AssignmentFacts:
     config: Config
     sanitize_preprocessors: Sequence[Any]
     grade_preprocessors: Sequence[Any]
-    seconds: Mapping[str, int | None]
+    time_limits: Mapping[str, int | None]
     versions: tuple[str, ...]
     secret: bytes
     demonstrations: Mapping[str, Demonstrations]

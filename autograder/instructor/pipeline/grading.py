@@ -131,7 +131,7 @@ class Outcome:
         record: the record to be kept.
         notebooks: each graded notebook with its verdicts, as JSON, by name.
         details: the traceback of an error.
-        where: the address of the worker that graded it; empty if it was this process.
+        worker: the address of the worker that graded it; empty if it was this process.
         is_final: whether grading again would have the same result. False if the machine, or what is
             installed there, kept it from being graded.
     """
@@ -139,7 +139,7 @@ class Outcome:
     record: Record
     notebooks: Mapping[str, str] = field(default_factory=dict)
     details: str = ""
-    where: str = ""
+    worker: str = ""
     is_final: bool = True
 
 
@@ -237,7 +237,7 @@ def _grade(
         }
     seconds = round(time.monotonic() - began, 3)
     notebooks = {name: notebook for name, (_, notebook) in graded.items()}
-    absent = sorted({*facts.seconds} - {*notebooks}) if not submission.is_partial else []
+    absent = sorted({*facts.time_limits} - {*notebooks}) if not submission.is_partial else []
     if absent and submission.assignment in notebooks:
         first = notebooks[submission.assignment]
         names = natural_list([f"{name}.ipynb" for name in absent])
@@ -258,8 +258,8 @@ def _grade_notebook(
 ) -> tuple[str, GradedNotebook]:
     """Run and judge one notebook; return it as JSON, and what a record keeps of it."""
     config = deepcopy(facts.config)  # reading one may change it
-    if facts.seconds.get(name) is not None:
-        config.merge(Config({"Sandbox": {"seconds": facts.seconds[name]}}))
+    if facts.time_limits.get(name) is not None:
+        config.merge(Config({"Sandbox": {"seconds": facts.time_limits[name]}}))
     path = folder / f"{name}.ipynb"
     submitted = read_in_sandbox(path.name, contents, config)
     beside = sorted(submission.files.items())
@@ -271,14 +271,14 @@ def _grade_notebook(
         "db_url": f"sqlite:///{gradebook}",
         # a file beside the notebook could read any name
         "demonstrations": {} if submission.files else facts.demonstrations.get(name, {}),
-        "reads": submitted.reads,
+        "read_names": submitted.read_names,
     }
     prepared, resources = _preprocess(
         submitted.notebook, facts.sanitize_preprocessors, metadata, folder, config, parent
     )
     restored = resources.get(NAMESPACE, {})
-    of_this = f"{path.name}: " if len(facts.seconds) > 1 else ""
-    told = (*submitted.said, *restored.get("notes", ()))
+    of_this = f"{path.name}: " if len(facts.time_limits) > 1 else ""
+    told = (*submitted.notes, *restored.get("notes", ()))
     notes = [submission.rejected_files] * bool(submission.rejected_files)
     notes += [f"{of_this}{sentence}" for sentence in told]
     notebook = nbformat.reads(prepared, 4)

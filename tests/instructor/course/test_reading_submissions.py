@@ -166,7 +166,7 @@ def test_large_outputs_and_metadata_of_editors_are_left_out():
         nbformat_minor=0,
     )
     result = read_in_sandbox("a.ipynb", came)
-    assert result.said == ()
+    assert result.notes == ()
     first, second = result.notebook.cells
     assert first.source == "x = 1\ny = 2"
     assert first.metadata == {"nbgrader": metadata["nbgrader"]}
@@ -223,7 +223,7 @@ def test_pictures_count_as_often_as_they_are_shown():
     once = prose("![x](attachment:a)", attachments=pasted)
     result = rewrite_notebook(notebook(once, often, code(), once))
     assert ["attachments" in cell for cell in result["notebook"]["cells"]] == [True, *[False] * 3]
-    (said,) = result["said"]
+    (said,) = result["notes"]
     assert "left out from cell 2 on: each as often as it is referred to, they come to more" in said
 
 
@@ -248,7 +248,7 @@ def test_a_picture_in_the_text_becomes_an_attachment(written):
     ((name, forms),) = shown["attachments"].items()
     assert shown["source"] == written.replace("HERE", f"attachment:{name}")
     assert forms == {"image/png": PNG}
-    assert result["said"] == []
+    assert result["notes"] == []
     nbformat.validate(result["notebook"])
     assert f'src="data:image/png;base64,{PNG}"' in render_markdown({"cell": shown}, shown["source"])
 
@@ -279,7 +279,7 @@ def test_a_sentence_replaces_a_picture_that_is_not_shown(written, left):
 def test_a_picture_that_a_reference_shows_often_counts_as_often():
     pasted = {"a": {"image/png": "A" * (MAX_PICTURE_CHARACTERS // 100)}}
     often = prose("![x][r] " * 200 + "\n\n[r]: attachment:a", attachments=pasted)
-    (said,) = rewrite_notebook(notebook(often))["said"]
+    (said,) = rewrite_notebook(notebook(often))["notes"]
     assert "left out from cell 1 on" in said
 
 

@@ -43,12 +43,12 @@ ADA = SubmissionDetails(
     ASSIGNMENT,
     "Ada Lovelace",
     NOW,
-    late=2,
+    late_penalty=2,
     notes=("The kernel died, twice.",),
     score=4.5,
     points=24,
     due=NOW - timedelta(days=1, hours=5),
-    how_late="1.2 days",
+    lateness="1.2 days",
     zone=ZoneInfo("Europe/Berlin"),
 )
 LIBRARY = f"{sys.prefix}/lib/python3.11/site-packages/jax/_src/api.py"
