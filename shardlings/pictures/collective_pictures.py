@@ -17,6 +17,7 @@ from typing import Final
 from shardlings.collective_kinds import KINDS, CollectiveKind
 from shardlings.pictures.collective_motion import (
     Moment,
+    Motion,
     motion_in_details,
     motion_of,
     move_during,
@@ -398,81 +399,101 @@ def motion_as_html(picture: CollectivePicture) -> str:
     """
     size = len(picture.group)
     motion = motion_of(picture.kind, size, picture.pairs)
-    grids = [motion.before, picture.held[1]] if motion.has_two_grids else [motion.before]
-    slots, numbered = len(motion.before[0]), KINDS[picture.kind].reduces
-    slot_width = _motion_slot_width(slots * len(grids))
-    label_width = _label_width(_step_slot_width(picture), STEP_FONT_SIZE)
-    row_step, column_step = MOTION_ROW_HEIGHT + ROW_GAP, slot_width + SLOT_GAP
-    top = HEADING_HEIGHT + (COLUMN_NAME_HEIGHT if numbered else 0)
-    grid_width = DEVICE_COLUMN + slots * column_step
-    lefts = [number * (grid_width + MOTION_GAP) for number in range(len(grids))]
-
-    def place(at: tuple[int, int], on_right: bool = False) -> Point:
-        member, slot = at
-        left = lefts[-1 if on_right else 0] + DEVICE_COLUMN
-        return left + slot * column_step, top + member * row_step
-
-    fixed, parts = Drawing(), []
-    if numbered:
-        _name_columns(fixed, slots, slot_width)
-    for left, held in zip(lefts, grids, strict=True):
-        for member, row in enumerate(held):
-            y = top + member * row_step
-            middle = y + MOTION_ROW_HEIGHT / 2
-            _draw_device(fixed, picture.group[member], left, middle, MOTION_FONT_SIZE)
-            for slot in range(len(row)):
-                x = left + DEVICE_COLUMN + slot * column_step
-                fixed.hairline_box(x, y, slot_width, MOTION_ROW_HEIGHT)
-    parts.append(fixed.layers())
-    # what is seen at the same time, and moves in the same direction, is one drawing
-    drawings: dict[tuple[Moment, Point | None, bool], Drawing] = {}
-
-    def draw(
-        piece: Piece,
-        at: Point,
-        moment: Moment,
-        way: Point | None = None,
-        *,
-        goes_around: bool = False,
-    ) -> None:
-        drawing = drawings.setdefault((moment, way, goes_around), _drawing())
-        shown = Piece(piece.sources) if numbered else piece
-        box = (*at, slot_width, MOTION_ROW_HEIGHT)
-        _draw_slot(drawing, shown, picture, box, MOTION_FONT_SIZE, label_width)
-        if way is not None:  # its colour may be that of what it moves over
-            drawing.highlight_box(*box)
-
-    for lying in motion.resting:
-        draw(lying.piece, place(lying.at, lying.on_right), lying.moment)
-    for at, moment in motion.outlined:
-        outline = drawings.setdefault((moment, (0.0, 0.0), False), Drawing())
-        outline.highlight_box(*place(at, motion.has_two_grids), slot_width, MOTION_ROW_HEIGHT)
-    for moving in motion.moving:
-        (x, y), end = place(moving.start), place(moving.end, motion.has_two_grids)
-        if not motion.has_two_grids and moving.start[0] - moving.end[0] > 1:
-            for start in ((x, y), (x, end[1] - row_step)):
-                draw(moving.piece, start, moving.moment, (0.0, row_step), goes_around=True)
-        else:
-            draw(moving.piece, (x, y), moving.moment, (end[0] - x, end[1] - y))
-    grid_height = size * row_step - ROW_GAP
-    for (moment, way, goes_around), drawing in drawings.items():
+    grids = _MotionGrids(picture, motion)
+    parts = [grids.draw_slots().layers()]
+    height = size * grids.row_step - ROW_GAP
+    for (moment, way, goes_around), drawing in grids.draw_pieces().items():
         moves = move_during(way, moment, motion.seconds) if way and any(way) else ""
         shown = show_during(drawing.layers(), moment, motion.seconds, moves)
         if goes_around:
-            shown = _clipped(shown, 0, top, grid_width, grid_height)
+            shown = _clipped(shown, 0, grids.top, grids.width, height)
         parts.append(shown)
     for step in range(motion.steps + 1):
         heading = Drawing()
         name = name_step(picture.kind, size, step, picture.operation)
         heading.text(name, (0, 10), bold=True)
         parts.append(show_during(heading.layers(), motion.step_moment(step), motion.seconds))
-    width = max(lefts[-1] + grid_width + 1, MIN_MOTION_WIDTH)
     return motion_in_details(
         "".join(parts),
-        width,
-        top + grid_height + ROW_GAP + 1,
+        max(grids.lefts[-1] + grids.width + 1, MIN_MOTION_WIDTH),
+        grids.top + height + ROW_GAP + 1,
         f"{picture.title} in motion: {before_and_after_in_words(picture)}",
     )
+
+
+_SeenTogether = tuple[Moment, Point | None, bool]
+"""When pieces are seen, the way that they move then, and whether they go around the grid's end."""
+
+
+class _MotionGrids:
+    """One grid of devices and slots, or two side by side, in which the pieces of a motion are."""
+
+    def __init__(self, picture: CollectivePicture, motion: Motion) -> None:
+        self.picture, self.motion = picture, motion
+        self.held = [motion.before, picture.held[1]] if motion.has_two_grids else [motion.before]
+        self.slots, self.numbered = len(motion.before[0]), KINDS[picture.kind].reduces
+        self.slot_width = _motion_slot_width(self.slots * len(self.held))
+        self.label_width = _label_width(_step_slot_width(picture), STEP_FONT_SIZE)
+        self.row_step = MOTION_ROW_HEIGHT + ROW_GAP
+        self.top = HEADING_HEIGHT + (COLUMN_NAME_HEIGHT if self.numbered else 0)
+        self.width = DEVICE_COLUMN + self.slots * (self.slot_width + SLOT_GAP)
+        self.lefts = [number * (self.width + MOTION_GAP) for number in range(len(self.held))]
+
+    def place(self, at: tuple[int, int], on_right: bool = False) -> Point:
+        """Return the upper left corner of a slot, given the device's position and the slot."""
+        member, slot = at
+        left = self.lefts[-1 if on_right else 0] + DEVICE_COLUMN
+        return left + slot * (self.slot_width + SLOT_GAP), self.top + member * self.row_step
+
+    def draw_slots(self) -> Drawing:
+        """Draw what does not move: the devices, and their slots without pieces."""
+        drawing = Drawing()
+        if self.numbered:
+            _name_columns(drawing, self.slots, self.slot_width)
+        for on_right, held in enumerate(self.held):
+            for member, row in enumerate(held):
+                middle = self.top + member * self.row_step + MOTION_ROW_HEIGHT / 2
+                device = self.picture.group[member]
+                _draw_device(drawing, device, self.lefts[on_right], middle, MOTION_FONT_SIZE)
+                for slot in range(len(row)):
+                    corner = self.place((member, slot), bool(on_right))
+                    drawing.hairline_box(*corner, self.slot_width, MOTION_ROW_HEIGHT)
+        return drawing
+
+    def draw_pieces(self) -> dict[_SeenTogether, Drawing]:
+        """Draw the pieces, all that are seen at once and move in one direction in one drawing."""
+        motion, drawings = self.motion, dict[_SeenTogether, Drawing]()
+        for lying in motion.resting:
+            corner = self.place(lying.at, lying.on_right)
+            self._draw_piece(drawings, lying.piece, corner, (lying.moment, None, False))
+        for at, moment in motion.outlined:
+            outline = drawings.setdefault((moment, (0.0, 0.0), False), Drawing())
+            corner = self.place(at, motion.has_two_grids)
+            outline.highlight_box(*corner, self.slot_width, MOTION_ROW_HEIGHT)
+        for moving in motion.moving:
+            (x, y), end = self.place(moving.start), self.place(moving.end, motion.has_two_grids)
+            if not motion.has_two_grids and moving.start[0] - moving.end[0] > 1:
+                together = (moving.moment, (0.0, self.row_step), True)
+                for start in ((x, y), (x, end[1] - self.row_step)):
+                    self._draw_piece(drawings, moving.piece, start, together)
+            else:
+                together = (moving.moment, (end[0] - x, end[1] - y), False)
+                self._draw_piece(drawings, moving.piece, (x, y), together)
+        return drawings
+
+    def _draw_piece(
+        self,
+        drawings: dict[_SeenTogether, Drawing],
+        piece: Piece,
+        corner: Point,
+        together: _SeenTogether,
+    ) -> None:
+        drawing = drawings.setdefault(together, _drawing())
+        shown = Piece(piece.sources) if self.numbered else piece
+        box = (*corner, self.slot_width, MOTION_ROW_HEIGHT)
+        _draw_slot(drawing, shown, self.picture, box, MOTION_FONT_SIZE, self.label_width)
+        if together[1] is not None:  # its colour may be that of what it moves over
+            drawing.highlight_box(*box)
 
 
 def _motion_slot_width(slots: int) -> float:
