@@ -74,6 +74,18 @@ def refuse_another_program(
         ProgramError: the programs differ.
     """
     programs = [list(filter(_is_compared, walk(module))) for module in modules]
+    _refuse_other_operations(programs, modules, mesh)
+    _refuse_packing(programs[0])
+    allowed_ratios = _product_ratios(sizes)
+    for operations in zip(*programs, strict=True):
+        _refuse_other_dimensions(operations, allowed_ratios)
+        _refuse_other_parts(operations)
+
+
+def _refuse_other_operations(
+    programs: Sequence[Sequence[Any]], modules: Sequence[Any], mesh: jax.sharding.Mesh
+) -> None:
+    """Refuse programs that have other operations than the first, or request other collectives."""
     outlines = [_outline(operations) for operations in programs]
     requests = [
         [(c.kind, c.axes, c.times) for c in requested.read_collectives(module, mesh)]
@@ -89,40 +101,54 @@ def refuse_another_program(
             f"are checked.{difference} Does your code branch on a size? JAX may also write an "
             "operation's derivative differently for other shapes.",
         )
+
+
+def _refuse_packing(operations: Sequence[Any]) -> None:
+    """Refuse a program that could pack several numbers into one that is counted as a bfloat16."""
     has_f64 = any(
         "f64" in dtype and shape  # a Python number may be a scalar of 64 bits, if JAX allows them
-        for operation in programs[0]
+        for operation in operations
         for dtype, shape in _result_arrays(operation)
     )
-    if has_f64 or any(operation.name == "stablehlo.bitcast_convert" for operation in programs[0]):
+    if has_f64 or any(operation.name == "stablehlo.bitcast_convert" for operation in operations):
         raise ProgramError(
             "packs-numbers",
             "The step packs numbers into others (bitcast_convert_type), or has floating-point "
             "numbers of 64 bits. Each number that is sent is counted as a bfloat16, so neither is "
             "allowed here.",
         )
-    allowed_ratios = _product_ratios(sizes)
-    for operations in zip(*programs, strict=True):
-        for size in _result_sizes(operations):
-            if 0 in size or _ratios(size) not in allowed_ratios:
-                large, *small = (f"{each:,}" for each in size)
+
+
+def _refuse_other_dimensions(
+    operations: Sequence[Any], allowed_ratios: set[tuple[Fraction, ...]]
+) -> None:
+    """Refuse an operation with a dimension that does not follow from the arguments' sizes."""
+    for size in _result_sizes(operations):
+        if 0 in size or _ratios(size) not in allowed_ratios:
+            large, *small = (f"{each:,}" for each in size)
+            raise ProgramError(
+                "another-program",
+                f"A dimension of an array in the step{_line(operations[0])} is {large} at the "
+                f"real size, and {natural_list(small)} at the small ones. That does not follow "
+                f"from the arguments' sizes. Is one written in, or does the step cut "
+                f"something off?",
+            )
+
+
+def _refuse_other_parts(operations: Sequence[Any]) -> None:
+    """Refuse an operation on a part of an array that is another part at another size.
+
+    A compiler drops what a slice leaves out, so it has to be the same part at each size.
+    """
+    for real, *small_parts in zip(*map(_array_parts, operations), strict=True):
+        for part in small_parts:
+            if not _is_same_part(real, part):
                 raise ProgramError(
                     "another-program",
-                    f"A dimension of an array in the step{_line(operations[0])} is {large} at the "
-                    f"real size, and {natural_list(small)} at the small ones. That does not follow "
-                    f"from the arguments' sizes. Is one written in, or does the step cut "
-                    f"something off?",
+                    f"The step takes or makes a part of an array{_line(operations[0])}. At the "
+                    f"real size, that is {_describe_part(real)}, and at a small one "
+                    f"{_describe_part(part)}, which is another part. Is a size written in?",
                 )
-        # A compiler drops what a slice leaves out, so it has to be the same part at each size.
-        for real, *small_parts in zip(*map(_array_parts, operations), strict=True):
-            for part in small_parts:
-                if not _is_same_part(real, part):
-                    raise ProgramError(
-                        "another-program",
-                        f"The step takes or makes a part of an array{_line(operations[0])}. At the "
-                        f"real size, that is {_describe_part(real)}, and at a small one "
-                        f"{_describe_part(part)}, which is another part. Is a size written in?",
-                    )
 
 
 def short_float_types(module: Any) -> tuple[str, ...]:
