@@ -11,6 +11,7 @@ from rich.text import Text
 from autograder.instructor.classroom.attempts import find_changed_scores, keep_attempts
 from autograder.instructor.classroom.choice import EVERYTHING, Choice
 from autograder.instructor.classroom.class_facts import (
+    ClassFacts,
     add_times,
     enter_roster_and_times,
     find_missing_submissions,
@@ -92,12 +93,7 @@ def report(
     facts = enter_roster_and_times(course)
     failed = {(failure.student, failure.assignment) for failure in failures}
     failures = [*failures, *renew_pages(course, console, failed, choice)]
-    all_rows = list(add_staleness(course, add_times(facts, read_states(course, failures))))
-    all_rows += find_missing_submissions(
-        facts, all_rows, datetime.now(UTC), course.find_closed_students()
-    )
-    all_rows = mark_left_out(facts.times.rules, all_rows)
-    all_rows.sort(key=lambda row: (row.assignment, row.student))
+    all_rows = _read_rows(course, facts, failures)
     # before anything is printed: the output may be closed early, as `head` does
     written = write_class_files(course, all_rows, failures)
     rows = [row for row in all_rows if choice.has(row.student, row.assignment)]
@@ -108,15 +104,10 @@ def report(
     )
     if not has_bubblewrap():
         console.print(NO_SANDBOX_WARNING, style="bold yellow")
-    others = [row for row in all_rows if not choice.has(row.student, row.assignment)]
-    for assignment in dict.fromkeys(row.assignment for row in rows):
-        console.print()
-        of_assignment = [row for row in rows if row.assignment == assignment]
-        show_table(console, assignment, of_assignment)
-    console.print()
-    _print_signs(console, rows)
+    _print_tables(console, rows)
     for remark in remarks:
         console.print(Text(printable(remark)))
+    others = [row for row in all_rows if not choice.has(row.student, row.assignment)]
     if remark := describe_other_stale_grades(others):
         console.print(remark, markup=False, highlight=False)
     for sentence, about in describe_failures(
@@ -137,8 +128,21 @@ def report(
     return failures
 
 
-def _print_signs(console: Console, rows: Sequence[StateRow]) -> None:
-    """Explain the signs in the table."""
+def _read_rows(course: Course, facts: ClassFacts, failures: Sequence[Failure]) -> list[StateRow]:
+    """Read the state of every submission, also of those that are missing, in the table's order."""
+    rows = list(add_staleness(course, add_times(facts, read_states(course, failures))))
+    closed = course.find_closed_students()
+    rows += find_missing_submissions(facts, rows, datetime.now(UTC), closed)
+    rows = mark_left_out(facts.times.rules, rows)
+    return sorted(rows, key=lambda row: (row.assignment, row.student))
+
+
+def _print_tables(console: Console, rows: Sequence[StateRow]) -> None:
+    """Print a table for each assignment, and explain the signs in them."""
+    for assignment in dict.fromkeys(row.assignment for row in rows):
+        console.print()
+        show_table(console, assignment, [row for row in rows if row.assignment == assignment])
+    console.print()
     if any(row.needs_a_look for row in rows):
         console.print(f"{LOOK_SIGN} is where a cell needs manual grading: see Formgrader.")
     if any(row.out_of_date for row in rows):
