@@ -323,21 +323,19 @@ class CalibrationError(ShortError, RuntimeError):
     """The grader fails its own test; the message says where, and how to find out why."""
 
 
-def is_calibrated(coursedir: Any, config: Config, assignment: str) -> bool:
-    """Check whether an assignment has been calibrated as it is now, or need not be.
+def recall_calibration(config: Config, assignment: str) -> str | None:
+    """Return what `calibrate` returned for an assignment as it is now; None if it has to run.
 
     Args:
-        coursedir: nbgrader's `CourseDirectory` of the course.
         config: the configuration with which submissions are graded.
         assignment: the assignment's name.
     """
     if config.LockedAutograde.get("calibrate") is False:
-        return True
-    last, now = (
-        read_calibration(calibration_file(Path(coursedir.root), assignment)),
-        fingerprint_assignment(coursedir, config, assignment),
-    )
-    return last is not None and last.fingerprint == now
+        return ""
+    coursedir = CourseDirectory(config=config)
+    last = read_calibration(calibration_file(Path(coursedir.root), assignment))
+    state = fingerprint_assignment(coursedir, config, assignment)
+    return last.passing if last is not None and last.fingerprint == state else None
 
 
 def calibrate(config: Config, assignment: str, exposed: list[str] | None = None) -> str:
@@ -359,13 +357,11 @@ def calibrate(config: Config, assignment: str, exposed: list[str] | None = None)
     Raises:
         CalibrationError: the check failed.
     """
-    if config.LockedAutograde.get("calibrate") is False:
-        return ""
+    if (passing := recall_calibration(config, assignment)) is not None:
+        return passing
     coursedir = CourseDirectory(config=config)
     file = calibration_file(Path(coursedir.root), assignment)
-    state, last = fingerprint_assignment(coursedir, config, assignment), read_calibration(file)
-    if last is not None and last.fingerprint == state:
-        return last.passing
+    state = fingerprint_assignment(coursedir, config, assignment)
     try:
         if exposed is None:
             exposed = find_exposed_answers(config, [assignment])[assignment]

@@ -25,7 +25,7 @@ from autograder.instructor.calibration import (
     CalibrationError,
     calibrate,
     find_exposed_answers,
-    is_calibrated,
+    recall_calibration,
 )
 from autograder.instructor.classroom.choice import EVERYTHING, Choice
 from autograder.instructor.classroom.class_facts import check_class_files, enter_people
@@ -273,25 +273,22 @@ class _Refusals:
 
     def _start(self, assignments: Collection[str]) -> "dict[str, Future[str]]":
         """Have workers calibrate the assignments that are not calibrated."""
-        api, running = self.course.api, {}
-        to_calibrate = [a for a in assignments if not is_calibrated(api.coursedir, api.config, a)]
+        config, running = self.course.api.config, {}
+        recalled = {each: recall_calibration(config, each) for each in assignments}
+        to_calibrate = [each for each, passing in recalled.items() if passing is None]
         for assignment in to_calibrate:
             self.console.print(
                 f"Grading the solution of {assignment} first, to check that grading works here."
             )
-        exposed = _find_exposed(api.config, to_calibrate)
-        for assignment in assignments:
-            if assignment in to_calibrate:
+        exposed = _find_exposed(config, to_calibrate)
+        for assignment, passing in recalled.items():
+            if passing is None:
                 running[assignment] = self.pool.executor.submit(
-                    _calibrate_in_worker,
-                    self.course.root,
-                    api.config,
-                    assignment,
-                    exposed[assignment],
+                    _calibrate_in_worker, self.course.root, config, assignment, exposed[assignment]
                 )
             else:
                 running[assignment] = Future()
-                running[assignment].set_result(calibrate(api.config, assignment))
+                running[assignment].set_result(passing)
         return running
 
 
