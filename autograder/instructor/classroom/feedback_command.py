@@ -91,7 +91,7 @@ def _summarize(course: Course, pages: int, released: int) -> str:
 
 def _list_graded(course: Course) -> Iterator[tuple[str, str]]:
     for student, assignment in course.submissions():
-        if (course.autograded / student / assignment / f"{assignment}.ipynb").exists():
+        if course.has_graded_notebook(student, assignment):
             yield student, assignment
 
 

@@ -136,7 +136,10 @@ def grade_class(
         found = _grade_all(course, console, again, unreleased, choice, workers)
         failures = sorted(found, key=lambda f: (f.student, f.assignment))
         bases = Bases(course, unreleased)
-        failures = [_with_earlier_grade(bases, failure) for failure in failures]
+        failures = [
+            replace(f, was_graded=not f.is_broken and bases.was_graded(f.student, f.assignment))
+            for f in failures
+        ]
         for failure in failures:
             if failure.is_broken:
                 _write_failure_page(course, failure)
@@ -148,13 +151,6 @@ def grade_class(
     return 0 if not unreleased and all(failure.is_broken for failure in failures) else 1
 
 
-def _with_earlier_grade(bases: Bases, failure: Failure) -> Failure:
-    """Return the failure with `was_graded` set: whether the same submission has a grade."""
-    is_ours = not failure.is_broken
-    was_graded = is_ours and bases.was_graded(failure.student, failure.assignment)
-    return replace(failure, was_graded=was_graded)
-
-
 def _release_chosen(course: Course, console: Console, choice: Choice) -> dict[str, str]:
     """Release the assignments of the chosen submissions.
 
@@ -162,11 +158,7 @@ def _release_chosen(course: Course, console: Console, choice: Choice) -> dict[st
         The reason for each assignment that cannot be released.
     """
     submitted = {assignment for _, assignment in choice.select(course.submissions())}
-    return _release(course, console, sorted(submitted))
-
-
-def _release(course: Course, console: Console, assignments: Sequence[str]) -> dict[str, str]:
-    with closing(show_progress(console, "Making", assignments, str)) as shown:
+    with closing(show_progress(console, "Making", sorted(submitted), str)) as shown:
         reasons = {assignment: course.try_release(assignment) for assignment in shown}
     return {assignment: why for assignment, why in reasons.items() if why}
 
@@ -492,7 +484,8 @@ class _Dispatcher:
         _, basis = self.sent.get(pair, ("", None))  # not there if it could not be read
         record = msgspec.structs.replace(outcome.record, basis=basis)
         if record.state is not State.GRADED:
-            return self._enter_failure(pair, outcome, basis)
+            enter_failure(self.course, *pair, outcome, basis)
+            return Failure(*pair, record.why, is_broken=record.state is State.BROKEN)
         try:
             submission, facts = self._read(student, assignment), self.facts(assignment)
             outcome = dataclasses.replace(outcome, record=record)
@@ -505,10 +498,6 @@ class _Dispatcher:
         if why := self.course.make_feedback_page(student, assignment):
             return Failure(student, assignment, f"no feedback page. {why}", is_broken=False)
         return None
-
-    def _enter_failure(self, pair: Pair, outcome: Outcome, basis: Basis | None) -> Failure:
-        enter_failure(self.course, *pair, outcome, basis)
-        return Failure(*pair, outcome.record.why, is_broken=outcome.record.state is State.BROKEN)
 
 
 def _log_fields(outcome: Outcome, failure: Failure | None, same_as: str) -> dict[str, Any]:

@@ -61,7 +61,7 @@ def renew_pages(
     for student, assignment in list(find_outdated_pages(course, submissions)):
         if records.was_broken(student, assignment):  # its page says so until it is graded
             continue
-        if not (course.autograded / student / assignment / f"{assignment}.ipynb").exists():
+        if not course.has_graded_notebook(student, assignment):
             continue
         if why := course.make_feedback_page(student, assignment):
             why = f"no new feedback page. {why}"

@@ -78,11 +78,8 @@ class Bases:
 
     def recorded(self, student: str, assignment: str) -> Basis | None:
         """Return the recorded basis of a grade; None without one, or if it has to be regraded."""
-        record = self.records.head(student, assignment)
-        graded = self.course.autograded / student / assignment / f"{assignment}.ipynb"
-        if record is None or record.is_due_again or not graded.exists():
-            return None
-        return record.basis
+        is_due_again = self.records.is_marked(student, assignment)
+        return None if is_due_again else self._find_last(student, assignment)
 
     def find_earlier_failure(self, student: str, assignment: str) -> str:
         """Return why grading failed on exactly the current basis; empty if it did not."""
@@ -110,15 +107,8 @@ class Bases:
 
     def was_graded(self, student: str, assignment: str) -> bool:
         """Check whether the current submission was graded, even if it has to be regraded."""
-        record = self.records.head(student, assignment)
-        graded = self.course.autograded / student / assignment / f"{assignment}.ipynb"
-        if record is None or record.basis is None or not graded.exists():
-            return False
-        try:
-            current = self.current(student, assignment)
-        except OSError:
-            return False
-        return "submission" not in record.basis.changed(current)
+        last = self._find_last(student, assignment)
+        return last is not None and self.is_current(student, assignment, last.submission)
 
     def is_current(self, student: str, assignment: str, submission: str) -> bool:
         """Check whether a fingerprint is that of the current submission."""
@@ -131,6 +121,12 @@ class Bases:
         """Check whether a grade's evidence was captured with other plans than the current ones."""
         recorded = self.recorded(student, assignment)
         return recorded is not None and recorded.plans != self.for_assignment(assignment).plans
+
+    def _find_last(self, student: str, assignment: str) -> Basis | None:
+        """Return the basis of the last grade whose notebook is kept; None if there is none."""
+        record = self.records.head(student, assignment)
+        is_kept = record is not None and self.course.has_graded_notebook(student, assignment)
+        return record.basis if record is not None and is_kept else None
 
     def _fingerprint(self, student: str, assignment: str) -> str:
         return fingerprint_submission(self.course.submitted / student / assignment)

@@ -239,7 +239,7 @@ def _load_submissions(gradebook: Gradebook, assignment: str) -> dict[str, Submit
 def _is_unfinished(course: Course, submission: Any) -> bool:
     """Check whether grading stopped after nbgrader entered a submission and before its scores."""
     student, assignment = submission.student_id, submission.assignment.name
-    if (course.autograded / student / assignment / f"{assignment}.ipynb").exists():
+    if course.has_graded_notebook(student, assignment):
         return False
     grades = [grade for notebook in submission.notebooks for grade in notebook.grades]
     return any(grade.auto_score is None and grade.manual_score is None for grade in grades)

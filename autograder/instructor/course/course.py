@@ -219,6 +219,10 @@ class Course:
             if isdir(f) and f.name in known and f.parent.name not in left_out
         )
 
+    def has_graded_notebook(self, student: str, assignment: str) -> bool:
+        """Check whether a submission's graded notebook, of its assignment's name, is kept."""
+        return (self.autograded / student / assignment / f"{assignment}.ipynb").exists()
+
     def find_submission_problem(self, student: str, assignment: str) -> str:
         """Return why a submission cannot be graded, before its notebooks are read; or empty."""
         folder = self.submitted / student / assignment
