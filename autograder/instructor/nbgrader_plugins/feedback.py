@@ -122,7 +122,7 @@ def _read_contents(
     submission = book.assignment
     student = submission.student
     due, handed_in = (when and as_utc(when) for when in (submission.duedate, submission.timestamp))
-    entries = {grade.name: Mark.of(grade) for grade in book.grades}
+    marks = {grade.name: Mark.of(grade) for grade in book.grades}
     comments = {
         comment.name: f"{IS_OLD * is_old_comment(comment)}{comment.comment}"
         for comment in book.comments
@@ -145,7 +145,7 @@ def _read_contents(
         _add_up(submission) if len(submission.notebooks) > 1 else None,
     )
     cells = [cell for cell in graded.cells if not is_note(cell)]
-    return PageContents(details, cells, entries, comments, found.verdicts_by_exercise())
+    return PageContents(details, cells, marks, comments, found.verdicts_by_exercise())
 
 
 def _add_up(submission: Any) -> AssignmentTotals:

@@ -10,6 +10,7 @@ from autograder.instructor.pages.clean_pages import FILTERS, clean
 from autograder.instructor.pages.feedback_page import (
     FILES,
     AssignmentTotals,
+    PageContents,
     SubmissionDetails,
     formgrader_policy,
     read_shown_grades,
@@ -17,7 +18,7 @@ from autograder.instructor.pages.feedback_page import (
     ungraded_page,
     write_page,
 )
-from autograder.instructor.pages.page_process import PageContents, make_page_in_process
+from autograder.instructor.pages.page_process import make_page_in_process
 from autograder.instructor.pages.page_templates import format_points
 
 __all__ = [

@@ -96,7 +96,7 @@ class CellResult:
 
 def list_results(
     cells: Sequence[Any],
-    given: Mapping[str, Mark],
+    marks: Mapping[str, Mark],
     comments: Mapping[str, str],
     verdicts: Mapping[str, Verdict],
     resources: dict[str, Any],
@@ -105,16 +105,16 @@ def list_results(
 
     Args:
         cells: the graded notebook's cells.
-        given: the gradebook's entries, by the names of graded cells.
+        marks: the gradebook's marks, by the names of graded cells.
         comments: instructors' comments, by the names of cells.
         verdicts: the kept verdicts, by the ids of exercises.
         resources: nbconvert's resources, which count the tags on the page.
     """
     left = dict(comments)
     errors: list[Raised] = []
-    named = {_name(cell): place for place, cell in enumerate(cells) if _name(cell) in given}
+    named = {_name(cell): place for place, cell in enumerate(cells) if _name(cell) in marks}
     above = 0
-    for name, place in [*named.items(), *((name, None) for name in given if name not in named)]:
+    for name, place in [*named.items(), *((name, None) for name in marks if name not in named)]:
         if place is not None:
             span = range(above, place if name in BY_GRADE_ID else place + 1)
             errors = [Raised(n, last) for n in span if (last := find_error_line(cells[n]))]
@@ -128,21 +128,21 @@ def list_results(
         if verdict is not None:
             written = [text for text in written if text != NO_RESPONSE]
         cell = None if place is None else cells[place]
-        first, pictures, rest = _parts(cell, verdict, given[name], resources)
+        first, pictures, rest = _parts(cell, verdict, marks[name], resources)
         first_words = html.unescape(Markup(first).striptags())
         errors = [error for error in errors if error.last not in first_words]
         yield CellResult(
             f"result-{name}",
-            _state(verdict, given[name]),
+            _state(verdict, marks[name]),
             exercise.id if exercise else name,
-            _name_and_state(name, cell, exercise, verdict, given[name]),
-            given[name].score,
-            given[name].points,
-            verdict is not None and given[name].manual_score is not None,
+            _name_and_state(name, cell, exercise, verdict, marks[name]),
+            marks[name].score,
+            marks[name].points,
+            verdict is not None and marks[name].manual_score is not None,
             Markup(first),
             Markup(pictures),
             Markup(rest),
-            tuple(_about_score(given[name], verdict)),
+            tuple(_about_score(marks[name], verdict)),
             tuple(Markup(render_markdown({"resources": resources}, text)) for text in written),
             tuple(errors[:MAX_ERRORS_ABOVE]),
             max(len(errors) - MAX_ERRORS_ABOVE, 0),
@@ -160,21 +160,21 @@ def _name(cell: Any) -> str:
     return str(cell.metadata.get("nbgrader", {}).get("grade_id", ""))
 
 
-def _state(verdict: Verdict | None, given: Mark) -> str:
+def _state(verdict: Verdict | None, mark: Mark) -> str:
     """Return a cell's state; an instructor's score has the last word."""
-    if given.manual_score is None and (verdict is not None or given.needs_a_look):
+    if mark.manual_score is None and (verdict is not None or mark.needs_a_look):
         return verdict.state if verdict is not None else WAITS
-    return "right" if given.score >= given.points else "partly" if given.score > 0 else "wrong"
+    return "right" if mark.score >= mark.points else "partly" if mark.score > 0 else "wrong"
 
 
 def _name_and_state(
-    name: str, cell: Any, exercise: Exercise | None, verdict: Verdict | None, given: Mark
+    name: str, cell: Any, exercise: Exercise | None, verdict: Verdict | None, mark: Mark
 ) -> str:
     """Return a cell's name and, if it is judged, its state."""
-    if verdict is not None and given.manual_score is None:
+    if verdict is not None and mark.manual_score is None:
         return headline(verdict).partition(" ")[2]
     if exercise is not None:
-        stands = HEADLINES.get(_state(verdict, given))
+        stands = HEADLINES.get(_state(verdict, mark))
         return f"{exercise.id} {exercise.title}{f': {stands}' if stands else ''}"
     about = {} if cell is None else cell.metadata["nbgrader"]
     kind = "Test"
@@ -188,24 +188,24 @@ def _name_and_state(
 def _parts(
     cell: Any,
     verdict: Verdict | None,
-    given: Mark,
+    mark: Mark,
     resources: dict[str, Any],
 ) -> VerdictParts:
     """Return the parts of a cell's result, as HTML."""
     if verdict is not None:
-        return _verdict_parts(verdict, given.manual_score is None)
+        return _verdict_parts(verdict, mark.manual_score is None)
     if cell is None:
         return VerdictParts(_sentence("This cell is not in what was handed in."), "", "")
     about = cell.metadata["nbgrader"]
     if about.get("solution") or about.get("task"):
-        waits = given.needs_a_look and given.manual_score is None
+        waits = mark.needs_a_look and mark.manual_score is None
         first = _sentence("This is graded by hand, and has no score yet.") if waits else ""
         return VerdictParts(first, "", render_cell(cell, resources))
     if BY_GRADE_ID.get(_name(cell)) is not None:  # its record is lost
         return VerdictParts(render_cell(cell, resources, outputs_alone=True), "", "")
     if find_error_line(cell):
         return VerdictParts("", "", "")  # the page lists the error
-    passed = given.score >= given.points
+    passed = mark.score >= mark.points
     return VerdictParts(_sentence("The test passed.") if passed else "", "", "")
 
 
@@ -218,16 +218,15 @@ def _verdict_parts(verdict: Verdict, way_on: bool) -> VerdictParts:
     return verdict_in_parts(verdict, way_on)
 
 
-def _about_score(given: Mark, verdict: Verdict | None) -> Iterator[str]:
+def _about_score(mark: Mark, verdict: Verdict | None) -> Iterator[str]:
     """Yield sentences about a score."""
-    if given.manual_score is not None:
-        by_hand, points = format_points(given.manual_score), format_points(given.points)
-        yield f"Given by hand: {by_hand} of {points}."
+    if mark.manual_score is not None:
+        yield f"Given by hand: {format_points(mark.manual_score)} of {format_points(mark.points)}."
         if verdict is not None:
-            yield f"Judging it found {format_points(verdict.score * given.points)}."
-    if given.extra_credit:
-        yield f"Of its score, {format_points(given.extra_credit)} is extra credit."
-    if given.needs_a_look and given.manual_score is not None:
+            yield f"Judging it found {format_points(verdict.score * mark.points)}."
+    if mark.extra_credit:
+        yield f"Of its score, {format_points(mark.extra_credit)} is extra credit."
+    if mark.needs_a_look and mark.manual_score is not None:
         yield "It has been graded again since, so somebody will look at that score again."
-    elif given.needs_a_look and verdict is not None:
+    elif mark.needs_a_look and verdict is not None:
         yield "Somebody will look at it, too."

@@ -175,6 +175,25 @@ class SubmissionDetails:
 
 
 @dataclass(frozen=True)
+class PageContents:
+    """Everything that is on a feedback page.
+
+    Attributes:
+        about: facts about the submission.
+        cells: the graded notebook's cells.
+        marks: the gradebook's marks, by the names of graded cells.
+        comments: instructors' comments, by the names of cells.
+        verdicts: the kept verdicts, by the ids of exercises.
+    """
+
+    about: SubmissionDetails
+    cells: Sequence[Any]
+    marks: Mapping[str, Mark]
+    comments: Mapping[str, str]
+    verdicts: Mapping[str, Verdict]
+
+
+@dataclass(frozen=True)
 class FoldedCell:
     """A cell in the folded notebook: its index, its HTML, and the anchor of its result."""
 
@@ -184,25 +203,17 @@ class FoldedCell:
 
 
 def feedback_page(
-    about: SubmissionDetails,
-    cells: Sequence[Any],
-    given: Mapping[str, Mark],
-    comments: Mapping[str, str],
-    verdicts: Mapping[str, Verdict],
-    resources: dict[str, Any] | None = None,
+    contents: PageContents, resources: dict[str, Any] | None = None
 ) -> Callable[[datetime], str]:
     """Return a function that makes a graded notebook's feedback page, given the page's time.
 
     Args:
-        about: facts about the submission.
-        cells: the graded notebook's cells.
-        given: the gradebook's entries, by the names of graded cells.
-        comments: instructors' comments, by the names of cells.
-        verdicts: the kept verdicts, by the ids of exercises.
+        contents: everything that is on the page, except the time.
         resources: nbconvert's resources, which count the tags on the page.
     """
+    about, cells, verdicts = contents.about, contents.cells, contents.verdicts
     resources = {} if resources is None else resources
-    found = tuple(list_results(cells, given, comments, verdicts, resources))
+    found = tuple(list_results(cells, contents.marks, contents.comments, verdicts, resources))
     anchors = {result.place: result.anchor for result in found}
     folded_cells = [
         FoldedCell(

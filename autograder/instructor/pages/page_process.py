@@ -8,16 +8,12 @@ students wrote as plain text. The process that has the gradebook only waits.
 import contextlib
 import functools
 import signal
-from collections.abc import Mapping, Sequence
 from concurrent.futures import BrokenExecutor, Future
-from dataclasses import dataclass
-from typing import Any, Final
+from typing import Final
 
 from autograder.instructor.commands import ProcessExecutor
-from autograder.instructor.gradebook import Mark
 from autograder.instructor.pages.clean_pages import MAX_TAGS, TAG_COUNT_KEY
-from autograder.instructor.pages.feedback_page import SubmissionDetails, feedback_page, renew_page
-from autograder.judge import Verdict
+from autograder.instructor.pages.feedback_page import PageContents, feedback_page, renew_page
 
 PAGE_CPU_SECONDS: Final = 20
 """The CPU time for a page; one of this course takes less than a second."""
@@ -33,25 +29,6 @@ class PageError(RuntimeError):
     """A page cannot be made within its limits, not even of plain text."""
 
 
-@dataclass(frozen=True)
-class PageContents:
-    """Everything that is on a feedback page.
-
-    Attributes:
-        about: facts about the submission.
-        cells: the graded notebook's cells.
-        given: the gradebook's entries, by the names of graded cells.
-        comments: instructors' comments, by the names of cells.
-        verdicts: the kept verdicts, by the ids of exercises.
-    """
-
-    about: SubmissionDetails
-    cells: Sequence[Any]
-    given: Mapping[str, Mark]
-    comments: Mapping[str, str]
-    verdicts: Mapping[str, Verdict]
-
-
 def make_page(contents: PageContents, old: bytes, is_plain: bool = False) -> bytes | None:
     """Make a feedback page.
 
@@ -64,15 +41,7 @@ def make_page(contents: PageContents, old: bytes, is_plain: bool = False) -> byt
         The page; None if the present one has the same contents.
     """
     resources = {TAG_COUNT_KEY: MAX_TAGS} if is_plain else {}
-    page = feedback_page(
-        contents.about,
-        contents.cells,
-        contents.given,
-        contents.comments,
-        contents.verdicts,
-        resources,
-    )
-    new = renew_page(old, page)
+    new = renew_page(old, feedback_page(contents, resources))
     if new is not None and len(new) > MAX_PAGE_BYTES and not is_plain:
         return make_page(contents, old, is_plain=True)
     return new

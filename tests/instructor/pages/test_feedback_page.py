@@ -28,7 +28,7 @@ from autograder.instructor.pages import (
     ungraded_page,
     write_page,
 )
-from autograder.instructor.pages.feedback_page import feedback_page
+from autograder.instructor.pages.feedback_page import PageContents, feedback_page
 from autograder.instructor.pages.shown_cells import STAND_IN, without_paths
 from autograder.judge import verdict_without_evidence
 from tests.browser import FAULTS, browser
@@ -123,7 +123,7 @@ COMMENTS = {
 @pytest.fixture(scope="module")
 def page(cells, given, verdicts):
     """The page of all that."""
-    return feedback_page(ADA, cells, given, COMMENTS, verdicts)(NOW)
+    return feedback_page(PageContents(ADA, cells, given, COMMENTS, verdicts))(NOW)
 
 
 def words(page):
@@ -179,7 +179,9 @@ def test_what_somebody_has_given_and_written_is_there(page):
 
 def test_where_a_score_was_given_by_hand_what_the_check_found_stands_apart(cells, given, verdicts):
     changed = given | {"ex-1-2-check": Mark(1, 1, manual_score=1)}
-    result = feedback_page(ADA, cells, changed, {}, verdicts)(NOW).partition('id="result-ex-1-2')[2]
+    result = feedback_page(PageContents(ADA, cells, changed, {}, verdicts))(NOW).partition(
+        'id="result-ex-1-2'
+    )[2]
     said = words(f'<article id="{result.partition("</article>")[0]}')
     assert said.startswith("✓ 1.2 Blocks on a grid: right 1 / 1 Given by hand: 1 of 1.")
     by_hand, _, found = said.partition(" What the check found: ")
@@ -269,7 +271,9 @@ def test_a_page_runs_nothing_and_asks_for_nothing(cells, given, verdicts, made):
     ]
     made_of = {STRANGE: Mark(0, 1), **given}
     page = (
-        feedback_page(about, [*hostile, *cells], made_of, {STRANGE: STRANGE}, verdicts)
+        feedback_page(
+            PageContents(about, [*hostile, *cells], made_of, {STRANGE: STRANGE}, verdicts)
+        )
         if made == "graded"
         else ungraded_page(about, STRANGE)
     )(NOW)
@@ -287,15 +291,15 @@ def test_a_page_runs_nothing_and_asks_for_nothing(cells, given, verdicts, made):
 
 def test_in_the_notebook_the_target_is_drawn_which_the_graders_kernel_did_not(verdicts, given):
     cell = new_code_cell('target("1.2")')
-    drawn = feedback_page(ADA, [cell], {}, {}, {})(NOW)
+    drawn = feedback_page(PageContents(ADA, [cell], {}, {}, {}))(NOW)
     assert "<svg" in drawn.partition('<details class="notebook">')[2]
-    assert "<svg" not in feedback_page(ADA, [new_code_cell("x = 1")], {}, {}, {})(NOW)
+    assert "<svg" not in feedback_page(PageContents(ADA, [new_code_cell("x = 1")], {}, {}, {}))(NOW)
 
 
 def test_a_notebook_graded_by_an_earlier_version_has_its_verdicts_all_the_same(given):
     shown = new_output("display_data", data={"text/html": "<b>1.1 Column strips: right</b>"})
     check = own("ex-1-1-check", 'check("1.1", columns)', outputs=[shown], locked=True)
-    page = feedback_page(ADA, [check], {"ex-1-1-check": Mark(1, 1)}, {}, {})(NOW)
+    page = feedback_page(PageContents(ADA, [check], {"ex-1-1-check": Mark(1, 1)}, {}, {}))(NOW)
     assert "<b>1.1 Column strips: right</b>" in page.partition('<details class="notebook">')[0]
 
 
@@ -333,7 +337,7 @@ def test_no_invisible_characters_of_strangers_are_on_a_page(verdicts):
     forged = msgspec.structs.replace(verdicts["1.2"], findings=(finding,))
     about = SubmissionDetails(UNSEEN, UNSEEN, UNSEEN, UNSEEN, notes=(UNSEEN,))
     given = {"code": Mark(0, 1), find("1.2").grade_id: Mark(0, 1)}
-    page = feedback_page(about, cells, given, {"code": UNSEEN}, {"1.2": forged})(NOW)
+    page = feedback_page(PageContents(about, cells, given, {"code": UNSEEN}, {"1.2": forged}))(NOW)
     assert INVISIBLE.findall(page) == []
     assert "\u241b[2J" in page, "a symbol takes their place"
 
@@ -352,11 +356,11 @@ def test_every_character_that_changes_the_direction_of_text_is_replaced():
 def test_only_so_much_code_is_highlighted():
     many = [new_code_cell(f"# {'x' * 400}\n" * 30) for _ in range(8)]
     about = SubmissionDetails("a", "a", "a")
-    assert feedback_page(about, many, {}, {}, {})(NOW).count('class="c1"') == 5 * 30
+    assert feedback_page(PageContents(about, many, {}, {}, {}))(NOW).count('class="c1"') == 5 * 30
     long_line = new_code_cell(f"x = 1\n{'a.' * 2**13}")
     long_cell = new_code_cell("x = 1\n" * 6000)
     for cell in (long_line, long_cell):
-        assert 'class="n"' not in feedback_page(about, [cell], {}, {}, {})(NOW)
+        assert 'class="n"' not in feedback_page(PageContents(about, [cell], {}, {}, {}))(NOW)
 
 
 def test_a_page_is_written_only_where_it_is_another_one(tmp_path):

@@ -106,7 +106,7 @@ from nbgrader.coursedir import CourseDirectory
 from traitlets.config import Config
 from autograder.instructor.nbgrader_plugins import configure
 from autograder.instructor.pages import SubmissionDetails
-from autograder.instructor.pages.feedback_page import feedback_page
+from autograder.instructor.pages.feedback_page import PageContents, feedback_page
 configure(config := Config(), Path(sys.argv[1]))
 made = GenerateFeedback(coursedir=CourseDirectory(config=config), config=config)
 exporter = HTMLExporter(parent=made, config=made.config)
@@ -116,7 +116,7 @@ def most():
 def page(cells):
     notebook = nbformat.v4.new_notebook(nbformat_minor=4, cells=[*map(nbformat.from_dict, cells)])
     details = SubmissionDetails("a", "a", "a")
-    ours = len(feedback_page(details, notebook.cells, {}, {}, {})(datetime.now()))
+    ours = len(feedback_page(PageContents(details, notebook.cells, {}, {}, {}))(datetime.now()))
     resources = {"metadata": {}, "nbgrader": about}
     return ours + len(exporter.from_notebook_node(notebook, resources=resources)[0])
 page([])
