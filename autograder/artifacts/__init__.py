@@ -16,7 +16,6 @@ from autograder.artifacts.arguments import (
     sharding_of,
 )
 from autograder.artifacts.backward_passes import (
-    BackwardCosts,
     GradientRun,
     export_passes,
     measure_backward,
@@ -37,9 +36,7 @@ from autograder.artifacts.running import (
 from autograder.artifacts.schedules import (
     BACKWARD,
     FORWARD,
-    OverlapRun,
     PipelineRun,
-    Schedules,
     draw_fsdp,
     draw_overlap,
     draw_pipelines,
@@ -56,14 +53,11 @@ __all__ = [
     "UNREDUCED",
     "Adjustment",
     "Argument",
-    "BackwardCosts",
     "GradientRun",
     "LaidOutProgram",
-    "OverlapRun",
     "PipelineRun",
     "ProgramError",
     "ProgramRun",
-    "Schedules",
     "compile_and_run",
     "container_name",
     "describe_arguments",

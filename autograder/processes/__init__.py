@@ -8,7 +8,6 @@ them outlives the call.
 from autograder.processes.cases import (
     CaseArgument,
     ProcessCase,
-    ProcessShare,
     Spec,
     table_files,
     write_files,
@@ -38,7 +37,6 @@ __all__ = [
     "PackedFunction",
     "ProcessCase",
     "ProcessOutcome",
-    "ProcessShare",
     "ProcessesError",
     "ProcessesFailedError",
     "ResultEncoding",

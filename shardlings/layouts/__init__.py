@@ -11,7 +11,6 @@ from shardlings.layouts.layout import (
     Layout,
     LayoutError,
     Shape,
-    devices_in_words,
     spec_entries,
     why_no_layout,
 )
@@ -27,7 +26,6 @@ __all__ = [
     "Shape",
     "comparison_pictures",
     "device_local_picture",
-    "devices_in_words",
     "find_difference",
     "playground",
     "show",

@@ -13,7 +13,6 @@ from shardlings.pictures.block_drawings import (
     pictures_as_text,
     values_as_html,
     values_as_text,
-    values_for_terminal,
 )
 from shardlings.pictures.block_pictures import Edge, Picture, Place
 from shardlings.pictures.chart_parts import (
@@ -103,5 +102,4 @@ __all__ = [
     "timeline_as_text",
     "values_as_html",
     "values_as_text",
-    "values_for_terminal",
 ]

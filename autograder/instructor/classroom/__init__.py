@@ -4,8 +4,8 @@ In: a `Course` with submissions, the roster, and the class's file. Out: grades i
 feedback pages, a table, CSVs, a report, and the reason for each submission that has no grade.
 """
 
-from autograder.instructor.classroom.choice import EVERYTHING, Choice, UnknownNameError, choose
-from autograder.instructor.classroom.demonstration_class import DemonstrationError, demonstrate
+from autograder.instructor.classroom.choice import Choice, choose
+from autograder.instructor.classroom.demonstration_class import demonstrate
 from autograder.instructor.classroom.feedback_command import renew_feedback, report_class
 from autograder.instructor.classroom.grade_tables import write_csv
 from autograder.instructor.classroom.grading import grade_class, read_class
@@ -22,25 +22,18 @@ from autograder.instructor.classroom.roster import (
 )
 from autograder.instructor.classroom.submission_states import (
     StateRow,
-    SubmissionState,
-    read_kept_answers,
 )
 from autograder.instructor.classroom.withdrawing import withdraw
-from autograder.instructor.classroom.workers import SchedulerError, Workers
+from autograder.instructor.classroom.workers import Workers
 
 __all__ = [
-    "EVERYTHING",
     "LOGIN_COLUMNS",
     "MAX_ID_CHARACTERS",
     "MOODLE_ID_PREFIX",
     "Choice",
-    "DemonstrationError",
     "Person",
     "RosterError",
-    "SchedulerError",
     "StateRow",
-    "SubmissionState",
-    "UnknownNameError",
     "Workers",
     "choose",
     "demonstrate",
@@ -48,7 +41,6 @@ __all__ = [
     "is_folder_name",
     "list_backups",
     "read_class",
-    "read_kept_answers",
     "read_roster",
     "regrade_class",
     "renew_feedback",

@@ -4,6 +4,6 @@ In: a zip file with files that students wrote, and the roster. Out: submissions 
 `grading/submitted/`, and a summary of accepted and rejected files.
 """
 
-from autograder.instructor.collecting.collect import CollectError, collect
+from autograder.instructor.collecting.collect import collect
 
-__all__ = ["CollectError", "collect"]
+__all__ = ["collect"]

@@ -6,11 +6,10 @@ the gradebook (`entering.py`, `lateness.py`); feedback pages (`feedback.py`). `a
 `nbgrader autograde`, and `configuration.py` installs all of them.
 """
 
-from autograder.instructor.nbgrader_plugins.autograde import LockedAutograde, escape_log
+from autograder.instructor.nbgrader_plugins.autograde import LockedAutograde
 from autograder.instructor.nbgrader_plugins.capture_evidence import (
     CaptureEvidence,
     KernelDeath,
-    find_evidence,
 )
 from autograder.instructor.nbgrader_plugins.configuration import configure
 from autograder.instructor.nbgrader_plugins.entering import (
@@ -35,9 +34,7 @@ from autograder.instructor.nbgrader_plugins.lateness import (
     load_times,
     settle_lateness,
 )
-from autograder.instructor.nbgrader_plugins.publishing import Publish
 from autograder.instructor.nbgrader_plugins.release import (
-    ReleaseInPlace,
     RestoreCells,
 )
 
@@ -47,17 +44,13 @@ __all__ = [
     "KernelDeath",
     "LockedAutograde",
     "NotGradedError",
-    "Publish",
-    "ReleaseInPlace",
     "RestoreCells",
     "Times",
     "configure",
     "enter",
     "enter_failure",
     "enter_regraded",
-    "escape_log",
     "explain_missing_exchange",
-    "find_evidence",
     "list_unreleased_students",
     "load_times",
     "reenter_record",

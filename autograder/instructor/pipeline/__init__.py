@@ -27,7 +27,6 @@ from autograder.instructor.pipeline.facts import (
     time_limit,
 )
 from autograder.instructor.pipeline.grading import (
-    OtherPackageError,
     Outcome,
     Submission,
     failed_outcome,
@@ -50,7 +49,6 @@ __all__ = [
     "Basis",
     "Calibration",
     "GradedNotebook",
-    "OtherPackageError",
     "Outcome",
     "Record",
     "Records",

@@ -10,7 +10,6 @@ enforces are checked four times a second.
 """
 
 from autograder.instructor.sandbox.bubblewrap import (
-    NO_FILTER_WARNING,
     NO_SANDBOX_ERROR,
     NO_SANDBOX_WARNING,
     ROOT_WARNING,
@@ -44,21 +43,18 @@ from autograder.instructor.sandbox.sandbox import (
     read_sandbox_environment,
 )
 from autograder.instructor.sandbox.shortages import GRADE_AGAIN, MachineError, read_shortages
-from autograder.instructor.sandbox.warm_process import SERVERS, START_SECONDS, ForkedTask
+from autograder.instructor.sandbox.warm_process import SERVERS
 
 __all__ = [
     "GRADE_AGAIN",
     "JUDGE_CPU_SECONDS",
-    "NO_FILTER_WARNING",
     "NO_SANDBOX_ERROR",
     "NO_SANDBOX_WARNING",
     "PACKAGES",
     "ROOT_WARNING",
     "SERVERS",
-    "START_SECONDS",
     "Case",
     "ExposedError",
-    "ForkedTask",
     "JudgeFailedError",
     "Kernel",
     "KernelDiedError",

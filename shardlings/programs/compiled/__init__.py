@@ -13,7 +13,6 @@ from shardlings.programs.compiled.flop_counts import (
 )
 from shardlings.programs.compiled.hlo import CompiledProgram, count_bytes
 from shardlings.programs.compiled.reading_modules import (
-    DumpedModule,
     UnreadableProgramError,
     has_unrunnable_fft,
     read_dumped_module,
@@ -23,7 +22,6 @@ from shardlings.programs.compiled.reading_modules import (
 
 __all__ = [
     "CompiledProgram",
-    "DumpedModule",
     "UnreadableProgramError",
     "count_bytes",
     "count_flops",
