@@ -42,6 +42,7 @@ class ClassExporter(ExportPlugin):
 
     Attributes:
         default: the path within the course that is written to without `--to`.
+        course: the course.
         rules: the rules in the class's file.
     """
 
@@ -55,9 +56,9 @@ class ClassExporter(ExportPlugin):
         ends in a traceback, and in place of a lost one it makes an empty one.
         """
         super().__init__(**settings)
-        course = Course(Path(self.parent.coursedir.root))
+        self.course = Course(Path(self.parent.coursedir.root))
         try:
-            trouble = course.explain_trouble()
+            trouble = self.course.explain_trouble()
         except GradebookError as error:
             self.parent.fail(printable(str(error)))
         if trouble:
@@ -65,7 +66,7 @@ class ClassExporter(ExportPlugin):
 
     def export(self, gradebook: Any) -> None:
         """Write the chosen grades, or end nbgrader with the reason why that is impossible."""
-        course = Course(Path(self.parent.coursedir.root))
+        course = self.course
         to = Path(self.to) if self.to else course.root / self.default
         try:
             rows, people = read_class(course)
@@ -107,16 +108,13 @@ class ClassExporter(ExportPlugin):
             )
         to.parent.mkdir(parents=True, exist_ok=True)
         people = [person for person in people if not students or person.id in students]
-        self.write(course, [row for row in rows if row.graded], people, to)
+        self.write([row for row in rows if row.graded], people, to)
         self.log.info("Exported to %s", to)
 
-    def write(
-        self, course: Course, rows: Sequence[StateRow], people: Sequence[Person], to: Path
-    ) -> None:
+    def write(self, rows: Sequence[StateRow], people: Sequence[Person], to: Path) -> None:
         """Write the platform's files.
 
         Args:
-            course: the course.
             rows: the chosen submissions that are graded.
             people: the chosen people of the roster; empty if there is no roster.
             to: the file or folder to write to.
@@ -183,9 +181,7 @@ class Canvas(ClassExporter):
 
     default: ClassVar = "grading/exports/canvas.csv"
 
-    def write(
-        self, course: Course, rows: Sequence[StateRow], people: Sequence[Person], to: Path
-    ) -> None:
+    def write(self, rows: Sequence[StateRow], people: Sequence[Person], to: Path) -> None:
         """Write the CSV."""
         points: dict[str, float] = {}
         scores: dict[str, dict[str, float]] = {}
@@ -263,9 +259,7 @@ class Moodle(ClassExporter):
 
     default: ClassVar = "grading/exports/moodle"
 
-    def write(
-        self, course: Course, rows: Sequence[StateRow], people: Sequence[Person], to: Path
-    ) -> None:
+    def write(self, rows: Sequence[StateRow], people: Sequence[Person], to: Path) -> None:
         """Write the files of each assignment."""
         left_out = [row for row in rows if row.left_out in (EXEMPT, DROPPED)]
         self.warn_about(
@@ -298,7 +292,7 @@ class Moodle(ClassExporter):
             lines = _worksheet(with_id, known, ids)
             write_csv(to / f"{assignment}.csv", WORKSHEET_HEADING, lines)
             pages_file = to / f"{assignment}-feedback.zip"
-            without_page = self._write_pages(course, with_id, known, ids, pages_file)
+            without_page = self._write_pages(with_id, known, ids, pages_file)
             self.warn_about(f"no feedback page of {assignment} yet", without_page)
         self.log.info(
             "When you upload a worksheet, tick “Allow updating records that have been modified "
@@ -314,7 +308,6 @@ class Moodle(ClassExporter):
 
     def _write_pages(
         self,
-        course: Course,
         rows: Sequence[StateRow],
         known: Mapping[str, Person],
         ids: Mapping[str, str],
@@ -324,7 +317,7 @@ class Moodle(ClassExporter):
         missing = []
         with zipfile.ZipFile(to, "w", zipfile.ZIP_DEFLATED) as zipped:
             for row in rows:
-                made = sorted((course.feedback / row.student / row.assignment).glob("*.html"))
+                made = sorted((self.course.feedback / row.student / row.assignment).glob("*.html"))
                 pages = [page for page in made if page.is_file() and not page.is_symlink()]
                 if not pages:
                     missing.append(row.student)
