@@ -42,7 +42,6 @@ class ClassExporter(ExportPlugin):
 
     Attributes:
         default: the path within the course that is written to without `--to`.
-        course: the course.
         rules: the rules in the class's file.
     """
 

@@ -145,7 +145,6 @@ class FileDisk:
 
     Attributes:
         process: the number of the process.
-        array: the array.
         here: for each element, whether a device of the process needs it.
         before: the number of bytes before the array, and after it.
         budget: how many bytes the process may read in all.

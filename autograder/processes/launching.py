@@ -264,7 +264,6 @@ class Child:
     """A child process, as its parent sees it.
 
     Attributes:
-        process: the process.
         messages: brings its messages.
         setup: its place among the others, and its files.
         is_up: whether it has started.

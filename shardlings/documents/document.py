@@ -176,7 +176,6 @@ class Document:
     """Blocks below each other.
 
     Attributes:
-        blocks: the blocks.
         edge: the colour of a line along the left side in HTML; empty for no line.
     """
 

@@ -56,7 +56,6 @@ class Resting:
     """A piece that lies in a slot for a while.
 
     Attributes:
-        piece: the piece.
         at: the position of the device in the group, and the slot.
         moment: how long it lies there.
         on_right: whether it is in the right one of two grids.
@@ -73,7 +72,6 @@ class Moving:
     """A piece on its way from one device's slot to another's.
 
     Attributes:
-        piece: the piece.
         start: the position of the sender in the group, and the slot.
         end: the position of the receiver in the group, and the slot.
         moment: how long it moves.

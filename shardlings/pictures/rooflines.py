@@ -27,7 +27,6 @@ class RooflinePoint:
     """A program on a roofline.
 
     Attributes:
-        name: its name.
         line: its full description.
         intensity: operations per byte sent; infinite if it sends nothing.
         together: operations per second if computing and sending overlap.

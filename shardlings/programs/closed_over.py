@@ -27,7 +27,6 @@ class ClosedOver:
     """An array that a function closes over.
 
     Attributes:
-        shape: its shape.
         dtype: the name of its type.
         bytes: its size, all of which each device holds.
         axes: the mesh axes over which it is sharded outside of the program.

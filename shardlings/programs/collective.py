@@ -221,7 +221,6 @@ class Machine:
     """A machine, with the published speeds of one chip.
 
     Attributes:
-        name: its name.
         link: bandwidth in bytes per second with which a chip sends in a ring along one mesh axis,
             in both directions together.
         flops: dense bfloat16 floating-point operations per second.

@@ -42,7 +42,6 @@ class Diagnosis:
     """A diagnosis that answers of a class were given.
 
     Attributes:
-        name: its name.
         count: the number of answers.
         lesson: the exercise's lesson on it, or else the difference found in one of the answers.
         is_specific: whether the exercise has a lesson on it.

@@ -103,7 +103,6 @@ class HeatMapRow:
     """A row of the heat map: a student's submission.
 
     Attributes:
-        student: the student's id.
         name: the student's name; empty if unknown.
         page: a link to the feedback page; empty if there is none.
         total: the score, or the state of a submission without one.

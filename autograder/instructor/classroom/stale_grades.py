@@ -143,15 +143,7 @@ def describe_changes(changed: frozenset[str]) -> str:
 
 
 def read_evidence(course: Course, student: str, assignment: str) -> tuple[Case, ...] | None:
-    """Read the evidence of a graded submission, of all its notebooks.
-
-    Args:
-        course: the course.
-        student: the student's id.
-        assignment: the assignment's id.
-
-    Returns:
-        The evidence, or None if the submission has no grade.
+    """Return the evidence of all notebooks of a graded submission; None if it has no grade.
 
     Raises:
         UnreadableRecordError: the record, or any of its evidence, cannot be used.
@@ -182,8 +174,6 @@ class JudgedAgain:
     """The outcome of judging a submission again.
 
     Attributes:
-        student: the student's id.
-        assignment: the assignment's id.
         is_new: whether its grade changed.
         why: the error, in a sentence; empty if there was none.
     """
@@ -316,8 +306,6 @@ class StaleGrade:
     """A grade whose basis has changed.
 
     Attributes:
-        student: the student's id.
-        assignment: the assignment's id.
         changed: the names of the parts of the basis that changed.
         has_to_run: whether its notebook has to run again; if not, it is enough to judge the kept
             evidence, or to rescore the verdicts if only points changed.

@@ -60,7 +60,6 @@ class Assigned:
     """The assignment of a notebook in an archive, by its name or its folder's.
 
     Attributes:
-        assignment: the assignment.
         notebook: the notebook's name in the assignment.
         copy_number: the number that a platform or browser has appended; 0 if there is none.
         is_backup: whether it is named as a copy that Jupyter or a system has made.

@@ -30,7 +30,6 @@ class Platform:
     A new platform is a subclass in `platforms.py`, and one of `PLATFORMS` there.
 
     Attributes:
-        name: its name.
         times_table: the name of its table of times of arrival.
         times_columns: the columns by which that table is recognised; none if there is no such
             table.
@@ -116,7 +115,6 @@ class Arrival:
     """A line of a platform's table: a submission, and when it arrived.
 
     Attributes:
-        assignment: its assignment.
         time: when it arrived; without a time zone if the platform gives none.
         number: the student's number on the platform.
         email: the student's address; empty if the table has none.

@@ -15,7 +15,6 @@ class Mark:
         points: the maximum score, without extra credit.
         auto_score: the automatic score; None for a cell that is graded manually.
         manual_score: the manual score; None if nobody has given one.
-        extra_credit: the extra credit.
         needs_a_look: whether somebody has to check it: it can only be graded manually, or its
             manual score is older than its automatic one.
     """

@@ -141,8 +141,6 @@ class SubmissionDetails:
     """Facts about a submission that are on its page, but not in its notebook.
 
     Attributes:
-        student: the student's id.
-        assignment: the assignment's id.
         notebook: the notebook's name, without a suffix.
         name: the student's name; empty if unknown.
         handed_in: the time of submission, if known.

@@ -59,8 +59,6 @@ class Submission:
     """A student's submission of an assignment.
 
     Attributes:
-        student: the student's id.
-        assignment: the assignment's name.
         notebooks: the unchecked contents of each notebook's file, by name.
         files: the contents of the accepted files beside the notebooks, by path.
         rejected_files: a sentence about files that were not accepted; empty if all were.

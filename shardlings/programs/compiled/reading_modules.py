@@ -103,7 +103,6 @@ class DumpedModule(NamedTuple):
     """A program that XLA has dumped.
 
     Attributes:
-        program: the program.
         allocated: the bytes that each device allocates for it; 0 if it does not say.
         meshes: the meshes that it names, whose devices are in order: axes' sizes by their names.
     """

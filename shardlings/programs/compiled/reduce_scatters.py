@@ -60,8 +60,6 @@ class Scope:
     """A computation: where numbers of instructions apply.
 
     Attributes:
-        program: the program.
-        computation: the computation.
         caller: the fusion that calls it, or the loop whose body it is; None for another.
         outer: the scope of the caller.
     """

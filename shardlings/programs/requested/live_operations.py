@@ -25,7 +25,6 @@ class LiveOperation(NamedTuple):
     """A live operation, on one of the ways that lead to it.
 
     Attributes:
-        operation: the operation.
         times: how often it runs; None where only the running program knows.
         sometimes: whether it is in a branch that need not be taken.
         is_per_device: whether it is in a `shard_map` over all axes, so that each device runs it
