@@ -1,5 +1,7 @@
 """Fixtures for everything that grades."""
 
+import dataclasses
+import shutil
 from collections.abc import Iterator
 from concurrent.futures import Executor, Future
 from contextlib import nullcontext
@@ -14,7 +16,7 @@ from autograder.instructor.classroom import grading, regrading, workers
 from autograder.instructor.commands import ProcessExecutor, process_executor
 from autograder.instructor.sandbox import has_bubblewrap, sandbox
 from autograder.processes.launching import PRELOADED
-from tests.instructor.room import begin_test_worker, share_caches
+from tests.instructor.room import Classroom, begin_test_worker, share_caches
 
 HERE = Path(__file__).parent
 
@@ -30,6 +32,13 @@ def pytest_runtest_setup(item: pytest.Item) -> None:
     """Skip the tests of the sandbox where there is none."""
     if item.get_closest_marker("bubblewrap") and not has_bubblewrap():
         pytest.skip("there is no working bubblewrap here")
+
+
+@pytest.fixture
+def room(before: Classroom, tmp_path: Path) -> Classroom:
+    """Return a copy of the class that a module's own fixture `before` has made and graded."""
+    shutil.copytree(before.root, tmp_path / "course")
+    return dataclasses.replace(before, root=tmp_path / "course")
 
 
 @pytest.fixture(autouse=True, scope="session")

@@ -35,13 +35,6 @@ def before(tmp_path_factory):
 
 
 @pytest.fixture
-def room(before, tmp_path):
-    """A copy of it."""
-    shutil.copytree(before.root, tmp_path / "course")
-    return Classroom(tmp_path / "course")
-
-
-@pytest.fixture
 def type_in(room, capsys):
     """A command of an instructor's, and what it says."""
 

@@ -1,7 +1,6 @@
 """What counts in a total: exemptions, dropped scores, weights, the best N; who has withdrawn."""
 
 import csv
-import shutil
 from datetime import UTC, datetime
 
 import msgspec
@@ -16,7 +15,6 @@ from autograder.instructor.course import ClassError, ClassRules, class_file, rea
 from autograder.instructor.gradebook import Mark
 from autograder.instructor.pipeline import State
 from tests.instructor.classroom.plain_course import FIRST, SECOND, grades, hand_in, plain_course
-from tests.instructor.room import Classroom
 
 DUE = f"[due]\n{FIRST} = 2026-01-01T12:00:00Z\n{SECOND} = 2026-01-01T12:00:00Z\n"
 ROSTER = "id,name\nann,Ann A\nbo,Bo B\ncy,Cy C\n"
@@ -34,13 +32,6 @@ def before(tmp_path_factory):
     (room.root / "grading" / "class.toml").write_text(DUE)
     assert main(["--root", str(room.root), "grade"]) == 0
     return room
-
-
-@pytest.fixture
-def room(before, tmp_path):
-    """A copy of it."""
-    shutil.copytree(before.root, tmp_path / "course")
-    return Classroom(tmp_path / "course", FIRST)
 
 
 @pytest.fixture

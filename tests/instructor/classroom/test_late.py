@@ -4,7 +4,6 @@ import csv
 import datetime
 import os
 import re
-import shutil
 import subprocess
 import sys
 from zoneinfo import ZoneInfo
@@ -15,7 +14,6 @@ from nbgrader.api import Gradebook
 from autograder.instructor.__main__ import main
 from autograder.instructor.course import ClassError, ClassRules, Course, read_class_file, read_times
 from tests.instructor.classroom.plain_course import FIRST, SECOND, grades, hand_in, plain_course
-from tests.instructor.room import Classroom
 
 RULES = """
 timezone = "Europe/Berlin"
@@ -55,13 +53,6 @@ def before(tmp_path_factory):
     write(room, "roster.csv", ROSTER)
     assert main(["--root", str(room.root), "grade"]) == 0
     return room
-
-
-@pytest.fixture
-def room(before, tmp_path):
-    """A copy of it."""
-    shutil.copytree(before.root, tmp_path / "course")
-    return Classroom(tmp_path / "course", FIRST)
 
 
 @pytest.fixture

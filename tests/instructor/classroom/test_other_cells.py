@@ -3,7 +3,6 @@
 import csv
 import datetime
 import re
-import shutil
 from types import SimpleNamespace
 
 import nbformat
@@ -52,13 +51,6 @@ def before(tmp_path_factory):
     hand_in(room, "cid", {"1.1": "import os; os._exit(3)"})
     assert main(["--root", str(room.root), "grade"]) == 0
     return room
-
-
-@pytest.fixture
-def room(before, tmp_path):
-    """A copy of it."""
-    shutil.copytree(before.root, tmp_path / "course")
-    return Classroom(tmp_path / "course")
 
 
 @pytest.fixture

@@ -18,7 +18,7 @@ from autograder.instructor.course import Course
 from autograder.instructor.pipeline import Records, collect_facts
 from tests.conftest import ROOT
 from tests.instructor.classroom.plain_course import FIRST, SECOND, grades, hand_in, plain_course
-from tests.instructor.room import UNCALIBRATED, Classroom, edit
+from tests.instructor.room import UNCALIBRATED, edit
 
 LOGINS = '[canvas]\nlogin = "id"\n'
 """A `class.toml` that says that the folders' names are the logins in Canvas."""
@@ -34,13 +34,6 @@ def before(tmp_path_factory):
     assert main(["--root", str(room.root), "grade", "--assignment", FIRST]) == 0
     hand_in(room, "bob", total="4")
     return room
-
-
-@pytest.fixture
-def room(before, tmp_path):
-    """A copy of it."""
-    shutil.copytree(before.root, tmp_path / "course")
-    return Classroom(tmp_path / "course", FIRST)
 
 
 def double_points(notebook):

@@ -44,13 +44,6 @@ def before(tmp_path_factory):
 
 
 @pytest.fixture
-def room(before, tmp_path):
-    """A copy of it."""
-    shutil.copytree(before.root, tmp_path / "course")
-    return Classroom(tmp_path / "course")
-
-
-@pytest.fixture
 def type_in(room, monkeypatch, capsys):
     """A command of an instructor's: what it says, and whose notebooks it runs."""
     ran = []
