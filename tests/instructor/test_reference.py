@@ -6,7 +6,7 @@ import pytest
 
 from autograder.instructor.classroom import roster
 from autograder.instructor.classroom.grade_tables import AVERAGE, FULL_SIGN, NO_SCORE_SIGN
-from autograder.instructor.course import ACCEPTED_SUFFIXES
+from autograder.instructor.course.accepted_files import ACCEPTED_SUFFIXES
 from autograder.instructor.pipeline import State
 from tests.conftest import ROOT
 

@@ -6,24 +6,18 @@ verdict on an answer, the entries of a bank, and notebooks filled in with answer
 
 from autograder.instructor.authoring import bank
 from autograder.instructor.authoring.exercise_stubs import (
-    StubError,
     extract_solution,
     find_cell,
     write_stubs,
 )
 from autograder.instructor.authoring.trying import (
-    CellError,
     NotebookSession,
-    NothingToTryError,
     fill_in_answers,
     try_answers,
 )
 
 __all__ = [
-    "CellError",
     "NotebookSession",
-    "NothingToTryError",
-    "StubError",
     "bank",
     "extract_solution",
     "fill_in_answers",

@@ -5,7 +5,6 @@ accepted, before any of it is copied, opened or run; its notebook, rewritten in 
 """
 
 from autograder.instructor.course.accepted_files import (
-    ACCEPTED_SUFFIXES,
     EXCHANGE_FILES,
     describe_rejected_files,
     is_accepted_file,
@@ -50,7 +49,6 @@ from autograder.instructor.course.notebook_rewriting import (
 from autograder.instructor.course.reading_submissions import (
     MAX_NOTEBOOK_BYTES,
     MAX_SUBMISSION_BYTES,
-    ReaderFailedError,
     UnreadableError,
     explain_missing_notebook,
     find_notebook_problem,
@@ -66,7 +64,6 @@ from autograder.instructor.course.written_tables import (
 from autograder.instructor.gradebook import BusyError, GradebookError
 
 __all__ = [
-    "ACCEPTED_SUFFIXES",
     "BASE64",
     "DAY_SECONDS",
     "DROPPED",
@@ -88,7 +85,6 @@ __all__ = [
     "CollectedTime",
     "Course",
     "GradebookError",
-    "ReaderFailedError",
     "UnreadableError",
     "WrittenTableError",
     "add_collected_times",

@@ -6,10 +6,8 @@ the gradebook (`entering.py`, `lateness.py`); feedback pages (`feedback.py`). `a
 `nbgrader autograde`, and `configuration.py` installs all of them.
 """
 
-from autograder.instructor.nbgrader_plugins.autograde import LockedAutograde
 from autograder.instructor.nbgrader_plugins.capture_evidence import (
     CaptureEvidence,
-    KernelDeath,
 )
 from autograder.instructor.nbgrader_plugins.configuration import configure
 from autograder.instructor.nbgrader_plugins.entering import (
@@ -27,24 +25,17 @@ from autograder.instructor.nbgrader_plugins.feedback import (
 from autograder.instructor.nbgrader_plugins.judge_evidence import (
     JudgeEvidence,
     NotGradedError,
-    write_verdict,
 )
 from autograder.instructor.nbgrader_plugins.lateness import (
     Times,
     load_times,
     settle_lateness,
 )
-from autograder.instructor.nbgrader_plugins.release import (
-    RestoreCells,
-)
 
 __all__ = [
     "CaptureEvidence",
     "JudgeEvidence",
-    "KernelDeath",
-    "LockedAutograde",
     "NotGradedError",
-    "RestoreCells",
     "Times",
     "configure",
     "enter",
@@ -57,5 +48,4 @@ __all__ = [
     "settle_lateness",
     "transaction",
     "withdraw_scores",
-    "write_verdict",
 ]

@@ -11,7 +11,6 @@ from autograder.instructor.pipeline.basis import (
     current_basis,
     fingerprint_assignment,
     fingerprint_submission,
-    read_versions,
 )
 from autograder.instructor.pipeline.demonstrations import find_unused
 from autograder.instructor.pipeline.facts import (
@@ -70,7 +69,6 @@ __all__ = [
     "keep_compiled",
     "read_calibration",
     "read_submission",
-    "read_versions",
     "solution_seconds",
     "time_limit",
 ]

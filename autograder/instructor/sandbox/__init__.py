@@ -21,13 +21,12 @@ from autograder.instructor.sandbox.compilation_cache import prune_cache
 from autograder.instructor.sandbox.hidden_copies import ExposedError
 from autograder.instructor.sandbox.judge_process import JUDGE_CPU_SECONDS, Case, encode_case
 from autograder.instructor.sandbox.judging_in_sandbox import JudgeFailedError, judge_in_sandbox
-from autograder.instructor.sandbox.kernel import Kernel, KernelDiedError, copy_kernel_packages
+from autograder.instructor.sandbox.kernel import Kernel, KernelDiedError
 from autograder.instructor.sandbox.kernel_messages import (
     OutputLimits,
     TooLargeMessage,
     make_error_output,
     make_output,
-    read_message,
 )
 from autograder.instructor.sandbox.limit_watch import ProcessFamily
 from autograder.instructor.sandbox.observing_in_sandbox import (
@@ -43,7 +42,6 @@ from autograder.instructor.sandbox.sandbox import (
     read_sandbox_environment,
 )
 from autograder.instructor.sandbox.shortages import GRADE_AGAIN, MachineError, read_shortages
-from autograder.instructor.sandbox.warm_process import SERVERS
 
 __all__ = [
     "GRADE_AGAIN",
@@ -52,7 +50,6 @@ __all__ = [
     "NO_SANDBOX_WARNING",
     "PACKAGES",
     "ROOT_WARNING",
-    "SERVERS",
     "Case",
     "ExposedError",
     "JudgeFailedError",
@@ -65,7 +62,6 @@ __all__ = [
     "ProcessFamily",
     "Sandbox",
     "TooLargeMessage",
-    "copy_kernel_packages",
     "encode_case",
     "find_package_folders",
     "has_bubblewrap",
@@ -77,7 +73,6 @@ __all__ = [
     "make_output",
     "observe_in_sandbox",
     "prune_cache",
-    "read_message",
     "read_sandbox_environment",
     "read_shortages",
 ]

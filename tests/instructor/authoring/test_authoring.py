@@ -17,15 +17,9 @@ from rich.console import Console
 
 from autograder.evidence.unfinished_cells import explain_unfinished
 from autograder.exercises import find
-from autograder.instructor.authoring import (
-    CellError,
-    NotebookSession,
-    NothingToTryError,
-    StubError,
-    try_answers,
-    write_stubs,
-)
-from autograder.instructor.authoring.exercise_stubs import PLACEHOLDER
+from autograder.instructor.authoring import NotebookSession, try_answers, write_stubs
+from autograder.instructor.authoring.exercise_stubs import PLACEHOLDER, StubError
+from autograder.instructor.authoring.trying import CellError, NothingToTryError
 from tests.conftest import ROOT
 
 PAGE = (ROOT / "docs" / "authoring.md").read_text()

@@ -17,8 +17,9 @@ from distributed import KilledWorker, LocalCluster, Security
 from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import workers
 from autograder.instructor.classroom.workers import grade_in_pool
-from autograder.instructor.pipeline import Outcome, Record, State, read_versions
+from autograder.instructor.pipeline import Outcome, Record, State
 from autograder.instructor.pipeline import grade as grade_one
+from autograder.instructor.pipeline.basis import read_versions
 from tests.conftest import ROOT
 from tests.instructor.tiny_class import ASSIGNMENT, log, scores, tiny_class, wanted
 

@@ -24,7 +24,8 @@ from autograder.instructor.gradebook import (
     open_gradebook,
     read_backup_time,
 )
-from autograder.instructor.nbgrader_plugins import CaptureEvidence, LockedAutograde, entering
+from autograder.instructor.nbgrader_plugins import CaptureEvidence, entering
+from autograder.instructor.nbgrader_plugins.autograde import LockedAutograde
 from autograder.instructor.pipeline import Records
 from tests.conftest import some_of
 from tests.instructor.room import Classroom

@@ -15,7 +15,6 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from autograder.instructor.course import (
-    ReaderFailedError,
     UnreadableError,
     find_notebook_problem,
     find_unsafe_file,
@@ -31,6 +30,7 @@ from autograder.instructor.course.notebook_rewriting import (
     NotebookRefusedError,
     rewrite_notebook,
 )
+from autograder.instructor.course.reading_submissions import ReaderFailedError
 from autograder.instructor.pages.clean_pages import render_markdown
 from tests.conftest import ROOT, fewer, some_of
 from tests.helpers import pretend_bubblewrap

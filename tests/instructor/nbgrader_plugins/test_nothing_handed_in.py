@@ -4,7 +4,7 @@ import pytest
 from nbformat.v4 import new_code_cell, new_output
 
 from autograder.exercises import find
-from autograder.instructor.nbgrader_plugins import KernelDeath
+from autograder.instructor.nbgrader_plugins.capture_evidence import KernelDeath
 from autograder.instructor.nbgrader_plugins.judge_evidence import _explain_missing_evidence
 from autograder.judge import verdict_as_text
 

@@ -13,7 +13,8 @@ from nbformat.v4 import new_code_cell, new_markdown_cell, new_notebook, new_raw_
 from nbgrader.preprocessors import OverwriteCells
 
 from autograder.instructor.__main__ import main
-from autograder.instructor.nbgrader_plugins import RestoreCells, release
+from autograder.instructor.nbgrader_plugins import release
+from autograder.instructor.nbgrader_plugins.release import RestoreCells
 from tests.instructor.classroom import plain_course
 from tests.instructor.classroom.plain_course import FIRST
 from tests.instructor.tiny_class import about

@@ -10,7 +10,8 @@ import cloudpickle
 import pytest
 from sqlalchemy.exc import OperationalError
 
-from autograder.instructor.course import Course, ReaderFailedError
+from autograder.instructor.course import Course
+from autograder.instructor.course.reading_submissions import ReaderFailedError
 from autograder.instructor.nbgrader_plugins.judge_evidence import NotGradedError
 from autograder.instructor.pipeline import State, collect_facts, grade, read_submission
 from autograder.instructor.pipeline.grading import is_transient

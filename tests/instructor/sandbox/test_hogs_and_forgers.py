@@ -11,7 +11,8 @@ import pytest
 from nbformat.v4 import new_code_cell
 
 from autograder.instructor.authoring import fill_in_answers
-from autograder.instructor.sandbox import SERVERS, has_call_filter
+from autograder.instructor.sandbox import has_call_filter
+from autograder.instructor.sandbox.warm_process import SERVERS
 from tests.instructor.room import ASSIGNMENT, LAST, RIGHT, SHORT, Classroom
 
 pytestmark = [pytest.mark.bubblewrap, pytest.mark.slow]

@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from autograder import evidence
-from autograder.instructor.sandbox import OutputLimits, kernel_messages, make_output, read_message
-from autograder.instructor.sandbox.kernel_messages import MAX_DEPTH, measure_depth
+from autograder.instructor.sandbox import OutputLimits, kernel_messages, make_output
+from autograder.instructor.sandbox.kernel_messages import MAX_DEPTH, measure_depth, read_message
 
 
 def line(kind, **content):

@@ -16,13 +16,13 @@ from nbformat.v4 import new_code_cell, new_notebook
 from autograder.exercises import NOTEBOOKS, PlacedLike, find
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
 from autograder.instructor.sandbox import (
-    copy_kernel_packages,
     has_bubblewrap,
     hidden_copies,
     kernel,
     read_sandbox_environment,
     sandbox,
 )
+from autograder.instructor.sandbox.kernel import copy_kernel_packages
 from tests.conftest import ROOT, some_of
 from tests.helpers import copy_folder, pretend_bubblewrap
 
@@ -173,7 +173,7 @@ def test_another_courses_package_is_seen_by_its_judge_and_by_no_kernel(tmp_path,
 
 
 def test_targets_that_a_kernel_does_not_draw_stand_in_the_verdict():
-    from autograder.instructor.nbgrader_plugins import write_verdict
+    from autograder.instructor.nbgrader_plugins.judge_evidence import write_verdict
     from autograder.judge import verdict_without_evidence
 
     cell = new_code_cell()
