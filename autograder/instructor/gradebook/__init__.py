@@ -1,8 +1,8 @@
-"""The gradebook: its address, its lock, its backups, and fingerprints of the grades in it.
+"""The gradebook: its address, its lock, its backups, and the marks and times in it.
 
 In: the address of a database, which is a file or on a PostgreSQL server. Out: locks; dated backups,
-made before grades change; what is wrong with a gradebook; fingerprints and scores of each student's
-grades, as feedback pages show them.
+made before grades change; what is wrong with a gradebook; marks; fingerprints and scores of each
+student's grades, as feedback pages show them.
 """
 
 from autograder.instructor.gradebook.backups import (
