@@ -2019,30 +2019,6 @@ def train_or_resume(folder, mesh, read_batch, steps):
     return losses
 
 
-# %% every second step is saved, and all wait for it exercise="11.8" score=0 diagnoses=["last-step-again", "not-counted-yet"] near=["begins-anew"]
-from jax.experimental import multihost_utils
-
-
-def train_or_resume(folder, mesh, read_batch, steps):
-    everywhere, sharding = NamedSharding(mesh, P()), NamedSharding(mesh, P("x"))
-    file, first, state = folder / "checkpoint.npz", 0, fresh_state(mesh)
-    if file.exists():
-        saved = np.load(file)
-        first = int(saved["steps"])
-        state = {name: jax.device_put(saved[name], sharding) for name in NAMES}
-    losses = []
-    for k in range(first, steps):
-        state, value = adam(state, k, read_batch(k))
-        losses.append(float(value))
-        arrays = {name: np.asarray(a) for name, a in jax.device_put(state, everywhere).items()}
-        if jax.process_index() == 0 and k % 2 == 1:
-            np.savez(folder / "new.npz", steps=k + 1, **arrays)
-            os.replace(folder / "new.npz", file)
-        if k % 2 == 1 and jax.process_count() > 1:
-            multihost_utils.sync_global_devices("saved")
-    return losses
-
-
 # %% every third step is saved exercise="11.8" score=0 diagnoses=["begins-anew", "not-counted-yet"] near=["torn-checkpoint"]
 def train_or_resume(folder, mesh, read_batch, steps):
     everywhere, sharding = NamedSharding(mesh, P()), NamedSharding(mesh, P("x"))
