@@ -126,10 +126,18 @@ class SavesAtMost(Requirement):
         )
         if found.met:
             return found
-        over = next(each for each, most in zip(costs, self.bytes, strict=True) if each.bytes > most)
+        lists = argument_lists_of(exercise, self.answer)
+        over, (first, *_) = next(
+            (each, arguments)
+            for each, most, arguments in zip(costs, self.bytes, lists, strict=True)
+            if each.bytes > most
+        )
         largest = max(over.saved, key=lambda each: each.size * each.dtype.itemsize)
-        sentence = f"{found.difference} The largest array is {describe_array(largest)}."
-        return found.but(difference=sentence)
+        size = math.prod(first.shape) * np.dtype(first.dtype).itemsize
+        return found.but(
+            difference=f"{found.difference} The largest array is {describe_array(largest)}. The "
+            f"first argument has {size:,} bytes."
+        )
 
 
 @dataclass(frozen=True)
