@@ -6405,7 +6405,7 @@ def two_levels(hosts, chips, size, fast, slow):
     return max(2 * within, across)
 
 
-# %% outputs of own units, added up over data exercise="12.7" score=0.75 diagnoses=["own-units-alone"] near=["summed-twice", "rows-added-up", "mean-over-model"]
+# %% outputs of own units, added up over data exercise="12.7" score=0.75 diagnoses=["own-units-alone"] near=["summed-twice", "rows-added-up", "mean-over-model", "gradient: values"]
 w_out = jax.device_put(start(0)["w_out"], NamedSharding(grid, P("model", None)))
 
 
@@ -6703,7 +6703,7 @@ def moe(x, scores, up, down):
     return jax.shard_map(body, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
 
 
-# %% all errors by one device's tokens exercise="12.7" score=0.75 diagnoses=["own-count"] near=["mean-of-means", "per-example", "w_out: values"]
+# %% all errors by one device's tokens exercise="12.7" score=0.75 diagnoses=["own-count"] near=["mean-of-means", "per-example", "w_out: values", "mean_error: values"]
 w_out = jax.device_put(start(0)["w_out"], NamedSharding(grid, P("model", None)))
 
 
@@ -7038,7 +7038,7 @@ def keep_little(x, qkv, out, up, down):
     return jax.checkpoint(named_little, policy=policy)(x, qkv, out, up, down)
 
 
-# %% experts given to the devices in turn exercise="12.9" score=0.1 diagnoses=["experts-in-turn", "not-counted-yet"] near=["one-way-along-0", "never-sent"]
+# %% experts given to the devices in turn exercise="12.9" score=0.1 diagnoses=["experts-in-turn", "not-counted-yet"] near=["one-way-along-0", "never-sent", "moe: values"]
 def places(scores, capacity):
     """Expert of each token, its place there, and whether it has one."""
     expert = scores.argmax(axis=1)
@@ -7152,7 +7152,7 @@ def bubble(stages, microbatches):
     return (stages - 1) / (microbatches + stages - 1)
 
 
-# %% divided by the number of devices exercise="12.5" score=0.3333333333333333 diagnoses=["divided-by-devices", "not-counted-yet"]
+# %% divided by the number of devices exercise="12.5" score=0.3333333333333333 diagnoses=["divided-by-devices", "not-counted-yet"] near=["ring_attention: values"]
 def ring_attention(q, k, v):
     def body(q, k, v):
         n, i, t = lax.axis_size("seq"), lax.axis_index("seq"), len(q)
@@ -7342,7 +7342,7 @@ def mixed_step(master, X, Y):
     return jax.shard_map(body, in_specs=(P("data"), B, B), out_specs=P("data"))(master, X, Y)
 
 
-# %% eight for the number of devices exercise="12.10" score=0.25 diagnoses=["only-the-first", "not-counted-yet"]
+# %% eight for the number of devices exercise="12.10" score=0.25 diagnoses=["only-the-first", "not-counted-yet"] near=["mixed_step: values"]
 def stalls_at(increment):
     total, step = np.zeros((), jnp.bfloat16), np.asarray(increment, jnp.bfloat16)
     while total + step != total:
@@ -8020,3 +8020,150 @@ def zero_3(W, m, v, X, Y):
         return adam(W, m, v, total / total_(X))
 
     return shards_(body, P("data"))(W, m, v, X, Y)
+
+
+# %% the values of each turn are those of the turn before exercise="12.5" score=0.3333 diagnoses=["values", "not-counted-yet"] near=["masked-late", "own-block-whole"]
+def ring_attention(q, k, v):
+    def body(q, k, v):
+        n, me = lax.axis_size("seq"), lax.axis_index("seq")
+        rows = q.shape[0]
+        places = me * rows + jnp.arange(rows)
+
+        def one(carry, step):
+            largest, below, above, k, v = carry
+            owner = (me - step) % n
+            keys = owner * rows + jnp.arange(rows)
+            scores = q @ k.T / jnp.sqrt(q.shape[1])
+            scores = jnp.where(keys <= places[:, None], scores, -jnp.inf)
+            new = jnp.maximum(largest, scores.max(1))
+            weights = jnp.exp(scores - new[:, None])
+            shrink = jnp.exp(largest - new)
+            below = below * shrink + weights.sum(1)
+            above = above * shrink[:, None] + weights @ v
+            to_next = [(i, (i + 1) % n) for i in range(n)]
+            k = lax.ppermute(k, "seq", to_next)
+            v = jnp.where(step > 0, lax.ppermute(v, "seq", to_next), v)
+            return (new, below, above, k, v), None
+
+        start = jnp.full(rows, -1e30), jnp.zeros(rows), jnp.zeros_like(q)
+        start = *lax.pcast(start[:2], "seq", to="varying"), start[2], k, v
+        (_, below, above, _, _), _ = lax.scan(one, start, jnp.arange(n))
+        return above / below[:, None]
+
+    return jax.shard_map(body, in_specs=P("seq"), out_specs=P("seq"))(q, k, v)
+
+
+def zigzag(n):
+    return [(i, 2 * n - 1 - i) for i in range(n)]
+
+
+# %% the output's gradient is added up over model, too exercise="12.7" score=0.75 diagnoses=["values"] near=["summed-twice", "rows-added-up"]
+w_out = jax.device_put(start(0)["w_out"], NamedSharding(grid, P("model", None)))
+
+
+def dropout(seed, h):
+    def body(seed, h):
+        key = jax.random.key(seed)
+        key = jax.random.fold_in(key, lax.axis_index("data"))
+        key = jax.random.fold_in(key, lax.axis_index("model"))
+        return jnp.where(jax.random.bernoulli(key, 0.5, h.shape), 2 * h, 0)
+
+    blocks = P("data", None, "model")
+    return jax.shard_map(body, in_specs=(P(), blocks), out_specs=blocks)(seed, h)
+
+
+def mean_error(errors, lengths):
+    def body(errors, lengths):
+        is_token = jnp.arange(errors.shape[1]) < lengths[:, None]
+        total = lax.psum(jnp.sum(jnp.where(is_token, errors, 0)), "data")
+        return total / lax.psum(jnp.sum(lengths), "data")
+
+    return jax.shard_map(body, in_specs=P("data"), out_specs=P())(errors, lengths)
+
+
+def gradient(w_out, h, y, lengths):
+    def body(w, h, y, lengths):
+        is_token = jnp.arange(h.shape[1]) < lengths[:, None]
+        w = lax.pcast(w, "data", to="varying")
+
+        def error(w):
+            outputs = lax.psum(h @ w, "model")
+            return jnp.sum(jnp.where(is_token[..., None], (outputs - y) ** 2, 0))
+
+        g = lax.psum(jax.grad(error)(w), "data")
+        return lax.psum(g, "model") / lax.axis_size("model") + 0 * g
+
+    in_specs = P("model"), P("data", None, "model"), P("data"), P("data")
+    return jax.shard_map(body, in_specs=in_specs, out_specs=P("model"))(w_out, h, y, lengths)
+
+
+# %% errors are divided by the longest length exercise="12.7" score=0.75 diagnoses=["values"] near=["own-count", "mean-of-means"]
+w_out = jax.device_put(start(0)["w_out"], NamedSharding(grid, P("model", None)))
+
+
+def dropout(seed, h):
+    def body(seed, h):
+        key = jax.random.key(seed)
+        key = jax.random.fold_in(key, lax.axis_index("data"))
+        key = jax.random.fold_in(key, lax.axis_index("model"))
+        return jnp.where(jax.random.bernoulli(key, 0.5, h.shape), 2 * h, 0)
+
+    blocks = P("data", None, "model")
+    return jax.shard_map(body, in_specs=(P(), blocks), out_specs=blocks)(seed, h)
+
+
+def mean_error(errors, lengths):
+    def body(errors, lengths):
+        is_token = jnp.arange(errors.shape[1]) < lengths[:, None]
+        total = lax.psum(jnp.sum(jnp.where(is_token, errors, 0)), "data")
+        return total / lax.psum(lengths.shape[0] * lengths.max(), "data")
+
+    return jax.shard_map(body, in_specs=P("data"), out_specs=P())(errors, lengths)
+
+
+def gradient(w_out, h, y, lengths):
+    def body(w, h, y, lengths):
+        is_token = jnp.arange(h.shape[1]) < lengths[:, None]
+        w = lax.pcast(w, "data", to="varying")
+
+        def error(w):
+            outputs = lax.psum(h @ w, "model")
+            return jnp.sum(jnp.where(is_token[..., None], (outputs - y) ** 2, 0))
+
+        return lax.psum(jax.grad(error)(w), "data")
+
+    in_specs = P("model"), P("data", None, "model"), P("data"), P("data")
+    return jax.shard_map(body, in_specs=in_specs, out_specs=P("model"))(w_out, h, y, lengths)
+
+
+# %% the second layer of the next expert exercise="12.9" score=0.1 diagnoses=["values", "not-counted-yet"] near=["experts-in-turn", "one-way-along-0"]
+def slots_(scores):
+    t, e = scores.shape
+    chosen = jax.nn.one_hot(scores.argmax(1), e, dtype=jnp.int32)
+    place = jnp.sum((jnp.cumsum(chosen, 0) - 1) * chosen, 1)
+    return scores.argmax(1), place, t // e
+
+
+def dropped(scores):
+    def body(scores):
+        _, place, capacity = slots_(scores)
+        return lax.psum(jnp.sum(place >= capacity, dtype=jnp.int32), "expert")
+
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P())(scores)
+
+
+def moe(x, scores, up, down):
+    def body(x, scores, up, down):
+        expert, place, capacity = slots_(scores)
+        n, e = lax.axis_size("expert"), scores.shape[1]
+        buffer = jnp.zeros((e, capacity, x.shape[1])).at[expert, place].set(x, mode="drop")
+        arrived = lax.all_to_all(buffer, "expert", 0, 0, tiled=True)
+        arrived = arrived.reshape(n, e // n, capacity, -1)
+        hidden = jax.nn.relu(jnp.einsum("necf,efh->nech", arrived, up))
+        outputs = jnp.einsum("nech,ehf->necf", hidden, down[::-1]).reshape(e, capacity, -1)
+        back = lax.all_to_all(outputs, "expert", 0, 0, tiled=True)
+        probability = jnp.take_along_axis(jax.nn.softmax(scores), expert[:, None], 1)
+        mine = back.at[expert, place].get(mode="fill", fill_value=0)
+        return mine * probability
+
+    return jax.shard_map(body, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)

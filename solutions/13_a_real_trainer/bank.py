@@ -2066,7 +2066,7 @@ agree = {
 }
 
 
-# %% donates the batch alone exercise="13.3" score=0.625 diagnoses=["not-donated"] near=["donates-too-much"]
+# %% donates the batch alone exercise="13.3" score=0.625 diagnoses=["not-donated"] near=["donates-too-much", "values"]
 step = jax.jit(update, out_shardings=(P("data"), P("data"), P()), donate_argnums=(3, 4))
 
 

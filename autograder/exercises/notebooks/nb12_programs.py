@@ -593,6 +593,9 @@ RING_ATTENTION: Final = Exercise(
         "c + 1/2, so which two chunks together always cost the same?",
     ),
     diagnoses={
+        "ring_attention: values": "Which device do the keys and values of each turn come from, and "
+        "which places of the sequence do they have? Are scores masked by these places, and are "
+        "both sums rescaled whenever the maximum grows?",
         "not-finite": "The largest score of a query that has seen no key is -inf. exp(-inf + inf) "
         "is NaN, and so is 0 * exp(inf). And if another number than a query's own largest score is "
         "subtracted, all of its exponentials can be 0, or one an infinity. Is the maximum over the "
@@ -1066,6 +1069,11 @@ TRAINER: Final = Exercise(
         "data is already a sum over data.",
     ),
     diagnoses={
+        "gradient: values": "Is all of h @ w_out there, added up over model, before y is "
+        "subtracted? Are the gradients added up over data, and over nothing else? Does padding "
+        "count?",
+        "mean_error: values": "Are the errors of all tokens added up, without padding, and divided "
+        "once by how many tokens all devices have?",
         "one-token-fewer": "The last token of each example is missing. A token counts if its "
         "number, from 0, is less than the length.",
         "replicated": "w_out is replicated. Does SPECS have an entry with exactly this name?",
@@ -2015,6 +2023,9 @@ EXPERTS: Final = Exercise(
         '.at[…].get(mode="fill", fill_value=0) reads zeros.',
     ),
     diagnoses={
+        "moe: values": "Follow one token: its expert, its place among the tokens of its device for "
+        "this expert, the device that has the expert, the expert's number on that device, and the "
+        "way back to the token's row. Which step differs?",
         "over-the-batch": "The capacity is counted over the tokens of all devices here. Each "
         "device has its own places for each expert, so it need not know of the others' tokens.",
         "only-the-first": "In that case a device's tokens are not a multiple of the experts, and "
@@ -2435,6 +2446,9 @@ MIXED_PRECISION: Final = Exercise(
         "sum for lax.psum_scatter, and its result back, before you divide and update.",
     ),
     diagnoses={
+        "mixed_step: values": "Does each device change its own rows of master, by 0.001 times the "
+        "mean gradient of all examples? Which rows of the gradient does it get from the sum over "
+        "the devices?",
         "change-alone": "An update begins with the old weights.",
         "other-change": "Expected: the sum of the gradients, divided by the number of examples in "
         "all microbatches and on all devices, times the rate.",

@@ -531,6 +531,8 @@ STATE: Final = Exercise(
         "the first, and a count is replicated. The arguments 0, 1 and 2 are the state.",
     ),
     diagnoses={
+        "values": "Compare it with update line by line: the gradient, the new moment, W less 0.1 "
+        "times the new moment, the count.",
         "not-donated": "The old state is of no use after a step. `donate_argnums`, in a jit of the "
         "whole step, gives its memory to the new one, if this has the same layout.",
         "donates-too-much": "No result fits into the buffers of the examples, and they are not "

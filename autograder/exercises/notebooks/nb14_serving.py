@@ -860,6 +860,8 @@ UPDATE: Final = Exercise(
         "donate: partial(jax.jit, donate_argnums=0).",
     ),
     diagnoses={
+        "values": "Does each row get its own entry, at its own position, and keep all others? Is a "
+        "row without a request returned as it was?",
         "all-gather over batch": "Does an index point into any row, so that the compiler cannot "
         "see that row i gets entry i? Is there a loop over rows, which takes one row after the "
         "other, on all devices? Or is the result not sharded over `batch`?",
