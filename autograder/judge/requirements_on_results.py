@@ -551,13 +551,28 @@ def _format_times(factor: float) -> str:
 
 
 def _list_wrong_cases(cases: Any, actual: Sequence[Any], right: Sequence[Any]) -> str:
-    """List the arguments of wrong results that are bools, of which a single one says little."""
+    """List the arguments of wrong results that are bools, of which a single one says little.
+
+    Long arguments are not listed: nobody would read them.
+    """
     if not all(isinstance(each, bool) for each in (*actual, *right)):
         return ""
     wrong = [case for case, c, r in zip(cases, actual, right, strict=True) if c is not r]
-    shown = [", ".join(map(repr, case)) for case in sorted(wrong)]
+    shown = [", ".join(map(repr, case)) for case in sorted(wrong, key=_order_of_case)]
     listed = natural_list([f"({each})" for each in shown])
-    return listed if len(wrong) <= MAX_LISTED_CASES else ""
+    is_short = len(wrong) <= MAX_LISTED_CASES and len(listed) <= MAX_CALL_CHARACTERS
+    return listed if is_short else ""
+
+
+def _order_of_case(case: Sequence[Any]) -> list[tuple[bool, float, str]]:
+    """Return a key that sorts numbers by size, and all other arguments by their text.
+
+    The same argument may be a number in one case and a list in another.
+    """
+    return [
+        (False, value, "") if isinstance(value, int | float) else (True, 0, repr(value))
+        for value in case
+    ]
 
 
 def _shown_word(value: Any) -> str:

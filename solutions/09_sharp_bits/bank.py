@@ -1420,3 +1420,24 @@ def same_layout(one, other, shape):
     return np.array(one[0]).ravel().tolist() == np.array(other[0]).ravel().tolist() and described(
         *one
     ).shard_shape(tuple(shape)) == described(*other).shard_shape(tuple(shape))
+
+
+# %% or any replicated exercise="9.8" score=0 diagnoses=["equivalent-or-replicated"] near=["equivalent"]
+def same_layout(one, other, shape):
+    a, b = described(*one), described(*other)
+    return a.is_equivalent_to(b, len(shape)) or (a.is_fully_replicated and b.is_fully_replicated)
+
+
+# %% both replicated on the same exercise="9.8" score=0 diagnoses=["equivalent-or-replicated"] near=["equivalent"]
+def same_layout(one, other, shape):
+    a, b = described(*one), described(*other)
+    both = a.is_fully_replicated and b.is_fully_replicated
+    return a.is_equivalent_to(b, len(shape)) or (both and a.device_set == b.device_set)
+
+
+# %% False unless two exercise="9.8" score=0 diagnoses=["other-result"] near=["equivalent-or-replicated", "first-two-dimensions"]
+def same_layout(one, other, shape):
+    if len(shape) != 2:
+        return False
+    a, b = described(*one), described(*other)
+    return a.devices_indices_map(shape) == b.devices_indices_map(shape)

@@ -298,6 +298,23 @@ def test_wrong_bools_are_listed_with_their_arguments() -> None:
     assert "The result is wrong in 2 of 5 cases: those for (1) and (4)." in text
 
 
+def test_wrong_bools_are_listed_though_their_arguments_are_of_different_kinds() -> None:
+    cases = [([[0, 1], [2, 3]],), (10,), ([0, 1],), (9,)]
+    asks = Returns("deep", "deep must say it.", lambda rng: cases, lambda ids: ids == cases[0][0])
+    _, text = said(Exercise("4.1", "Deep", (asks,), ("Think.",)), deep=lambda ids: ids != 9)
+    assert "for (10) and ([0, 1])." in text
+    asks = Returns("no", "no must be False.", lambda rng: cases, lambda ids: False)
+    _, text = said(Exercise("4.1", "No", (asks,), ("Think.",)), no=lambda ids: isinstance(ids, int))
+    assert "for (9) and (10)." in text
+
+
+def test_wrong_bools_with_long_arguments_are_counted_only() -> None:
+    cases = [([*range(i, i + 40)],) for i in range(4)]
+    asks = Returns("first", "first must say it.", lambda rng: cases, lambda ids: ids[0] == 0)
+    _, text = said(Exercise("4.1", "First", (asks,), ("Think.",)), first=lambda ids: ids[0] < 2)
+    assert "The result is wrong in 1 of 4 cases: it is True there, and should be False." in text
+
+
 @pytest.mark.parametrize(
     ("change", "expected", "got"),
     [

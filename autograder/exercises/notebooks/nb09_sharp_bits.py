@@ -1076,6 +1076,13 @@ def _agree(one: Described, other: Described, shape: tuple[int, ...]) -> bool:
     return all(there.get(i) == block for i, block in _blocks_of(one, shape))
 
 
+def _equivalent_or_replicated(one: Described, other: Described, shape: tuple[int, ...]) -> bool:
+    """Accept all pairs of replicated layouts, and ask JAX about the others: a mistake."""
+    a, b = _sharding(one), _sharding(other)
+    both = a.is_fully_replicated and b.is_fully_replicated
+    return both or a.is_equivalent_to(b, len(shape))
+
+
 def _filled(spec: tuple[Any, ...], shape: tuple[int, ...]) -> tuple[Any, ...]:
     """Return a spec with an entry for each dimension."""
     return (*spec, *[None] * (len(shape) - len(spec)))
@@ -1208,6 +1215,16 @@ SAME: Final = Exercise(
                     ),
                     says="This is what is_equivalent_to gives. It ignores names, but wants the "
                     "devices in the same order, even if the blocks are on the same devices.",
+                ),
+                "equivalent-or-replicated": Mistake(
+                    _equivalent_or_replicated,
+                    lambda one, other, shape: (
+                        _equivalent_or_replicated(one, other, shape)
+                        and _sharding(one).device_set == _sharding(other).device_set
+                    ),
+                    says="This is what is_equivalent_to gives, with a case of its own for "
+                    "replicated arrays. is_equivalent_to wants the devices in the same order, even "
+                    "if the blocks are on the same devices.",
                 ),
                 "block-shapes": Mistake(
                     lambda one, other, shape: (
