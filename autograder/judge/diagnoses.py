@@ -69,14 +69,6 @@ def is_of_values_without_cause(diagnosis: str) -> bool:
     return diagnosis in ("values", "not-a-number", "not-finite")
 
 
-def is_wrong_shape(diagnosis: str) -> bool:
-    """Check whether an array's shape is wrong, even if its numbers are right."""
-    return diagnosis in (
-        *("shape", "reshaped", "copies-side-by-side", "joined-elsewhere", "not-joined"),
-        "too-many-results",
-    )
-
-
 def is_without_evidence(diagnosis: str) -> bool:
     """Check whether nothing reached the judge that a hint could help with."""
     return diagnosis in ("no-evidence", "kernel-died", "other-exercise", "did-not-finish")

@@ -113,18 +113,13 @@ def _apply_order(exercise: Exercise, findings: list[Finding]) -> Iterator[Findin
         # a buffer that is donated cannot be used for a result with another layout
         is_unknown = isinstance(requirement, Donates) and first == Order.LAYOUT
         if (finding.met or is_unknown) and (requirement.order > first or is_compilers_cost):
-            must_be_explicit = (first < 0 and finding.answer not in needlessly_explicit) or (
-                is_compilers_cost and first == Order.COSTS
-            )
-            waits_for = (
-                "does the work itself, inside a shard_map"
-                if must_be_explicit
-                else "does what the exercise asks"
-            )
+            waits_for = "the program does what the exercise asks"
+            if first < 0 and finding.answer not in needlessly_explicit:
+                waits_for = "the program does the work itself, inside a shard_map"
+            elif is_compilers_cost and first == Order.COSTS:
+                waits_for = "the explicit collectives are right"
             yield finding.but(
-                met=False,
-                diagnosis=NOT_COUNTED,
-                difference=f"This counts once the program {waits_for}.",
+                met=False, diagnosis=NOT_COUNTED, difference=f"This counts once {waits_for}."
             )
         else:
             yield finding

@@ -21,7 +21,6 @@ from autograder.judge.diagnoses import (
     is_missing_collective,
     is_of_values_without_cause,
     is_without_evidence,
-    is_wrong_shape,
 )
 from autograder.judge.prose import mark_up
 from autograder.judge.verdict import OF_THE_CHECK, Finding, Verdict
@@ -78,8 +77,8 @@ def problems_of(findings: Sequence[Finding]) -> list[Finding]:
     """Return what is wrong with one answer, causes before consequences, without duplicates."""
     wrong = [f for f in findings if state_of(f) in ("wrong", "partly")]
     found = [f for f in wrong if f.diagnosis != NOT_COUNTED]
-    if {"values", "layout"} <= {f.about for f in found if is_wrong_shape(f.diagnosis)}:
-        # a wrong shape is explained once, for the values
+    if any(f.about == "values" and f.diagnosis != "dtype" for f in found):
+        # a wrong shape is explained once, for the values, where a mistake may be recognised
         found = [f for f in found if (f.about, f.diagnosis) != ("layout", "shape")]
     unexplained = any(
         f.about == "values" and is_of_values_without_cause(f.diagnosis) for f in found

@@ -89,6 +89,8 @@ class PlacedLike(Requirement):
         """Compare the layout of an array, a sharding or a function's result with the picture."""
         if isinstance(piece, Program):
             found = _judge_output_layout(self, piece, finding, exercise, seed)
+            if found.made is not None and found.made.shape not in self.shapes:
+                return found  # a wrong shape of a result is explained for its values
         elif argument_lists_of(exercise, self.answer):
             return finding.problem(*MALFORMED)
         else:
@@ -279,7 +281,8 @@ def _judge_output_layout(
         wanted = requirement.of_program(number)
         found = judge_layout(wanted, layout, finding, number)
         argument_layouts = [Layout.of(artifacts.sharding_of(a), a.shape) for a in arguments]
-        if not found.met and layout in argument_layouts and not ran.report.collectives:
+        is_moved = layout not in argument_layouts or ran.report.collectives
+        if not (found.met or is_moved or found.diagnosis == "shape"):
             sentence = "The result has the layout of the argument: nothing was moved."
             # on Explicit axes, every operation has one
             if ran.constrained and arguments[0].mode == "auto":

@@ -476,7 +476,7 @@ def _compare_alike(
     if times > ask.times and ask.bytes is not None and together == ask.times * ask.bytes:
         return finding.problem(
             "in-pieces",
-            f"Expected {_times(ask)}; the program has {times}, which carry {together:,} bytes "
+            f"Expected {_times(ask)}; the program requests {times}, which carry {together:,} bytes "
             f"together. {'One' if ask.times == 1 else ask.times} can carry as many.",
         )
     if times != ask.times:
@@ -489,7 +489,7 @@ def _compare_alike(
         )
         return finding.problem(
             diagnosis,
-            f"Expected {_times(ask)}; the program has {times}.",
+            f"Expected {_times(ask)}; the program requests {times}.",
             is_slight=diagnosis == "one-too-many",
         )
     largest = max(c.bytes for c in alike)

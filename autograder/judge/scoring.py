@@ -115,7 +115,7 @@ def _explain_table(cells: Sequence[tuple[Predicts, Finding]]) -> str:
     if not _count_guessed_groups(groups):
         return counted
     if not _share_of_table(cells):
-        return f"{counted}, no more than one answer for all entries would get"
+        return f"{counted}, which one answer for all entries would get, too"
     return f"{counted}, minus what one answer for all entries would get"
 
 

@@ -37,6 +37,8 @@ def test_a_missing_collective_is_told_before_values_that_say_no_cause(values, fi
 def test_a_wrong_shape_is_told_once():
     findings = [found("values", "shape"), found("layout", "shape")]
     assert problems_of(findings) == findings[:1]
+    findings = [found("values", "a-known-mistake"), found("layout", "shape")]
+    assert problems_of(findings) == findings[:1]
     findings = [found("values", "dtype"), found("layout", "shape")]
     assert problems_of(findings) == findings
 
@@ -79,6 +81,33 @@ DOUBLE = Exercise(
     ),
     ("Write it.",),
 )
+
+
+@jax.jit
+def pairs(x):
+    return x.reshape(-1, 2)
+
+
+def test_of_a_result_of_another_shape_the_layout_is_not_told_as_that_of_something_else():
+    shape = PlacedLike("other", "0\n1\n2\n3\n4\n5\n6\n7", ((8, 2),))
+    exercise = Exercise("10.9", "Twice", (*DOUBLE.requirements[:2], shape), ("Write it.",))
+    for answer in (lambda x: jax.lax.with_sharding_constraint(pairs(x), jax.P("x")), lambda x: x):
+        captured = capture(exercise, {"answer": answer}, 1)
+        diagnoses = judge(exercise, captured, 1).diagnoses
+        assert "of-another-name" not in diagnoses
+
+
+def test_values_that_are_wrong_for_some_samples_are_shown_for_these():
+    def reference(x, i):
+        return np.where(i < 2, x, np.float32(0))
+
+    arguments = (ARGUMENTS[0][0], Argument((), (("x", 8),), (), "int32", mode="auto", scale=4))
+    asks = Computes("answer", "It must be x or 0.", reference, (arguments,), under_mesh=True)
+    exercise = Exercise("10.9", "Some", (asks,), ("Write it.",))
+    for seed in range(4):
+        answer = {"answer": lambda x, i: x * np.float32(1.0000001)}  # right up to rounding
+        verdict = judge(exercise, capture(exercise, answer, seed), seed)
+        assert verdict.score or "it should be 0," in verdict.findings[0].got
 
 
 @pytest.mark.parametrize("by_hand", [False, True])
