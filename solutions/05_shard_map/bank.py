@@ -19,7 +19,7 @@ for text in outside:
         out_specs=eval(text),
     )(a).shape
 
-# %% as under vmap exercise="5.1" score=0 diagnoses=["like-vmap", "still-inside"]
+# %% as under vmap exercise="5.1" score=0 diagnoses=["like-vmap", "still-inside"] near=["outside: other-prediction"]
 inside = dict.fromkeys(inside, (16,))
 outside = dict.fromkeys(outside, (4, 8))
 
@@ -215,7 +215,7 @@ def average(x):
     return jax.shard_map(lambda a: lax.psum(a.mean(), "x"), in_specs=P("x"), out_specs=P())(x)
 
 
-# %% means, sums, and a sum of the largest exercise="5.2" score=0 diagnoses=["mean-of-all", "not-counted-yet", "sum-for-mean", "sum-of-largest", "not-a-number"] near=["mean-for-sum", "sum-of-means", "at-least-zero"]
+# %% means, sums, and a sum of the largest exercise="5.2" score=0 diagnoses=["mean-of-all", "not-counted-yet", "sum-for-mean", "sum-of-largest", "not-a-number"] near=["mean-for-sum", "sum-of-means", "starts-too-high"]
 def total(x):
     return jax.shard_map(lambda a: lax.pmean(a.mean(), "x"), in_specs=P("x"), out_specs=P())(x)
 
@@ -236,7 +236,7 @@ def softmax(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% the largest, or zero exercise="5.2" score=0 diagnoses=["unanswered", "mean-of-sums", "not-counted-yet", "at-least-zero", "not-a-number"] near=["sum-of-largest"]
+# %% the largest, or zero exercise="5.2" score=0 diagnoses=["unanswered", "mean-of-sums", "not-counted-yet", "starts-too-high", "not-a-number"] near=["sum-of-largest"]
 def average(x):
     return jax.shard_map(lambda a: lax.pmean(a.sum(), "x"), in_specs=P("x"), out_specs=P())(x)
 
@@ -2371,7 +2371,7 @@ def everywhere(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
 
 
-# %% ones rather than zeros exercise="5.8" score=0 diagnoses=["off-by-a-constant", "not-counted-yet"]
+# %% ones rather than zeros exercise="5.8" score=0 diagnoses=["filled-with-ones", "not-counted-yet"] near=["largest-for-sum"]
 def everywhere(x):
     def body(mine):
         n, i = lax.axis_size("x"), lax.axis_index("x")
@@ -2381,7 +2381,7 @@ def everywhere(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
 
 
-# %% pmax over zeros exercise="5.8" score=0 diagnoses=["transformed", "not-counted-yet"]
+# %% pmax over zeros exercise="5.8" score=0 diagnoses=["largest-for-sum", "not-counted-yet"] near=["filled-with-ones"]
 def everywhere(x):
     def body(mine):
         n, i = lax.axis_size("x"), lax.axis_index("x")
@@ -2496,7 +2496,7 @@ def softmax(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% average by a fixed number; softmax without a largest exercise="5.2" score=0.0625 diagnoses=["sends-too-much", "fixed-divisor", "not-counted-yet", "at-least-zero", "not-a-number", "too-seldom"] near=["exp-of-the-sum", "no-exp-above", "mean-of-sums", "divided-twice"]
+# %% average by a fixed number; softmax without a largest exercise="5.2" score=0.0625 diagnoses=["sends-too-much", "fixed-divisor", "not-counted-yet", "starts-too-high", "not-a-number", "too-seldom"] near=["exp-of-the-sum", "no-exp-above", "mean-of-sums", "divided-twice"]
 def total(x):
     return jax.shard_map(lambda m: lax.psum(m, "x").sum(), in_specs=P("x"), out_specs=P())(x)
 
@@ -3455,3 +3455,186 @@ def second_difference(x):
         return a - 2 * m + b
 
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% blocks divided once more outside exercise="5.1" score=0.5 diagnoses=["other-prediction"]
+inside = {"P('x', 'y')": (4, 8), "P('x')": (4, 16), "P(None, ('x', 'y'))": (16, 2), "P()": (16, 16)}
+outside = {"P('x', 'y')": (1, 4), "P(('x', 'y'), None)": (1, 8), "P('y', 'x')": (2, 2)}
+
+
+# %% a maximum from -1000 exercise="5.2" score=0.75 diagnoses=["starts-too-high", "not-counted-yet"] near=["not-finite"]
+def total(x):
+    return jax.shard_map(lambda b: lax.psum(b.sum(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def average(x):
+    return jax.shard_map(lambda b: lax.pmean(b.mean(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def largest(x):
+    return jax.shard_map(
+        lambda b: lax.pmax(jnp.max(b, initial=-1000.0), "x"), in_specs=P("x"), out_specs=P()
+    )(x)
+
+
+def softmax(x):
+    def body(b):
+        e = jnp.exp(b - lax.pmax(b.max(), "x"))
+        return e / lax.psum(e.sum(), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% a softmax with a maximum from -1000 exercise="5.2" score=0.75 diagnoses=["not-a-number", "not-counted-yet"] near=["starts-too-high"]
+def total(x):
+    return jax.shard_map(lambda b: lax.psum(b.sum(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def average(x):
+    return jax.shard_map(lambda b: lax.pmean(b.mean(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def largest(x):
+    return jax.shard_map(lambda b: lax.pmax(b.max(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def softmax(x):
+    def body(b):
+        e = jnp.exp(b - lax.pmax(jnp.max(b, initial=-1000.0), "x"))
+        return e / lax.psum(e.sum(), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the largest outside the body exercise="5.2" score=0.8125 diagnoses=["too-seldom"] near=["not-finite"]
+def total(x):
+    return jax.shard_map(lambda b: lax.psum(b.sum(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def average(x):
+    return jax.shard_map(lambda b: lax.pmean(b.mean(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def largest(x):
+    return jax.shard_map(lambda b: lax.pmax(b.max(), "x"), in_specs=P("x"), out_specs=P())(x)
+
+
+def softmax(x):
+    m = x.max()
+
+    def body(b):
+        e = jnp.exp(b - m)
+        return e / lax.psum(e.sum(), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% numbers of 32 bits, added up in 64 exercise="5.3" score=0.6667 diagnoses=["32-bits"] near=["float32"]
+def all_gather_ref(blocks, tiled):
+    whole = [v for b in blocks for v in b] if tiled else [list(b) for b in blocks]
+    return [whole for _ in blocks]
+
+
+def psum_scatter_ref(blocks):
+    return np.array(blocks).astype(np.int32).sum(0).reshape(len(blocks), -1).tolist()
+
+
+def all_to_all_ref(blocks):
+    n = len(blocks)
+    k = len(blocks[0]) // n
+    return [[v for b in blocks for v in b[i * k : (i + 1) * k]] for i in range(n)]
+
+
+# %% a sum that begins with zeros exercise="5.5" score=0.5 diagnoses=["first-part-missing", "not-counted-yet"] near=["own-part-missing", "ring_reduce_scatter: one-is-missing", "ring_reduce_scatter: too-seldom"]
+def ring_all_gather(x):
+    def body(b):
+        n, me = lax.axis_size("x"), lax.axis_index("x")
+        pairs = [(i, (i + 1) % n) for i in range(n)]
+        out = jnp.zeros((n, b.size), b.dtype).at[me].set(b)
+        got = b
+        for s in range(1, n):
+            got = lax.ppermute(got, "x", pairs)
+            out = out.at[(me - s) % n].set(got)
+        return out.reshape(1, -1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x", None))(x)
+
+
+def ring_reduce_scatter(x):
+    def body(b):
+        n, me = lax.axis_size("x"), lax.axis_index("x")
+        pairs = [(i, (i + 1) % n) for i in range(n)]
+        pieces = b.reshape(n, -1)
+        got = 0 * pieces[(me - 1) % n]
+        for s in range(1, n):
+            got = lax.ppermute(got, "x", pairs)
+            got = got + pieces[(me - 1 - s) % n]
+        return got
+
+    return jax.shard_map(body, in_specs=P("x", None), out_specs=P("x"))(x)
+
+
+# %% zeros sent first, so n steps exercise="5.5" score=0.625 diagnoses=["one-too-many"] near=["first-part-missing", "ring_reduce_scatter: too-often"]
+def ring_all_gather(x):
+    def body(b):
+        n, me = lax.axis_size("x"), lax.axis_index("x")
+        pairs = [(i, (i + 1) % n) for i in range(n)]
+        out = jnp.zeros((n, b.size), b.dtype).at[me].set(b)
+        got = b
+        for s in range(1, n):
+            got = lax.ppermute(got, "x", pairs)
+            out = out.at[(me - s) % n].set(got)
+        return out.reshape(1, -1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x", None))(x)
+
+
+def ring_reduce_scatter(x):
+    def body(b):
+        n, me = lax.axis_size("x"), lax.axis_index("x")
+        pieces = b.reshape(n, -1)
+        acc = jnp.zeros_like(pieces[0])
+        for s in range(n):
+            acc = lax.ppermute(acc, "x", [(i, (i + 1) % n) for i in range(n)])
+            acc = acc + pieces[(me - 1 - s) % n]
+        return acc
+
+    return jax.shard_map(body, in_specs=P("x", None), out_specs=P("x"))(x)
+
+
+# %% a sum that stops a step early exercise="5.5" score=0.5 diagnoses=["one-is-missing", "not-counted-yet", "too-seldom"] near=["first-part-missing", "ring_reduce_scatter: one-too-many"]
+def ring_all_gather(x):
+    def body(b):
+        n, me = lax.axis_size("x"), lax.axis_index("x")
+        pairs = [(i, (i + 1) % n) for i in range(n)]
+        out = jnp.zeros((n, b.size), b.dtype).at[me].set(b)
+        got = b
+        for s in range(1, n):
+            got = lax.ppermute(got, "x", pairs)
+            out = out.at[(me - s) % n].set(got)
+        return out.reshape(1, -1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x", None))(x)
+
+
+def ring_reduce_scatter(x):
+    def body(b):
+        n, me = lax.axis_size("x"), lax.axis_index("x")
+        pairs = [(i, (i + 1) % n) for i in range(n)]
+        pieces = b.reshape(n, -1)
+        got = pieces[(me - 1) % n]
+        for s in range(1, n - 1):
+            got = lax.ppermute(got, "x", pairs)
+            got = got + pieces[(me - 1 - s) % n]
+        return got
+
+    return jax.shard_map(body, in_specs=P("x", None), out_specs=P("x"))(x)
+
+
+# %% a maximum over -100 exercise="5.8" score=0 diagnoses=["largest-for-sum", "not-counted-yet"] near=["smallest-for-sum"]
+def everywhere(x):
+    def body(b):
+        n, me = lax.axis_size("x"), lax.axis_index("x")
+        return lax.pmax(jnp.full((n, b.size), -100.0).at[me].set(b).reshape(-1), "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)

@@ -218,6 +218,9 @@ SHAPES: Final = Exercise(
         "and it matters in which entry an axis is.",
         "other-prediction": "Take one dimension after the other. Which axes does its entry name, "
         "and how many blocks do they make?",
+        "outside: other-prediction": "The blocks of all devices are put together. Take one "
+        "dimension after the other: how many blocks are side by side along it, and how long are "
+        "they together?",
     },
 )
 
@@ -229,9 +232,12 @@ def _softmax(x: Any) -> Any:
 
 NUMBERS: Final = (
     *_on_lines(_vector)[:1],
-    (Argument((4 * MANY,), (("x", 4),), ("x",), mode="auto", scale=60.0, shift=-1000.0),),
+    (Argument((4 * MANY,), (("x", 4),), ("x",), mode="auto", scale=60.0, shift=-3e6),),
 )
-"""A vector on each mesh; on the second, exp is 0 of all, and too large of the differences."""
+"""A vector on each mesh; on the second, exp is 0 of all, and too large of the differences.
+
+Its numbers are lower than anything that somebody would start a maximum from, except -inf.
+"""
 
 
 def _n(x: Any) -> Any:
@@ -359,10 +365,15 @@ REDUCTIONS: Final = Exercise(
                     1,
                     {
                         "sum-of-largest": lambda x: sum(b.max() for b in _blocks(x)),
-                        "at-least-zero": Mistake(
+                        "starts-too-high": Mistake(
                             lambda x: x.max(initial=0),
-                            says="If all elements are negative, this returns zero, which is none "
-                            "of them.",
+                            *(
+                                lambda x, start=-(10.0**digits): x.max(initial=start)
+                                for digits in range(7)
+                            ),
+                            says="The maximum includes a number that is no element of x, such as "
+                            "zero or -1,000. If all elements are smaller, the result is this "
+                            "number.",
                         ),
                         "first-elements": Mistake(
                             lambda x: max(b[0] for b in _blocks(x)),
@@ -518,9 +529,11 @@ REDUCTIONS: Final = Exercise(
         "one-too-many": "After an all-reduce, every device has the result. Which of yours is not "
         "needed?",
         "not-finite": "exp overflows for a large number, and is zero for a very negative one. "
-        "Subtract the largest element of all of x before exp.",
+        "Subtract the largest element of all of x before exp. Is a number that is no element of x "
+        "included in that maximum?",
         "too-seldom": "A softmax needs two numbers of all of x: its largest element, and the sum "
-        "of the exps.",
+        "of the exps. Is one of them computed outside the body, where the compiler adds its "
+        "all-reduce, or from one block only?",
     },
     about=(Requests,),
 )
@@ -808,8 +821,11 @@ MODELS: Final = Exercise(
                         np.split(_summed_in_float32(blocks).astype(np.int64), len(blocks))
                     ),
                 ),
-                "32-bits": lambda blocks: _plain(
-                    np.split(sum(_in_32_bits(blocks)).astype(np.int32), len(blocks))
+                "32-bits": Mistake(
+                    lambda blocks: _plain(
+                        np.split(sum(_in_32_bits(blocks)).astype(np.int32), len(blocks))
+                    ),
+                    lambda blocks: _plain(np.split(sum(_in_32_bits(blocks)), len(blocks))),
                 ),
             },
         ),
@@ -1242,6 +1258,11 @@ RINGS: Final = Exercise(
                     says="Each sum lacks the part of the device that keeps it: add that device's "
                     "own part to what arrives last.",
                 ),
+                "first-part-missing": Mistake(
+                    lambda x: _summed(x, lambda i, j, n: None if j == (i + 1) % n else i),
+                    says="Each sum lacks the part of the device where it begins. Does it begin "
+                    "with zeros?",
+                ),
                 "own-part-twice": Mistake(
                     lambda x: x.sum(0) + _summed(x, lambda i, j, n: i if j == i else None),
                     says="The sums are right, except that each device has added its own part "
@@ -1277,16 +1298,25 @@ RINGS: Final = Exercise(
         "your own.",
     ),
     diagnoses={
-        "one-too-many": "A device does not need to receive its own block: n - 1 steps bring the "
-        "rest.",
-        "too-often": "A device does not need to receive its own block: n - 1 steps bring the rest.",
+        "one-too-many": "n - 1 steps bring the blocks of all other devices. Does a block arrive "
+        "that is there already, such as the device's own?",
+        "too-often": "n - 1 steps bring the blocks of all other devices. Do blocks arrive that are "
+        "there already?",
+        "ring_reduce_scatter: one-too-many": "A sum that begins with a part and grows at each "
+        "device needs n - 1 steps. Does it begin with zeros, or return to where it began?",
+        "ring_reduce_scatter: too-often": "A sum that begins with a part and grows at each device "
+        "needs n - 1 steps.",
+        "ring_reduce_scatter: too-seldom": "A sum grows by one part in each step, and n - 1 parts "
+        "have to be added to the first one.",
+        "ring_reduce_scatter: one-is-missing": "Each device has the sum that belongs to its "
+        "neighbour, and one part of it is missing: is a step missing?",
         "too-seldom": "There are n - 1 other devices, and each step brings the block of the next "
         "one further away.",
         "explicit all-gather": "Use only permutations.",
         "no collective-permute": "Use permutations.",
         "sends-too-much": "In each step one block, or one piece of the sum, is enough.",
-        "not-to-the-neighbour": "Send only to the neighbour. Blocks from further away are passed "
-        "on from neighbour to neighbour.",
+        "not-to-the-neighbour": "Blocks from further away are passed on from neighbour to "
+        "neighbour.",
         "against-the-ring": "The permutation goes one way round the ring, and the indices are "
         "counted the other way.",
         "open-ring": "What should go from the last device to the first is zero: a device that is "
@@ -1732,6 +1762,13 @@ def _from_the_end(x: Any) -> Any:
     return made
 
 
+LARGE_NUMBERS: Final = tuple(
+    (argument.but(scale=scale),)
+    for (argument,), scale in zip(_on_lines(_vector), (1.0, 1e6), strict=True)
+)
+"""A vector on each mesh, where a maximum over -1,000 and the like is not a maximum over -inf."""
+
+
 CHECKED: Final = Exercise(
     id="5.8",
     title="With the VMA check on",
@@ -1742,7 +1779,7 @@ CHECKED: Final = Exercise(
             "everywhere",
             "everywhere(x) must be x.",
             lambda x: x,
-            _on_lines(_vector),
+            LARGE_NUMBERS,
             {
                 "at-its-number": Mistake(
                     _overlapping,
@@ -1791,6 +1828,20 @@ CHECKED: Final = Exercise(
                     lambda x: np.minimum(x, 0),
                     says="Every value that should be positive is 0; the others are right. Is a "
                     "minimum taken over blocks and zeros?",
+                ),
+                "filled-with-ones": Mistake(
+                    lambda x: x + _n(x) - 1,
+                    says="Every value is too large by the number of the other devices: do their "
+                    "vectors have ones in its position? They should have zeros.",
+                ),
+                "largest-for-sum": Mistake(
+                    lambda x: np.maximum(x, 0),
+                    *(
+                        lambda x, fill=-(10.0**digits): np.maximum(x, np.float32(fill))
+                        for digits in range(7)
+                    ),
+                    says="The smallest values are all the same number, and the others are right. "
+                    "Is a maximum taken over blocks and this number? A value may be smaller.",
                 ),
                 "order-of-arrival": Mistake(
                     lambda x: np.tile(sum(_blocks(x)) / _n(x), DEVICES[len(x)]),
