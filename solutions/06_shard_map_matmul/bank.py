@@ -1251,7 +1251,7 @@ def iterate(A, V):
     return jax.shard_map(body, in_specs=(P(), P(None, "x")), out_specs=P())(A, V)
 
 
-# %% the means added up exercise="6.9" score=0 diagnoses=["sum-for-mean", "not-counted-yet"]
+# %% the means added up exercise="6.9" score=0 diagnoses=["sum-for-mean", "not-counted-yet"] near=["one-column-each"]
 def iterate(A, V):
     def body(a, v):
         v = lax.fori_loop(0, 5, lambda _, v: jnp.tanh(a @ v / 4), v)
@@ -1579,7 +1579,7 @@ def copy_by_columns(A, B):
     )
 
 
-# %% element by element, and transposed exercise="6.1" score=0 diagnoses=["only-the-first"] near=["blocks-do-not-fit", "shapes-do-not-fit"]
+# %% element by element, and transposed exercise="6.1" score=0 diagnoses=["only-the-first"] near=["blocks-do-not-fit", "shapes-do-not-fit", "values"]
 def rows_by_columns(A, B):
     return jax.shard_map(
         lambda a, b: a * b, in_specs=(P("x", "y"), P("x", "y")), out_specs=P("x", "y")
@@ -2148,3 +2148,95 @@ def iterate(A, V):
         return v.mean()
 
     return jax.shard_map(body, in_specs=(P(None, "x"), P("x")), out_specs=P())(A, V)
+
+
+# %% sums multiplied exercise="6.1" score=0.6667 diagnoses=["values", "not-counted-yet"] near=["added-over-x", "added-over-y"]
+def rows_by_columns(A, B):
+    def body(a, b):
+        return a.sum(1, keepdims=True) * b.sum(0, keepdims=True)
+
+    return jax.shard_map(body, in_specs=(P("x", None), P(None, "y")), out_specs=P("x", "y"))(A, B)
+
+
+def rows_by_copy(A, B):
+    def body(a, b):
+        return a @ b
+
+    return jax.shard_map(body, in_specs=(P("x", None), P()), out_specs=P("x", None))(A, B)
+
+
+def copy_by_columns(A, B):
+    def body(a, b):
+        return a @ b
+
+    return jax.shard_map(body, in_specs=(P(), P(None, "y")), out_specs=P(None, "y"))(A, B)
+
+
+# %% A replicated by in_specs, nothing added up exercise="6.3" score=0.25 diagnoses=["no all-reduce", "not-counted-yet"] near=["added-by-the-compiler"]
+def block_by_copy(A, B):
+    def body(a, b):
+        return a @ b
+
+    return jax.shard_map(body, in_specs=(P("x", None), P()), out_specs=P("x", None))(A, B)
+
+
+# %% a gather, and no check exercise="6.3" score=0.25 diagnoses=["no all-reduce", "not-counted-yet"] near=["not-replicated"]
+def block_by_copy(A, B):
+    def body(a, b):
+        return lax.all_gather(a, "y", axis=1, tiled=True) @ b
+
+    return jax.shard_map(
+        body, in_specs=(P("x", "y"), P()), out_specs=P("x", None), check_vma=False
+    )(A, B)
+
+
+# %% products of several columns added up exercise="6.5" score=0 diagnoses=["other-products", "not-counted-yet", "one-missing"] near=["added-over-y"]
+def block_by_block(A, B):
+    def body(a, b):
+        k = a.shape[1]
+        b = lax.all_gather(b, "x", axis=0, tiled=True)
+        p = a @ lax.dynamic_slice_in_dim(b, k * lax.axis_index("y"), k, 0)
+        return lax.psum(p, "y")
+
+    return jax.shard_map(
+        body, in_specs=(P("x", "y"), P("x", "y")), out_specs=P("x", "y"), check_vma=False
+    )(A, B)
+
+
+# %% both ways round, half way each exercise="6.7" score=0.5417 diagnoses=["one-too-many", "too-much-work"] near=["products-sent"]
+def overlapped(A, B):
+    def body(a, b):
+        n, me = lax.axis_size("x"), lax.axis_index("x")
+        out = lax.pcast(jnp.zeros((n, len(a), b.shape[1])), "x", to="varying").at[me].set(a @ b)
+        up = down = a
+        for s in range(1, n // 2 + 1):
+            up = lax.ppermute(up, "x", [(i, (i + 1) % n) for i in range(n)])
+            down = lax.ppermute(down, "x", [(i, (i - 1) % n) for i in range(n)])
+            out = out.at[(me - s) % n].set(up @ b).at[(me + s) % n].set(down @ b)
+        return out.reshape(-1, b.shape[1])
+
+    return jax.shard_map(body, in_specs=(P("x", None), P(None, "x")), out_specs=P(None, "x"))(A, B)
+
+
+# %% products sent round exercise="6.7" score=0 diagnoses=["products-sent", "not-counted-yet"] near=["own-block-again", "products-added"]
+def overlapped(A, B):
+    def body(a, b):
+        n, me = lax.axis_size("x"), lax.axis_index("x")
+        out = lax.pcast(jnp.zeros((n, len(a), b.shape[1])), "x", to="varying")
+        p = a @ b
+        for s in range(n):
+            out = out.at[(me - s) % n].set(p)
+            p = lax.ppermute(p, "x", [(i, (i + 1) % n) for i in range(n)])
+        return out.reshape(-1, b.shape[1])
+
+    return jax.shard_map(body, in_specs=(P("x", None), P(None, "x")), out_specs=P(None, "x"))(A, B)
+
+
+# %% the mean of a device's first column exercise="6.9" score=0 diagnoses=["one-column-each", "not-counted-yet"] near=["mean-of-sums"]
+def iterate(A, V):
+    def body(A, V):
+        for _ in range(5):
+            V = jnp.tanh(A @ V / 4)
+        return lax.pmean(V[:, 0].mean(), "x")
+
+    return jax.shard_map(body, in_specs=(P(), P(None, "x")), out_specs=P())(A, V)

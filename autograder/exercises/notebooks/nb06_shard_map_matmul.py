@@ -149,6 +149,7 @@ QUIET: Final = Exercise(
         "explicit all-reduce": "Each device has complete rows and complete columns, so there is "
         "nothing to add up.",
         "explicit all-gather": "Each device has everything that it needs.",
+        "values": "Does the body return the matmul of its two blocks?",
     },
 )
 
@@ -352,7 +353,8 @@ BY_COPY: Final = Exercise(
         "same, but JAX does not know it.",
         "all-gather": "Only A's columns along y are missing. Nothing else may be gathered.",
         "no all-reduce": "Either way ends with an all-reduce over y, of the partial sums, or as "
-        "the proof that the VMA check needs. Does the compiler add it here, or is the check off?",
+        "the proof that the VMA check needs. Is the check off? Or does the compiler do the work: "
+        "do in_specs replicate A?",
         "added-by-the-compiler": "Choose one of the two ways yourself, in the body.",
         "no-shard-map": "Choose one of the two ways yourself, with shard_map. Here the compiler "
         "chooses.",
@@ -533,7 +535,8 @@ BY_BLOCKS: Final = Exercise(
         "no all-gather": "Gather what is missing with two all-gathers in the body.",
         "sends-too-much": "A's missing columns are along y, and B's missing rows along x. Are "
         "they gathered the other way round?",
-        "other-products": "Is each column of A multiplied by the row of B with the same number?",
+        "other-products": "In the block in row i and column j of the result, each A[i, k] is "
+        "multiplied by B[k, j]. Is k the same in both factors, and j in all products?",
         "blocks-do-not-fit": "A's block has some of the columns, and B's some of the rows. Both "
         "must be complete in that dimension. A's columns are sharded over y, and B's rows over x.",
     },
@@ -740,6 +743,13 @@ def _products_added(A: Any, B: Any) -> Any:
     return sum(np.split(A, n)) @ B
 
 
+def _products_sent(A: Any, B: Any) -> Any:
+    """Return the result if every device receives the others' products: a mistake."""
+    n = next(n for n, (rows, _, _) in OVERLAPS.items() if n * rows == len(A))
+    products = [a @ b for a, b in zip(np.split(A, n), np.split(B, n, axis=1), strict=True)]
+    return np.tile(np.concatenate(products), (1, n))
+
+
 OVERLAPPED: Final = Exercise(
     id="6.7",
     title="Multiply while blocks arrive",
@@ -787,6 +797,12 @@ OVERLAPPED: Final = Exercise(
                 says="The products with the blocks of A are added up. Each is a block of rows of "
                 "the result, so concatenate them.",
             ),
+            products_sent=Mistake(
+                _products_sent,
+                says="The products travel round the ring, and each contains the columns of B of "
+                "the device where it was computed. A device needs the products of all of A's "
+                "blocks with its own columns: let the blocks travel.",
+            ),
             own_block_again=Mistake(
                 lambda A, B: _assembled(A, B, lambda i, j, n: i if j == i else (i - 1) % n),
                 lambda A, B: _assembled(A, B, lambda i, j, n: i if j == 0 else (i - 1) % n),
@@ -830,12 +846,13 @@ OVERLAPPED: Final = Exercise(
         "explicit all-gather": "An all-gather waits until everything is there. Send round the ring "
         "what is needed next, and multiply what is there.",
         "no collective-permute": "Send the blocks of A round the ring with permutations.",
-        "one-too-many": "A device's own block need not arrive: n - 1 steps bring the others. In "
-        "lax.scan and lax.fori_loop, n turns send n times, even if nothing uses the last block.",
+        "one-too-many": "n - 1 steps bring the blocks of all other devices. Does a block arrive "
+        "that is there already? (In lax.scan and lax.fori_loop, n turns send n times, even if "
+        "nothing uses the last block.)",
         "too-seldom": "There are n - 1 other blocks, and each step brings one.",
         "sends-too-much": "In each step, only one block of A has to be sent.",
-        "not-to-the-neighbour": "Send only to the neighbour. Blocks from further away are passed "
-        "on from neighbour to neighbour.",
+        "not-to-the-neighbour": "Blocks from further away are passed on from neighbour to "
+        "neighbour.",
         "too-much-work": "Multiply each block of A once on each device.",
     },
     about=(Requests, FitsIn),
@@ -951,6 +968,12 @@ QUIET_LOOP: Final = Exercise(
                     lambda A, V: _iterated(A, V) * np.float32(len(V) * _columns(V)),
                     says="The result is too large by the number of elements on a device: are the "
                     "devices' sums averaged?",
+                ),
+                "one-column-each": Mistake(
+                    lambda A, V: _iterated(A, V[:, :: _columns(V)]),
+                    lambda A, V: _iterated(A, V[:, _columns(V) - 1 :: _columns(V)]),
+                    says="Each device counts only one of its columns, the first or the last. The "
+                    "mean is that of all columns.",
                 ),
                 "of-all-rounds": Mistake(
                     lambda A, V: np.mean([_iterated(A, V, steps) for steps in range(1, STEPS + 1)]),
