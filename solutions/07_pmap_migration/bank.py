@@ -739,7 +739,7 @@ def faded(x):
     return total
 
 
-# %% rows as long as they were exercise="7.1" score=0 diagnoses=["same-mode", "not-counted-yet", "nothing-moved", "unanswered"] near=["full-mode", "shape"]
+# %% rows as long as they were exercise="7.1" score=0 diagnoses=["same-mode", "not-counted-yet", "shape", "unanswered"] near=["full-mode"]
 def convolved(x, w):
     def body(mine, w):
         return jnp.convolve(mine[0], w, mode="same")[None]
@@ -1804,7 +1804,7 @@ def faded(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
 
 
-# %% twice the mean exercise="7.7" score=0.5 diagnoses=["mean-of-another-size", "not-counted-yet", "doubled", "no all-reduce", "only-the-first", "of-another-name"] near=["own-mean", "turned", "gradients-averaged"]
+# %% twice the mean exercise="7.7" score=0.5 diagnoses=["mean-of-another-size", "not-counted-yet", "doubled", "no all-reduce", "only-the-first"] near=["own-mean", "turned", "gradients-averaged"]
 def new_params(p, g):
     return p - 0.1 * g
 
@@ -2423,3 +2423,334 @@ def train_step(w, mean, X, y, seed):
     return jax.shard_map(body, in_specs=(P(), P(), P("x"), P("x"), P()), out_specs=P())(
         w, mean, X, y, seed
     )
+
+
+# %% same, for one row each exercise="7.1" score=0.5 diagnoses=["same-mode", "not-counted-yet", "shape"] near=["convolved_many: raised"]
+def convolved(x, w):
+    def body(x, w):
+        return jnp.convolve(x[0], w, mode="same")[None]
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+def convolved_many(x, w):
+    def body(x, w):
+        return jax.vmap(convolve, in_axes=(0, None))(x, w)
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+# %% columns mapped exercise="7.1" score=0.5 diagnoses=["shape", "not-counted-yet"] near=["run-together"]
+def convolved(x, w):
+    def body(x, w):
+        return convolve(x[0], w)[None]
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+def convolved_many(x, w):
+    def body(x, w):
+        return jax.vmap(convolve, in_axes=(1, None), out_axes=1)(x, w)
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+# %% the sum subtracted exercise="7.2" score=0.25 diagnoses=["subtracted", "not-counted-yet"] near=["not-divided", "sum-alone"]
+def normalised(x, w):
+    def body(x, w):
+        y = convolve(x[0], w)
+        return (y - lax.psum(y, "x"))[None]
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+def by_vmap(x, w):
+    def one(row, w):
+        y = convolve(row, w)
+        return y / lax.psum(y, "x")
+
+    return jax.vmap(one, axis_name="x", in_axes=(0, None))(x, w)
+
+
+# %% exps divided exercise="7.2" score=0.25 diagnoses=["not-a-number", "not-counted-yet"] near=["subtracted"]
+def normalised(x, w):
+    def body(x, w):
+        y = jnp.exp(convolve(x[0], w))
+        return (y / lax.psum(y, "x"))[None]
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
+
+
+def by_vmap(x, w):
+    def one(row, w):
+        y = convolve(row, w)
+        return y / lax.psum(y, "x")
+
+    return jax.vmap(one, axis_name="x", in_axes=(0, None))(x, w)
+
+
+# %% over four parts of a grid exercise="7.4" score=0.5 diagnoses=["over-the-cap"] near=["all-gather"]
+layouts = on(grid), on(grid, "x"), on(grid, "x")
+
+
+def train(w, X, y):
+    return lax.fori_loop(0, 10, lambda _, w: descend(w, X, y), w)
+
+
+# %% the factor of 2 forgotten exercise="7.4" score=0.5 diagnoses=["half", "not-counted-yet"] near=["rate-of-a-hundredth", "sum-of-squares"]
+layouts = on(line), on(line, "x"), on(line, "x")
+
+
+def train(w, X, y):
+    for _ in range(10):
+        w = w - 0.1 / len(y) * (X.T @ (X @ w - y))
+    return w
+
+
+# %% steps without y exercise="7.4" score=0.5 diagnoses=["y-left-out", "not-counted-yet"] near=["half", "from-zeros"]
+layouts = on(line), on(line, "x"), on(line, "x")
+
+
+def train(w, X, y):
+    for _ in range(10):
+        w = descend(w, X, 0 * y)
+    return w
+
+
+# %% steps from zeros exercise="7.4" score=0.5 diagnoses=["from-zeros", "not-counted-yet"] near=["y-left-out", "one-step-less"]
+layouts = on(line), on(line, "x"), on(line, "x")
+
+
+def train(w, X, y):
+    w = jnp.zeros_like(w)
+    for _ in range(10):
+        w = descend(w, X, y)
+    return w
+
+
+# %% one number of a replica exercise="7.6" score=0.6667 diagnoses=["shape"] near=["fetched: values"]
+moves = {
+    "stacked[0]": "all-reduce",
+    "stacked.addressable_data(0)[0]": "nothing",
+    "np.asarray(stacked)[0]": "nothing",
+    "jax.tree.map(lambda p: p[0], {'w': stacked})": "all-reduce",
+    "stacked.mean(0)": "all-reduce",
+}
+
+
+fetched = stacked.addressable_data(0)[0][0]
+
+
+def mean_loss(w, X, y):
+    def body(w, X, y):
+        return lax.pmean(loss(w, X, y), "x")
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% a replica put on all devices exercise="7.6" score=0.6667 diagnoses=["devices-extra"] near=["fetched: shape"]
+moves = {
+    "stacked[0]": "all-reduce",
+    "stacked.addressable_data(0)[0]": "nothing",
+    "np.asarray(stacked)[0]": "nothing",
+    "jax.tree.map(lambda p: p[0], {'w': stacked})": "all-reduce",
+    "stacked.mean(0)": "all-reduce",
+}
+
+
+fetched = jax.device_put(stacked.addressable_data(0)[0], on(line))
+
+
+def mean_loss(w, X, y):
+    def body(w, X, y):
+        return lax.pmean(loss(w, X, y), "x")
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% the mean of the replicas exercise="7.6" score=0.6667 diagnoses=["devices-extra"] near=["fetched: shape"]
+moves = {
+    "stacked[0]": "all-reduce",
+    "stacked.addressable_data(0)[0]": "nothing",
+    "np.asarray(stacked)[0]": "nothing",
+    "jax.tree.map(lambda p: p[0], {'w': stacked})": "all-reduce",
+    "stacked.mean(0)": "all-reduce",
+}
+
+
+fetched = stacked.mean(0)
+
+
+def mean_loss(w, X, y):
+    def body(w, X, y):
+        return lax.pmean(loss(w, X, y), "x")
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% the square of the mean residual exercise="7.6" score=0.6667 diagnoses=["averaged-too-early", "not-counted-yet"] near=["not-squared"]
+moves = {
+    "stacked[0]": "all-reduce",
+    "stacked.addressable_data(0)[0]": "nothing",
+    "np.asarray(stacked)[0]": "nothing",
+    "jax.tree.map(lambda p: p[0], {'w': stacked})": "all-reduce",
+    "stacked.mean(0)": "all-reduce",
+}
+
+
+fetched = stacked.addressable_data(0)[0]
+
+
+def mean_loss(w, X, y):
+    def body(w, X, y):
+        return lax.pmean(jnp.mean(X @ w - y), "x") ** 2
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P("x")), out_specs=P())(w, X, y)
+
+
+# %% a total that doubles exercise="7.7" score=0.8333 diagnoses=["total-doubled", "not-counted-yet"] near=["never-halved", "halved-too-late", "last-number-alone", "first-row-of-each"]
+def new_params(p, g):
+    return jax.tree.map(lambda p, g: p - 0.1 * g, {"w": p}, {"w": g})["w"]
+
+
+copies = jax.device_put(jnp.arange(6.0), on(line))
+
+
+def row_sums(x):
+    def body(x):
+        return x.sum(1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def centred(x):
+    def body(x):
+        return x - lax.pmean(x, "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def pair_sums(x):
+    def body(x):
+        return lax.pcast(lax.psum(x, "y"), "y", to="varying")
+
+    return jax.shard_map(body, in_specs=P(("x", "y")), out_specs=P(("x", "y")))(x)
+
+
+def faded(x):
+    def body(x):
+        t0 = lax.pcast(jnp.zeros(len(x)), "x", to="varying")
+        return lax.fori_loop(0, x.shape[1], lambda i, t: 2 * t + x[:, i], t0)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the first row of each device only exercise="7.7" score=0.8333 diagnoses=["first-row-of-each", "not-counted-yet", "only-the-first"] near=["first-left-out"]
+def new_params(p, g):
+    return jax.tree.map(lambda p, g: p - 0.1 * g, {"w": p}, {"w": g})["w"]
+
+
+copies = jax.device_put(jnp.arange(6.0), on(line))
+
+
+def row_sums(x):
+    def body(x):
+        return x.sum(1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def centred(x):
+    def body(x):
+        return x - lax.pmean(x, "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def pair_sums(x):
+    def body(x):
+        return lax.pcast(lax.psum(x, "y"), "y", to="varying")
+
+    return jax.shard_map(body, in_specs=P(("x", "y")), out_specs=P(("x", "y")))(x)
+
+
+def faded(x):
+    def body(x):
+        t0 = 0 * x[0, :1]
+        return lax.fori_loop(0, x.shape[1], lambda i, t: 0.5 * t + x[0, i], t0)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the last number of each row exercise="7.7" score=0.8333 diagnoses=["last-number-alone", "not-counted-yet"] near=["total-doubled", "last-left-out"]
+def new_params(p, g):
+    return jax.tree.map(lambda p, g: p - 0.1 * g, {"w": p}, {"w": g})["w"]
+
+
+copies = jax.device_put(jnp.arange(6.0), on(line))
+
+
+def row_sums(x):
+    def body(x):
+        return x.sum(1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def centred(x):
+    def body(x):
+        return x - lax.pmean(x, "x")
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def pair_sums(x):
+    def body(x):
+        return lax.pcast(lax.psum(x, "y"), "y", to="varying")
+
+    return jax.shard_map(body, in_specs=P(("x", "y")), out_specs=P(("x", "y")))(x)
+
+
+def faded(x):
+    def body(x):
+        t0 = lax.pcast(jnp.zeros(len(x)), "x", to="varying")
+        return lax.fori_loop(0, x.shape[1], lambda i, t: x[:, i], t0)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% divided by a device's own deviation exercise="7.7" score=0.8333 diagnoses=["normalised-too", "not-counted-yet"] near=["own-mean", "sum-for-mean"]
+def new_params(p, g):
+    return jax.tree.map(lambda p, g: p - 0.1 * g, {"w": p}, {"w": g})["w"]
+
+
+copies = jax.device_put(jnp.arange(6.0), on(line))
+
+
+def row_sums(x):
+    def body(x):
+        return x.sum(1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def centred(x):
+    def body(x):
+        return (x - lax.pmean(x, "x")) / x.std()
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+def pair_sums(x):
+    def body(x):
+        return lax.pcast(lax.psum(x, "y"), "y", to="varying")
+
+    return jax.shard_map(body, in_specs=P(("x", "y")), out_specs=P(("x", "y")))(x)
+
+
+def faded(x):
+    def body(x):
+        t0 = lax.pcast(jnp.zeros(len(x)), "x", to="varying")
+        return lax.fori_loop(0, x.shape[1], lambda i, t: 0.5 * t + x[:, i], t0)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)

@@ -243,6 +243,7 @@ NORMALISED_MISTAKES: Final[dict[str, Any]] = {
     "sum-alone": lambda x, w: (lambda y: np.broadcast_to(y.sum(0), y.shape))(_convolved(x, w)),
     "upside-down": lambda x, w: (lambda y: y.sum(0) / y)(_convolved(x, w)),
     "multiplied": lambda x, w: (lambda y: y * y.sum(0))(_convolved(x, w)),
+    "subtracted": lambda x, w: (lambda y: y - y.sum(0))(_convolved(x, w)),
     "sum-of-sizes": lambda x, w: (lambda y: y / np.abs(y).sum(0))(_convolved(x, w)),
     "times-the-reciprocals": lambda x, w: (lambda y: y * (1 / y).sum(0))(_convolved(x, w)),
     "divided-before": lambda x, w: _convolved(x / x.sum(0), w),
@@ -327,6 +328,7 @@ NORMALISE: Final = Exercise(
         "by it.",
         "upside-down": "This is the reciprocal: the sum is divided by the row.",
         "multiplied": "Each row is multiplied by the sum of all rows. Divide by it.",
+        "subtracted": "The sum of all rows is subtracted from each row. Divide by it.",
         "divided-before": "The rows are divided before they are convolved. Convolve first, then "
         "add up the convolved rows and divide.",
         "does-not-divide": "in_axes=(0, None) gave each device one row of x, and all devices the "
@@ -669,6 +671,19 @@ REGRESSION: Final = Exercise(
                     says="The steps are too large by the number of examples: is the loss a sum "
                     "instead of a mean?",
                 ),
+                "half": Mistake(
+                    lambda w, X, y: _trained(w, X, y, times=0.5),
+                    says="In each step the gradient is half as large as it should be. The "
+                    "derivative of a square has a factor of 2.",
+                ),
+                "y-left-out": Mistake(
+                    lambda w, X, y: _trained(w, X, 0 * y),
+                    says="These are ten steps with zeros in place of y.",
+                ),
+                "from-zeros": Mistake(
+                    lambda w, X, y: _trained(0 * w, X, y),
+                    says="The steps begin with zeros. Begin with the given w.",
+                ),
                 "rate-of-a-hundredth": Mistake(
                     lambda w, X, y: _trained(w, X, y, times=0.1),
                     says="In each step the rate is 0.01. It should be 0.1.",
@@ -704,7 +719,7 @@ REGRESSION: Final = Exercise(
         "in-a-container": "Is this everything that lax.scan returns? It returns a pair: the "
         "carry, and the stacked outputs.",
         "over-the-cap": "A device has memory for w, and for an eighth of X and of y. Are X and y "
-        "both sharded, over their examples?",
+        "both sharded over their examples, and over all eight devices?",
         "all-gather": "Nothing has to be gathered if each device has complete examples and their "
         "targets. Are X and y sharded over their examples, and do they stay so?",
         "too-many-bytes": "In each step only the gradient should be added up, one number for each "
@@ -859,7 +874,7 @@ TRAP: Final = Exercise(
         "under pmap. Then grad adds nothing up, and each device gets the gradient of its own loss.",
         "below-one": "A number below 1 means that the gradient is too small: half of the right "
         "gradient would be 1/2. Is anything divided here, or is the ratio upside down?",
-        "averaged-again": "The mean is taken only once, and its argument is not divided yet.",
+        "averaged-again": "Only the mean divides by the number of devices, and it is taken once.",
         "other-mesh": "Is there a pmap in it? Expected: its twin with shard_map.",
         "copies-disagree": "Each device has a different w now. Is check_vma off? With it on, JAX "
         "would have raised an error.",
@@ -940,8 +955,9 @@ UNREPLICATE: Final = Exercise(
                 ),
                 "averaged-too-early": Mistake(
                     _of_mean_residuals,
-                    says="The residuals of the devices were averaged before they were squared. "
-                    "Average their squares.",
+                    lambda w, X, y: np.mean(X @ w - y) ** 2,
+                    says="The residuals are averaged before they are squared. Average their "
+                    "squares.",
                 ),
                 "sum-of-squares": Mistake(
                     lambda w, X, y: np.float32(len(y)) * _loss(w, X, y),
@@ -994,10 +1010,10 @@ UNREPLICATE: Final = Exercise(
         "this row.",
         "copies-unknown": "You know that the eight replicas are equal, and JAX does not. It "
         "averages rows on eight devices.",
-        "fetched: shape": "One replica has six numbers. addressable_data returns a block, which "
-        "still has the mapped dimension.",
-        "fetched: devices-extra": "The replica is on other devices, too. Expected: on device 0 "
-        "only. The result of an index is on all devices.",
+        "fetched: shape": "One replica is a vector of six numbers. A block of stacked has the "
+        "shape (1, 6), and each index of an array removes one dimension.",
+        "fetched: devices-extra": "The result of an index or a mean of stacked is on all devices. "
+        "Is there one? Or does a device_put name all devices?",
         "fetched: values": "Is this one of the replicas, unchanged?",
         "not-replicated": "Each device has the loss of its own examples. How do you combine them "
         "into one number? (The result of all_gather counts as varying, although every device has "
@@ -1018,11 +1034,11 @@ def _by_halves(x: Any) -> Any:
     return np.tile(x.reshape(2, -1, x.shape[1]).sum(0), (2, 1))
 
 
-def _faded(x: Any) -> Any:
+def _faded(x: Any, factor: float = 0.5) -> Any:
     """Return the last total, which is halved before each column is added."""
     total = np.zeros(len(x), x.dtype)
     for column in x.T:
-        total = np.float32(0.5) * total + column
+        total = np.float32(factor) * total + column
     return total
 
 
@@ -1151,6 +1167,7 @@ CLINIC: Final = Exercise(
                 "normalised-too": Mistake(
                     lambda x: (x - x.mean(0)) / x.std(0),
                     lambda x: (x - x.mean(0)) / np.sqrt((x * x).mean(0)),
+                    lambda x: (x - x.mean(0)) / x.std(1, keepdims=True),
                     says="The rows are also divided by something. Only subtract the mean.",
                 ),
             },
@@ -1236,6 +1253,18 @@ CLINIC: Final = Exercise(
                 "number-halved": Mistake(
                     lambda x: x.sum(1) * np.float32(0.5),
                     says="The new number is halved. Halve the total instead.",
+                ),
+                "first-row-of-each": Mistake(
+                    lambda x: _faded(x[:: {rows: rows // n for n, rows, _ in SEVERAL}[len(x)]]),
+                    says="A device returns the total of its first row only, and it may have "
+                    "several rows.",
+                ),
+                "total-doubled": Mistake(
+                    lambda x: _faded(x, 2), says="The total is doubled. Expected: halved."
+                ),
+                "last-number-alone": Mistake(
+                    lambda x: x[:, -1],
+                    says="This is the last number of each row. Add it to half of the total so far.",
                 ),
                 "never-halved": Mistake(
                     lambda x: x.sum(1), says="The numbers are added up, and nothing is halved."
