@@ -370,7 +370,7 @@ def probabilities(hidden, padded, words):
     return parts / parts.sum(1, keepdims=True)
 
 
-# %% a multiple of the devices; seventeen words, written in exercise="9.4" score=0 diagnoses=["multiple-of-devices", "only-the-first", "not-counted-yet", "values"] near=["spread: shape", "probabilities: shape", "a-word-too-many"]
+# %% a multiple of the devices; seventeen words, written in exercise="9.4" score=0 diagnoses=["multiple-of-devices", "only-the-first", "not-counted-yet", "words-written-in"] near=["spread: shape", "probabilities: shape", "a-word-too-many"]
 def spread(table):
     devices = jax.sharding.get_abstract_mesh().size
     padded = jnp.pad(table, ((0, -len(table) % devices), (0, 0)))
@@ -1441,3 +1441,216 @@ def same_layout(one, other, shape):
         return False
     a, b = described(*one), described(*other)
     return a.devices_indices_map(shape) == b.devices_indices_map(shape)
+
+
+# %% the numbers of the flag off exercise="9.2" score=0 diagnoses=["flag-off", "not-counted-yet", "too-much-memory"] near=["another-key", "uniform"]
+def initialise(seed):
+    with jax.threefry_partitionable(False):
+        w = jax.random.normal(jax.random.key(seed), (64, 512)) / 8
+        return with_sharding_constraint(w, P(None, "x"))
+
+
+# %% normal numbers that are cut off exercise="9.2" score=0 diagnoses=["values", "not-counted-yet"] near=["flag-off", "a-key-for-each-part"]
+def initialise(seed):
+    w = jax.random.truncated_normal(jax.random.key(seed), -2, 2, (64, 512)) / 8
+    return with_sharding_constraint(w, P(None, "x"))
+
+
+# %% a finite logit of -1e6 exercise="9.4" score=0.5 diagnoses=["minus-a-number", "not-counted-yet"] near=["words-written-in", "not-finite"]
+def spread(table):
+    pad = -len(table) % 8
+    return with_sharding_constraint(jnp.pad(table, ((0, pad), (0, 0))), P("x"))
+
+
+def probabilities(hidden, padded, words):
+    logits = hidden @ padded.T
+    logits = jnp.where(jnp.arange(len(padded)) < words, logits, -1e6)
+    return jax.nn.softmax(logits, axis=-1)
+
+
+# %% the exponentials added up before the words exercise="9.4" score=0.625 diagnoses=["too-many-bytes"] near=["local-largest", "one-sum-for-all"]
+def spread(table):
+    pad = -len(table) % 8
+    return with_sharding_constraint(jnp.pad(table, ((0, pad), (0, 0))), P("x"))
+
+
+def probabilities(hidden, padded, words):
+    def body(h, t, words):
+        z = h @ t.T
+        ok = lax.axis_index("x") * len(t) + jnp.arange(len(t)) < words
+        z = jnp.where(ok, z, -jnp.inf)
+        m = lax.pmax(z.max(1, keepdims=True), "x")
+        e = jnp.exp(z - m)
+        return e / lax.psum(e, "x").sum(1, keepdims=True)
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P()), out_specs=P(None, "x"))(
+        hidden, padded, words
+    )
+
+
+# %% every device's own largest logit exercise="9.4" score=0.5 diagnoses=["local-largest", "not-counted-yet"] near=["own-words", "largest-of-the-padding"]
+def spread(table):
+    pad = -len(table) % 8
+    return with_sharding_constraint(jnp.pad(table, ((0, pad), (0, 0))), P("x"))
+
+
+def probabilities(hidden, padded, words):
+    def body(h, t, words):
+        z = h @ t.T
+        ok = lax.axis_index("x") * len(t) + jnp.arange(len(t)) < words
+        e = jnp.where(ok, jnp.exp(z - z.max(1, keepdims=True)), 0)
+        return e / lax.psum(e.sum(1, keepdims=True), "x")
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P()), out_specs=P(None, "x"))(
+        hidden, padded, words
+    )
+
+
+# %% one sum for all examples exercise="9.4" score=0.5 diagnoses=["one-sum-for-all", "not-counted-yet"] near=["over-the-examples", "own-words"]
+def spread(table):
+    pad = -len(table) % 8
+    return with_sharding_constraint(jnp.pad(table, ((0, pad), (0, 0))), P("x"))
+
+
+def probabilities(hidden, padded, words):
+    def body(h, t, words):
+        z = h @ t.T
+        ok = lax.axis_index("x") * len(t) + jnp.arange(len(t)) < words
+        z = jnp.where(ok, z, -jnp.inf)
+        m = lax.pmax(z.max(1, keepdims=True), "x")
+        e = jnp.exp(z - m)
+        return e / lax.psum(e.sum(), "x")
+
+    return jax.shard_map(body, in_specs=(P(), P("x"), P()), out_specs=P(None, "x"))(
+        hidden, padded, words
+    )
+
+
+# %% seventeen words, always exercise="9.4" score=0.5 diagnoses=["words-written-in", "not-counted-yet"] near=["a-word-too-few", "padding-counts"]
+def spread(table):
+    pad = -len(table) % 8
+    return with_sharding_constraint(jnp.pad(table, ((0, pad), (0, 0))), P("x"))
+
+
+def probabilities(hidden, padded, words):
+    logits = hidden @ padded.T
+    logits = jnp.where(jnp.arange(len(padded)) < 17, logits, -jnp.inf)
+    return jax.nn.softmax(logits, axis=-1)
+
+
+# %% twenty-four words, always exercise="9.4" score=0.5 diagnoses=["words-written-in", "not-counted-yet"] near=["padding-counts", "a-word-too-many"]
+def spread(table):
+    pad = -len(table) % 8
+    return with_sharding_constraint(jnp.pad(table, ((0, pad), (0, 0))), P("x"))
+
+
+def probabilities(hidden, padded, words):
+    logits = hidden @ padded.T
+    logits = jnp.where(jnp.arange(len(padded)) < 24, logits, -jnp.inf)
+    return jax.nn.softmax(logits, axis=-1)
+
+
+# %% at most seventeen words exercise="9.4" score=0.5 diagnoses=["words-written-in", "not-counted-yet"] near=["a-word-too-few"]
+def spread(table):
+    pad = -len(table) % 8
+    return with_sharding_constraint(jnp.pad(table, ((0, pad), (0, 0))), P("x"))
+
+
+def probabilities(hidden, padded, words):
+    logits = hidden @ padded.T
+    logits = jnp.where(jnp.arange(len(padded)) < jnp.minimum(words, 17), logits, -jnp.inf)
+    return jax.nn.softmax(logits, axis=-1)
+
+
+# %% row i of the block, or its last exercise="9.6" score=0.5 diagnoses=["another-row-of-the-block", "not-counted-yet"] near=["offset-forgotten", "row-of-the-block", "put-at-the-end"]
+def row(x, i):
+    def body(b, i):
+        k = len(b)
+        me = lax.axis_index("x")
+        mine = i // k == me
+        return lax.psum(jnp.where(mine, b[i], 0), "x")
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P())(x, i)
+
+
+def shifted(x):
+    def body(b):
+        n = lax.axis_size("x")
+        top = lax.ppermute(b[-1:], "x", [(j, j + 1) for j in range(n - 1)])
+        return jnp.concatenate([top, b[:-1]])
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the row before, in the block exercise="9.6" score=0.5 diagnoses=["another-row-of-the-block", "not-counted-yet"] near=["row-before"]
+def row(x, i):
+    def body(b, i):
+        k = len(b)
+        me = lax.axis_index("x")
+        mine = i // k == me
+        return lax.psum(jnp.where(mine, b[i % k - 1], 0), "x")
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P())(x, i)
+
+
+def shifted(x):
+    def body(b):
+        n = lax.axis_size("x")
+        top = lax.ppermute(b[-1:], "x", [(j, j + 1) for j in range(n - 1)])
+        return jnp.concatenate([top, b[:-1]])
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% counted from the block's end exercise="9.6" score=0.5 diagnoses=["another-row-of-the-block", "not-counted-yet"] near=["row-of-the-block"]
+def row(x, i):
+    def body(b, i):
+        k = len(b)
+        me = lax.axis_index("x")
+        mine = i // k == me
+        return lax.psum(jnp.where(mine, b[::-1][i % k], 0), "x")
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P())(x, i)
+
+
+def shifted(x):
+    def body(b):
+        n = lax.axis_size("x")
+        top = lax.ppermute(b[-1:], "x", [(j, j + 1) for j in range(n - 1)])
+        return jnp.concatenate([top, b[:-1]])
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% moved up, and the neighbour's row last exercise="9.6" score=0.5 diagnoses=["put-at-the-end", "not-counted-yet"] near=["other-way", "from-the-block-after", "first-row-sent"]
+def row(x, i):
+    def body(b, i):
+        k = len(b)
+        me = lax.axis_index("x")
+        mine = i // k == me
+        return lax.psum(jnp.where(mine, b[i % k], 0), "x")
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P())(x, i)
+
+
+def shifted(x):
+    def body(b):
+        n = lax.axis_size("x")
+        top = lax.ppermute(b[-1:], "x", [(j, j + 1) for j in range(n - 1)])
+        return jnp.concatenate([b[1:], top])
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(x)
+
+
+# %% the largest of the row and -100 exercise="9.6" score=0.5 diagnoses=["nothing-below-zero", "not-counted-yet"] near=["a-row-of-each", "another-row-of-the-block", "put-at-the-end"]
+def row(x, i):
+    def body(b, i):
+        k = len(b)
+        mine = i // k == lax.axis_index("x")
+        return lax.pmax(jnp.where(mine, b[i % k], -100), "x")
+
+    return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P())(x, i)
+
+
+def shifted(x):
+    return jnp.roll(x, 1, axis=0).at[0].set(0)

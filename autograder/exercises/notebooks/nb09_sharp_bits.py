@@ -173,6 +173,11 @@ def _drawn(
     return np.asarray(draw(key(jax.random.key(seed)), SHAPE) / 8)
 
 
+def _drawn_with_flag_off(seed: Any) -> Any:
+    with jax.threefry_partitionable(False):
+        return _drawn(seed)
+
+
 def _drawn_in_parts(n: int, key: Callable[[Any, int, int], Any], seed: Any) -> Any:
     """Draw the columns of each of n devices from its own key."""
     shape = SHAPE[0], SHAPE[1] // n
@@ -202,6 +207,11 @@ INITIALISED: Final = Exercise(
                     ),
                     says="You draw the transposed shape, and transpose the result. For another "
                     "shape, the same key gives other numbers.",
+                ),
+                "flag-off": Mistake(
+                    _drawn_with_flag_off,
+                    says="These are the numbers with jax_threefry_partitionable off. Leave it on, "
+                    "as it is by default.",
                 ),
                 "another-key": Mistake(
                     lambda seed: _drawn(seed, key=lambda k: jax.random.split(k)[0]),
@@ -256,8 +266,8 @@ INITIALISED: Final = Exercise(
         "device make the whole array, and drop most of it afterwards?",
         "replicated": "In the end the array is replicated. Does the program that draws the "
         "numbers ask for a layout? (Inside jit, with Auto axes, jax.device_put does nothing.)",
-        "values": "The same key and the same shape give the same numbers in every layout. If you "
-        "draw parts from different keys, they are other numbers.",
+        "values": "The same key and the same shape give the same numbers in every layout. Are "
+        "they drawn by jax.random.normal, from one key, and divided by 8?",
         "transposed": "The rows are sharded. Expected: the columns.",
     },
 )
@@ -394,7 +404,7 @@ VOCABULARIES: Final = (
     # scale of `hidden`, and the range of the number of words
     (8, 24, 16, 8, 1.0, (17, 24)),
     (4, 40, 8, 6, 30.0, (20, 40)),  # exp overflows
-    (8, 8, 16, 16, 30_000.0, (1, 2)),  # one word, and for some examples its logit is far below 0
+    (8, 8, 16, 16, 3e7, (1, 2)),  # one word, and for some examples its logit is far below 0
 )
 
 
@@ -458,6 +468,25 @@ def _masked_by(value: float, hidden: Any, padded: Any, words: Any) -> Any:
 _probabilities: Final = partial(_masked_by, -np.inf)
 
 
+def _first_words_only(most: int, hidden: Any, padded: Any, words: Any) -> Any:
+    """Count no more than so many words: a mistake."""
+    return _probabilities(hidden, padded, min(words, most))
+
+
+def _with_own_largest(hidden: Any, padded: Any, words: Any) -> Any:
+    """Return the softmax where each device subtracts the largest of its own logits: a mistake."""
+    n = {rows: n for n, rows, *_ in VOCABULARIES}[len(padded)]
+    parts = np.split(hidden @ padded.T, n, axis=1)
+    exponentials = _masked(np.concatenate([*map(_exponentials, parts)], axis=1), words, 0)
+    return exponentials / exponentials.sum(1, keepdims=True)
+
+
+def _with_one_sum(hidden: Any, padded: Any, words: Any) -> Any:
+    """Divide by the sum over all examples: a mistake."""
+    exponentials = _exponentials(_masked(hidden @ padded.T, words, -np.inf))
+    return exponentials / exponentials.sum()
+
+
 UNEVEN: Final = Exercise(
     id="9.4",
     title="Seventeen words on eight devices",
@@ -487,7 +516,8 @@ UNEVEN: Final = Exercise(
                 ),
                 "always-more": Mistake(
                     lambda table: np.pad(table, ((0, 8 - len(table) % 8), (0, 0))),
-                    says="A multiple of 8 is padded, too. 24 words need no padding.",
+                    says="You add 8 rows even if their number is a multiple of 8. 24 words need no "
+                    "padding.",
                 ),
                 "columns-too": Mistake(
                     lambda table: np.pad(table, (0, -len(table) % 8)),
@@ -600,8 +630,30 @@ UNEVEN: Final = Exercise(
                     says="Before exp you subtract the largest logit of all rows, including the "
                     "padding. If that is far above those of the words, every exp is 0.",
                 ),
+                "words-written-in": Mistake(
+                    *(partial(_first_words_only, most) for most in (17, 24)),
+                    *(
+                        lambda hidden, padded, words, most=most: _probabilities(
+                            hidden, padded, most
+                        )
+                        for most in (17, 24)
+                    ),
+                    says="Is the number of words, such as 17, written into the function? It is the "
+                    "argument `words`.",
+                ),
+                "local-largest": Mistake(
+                    _with_own_largest,
+                    says="Each device subtracts its own largest logit, so the exponentials have "
+                    "different scales when they are added up. Subtract the largest of all "
+                    "devices.",
+                ),
+                "one-sum-for-all": Mistake(
+                    _with_one_sum,
+                    says="The exponentials of all examples are added up. Each example has a sum of "
+                    "its own.",
+                ),
                 "minus-a-number": Mistake(
-                    *(tuple(partial(_masked_by, -(10.0**digits)) for digits in (2, 3, 4))),
+                    *(partial(_masked_by, -(10.0**digits)) for digits in range(2, 8)),
                     says="The padding has a finite logit, such as -1,000. Some words have smaller "
                     "ones.",
                 ),
@@ -632,8 +684,9 @@ UNEVEN: Final = Exercise(
     ),
     diagnoses={
         "probabilities: too-many-bytes": "A softmax needs two numbers for each example, its "
-        "largest logit and its sum, and jax.nn.softmax subtracts the largest by itself. Do you "
-        "compute a maximum, too?",
+        "largest logit and its sum. Does each device reduce its own words to one number before "
+        "the devices combine theirs? And is a maximum computed that jax.nn.softmax subtracts "
+        "anyway?",
         "replicated": "The result is replicated. Do you ask for a layout that is sharded over x?",
         "slice-at-run-time": "You need no slice: the result has a column for each row of padded.",
         "not-finite": "There are four places to look. Does exp overflow because the row's largest "
@@ -696,14 +749,14 @@ REQUESTS: Final = Exercise(
     ),
     hints=(
         "Look at the result: show(before=argument, after=jax.jit(step)(argument)).",
-        "Each mode has its own verb. P() names no axis, so the verb of the other mode has nothing "
-        "to refuse.",
+        "Each mode has its own verb. For P(), which names no axis, the verb of the other mode "
+        "raises no error.",
         "None in a spec is a request: do not shard this dimension. P.UNCONSTRAINED requests "
         "nothing.",
     ),
     diagnoses={
-        "wrong-verb": "P() names no axis, so the verb of the other mode has nothing to refuse, "
-        "and nothing to do.",
+        "wrong-verb": "This is the verb of the other mode. For P(), which names no axis, it "
+        "raises no error and does nothing.",
         "right-verb": "This is the verb for this mode, and it replicates the array.",
         "put-in-jit": "Inside jit, with Auto axes, device_put is ignored.",
         "put-explicit": "With Explicit axes the layout is part of the type, and device_put "
@@ -753,6 +806,12 @@ def _from_owner_by_devices(x: Any, i: Any) -> Any:
     return blocks[owner][i % len(blocks[0])] if owner < len(blocks) else np.zeros_like(x[0])
 
 
+def _row_of_owner(x: Any, i: Any, at: Callable[[int, int], int]) -> Any:
+    """Return a row of the block that has row i; its place follows from i and the block's size."""
+    size = len(_blocks(x)[0])
+    return _blocks(x)[int(i) // size][at(int(i), size)]
+
+
 def _with_before(x: Any, edge: Callable[[Any], Any]) -> list[tuple[Any, Any]]:
     """Return each block with the edge of the block before it (zeros for the first one)."""
     blocks = _blocks(x)
@@ -773,7 +832,8 @@ INDEXING: Final = Exercise(
             lambda x, i: x[i],
             tuple(
                 (
-                    _argument(s, n, "x"),
+                    # on four devices, a maximum over -1,000 and the like is not one over -inf
+                    _argument(s, n, "x", scale=1e6 if n == 4 else 1.0),
                     _argument((), n, dtype="int32", scale=end - least, shift=least),
                 )
                 for n, s, (least, end) in TALL
@@ -793,7 +853,12 @@ INDEXING: Final = Exercise(
                 ),
                 "nothing-below-zero": Mistake(
                     lambda x, i: np.maximum(x[i], 0),
-                    says="Negative numbers have become 0, as with a maximum of the row and zeros.",
+                    *(
+                        lambda x, i, fill=-(10.0**digits): np.maximum(x[i], np.float32(fill))
+                        for digits in range(7)
+                    ),
+                    says="All smaller numbers have become 0 or another number, as with a maximum "
+                    "of the row and this number.",
                 ),
                 "a-row-of-each": Mistake(
                     lambda x, i: sum(b[i % len(b)] for b in _blocks(x)),
@@ -825,6 +890,20 @@ INDEXING: Final = Exercise(
                     lambda x, i: _blocks(x)[0][i % len(_blocks(x)[0])],
                     says="This is a row of device 0, at the position of row i in its block. Which "
                     "device has row i?",
+                ),
+                "another-row-of-the-block": Mistake(
+                    *(
+                        lambda x, i, at=at: _row_of_owner(x, i, at)
+                        for at in (
+                            lambda i, size: min(i, size - 1),
+                            lambda i, size: i % size - 1,
+                            lambda i, size: (i + 1) % size,
+                            lambda i, size: size - 1 - i % size,
+                            lambda i, size: 0,
+                        )
+                    ),
+                    says="This is a row of the right device, but another one. Which row of its "
+                    "block is row i?",
                 ),
                 "a-row-too-many": Mistake(
                     lambda x, i: x[i] + (x[i - 1] if _begins(x, i) else 0),
@@ -885,6 +964,16 @@ INDEXING: Final = Exercise(
                     ),
                     says="The first row of each block is dropped, and the others stay where they "
                     "are. Which row must leave a block?",
+                ),
+                "put-at-the-end": Mistake(
+                    lambda x: np.concatenate(
+                        [
+                            np.concatenate([b[1:], r])
+                            for r, b in _with_before(x, lambda block: block[-1:])
+                        ]
+                    ),
+                    says="Each block has moved up, and ends with the last row of the block before. "
+                    "This row comes first.",
                 ),
                 "wrong-row-zeros": Mistake(
                     lambda x: np.concatenate([x[-1:], x[:-2], 0 * x[:1]]),
@@ -955,8 +1044,8 @@ INDEXING: Final = Exercise(
         "reduce-scatter": "The sum is sharded. Do you ask for the row to be sharded over x? "
         "Expected: all of it on every device.",
         "row: nothing-but-zeros": "Does any device find row i, and do the others get it?",
-        "row: values": "Which device has row i, given its position and the size of its block? "
-        "Does any other device add something to it?",
+        "row: values": "Which device has row i, and which row of its block is it? Does any other "
+        "device add something to it?",
     },
 )
 
