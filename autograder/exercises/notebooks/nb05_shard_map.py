@@ -232,12 +232,21 @@ def _softmax(x: Any) -> Any:
 
 NUMBERS: Final = (
     *_on_lines(_vector)[:1],
-    (Argument((4 * MANY,), (("x", 4),), ("x",), mode="auto", scale=60.0, shift=-3e6),),
+    (Argument((4 * MANY,), (("x", 4),), ("x",), mode="auto", scale=60.0, shift=-1000.0),),
 )
-"""A vector on each mesh; on the second, exp is 0 of all, and too large of the differences.
+"""A vector on each mesh; on the second, exp is 0 of all."""
 
-Its numbers are lower than anything that somebody would start a maximum from, except -inf.
+LOW_NUMBERS: Final = (NUMBERS[0], tuple(a.but(shift=-3e6) for a in NUMBERS[1]))
+"""The second vector is below anything that somebody would start a maximum from, except -inf."""
+
+FAR_APART: Final = (NUMBERS[0], tuple(a.but(scale=5e3, shift=-25e3) for a in NUMBERS[1]))
+"""In the second vector, the largest element is far below zero, and far above the others.
+
+So `exp(x - logsumexp)` is right, too, although such numbers are coarse in float32.
 """
+
+ARGUMENTS_OF_REDUCTIONS: Final = {"largest": LOW_NUMBERS, "softmax": FAR_APART}
+"""The arguments in 5.2, unless they are `NUMBERS`."""
 
 
 def _n(x: Any) -> Any:
@@ -407,6 +416,12 @@ REDUCTIONS: Final = Exercise(
                     {
                         "each-for-itself": Mistake(
                             lambda x: np.concatenate([_softmax(b) for b in _blocks(x)]),
+                            lambda x: np.concatenate(
+                                [
+                                    e / e.sum()
+                                    for e in np.split(np.exp(x - x.max()), DEVICES[len(x)])
+                                ]
+                            ),
                             says="Each block adds up to one by itself. The sum must be that of all "
                             "of x.",
                         ),
@@ -491,7 +506,7 @@ REDUCTIONS: Final = Exercise(
                     answer,
                     f"{answer} must return {asks}.",
                     reference,
-                    NUMBERS,
+                    ARGUMENTS_OF_REDUCTIONS.get(answer, NUMBERS),
                     mistakes,
                     under_mesh=True,
                 ),
