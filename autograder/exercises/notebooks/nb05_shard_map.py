@@ -239,7 +239,7 @@ NUMBERS: Final = (
 LOW_NUMBERS: Final = (NUMBERS[0], tuple(a.but(shift=-3e6) for a in NUMBERS[1]))
 """The second vector is below anything that somebody would start a maximum from, except -inf."""
 
-FAR_APART: Final = (NUMBERS[0], tuple(a.but(scale=5e3, shift=-25e3) for a in NUMBERS[1]))
+FAR_APART: Final = (NUMBERS[0], tuple(a.but(scale=5e6, shift=-25e6) for a in NUMBERS[1]))
 """In the second vector, the largest element is far below zero, and far above the others.
 
 So `exp(x - logsumexp)` is right, too, although such numbers are coarse in float32.
