@@ -360,10 +360,10 @@ def draw_overlap(
     """Draw when gradients are computed and reduced, for several choices of buckets.
 
     Args:
-        backward: how long the backward pass of each layer takes, the last layer first.
-        sizes: the bytes of each layer's gradient, in the same order.
-        latency: the time of an all-reduce, however small.
-        bandwidth: the bytes that an all-reduce handles in a unit of time.
+        backward: how long the backward pass of each layer takes, in ms, the last layer first.
+        sizes: the size of each layer's gradient, in MB, in the same order.
+        latency: the time of an all-reduce, however small, in ms.
+        bandwidth: what an all-reduce handles, in MB per ms.
         **choices: the number of layers in each bucket, by the name that the chart has.
     """
     charts = []
@@ -381,7 +381,7 @@ def draw_overlap(
             "computing": _numbered(ran.computing, "layer", COLOURS["computing"]),
             "reducing": _numbered(ran.sending, "bucket", COLOURS["sending"]),
         }
-        remark = f"exposed: {ran.exposed:.3g} of {ran.sending[-1][1]:.3g} units of time"
+        remark = f"exposed: {ran.exposed:.3g} of {ran.sending[-1][1]:.3g} ms"
         charts.append(GanttChart.of(title, lanes, (remark,)))
     return Schedules(tuple(charts))
 

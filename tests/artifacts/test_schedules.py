@@ -137,7 +137,7 @@ def test_what_is_no_choice_of_buckets_is_explained(buckets, diagnosis):
 
 def test_a_chart_of_buckets_says_what_is_exposed():
     drawn = draw_overlap([2, 2, 2], [4, 4, 4], 1, 4, two=[2, 1], mine=..., wrong=[1])
-    assert "exposed: 3 of 9 units" in str(drawn)
+    assert "exposed: 3 of 9 ms" in str(drawn)
     assert "reducing: bucket 0 4–7, bucket 1 7–9" in str(drawn)
     assert "mine: not filled in yet" in str(drawn)
     assert "wrong: The sum of the buckets is 1, and the number of layers 3." in str(drawn)

@@ -1775,7 +1775,7 @@ def explain_buckets_chosen(
         return None
     diagnosis, why = _describe_buckets([*buckets], backward, sizes, latency, bandwidth)
     return diagnosis, (
-        f"With the buckets {list(buckets)}, {ran.exposed:.2f} units of time are exposed; "
+        f"With the buckets {list(buckets)}, {ran.exposed:.2f} ms are exposed; "
         f"{shortest - sum(backward):.2f} are possible.{why}"
     )
 
@@ -1831,7 +1831,7 @@ def _draw_exposed(
     start, right = sum(backward), _exposed(backward, sizes, buckets, latency, bandwidth)
     lanes = {name: [*bars] for name, bars in drawn.bars.items()}
     lanes["exposed"] = [JobBar("exposed", f"{right:.3g}", GREY, start, start + right)]
-    title = f"{right:.3g} of {start + right:.3g} units of time are exposed"
+    title = f"{right:.3g} of {start + right:.3g} ms are exposed"
     return _draw_beside(title, lanes, result, right, start)
 
 
