@@ -72,8 +72,10 @@ restore: .venv/installed ## Put the gradebook back as it was: FROM=grading/backu
 	@$(BIN)/python -m autograder.instructor restore $(call given,FROM)
 
 # Contributors run this, so it has to be short: of long lists it tests one in thirty, sampled by a seed
-# that it prints, and it leaves the slow tests to test-all.
+# that it prints, and it leaves the slow tests to test-all. A commit has one seed, so that whoever tests it
+# tries the same cases; the next commit has others.
 test test-oldest test-newest test-orders: export SHARDLINGS_EVERY ?= 30
+test test-oldest test-newest test-orders: export SHARDLINGS_SEED ?= $(shell printf %d "0x$$(git rev-parse --short=6 HEAD 2>/dev/null)" 2>/dev/null)
 
 test: .venv/installed lint ## Lint, format, types, and what most changes can break: the newest supported JAX
 	$(BIN)/python -m pytest $(SIDE_BY_SIDE) -m "not slow and not crowded"
