@@ -7,8 +7,8 @@ of `shardlings`, the library below this package, and these:
   *submission* is a notebook that a student hands in.
 - A *placement* is a sharding's mesh and spec as plain data, from which a layout follows.
 - An *argument* is an array that a function is called with, described by its shape, mesh and spec. A
-  *draw* is one sample of values for a function's arguments. A *case* is what a plain function is
-  called with. An *artifact* is the bytes of an exported program.
+  *sample* has values for all arguments of a function. A *case* is what a plain function is called
+  with. An *artifact* is the bytes of an exported program.
 - A *plan* says what to capture for an exercise, and *evidence* is what was captured. A *finding*
   says whether one requirement is met, and a *verdict* has all findings.
 - A *diagnosis* names a mistake in a word or two, and a *lesson* is an exercise's explanation of it.
