@@ -387,22 +387,26 @@ RATE: Final = 1 / 128
 
 
 def _trainings(generator: np.random.Generator) -> Sequence[ProcessCase]:
-    batch = 8 * int(generator.integers(2, 4))  # not 8, or it is also the number of devices
-    steps = int(generator.integers(3, 6))
-    table, weights = _seed(generator), _seed(generator)
-    return tuple(
-        ProcessCase(
-            processes,
-            LINE,
-            (
-                CaseArgument("mesh"),
-                CaseArgument("values", (4,), seed=weights),
-                CaseArgument("rows", (steps * batch, 5), ("x",), table, batch),
-                CaseArgument("number", number=batch),
-            ),
-        )
-        for processes in (1, 2, 4)
+    steps = 2 * int(generator.integers(2, 4))
+    # Four processes have other batches, so that no answer may know their size or number. One and
+    # two have the same, so that only the number of processes differs between them.
+    return (
+        _training(generator, 1, 24, steps),
+        _training(generator, 2, 24, steps),
+        _training(generator, 4, 16, 9 - steps),
     )
+
+
+def _training(
+    generator: np.random.Generator, processes: int, batch: int, steps: int
+) -> ProcessCase:
+    given = (
+        CaseArgument("mesh"),
+        CaseArgument("values", (4,), seed=_seed(generator)),
+        CaseArgument("rows", (steps * batch, 5), ("x",), _seed(generator), batch),
+        CaseArgument("number", number=batch),
+    )
+    return ProcessCase(processes, LINE, given)
 
 
 def _batches_of(case: ProcessCase) -> np.ndarray:
@@ -445,6 +449,12 @@ def _trained(
         x, y = batch[:, :4], batch[:, 4]
         w = w - rate * 2 * x.T @ (x @ w - y) / len(x)
     return w
+
+
+def _by_sixteen(case: ProcessCase, steps: int | None = None) -> np.ndarray:
+    """Return the weights after `steps` steps on 16 rows each, by default on all rows."""
+    batches = _batches_of(case).reshape(-1, 16, 5)
+    return _trained(case, steps, batches=batches)
 
 
 def _from_the_start(case: ProcessCase) -> np.ndarray:
@@ -492,6 +502,14 @@ TRAINING: Final = Exercise(
                     lambda case: (_trained(case, batches=_first_again(case)),),
                     says="These are the weights after the right number of steps, all on the first "
                     "batch. Which rows are read in the second step?",
+                ),
+                "sixteen-rows": Mistake(
+                    *(
+                        lambda case, steps=steps: (_by_sixteen(case, steps),)
+                        for steps in (None, 3, 4, 5)
+                    ),
+                    says="These are the weights after steps on 16 rows each. There were as many "
+                    "in the example, but `batch` is another number here.",
                 ),
                 "all-rows-each-time": Mistake(
                     lambda case: (_trained(case, batches=_all_each_time(case)),),
@@ -612,10 +630,10 @@ def _count(case: ProcessCase, spec: Spec) -> int:
 
 
 def _saves(generator: np.random.Generator) -> Sequence[ProcessCase]:
-    def case(axes: Axes, spec: Spec) -> ProcessCase:
+    def case(axes: Axes, spec: Spec, processes: int = 2) -> ProcessCase:
         shape = (8 * int(generator.integers(2, 5)), 4)
         array = CaseArgument("array", shape, spec, _seed(generator))
-        return ProcessCase(2, axes, (CaseArgument("folder"), array))
+        return ProcessCase(processes, axes, (CaseArgument("folder"), array))
 
     return (
         case(LINE, ("x",)),
@@ -623,6 +641,7 @@ def _saves(generator: np.random.Generator) -> Sequence[ProcessCase]:
         case(WIDE, ("y",)),
         case(TALL, (("x", "y"),)),
         case(WIDE, (None,)),  # one block, replicated on every device
+        case(TALL, ("y",), 4),  # two replicas of each block, in different processes
     )
 
 
@@ -645,13 +664,22 @@ def _restores(generator: np.random.Generator) -> Sequence[ProcessCase]:
         case(4, LINE, ("x",), 8),  # a file for each block
         case(4, TALL, ("x", "y"), 8),  # several files in each block
         case(2, LINE, ("x",), 3),  # blocks inside a file, and blocks that are in two files
-        case(2, WIDE, (None, "x"), 2),
+        case(2, WIDE, (None, "x"), 8),  # all files in each block, whose names are not in order
     )
 
 
 def _in_order_of_text(case: ProcessCase) -> tuple[np.ndarray]:
     files = table_files(_table(case), case.given[0].number)
     return (np.concatenate([files[name] for name in sorted(files)]),)
+
+
+def _blocks_in_order_of_text(case: ProcessCase) -> tuple[np.ndarray]:
+    """Return the array if each block has the parts of its files in the order of their names."""
+    table, blocks = _table(case), _count(case, case.given[1].spec)
+    size = len(table) // blocks
+    files = table_files(np.arange(len(table)), case.given[0].number)
+    numbers = np.concatenate([files[name] for name in sorted(files)])
+    return (table[np.concatenate([numbers[numbers // size == i] for i in range(blocks)])],)
 
 
 def _of_whole_files(case: ProcessCase) -> tuple[np.ndarray]:
@@ -685,7 +713,7 @@ CHECKPOINT: Final = Exercise(
             _restores,
             _laid_out,
             mistakes={
-                "sorted-as-text": _in_order_of_text,
+                "sorted-as-text": Mistake(_in_order_of_text, _blocks_in_order_of_text),
                 "whole-files-alone": _of_whole_files,
             },
         ),
@@ -706,14 +734,19 @@ CHECKPOINT: Final = Exercise(
         "the others. A computation with x must be run by all processes.",
         "restore: file-not-found": "The files may have other blocks than `sharding` makes, so you "
         "cannot get their names from it. List the files that are there.",
-        "restore: block-shape": "An index has two slices here, one for rows and one for columns. "
-        "Are both used? The first counts rows of the whole array. If you index a single file by "
-        "it, subtract the file's own first row.",
+        "restore: block-shape": "JAX gives both shapes: the one that it expected, and the one that "
+        "came. Is the number of columns wrong? An index has two slices here, one for rows and one "
+        "for columns. Is the number of rows wrong? A block may need rows of several files. The "
+        "slice counts rows of the whole array, so for a single file subtract the file's own first "
+        "row. If that makes the start negative, NumPy counts from the end.",
         "restore: raised": "The files may have other blocks than `sharding` makes: a block can be "
-        "a part of one file, or have parts of several. And of `save` only the files are left. "
-        "Does restore use anything else of it?",
+        "a part of one file, or have parts of several. Are all files of a block found? And if "
+        "restore uses a name that save made: of `save`, only the files are left.",
         "restore: other-rows": "Are the files put together in the order of their rows? glob "
         "returns them in no particular order.",
+        "restore: rows-exchanged": "The block has its own rows, in another order. Are the parts of "
+        "a block put together in the order of their rows? glob returns files in no particular "
+        "order.",
         "restore: whole-files-alone": "This is the result if a file is used only when all of its "
         "rows are in the block. A block can also be a part of a file, or have parts of several.",
         "restore: none": "Is a return missing?",
