@@ -2,11 +2,14 @@
 
 from collections.abc import Sequence
 from contextlib import AbstractContextManager, nullcontext
-from typing import Any, Literal, Self
+from typing import Any, Final, Literal, Self
 
 import jax
 import msgspec
 import numpy as np
+
+DOMINATED: Final = 0.95
+"""The sum of a row's other numbers in a dominant matrix, relative to the one on the diagonal."""
 
 
 class Adjustment(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -87,7 +90,13 @@ class Argument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             matrix = (basis * magnitudes) @ basis.T
             return np.asarray((matrix + matrix.T) / 2)
         signs = np.diag(generator.choice([-1.0, 1.0], n))
-        return np.asarray((signs + noise / (2 * n)) / magnitudes[:, None])
+        # A high power leaves a few large numbers in each row. With small ones only, elimination
+        # would subtract so little that an error in it passes for rounding. And no number is so
+        # small that dividing by it, as some mistakes do, makes rounding errors outgrow the rest.
+        others = np.sign(noise) * (np.abs(noise) ** 5 + 3)
+        np.fill_diagonal(others, 0)
+        others *= DOMINATED / np.abs(others).sum(1, keepdims=True)
+        return np.asarray((signs + others) / magnitudes[:, None])
 
 
 def describe_arguments(arguments: Sequence[Argument]) -> str:

@@ -6982,3 +6982,645 @@ def winner(counts, devices, halo, latency, bandwidth):
         return steps * max(exchanges * (latency + halo / bandwidth), 2 * np.log2(devices) * latency)
 
     return min(counts, key=lambda name: seconds(*counts[name]))
+
+
+# %% never subtracts exercise="10.7" score=0.5 diagnoses=["nothing-subtracted", "not-counted-yet"] near=["lu: averaged", "multipliers-missing"]
+def lu(A):
+    def body(A):
+        m = A.shape[0]
+        rows = m * lax.axis_index("x") + jnp.arange(m)
+        columns = jnp.arange(A.shape[1])
+
+        def step(k, A):
+            pivot = lax.psum(jnp.where((rows == k)[:, None], A, 0).sum(0), "x")
+            factor = A[:, k] / pivot[k]
+            below = rows > k
+            new = A - 0 * factor[:, None] * jnp.where(columns > k, pivot, 0)
+            new = new.at[:, k].set(factor)
+            return jnp.where(below[:, None], new, A)
+
+        return lax.fori_loop(0, A.shape[1], step, A)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    def body(LU, b):
+        m, n = LU.shape
+        rows = m * lax.axis_index("x") + jnp.arange(m)
+
+        def forward(k, y):
+            value = lax.psum(jnp.where(rows == k, y, 0).sum(), "x")
+            return jnp.where(rows > k, y - LU[:, k] * value, y)
+
+        def back(i, x):
+            k = n - 1 - i
+            x = jnp.where(rows == k, x / LU[:, k], x)
+            value = lax.psum(jnp.where(rows == k, x, 0).sum(), "x")
+            return jnp.where(rows < k, x - LU[:, k] * value, x)
+
+        y = lax.fori_loop(0, n, forward, b)
+        return lax.fori_loop(0, n, back, y)
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
+
+# %% divides by a size exercise="10.7" score=0.5 diagnoses=["absolute-value", "not-counted-yet"] near=["multiples-undivided"]
+def lu(A):
+    def body(A):
+        m = A.shape[0]
+        rows = m * lax.axis_index("x") + jnp.arange(m)
+        columns = jnp.arange(A.shape[1])
+
+        def step(k, A):
+            pivot = lax.psum(jnp.where((rows == k)[:, None], A, 0).sum(0), "x")
+            factor = A[:, k] / jnp.abs(pivot[k])
+            below = rows > k
+            new = A - factor[:, None] * jnp.where(columns > k, pivot, 0)
+            new = new.at[:, k].set(factor)
+            return jnp.where(below[:, None], new, A)
+
+        return lax.fori_loop(0, A.shape[1], step, A)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    def body(LU, b):
+        m, n = LU.shape
+        rows = m * lax.axis_index("x") + jnp.arange(m)
+
+        def forward(k, y):
+            value = lax.psum(jnp.where(rows == k, y, 0).sum(), "x")
+            return jnp.where(rows > k, y - LU[:, k] * value, y)
+
+        def back(i, x):
+            k = n - 1 - i
+            x = jnp.where(rows == k, x / LU[:, k], x)
+            value = lax.psum(jnp.where(rows == k, x, 0).sum(), "x")
+            return jnp.where(rows < k, x - LU[:, k] * value, x)
+
+        y = lax.fori_loop(0, n, forward, b)
+        return lax.fori_loop(0, n, back, y)
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
+
+# %% multiples from row k exercise="10.7" score=0.5 diagnoses=["multiples-from-the-row", "not-counted-yet"] near=["absolute-value"]
+def lu(A):
+    def body(A):
+        m = A.shape[0]
+        rows = m * lax.axis_index("x") + jnp.arange(m)
+        columns = jnp.arange(A.shape[1])
+
+        def step(k, A):
+            pivot = lax.psum(jnp.where((rows == k)[:, None], A, 0).sum(0), "x")
+            factor = pivot[rows] / pivot[k]
+            below = rows > k
+            new = A - factor[:, None] * jnp.where(columns > k, pivot, 0)
+            new = new.at[:, k].set(factor)
+            return jnp.where(below[:, None], new, A)
+
+        return lax.fori_loop(0, A.shape[1], step, A)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    def body(LU, b):
+        m, n = LU.shape
+        rows = m * lax.axis_index("x") + jnp.arange(m)
+
+        def forward(k, y):
+            value = lax.psum(jnp.where(rows == k, y, 0).sum(), "x")
+            return jnp.where(rows > k, y - LU[:, k] * value, y)
+
+        def back(i, x):
+            k = n - 1 - i
+            x = jnp.where(rows == k, x / LU[:, k], x)
+            value = lax.psum(jnp.where(rows == k, x, 0).sum(), "x")
+            return jnp.where(rows < k, x - LU[:, k] * value, x)
+
+        y = lax.fori_loop(0, n, forward, b)
+        return lax.fori_loop(0, n, back, y)
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
+
+# %% the sum of a device's rows exercise="10.7" score=0.5 diagnoses=["sum-of-its-rows", "not-counted-yet"] near=["numbers-of-the-block", "averaged-over-rows"]
+def lu(A):
+    def body(A):
+        m = A.shape[0]
+        rows = m * lax.axis_index("x") + jnp.arange(m)
+        columns = jnp.arange(A.shape[1])
+
+        def step(k, A):
+            pivot = lax.psum(jnp.where((rows // m == k // m)[:, None], A, 0).sum(0), "x")
+            factor = A[:, k] / pivot[k]
+            below = rows > k
+            new = A - factor[:, None] * jnp.where(columns > k, pivot, 0)
+            new = new.at[:, k].set(factor)
+            return jnp.where(below[:, None], new, A)
+
+        return lax.fori_loop(0, A.shape[1], step, A)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    def body(LU, b):
+        m, n = LU.shape
+        rows = m * lax.axis_index("x") + jnp.arange(m)
+
+        def forward(k, y):
+            value = lax.psum(jnp.where(rows == k, y, 0).sum(), "x")
+            return jnp.where(rows > k, y - LU[:, k] * value, y)
+
+        def back(i, x):
+            k = n - 1 - i
+            x = jnp.where(rows == k, x / LU[:, k], x)
+            value = lax.psum(jnp.where(rows == k, x, 0).sum(), "x")
+            return jnp.where(rows < k, x - LU[:, k] * value, x)
+
+        y = lax.fori_loop(0, n, forward, b)
+        return lax.fori_loop(0, n, back, y)
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
+
+# %% rows from 0 on each device, each with its own number exercise="10.7" score=0.5 diagnoses=["numbers-of-the-block", "not-counted-yet"] near=["numbered-in-turn"]
+def lu(A):
+    def body(A):
+        m = A.shape[0]
+        rows = m * lax.axis_index("x") + jnp.arange(m)
+        columns = jnp.arange(A.shape[1])
+
+        def step(k, A):
+            pivot = lax.psum(jnp.where((rows == k)[:, None], A, 0).sum(0), "x")
+            factor = A[:, k] / pivot[k]
+            below = rows > k
+            new = A - factor[:, None] * jnp.where(columns > k, pivot, 0)
+            new = new.at[:, k].set(factor)
+            return jnp.where(below[:, None], new, A)
+
+        return lax.fori_loop(0, A.shape[1], step, A)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    def body(LU, b):
+        m, n = LU.shape
+        rows = jnp.arange(m)
+
+        def forward(k, y):
+            value = lax.psum(jnp.where(rows == k, y, 0).sum(), "x")
+            return jnp.where(rows > k, y - LU[:, k] * value, y)
+
+        def back(i, x):
+            k = n - 1 - i
+            x = jnp.where(rows == k, x / LU[:, k], x)
+            value = lax.psum(jnp.where(rows == k, x, 0).sum(), "x")
+            return jnp.where(rows < k, x - LU[:, k] * value, x)
+
+        y = lax.fori_loop(0, n, forward, b)
+        return lax.fori_loop(0, n, back, y)
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
+
+# %% times the diagonal exercise="10.7" score=0.5 diagnoses=["multiplied", "not-counted-yet"] near=["divided-twice"]
+def lu(A):
+    def body(A):
+        m = A.shape[0]
+        rows = m * lax.axis_index("x") + jnp.arange(m)
+        columns = jnp.arange(A.shape[1])
+
+        def step(k, A):
+            pivot = lax.psum(jnp.where((rows == k)[:, None], A, 0).sum(0), "x")
+            factor = A[:, k] / pivot[k]
+            below = rows > k
+            new = A - factor[:, None] * jnp.where(columns > k, pivot, 0)
+            new = new.at[:, k].set(factor)
+            return jnp.where(below[:, None], new, A)
+
+        return lax.fori_loop(0, A.shape[1], step, A)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    def body(LU, b):
+        m, n = LU.shape
+        rows = m * lax.axis_index("x") + jnp.arange(m)
+
+        def forward(k, y):
+            value = lax.psum(jnp.where(rows == k, y, 0).sum(), "x")
+            return jnp.where(rows > k, y - LU[:, k] * value, y)
+
+        def back(i, x):
+            k = n - 1 - i
+            x = jnp.where(rows == k, x * LU[:, k], x)
+            value = lax.psum(jnp.where(rows == k, x, 0).sum(), "x")
+            return jnp.where(rows < k, x - LU[:, k] * value, x)
+
+        y = lax.fori_loop(0, n, forward, b)
+        return lax.fori_loop(0, n, back, y)
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
+
+# %% the forward loop from 1 exercise="10.7" score=0.5 diagnoses=["forward-begins-late", "not-counted-yet"] near=["first-left-out"]
+def lu(A):
+    def body(A):
+        m = A.shape[0]
+        rows = m * lax.axis_index("x") + jnp.arange(m)
+        columns = jnp.arange(A.shape[1])
+
+        def step(k, A):
+            pivot = lax.psum(jnp.where((rows == k)[:, None], A, 0).sum(0), "x")
+            factor = A[:, k] / pivot[k]
+            below = rows > k
+            new = A - factor[:, None] * jnp.where(columns > k, pivot, 0)
+            new = new.at[:, k].set(factor)
+            return jnp.where(below[:, None], new, A)
+
+        return lax.fori_loop(0, A.shape[1], step, A)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    def body(LU, b):
+        m, n = LU.shape
+        rows = m * lax.axis_index("x") + jnp.arange(m)
+
+        def forward(k, y):
+            value = lax.psum(jnp.where(rows == k, y, 0).sum(), "x")
+            return jnp.where(rows > k, y - LU[:, k] * value, y)
+
+        def back(i, x):
+            k = n - 1 - i
+            x = jnp.where(rows == k, x / LU[:, k], x)
+            value = lax.psum(jnp.where(rows == k, x, 0).sum(), "x")
+            return jnp.where(rows < k, x - LU[:, k] * value, x)
+
+        y = lax.fori_loop(1, n, forward, b)
+        return lax.fori_loop(0, n, back, y)
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
+
+# %% the multiples divided twice exercise="10.8" score=0 diagnoses=["multiples-divided-twice", "not-counted-yet"] near=["multiples-undivided"]
+def cyclic_lu(A):
+    def body(A):
+        m, _, n = A.shape
+        A = A[:, 0]
+        p, d = lax.axis_size("x"), lax.axis_index("x")
+        rows = jnp.arange(m) * p + d
+        for k in range(n):
+            i = k // p
+            pivot = lax.psum(jnp.where(d == k % p, A[i, k:], 0), "x")
+            part = A[i:, k:]
+            factor = part[:, 0] / pivot[0] / pivot[0]
+            low = rows[i:] > k
+            new = part - factor[:, None] * pivot
+            new = new.at[:, 0].set(factor)
+            A = A.at[i:, k:].set(jnp.where(low[:, None], new, part))
+        return A[:, None]
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
+
+
+# %% nothing is subtracted exercise="10.8" score=0 diagnoses=["nothing-subtracted", "not-counted-yet"] near=["nothing-done"]
+def cyclic_lu(A):
+    def body(A):
+        m, _, n = A.shape
+        A = A[:, 0]
+        p, d = lax.axis_size("x"), lax.axis_index("x")
+        rows = jnp.arange(m) * p + d
+        for k in range(n):
+            i = k // p
+            pivot = lax.psum(jnp.where(d == k % p, A[i, k:], 0), "x")
+            part = A[i:, k:]
+            factor = part[:, 0] / pivot[0]
+            low = rows[i:] > k
+            new = part - 0 * factor[:, None] * pivot
+            new = new.at[:, 0].set(factor)
+            A = A.at[i:, k:].set(jnp.where(low[:, None], new, part))
+        return A[:, None]
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
+
+
+# %% multiples one percent too large exercise="10.7" score=0.5 diagnoses=["values", "not-counted-yet"] near=["added", "absolute-value", "multiples-from-the-row", "sum-of-its-rows", "upper-part-of-the-block", "multiples-divided-twice"]
+def lu(A):
+    def body(A):
+        m = A.shape[0]
+        rows = m * lax.axis_index("x") + jnp.arange(m)
+        columns = jnp.arange(A.shape[1])
+
+        def step(k, A):
+            pivot = lax.psum(jnp.where((rows == k)[:, None], A, 0).sum(0), "x")
+            factor = A[:, k] / pivot[k]
+            below = rows > k
+            new = A - factor[:, None] * 1.01 * jnp.where(columns > k, pivot, 0)
+            new = new.at[:, k].set(factor)
+            return jnp.where(below[:, None], new, A)
+
+        return lax.fori_loop(0, A.shape[1], step, A)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    def body(LU, b):
+        m, n = LU.shape
+        rows = m * lax.axis_index("x") + jnp.arange(m)
+
+        def forward(k, y):
+            value = lax.psum(jnp.where(rows == k, y, 0).sum(), "x")
+            return jnp.where(rows > k, y - LU[:, k] * value, y)
+
+        def back(i, x):
+            k = n - 1 - i
+            x = jnp.where(rows == k, x / LU[:, k], x)
+            value = lax.psum(jnp.where(rows == k, x, 0).sum(), "x")
+            return jnp.where(rows < k, x - LU[:, k] * value, x)
+
+        y = lax.fori_loop(0, n, forward, b)
+        return lax.fori_loop(0, n, back, y)
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
+
+# %% row k as float16 exercise="10.7" score=0.5 diagnoses=["coarser-type", "not-counted-yet"] near=["values", "added"]
+def lu(A):
+    def body(A):
+        m = A.shape[0]
+        rows = m * lax.axis_index("x") + jnp.arange(m)
+        columns = jnp.arange(A.shape[1])
+
+        def step(k, A):
+            pivot = lax.psum(
+                jnp.where((rows == k)[:, None], A, 0).sum(0).astype(jnp.float16), "x"
+            ).astype(jnp.float32)
+            factor = A[:, k] / pivot[k]
+            below = rows > k
+            new = A - factor[:, None] * jnp.where(columns > k, pivot, 0)
+            new = new.at[:, k].set(factor)
+            return jnp.where(below[:, None], new, A)
+
+        return lax.fori_loop(0, A.shape[1], step, A)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    def body(LU, b):
+        m, n = LU.shape
+        rows = m * lax.axis_index("x") + jnp.arange(m)
+
+        def forward(k, y):
+            value = lax.psum(jnp.where(rows == k, y, 0).sum(), "x")
+            return jnp.where(rows > k, y - LU[:, k] * value, y)
+
+        def back(i, x):
+            k = n - 1 - i
+            x = jnp.where(rows == k, x / LU[:, k], x)
+            value = lax.psum(jnp.where(rows == k, x, 0).sum(), "x")
+            return jnp.where(rows < k, x - LU[:, k] * value, x)
+
+        y = lax.fori_loop(0, n, forward, b)
+        return lax.fori_loop(0, n, back, y)
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
+
+# %% a number as bfloat16 exercise="10.7" score=0.5 diagnoses=["coarser-type", "not-counted-yet"] near=["values", "added", "forward-begins-late", "multiplied", "number-itself-too-back"]
+def lu(A):
+    def body(A):
+        m = A.shape[0]
+        rows = m * lax.axis_index("x") + jnp.arange(m)
+        columns = jnp.arange(A.shape[1])
+
+        def step(k, A):
+            pivot = lax.psum(jnp.where((rows == k)[:, None], A, 0).sum(0), "x")
+            factor = A[:, k] / pivot[k]
+            below = rows > k
+            new = A - factor[:, None] * jnp.where(columns > k, pivot, 0)
+            new = new.at[:, k].set(factor)
+            return jnp.where(below[:, None], new, A)
+
+        return lax.fori_loop(0, A.shape[1], step, A)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    def body(LU, b):
+        m, n = LU.shape
+        rows = m * lax.axis_index("x") + jnp.arange(m)
+
+        def forward(k, y):
+            value = lax.psum(jnp.where(rows == k, y, 0).sum().astype(jnp.bfloat16), "x").astype(
+                jnp.float32
+            )
+            return jnp.where(rows > k, y - LU[:, k] * value, y)
+
+        def back(i, x):
+            k = n - 1 - i
+            x = jnp.where(rows == k, x / LU[:, k], x)
+            value = lax.psum(jnp.where(rows == k, x, 0).sum(), "x")
+            return jnp.where(rows < k, x - LU[:, k] * value, x)
+
+        y = lax.fori_loop(0, n, forward, b)
+        return lax.fori_loop(0, n, back, y)
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
+
+# %% the lower triangle of each block exercise="10.7" score=0.5 diagnoses=["upper-part-of-the-block", "not-counted-yet"] near=["multipliers-missing", "nothing-subtracted"]
+def lu(A):
+    def body(A):
+        m = A.shape[0]
+        rows = m * lax.axis_index("x") + jnp.arange(m)
+        columns = jnp.arange(A.shape[1])
+
+        def step(k, A):
+            pivot = lax.psum(jnp.where((rows == k)[:, None], A, 0).sum(0), "x")
+            factor = A[:, k] / pivot[k]
+            below = rows > k
+            new = A - factor[:, None] * jnp.where(columns > k, pivot, 0)
+            new = new.at[:, k].set(factor)
+            return jnp.where(below[:, None], new, A)
+
+        return jnp.tril(lax.fori_loop(0, A.shape[1], step, A), -1)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    def body(LU, b):
+        m, n = LU.shape
+        rows = m * lax.axis_index("x") + jnp.arange(m)
+
+        def forward(k, y):
+            value = lax.psum(jnp.where(rows == k, y, 0).sum(), "x")
+            return jnp.where(rows > k, y - LU[:, k] * value, y)
+
+        def back(i, x):
+            k = n - 1 - i
+            x = jnp.where(rows == k, x / LU[:, k], x)
+            value = lax.psum(jnp.where(rows == k, x, 0).sum(), "x")
+            return jnp.where(rows < k, x - LU[:, k] * value, x)
+
+        y = lax.fori_loop(0, n, forward, b)
+        return lax.fori_loop(0, n, back, y)
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
+
+# %% divided by a size exercise="10.8" score=0 diagnoses=["absolute-value", "not-counted-yet"] near=["multiples-divided-twice"]
+def cyclic_lu(A):
+    def body(A):
+        m, _, n = A.shape
+        A = A[:, 0]
+        p, d = lax.axis_size("x"), lax.axis_index("x")
+        rows = jnp.arange(m) * p + d
+        for k in range(n):
+            i = k // p
+            pivot = lax.psum(jnp.where(d == k % p, A[i, k:], 0), "x")
+            part = A[i:, k:]
+            factor = part[:, 0] / jnp.abs(pivot[0])
+            low = rows[i:] > k
+            new = part - factor[:, None] * pivot
+            new = new.at[:, 0].set(factor)
+            A = A.at[i:, k:].set(jnp.where(low[:, None], new, part))
+        return A[:, None]
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
+
+
+# %% multiples from row k exercise="10.8" score=0 diagnoses=["multiples-from-the-row", "not-counted-yet"] near=["multiples-undivided"]
+def cyclic_lu(A):
+    def body(A):
+        m, _, n = A.shape
+        A = A[:, 0]
+        p, d = lax.axis_size("x"), lax.axis_index("x")
+        rows = jnp.arange(m) * p + d
+        for k in range(n):
+            i = k // p
+            pivot = lax.psum(jnp.where(d == k % p, A[i, k:], 0), "x")
+            part = A[i:, k:]
+            factor = pivot[jnp.clip(rows[i:] - k, 0)] / pivot[0]
+            low = rows[i:] > k
+            new = part - factor[:, None] * pivot
+            new = new.at[:, 0].set(factor)
+            A = A.at[i:, k:].set(jnp.where(low[:, None], new, part))
+        return A[:, None]
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
+
+
+# %% multiples one percent too large exercise="10.8" score=0 diagnoses=["values", "not-counted-yet"] near=["absolute-value", "multiples-from-the-row", "nothing-subtracted", "added", "multiples-divided-twice"]
+def cyclic_lu(A):
+    def body(A):
+        m, _, n = A.shape
+        A = A[:, 0]
+        p, d = lax.axis_size("x"), lax.axis_index("x")
+        rows = jnp.arange(m) * p + d
+        for k in range(n):
+            i = k // p
+            pivot = lax.psum(jnp.where(d == k % p, A[i, k:], 0), "x")
+            part = A[i:, k:]
+            factor = part[:, 0] / pivot[0]
+            low = rows[i:] > k
+            new = part - 1.01 * factor[:, None] * pivot
+            new = new.at[:, 0].set(factor)
+            A = A.at[i:, k:].set(jnp.where(low[:, None], new, part))
+        return A[:, None]
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
+
+
+# %% number k itself, on the way back exercise="10.7" score=0.5 diagnoses=["number-itself-too-back", "not-counted-yet"] near=["number-itself-too"]
+def lu(A):
+    def body(A):
+        m = A.shape[0]
+        rows = m * lax.axis_index("x") + jnp.arange(m)
+        columns = jnp.arange(A.shape[1])
+
+        def step(k, A):
+            pivot = lax.psum(jnp.where((rows == k)[:, None], A, 0).sum(0), "x")
+            factor = A[:, k] / pivot[k]
+            below = rows > k
+            new = A - factor[:, None] * jnp.where(columns > k, pivot, 0)
+            new = new.at[:, k].set(factor)
+            return jnp.where(below[:, None], new, A)
+
+        return lax.fori_loop(0, A.shape[1], step, A)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    def body(LU, b):
+        m, n = LU.shape
+        rows = m * lax.axis_index("x") + jnp.arange(m)
+
+        def forward(k, y):
+            value = lax.psum(jnp.where(rows == k, y, 0).sum(), "x")
+            return jnp.where(rows > k, y - LU[:, k] * value, y)
+
+        def back(i, x):
+            k = n - 1 - i
+            x = jnp.where(rows == k, x / LU[:, k], x)
+            value = lax.psum(jnp.where(rows == k, x, 0).sum(), "x")
+            return jnp.where(rows <= k, x - LU[:, k] * value, x)
+
+        y = lax.fori_loop(0, n, forward, b)
+        return lax.fori_loop(0, n, back, y)
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
+
+# %% the multiples divided by the square exercise="10.7" score=0.5 diagnoses=["multiples-divided-twice", "not-counted-yet"] near=["multiples-undivided", "absolute-value"]
+def lu(A):
+    def body(A):
+        m = A.shape[0]
+        rows = m * lax.axis_index("x") + jnp.arange(m)
+        columns = jnp.arange(A.shape[1])
+
+        def step(k, A):
+            pivot = lax.psum(jnp.where((rows == k)[:, None], A, 0).sum(0), "x")
+            factor = A[:, k] / pivot[k] ** 2
+            below = rows > k
+            new = A - factor[:, None] * jnp.where(columns > k, pivot, 0)
+            new = new.at[:, k].set(factor)
+            return jnp.where(below[:, None], new, A)
+
+        return lax.fori_loop(0, A.shape[1], step, A)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    def body(LU, b):
+        m, n = LU.shape
+        rows = m * lax.axis_index("x") + jnp.arange(m)
+
+        def forward(k, y):
+            value = lax.psum(jnp.where(rows == k, y, 0).sum(), "x")
+            return jnp.where(rows > k, y - LU[:, k] * value, y)
+
+        def back(i, x):
+            k = n - 1 - i
+            x = jnp.where(rows == k, x / LU[:, k], x)
+            value = lax.psum(jnp.where(rows == k, x, 0).sum(), "x")
+            return jnp.where(rows < k, x - LU[:, k] * value, x)
+
+        y = lax.fori_loop(0, n, forward, b)
+        return lax.fori_loop(0, n, back, y)
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)

@@ -1391,7 +1391,10 @@ GRADIENTS: Final = Exercise(
 ROWS: Final = ("\n".join(map(str, range(8))), "\n".join(map(str, range(4))))
 
 FACTORED: Final = {8: (32, 10.0), 4: (24, 1000.0)}
-"""For each line: the size of a matrix to factorise and its condition number."""
+"""For each line: the size of a matrix to factorise, and its condition number, roughly."""
+
+SOLVED: Final = {8: 10.0, 4: 3.0}
+"""The condition number of factors to solve with: small, or the numbers of L would be, too."""
 
 
 def _factored(
@@ -1454,6 +1457,12 @@ def _masked_by_place(A: Any, in_turn: bool) -> Any:
     return made.astype(np.float32)
 
 
+def _triangles_of_blocks(factors: Any, triangle: Callable[[Any], Any]) -> Any:
+    """Keep only a triangle of each device's block."""
+    blocks = np.split(factors, _devices_of(len(factors)))
+    return np.concatenate([triangle(block) for block in blocks])
+
+
 def _stored_undivided(A: Any) -> Any:
     """Factorise, but keep the numbers below the diagonal undivided in the result."""
     factors = _factored(A).astype(np.float64)
@@ -1502,6 +1511,39 @@ def _all_at_once(A: Any) -> Any:
         made[:, k + 1 :, k] /= row[k]
         made[:, k + 1 :, k + 1 :] -= made[:, k + 1 :, k, None] * row[k + 1 :]
     return made.reshape(A.shape).astype(np.float32)
+
+
+def _with_multiples(
+    A: Any,
+    multiples: Callable[[Any, Any, int], Any],
+    row: Callable[[Any, int], Any] = lambda made, k: made[k],
+) -> Any:
+    """Factorise with a mistake in the multiples, or in the row that is broadcast.
+
+    Args:
+        A: the matrix.
+        multiples: returns the multiples of the rows below row k, from their numbers in column k,
+            the row that was broadcast, and k.
+        row: returns the row that is broadcast, from the matrix so far and k.
+    """
+    made = A.astype(np.float64)
+    with np.errstate(all="ignore"):
+        for k in range(len(A)):
+            sent = row(made, k).copy()
+            made[k + 1 :, k] = multiples(made[k + 1 :, k], sent, k)
+            made[k + 1 :, k + 1 :] -= np.outer(made[k + 1 :, k], sent[k + 1 :])
+    return made.astype(np.float32)
+
+
+def _nothing_subtracted(A: Any) -> Any:
+    """Divide the numbers below the diagonal, and change nothing else."""
+    return np.asarray(np.triu(A) + np.tril(A, -1) / np.diag(A)).astype(np.float32)
+
+
+def _sum_of_its_rows(made: Any, k: int) -> Any:
+    """Return the sum of all rows of the device that has row k."""
+    rows = _rows_of(len(made))
+    return made[k // rows * rows :][:rows].sum(0)
 
 
 def _added(A: Any) -> Any:
@@ -1634,17 +1676,24 @@ def _averaged(LU: Any, b: Any) -> Any:
     return x.astype(np.float32)
 
 
-def _by_places(LU: Any, b: Any) -> Any:
-    """Solve with each device numbering its rows from 0."""
+def _by_places(LU: Any, b: Any, keeps_own: bool = False) -> Any:
+    """Solve with each device numbering its rows from 0.
+
+    Args:
+        LU: both factors in one array.
+        b: the right side.
+        keeps_own: whether each device keeps its own number in the back substitution, and not the
+            sum that it receives.
+    """
     rows = _rows_of(len(b))
     packed = LU.astype(np.float64).reshape(-1, rows, len(b))
     x = b.astype(np.float64).reshape(-1, rows)
     for k in range(rows):
         x[:, k + 1 :] -= packed[:, k + 1 :, k] * x[:, k].sum()
     for k in reversed(range(rows)):
-        known = (x[:, k] / packed[:, k, k]).sum()
-        x[:, :k] -= packed[:, :k, k] * known
-        x[:, k] = known
+        own = x[:, k] / packed[:, k, k]
+        x[:, :k] -= packed[:, :k, k] * own.sum()
+        x[:, k] = own if keeps_own else own.sum()
     return x.reshape(b.shape).astype(np.float32)
 
 
@@ -1675,9 +1724,23 @@ def _ones_in_u(LU: Any, b: Any) -> Any:
     return _by_factors(packed, b)
 
 
-def _matrix_argument(n: int, cyclic: bool = False) -> Argument:
-    """Return a matrix argument for n devices, with its rows in blocks or in a cyclic layout."""
+def _multiplied(LU: Any, b: Any) -> Any:
+    """Solve, but multiply each number by U's diagonal."""
+    packed = LU.astype(np.float64)
+    np.fill_diagonal(packed, 1 / np.diag(packed))
+    return _by_factors(packed, b)
+
+
+def _matrix_argument(n: int, cyclic: bool = False, factors: bool = False) -> Argument:
+    """Return a matrix argument for n devices.
+
+    Args:
+        n: the number of devices.
+        cyclic: whether its rows are in a cyclic layout, and not in blocks.
+        factors: whether the matrix is to be taken for L and U.
+    """
     size, condition = FACTORED[n]
+    condition = SOLVED[n] if factors else condition
     shape = (size // n, n, size) if cyclic else (size, size)
     spec = (None, "x", None) if cyclic else ("x", None)
     return Argument(shape, (("x", n),), spec, mode="auto", matrix="dominant", condition=condition)
@@ -1722,6 +1785,29 @@ def _elimination_mistakes(
             says="The multiples that are subtracted are not divided by row[k].",
         ),
         "nothing-done": Mistake(lambda A: A, says="This is A, unchanged."),
+        "nothing-subtracted": Mistake(
+            on_layout(_nothing_subtracted),
+            says="The numbers below the diagonal are divided, and no others change. In step k, "
+            "multiples of row k are subtracted from the rows below.",
+        ),
+        "multiples-divided-twice": Mistake(
+            on_layout(
+                partial(_with_multiples, multiples=lambda column, row, k: column / row[k] ** 2)
+            ),
+            says="The multiples are divided by row[k] twice.",
+        ),
+        "absolute-value": Mistake(
+            on_layout(
+                partial(_with_multiples, multiples=lambda column, row, k: column / abs(row[k]))
+            ),
+            says="The multiples are divided by the absolute value of row[k]. Expected: by row[k], "
+            "with its sign.",
+        ),
+        "multiples-from-the-row": Mistake(
+            on_layout(partial(_with_multiples, multiples=lambda _, row, k: row[k + 1 :] / row[k])),
+            says="The multiples are row k's own numbers, divided by row[k]. Expected: for each "
+            "row, its own number in column k, divided by row[k].",
+        ),
     }
 
 
@@ -1786,11 +1872,11 @@ ELIMINATION: Final = Exercise(
                 ),
                 "numbered-in-turn": _numbered_in_turn,
                 "upper-part-of-the-block": Mistake(
-                    lambda A: np.concatenate(
-                        [np.triu(block) for block in np.split(_factored(A), _devices_of(len(A)))]
-                    ),
-                    says="Each device keeps the upper triangle of its own block, counted from the "
-                    "block's first row. L belongs to the result, too.",
+                    lambda A: _triangles_of_blocks(_factored(A), np.triu),
+                    lambda A: _triangles_of_blocks(_factored(A), partial(np.tril, k=-1)),
+                    lambda A: _triangles_of_blocks(_factored(A), np.tril),
+                    says="Each device keeps a triangle of its own block, counted from the block's "
+                    "first row. L and U both belong to the result.",
                 ),
                 "ones-in-u": Mistake(
                     _crout,
@@ -1813,6 +1899,15 @@ ELIMINATION: Final = Exercise(
                     "columns after column k change.",
                 ),
                 "added": _added,
+                "sum-of-its-rows": Mistake(
+                    partial(
+                        _with_multiples,
+                        multiples=lambda column, row, k: column / row[k],
+                        row=_sum_of_its_rows,
+                    ),
+                    says="All rows of the device that has row k are added up and broadcast. "
+                    "Expected: row k alone.",
+                ),
             },
             under_mesh=True,
         ),
@@ -1831,7 +1926,10 @@ ELIMINATION: Final = Exercise(
             "substitute(LU, b) must be the solution x of L U x = b.",
             lambda LU, b: _by_factors(LU, b),
             tuple(
-                (_matrix_argument(n), Argument((size,), (("x", n),), ("x",), mode="auto"))
+                (
+                    _matrix_argument(n, factors=True),
+                    Argument((size,), (("x", n),), ("x",), mode="auto"),
+                )
                 for n, (size, _) in FACTORED.items()
             ),
             {
@@ -1917,11 +2015,24 @@ ELIMINATION: Final = Exercise(
                     says="This is the solution of U L x = b: you solve with U before L.",
                 ),
                 "averaged": _averaged,
-                "numbers-of-the-block": _by_places,
+                "numbers-of-the-block": Mistake(_by_places, partial(_by_places, keeps_own=True)),
                 "number-itself-too": Mistake(
                     _number_itself_too,
                     says="In step k of the forward substitution, number k changes, too. Only those "
                     "below it do.",
+                ),
+                "number-itself-too-back": Mistake(
+                    partial(_passes, back=lambda i, n: (n - 1 - i, slice(n - i))),
+                    says="In the step of the back substitution that broadcasts number k, number k "
+                    "itself changes, too. Only those above it do.",
+                ),
+                "forward-begins-late": Mistake(
+                    partial(_passes, forward=lambda i, n: (i, slice(i + 1, n if i else 0))),
+                    says="The forward substitution leaves out number 0. It runs from 0 to n - 1.",
+                ),
+                "multiplied": Mistake(
+                    _multiplied,
+                    says="Each number is multiplied by U's diagonal. Expected: divided by it.",
                 ),
                 "divided-twice": Mistake(
                     _divided_twice, says="Each number is divided by U's diagonal twice."
@@ -1987,8 +2098,9 @@ ELIMINATION: Final = Exercise(
         "no-shard-map": "Left to the compiler, a step may be cheap or not, and jnp.linalg.solve "
         "gathers A. Here you decide.",
         "not-finite": "Does every device have the diagonal element that it divides by, or is that "
-        "masked too early? Or do negative numbers arrive as zero, as with a maximum (pmax) over "
-        "devices of which all but one contribute zeros?",
+        "masked too early? In each step, does one device have row k by its numbers, on any number "
+        "of devices? Or do negative numbers arrive as zero, as with a maximum (pmax) over devices "
+        "of which all but one contribute zeros?",
     },
     about=(Requests, CommunicatesAtMost),
     together=True,
