@@ -146,7 +146,7 @@ def predict_explicit(X, W1, b1, W2, b2, W3, b3):
     return jnp.dot(h, W3, out_sharding=P()) + b3
 
 
-# %% the bias left out exercise="8.3" score=0 diagnoses=["unanswered", "no-last-bias", "not-counted-yet"] near=["no-biases", "values"]
+# %% the bias left out exercise="8.3" score=0 diagnoses=["unanswered", "no-last-bias", "not-counted-yet"] near=["no-biases", "values", "own-results"]
 def predict_explicit(X, W1, b1, W2, b2, W3, b3):
     h = jax.nn.relu(X @ W1 + b1)
     h = jax.nn.relu(h @ W2 + b2)
@@ -882,7 +882,7 @@ def cross_entropy(logits, labels):
     return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
 
 
-# %% labels as places in the block, counted where there is such a place exercise="8.6" score=0 diagnoses=["label-without-offset", "not-counted-yet"] near=["label-of-the-block"]
+# %% labels as places in the block, counted where there is such a place exercise="8.6" score=0 diagnoses=["label-without-offset", "not-counted-yet"] near=["label-of-the-block", "offset-of-one"]
 def cross_entropy(logits, labels):
     def body(logits, labels):
         words = logits.shape[1]
@@ -2552,3 +2552,124 @@ def sequence_parallel(X, W1, W2):
 
     rows, columns = P("model", None), P(None, "model")
     return jax.shard_map(body, in_specs=(rows, columns, rows), out_specs=rows)(X, W1, W2)
+
+
+# %% relu in place of tanh exercise="8.4" score=0 diagnoses=["relu-for-tanh", "not-counted-yet"] near=["tanh-forgotten", "no-last-tanh"]
+def fsdp_gradient(W, X, Y):
+    def body(W, X, Y):
+        n = lax.axis_size("data")
+
+        def loss(W):
+            @jax.checkpoint
+            def layer(h, w):
+                return jax.nn.relu(h @ lax.all_gather(w, "data", tiled=True)), None
+
+            h = lax.scan(layer, X, W)[0]
+            return jnp.mean(jnp.sum((h - Y) ** 2, axis=1)) / n
+
+        return jax.grad(loss)(W)
+
+    return jax.shard_map(
+        body, in_specs=(P(None, "data"), P("data"), P("data")), out_specs=P(None, "data")
+    )(W, X, Y)
+
+
+# %% the last layer first exercise="8.4" score=0 diagnoses=["layers-reversed", "not-counted-yet"] near=["weights-transposed"]
+def fsdp_gradient(W, X, Y):
+    def body(W, X, Y):
+        n = lax.axis_size("data")
+
+        def loss(W):
+            @jax.checkpoint
+            def layer(h, w):
+                return jnp.tanh(h @ lax.all_gather(w, "data", tiled=True)), None
+
+            h = lax.scan(layer, X, W, reverse=True)[0]
+            return jnp.mean(jnp.sum((h - Y) ** 2, axis=1)) / n
+
+        return jax.grad(loss)(W)
+
+    return jax.shard_map(
+        body, in_specs=(P(None, "data"), P("data"), P("data")), out_specs=P(None, "data")
+    )(W, X, Y)
+
+
+# %% each layer transposed exercise="8.4" score=0 diagnoses=["weights-transposed", "not-counted-yet"] near=["layers-reversed", "relu-for-tanh"]
+def fsdp_gradient(W, X, Y):
+    def body(W, X, Y):
+        n = lax.axis_size("data")
+
+        def loss(W):
+            @jax.checkpoint
+            def layer(h, w):
+                return jnp.tanh(h @ lax.all_gather(w, "data", tiled=True).T), None
+
+            h = lax.scan(layer, X, W)[0]
+            return jnp.mean(jnp.sum((h - Y) ** 2, axis=1)) / n
+
+        return jax.grad(loss)(W)
+
+    return jax.shard_map(
+        body, in_specs=(P(None, "data"), P("data"), P("data")), out_specs=P(None, "data")
+    )(W, X, Y)
+
+
+# %% the number of the device for that of its first word exercise="8.6" score=0 diagnoses=["offset-of-one", "not-counted-yet"] near=["label-without-offset", "offset-added"]
+def cross_entropy(logits, labels):
+    def body(z, labels):
+        k = z.shape[1]
+        top = lax.pmax(z.max(1), "model")
+        at = labels - lax.axis_index("model")
+        ok = (at >= 0) & (at < k)
+        l = jnp.where(ok, jnp.take_along_axis(z, jnp.clip(at, 0, k - 1)[:, None], 1)[:, 0], 0.0)
+        s = lax.psum(jnp.exp(z - top[:, None]).sum(1), "model")
+        l = lax.psum(l, "model")
+        return jnp.mean(top + jnp.log(s) - l)
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P(None)), out_specs=P())(logits, labels)
+
+
+# %% every device has the whole batch exercise="8.4" score=0.9167 diagnoses=["too-many-bytes"] near=["own-examples-alone"]
+def fsdp_gradient(W, X, Y):
+    def body(W, X, Y):
+        X, Y = lax.pcast((X, Y), "data", to="varying")
+        n = lax.axis_size("data")
+
+        def loss(W):
+            @jax.checkpoint
+            def layer(h, w):
+                return jnp.tanh(h @ lax.all_gather(w, "data", tiled=True)), None
+
+            h = lax.scan(layer, X, W)[0]
+            return jnp.mean(jnp.sum((h - Y) ** 2, axis=1)) / n
+
+        return jax.grad(loss)(W)
+
+    return jax.shard_map(body, in_specs=(P(None, "data"), P(), P()), out_specs=P(None, "data"))(
+        W, X, Y
+    )
+
+
+# %% the last bias before the sum exercise="8.3" score=0.5 diagnoses=["own-results", "not-counted-yet"] near=["no-last-bias"]
+both_ways = [
+    on(grid, "data"),
+    on(grid),
+    on(grid),
+    on(grid, None, "model"),
+    on(grid, "model"),
+    on(grid, "model"),
+    on(grid),
+]
+
+
+def predict_explicit(X, W1, b1, W2, b2, W3, b3):
+    def body(X, W1, b1, W2, b2, W3, b3):
+        h = jnp.maximum(X @ W1 + b1, 0)
+        h = jnp.maximum(h @ W2 + b2, 0)
+        return lax.psum(h @ W3 + b3, "model")
+
+    return jax.shard_map(
+        body,
+        in_specs=(P("data"), P(), P(), P(None, "model"), P("model"), P("model"), P()),
+        out_specs=P("data"),
+    )(X, W1, b1, W2, b2, W3, b3)

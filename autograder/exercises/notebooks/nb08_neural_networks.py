@@ -319,6 +319,8 @@ BOTH: Final = Exercise(
         "too-many-bytes": "Are the examples sharded over data? Is the first layer replicated, and "
         "are the second and the third sharded over model as in 8.2?",
         "replicated": "The result is replicated. The examples should stay sharded over data.",
+        "own-results": "The matmul with W3 needs such a sum. What else does each device contribute "
+        "to it that should be added only once, such as the last bias?",
         "values": "Is each bias added once, and relu applied twice, after the first and after the "
         "second layer?",
     },
@@ -361,6 +363,20 @@ def _deep_gradient(W: Any, X: Any, Y: Any, without_tanh: Sequence[int] = ()) -> 
     layers = zip(W[::-1], seen[-2::-1], seen[:0:-1], tanh[::-1], strict=True)
     for w, before, after, has_tanh in layers:
         inner = back * (1 - after**2) if has_tanh else back
+        grads.append(before.T @ inner)
+        back = inner @ w.T
+    return np.stack(grads[::-1])
+
+
+def _relu_gradient(W: Any, X: Any, Y: Any) -> Any:
+    """Return the gradient if each layer ends with relu instead of tanh."""
+    seen = [X]
+    for w in W:
+        seen.append(np.maximum(seen[-1] @ w, 0))
+    back = 2 * (seen[-1] - Y) / np.float32(len(Y))
+    grads = []
+    for w, before, after in zip(W[::-1], seen[-2::-1], seen[:0:-1], strict=True):
+        inner = back * (after > 0)
         grads.append(before.T @ inner)
         back = inner @ w.T
     return np.stack(grads[::-1])
@@ -424,6 +440,18 @@ FSDP: Final = Exercise(
                 "no-last-tanh": Mistake(
                     lambda W, X, Y: _deep_gradient(W, X, Y, (-1,)),
                     says="tanh is missing after the last layer.",
+                ),
+                "relu-for-tanh": Mistake(
+                    _relu_gradient,
+                    says="This is the gradient if each layer ends with relu. Expected: tanh.",
+                ),
+                "layers-reversed": Mistake(
+                    lambda W, X, Y: _deep_gradient(W[::-1], X, Y)[::-1],
+                    says="The last layer of W is applied first. Expected: the first one.",
+                ),
+                "weights-transposed": Mistake(
+                    lambda W, X, Y: _deep_gradient(W.swapaxes(1, 2), X, Y).swapaxes(1, 2),
+                    says="This is the gradient if each layer multiplies by w.T. Expected: h @ w.",
                 ),
                 "new-weights": Mistake(
                     lambda W, X, Y: W - _deep_gradient(W, X, Y),
@@ -498,7 +526,8 @@ FSDP: Final = Exercise(
         "all-reduce": "No device needs the complete gradient, not even of one layer. Each should "
         "end up with the sums for its own rows.",
         "too-many-bytes": "A layer is gathered at most twice, in the forward and in the backward "
-        "pass, and its gradient is scattered once.",
+        "pass, and its gradient is scattered once. Is anything else gathered, such as X or Y, "
+        "because in_specs request all of it? Each device works on its own examples.",
         "not-replicated": "Each device has its own shard of the gradient: it is sharded as W is.",
         "replicated": "The gradient is replicated. Expected: sharded as W is, so that each device "
         "has the gradient of its own rows.",
@@ -744,6 +773,17 @@ def _own_largest(logits: Any, labels: Any) -> Any:
     return (np.log(total) + logits.max(1) - _chosen(logits, labels)).mean()
 
 
+def _found_by_device_number(z: Any, t: Any) -> Any:
+    """Return what is added up for the labels if block i is taken to begin at word i."""
+    total = np.zeros(len(z), z.dtype)
+    for i, block in enumerate(_blocks(z)):
+        words = block.shape[1]
+        position = t - i
+        chosen = _chosen(block, np.clip(position, 0, words - 1))
+        total += np.where((position >= 0) & (position < words), chosen, np.float32(0))
+    return total
+
+
 SLIPS: Final[Mapping[str, Any]] = {
     "largest-forgotten": lambda z, t: _cross_entropy(z, t) - z.max(1).mean(),
     "largest-left-in": lambda z, t: _cross_entropy(z, t) + z.max(1).mean(),
@@ -793,6 +833,7 @@ SLIPS: Final[Mapping[str, Any]] = {
             np.float32(0),
         )
     ).mean(),
+    "offset-of-one": lambda z, t: (_logarithm(z) - _found_by_device_number(z, t)).mean(),
     "one-word-too-many": lambda z, t: _edges_counted(
         z, t, lambda position, words: (position >= 0) & (position <= words)
     ),
@@ -880,6 +921,9 @@ CROSS_ENTROPY: Final = Exercise(
         "label-twice": "The label's logit is subtracted twice.",
         "offset-added": "The first word's number is added to the label, so only device 0 finds "
         "its labels. Subtract it: position = labels - axis_index * (its number of words).",
+        "offset-of-one": "The device's number is subtracted from the label, as if each block had "
+        "one word. Subtract the number of the block's first word, axis_index * (its number of "
+        "words).",
         "one-word-too-many": "A label that is the first word of a block is found by the device "
         "before, too. A block's last position is its number of words minus one.",
         "one-place-off": "The logit of a word next to the label's is used: positions are off by "
