@@ -122,7 +122,12 @@ AUDIT: Final = Exercise(
             "the GiB that it moves on each of 4,096 devices",
             8 * (1 + 1 / 64),
             {
-                "the-last-gather": 8.0,
+                "about-the-larger": Mistake(
+                    8.0,
+                    says="This is about what the larger collective brings alone, and about what a "
+                    "device sends in both. Expected: what both bring. How much is the smaller one, "
+                    "on 64 × 64 devices?",
+                ),
                 "the-first-gather": 8 / 64,
                 "of-this-mesh": Mistake(
                     8 * (1 + 1 / 4),
