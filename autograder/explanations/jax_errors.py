@@ -118,7 +118,8 @@ MEANINGS: Final = (
         "untypable",
         "With Explicit axes, the type of every intermediate array says how it is sharded, and for "
         "this step there is no such type. Within jax.sharding.auto_axes, intermediate arrays need "
-        "none. Its out_sharding must be on the Explicit mesh; otherwise it has no effect.",
+        "none. Its out_sharding must be on the Explicit mesh; otherwise it has no effect. If it "
+        "has axes=, only the axes in it are Auto there, and all others stay Explicit.",
     ),
     (
         r"(?P<operation>\w+) operation with inputs: (?P<inputs>.*) produces an illegally sharded",
@@ -205,8 +206,9 @@ MEANINGS: Final = (
         r"[lr]hs is unreduced while [lr]hs is not",
         "one-side-unreduced",
         "One side of an operation is unreduced, so that each device has a part of it, and the "
-        "other is complete. In a sum over the turns of a loop: does it begin with the same type as "
-        "what is added? reshard to `P()` would add up the parts here, in every turn.",
+        "other is complete. A reshard to a spec without unreduced axes, such as `P()`, adds the "
+        "parts up. In a loop it would do so in every turn: does a sum over the turns begin with "
+        "the same type as what is added to it?",
     ),
     (
         r"unreduced rule for (?P<operation>\w+) is not implemented",

@@ -39,9 +39,10 @@ def describe_ungathered_operand(error: BaseException) -> str:
     ]
     block, whole = names[short], names[1 - short]
     return (
-        f"Here `{block}` has {min(lengths)} of {max(lengths)} {dimensions[short]}, as a device's "
-        f"block has, and `{whole}` has all {max(lengths)} {dimensions[1 - short]}. Does `{block}` "
-        f"have to be gathered before this line, or `{whole}` sliced, or in_specs changed?"
+        f"Here `{block}` has {min(lengths)} {dimensions[short]}, and `{whole}` has {max(lengths)} "
+        f"{dimensions[1 - short]}, so they differ by a number of devices. Is `{block}` a block "
+        f"that has to be gathered before this line? Does `{whole}` have to be sliced, or was it "
+        f"gathered along the wrong dimension? Or do in_specs have to change?"
     )
 
 

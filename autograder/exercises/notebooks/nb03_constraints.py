@@ -81,7 +81,8 @@ TURN: Final = Exercise(
         "of jit, on Auto axes, jax.device_put does nothing.)",
         "constraint-moves-nothing": "It requests the layout that x has already. Which axis shards "
         "dimension 0 in the picture?",
-        "replicated": "Does the constraint's spec name both axes of grid?",
+        "replicated": "Is the constraint's sharding on the mesh grid, and does its spec name both "
+        "axes of it?",
         "all-gather": "Blocks are gathered on the way, though each block can go directly to the "
         "device that must have it.",
         "other-modes-verb": "In this exercise x is on grid.",
