@@ -772,6 +772,10 @@ def _wave_numbers(n: int) -> Any:
     return np.rint(np.fft.fftfreq(n) * n)
 
 
+HUGE: Final = 1e30
+"""Larger than all values of a program that does not divide by zero."""
+
+
 def _poisson(
     f: Any,
     numbers: Callable[[int], Any] = _wave_numbers,
@@ -788,6 +792,7 @@ def _poisson(
     without: int = 3,
     whole: int = 1,
     any_zero: bool = False,
+    zero_along: int = 3,
 ) -> Any:
     """Solve Poisson's equation in a periodic box; each option makes a mistake.
 
@@ -807,6 +812,7 @@ def _poisson(
         without: the dimension whose wave numbers are left out of the sum.
         whole: the exponent of the whole sum.
         any_zero: whether a coefficient becomes zero if any of its wave numbers is zero.
+        zero_along: the dimension along which a wave number of zero makes a coefficient zero.
     """
     k = [numbers(n) * (d != without) for d, n in enumerate(f.shape)]
     if not own:
@@ -824,6 +830,8 @@ def _poisson(
         factors = np.ones_like(factors)
     if any_zero:
         factors[(k[0][:, None, None] * k[1][:, None] * k[2]) == 0] = 0
+    if zero_along < len(k):
+        np.moveaxis(factors, zero_along, 0)[k[zero_along] == 0] = 0
     if corners:
         factors[:: lengths[0], :: lengths[1], :: lengths[2]] = 0
     return back(np.fft.fftn(f.astype(np.float64)) * factors).real.astype(np.float32)
@@ -1013,6 +1021,25 @@ POISSON: Final = Exercise(
                     says="Every coefficient with wave number zero along some dimension became "
                     "zero. Only the one with zero along all three is the mean.",
                 ),
+                "imaginary-part": Mistake(
+                    partial(_poisson, back=lambda waves: -1j * np.fft.ifftn(waves)),
+                    says="The values are zero up to rounding. Is this the imaginary part? f is "
+                    "real, so u is the real part.",
+                ),
+                "one-number-zero": Mistake(
+                    *(partial(_poisson, zero_along=d) for d in range(3)),
+                    says="Every coefficient with wave number zero along one dimension became "
+                    "zero. Only the one with zero along all three is the mean.",
+                ),
+                "differences": Mistake(
+                    partial(_poisson, numbers=lambda n: 2 * np.sin(np.pi * np.fft.fftfreq(n))),
+                    partial(
+                        _poisson,
+                        numbers=lambda n: n / np.pi * np.sin(np.pi * np.fft.fftfreq(n)),
+                    ),
+                    says="You divide by what a second difference of neighbours does to a wave. "
+                    "Expected: what the second derivative does to it.",
+                ),
                 "squared-again": Mistake(
                     partial(_poisson, power=2),
                     says="You divide by the square of the sum of squares. Expected: the sum "
@@ -1047,6 +1074,14 @@ POISSON: Final = Exercise(
                     says="A small number is added to the sum of squares, so the coefficient with "
                     "wave number zero is divided by almost zero and dominates all others. What "
                     "must this coefficient be if u has mean zero?",
+                ),
+            },
+            patterns={
+                "divided-by-zero": Mistake(
+                    lambda inputs, u: bool(HUGE < np.max(np.abs(u)) < np.inf),
+                    says="The values are almost as large as float32 allows. Is the coefficient "
+                    "with wave number zero divided by zero, and the infinity replaced by a large "
+                    "number, as by nan_to_num? That coefficient has to be zero.",
                 ),
             },
             under_mesh=True,
