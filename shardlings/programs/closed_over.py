@@ -16,7 +16,7 @@ from shardlings.errors import is_own_file
 from shardlings.layouts import spec_entries
 from shardlings.programs.code_lines import is_library
 from shardlings.programs.collective import Frame
-from shardlings.programs.compiled import CompiledProgram
+from shardlings.programs.compiled import Array, CompiledProgram, Instruction
 
 LARGE_BYTES: Final = 2**20
 """An array that is on one device, or on all, is worth a sentence from this size on."""
@@ -64,9 +64,19 @@ def count_constant_bytes(program: CompiledProgram) -> int:
     return sum(_constant_sizes(program))
 
 
-def _constant_sizes(program: CompiledProgram) -> Collection[int]:
+def find_constants(program: CompiledProgram) -> list[Array]:
+    """Return the type and the shape of each array among a compiled program's constants."""
+    return [array for step in _constant_steps(program) for array in step.arrays]
+
+
+def _constant_sizes(program: CompiledProgram) -> list[int]:
+    return [sum(step.array_bytes) for step in _constant_steps(program)]
+
+
+def _constant_steps(program: CompiledProgram) -> Collection[Instruction]:
+    """Return the instructions of different constants."""
     constants = {
-        (step.arrays, step.other_fields): sum(step.array_bytes)
+        (step.arrays, step.other_fields): step
         for computation in program.computations.values()
         for step in computation.values()
         if step.opcode == "constant"

@@ -5,18 +5,26 @@ counted in bfloat16. With `target=`, it is also compiled by a TPU's compiler.
 """
 
 import math
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from typing import Any, Final, overload
 
 import jax
 import jax.numpy as jnp
 
-from shardlings.programs.closed_over import count_constant_bytes, find_closed_over
+from shardlings.programs.closed_over import (
+    count_constant_bytes,
+    find_closed_over,
+    find_constants,
+)
 from shardlings.programs.collective import MACHINES, Collective, explain_unknown_machine
 from shardlings.programs.compiled import (
+    Array,
+    CompiledProgram,
+    count_bytes,
     count_flops,
     count_int8_operations,
+    find_root,
     read_collectives,
     read_executable,
 )
@@ -85,8 +93,9 @@ def communication(
             TPU v5e.
         mesh: the mesh by which axes are named, if it is not the arguments' mesh.
         scaled: a dictionary that maps sizes of the arguments' dimensions to other sizes, in
-            elements. The report then counts floating-point numbers as bfloat16, and has no
-            pictures of the collectives, which are those of the original size.
+            elements. The report then counts float32 and float64 as bfloat16, and other types as
+            they are; its memory is estimated from that. It has no pictures of the collectives,
+            which are those of the original size.
         steps: whether to draw the steps of each collective in a ring, and to play them.
         target: a TPU topology, such as "v5e:2x4", with as many devices as the program has here.
             The function is also compiled for it, which takes libtpu and a few seconds, but no TPU.
@@ -148,7 +157,10 @@ def communication(
         int8_operations=count_int8_operations(program),
         closed_over=tuple(find_closed_over(jaxpr, program)) if jaxpr is not None else (),
     )
-    return count_in_bfloat16(report, scaled) if scaled else report
+    if not scaled:
+        return report
+    memory = _peak_bytes_in_bfloat16(compiled.memory_analysis(), program)
+    return replace(count_in_bfloat16(report, scaled), peak_bytes=memory)
 
 
 def _compare_compilers(
@@ -227,6 +239,37 @@ def _peak_bytes(memory: Any) -> int:
     )
 
 
+def _peak_bytes_in_bfloat16(memory: Any, program: CompiledProgram) -> int:
+    """Estimate the memory of a program whose floating-point numbers were bfloat16.
+
+    Arguments, results and constants shrink by their own types. XLA does not list the temporaries,
+    so they shrink in the proportion of everything that the program computes; and memory that a
+    result shares with an argument shrinks as the results do.
+    """
+    held = count_constant_bytes(program) * _share_in_bfloat16(find_constants(program))
+    if memory is None:
+        return round(held)
+    entry = program.computations[program.entry]
+    arguments = [a for step in entry.values() if step.opcode == "parameter" for a in step.arrays]
+    results = _share_in_bfloat16(find_root(entry).arrays)
+    in_use: float = (
+        memory.argument_size_in_bytes * _share_in_bfloat16(arguments)
+        + (memory.output_size_in_bytes - memory.alias_size_in_bytes) * results
+        + memory.temp_size_in_bytes * _share_in_bfloat16(_computed_arrays(program, program.entry))
+    )
+    return round(held + in_use)
+
+
+def _computed_arrays(program: CompiledProgram, computation: int) -> Iterator[Array]:
+    """Yield the arrays that a computation writes to memory, which those inside a fusion are not."""
+    for step in program.computations[computation].values():
+        if step.opcode in CALLS:
+            for called in step.called:
+                yield from _computed_arrays(program, called)
+        elif step.opcode not in WRITES_NOTHING:
+            yield from step.arrays
+
+
 def _refuse_different_devices(args: Any) -> None:
     device_ids = []
     for leaf in jax.tree.leaves(args):
@@ -259,8 +302,13 @@ def _first_mesh(trees: Iterable[Any]) -> jax.sharding.Mesh | None:
 BFLOAT16: Final = 2
 """Bytes of a bfloat16 number, the type in which large models compute."""
 
-WIDER_THAN_BFLOAT16: Final = {"f32": 4, "f64": 8}
-"""Bytes of the HLO types that count as bfloat16 in a scaled program."""
+WIDER_THAN_BFLOAT16: Final = ("f32", "f64")
+"""The HLO types that count as bfloat16 in a scaled program."""
+
+CALLS: Final = ("while", "conditional", "call")
+"""The opcodes that run other computations, whose arrays are in memory."""
+
+WRITES_NOTHING: Final = ("parameter", "constant", "tuple", "get-tuple-element", "bitcast")
 
 
 class ScalingError(ValueError):
@@ -320,7 +368,8 @@ def scale_arguments(
 def count_in_bfloat16(report: Report, sizes: Mapping[int, int]) -> Report:
     """Return a scaled program's report with floating-point numbers counted as bfloat16.
 
-    Memory is simply halved, because nearly all of it is float32.
+    The types of what is in memory are unknown here, so memory is halved, as if all of it was
+    float32. `communication(f, x, scaled=…)` knows them.
 
     Args:
         report: the report on the program as it was compiled.
@@ -340,14 +389,21 @@ def sizes_in_words(sizes: Mapping[int, int]) -> str:
 
 
 def _count_as_bfloat16(collective: Collective) -> Collective:
-    """Reduce a collective's bytes, unless some of its data is not floating-point."""
-    if not collective.dtypes or any(
-        dtype not in WIDER_THAN_BFLOAT16 for dtype in collective.dtypes
-    ):
+    """Count those of a collective's arrays as bfloat16 that are of a wider floating-point type."""
+    if len(collective.dtypes) != len(collective.shapes):
         return collective
-    widest = max(WIDER_THAN_BFLOAT16[dtype] for dtype in collective.dtypes)
+    share = _share_in_bfloat16(zip(collective.dtypes, collective.shapes, strict=True))
     return replace(
         collective,
-        bytes_in=round(collective.bytes_in * BFLOAT16 / widest),
-        bytes_out=round(collective.bytes_out * BFLOAT16 / widest),
+        bytes_in=round(collective.bytes_in * share),
+        bytes_out=round(collective.bytes_out * share),
     )
+
+
+def _share_in_bfloat16(arrays: Iterable[Array]) -> float:
+    """Return the share of arrays' bytes that is left if wider floating-point types are bfloat16."""
+    before = after = 0
+    for dtype, shape in arrays:
+        before += count_bytes(dtype, shape)
+        after += count_bytes("bf16" if dtype in WIDER_THAN_BFLOAT16 else dtype, shape)
+    return after / before if before else 1.0

@@ -11,7 +11,13 @@ from shardlings.programs.compiled.flop_counts import (
     count_flops_xla_omits,
     count_int8_operations,
 )
-from shardlings.programs.compiled.hlo import CompiledProgram, count_bytes
+from shardlings.programs.compiled.hlo import (
+    Array,
+    CompiledProgram,
+    Instruction,
+    count_bytes,
+    find_root,
+)
 from shardlings.programs.compiled.reading_modules import (
     UnreadableProgramError,
     has_unrunnable_fft,
@@ -21,12 +27,15 @@ from shardlings.programs.compiled.reading_modules import (
 )
 
 __all__ = [
+    "Array",
     "CompiledProgram",
+    "Instruction",
     "UnreadableProgramError",
     "count_bytes",
     "count_flops",
     "count_flops_xla_omits",
     "count_int8_operations",
+    "find_root",
     "has_unrunnable_fft",
     "read_collectives",
     "read_dumped_module",

@@ -17,6 +17,9 @@ MAX_COUNTED_WINDOW: Final = 1 << 20
 
 Shape = tuple[int, ...]
 
+Array = tuple[str, Shape]
+"""The type and the shape of an array on one device, as HLO has them."""
+
 
 def bits_per_element(dtype: str) -> int:
     """Return the bits of one element; XLA names a type after them.
@@ -170,7 +173,7 @@ class Instruction:
 
     number: int
     opcode: str
-    arrays: tuple[tuple[str, Shape], ...] = ()
+    arrays: tuple[Array, ...] = ()
     operands: tuple[int, ...] = ()
     called: tuple[int, ...] = ()
     index: int = 0

@@ -121,6 +121,38 @@ def test_integers_are_not_counted_as_bfloat16():
     assert report.bytes == 2 * floats.bytes > 0
 
 
+@pytest.mark.parametrize(
+    ("dtype", "size"), [("float32", 2), ("bfloat16", 2), ("float8_e4m3fn", 1), ("int32", 4)]
+)
+def test_scaled_memory_is_that_of_each_type(dtype, size):
+    x = jax.ShapeDtypeStruct((16,), dtype, sharding=sharding("x", x=8))
+    memory = communication(lambda x: x + 1, x, scaled={16: 2**20}).peak_bytes
+    # the argument, the result, and one number
+    assert memory == pytest.approx(2 * size * 2**20 // 8, abs=4)
+
+
+def test_scaled_temporaries_shrink_in_proportion_to_what_is_computed():
+    def sort(x):
+        return jnp.sort(x.at[3].set(0))[::-1]
+
+    for dtype, share in (("float32", 0.5), ("int32", 1)):
+        x = jax.device_put(np.ones(16, dtype), sharding("x", x=8))
+        larger = jax.ShapeDtypeStruct((2**20,), dtype, sharding=x.sharding)
+        plain, scaled = communication(sort, larger), communication(sort, x, scaled={16: 2**20})
+        assert plain.peak_bytes > 3 * larger.size * 4 / 8
+        assert scaled.peak_bytes == pytest.approx(share * plain.peak_bytes, rel=0.01)
+
+
+def test_each_array_of_a_scaled_collective_counts_by_its_own_type():
+    dtypes = "float32", "bfloat16", "int32"
+    arrays = [jax.device_put(jnp.ones(16, dtype), sharding("x", x=8)) for dtype in dtypes]
+    add = jax.shard_map(
+        lambda *each: lax.psum(each, "x"), mesh=mesh(x=8), in_specs=jax.P("x"), out_specs=jax.P()
+    )
+    report = communication(add, *arrays, scaled={16: 16384})
+    assert report.bytes == 2048 * (2 + 2 + 4)
+
+
 def test_steps_are_drawn_on_request():
     plain, steps = (communication(add_transpose, BLOCKS, steps=s) for s in (False, True))
     assert "step by step" not in plain._repr_html_()
