@@ -6,7 +6,7 @@ counted in bfloat16. With `target=`, it is also compiled by a TPU's compiler.
 
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import replace
+from dataclasses import dataclass, replace
 from typing import Any, Final, overload
 
 import jax
@@ -43,6 +43,27 @@ from shardlings.programs.target_reports import TargetReports
 from shardlings.programs.tpu_programs import TargetError, compile_for_tpus, refuse_target
 
 
+class NotGiven:
+    """The default of an option, which tells `communication(f, x, steps=False)` from none given."""
+
+    def __repr__(self) -> str:
+        return "not given"
+
+
+NOT_GIVEN: Final[Any] = NotGiven()
+
+
+@dataclass(frozen=True)
+class Options:
+    """The options of `communication`, which describes them."""
+
+    machine: str | None = None
+    mesh: jax.sharding.Mesh | None = None
+    scaled: Mapping[int, int] | None = None
+    steps: bool = False
+    target: str | None = None
+
+
 @overload
 def communication(
     function: Callable[..., Any],
@@ -72,11 +93,11 @@ def communication(
 def communication(
     function: Callable[..., Any],
     *args: Any,
-    machine: str | None = None,
-    mesh: jax.sharding.Mesh | None = None,
-    scaled: Mapping[int, int] | None = None,
-    steps: bool = False,
-    target: str | None = None,
+    machine: str | None = NOT_GIVEN,
+    mesh: jax.sharding.Mesh | None = NOT_GIVEN,
+    scaled: Mapping[int, int] | None = NOT_GIVEN,
+    steps: bool = NOT_GIVEN,
+    target: str | None = NOT_GIVEN,
     **kwargs: Any,
 ) -> Report | TargetReports:
     """Compile a function for its arguments, and report what the program communicates.
@@ -114,28 +135,42 @@ def communication(
         CommunicationError: the function cannot be compiled, or not at that size, or not for that
             target; or an option has the name of one of its parameters.
     """
-    options = {
-        "machine": machine is not None, "mesh": mesh is not None, "scaled": scaled is not None,
-        "steps": steps, "target": target is not None,
+    options: dict[str, Any] = {
+        "machine": machine, "mesh": mesh, "scaled": scaled, "steps": steps, "target": target,
     }  # fmt: skip
-    refuse_shared_names(function, options)
-    if machine is None:
-        chip = f"TPU {target.partition(':')[0]}" if isinstance(target, str) else MACHINE
-        machine = chip if chip in MACHINES else MACHINE
-    if target is not None:
-        return _compare_compilers(function, args, kwargs, machine, mesh, scaled, steps, target)
-    if not isinstance(machine, str) or machine not in MACHINES:
-        raise CommunicationError(explain_unknown_machine(machine))
+    is_given = {name: value is not NOT_GIVEN for name, value in options.items()}
+    refuse_shared_names(function, is_given)
+    given = Options(**{name: value for name, value in options.items() if is_given[name]})
     try:
-        compiled, jaxpr = (
-            _compile_scaled(function, args, kwargs, scaled)
-            if scaled
-            else _compile(function, args, kwargs)
-        )
+        if given.target is not None:
+            return _compare_compilers(function, args, kwargs, given, given.target)
+        return _report_here(function, args, kwargs, given)
     except CommunicationError as error:
-        if meant := suggest_option(kwargs, function, options):
+        if meant := suggest_option(kwargs, function, is_given):
             raise type(error)(f"{error}{meant}") from error
         raise
+
+
+def _choose_machine(options: Options) -> str:
+    machine, target = options.machine, options.target
+    if machine is None:
+        chip = f"TPU {target.partition(':')[0]}" if isinstance(target, str) else MACHINE
+        return chip if chip in MACHINES else MACHINE
+    if not isinstance(machine, str) or machine not in MACHINES:
+        raise CommunicationError(explain_unknown_machine(machine))
+    return machine
+
+
+def _report_here(
+    function: Any, args: tuple[Any, ...], kwargs: Mapping[str, Any], options: Options
+) -> Report:
+    """Compile a function for the devices here; a target is left to the caller."""
+    machine, scaled = _choose_machine(options), options.scaled
+    compiled, jaxpr = (
+        _compile_scaled(function, args, kwargs, scaled)
+        if scaled
+        else _compile(function, args, kwargs)
+    )
     executable = compiled.runtime_executable()
     if executable is None:
         raise CommunicationError("This program was compiled in a form that cannot be read.")
@@ -143,7 +178,7 @@ def communication(
     is_emulated = executable.client.platform == "cpu"
     flops = count_flops(program)
     mesh = (
-        mesh
+        options.mesh
         or _first_mesh((args, kwargs))
         or _first_mesh((compiled.input_shardings, compiled.output_shardings))
     )
@@ -153,7 +188,7 @@ def communication(
         math.inf if flops is None else flops,
         _peak_bytes(compiled.memory_analysis()) + count_constant_bytes(program),
         machine,
-        steps,
+        options.steps,
         int8_operations=count_int8_operations(program),
         closed_over=tuple(find_closed_over(jaxpr, program)) if jaxpr is not None else (),
     )
@@ -167,13 +202,12 @@ def _compare_compilers(
     function: Any,
     args: tuple[Any, ...],
     kwargs: Mapping[str, Any],
-    machine: str,
-    mesh: jax.sharding.Mesh | None,
-    sizes: Mapping[int, int] | None,
-    steps: bool,
+    options: Options,
     target: str,
 ) -> TargetReports:
     """Compile a function for the CPU and for a TPU; return both reports."""
+    mesh: Any = options.mesh
+    sizes = options.scaled
     try:
         refuse_target(target)
         if as_stage(function) is not None:
@@ -183,15 +217,14 @@ def _compare_compilers(
             )
         cpu, refusal = None, ""
         try:
-            cpu = communication(
-                function, *args, machine=machine, mesh=mesh, scaled=sizes, steps=steps, **kwargs
-            )
+            cpu = _report_here(function, args, kwargs, options)
         except RefusedError as error:
             refusal = str(error).removesuffix(ELSEWHERE)
         mesh = cpu.mesh if cpu is not None else mesh or _first_mesh((args, kwargs))
         if sizes:
             args, kwargs = scale_arguments((args, kwargs), sizes, bfloat16=True)
-        tpu = compile_for_tpus(target, function, args, kwargs, mesh, machine, steps)
+        machine = _choose_machine(options)
+        tpu = compile_for_tpus(target, function, args, kwargs, mesh, machine, options.steps)
     except TargetError as error:
         raise CommunicationError(str(error)) from error
     if sizes:

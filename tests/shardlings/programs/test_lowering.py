@@ -122,7 +122,10 @@ def test_a_name_that_is_also_an_option_has_to_be_bound():
         return total(x, machine * steps)
 
     ask: Any = communication
-    for given in ({"machine": 3.0}, {"machine": "TPU v5p"}, {"steps": 2}):
+    for given in (
+        {"machine": 3.0}, {"machine": "TPU v5p"}, {"machine": None}, {"steps": 2}, {"steps": 0},
+        {"steps": False}, {"steps": None},
+    ):  # fmt: skip
         with pytest.raises(CommunicationError) as raised:
             ask(scaled_by, X, **given)
         (name,) = given
@@ -130,6 +133,12 @@ def test_a_name_that_is_also_an_option_has_to_be_bound():
         assert f"functools.partial(f, {name}=…)" in str(raised.value)
     bound = functools.partial(scaled_by, machine=3.0)
     assert communication(bound, X, machine="TPU v5p").machine == "TPU v5p"
+    assert found(functools.partial(scaled_by, machine=3.0, steps=0), X, steps=False)
+
+
+def test_an_option_may_be_none_if_no_parameter_has_its_name():
+    options = {"machine": None, "mesh": None, "scaled": None, "steps": False, "target": None}
+    assert found(total, X, **options) == SUM
 
 
 def test_a_misspelt_option_is_named():
