@@ -7,6 +7,7 @@ The first time, and after each change that is meant, `pytest --update-communicat
 baseline beside the test, to be committed.
 """
 
+import hashlib
 import re
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,6 +26,9 @@ UPDATE: Final = "--update-communication"
 TOLERANCE: Final = 0.02
 """The share by which a number may grow before a test fails."""
 
+PLAIN: Final = re.compile(r"[\w.-]+(\[[\w.-]*[\w.]\])?(-[\w.-]+( [\w.-]+)*(?<!-))?")
+"""Names of tests that differ in more than the characters that a file name cannot have."""
+
 
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Add the option that writes baselines."""
@@ -40,7 +44,7 @@ class CommunicationBaseline:
         folder: where they are stored.
         test: the test's name.
         is_updated: whether they are written and not compared.
-        checked: the names that were checked already.
+        checked: the names that were checked already, with hyphens for spaces.
     """
 
     folder: Path
@@ -77,12 +81,13 @@ class CommunicationBaseline:
             raise TypeError(
                 f"check expects what communication(f, x) returns, but got {type(report).__name__}."
             )
-        if name in self.checked:
+        words = name.replace(" ", "-")  # as in the name of the file
+        if words in self.checked:
             raise ValueError(
                 "A test that checks several reports gives each a name: "
                 "communication_baseline.check(report, name=…)."
             )
-        self.checked.add(name)
+        self.checked.add(words)
         path, stored = self._path(name), StoredReport.of(report)
         if self.is_updated:
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -102,7 +107,10 @@ class CommunicationBaseline:
             raise AssertionError("\n".join([*grown, "", str(comparison), "", meant]))
 
     def _path(self, name: str) -> Path:
-        stem = re.sub(r"[^\w.-]+", "-", f"{self.test}-{name}" if name else self.test).strip("-")
+        whole = f"{self.test}-{name}" if name else self.test
+        stem = re.sub(r"[^\w.-]+", "-", whole).strip("-")
+        if not PLAIN.fullmatch(whole):  # "n<2" and "n>2" would both be "n-2"
+            stem = f"{stem}-{hashlib.sha256(whole.encode()).hexdigest()[:8]}"
         return self.folder / f"{stem}.json"
 
 
@@ -110,8 +118,9 @@ class CommunicationBaseline:
 def communication_baseline(request: pytest.FixtureRequest) -> CommunicationBaseline:
     """Compare what programs communicate with baselines that are stored beside the test."""
     path = request.path
+    name, bracket, parameters = request.node.nodeid.partition("::")[2].partition("[")
     return CommunicationBaseline(
         path.parent / FOLDER,
-        f"{path.stem}-{request.node.nodeid.partition('::')[2].replace('::', '-')}",
+        f"{path.stem}-{name.replace('::', '-')}{bracket}{parameters}",
         bool(request.config.getoption(UPDATE)),
     )

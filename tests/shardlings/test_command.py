@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from shardlings.pytest_plugin import CommunicationBaseline
+
 TRAIN = """
 import jax
 import jax.numpy as jnp
@@ -67,6 +69,16 @@ def test_misuse(communication_baseline):
     communication_baseline.checked.add("")
     with pytest.raises(ValueError, match="gives each a name"):
         communication_baseline.check(communication(lambda: 1))
+"""
+
+PARAMETRIZED = """
+import pytest
+from shardlings import communication
+
+
+@pytest.mark.parametrize("case", ["n-2", "n<2", "n>2", "n::2", "8", "8-", "8 "])
+def test_step(case, communication_baseline):
+    communication_baseline.check(communication(lambda x: x, 1.0))
 """
 
 
@@ -174,3 +186,27 @@ def test_a_test_fails_when_a_step_communicates_more_than_its_baseline(project):
     status, said = project(*quiet)
     assert status == 1
     assert "not a report that this version of shardlings stored" in said
+
+
+def test_each_test_has_a_baseline_of_its_own(project):
+    (project.folder / "test_train.py").write_text(PARAMETRIZED)
+    quiet = ("pytest", "-q", "-p", "no:cacheprovider")
+    assert project(*quiet, "--update-communication")[0] == 0
+    names = sorted(path.name for path in (project.folder / "communication").iterdir())
+    assert len(names) == 7, names
+    assert {"test_train-test_step-8.json", "test_train-test_step-n-2.json"} < {*names}
+    assert project(*quiet)[0] == 0
+
+
+@pytest.mark.parametrize(
+    ("test", "name", "file"),
+    [
+        ("test_train-test_step", "", "test_train-test_step.json"),
+        ("test_train-TestAgain-test_step", "a-b", "test_train-TestAgain-test_step-a-b.json"),
+        ("test_train-test_step", "once more", "test_train-test_step-once-more.json"),
+        ("test_train-test_step[float32-1.5]", "", "test_train-test_step-float32-1.5.json"),
+        ("test_train-test_step[-1]", "grad", "test_train-test_step--1--grad.json"),
+    ],
+)  # fmt: skip
+def test_a_name_that_fits_a_file_is_kept(tmp_path, test, name, file):
+    assert CommunicationBaseline(tmp_path, test, is_updated=False)._path(name).name == file
