@@ -13,9 +13,11 @@ A function's arguments come from another one beside it, with `_arguments` after 
 import argparse
 import html
 import importlib.util
+import math
 import os
 import sys
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -33,6 +35,8 @@ PAGE: Final = (
     '<!doctype html>\n<html lang="en">\n<head><meta charset="utf-8"><title>{title}</title></head>\n'
     '<body style="font-family: system-ui, sans-serif; margin: 1.5rem">\n{body}\n</body>\n</html>\n'
 )
+
+SCRIPT: Final = ' Put what it does as a script below `if __name__ == "__main__":`.'
 
 
 class CommandError(ShortError):
@@ -87,7 +91,7 @@ def _parser() -> argparse.ArgumentParser:
     compare.add_argument("before", type=Path, metavar="BEFORE.json")
     compare.add_argument("now", type=Path, metavar="NOW.json")
     compare.add_argument(
-        "--tolerance", type=float, default=0.0, metavar="SHARE",
+        "--tolerance", type=_share, default=0.0, metavar="SHARE",
         help="the growth that is allowed, such as 0.02 for 2 per cent; 0 if it is not given",
     )  # fmt: skip
     compare.set_defaults(run=_compare)
@@ -129,6 +133,23 @@ def _axes(written: str) -> dict[str, int]:
     return axes
 
 
+def _share(written: str) -> float:
+    """Read a share of growth, such as `0.02`.
+
+    Raises:
+        ArgumentTypeError: it is no number, is below 0, or has no end.
+    """
+    try:
+        share = float(written)
+    except ValueError:
+        share = math.nan
+    if not 0 <= share < math.inf:
+        raise argparse.ArgumentTypeError(
+            f"{written!r} is not a share that is 0 or more, such as 0.02 for 2 per cent"
+        )
+    return share
+
+
 def _write(report: "Report | TargetReports", given: argparse.Namespace, title: str) -> None:
     """Print a report, or write it, as the options say."""
     from shardlings.documents import ShownAsDocument, as_html
@@ -165,7 +186,10 @@ def _load(named: str) -> tuple[Any, tuple[Any, ...]]:
     sys.modules[path.stem] = module
     sys.path.insert(0, str(path.parent.resolve()))  # so that it finds the modules beside it
     try:
-        spec.loader.exec_module(module)
+        with _ending_refused(file, SCRIPT):
+            spec.loader.exec_module(module)
+    except CommandError:
+        raise
     except Exception as error:
         raise CommandError(f"{file} raised {type(error).__name__}: {first_line(error)}") from error
     function, make_arguments = (getattr(module, n, None) for n in (name, f"{name}_arguments"))
@@ -177,11 +201,30 @@ def _load(named: str) -> tuple[Any, tuple[Any, ...]]:
             f"report on, such as sharded arrays or jax.ShapeDtypeStructs with shardings."
         )
     try:
-        arguments = make_arguments()
+        with _ending_refused(f"{name}_arguments()"):
+            arguments = make_arguments()
+    except CommandError:
+        raise
     except Exception as error:
         kind = type(error).__name__
         raise CommandError(f"{name}_arguments() raised {kind}: {first_line(error)}") from error
     return function, tuple(arguments) if isinstance(arguments, tuple | list) else (arguments,)
+
+
+@contextmanager
+def _ending_refused(what: str, advice: str = "") -> Iterator[None]:
+    """Keep code from ending this command as if all was well.
+
+    Raises:
+        CommandError: it calls `sys.exit`, even with a status of 0.
+    """
+    try:
+        yield
+    except SystemExit as error:
+        raise CommandError(
+            f"{what} ended the program with sys.exit({error.code!r}), so there is nothing to "
+            f"report on.{advice}"
+        ) from error
 
 
 def _compare(given: argparse.Namespace) -> int:

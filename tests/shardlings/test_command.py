@@ -33,6 +33,13 @@ def broken(x):
     return x
 
 
+def leave():
+    raise SystemExit(0)
+
+
+leaves, leave_arguments, leaves_arguments = leave, leave, lambda: ()
+
+
 def alone(x):
     return x
 
@@ -137,6 +144,7 @@ def test_parts_have_no_json(project):
 
 
 def test_what_cannot_be_reported_on_says_what_to_do(project):
+    (project.folder / "script.py").write_text("import sys\n\nsys.exit(0)\n")
     for words, said in {
         ("report", "train.py:nothing"): "train.py has no function nothing.",
         ("report", "train.py:broken"): "train.py has no function broken_arguments.",
@@ -148,6 +156,11 @@ def test_what_cannot_be_reported_on_says_what_to_do(project):
         ("report", "train.py:step", "--machine", "abacus"): "There is no machine 'abacus' here",
         ("report", "train.py:step", "--html", "no/r.html"): "no/r.html cannot be written",
         ("report", "train.py:step", "--devices", "2"): "step_arguments() raised ValueError",
+        ("report", "train.py:leave"): "leave_arguments() ended the program with sys.exit(0)",
+        ("report", "train.py:leaves"): "SystemExit",
+        ("report", "script.py:step"): "script.py ended the program with sys.exit(0), so there is",
+        ("compare", "a", "b", "--tolerance", "nan"): "'nan' is not a share that is 0 or more",
+        ("compare", "a", "b", "--tolerance=-1"): "'-1' is not a share that is 0 or more",
         ("compare", "no.json", "no.json"): "no.json cannot be read",
         ("compare", "train.py", "train.py"): "not a report that this version",
     }.items():
