@@ -24,7 +24,7 @@ MAX_AXES: Final = 4
 MAX_DEVICES: Final = 512
 
 
-def playground(thing: object, shape: tuple[int, ...] | None = None) -> None:
+def playground(thing: object, shape: tuple[int, ...] | int | None = None) -> None:
     """Display a link to the playground on the course's website, with a layout to change there.
 
     Args:
@@ -46,6 +46,8 @@ def playground(thing: object, shape: tuple[int, ...] | None = None) -> None:
     elif shape is None:
         shards = [math.prod(sharding.mesh.shape[name] for name in names) for names in entries]
         shape = tuple(4 * count for count in shards)
+    elif isinstance(shape, int):
+        shape = (shape,)
     try:
         # JAX lists no blocks for an unreduced sharding; they are those of the sum.
         Layout.of(jax.NamedSharding(sharding.mesh, jax.P(*spec_entries(sharding.spec))), shape)

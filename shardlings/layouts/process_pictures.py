@@ -22,13 +22,18 @@ def share_picture(picture: Picture, processes: int) -> list[Picture]:
         processes: the number of processes, which own all devices in order, the same number each.
 
     Raises:
-        UsageError: the devices cannot be shared by so many processes.
+        UsageError: the devices cannot be shared by so many processes, or the mesh is abstract.
     """
     count = jax.device_count()
     if type(processes) is not int or processes < 1 or count % processes:
         raise UsageError(
             f"{count} devices can be shared by a number of processes that divides {count}, but got "
             f"{processes!r}."
+        )
+    if picture.is_mesh and not all(picture.labels.values()):
+        raise UsageError(
+            "An abstract mesh has no devices that processes could share. Show it without "
+            "processes, or show a mesh of devices."
         )
     each = count // processes
     owned = [tuple(range(start, start + each)) for start in range(0, count, each)]

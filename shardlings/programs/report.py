@@ -657,8 +657,9 @@ def _shape_in_words(before: tuple[int, ...] | None, after: tuple[int, ...] | Non
 def place_of(frame: Frame) -> str:
     """Return where a line of code is: `train.py:31`, or `line 7` of a notebook's cell."""
     file = Path(frame.file)
-    # a notebook's cells are files whose names are numbers
-    return f"line {frame.line}" if file.stem.isdigit() else f"{file.name}:{frame.line}"
+    # ipykernel names a notebook's cells as /tmp/ipykernel_71/2408.py
+    is_cell = file.stem.isdigit() and file.parent.name.startswith("ipykernel_")
+    return f"line {frame.line}" if is_cell else f"{file.name}:{frame.line}"
 
 
 def source_of(frame: Frame) -> str:

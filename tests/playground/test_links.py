@@ -45,6 +45,8 @@ def test_an_array_and_a_sharding_have_a_link(capsys):
     assert shown(capsys) == "#v1/layout?shape=16,8&mesh=x:2,y:4&spec=y,-"
     playground(x.sharding)
     assert shown(capsys) == "#v1/layout?shape=16,4&mesh=x:2,y:4&spec=y,-"
+    playground(sharding("x", x=8), shape=16)
+    assert shown(capsys) == "#v1/layout?shape=16&mesh=x:8&spec=x"
 
 
 def test_partial_sums_have_a_link(capsys):

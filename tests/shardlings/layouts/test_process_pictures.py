@@ -105,6 +105,11 @@ def test_a_number_of_processes_that_cannot_share_the_devices_is_refused():
             show(mesh(x=8), processes=processes)
 
 
+def test_an_abstract_mesh_has_no_devices_to_share():
+    with pytest.raises(UsageError, match="An abstract mesh has no devices"):
+        show(mesh(x=8).abstract_mesh, processes=2)
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("theme", THEMES)
 def test_they_have_no_visual_faults(theme):

@@ -10,6 +10,7 @@ from jax import lax
 
 from shardlings import communication
 from shardlings.programs import MACHINES, CommunicationError, Report
+from shardlings.programs.collective import Frame
 from shardlings.programs.report import place_of, source_of
 from tests.helpers import mesh, sharding
 
@@ -65,6 +66,17 @@ def seven_layers(x, w):
 
 
 W = jax.device_put(np.ones((16, 64), np.float32), sharding("y", x=4, y=2))
+
+
+@pytest.mark.parametrize(
+    ("file", "place"),
+    [
+        ("/home/me/01.py", "01.py:7"), ("/tmp/ipykernel_71/2408.py", "line 7"),
+        ("/home/me/train.py", "train.py:7"),
+    ],
+)  # fmt: skip
+def test_only_a_cell_of_a_notebook_is_without_a_name(file, place):
+    assert place_of(Frame(file, 7, "f")) == place
 
 
 def test_equal_collectives_are_one_row():
