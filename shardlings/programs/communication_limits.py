@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from difflib import get_close_matches
-from typing import Final, NamedTuple
+from numbers import Integral
+from typing import Final, NamedTuple, SupportsIndex
 
 from humanize import natural_list
 
@@ -17,12 +18,15 @@ DECIMAL_UNITS: Final = tuple(
     Unit(name, float(1000**power)) for power, name in enumerate(("kB", "MB", "GB", "TB"), start=1)
 )
 
-UNITS: Final = {unit.name: unit for unit in (BYTES, *BINARY_UNITS, *DECIMAL_UNITS)}
+UNITS: Final = {
+    **{unit.name: unit for unit in (BYTES, *BINARY_UNITS, *DECIMAL_UNITS)},
+    "byte": BYTES,
+}
 """Units that a limit may have."""
 
 SIZE: Final = re.compile(r"(?P<number>(\d+|\d{1,3}([,_]\d{3})+)(\.\d+)?)\s*(?P<unit>[A-Za-z]+)")
 
-Limits = Mapping[str, int | str]
+Limits = Mapping[str, SupportsIndex | str]
 """The most bytes for each kind of collective: a number, or a size such as `"4 MiB"`."""
 
 
@@ -54,9 +58,10 @@ def read_limits(limits: Limits) -> dict[str, ByteLimit]:
     return {kind: _read_size(kind, size) for kind, size in limits.items()}
 
 
-def _read_size(kind: str, size: int | str) -> ByteLimit:
-    if isinstance(size, int) and not isinstance(size, bool) and size >= 0:
-        return ByteLimit(size, choose_byte_unit([size]))
+def _read_size(kind: str, size: object) -> ByteLimit:
+    is_bool = isinstance(size, bool)
+    if isinstance(size, Integral) and not is_bool and int(size) >= 0:
+        return ByteLimit(int(size), choose_byte_unit([int(size)]))
     written = SIZE.fullmatch(size.strip()) if isinstance(size, str) else None
     if written is None or written["unit"] not in UNITS:
         raise UsageError(

@@ -93,7 +93,9 @@ def test_for_a_target_the_tpu_program_counts():
     ("size", "bytes"),
     [
         (7, 7),
+        (np.int64(7), 7),
         ("7 bytes", 7),
+        ("1 byte", 1),
         ("1.5 KiB", 1536),
         ("2 kB", 2000),
         (" 1,024MiB ", 1 << 30),
@@ -103,7 +105,9 @@ def test_for_a_target_the_tpu_program_counts():
 def test_sizes_have_units(size, bytes):
     from shardlings.programs.communication_limits import read_limits
 
-    assert read_limits({"all-reduce": size})["all-reduce"].bytes == bytes
+    limit = read_limits({"all-reduce": size})["all-reduce"]
+    assert limit.bytes == bytes
+    assert type(limit.bytes) is int
 
 
 @pytest.mark.parametrize(
