@@ -21,6 +21,7 @@ from shardlings.programs.compile_and_report import (
     communication,
     count_in_bfloat16,
 )
+from shardlings.programs.compiled import UnreadableProgramError
 from shardlings.programs.dumped_programs import DumpError, read_dump
 from shardlings.programs.latencies import LATENCIES, Latency
 from shardlings.programs.lowering import CommunicationError
@@ -52,6 +53,7 @@ __all__ = [
     "StoredReport",
     "StoredReportError",
     "TargetReports",
+    "UnreadableProgramError",
     "bytes_with_unit",
     "communication",
     "communication_seconds",

@@ -134,6 +134,8 @@ def communication(
     Raises:
         CommunicationError: the function cannot be compiled, or not at that size, or not for that
             target; or an option has the name of one of its parameters.
+        UnreadableProgramError: the compiled program is not understood, most likely because JAX is
+            newer than the versions that this library is tested with. The function is not at fault.
     """
     options: dict[str, Any] = {
         "machine": machine, "mesh": mesh, "scaled": scaled, "steps": steps, "target": target,

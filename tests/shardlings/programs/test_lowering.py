@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 
 from shardlings import communication
-from shardlings.programs import CommunicationError
+from shardlings.programs import CommunicationError, UnreadableProgramError
 from tests.helpers import sharding
 
 X = jax.device_put(np.ones((64, 64), np.float32), sharding("x", x=8))
@@ -139,6 +139,17 @@ def test_a_name_that_is_also_an_option_has_to_be_bound():
 def test_an_option_may_be_none_if_no_parameter_has_its_name():
     options = {"machine": None, "mesh": None, "scaled": None, "steps": False, "target": None}
     assert found(total, X, **options) == SUM
+
+
+def test_a_program_that_is_not_understood_has_an_error_of_its_own(monkeypatch):
+    def refuse(*_: object, **__: object) -> None:
+        raise UnreadableProgramError("XLA's type 99 is unknown.")
+
+    monkeypatch.setattr("shardlings.programs.compile_and_report.read_executable", refuse)
+    with pytest.raises(UnreadableProgramError) as raised:
+        communication(total, X)
+    assert not isinstance(raised.value, CommunicationError)  # judges take that for the learner's
+    assert "UnreadableProgramError: " in str(communication.__doc__)
 
 
 def test_a_misspelt_option_is_named():
