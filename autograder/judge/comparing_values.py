@@ -24,6 +24,9 @@ LENIENT: Final = 100 * ROUNDING
 MAX_TOLERANCE: Final = 1e-3
 """The largest tolerance for rounding, relative to the largest value."""
 
+MAX_SHORT_TOLERANCE: Final = 0.5
+"""The largest tolerance of all, for types of so few bits that `ROUNDING` would allow anything."""
+
 MAX_MISTAKEN: Final = 0.02
 """The same for a mistake that makes rounding errors grow, as a nearly singular matrix does."""
 
@@ -90,12 +93,14 @@ def compare_outputs(
         got, expected = (", ".join(map(describe_array, arrays)) for arrays in (outputs, wanted))
         return "shape", f"The function returned {got}; expected {expected}."
     for number, (output, value) in enumerate(zip(outputs, wanted, strict=True)):
-        allowed = rounding * (_unit(value) + (spread[number] if spread else 0.0))
-        with np.errstate(invalid="ignore"):  # infinity minus infinity
-            off = [
-                float(np.max(np.abs(np.asarray(shard.data) - value[shard.index]), initial=0))
-                for shard in output.addressable_shards
-            ]
+        allowed = min(
+            rounding * (_unit(value) + (spread[number] if spread else 0.0)),
+            MAX_SHORT_TOLERANCE * find_largest(value, at_least=1),
+        )
+        off = [
+            float(np.max(measure_differences(shard.data, value[shard.index]), initial=0))
+            for shard in output.addressable_shards
+        ]
         # Before values are compared: the tolerance of a coarser type would be too large.
         if output.dtype != value.dtype:
             which = f" of result {number + 1}" if len(outputs) > 1 else ""
@@ -105,7 +110,7 @@ def compare_outputs(
                 if i != number
             )
             return "dtype", _of_other_type(output, value, max(off) if is_only else np.inf, which)
-        right = [each <= allowed for each in off]  # False for NaN
+        right = [each <= allowed for each in off]
         if not all(right) and _copies_disagree(output, allowed):
             return "copies-disagree", (
                 "Devices that should hold the same block hold different numbers. Does each have "
@@ -135,7 +140,7 @@ def is_like_mistake(
     """
     if compare_outputs(outputs, made, LENIENT) is None:
         return True
-    largest = [MAX_MISTAKEN / ROUNDING * float(np.max(np.abs(a), initial=0)) for a in made]
+    largest = [MAX_MISTAKEN / ROUNDING * find_largest(a) for a in made]
     if compare_outputs(outputs, made, spread=largest) is not None:
         return False
     spread = _spread(mistaken, inputs, made, MAX_MISTAKEN)
@@ -156,7 +161,7 @@ def is_alike_where_finite(outputs: Sequence[jax.Array], others: Sequence[Any]) -
         overflows = _overflows(output), _overflows(other)
         neither = ~overflows[0] & ~overflows[1]
         actual, wanted = np.where(neither, output, 0), np.where(neither, other, 0)
-        far = np.abs(actual - wanted) > LENIENT * _unit(wanted.astype(other.dtype))
+        far = measure_differences(actual, wanted) > LENIENT * _unit(wanted.astype(other.dtype))
         once = (overflows[0] != overflows[1]) | (far & ((actual == 0) | (wanted == 0)))
         if (far & ~once).any():
             return False
@@ -188,9 +193,8 @@ def _may_just_overflow(once: np.ndarray, both: np.ndarray) -> bool:
 
 def is_near(actual: Any, wanted: Any) -> bool:
     """Check whether the values of two blocks are equal up to rounding."""
-    with np.errstate(invalid="ignore"):
-        off = np.max(np.abs(np.asarray(actual) - wanted), initial=0)
-    return bool(off <= ROUNDING * _unit(wanted))  # False for NaN
+    off = np.max(measure_differences(actual, wanted), initial=0)
+    return bool(off <= ROUNDING * _unit(wanted))
 
 
 def find_worst_element(
@@ -214,9 +218,7 @@ def find_worst_element(
             return ""
         for shard in output.addressable_shards:
             actual, right = np.asarray(shard.data), np.asarray(value[shard.index])
-            with np.errstate(invalid="ignore"):
-                off = np.abs(widen(actual) - widen(right))
-            off = np.where(np.isnan(off), np.inf, off)
+            off = measure_differences(actual, right)
             # of values that are about equally far off, the first: else rounding would decide
             if not off.size or off.max() <= furthest * CLEARLY_FURTHER:
                 continue
@@ -233,8 +235,9 @@ def find_worst_element(
 
 def _format_pair(actual: Any, right: Any) -> tuple[str, str]:
     """Format two numbers with four digits, or six if they are equal in four."""
-    if not np.issubdtype(np.result_type(actual, right), np.inexact):
+    if not all(jnp.issubdtype(each.dtype, jnp.inexact) for each in (actual, right)):
         return str(actual), str(right)
+    actual, right = widen(actual)[()], widen(right)[()]  # short floats have no `.4g`
     for digits in (4, 6):
         pair = f"{actual:.{digits}g}", f"{right:.{digits}g}"
         if pair[0] != pair[1]:
@@ -248,9 +251,8 @@ def _copies_disagree(output: jax.Array, allowed: float) -> bool:
     for shard in output.addressable_shards:
         data = np.asarray(shard.data)
         other = first.setdefault(str(shard.index), data)
-        with np.errstate(invalid="ignore"):
-            if np.max(np.abs(data - other), initial=0) > allowed:
-                return True
+        if np.max(measure_differences(data, other), initial=0) > allowed:
+            return True
     return False
 
 
@@ -259,7 +261,7 @@ def is_right_to_few_digits(outputs: Sequence[jax.Array], wanted: Sequence[Any]) 
     coarse = _last_place(jnp.bfloat16)
     return all(
         output.shape == value.shape
-        and bool(np.all(np.abs(np.asarray(output) - value) <= coarse * np.abs(value)))
+        and bool(np.all(measure_differences(output, value) <= coarse * _finite_sizes(value)))
         for output, value in zip(outputs, wanted, strict=True)
     )
 
@@ -274,8 +276,8 @@ def is_close_throughout(
     wanted = jax.tree.leaves(reference(*inputs))
     spreads = _spread(reference, inputs, wanted)  # sums of larger numbers are less exact
     for output, value, spread in zip(outputs, wanted, spreads, strict=True):
-        most = float(np.max(np.abs(value), initial=0))
-        far = np.max(np.abs(widen(output) - widen(value)), initial=0)
+        most = find_largest(value)
+        far = np.max(measure_differences(output, value), initial=0)
         unit = most * _last_place(jnp.float32) * math.sqrt(value.size)
         if most < 1 and far > ROUNDING * (unit + spread):
             return False
@@ -286,6 +288,40 @@ def widen(array: Any) -> np.ndarray:
     """Convert to float64 or complex128, so that differences are exact enough."""
     values = np.asarray(array)
     return values.astype(np.complex128 if np.iscomplexobj(values) else np.float64)
+
+
+def measure_differences(actual: Any, wanted: Any) -> np.ndarray:
+    """Return how far each value is from the right one, as a float64 array.
+
+    The difference is 0 between equal infinities and between NaNs, and infinite between any other
+    value and one of these. Values of different types are compared as float64 or complex128.
+    """
+    arrays = np.asarray(actual), np.asarray(wanted)
+    wide = widen(arrays[0]), widen(arrays[1])
+    are_of_one_type = arrays[0].dtype == arrays[1].dtype
+    is_equal = np.equal(*(arrays if are_of_one_type else wide))
+    is_equal |= np.isnan(wide[0]) & np.isnan(wide[1])
+    with np.errstate(invalid="ignore", over="ignore"):  # infinity minus infinity
+        off = np.abs(wide[0] - wide[1])
+    if are_of_one_type and jnp.issubdtype(arrays[0].dtype, jnp.integer):
+        off = np.maximum(off, 1)  # 64-bit integers may be equal as float64
+    return np.where(is_equal, 0.0, np.where(np.isnan(off), np.inf, off))
+
+
+def find_largest(array: Any, at_least: float = 0.0) -> float:
+    """Return the largest absolute value, leaving out infinities and NaNs."""
+    return float(np.max(_finite_sizes(array), initial=at_least))
+
+
+def _finite_sizes(array: Any) -> np.ndarray:
+    """Return the absolute values, with 0 for infinities and NaNs."""
+    wide = widen(array)
+    return np.where(np.isfinite(wide), np.abs(wide), 0.0)
+
+
+def is_finite(array: Any) -> bool:
+    """Check whether an array has no infinity and no NaN."""
+    return bool(np.isfinite(widen(array)).all())
 
 
 def describe_array(array: Any) -> str:
@@ -305,9 +341,11 @@ def _spread(
     for _ in range(NUDGES):
         moved = jax.tree.leaves(reference(*(_nudged(array, generator) for array in inputs)))
         for number, (there, here) in enumerate(zip(moved, wanted, strict=True)):
-            far = float(np.max(np.abs(there - here), initial=0)) if _unit(here) else 0.0
-            most[number] = max(most[number], far)
-    largest = [float(np.max(np.abs(value), initial=1)) for value in wanted]
+            if _unit(here):
+                off = measure_differences(there, here)
+                far = float(np.max(off, initial=0, where=np.isfinite(off)))
+                most[number] = max(most[number], far)
+    largest = [find_largest(value, at_least=1) for value in wanted]
     return [
         min(far, most_of_largest / ROUNDING * size) for far, size in zip(most, largest, strict=True)
     ]
@@ -325,7 +363,7 @@ def _unit(value: Any) -> float:
     """Return a unit in the last place of the largest value, times the root of the size."""
     if not jnp.issubdtype(value.dtype, jnp.inexact):
         return 0.0
-    scale = float(np.max(np.abs(value), initial=1)) * math.sqrt(max(value.size, 1))
+    scale = find_largest(value, at_least=1) * math.sqrt(max(value.size, 1))
     return _last_place(value.dtype) * scale
 
 
@@ -339,7 +377,7 @@ def _of_other_type(output: jax.Array, value: Any, off: float, which: str) -> str
     """Return the sentence for an output of another type, and which of several outputs it is."""
     kinds = [jnp.issubdtype(d, jnp.inexact) for d in (output.dtype, value.dtype)]
     coarser = max(map(_last_place, (output.dtype, value.dtype))) if all(kinds) else 0
-    near = coarser * float(np.max(np.abs(value), initial=1))
+    near = coarser * find_largest(value, at_least=1)
     about = " up to rounding" * (off > 0)
     start = f"The values are right{about}, but the" if off <= near else "The"
     return f"{start} dtype{which} is {output.dtype.name}; expected {value.dtype.name}."

@@ -20,6 +20,9 @@ from autograder.judge.comparing_values import (
     Wrong,
     compare_outputs,
     describe_array,
+    find_largest,
+    is_finite,
+    measure_differences,
     widen,
 )
 from autograder.judge.running_programs import SampledRun
@@ -93,10 +96,10 @@ def _sources(shard: Any, wanted: np.ndarray, d: int, size: int) -> tuple[int, li
     index[d] = slice(None)
     strip = wanted[tuple(index)]
     pieces = np.stack(np.split(strip, strip.shape[d] // size, axis=d))
-    near = PIECE_TOLERANCE * float(np.max(np.abs(wanted), initial=0))
+    near = PIECE_TOLERANCE * find_largest(wanted)
     sources = []
     for number, piece in enumerate(np.split(data, data.shape[d] // size, axis=d)):
-        far = np.abs(pieces - piece).reshape(len(pieces), -1).max(1, initial=0)
+        far = measure_differences(pieces, piece).reshape(len(pieces), -1).max(1, initial=0)
         # the nearest, because two numbers may be near by chance; of equal ones, that of its place
         source = min(range(len(far)), key=lambda i: (far[i], i != first + number))
         sources.append(source if far[source] <= near else NOT_FOUND if piece.any() else ZEROS)
@@ -215,12 +218,11 @@ def explain_wrong_places(output: jax.Array, wanted: np.ndarray) -> str:
     """
     if output.shape != wanted.shape or not np.issubdtype(wanted.dtype, np.inexact):
         return ""
-    near = PIECE_TOLERANCE * float(np.max(np.abs(wanted), initial=0))
-    with np.errstate(invalid="ignore"):
-        off = {
-            shard.device.id: ~(np.abs(np.asarray(shard.data) - wanted[shard.index]) <= near)
-            for shard in sorted(output.addressable_shards, key=lambda shard: shard.device.id)
-        }
+    near = PIECE_TOLERANCE * find_largest(wanted)
+    off = {
+        shard.device.id: measure_differences(shard.data, wanted[shard.index]) > near
+        for shard in sorted(output.addressable_shards, key=lambda shard: shard.device.id)
+    }
     wrong_on = [device for device, each in off.items() if each.any()]
     if wanted.ndim == 0 or not wrong_on:
         return ""
@@ -280,9 +282,13 @@ EPS: Final = float(np.finfo(np.float32).eps)
 
 def find_factor(outputs: Sequence[jax.Array], wanted: Sequence[Any]) -> float | None:
     """Find the factor that every value was multiplied by, if nothing else is wrong."""
+    if any(np.asarray(value).dtype == bool for value in wanted):
+        return None
     values = np.concatenate([np.ravel(widen(w)) for w in wanted] or [np.empty(0)])
     actual = np.concatenate([np.ravel(widen(o)) for o in outputs] or [np.empty(0)])
-    if values.shape != actual.shape or not values.any() or not np.isfinite(actual).all():
+    if values.shape != actual.shape or not values.any():
+        return None
+    if not np.isfinite(values).all() or not np.isfinite(actual).all():
         return None
     found = float((np.vdot(values, actual) / np.vdot(values, values)).real)
     rest = np.max(np.abs(actual - found * values))
@@ -456,6 +462,8 @@ def explain_change(
                 given = inputs[number]
                 if len(wanted) != 1 or not outputs[0].shape == wanted[0].shape == given.shape:
                     return None
+                if wanted[0].dtype == bool or not is_finite(wanted[0]):
+                    return None
                 right, made = (widen(each) - widen(given) for each in (wanted[0], outputs[0]))
                 factors.add(_describe_multiple(right, made))
                 is_change = is_change and _is_change(right, widen(outputs[0]))
@@ -565,10 +573,10 @@ def explain_constant(
             is_single = len(outputs) == len(wanted) == 1 and outputs[0].shape == wanted[0].shape
             if not is_single or np.iscomplexobj(wanted[0]) or not wanted[0].size:
                 return None
-            off = widen(outputs[0]) - widen(wanted[0])
-            if not np.isfinite(off).all():
+            if wanted[0].dtype == bool or not all(map(is_finite, (outputs[0], wanted[0]))):
                 return None
-            near = 10 * ROUNDING * EPS * max(1.0, float(np.max(np.abs(wanted[0]), initial=1)))
+            off = widen(outputs[0]) - widen(wanted[0])
+            near = 10 * ROUNDING * EPS * find_largest(wanted[0], at_least=1)
             mean = float(off.mean())
             if abs(mean) < 10 * near or np.max(np.abs(off - mean)) > near:
                 return None
@@ -865,6 +873,8 @@ def _sums(
         if block.shape != products[0].shape:
             return None
         values = np.ravel(block).astype(np.float64)
+        if not np.isfinite(values).all():
+            return None
         solved, _, rank, _ = np.linalg.lstsq(terms, values, rcond=None)
         terms_count = np.round(solved, 3)
         off = np.max(np.abs(terms @ terms_count - values))

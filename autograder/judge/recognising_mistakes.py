@@ -20,9 +20,11 @@ from autograder.judge.comparing_values import (
     ArrayFunction,
     Wrong,
     compare_outputs,
+    find_largest,
     is_alike_where_finite,
+    is_finite,
     is_like_mistake,
-    widen,
+    measure_differences,
 )
 from autograder.judge.exercise import ways_of
 from autograder.judge.explaining_values import (
@@ -131,7 +133,7 @@ def _differs(
             right = jax.tree.leaves(reference(*inputs))
             if made is None or [m.shape for m in made] != [np.shape(r) for r in right]:
                 return True
-            largest = max(float(np.max(np.abs(r), initial=0)) for r in right)
+            largest = max(find_largest(r) for r in right)
             if _distance(made, right) > MIN_DIFFERENCE * largest:
                 return True
     return False
@@ -377,13 +379,7 @@ def _likeness(
 
 def _distance(some: Sequence[Any], others: Sequence[Any]) -> float:
     pairs = zip(some, others, strict=True)
-    return max(float(np.max(np.abs(widen(a) - widen(b)), initial=0)) for a, b in pairs)
-
-
-def is_finite(output: Any) -> bool:
-    """Check whether an array has no infinity and no NaN."""
-    wide = np.complex128 if np.iscomplexobj(output) else np.float64
-    return bool(np.isfinite(np.asarray(output, wide)).all())
+    return max(float(np.max(measure_differences(a, b), initial=0)) for a, b in pairs)
 
 
 REDUCTIONS: Final[dict[str, Callable[[np.ndarray], Any]]] = {
@@ -495,10 +491,10 @@ def _gives_blocks(cases: Sequence[OwnResults], make: Callable[..., Any]) -> bool
             made, actual = make(own, shard.device.id, groups), np.asarray(shard.data)
             if made.shape != actual.shape or not np.issubdtype(actual.dtype, np.number):
                 return False
-            far = np.max(np.abs(actual - made), initial=0)
-            scale = np.max(np.abs(made), initial=1) * math.sqrt(max(made.size, 1))
+            far = np.max(measure_differences(actual, made), initial=0)
+            scale = find_largest(made, at_least=1) * math.sqrt(max(made.size, 1))
             near = TOLERANCE * np.finfo(np.float32).eps * scale
             if not far <= near:
                 return False
-            is_nonzero |= bool(np.max(np.abs(made), initial=0) > near)
+            is_nonzero |= bool(find_largest(made) > near)
     return is_nonzero

@@ -23,7 +23,12 @@ from autograder.evidence import (
     Shards,
     Value,
 )
-from autograder.judge.comparing_values import Wrong
+from autograder.judge.comparing_values import (
+    Wrong,
+    find_largest,
+    is_finite,
+    measure_differences,
+)
 from autograder.judge.exercise import Exercise, Mistake, Requirement, ways_of
 from autograder.judge.explaining_values import describe_factor
 from autograder.judge.verdict import Finding
@@ -527,7 +532,9 @@ def explain_all_values(actual: Sequence[np.ndarray], wanted: Sequence[np.ndarray
         return "nothing-but-zeros", "All values are zeros."
     values = np.concatenate([np.ravel(block).astype(np.float64) for block in actual])
     right = np.concatenate([np.ravel(block).astype(np.float64) for block in wanted])
-    if not right.any() or not np.isfinite(values).all() or np.iscomplexobj(actual[0]):
+    if not right.any() or np.iscomplexobj(actual[0]) or actual[0].dtype == bool:
+        return None
+    if not is_finite(values) or not is_finite(right):
         return None
     found = float(values @ right / (right @ right))
     if not found or np.max(np.abs(values - found * right)) > TOLERANCE * np.max(np.abs(values)):
@@ -556,13 +563,12 @@ def describe_worst_value(actual: np.ndarray, wanted: np.ndarray) -> str:
     """Describe the value that is furthest off; empty if all are close enough."""
     if actual.shape != wanted.shape:
         return f"the block has shape {actual.shape}; expected {wanted.shape}."
-    finite = np.isfinite(wanted)  # a mistake may make anything
-    scale = max(1.0, float(np.abs(wanted).max(initial=0, where=finite)))
-    with np.errstate(invalid="ignore"):
-        off = np.abs(actual.astype(np.complex128) - wanted)
-    off = np.where(np.isnan(actual) & np.isnan(wanted), 0, off)
+    scale = find_largest(wanted, at_least=1)  # a mistake may make anything
+    off = measure_differences(actual, wanted)
     if not off.size or bool((off <= TOLERANCE * scale).all()):
         return ""
-    place = np.unravel_index(int(np.nanargmax(np.where(np.isnan(off), np.inf, off))), off.shape)
+    place = np.unravel_index(int(off.argmax()), off.shape)
     at = f"the value at {tuple(map(int, place))}" if place else "the value"
+    if wanted.dtype == bool:
+        return f"{at} is {actual[place]}; expected {wanted[place]}."
     return f"{at} is {actual[place]:g}; expected {wanted[place]:g}."

@@ -26,7 +26,9 @@ from autograder.judge.comparing_values import (
     describe_array,
     find_worst_element,
     is_close_throughout,
+    is_finite,
     is_right_to_few_digits,
+    widen,
 )
 from autograder.judge.exercise import Exercise, Requirement, ways_of
 from autograder.judge.explaining_values import (
@@ -40,7 +42,6 @@ from autograder.judge.explaining_values import (
     explain_wrong_places,
 )
 from autograder.judge.recognising_mistakes import (
-    is_finite,
     recognise_general_mistake,
     recognise_known_mistake,
 )
@@ -277,7 +278,9 @@ class _WrongResults:
 
     def _explain_degenerate_values(self) -> Wrong | None:
         """Recognise NaNs, zeros and constants."""
-        found = _explain_degenerate_values(self.runs[self.number].ran)
+        samples, ran = self.runs[self.number]
+        wanted = jax.tree.leaves(self.requirement.reference(*samples[0]))
+        found = _explain_degenerate_values(ran, wanted)
         return (found[0], self._with_arguments(found[1])) if found else None
 
     def _explain_factor(self) -> Wrong | None:
@@ -398,14 +401,20 @@ def _describe_result(
     return ", ".join(map(describe_array, ran.outputs[0]))
 
 
-def _explain_degenerate_values(ran: ProgramRun) -> Wrong | None:
-    """Recognise values that are wrong in any exercise: NaNs, zeros, constants."""
-    if any(np.isnan(np.asarray(output)).any() for output in ran.outputs[0]):
+def _explain_degenerate_values(ran: ProgramRun, wanted: Sequence[Any]) -> Wrong | None:
+    """Recognise values that are wrong in any exercise: NaNs, infinities, zeros, constants.
+
+    Args:
+        ran: the program's results.
+        wanted: the right results of the first sample: its own NaNs and infinities are right.
+    """
+    pairs = [(widen(o), widen(w)) for o, w in zip(ran.outputs[0], wanted, strict=True)]
+    if any((np.isnan(actual) & ~np.isnan(right)).any() for actual, right in pairs):
         return "not-a-number", (
             "The result has NaNs in it. Is there a 0 / 0, inf / inf, 0 * inf or inf - inf? Or a "
             "jnp.take with an index past the end of an array?"
         )
-    if not all(map(is_finite, ran.outputs[0])):
+    if any(not is_finite(np.where(actual == right, 0, actual)) for actual, right in pairs):
         return "not-finite", (
             "The result has infinities in it. A number that is too large for its type becomes an "
             "infinity, and so does a number divided by zero."
@@ -413,6 +422,8 @@ def _explain_degenerate_values(ran: ProgramRun) -> Wrong | None:
     if not any(np.asarray(output).any() for output in ran.outputs[0]):
         if all(output.ndim == 0 for output in map(np.asarray, ran.outputs[0])):
             return "nothing-but-zeros", "The result is 0."
+        if all(np.asarray(output).dtype == bool for output in ran.outputs[0]):
+            return "nothing-but-zeros", "Every value is False."
         return "nothing-but-zeros", (
             "The result is all zeros. Was an array never filled in? (A device to which a ppermute "
             "sends nothing has zeros, too.)"

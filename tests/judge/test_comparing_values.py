@@ -15,6 +15,7 @@ from autograder.judge import judge, verdict_as_text
 from autograder.judge.comparing_values import (
     compare,
     compare_outputs,
+    find_worst_element,
     is_alike_where_finite,
     is_close_throughout,
 )
@@ -256,3 +257,88 @@ def test_a_coarser_type_does_not_hide_that_another_result_is_wrong():
     assert "right up to rounding" in alone[1]
     both = compare_outputs([coarse, jnp.asarray(wanted[1][::-1])], wanted) or ("", "")
     assert both[1] == "The dtype of result 1 is bfloat16; expected float32."
+
+
+DTYPES = [
+    jnp.dtype(f"{kind}{bits}")
+    for kind, all_bits in (
+        ("int", (2, 4, 8, 16, 32, 64)),
+        ("uint", (2, 4, 8, 16, 32, 64)),
+        ("float4_", ("e2m1fn",)),
+        ("float8_", ("e3m4", "e4m3", "e4m3b11fnuz", "e4m3fn", "e4m3fnuz", "e5m2", "e5m2fnuz")),
+        ("float8_", ("e8m0fnu",)),
+        ("bfloat", (16,)),
+        ("float", (16, 32, 64)),
+        ("complex", (64, 128)),
+        ("bool", ("",)),
+    )
+    for bits in all_bits
+]
+"""All types of arrays on the CPU, except for those of 1 or 6 bits, which XLA cannot compute with
+there."""
+
+
+def values_of(dtype):
+    """Return values of a type that are easily confused: ends of its range, infinities and NaN."""
+    if dtype.kind == "b":
+        return [False, True]
+    if jnp.issubdtype(dtype, jnp.integer):
+        info = jnp.iinfo(dtype)
+        return [info.min, info.min // 2, 0, 1, info.max // 2, info.max - 1, info.max]
+    given = np.array([0, 1, 6, np.inf, -np.inf, np.nan]).astype(dtype)
+    unequal: dict[str, Any] = {}
+    for value in given:  # not every type has a zero, infinities or NaNs
+        unequal.setdefault(str(value), value)
+    return [*unequal.values()]
+
+
+@pytest.mark.parametrize("dtype", DTYPES, ids=str)
+def test_equal_arrays_are_right_and_changed_ones_wrong_in_every_type(dtype):
+    with jax.enable_x64(dtype.itemsize > 4):
+        values = np.array([dtype.type(value) for value in values_of(dtype)], dtype)
+        output = jnp.asarray(values)
+        assert output.dtype == dtype
+        assert compare(lambda: values, (), [output]) is None
+        assert find_worst_element([output], [values]) == ""
+        assert is_close_throughout(lambda: values, (), [output])
+        for right in values:
+            for other in values:
+                if right == other or str(right) == str(other):
+                    continue
+                expected, got = np.array([right, values[0]]), jnp.array([other, values[0]], dtype)
+                found = compare(lambda expected=expected: expected, (), [got])
+                assert found == ("values", "The values are wrong."), (right, other)
+                assert " at [0] on device 0; " in find_worst_element([got], [expected])
+
+
+POSITIVE = Exercise(
+    "9.7",
+    "Masks",
+    (
+        Computes(
+            "masked", "It must return x where x > 0, else -inf.",
+            lambda x: np.where(x > 0, x, -np.inf).astype(np.float32),
+            ((Argument((16,), (("x", 8),), ("x",), mode="auto"),),),
+        ),
+        Computes(
+            "mask", "It must return whether x > 0.", lambda x: x > 0,
+            ((Argument((16,), (("x", 8),), ("x",), mode="auto"),),),
+        ),
+    ),
+    ("Think.",),
+)  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("masked", "mask", "says"),
+    [
+        (lambda x: jnp.where(x > 0, x, -jnp.inf), lambda x: x > 0, ()),
+        (lambda x: jnp.where(x > 0, 2 * x, -jnp.inf), lambda x: x < 0, ("values", "values")),
+        (lambda x: jnp.log(x), lambda x: x > x, ("not-a-number", "nothing-but-zeros")),
+        (lambda x: x / 0 + 1, lambda x: x >= x, ("not-finite", "ignores-inputs")),
+    ],
+)
+def test_right_infinities_and_booleans_are_right(masked, mask, says):
+    found = judge(POSITIVE, capture(POSITIVE, {"masked": masked, "mask": mask}, 1), 1)
+    assert found.fault is None
+    assert tuple(f.diagnosis for f in found.findings if not f.met) == says
