@@ -66,6 +66,16 @@ LONG_NUMBER: Final = re.compile(r"(\d{8})\d{24,}(\d{8})")
 LONG_FLOAT: Final = re.compile(r"\b\d+\.\d{5,}(?:e[+-]?\d+)?|\b\d{8,}\.\d+")
 """A float with more digits than anybody compares by eye."""
 
+NOT_SIGNIFICANT: Final = re.compile(r"""[\s"'`´‘’‚“”„]""")
+"""Blanks and quotation marks, which do not count in a word that is predicted."""
+
+OTHER_HYPHENS: Final = re.compile(r"[‐‑–−]")
+
+JOINING_HYPHEN: Final = re.compile(r"(?<=[^\W\d_]{2})[-_](?=[^\W\d_]{2})")
+"""Matches a hyphen between words; between single letters or digits, it may be a minus."""
+
+FINAL_STOP: Final = re.compile(r"(?<=\w)[.,]$")
+
 NOT_FINITE: Final = ("nan", "inf", "-inf")
 """The strings that stand for these numbers in plain data."""
 
@@ -261,7 +271,7 @@ def _is_same_prediction(actual: Any, wanted: Any, tolerance: float) -> bool:
     if _is_number(actual) and _is_number(wanted):
         return math.isclose(actual, wanted, rel_tol=max(tolerance, 1e-9))
     if isinstance(actual, str) and isinstance(wanted, str):
-        return _letters(actual) == _letters(wanted)
+        return _significant(actual) == _significant(wanted)
     if isinstance(wanted, jax.P):
         return _is_same(_without_trailing_nones(actual), _without_trailing_nones(plain(wanted)))
     return _is_same(actual, plain(wanted))
@@ -288,7 +298,7 @@ def _expected_form(requirement: Predicts, actual: Any) -> str:
         mistakes = [word for each in requirement.mistakes.values() for word in ways_of(each)]
         named = [word for word in mistakes if isinstance(word, str)]
         words = dict.fromkeys([right, *named, *requirement.words])
-        known = isinstance(actual, str) and _letters(actual) in map(_letters, words)
+        known = isinstance(actual, str) and _significant(actual) in map(_significant, words)
         # a number is not of another kind if a known mistake is a number
         numbers = _is_number(actual) and any(map(_is_number, mistakes))
         if known or numbers:
@@ -308,9 +318,14 @@ def _is_number(value: Any) -> bool:
     return isinstance(value, int | float) and not isinstance(value, bool)
 
 
-def _letters(word: str) -> str:
-    """Return a word in lower case, without anything but letters and digits."""
-    return "".join(letter for letter in word.lower() if letter.isalnum())
+def _significant(text: str) -> str:
+    """Return what of a text decides whether it is right: not case, blanks, quotes or a full stop.
+
+    A hyphen or underscore between words does not count, so that `allgather` and `All_Gather` are
+    `all-gather`. All other signs do: `12` is not `1/2`, and `<` is not `>=`.
+    """
+    kept = NOT_SIGNIFICANT.sub("", OTHER_HYPHENS.sub("-", text.casefold()))
+    return JOINING_HYPHEN.sub("", FINAL_STOP.sub("", kept))
 
 
 def _choose_shown_case(

@@ -7,6 +7,7 @@ import pytest
 
 from autograder.exercises import AnyOrder, Exercise, Mistake, Predicts, Returns, Terms
 from autograder.judge import judge, verdict_as_text
+from autograder.judge.requirements_on_results import is_predicted
 from tests.helpers import capture
 
 WORDS = (("a b a",), ("c a",), ("b c c c",))
@@ -399,3 +400,20 @@ def test_what_evidence_keeps_alike_is_not_told_apart(entry: Any) -> None:
     assert "Expected one of 'data', 'rows'; got a list or tuple." in text
     assert "of type" not in text
     assert ("<object>" in text) == (len(entry) > 1)
+
+
+@pytest.mark.parametrize(
+    ("right", "same", "others"),
+    [
+        ("1/2", ("1 / 2", "'1/2'"), ("12", "1:2", "-1/2", "")),
+        (">=", ('">="', " >= "), ("<", "", ">", "=>")),
+        ("x-y", ("X - Y",), ("xy", "x+y")),
+        ("12", ("12.", "“12”"), ("1/2", "-12")),
+        ("all-gather", ("All_Gather", "allgather", "all gather", "all‑gather."), ("all+gather",)),
+        ("a faster network", ("A faster  network.",), ("a faster net",)),
+    ],
+)
+def test_signs_of_a_predicted_word_count_but_not_case_blanks_and_quotes(right, same, others):
+    asks = Predicts("table", "cell", "the cell", right)
+    assert [is_predicted(asks, actual) for actual in (right, *same)] == [True] * (1 + len(same))
+    assert [is_predicted(asks, actual) for actual in others] == [False] * len(others)
