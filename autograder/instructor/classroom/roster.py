@@ -15,6 +15,7 @@ from autograder.instructor.course import (
     Course,
     WrittenTableError,
     is_written,
+    read_column_name,
     read_table,
     read_withdrawn,
 )
@@ -72,7 +73,13 @@ class Person:
     others: Mapping[str, str] = field(default_factory=dict)
 
     def cell(self, column: str) -> str:
-        """Return the cell in a column of the roster; empty if there is none."""
+        """Return the cell in a column of the roster; empty if there is none.
+
+        Args:
+            column: the column's name, as the roster, `class.toml` or an assignment's name write it.
+        """
+        column = read_column_name(column)
+        column = OTHER_NAMES.get(column, column)
         known = {"id": self.id, "name": self.name, "email": self.email, "section": self.section}
         return known.get(column) or self.others.get(column, "")
 

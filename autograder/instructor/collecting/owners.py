@@ -280,8 +280,8 @@ def _names(person: Person) -> Iterator[str]:
     yield _key(person.id)
     yield from (_key(person.email), _key(person.email.partition("@")[0])) if person.email else ()
     for column in LOGIN_COLUMNS:
-        if person.others.get(column):
-            yield _key(person.others[column])
+        if person.cell(column):
+            yield _key(person.cell(column))
     parts = person.name.replace(",", " ").split()
     for first in range(len(parts)):  # first name first, or last name first
         yield _key("".join(parts[first:] + parts[:first]))

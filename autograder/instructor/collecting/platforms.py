@@ -214,7 +214,7 @@ class MoodlePlatform(Platform):
         """
 
         def number_of(person: Person) -> str:
-            own = person.others.get(f"{MOODLE_ID_PREFIX}{arrival.assignment}", "")
+            own = person.cell(f"{MOODLE_ID_PREFIX}{arrival.assignment}")
             return own or person.cell(owners.rules.moodle.id)
 
         number, email, name = arrival.number, arrival.email, arrival.name

@@ -59,6 +59,7 @@ from autograder.instructor.course.written_tables import (
     ClassError,
     WrittenTableError,
     is_written,
+    read_column_name,
     read_table,
 )
 from autograder.instructor.gradebook import BusyError, GradebookError
@@ -101,6 +102,7 @@ __all__ = [
     "parse_time",
     "read_class_file",
     "read_collected_times",
+    "read_column_name",
     "read_in_sandbox",
     "read_table",
     "read_time_zone",

@@ -80,7 +80,7 @@ def read_table(
             f"{path.name} cannot be read from line {reader.line_num + first - 1} on: {error}."
         ) from None
     (_, columns), *rows = rows
-    columns = [(also_called or {}).get(name, name) for name in _column_names(columns)]
+    columns = [(also_called or {}).get(name, name) for name in map(read_column_name, columns)]
     names = _check_columns(path, columns, needed)
     for line, row in rows:
         if len(row) > len(names) and any(row[len(names) :]):
@@ -117,8 +117,9 @@ def _read_text(path: Path) -> str:
     return unicodedata.normalize("NFC", text)
 
 
-def _column_names(columns: Sequence[str]) -> list[str]:
-    return ["_".join(column.lower().split()) for column in columns]
+def read_column_name(written: str) -> str:
+    """Return a column's name as rows of `read_table` have it: `canvas_id` for `Canvas ID`."""
+    return "_".join(unicodedata.normalize("NFC", written).lower().split())
 
 
 def _check_columns(path: Path, columns: Sequence[str], needed: Collection[str]) -> list[str]:

@@ -1,13 +1,18 @@
 """A roster is read as people and spreadsheets write it, or refused with a sentence."""
 
 import re
+from pathlib import PurePosixPath
 
 import pytest
 from nbgrader.api import Gradebook
 
 from autograder.instructor.classroom import Person, RosterError, read_roster
 from autograder.instructor.classroom.roster import enter_roster
-from autograder.instructor.course import Course
+from autograder.instructor.collecting.owners import Owners
+from autograder.instructor.collecting.platforms import CanvasPlatform, MoodlePlatform, parse_owner
+from autograder.instructor.course import ClassRules, Course
+from autograder.instructor.course.class_file import CanvasSettings
+from autograder.instructor.exporters import Moodle
 from autograder.instructor.nbgrader_plugins import configuration
 
 ADA = Person("ada", "Ada Lovelace", "ada@example.org", "A", {"canvas_id": "1815"})
@@ -113,3 +118,19 @@ def test_it_is_entered_into_nbgraders_table_and_nobody_is_removed(course):
             "cy": ("Cy", None, None),
         }
         assert gradebook.find_student("ada").lms_user_id == "1815"
+
+
+def test_columns_are_found_whatever_their_case_and_blanks(course):
+    (course.grading / "roster.csv").write_text(
+        "id,name,Canvas ID,moodle_id,moodle_id_HW1\nann,Ann Lee,4711,5,17\nbo,Bo Yun,,17,5\n"
+    )
+    people = read_roster(course)
+    rules = ClassRules(canvas=CanvasSettings(id="Canvas ID"))
+    assert CanvasPlatform().find_numbers(people[0], rules, "HW1") == {"4711"}
+    assert MoodlePlatform().find_certain_numbers(people[0], rules, "HW1") == {"17"}
+    owned = parse_owner(PurePosixPath("Participant_17_assignsubmission_file/HW1.ipynb"))
+    assert owned is not None
+    assert Owners(people, rules).id_of(owned, "HW1") == "ann"
+    exporter = Moodle.__new__(Moodle)  # without a gradebook, which this needs nothing of
+    exporter.rules = rules
+    assert exporter._participant_numbers(people, "HW1") == {"ann": "17", "bo": "5"}
