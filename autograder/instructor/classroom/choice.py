@@ -6,7 +6,7 @@ from typing import Final
 
 from autograder.instructor.classroom.roster import read_roster
 from autograder.instructor.commands import printable, suggest_names
-from autograder.instructor.course import Course, read_withdrawn
+from autograder.instructor.course import Course, compose_name, read_withdrawn
 from autograder.instructor.gradebook import gradebook_file, is_server
 from shardlings.errors import ShortError
 
@@ -54,12 +54,15 @@ def choose(course: Course, assignment: str = "", student: str = "") -> Choice:
             course.explain_misnamed(assignment)
             or f"There is no assignment {add_suggestion(assignment, known)}"
         )
-    if student and student in read_withdrawn(course.grading):
+    if student and compose_name(student) in read_withdrawn(course.grading):
         raise UnknownNameError(
             f"{printable(student)} has withdrawn. BACK=1 takes that back: "
             f"make withdraw STUDENT={printable(student)} BACK=1."
         )
     if student and student not in (known := _students(course)):
+        spelled_otherwise = [name for name in known if compose_name(name) == compose_name(student)]
+        if spelled_otherwise:
+            return Choice(assignment, spelled_otherwise[0])
         if not known:
             raise UnknownNameError(
                 f"There is no student {printable(student)}: nobody has handed in, and there is no "

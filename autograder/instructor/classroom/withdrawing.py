@@ -6,7 +6,13 @@ from datetime import datetime
 
 from autograder.instructor.classroom.choice import UnknownNameError, add_suggestion, choose
 from autograder.instructor.commands import printable, write_atomically
-from autograder.instructor.course import WITHDRAWN_FILE, Course, read_time_zone, read_withdrawals
+from autograder.instructor.course import (
+    WITHDRAWN_FILE,
+    Course,
+    compose_name,
+    read_time_zone,
+    read_withdrawals,
+)
 
 
 def withdraw(course: Course, student: str, back: bool) -> str:
@@ -21,6 +27,7 @@ def withdraw(course: Course, student: str, back: bool) -> str:
         UnknownNameError: there is no such student, or no such student has withdrawn.
         ClassError: the file cannot be understood.
     """
+    student = compose_name(student)
     rows, shown = read_withdrawals(course.grading), printable(student)
     withdrawn = [row["student"] for row in rows]
     if back:

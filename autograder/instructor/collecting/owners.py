@@ -17,7 +17,7 @@ from autograder.instructor.classroom import (
     is_folder_name,
 )
 from autograder.instructor.commands import printable
-from autograder.instructor.course import ClassRules
+from autograder.instructor.course import ClassRules, compose_name
 
 
 class TimesError(RuntimeError):
@@ -174,7 +174,7 @@ class Owners:
 
     def __init__(self, people: Sequence[Person], rules: ClassRules) -> None:
         self.people, self.rules = people, rules
-        self.by_id = {unicodedata.normalize("NFC", person.id): person for person in people}
+        self.by_id = {compose_name(person.id): person for person in people}
         self.by_name: dict[str, set[str]] = {}
         for person in people:
             for name in _names(person):
@@ -190,7 +190,7 @@ class Owners:
 
     def has_number(self, student: str, owned: OwnedFile, assignment: str) -> bool:
         """Check whether a student has a file's number, according to the roster."""
-        person = self.by_id.get(unicodedata.normalize("NFC", student))
+        person = self.by_id.get(compose_name(student))
         if person is None:
             return False
         return owned.number in owned.platform.find_numbers(person, self.rules, assignment)
@@ -227,7 +227,7 @@ class Owners:
                     f"this assignment's numbers would decide."
                 )
             return student
-        exact = self.by_id.get(unicodedata.normalize("NFC", owned.name))
+        exact = self.by_id.get(compose_name(owned.name))
         if exact is not None and not number:
             return exact.id
         if owned.anonymous:
@@ -251,7 +251,7 @@ class Owners:
 
     def _find_certain_numbers(self, student: str, platform: Platform, assignment: str) -> Set[str]:
         """Return a student's numbers on a platform, if the roster is sure of all of them."""
-        person = self.by_id[unicodedata.normalize("NFC", student)]
+        person = self.by_id[compose_name(student)]
         return platform.find_certain_numbers(person, self.rules, assignment)
 
 
@@ -265,7 +265,7 @@ def _id_without_roster(owned: OwnedFile) -> str:
     Raises:
         UnknownOwnerError: no folder can have that name.
     """
-    name = unicodedata.normalize("NFC", owned.name)
+    name = compose_name(owned.name)
     name = f"{name}_{owned.user}" if owned.user else name
     if not is_folder_name(name):
         raise UnknownOwnerError(

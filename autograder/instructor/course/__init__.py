@@ -58,6 +58,7 @@ from autograder.instructor.course.reading_submissions import (
 from autograder.instructor.course.written_tables import (
     ClassError,
     WrittenTableError,
+    compose_name,
     is_written,
     read_column_name,
     read_table,
@@ -89,6 +90,7 @@ __all__ = [
     "UnreadableError",
     "WrittenTableError",
     "add_collected_times",
+    "compose_name",
     "describe_rejected_files",
     "explain_missing_notebook",
     "find_first_exception",

@@ -23,6 +23,7 @@ from autograder.instructor.course.reading_submissions import (
     explain_missing_notebook,
     find_unsafe_file,
 )
+from autograder.instructor.course.written_tables import compose_name
 from autograder.instructor.gradebook import (
     GradebookError,
     back_up,
@@ -52,9 +53,9 @@ def find_misplaced_files(
     Args:
         submitted: the folder with submissions.
         assignments: the names of all assignments.
-        left_out: folders about which nothing is said.
+        left_out: students about whose folders nothing is said.
     """
-    folders = (folder for folder in submitted.glob("*") if folder.name not in left_out)
+    folders = (f for f in submitted.glob("*") if compose_name(f.name) not in left_out)
     students = sorted(folder for folder in folders if not _is_hidden(folder))
     yield from _describe_misplaced(
         [printable(file.name) for file in students if not isdir(file)],
@@ -216,7 +217,7 @@ class Course:
             (f.parent.name, f.name)
             for student in list_folder(self.submitted)
             for f in student.glob("*")
-            if isdir(f) and f.name in known and f.parent.name not in left_out
+            if isdir(f) and f.name in known and compose_name(f.parent.name) not in left_out
         )
 
     def has_graded_notebook(self, student: str, assignment: str) -> bool:
@@ -325,7 +326,8 @@ class Course:
         """
         left_out: Collection[str] = read_withdrawn(self.grading)
         if student:
-            left_out = {path.name for path in self.submitted.glob("*")} - {student}
+            names = {compose_name(path.name) for path in self.submitted.glob("*")}
+            left_out = names - {compose_name(student)}
         return [
             *self.find_misnamed_solutions(),
             *find_misplaced_files(self.submitted, self.assignments(), left_out),

@@ -114,12 +114,20 @@ def _read_text(path: Path) -> str:
         ) from None
     if "\0" in text:
         raise WrittenTableError(f"{path.name} is no text. Save it as a CSV, not as a workbook.")
-    return unicodedata.normalize("NFC", text)
+    return compose_name(text)
 
 
 def read_column_name(written: str) -> str:
     """Return a column's name as rows of `read_table` have it: `canvas_id` for `Canvas ID`."""
-    return "_".join(unicodedata.normalize("NFC", written).lower().split())
+    return "_".join(compose_name(written).lower().split())
+
+
+def compose_name(written: str) -> str:
+    """Return a name with composed letters, as tables have it: `ü` as one character, not two.
+
+    macOS writes names of folders, and what is typed there, with decomposed letters.
+    """
+    return unicodedata.normalize("NFC", written)
 
 
 def _check_columns(path: Path, columns: Sequence[str], needed: Collection[str]) -> list[str]:

@@ -1,6 +1,7 @@
 """What counts in a total: exemptions, dropped scores, weights, the best N; who has withdrawn."""
 
 import csv
+import unicodedata
 from datetime import UTC, datetime
 
 import msgspec
@@ -11,7 +12,7 @@ from autograder.instructor.__main__ import main
 from autograder.instructor.classroom import StateRow
 from autograder.instructor.classroom.counting import compute_percentage, mark_left_out
 from autograder.instructor.classroom.grade_tables import tabulate_students
-from autograder.instructor.course import ClassError, ClassRules, class_file, read_class_file
+from autograder.instructor.course import ClassError, ClassRules, Course, class_file, read_class_file
 from autograder.instructor.gradebook import Mark
 from autograder.instructor.pipeline import State
 from tests.instructor.classroom.plain_course import FIRST, SECOND, grades, hand_in, plain_course
@@ -130,6 +131,18 @@ def test_nothing_is_said_of_a_student_who_has_withdrawn(room, run):
     assert "bo is in the class again." in run("withdraw", "--student", "bo", "--back")
     run("report")
     assert set(students(room)) == {"ann", "bo", "cy"}
+
+
+@pytest.mark.parametrize("form", ["NFC", "NFD"])
+def test_a_name_that_macos_has_decomposed_withdraws(room, run, form):
+    submitted = room.root / "grading" / "submitted"
+    (submitted / "bo").rename(submitted / unicodedata.normalize("NFD", "zoë"))
+    assert "zoë has withdrawn" in run("withdraw", "--student", unicodedata.normalize(form, "zoë"))
+    course = Course(room.root)
+    assert not [name for name, _ in course.submissions() if name.startswith("zo")]
+    assert not any("zo" in sentence for sentence in course.find_misplaced_files())
+    run("withdraw", "--student", unicodedata.normalize("NFD", "zoë"), "--back")
+    assert [name for name, _ in course.submissions() if name.startswith("zo")]
 
 
 def test_withdrawing_keeps_the_columns_that_an_instructor_added(room, run):
