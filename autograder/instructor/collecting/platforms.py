@@ -6,7 +6,7 @@ grades, which nbgrader loads by its name, is in `exporters.py`.
 
 import re
 from collections.abc import Collection, Mapping, Set
-from datetime import datetime
+from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
 from typing import Final
 
@@ -303,12 +303,16 @@ class NamePattern(Platform):
         found = self.expression.fullmatch(str(name))
         if found is None:
             return None
-        seconds = 0
+        time = datetime.min
         if self.time_form:
             try:
-                seconds = int(datetime.strptime(found["time"], self.time_form).timestamp())
+                time = datetime.strptime(found["time"], self.time_form)
+                if time.tzinfo is not None:
+                    time = time.astimezone(UTC).replace(tzinfo=None)
             except (ValueError, OverflowError):
                 return None
+        # not .timestamp(): this machine's zone may be another, and may skip an hour
+        seconds = (time - datetime.min) // timedelta(seconds=1)
         student, file = found["student"].strip(), PurePosixPath(found["file"])
         return OwnedFile(self, student, "", file, seconds)
 

@@ -1,5 +1,6 @@
 """Names are read by the platform's own grammar, and files keep theirs."""
 
+import time
 from pathlib import PurePosixPath
 
 import pytest
@@ -11,7 +12,12 @@ from autograder.instructor.collecting.archives import (
     find_assignment,
 )
 from autograder.instructor.collecting.owners import OwnedFile, Owners
-from autograder.instructor.collecting.platforms import CanvasPlatform, MoodlePlatform
+from autograder.instructor.collecting.platforms import (
+    CanvasPlatform,
+    MoodlePlatform,
+    NamePattern,
+    parse_owner,
+)
 from autograder.instructor.course import ClassRules
 from tests.instructor.collecting.test_collecting import FIRST, NOTEBOOK, SECOND, Class, packed
 
@@ -288,6 +294,26 @@ def test_class_toml_says_how_other_platforms_name_files(room, platform):
     assert f"ann/{FIRST}/data.csv" in room.there()
     if platform == "Sakai":
         assert "comments.txt: it does not say whose it is: it is not named as [collect] in" in said
+
+
+@pytest.fixture
+def in_berlin(monkeypatch):
+    """A machine in a zone that skips the hour from 02:00 on 2026-03-29."""
+    monkeypatch.setenv("TZ", "Europe/Berlin")
+    time.tzset()
+    yield
+    monkeypatch.undo()
+    time.tzset()
+
+
+@pytest.mark.usefixtures("in_berlin")
+def test_times_in_names_are_sorted_as_written_when_summer_begins():
+    pattern = NamePattern("{student}_{time:%Y-%m-%d-%H-%M}_{file}")
+    names = [f"ann_2026-03-29-{written}_{FIRST}.ipynb" for written in ("02-30", "03-10")]
+    first, second = (parse_owner(PurePosixPath(name), pattern) for name in names)
+    assert first is not None
+    assert second is not None
+    assert second.order - first.order == 40 * 60
 
 
 @pytest.mark.parametrize(
