@@ -179,19 +179,24 @@ def _explain_bad_id(text: str) -> str:
 def enter_roster(gradebook: Gradebook, people: Sequence[Person]) -> None:
     """Enter people into nbgrader's own table of students; nobody is removed from it.
 
+    A cell that is empty clears what nbgrader has, unless it is empty for everybody: names or
+    addresses that the roster does not have may come from elsewhere.
+
     Args:
         gradebook: an open gradebook; the changes are committed.
         people: the roster.
     """
+    entries = {person.id: _nbgrader_attributes(person) for person in people}
+    in_use = {name for entry in entries.values() for name, value in entry.items() if value}
     students = {student.id: student for student in gradebook.db.query(Student)}
     for person in people:
         student = students.get(person.id)
         if student is None:
             student = Student(id=person.id)
             gradebook.db.add(student)
-        for attribute, value in _nbgrader_attributes(person).items():
-            if value and getattr(student, attribute) != value:
-                setattr(student, attribute, value)
+        for attribute, value in entries[person.id].items():
+            if attribute in in_use and (getattr(student, attribute) or "") != value:
+                setattr(student, attribute, value or None)
     gradebook.db.commit()
 
 

@@ -213,7 +213,8 @@ def _collect_times(course: Course, console: Console, file: Path, assignment: str
     rules = read_class_file(course.grading, course.assignments())
     owners = Owners(read_roster(course, everybody=True), rules)
     refused: list[str] = []
-    table = TimesTable(file, assignment, owners, rules, course.submissions(everybody=True))
+    submissions, known = course.submissions(everybody=True), read_collected_times(course.grading)
+    table = TimesTable(file, assignment, owners, rules, submissions, known)
     try:
         found = table.read(datetime.now(UTC), refused.append)
     except (TimesError, WrittenTableError) as error:

@@ -119,7 +119,7 @@ class Arrival:
         number: the student's number on the platform.
         email: the student's address; empty if the table has none.
         name: the student's name; empty if the table has none.
-        is_late: whether the platform marks it as late.
+        is_late: whether the platform marks it as late; None if its table does not say.
     """
 
     assignment: str
@@ -127,7 +127,7 @@ class Arrival:
     number: str
     email: str = ""
     name: str = ""
-    is_late: bool = False
+    is_late: bool | None = None
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@ A line that cannot be understood is refused with a sentence, and the others coun
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 from pathlib import Path
@@ -34,6 +34,7 @@ class TimesTable:
         owners: finds students by their names.
         rules: the rules of the class, with its time zone and the columns of ids.
         submissions: the submissions that were collected, as students and assignments.
+        known: what is known already; its marks of late submissions stay if the table has none.
     """
 
     path: Path
@@ -41,6 +42,7 @@ class TimesTable:
     owners: Owners
     rules: ClassRules
     submissions: Collection[tuple[str, str]]
+    known: Mapping[str, Mapping[str, CollectedTime]]
 
     def read(
         self, now: datetime, refuse: Callable[[str], None]
@@ -88,7 +90,10 @@ class TimesTable:
                         f"grading/class.toml that of the platform?"
                     )
                 source = f"{platform.times_table} {where}"
-                found.append((line, (student, of), CollectedTime(time, source, arrival.is_late)))
+                is_late = arrival.is_late
+                if is_late is None:
+                    is_late = self.known.get(student, {}).get(of, CollectedTime()).marked_late
+                found.append((line, (student, of), CollectedTime(time, source, is_late)))
             except (TimesError, ClassError) as error:
                 refuse(str(error) if str(error).startswith(where) else f"{where}: {error}")
         counts = Counter(pair for _, pair, _ in found)

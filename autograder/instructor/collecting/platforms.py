@@ -103,7 +103,7 @@ class CanvasPlatform(Platform):
                 f"submitted_at should be written as 2026-10-12T21:59:00Z, and is "
                 f"{printable(text)!r}."
             ) from None
-        is_late = row.get("late", "").casefold() == "true"
+        is_late = row["late"].casefold() == "true" if row.get("late") else None
         return Arrival(found, time, row["user_id"], is_late=is_late)
 
     def find_student(self, arrival: Arrival, owners: Owners, submitted: Collection[str]) -> str:

@@ -108,16 +108,32 @@ def test_it_is_entered_into_nbgraders_table_and_nobody_is_removed(course):
     write(course, PLAIN)
     with Gradebook(f"sqlite:///{course.grading / 'gradebook.db'}") as gradebook:
         gradebook.add_student("cy", first_name="Cy")
-        gradebook.add_student("bo", email="kept@example.org")
+        gradebook.add_student("bo", email="old@example.org")
         for _ in range(2):
             enter_roster(gradebook, read_roster(course))
         students = {s.id: (s.first_name, s.last_name, s.email) for s in gradebook.students}
         assert students == {
             "ada": ("Ada", "Lovelace", "ada@example.org"),
-            "bo": ("Bo", "Yun", "kept@example.org"),
+            "bo": ("Bo", "Yun", None),
             "cy": ("Cy", None, None),
         }
         assert gradebook.find_student("ada").lms_user_id == "1815"
+
+
+def test_cells_that_are_empty_clear_what_nbgrader_has_unless_all_are(course):
+    configuration.install_gradebook_version()
+    ann = Person("ann", "Ann Lee", "ann@x.edu", "", {"canvas_id": "4711"})
+    with Gradebook(f"sqlite:///{course.grading / 'gradebook.db'}") as gradebook:
+        for people in ([ann, BO], [Person("ann", "Lee"), ADA], [Person("ann", "Lee")]):
+            enter_roster(gradebook, people)
+            found = gradebook.find_student("ann")
+            is_first = BO in people
+            assert (found.first_name or "") == "Ann" * is_first
+            assert found.last_name == "Lee"
+            assert found.email == ("ann@x.edu" if is_first else None)
+            assert found.lms_user_id == ("4711" if is_first else None)
+        enter_roster(gradebook, [Person("ada", "Ada Lovelace")])
+        assert gradebook.find_student("ada").email == ADA.email
 
 
 def test_columns_are_found_whatever_their_case_and_blanks(course):

@@ -169,6 +169,18 @@ def test_one_command_takes_the_files_and_their_times(room):
     assert SECOND not in json.dumps(room.there())
 
 
+@pytest.mark.parametrize(
+    ("late", "stays"), [({}, True), ({"late": "true"}, True), ({"late": "false"}, False)]
+)
+def test_a_table_without_marks_of_lateness_keeps_those_of_the_zip_file(room, late, stays):
+    room.collect(room.zipped({f"leeann_LATE_101_5_{FIRST}.ipynb": NOTEBOOK}))
+    row = {"user_id": "101", "submitted_at": "2026-06-10T12:14:00Z", **late}
+    times = write(room, [",".join(row), ",".join(row.values())])
+    assert room.collect(times, "--assignment", FIRST)[0] == 0
+    known = json.loads((room.root / "grading" / "collected_times.json").read_bytes())
+    assert known["ann"][FIRST].get("marked_late", False) == stays
+
+
 @pytest.fixture
 def graded(tmp_path, capsys):
     """A class of one, graded, whose platform said that she was in time."""
