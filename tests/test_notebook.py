@@ -170,6 +170,7 @@ def test_a_wrong_answer_raises_when_nbgrader_runs_the_notebook(execution, monkey
     ("given", "explanation"),
     [
         (1.1, 'The id of an exercise is a string: write "1.1".'),
+        (10.10, 'The id of an exercise is a string: write "10.1" or "10.10".'),
         (X, 'must be the id of an exercise, such as "1.1"; got ndarray.'),
     ],
 )

@@ -90,8 +90,11 @@ def find(exercise_id: object) -> Exercise:
         )
     if isinstance(exercise_id, str) and exercise_id in EXERCISES:
         return EXERCISES[exercise_id]
-    if str(exercise_id) in EXERCISES:
-        raise UnknownExerciseError(f'The id of an exercise is a string: write "{exercise_id}".')
+    meant = [f'"{each}"' for each in (f"{exercise_id}", f"{exercise_id}0") if each in EXERCISES]
+    if isinstance(exercise_id, float) and meant:  # 10.10 is the number 10.1
+        raise UnknownExerciseError(
+            f"The id of an exercise is a string: write {' or '.join(meant)}."
+        )
     raise UnknownExerciseError(
         f"There is no exercise {reprlib.repr(exercise_id)}. The id must be a string, one of "
         f"{', '.join(EXERCISES)}."

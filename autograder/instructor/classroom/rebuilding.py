@@ -14,7 +14,7 @@ from pathlib import Path
 from nbgrader.api import Gradebook
 from rich.console import Console
 
-from autograder.instructor.commands import printable, write_atomically
+from autograder.instructor.commands import describe_no_file, printable, write_atomically
 from autograder.instructor.course import (
     REBUILDING_FILE,
     ClassError,
@@ -218,12 +218,12 @@ def restore(course: Course, console: Console, file: Path) -> None:
         GradebookError: the file is no gradebook, or the gradebook cannot be reached.
     """
     path = file if file.is_absolute() else course.root / file
-    if not path.is_file() and file.name == str(file):  # only the name of a backup
+    if not path.exists() and file.name == str(file):  # only the name of a backup
         path = course.backups / file
     if not path.is_file():
         raise GradebookError(
-            f"There is no file {printable(str(file))}. make restore, without FROM=, names those "
-            f"that can be put back."
+            f"{describe_no_file(path, str(file))}. make restore, without FROM=, names those that "
+            f"can be put back."
         )
     url = course.api.coursedir.db_url
     if is_server(url):

@@ -21,7 +21,7 @@ from autograder.instructor.collecting.owners import Owners, TimesError
 from autograder.instructor.collecting.platform_times import TimesTable
 from autograder.instructor.collecting.platforms import NamePattern
 from autograder.instructor.collecting.sorting import CollectedSubmission, sort_files
-from autograder.instructor.commands import printable, swap_folder
+from autograder.instructor.commands import describe_no_file, printable, swap_folder
 from autograder.instructor.course import (
     TIMES_FILE,
     ClassRules,
@@ -100,11 +100,11 @@ def collect(
         )
     if not file.is_file():
         raise CollectError(
-            f"There is no file {printable(str(file))}. FROM= names a zip file as Canvas or Moodle "
-            f"gives it, or one with a folder for each student."
+            f"{describe_no_file(file)}. FROM= names a zip file as Canvas or Moodle gives it, or "
+            f"one with a folder for each student."
         )
     if times is not None and not times.is_file():
-        raise CollectError(f"There is no file {printable(str(times))}, which TIMES= names.")
+        raise CollectError(f"{describe_no_file(times)}, which TIMES= names.")
     if file.suffix.lower() == ".csv":
         with course.hold_lock():
             return 0 if _collect_times(course, console, file, assignment) else 1

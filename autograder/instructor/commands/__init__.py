@@ -13,6 +13,7 @@ from autograder.instructor.commands.atomic_files import (
 from autograder.instructor.commands.messages import (
     begin_sentence,
     describe_duration,
+    describe_no_file,
     escape_surrogates,
     list_some,
     printable,
@@ -30,6 +31,7 @@ __all__ = [
     "ProcessExecutor",
     "begin_sentence",
     "describe_duration",
+    "describe_no_file",
     "escape_surrogates",
     "keep_temporary_files",
     "list_some",

@@ -4,6 +4,7 @@ import difflib
 import re
 from collections.abc import Collection, Sequence
 from datetime import timedelta
+from pathlib import Path
 from typing import Final
 
 from humanize import precisedelta
@@ -47,6 +48,19 @@ def printable(text: str) -> str:
     A folder's name may contain characters that move the cursor or reverse the line.
     """
     return "".join(c if c.isprintable() else _visible_character(c) for c in escape_surrogates(text))
+
+
+def describe_no_file(path: Path, shown: str = "") -> str:
+    """Say why a path is no regular file: `There is no file a.zip`, or `docs is a folder`.
+
+    Args:
+        path: the path.
+        shown: the path as it was given; by default, the path itself.
+    """
+    name = printable(shown or str(path))
+    if path.is_dir():
+        return f"{name} is a folder"
+    return f"{name} is not a regular file" if path.exists() else f"There is no file {name}"
 
 
 def _visible_character(character: str) -> str:

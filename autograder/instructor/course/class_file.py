@@ -52,6 +52,14 @@ SHOULD_BE: Final = {
 }
 """A description of each setting, for error messages."""
 
+VALUES_SHOULD_BE: Final = {
+    "exempt": 'a list of assignments, such as ["01_sharding_basics"]',
+    "drop": 'a list of assignments, such as ["01_sharding_basics"]',
+    "weights": "a number, 0 or more, such as 2",
+    "canvas.assignments": "a whole number, such as 4711",
+}
+"""A description of the values in tables whose keys are students or assignments."""
+
 
 class Late(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """The penalty for a late submission, as a share of its score.
@@ -302,7 +310,9 @@ def _explain_invalid_setting(message: str) -> str:
     where = where.strip(".`")
     unknown = re.fullmatch(r"Object contains unknown field `(.*)`", problem, re.DOTALL)
     if unknown is None:
-        setting = where.partition("[")[0]
+        setting, is_value, _ = where.partition("[")
+        if is_value and setting in VALUES_SHOULD_BE:
+            return f"each value below [{setting}] should be {VALUES_SHOULD_BE[setting]}."
         return f"{setting} should be {SHOULD_BE.get(setting, 'something else')}."
     tables = {
         "late": Late,

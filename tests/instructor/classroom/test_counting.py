@@ -173,10 +173,14 @@ def test_whom_nobody_knows_cannot_withdraw(run, arguments, said):
     [
         ('[exempt]\nann = ["01_sum"]', "[exempt], ann names 01_sum, and there is no such"),
         ("[weights]\n01_sum = 1", "[weights] names 01_sum, and there is no such assignment. Is it"),
-        ("[weights]\n01_sums = -1", "weights should be a line [weights], with lines such as"),
+        ("weights = 2", "weights should be a line [weights], with lines such as"),
+        ("[weights]\n01_sums = -1", "each value below [weights] should be a number, 0 or more"),
+        ('[exempt]\nann = "01_sums"', "each value below [exempt] should be a list of assignments"),
+        ("[drop]\nann = [1]", "each value below [drop] should be a list of assignments"),
+        ('[canvas.assignments]\n01_sums = "a"', "below [canvas.assignments] should be a whole"),
         ("[canvas]\nlogin = 5", "canvas.login should be a column of the roster, in quotation"),
         ("best = 0", "best should be how many assignments count, 1 or more"),
-        ('[drop]\nann = "01_sums"', 'drop should be a line [drop], with lines such as ann = ["'),
+        ('[drop]\nann = "01_sums"', "each value below [drop] should be a list of assignments"),
     ],
 )
 def test_a_rule_that_means_nothing_is_refused(tmp_path, text, said):

@@ -229,6 +229,8 @@ def test_a_file_that_is_not_a_gradebook_is_not_restored(room, tmp_path, type_in)
     status, said = type_in("restore", "nowhere.db")
     assert status == 1
     assert "There is no file nowhere.db" in said
+    status, said = type_in("restore", "grading")
+    assert (status, "grading is a folder." in said) == (1, True)
     assert score_in(url) == 1
 
 
