@@ -141,7 +141,7 @@ VERBS = re.findall(
     r"\w+",
     """
     add announce assign back begin bind block build calibrate call capture check choose clean close
-    collect compare compile compute configure connect convert copy count decode demonstrate
+    collect compare compose compile compute configure connect convert copy count decode demonstrate
     derive describe diagnose differentiate display draw emulate encode end enter escape explain
     export extract fill find fingerprint forget format get give grade group hand has hide highlight
     hint hold index insert install is iterate judge keep keeps kill list load lower make mark
