@@ -235,7 +235,7 @@ def find_worst_element(
 
 def _format_pair(actual: Any, right: Any) -> tuple[str, str]:
     """Format two numbers with four digits, or six if they are equal in four."""
-    if not all(jnp.issubdtype(each.dtype, jnp.inexact) for each in (actual, right)):
+    if not all(jnp.issubdtype(np.asarray(each).dtype, jnp.inexact) for each in (actual, right)):
         return str(actual), str(right)
     actual, right = widen(actual)[()], widen(right)[()]  # short floats have no `.4g`
     for digits in (4, 6):
