@@ -1,8 +1,11 @@
 """Nobody is graded if kernels could look answers up, and the message names the file."""
 
 import shutil
+from concurrent.futures import Future
+from typing import Any
 
 import pytest
+from rich.console import Console
 from traitlets.config import Config
 
 from autograder.exercises import NOTEBOOKS
@@ -14,6 +17,7 @@ from autograder.instructor.calibration import (
     calibrate,
     find_exposed_answers,
 )
+from autograder.instructor.classroom import grading, workers
 from autograder.instructor.course import Course
 from autograder.instructor.sandbox import bubblewrap, hidden_copies, sandbox
 from tests.conftest import ROOT
@@ -77,6 +81,41 @@ def test_a_solved_copy_is_found_also_if_there_is_no_text_to_look_for(folder):
     assert find_exposed_answers(Config(), ["sums"]) == {
         "sums": [str(folder / "solved" / "sums.ipynb")]
     }
+
+
+class Worker:
+    """A worker that keeps the names of the functions that it is given, and their last arguments."""
+
+    def __init__(self, found):
+        self.found, self.asked = found, []
+
+    def submit(self, function, /, *arguments):
+        self.asked.append((function.__name__, *arguments[2:]))
+        future: Future[object] = Future()
+        if "search" not in function.__name__:
+            future.set_result("")
+        elif isinstance(self.found, Exception):
+            future.set_exception(self.found)
+        else:
+            future.set_result(self.found)
+        return future
+
+
+@pytest.mark.parametrize("found", [{"a": ["/opt/a.py"], "b": []}, RuntimeError("killed")])
+def test_a_worker_searches_once_for_all_assignments(tmp_path, monkeypatch, found):
+    monkeypatch.setattr(grading, "recall_calibration", lambda *_: None)
+    shutil.copy(ROOT / "nbgrader_config.py", tmp_path)
+    shutil.copy(ROOT / "pyproject.toml", tmp_path)
+    worker: Any = Worker(found)
+    pool = workers.Pool(worker, lambda: 2)
+    refusals = grading._Refusals(Course(tmp_path), Console(quiet=True), (), pool)
+    assert refusals.find(["a", "b"]) == {"a": "", "b": ""}
+    alone = {} if isinstance(found, Exception) else found  # each searches by itself
+    assert worker.asked == [
+        ("_search_in_worker", ["a", "b"]),
+        ("_calibrate_in_worker", "a", alone.get("a")),
+        ("_calibrate_in_worker", "b", alone.get("b")),
+    ]
 
 
 def test_nobody_is_graded_where_there_are_any(tmp_path, monkeypatch):

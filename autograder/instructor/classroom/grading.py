@@ -272,7 +272,7 @@ class _Refusals:
             self.console.print(
                 f"Grading the solution of {assignment} first, to check that grading works here."
             )
-        exposed = _find_exposed(config, to_calibrate)
+        exposed = self._find_exposed(to_calibrate)
         for assignment, passing in recalled.items():
             if passing is None:
                 running[assignment] = self.pool.executor.submit(
@@ -283,13 +283,27 @@ class _Refusals:
                 running[assignment].set_result(passing)
         return running
 
+    def _find_exposed(self, assignments: Collection[str]) -> Mapping[str, list[str] | None]:
+        """Have a worker search for the answers of all assignments at once.
 
-def _find_exposed(config: Any, assignments: Collection[str]) -> Mapping[str, list[str] | None]:
-    """Search for the answers of all assignments at once, or for none if the search fails."""
-    try:
-        return find_exposed_answers(config, assignments) if assignments else {}
-    except Exception:  # each calibration searches by itself then, and says why it cannot
-        return dict.fromkeys(assignments)
+        Returns:
+            The files found for each assignment; None if the search failed.
+        """
+        if not assignments:
+            return {}
+        course, submit = self.course, self.pool.executor.submit
+        try:
+            return submit(_search_in_worker, course.root, course.api.config, assignments).result()
+        except Exception:  # each calibration searches by itself then, and says why it cannot
+            return dict.fromkeys(assignments)
+
+
+def _search_in_worker(
+    root: Path, config: Any, assignments: Collection[str]
+) -> dict[str, list[str]]:
+    """Search where submissions run, which may be another machine."""
+    _ = Course(root).api  # loads the course's nbgrader_config.py, which replaces parts of nbgrader
+    return find_exposed_answers(config, assignments)
 
 
 def _calibrate_in_worker(
