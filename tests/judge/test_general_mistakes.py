@@ -253,6 +253,15 @@ def test_a_pattern_has_to_be_in_all_wrong_results(made, diagnosis):
     assert verdict_on(exercise, made).diagnoses == (diagnosis,)
 
 
+def test_a_pattern_sees_all_results():
+    def has_right_sum(inputs, results):
+        return bool(np.allclose(results[1], inputs[0].sum(), rtol=1e-4, atol=1e-4))
+
+    exercise = asking(lambda x: (1 * x, x.sum()), (3,), patterns={"right-sum": has_right_sum})
+    assert verdict_on(exercise, lambda x: (x + x * x, x.sum())).diagnoses == ("right-sum",)
+    assert verdict_on(exercise, lambda x: (x + x * x, x.max())).diagnoses == ("values",)
+
+
 @pytest.mark.parametrize(
     ("pairs", "says"),
     [
