@@ -10,6 +10,7 @@ report and each feedback page, which Chromium opens once.
 
 import argparse
 import csv
+import json
 import os
 import pwd
 import shutil
@@ -24,14 +25,33 @@ ROOT: Final = Path(__file__).resolve().parent.parent
 
 USER: Final = "shardlings-newcomer"
 
-SCORES: Final = {
-    "01_sharding_basics": {"ada": "13.0", "ben": "2.0", "cleo": "2.0", "dana": "0.0", "emil": ""},
-    "06_shard_map_matmul": {
-        "ada": "20.0", "ben": "4.4166", "cleo": "1.25", "dana": "0.0", "emil": "",
-    },
-}  # fmt: skip
-"""The scores of the made-up students: everything, some known mistakes, nothing, and a broken file.
+ASSIGNMENTS: Final = ("01_sharding_basics", "06_shard_map_matmul")
+
+STUDENTS: Final = ("ada", "ben", "cleo", "dana", "emil")
+"""Who hands in everything, the first wrong answer to each exercise, the last one, nothing, and a
+broken file.
 """
+
+READS_BANKS: Final = """
+import json, sys
+from pathlib import Path
+from autograder.instructor.authoring import bank
+from autograder.instructor.classroom.submission_states import UNINFORMATIVE_DIAGNOSES
+
+known = {}
+for assignment in sys.argv[1:]:
+    known[assignment] = {}
+    for answer in bank.load(Path("solutions", assignment, "bank.py")):
+        if answer.score < 1:
+            named = [d for d in answer.diagnoses if d not in UNINFORMATIVE_DIAGNOSES]
+            entry = answer.score, "; ".join(named)
+            known[assignment].setdefault(answer.exercise, []).append(entry)
+print(json.dumps(known))
+"""
+"""Prints the share of points and the diagnoses that each wrong answer of a bank has to get."""
+
+TOLERANCE: Final = 0.01
+"""The difference allowed from a score: a bank writes thirds with a few digits."""
 
 OPENS_PAGES: Final = """
 import sys
@@ -71,7 +91,7 @@ def main() -> None:
             seconds = time.monotonic() - began
             if done.returncode:
                 sys.exit(f"As a newcomer: make demo ended with status {done.returncode}.")
-            check_scores(clone)
+            check_scores(clone, as_user)
             pages = open_pages(clone, as_user)
             print(
                 f"As a newcomer, {number}/{times}: make demo ended with status 0 after "
@@ -96,19 +116,33 @@ def become_newcomer() -> tuple[list[str], Path]:
     return ["runuser", "-u", USER, "--", "env", f"HOME={home}", f"PATH={path}"], home
 
 
-def check_scores(clone: Path) -> None:
-    """Check the table of scores that the demonstration wrote.
+def check_scores(clone: Path, as_user: list[str]) -> None:
+    """Compare the scores and diagnoses that the demonstration wrote with those of the banks.
 
     Raises:
-        SystemExit: a score is not what it should be.
+        SystemExit: an exercise came back with something else.
     """
-    with (clone / "demo" / "grading" / "grades.csv").open(encoding="utf-8-sig") as file:
+    python = str(clone / ".venv" / "bin" / "python")
+    command = [*as_user, python, "-c", READS_BANKS, *ASSIGNMENTS]
+    printed = subprocess.run(command, cwd=clone, check=True, capture_output=True, text=True).stdout
+    expected: dict[tuple[str, str, str], tuple[float, str]] = {}
+    for assignment, exercises in json.loads(printed).items():
+        for exercise, wrong in exercises.items():
+            came_back = {"ada": (1, ""), "ben": wrong[0], "cleo": wrong[-1], "dana": (0, "")}
+            for student, entry in came_back.items():
+                expected[student, assignment, exercise] = entry
+    with (clone / "demo" / "grading" / "exercises.csv").open(encoding="utf-8-sig") as file:
         rows = list(csv.DictReader(file))
-    found: dict[str, dict[str, str]] = {}
     for row in rows:
-        found.setdefault(row["assignment"], {})[row["student"].partition("-")[0]] = row["score"]
-    if found != SCORES:
-        sys.exit(f"As a newcomer: make demo gave other scores than it should: {found}")
+        student = row["student"].partition("-")[0]
+        share, diagnoses = expected.pop(
+            (student, row["assignment"], row["exercise"]), (0, "nothing")
+        )
+        difference = abs(float(row["score"]) - share * float(row["points"]))
+        if difference > TOLERANCE or row["diagnoses"] != diagnoses:
+            sys.exit(f"As a newcomer: make demo graded {row} in place of {share} ({diagnoses}).")
+    if expected:
+        sys.exit(f"As a newcomer: make demo has graded nothing of these: {list(expected)}")
 
 
 def open_pages(clone: Path, as_user: list[str]) -> int:
@@ -119,12 +153,11 @@ def open_pages(clone: Path, as_user: list[str]) -> int:
     """
     grading = clone / "demo" / "grading"
     pages = [grading / "report" / "index.html"]
-    for row in (row for scores in SCORES.values() for row in scores):
-        pages += (grading / "feedback").glob(f"{row}-*/*/*.html")
-    pages = list(dict.fromkeys(pages))
-    students = sum(map(len, SCORES.values()))
-    if len(pages) != students + 1 or not all(page.stat().st_size for page in pages):
-        sys.exit(f"As a newcomer: {students + 1} pages should be there, and {len(pages)} are.")
+    for student in STUDENTS:
+        pages += (grading / "feedback").glob(f"{student}-*/*/*.html")
+    expected = len(STUDENTS) * len(ASSIGNMENTS) + 1
+    if len(pages) != expected or not all(page.stat().st_size for page in pages):
+        sys.exit(f"As a newcomer: {expected} pages should be there, and {len(pages)} are.")
     chromium = shutil.which("chromium") or shutil.which("chromium-browser")
     if chromium is None:
         sys.exit("As a newcomer: there is no Chromium to open the pages in.")
