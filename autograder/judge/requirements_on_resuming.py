@@ -206,8 +206,8 @@ def describe_story(case: ProcessCase) -> str:
     when = f"when it read batch {kill.step}"
     if kill.change:
         when = (
-            f"after it read batch {kill.step - 1}, at its {ordinal(kill.change)} file operation in "
-            f"the folder (or when it read batch {kill.step}, if it made fewer)"
+            f"when it changed the folder for the {ordinal(kill.change)} time after it read batch "
+            f"{kill.step - 1}, or else when it read batch {kill.step}"
         )
     more = f"{kill.resumed_by} processes" if kill.resumed_by > 1 else "one process"
     return f"{who} was killed {when}, and {more} continued."

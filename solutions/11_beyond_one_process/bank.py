@@ -2813,3 +2813,24 @@ def restore(folder, sharding, shape):
         return np.concatenate(parts)[:, index[1]]
 
     return jax.make_array_from_callback(shape, sharding, read)
+
+
+# %% a checkpoint after every second step exercise="11.8" score=0 diagnoses=["last-step-again", "not-counted-yet"] near=["begins-anew", "step-again"]
+def train_or_resume(folder, mesh, read_batch, steps):
+    from jax.experimental import multihost_utils
+
+    path, begin, state = folder / "state.npz", 0, fresh_state(mesh)
+    if path.exists():
+        with np.load(path) as saved:
+            begin = int(saved["step"])
+            state = {n: jax.device_put(saved[n], NamedSharding(mesh, P("x"))) for n in NAMES}
+    losses = []
+    for k in range(begin, steps):
+        state, loss = adam(state, k, read_batch(k))
+        losses.append(float(loss))
+        whole = {n: multihost_utils.process_allgather(state[n], tiled=True) for n in NAMES}
+        if k % 2 == 1 and jax.process_index() == 0:
+            with open(folder / "new.npz", "wb") as file:
+                np.savez(file, step=k + 1, **whole)
+            os.replace(folder / "new.npz", path)
+    return losses

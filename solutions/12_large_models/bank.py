@@ -8167,3 +8167,106 @@ def moe(x, scores, up, down):
         return mine * probability
 
     return jax.shard_map(body, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
+
+
+# %% weights and update rounded exercise="12.10" score=0.25 diagnoses=["rounded-weights", "not-counted-yet"] near=["fewer-digits", "added-up-in-bfloat16", "coarser-type"]
+def stalls_at(increment):
+    step = jnp.bfloat16(increment)
+    total = jnp.bfloat16(0)
+    while total + step != total:
+        total = total + step
+    return float(total)
+
+
+def mixed_step(master, X, Y):
+    def body(master, X, Y):
+        n = lax.axis_size("data")
+        w = lax.all_gather(master.astype(jnp.bfloat16), "data", tiled=True)
+
+        def error(w, x, y):
+            return jnp.sum((x @ w - y) ** 2)
+
+        def add(total, xy):
+            return total + jax.grad(error)(w, *xy).astype(jnp.float32), None
+
+        zeros = lax.pcast(jnp.zeros(w.shape, jnp.float32), "data", to="varying")
+        total, _ = lax.scan(add, zeros, (X, Y))
+        total = lax.psum_scatter(total.astype(jnp.bfloat16), "data", tiled=True)
+        mean = total.astype(jnp.float32) / (X.shape[0] * X.shape[1] * n)
+        return (master.astype(jnp.bfloat16) - (0.001 * mean).astype(jnp.bfloat16)).astype(
+            jnp.float32
+        )
+
+    examples = P(None, "data")
+    return jax.shard_map(body, in_specs=(P("data"), examples, examples), out_specs=P("data"))(
+        master, X, Y
+    )
+
+
+# %% the new weights rounded exercise="12.10" score=0.25 diagnoses=["rounded-weights", "not-counted-yet"] near=["fewer-digits", "coarser-type"]
+def stalls_at(increment):
+    step = jnp.bfloat16(increment)
+    total = jnp.bfloat16(0)
+    while total + step != total:
+        total = total + step
+    return float(total)
+
+
+def mixed_step(master, X, Y):
+    def body(master, X, Y):
+        n = lax.axis_size("data")
+        w = lax.all_gather(master.astype(jnp.bfloat16), "data", tiled=True)
+
+        def error(w, x, y):
+            return jnp.sum((x @ w - y) ** 2)
+
+        def add(total, xy):
+            return total + jax.grad(error)(w, *xy).astype(jnp.float32), None
+
+        zeros = lax.pcast(jnp.zeros(w.shape, jnp.float32), "data", to="varying")
+        total, _ = lax.scan(add, zeros, (X, Y))
+        total = lax.psum_scatter(total.astype(jnp.bfloat16), "data", tiled=True)
+        mean = total.astype(jnp.float32) / (X.shape[0] * X.shape[1] * n)
+        return (master - 0.001 * mean).astype(jnp.bfloat16).astype(jnp.float32)
+
+    examples = P(None, "data")
+    return jax.shard_map(body, in_specs=(P("data"), examples, examples), out_specs=P("data"))(
+        master, X, Y
+    )
+
+
+# %% ready with the first layer, below zero exercise="12.6" score=0 diagnoses=["from-first-layer", "one-bucket"] near=["one-layer-early", "one-bucket-early"]
+def exposed(backward, sizes, buckets, latency, bandwidth):
+    ready = np.cumsum(backward)
+    first, free = 0, 0.0
+    for count in buckets:
+        last = first + count
+        free = max(free, ready[first]) + latency + sum(sizes[first:last]) / bandwidth
+        first = last
+    return free - ready[-1]
+
+
+def bucketed(backward, sizes, latency, bandwidth):
+    n = len(sizes)
+    choices = []
+    for cuts in range(2 ** (n - 1)):
+        buckets = [1]
+        for i in range(n - 1):
+            if cuts >> i & 1:
+                buckets.append(1)
+            else:
+                buckets[-1] += 1
+        choices.append(buckets)
+    return min(choices, key=lambda b: exposed(backward, sizes, b, latency, bandwidth))
+
+
+# %% zeros for the weights exercise="12.10" score=0.25 diagnoses=["nothing-but-zeros", "replicated", "no-shard-map"] near=["rounded-weights"]
+def stalls_at(increment):
+    step, total = jnp.bfloat16(increment), jnp.bfloat16(0)
+    while total + step != total:
+        total = total + step
+    return float(total)
+
+
+def mixed_step(master, X, Y):
+    return jnp.zeros_like(master)

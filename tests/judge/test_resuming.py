@@ -51,8 +51,8 @@ def test_a_torn_checkpoint_leaves_half_of_the_points():
     found = verdict(WHOLE, BETWEEN, run)
     assert (found.score, found.diagnoses) == (0.5, ("torn-checkpoint",))
     assert (
-        "Process 0 of 2 was killed after it read batch 2, at its 2nd file operation in the folder "
-        "(or when" in " ".join(verdict_as_text(found).split())
+        "Process 0 of 2 was killed when it changed the folder for the 2nd time after it read batch "
+        "2, or else when it read batch" in " ".join(verdict_as_text(found).split())
     )
 
 

@@ -537,8 +537,8 @@ READER: Final = Exercise(
                 "tuples-missed": Mistake(
                     _missing(_kinds, " = ("),
                     _missing(_both_halves, " = ("),
-                    says="Collectives whose type is a tuple, in parentheses, are missing. They "
-                    "have several operands, too.",
+                    says="Collectives whose type is a tuple, in parentheses, are missing. These "
+                    "have several operands.",
                 ),
                 "root-and-tuples-missed": Mistake(
                     partial(_read_without, _kinds, left_out=("ROOT", " = (")),
@@ -939,8 +939,8 @@ SENT: Final = Exercise(
                 ),
                 "whole-buffer-for-one": Mistake(
                     *(partial(_sent_but_for, kind, lambda n, size: float(size)) for kind in PASSES),
-                    says="For one kind this is the whole buffer, once. A device keeps one of n "
-                    "pieces of it, and sends n - 1; in an all-reduce, twice.",
+                    says="For one of the kinds this is the whole buffer. Of its n pieces, a device "
+                    "keeps one and sends n - 1; in an all-reduce, twice.",
                 ),
                 "one-piece-exchanged": partial(
                     _sent_but_for, "all-to-all", lambda n, size: size / n

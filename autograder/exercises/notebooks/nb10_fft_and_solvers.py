@@ -2655,9 +2655,9 @@ STENCIL: Final = Exercise(
                 ),
                 "pairs-reversed": Mistake(
                     *(map(_reversed, ("above below", "left right", "above below left right"))),
-                    says="The right edges are sent, but the wrong way: a block's last row belongs "
-                    "above the block below, and its last column on the left of the block on the "
-                    "right. In which order does a pair have source and destination?",
+                    says="Edges are sent to the neighbour on the wrong side: a block's last row "
+                    "belongs above the block below, and its last column on the left of the block "
+                    "on the right. In which order does a pair have source and destination?",
                 ),
                 "far-edge": Mistake(
                     *(map(_far, ("above below left right", "above below", "left right", *SIDES))),

@@ -940,7 +940,8 @@ PIPELINES: Final = Exercise(
     ),
     diagnoses={
         "never-ends": "A backward pass comes before a job that it depends on, or two stages have "
-        "their microbatches in different orders, so that they wait for each other.",
+        "their microbatches in different orders, so that they wait for each other. In which order "
+        "does each stage run its forward passes?",
         "backward-early": "In GPipe, a stage runs all of its forward passes first.",
         "one-by-one": "So only one stage works at a time. In GPipe, a stage runs all of its "
         "forward passes first.",
@@ -1576,17 +1577,6 @@ def _after_all(backward: Any, sizes: Any, buckets: Any, latency: float, bandwidt
     return sum(_durations(sizes, buckets, latency, bandwidth))
 
 
-def _from_first_layer(
-    backward: Any, sizes: Any, buckets: Any, latency: float, bandwidth: float
-) -> float:
-    """Return the exposed time if a bucket were complete with the first of its layers."""
-    end = 0.0
-    firsts = np.cumsum(buckets) - np.asarray(buckets)
-    for first, duration in zip(firsts, _durations(sizes, buckets, latency, bandwidth), strict=True):
-        end = max(end, sum(backward[: first + 1])) + duration
-    return float(max(end - sum(backward), 0.0))
-
-
 def _whole_time(*case: Any) -> float:
     return run_overlap(*case).sending[-1][1]
 
@@ -1652,6 +1642,16 @@ def _sliced(
         end = max(free, ready) + latency * (not is_latency_hidden) + duration / bandwidth
         first = next_of(first, last)
     return float(end - sum(backward))
+
+
+def _waits_for(computed: Callable[[int, int], slice]) -> tuple[Callable[..., float], ...]:
+    """Return the exposed time if a bucket waits for other layers: as it is, and if never negative.
+
+    Args:
+        computed: the layers that a bucket waits for, from its first layer and its end.
+    """
+    early = partial(_sliced, computed=computed)
+    return early, lambda *case: max(early(*case), 0.0)
 
 
 def _one_layer_back(place: int, before: Sequence[int]) -> int:
@@ -1869,7 +1869,7 @@ OVERLAP: Final = Exercise(
                     "has ended, as soon as the gradients of its bucket are there.",
                 ),
                 "from-first-layer": Mistake(
-                    _from_first_layer,
+                    *_waits_for(lambda first, last: slice(first + 1)),
                     says="A bucket is sent here as soon as its first gradient is there. It has to "
                     "wait for the last one.",
                 ),
@@ -1895,16 +1895,16 @@ OVERLAP: Final = Exercise(
                     says="The latency counts once here. Each all-reduce has its own.",
                 ),
                 "one-bucket-early": Mistake(
-                    partial(_sliced, computed=lambda first, last: slice(first)),
+                    *_waits_for(lambda first, last: slice(first)),
                     says="A bucket is sent here as soon as the layers of the bucket before it are "
                     "computed. It has to wait for its own.",
                 ),
                 "one-layer-early": Mistake(
-                    partial(_sliced, computed=lambda first, last: slice(last - 1)),
+                    *_waits_for(lambda first, last: slice(last - 1)),
                     says="A bucket is sent here before its last layer is computed.",
                 ),
                 "own-layers-alone": Mistake(
-                    partial(_sliced, computed=slice),
+                    *_waits_for(slice),
                     says="A bucket waits only as long as its own layers take here. The layers "
                     "before it are computed before them.",
                 ),

@@ -1241,9 +1241,9 @@ ACTIVATIONS: Final = Exercise(
         "because a checkpoint is in another one?",
         "keep_little: saves-too-much": "Five arrays of the size of x are enough. q, k and v are "
         "three of them, and the hidden layer is as large as four.",
-        "keep_little: recomputes-too-much": "A matmul is computed again if the backward pass needs "
-        "its result, and neither this result is kept nor what the next matmul takes of it. Which "
-        "matmuls are these? A policy ignores names that no array has.",
+        "keep_little: recomputes-too-much": "Which matmuls have to run again? One does not if its "
+        "result is kept, or what the next matmul takes of it. A policy ignores names that no array "
+        "has.",
         "keeps-nothing": "jax.checkpoint keeps nothing without a policy, and a policy ignores "
         "names that no array has.",
         "not-scaled": "The scores are not divided by the root of the size of a head.",
@@ -2033,7 +2033,8 @@ EXPERTS: Final = Exercise(
         "dropped: nothing-but-zeros": "No token is dropped here. How many tokens does a device "
         "have, and how many places for each expert?",
         "one-too-few": "One place of each expert stays empty. The first token's place is 0.",
-        "one-too-many": "One token more than the capacity is kept. Places are counted from 0.",
+        "one-too-many": "One token more than the capacity is kept. The first one's place is 0, so "
+        "the last one's is capacity - 1.",
         "smallest-scores": "A token chooses the expert with the largest score, not the smallest.",
         "moe: split-does-not-divide": "On the way to the experts, dimension 0 is split, and on the "
         "way back dimension 1.",
@@ -2161,6 +2162,16 @@ def _is_a_sum(inputs: Any, output: Any) -> bool:
     counts = [n, microbatches, own, n * own, microbatches * own, n * microbatches * own]
     is_multiple = np.linalg.norm(made - factor * right) < 0.03 * np.linalg.norm(made)
     return bool(is_multiple) and any(math.isclose(factor, c, rel_tol=0.03) for c in counts if c > 1)
+
+
+def _has_rounded_weights(inputs: Any, output: Any) -> bool:
+    """Check whether weights were rounded to bfloat16 before or after a step, whatever else was."""
+    lost = _round(inputs[0]).astype(np.float32) - inputs[0]
+    off = output - _moved()(*inputs)
+    is_lost_before = np.linalg.norm(off - lost) < 0.3 * np.linalg.norm(lost)
+    is_lost_after = np.array_equal(_round(output).astype(np.float32), output)
+    is_little = np.linalg.norm(off) < 2 * np.linalg.norm(lost)  # zeros need no rounding either
+    return bool(is_lost_before or (is_lost_after and is_little))
 
 
 def _many_steps(master: Any, X: Any, Y: Any, divides: bool = True) -> Any:
@@ -2362,8 +2373,9 @@ MIXED_PRECISION: Final = Exercise(
                     _moved(start=_round),
                     _moved(end=_round),
                     _moved(start=_round, end=_round),
-                    says="The weights are rounded to bfloat16 before or after the update. Most "
-                    "updates are smaller than what this loses, so update the float32 weights.",
+                    says="The weights are rounded to bfloat16 before or after the update. This "
+                    "loses up to 0.4 % of a weight in each step, and an update may be smaller than "
+                    "that. Update the float32 weights.",
                 ),
                 "sum-for-mean": Mistake(
                     _moved(lambda n, microbatches, own: n * microbatches * own),
@@ -2427,6 +2439,7 @@ MIXED_PRECISION: Final = Exercise(
             },
             {
                 "sum-for-mean": _is_a_sum,
+                "rounded-weights": _has_rounded_weights,
             },
             under_mesh=True,
         ),
