@@ -61,6 +61,17 @@ TRANSFORM_IN_OTHER_ORDER: Final = (
 )
 """Diagnosis and message for a program that fails in XLA's Fourier transform."""
 
+GO_ROUND_ALIKE: Final = {
+    frozenset(
+        {requested.Source.INDEX}
+    ): "Give the loop the same bounds on all devices, for example "
+    "the largest that any of them needs, and where a device has nothing left to do, have jnp.where "
+    "keep its old values.",
+    frozenset(): "Let all devices decide alike: compute the condition of a value that is the same "
+    "on all of them, such as a lax.psum or lax.pmax, {over}, of what each of them has.",
+}
+"""What to do about a loop that runs longer on some devices, by what decides how long it runs."""
+
 
 @dataclass(frozen=True)
 class ProgramRun:
@@ -166,6 +177,7 @@ def compile_and_run(
         compiled = compile_lowered(lowered, mapped)
         if has_unrunnable_fft(compiled.runtime_executable()):
             raise ProgramError(*TRANSFORM_IN_OTHER_ORDER, mapped)
+        _refuse_deadlock(module, mesh, mapped)
         with _errors_refuse_program(mapped):
             outputs = tuple(jax.tree.leaves(jax.block_until_ready(compiled(*v))) for v in values)
         refuse_unreduced(outputs[0])
@@ -183,6 +195,39 @@ def compile_and_run(
             always_terminates=requested.is_sure_to_end(module),
             short_float_types=short_float_types(module),
         )
+
+
+def _refuse_deadlock(module: Any, mesh: jax.sharding.Mesh, mapped: bool) -> None:
+    """Refuse a program in which devices may wait for each other until XLA ends the process.
+
+    Raises:
+        ProgramError: it has a collective that some devices need not reach.
+    """
+    unreached = requested.find_unreached_collective(module, mesh)
+    if unreached is None:
+        return
+    kind, axes = unreached.collective.kind, unreached.collective.axes
+    over = f"over {' and '.join(axes)}" if axes else "between devices"
+    collective = f"{'an' if kind.startswith('a') else 'a'} {kind} {over}"
+    from_index = requested.Source.INDEX in unreached.sources
+    from_shards = requested.Source.SHARDS in unreached.sources
+    sources = ["lax.axis_index"] * from_index + ["the values in a device's own block"] * from_shards
+    what = f"computed from {' and '.join(sources)}, so it can differ between devices"
+    if unreached.is_in_loop:
+        advice = GO_ROUND_ALIKE.get(unreached.sources, GO_ROUND_ALIKE[frozenset()])
+        sentence = (
+            f"There is {collective} in a loop, and how often the loop runs is {what}. A device "
+            f"that leaves the loop early takes no part in the later {kind}s, and the others wait "
+            f"there for it forever. {advice.format(over=over)}"
+        )
+    else:
+        sentence = (
+            f"There is {collective} in a branch (of lax.cond or lax.switch), and which branch is "
+            f"taken is {what}. The devices that take another branch never come to it, and the "
+            f"others wait there for them forever. Call the collective outside of the branches, on "
+            f"all devices, and let each device choose between the results afterwards."
+        )
+    raise ProgramError("deadlock", f"This program can hang, so it was not run. {sentence}", mapped)
 
 
 def report_as_compiled(

@@ -510,6 +510,12 @@ PLANTINGS = [
         iterate,
     ),
     Planting("shardlings.programs.requested.collectives", "remove_collectives", "6.9", iterate),
+    Planting(
+        "shardlings.programs.requested.unreached_collectives",
+        "find_unreached_collective",
+        "6.9",
+        iterate,
+    ),
     Planting("shardlings.programs.requested.live_operations", "trip_count", "6.9", iterate),
     Planting("shardlings.programs.counting_loops", "find_counter", "6.9", iterate),
     Planting("artifacts.running", "_load", "3.1", turned),

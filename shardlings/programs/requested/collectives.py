@@ -35,10 +35,10 @@ def read_collectives(module: Any, mesh: jax.sharding.Mesh) -> list[Collective]:
         module: the module, with a public function `main`.
         mesh: the mesh that names the axes; its devices, in order, are the program's partitions.
     """
-    return [collective for _, collective in _read_with_operations(module, mesh)]
+    return [collective for _, collective in read_with_operations(module, mesh)]
 
 
-def _read_with_operations(module: Any, mesh: jax.sharding.Mesh) -> list[tuple[Any, Collective]]:
+def read_with_operations(module: Any, mesh: jax.sharding.Mesh) -> list[tuple[Any, Collective]]:
     """Return each collective that a module requests, after the operation that requests it."""
     from jax.extend.mlir import ir
 
@@ -106,7 +106,7 @@ def _read_groups(attribute: Any, symbols: Any) -> Groups:
     from jax.extend.mlir.dialects import stablehlo
 
     along: Any = stablehlo.ReplicaGroupMeshAxesAttr(attribute)
-    names, partitions = _read_mesh(along.mesh, symbols)
+    names, partitions = read_mesh(along.mesh, symbols)
     dimensions = []
     for axis in map(stablehlo.AxisRefAttr, along.axes):
         if axis.sub_axis_info is not None:  # nothing that JAX offers requests a part of an axis
@@ -115,13 +115,20 @@ def _read_groups(attribute: Any, symbols: Any) -> Groups:
     return groups_along(partitions, dimensions)
 
 
-def _read_mesh(attribute: Any, symbols: Any) -> tuple[list[str], np.ndarray]:
-    """Return the names of a mesh's axes, and the partition number at each of its places."""
+def read_mesh(attribute: Any, symbols: Any) -> tuple[list[str], np.ndarray]:
+    """Return the names of a mesh's axes, and the partition number at each of its places.
+
+    Args:
+        attribute: a mesh of the dialect `sdy` or `stablehlo`, or the name of one.
+        symbols: the module's symbol table, which may declare the mesh.
+    """
     from jax.extend.mlir import ir
     from jax.extend.mlir.dialects import sdy, stablehlo
 
     if isinstance(attribute, ir.FlatSymbolRefAttr):
-        mesh: Any = sdy.MeshAttr(symbols[attribute.value].attributes["mesh"])
+        attribute = sdy.MeshAttr(symbols[attribute.value].attributes["mesh"])
+    if isinstance(attribute, sdy.MeshAttr):
+        mesh: Any = attribute
         axes: list[Any] = [sdy.MeshAxisAttr(axis) for axis in mesh.axes]
         ids = list(mesh.device_ids)
     else:
@@ -146,7 +153,7 @@ def remove_collectives(module: Any, mesh: jax.sharding.Mesh) -> None:
     from jax.extend.mlir import ir
     from jax.extend.mlir.dialects import stablehlo
 
-    operations = [operation for operation, _ in _read_with_operations(module, mesh)]
+    operations = [operation for operation, _ in read_with_operations(module, mesh)]
     for operation in dict.fromkeys(operations):
         with module.context, ir.Location.unknown(), ir.InsertionPoint(operation):
             for operand, result in zip(operation.operands, operation.results, strict=True):
@@ -191,7 +198,7 @@ def scale_collectives(
 
     operations = [
         operation
-        for operation, collective in _read_with_operations(module, mesh)
+        for operation, collective in read_with_operations(module, mesh)
         if collective.kind == kind and axes in (None, collective.axes)
     ]
     for number, operation in enumerate(dict.fromkeys(operations)):

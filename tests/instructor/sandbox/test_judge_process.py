@@ -53,6 +53,16 @@ def test_a_program_that_does_not_end_costs_itself_alone():
     assert "loop that does not end" in guilty.findings[0].difference
 
 
+def in_branches_of_unknown_length(mine):
+    """Both branches have a loop with a sum, and the program computes how often each runs."""
+    few = jnp.int32(jax.lax.psum(jnp.sign(jnp.abs(mine).max()), ("x", "y"))) // 8
+
+    def add_up(times):
+        return lambda a: jax.lax.fori_loop(0, times, lambda _, a: jax.lax.psum(a, "x"), a)
+
+    return jax.lax.cond(jax.lax.axis_index("x") == 0, add_up(few), add_up(3 * few), mine)
+
+
 def in_a_branch(mine):
     """Only one device reaches the sum."""
     first = jax.lax.axis_index("x") == 0
@@ -86,33 +96,46 @@ def processes(monkeypatch):
     return started
 
 
+def mapped_over_the_grid(body):
+    return lambda x: jax.shard_map(
+        body, mesh=GRID, in_specs=jax.P("x", "y"), out_specs=jax.P("x", "y"), check_vma=False
+    )(x)
+
+
 @pytest.mark.parametrize(
-    ("body", "reached"),
+    ("body", "because"),
     some_of(
         [
-            (in_a_branch, "of 4 devices reached an all-reduce"),
-            (by_its_values, "of 8 devices reached a collective-permute"),
-            (in_a_loop, "of 4 devices reached an all-reduce"),
+            (in_a_branch, "an all-reduce over x in a branch"),
+            (in_a_branch, "which branch is taken is computed from lax.axis_index"),
+            (by_its_values, "a collective-permute over x in a branch"),
+            (by_its_values, "is computed from the values in a device's own block"),
+            (in_a_loop, "an all-reduce over x in a loop"),
+            (in_a_loop, "how often the loop runs is computed from lax.axis_index"),
         ],
         at_least=1,
     ),
 )
-def test_a_collective_that_not_all_reach_is_said_and_not_tried_again(
-    body, reached, processes, monkeypatch
-):
+def test_a_collective_that_not_all_reach_is_found_before_it_runs(body, because, processes):
+    turned = mapped_over_the_grid(body)
+    first, guilty, last = judge_in_sandbox([RIGHT, case("3.1", turned=turned), RIGHT])
+    assert (first.score, last.score) == (1, 1)
+    assert guilty.diagnoses == ("deadlock",)
+    said = guilty.findings[0].difference
+    assert said.startswith("This program can hang, so it was not run. There is ")
+    assert because in said
+    assert len(processes) == 1
+
+
+def test_a_program_that_hangs_nevertheless_is_said_and_not_tried_again(processes, monkeypatch):
     monkeypatch.setattr(judging_in_sandbox, "RENDEZVOUS_SECONDS", {"warn_stuck": 1, "terminate": 1})
-
-    def turned(x):
-        mapped = jax.shard_map(body, mesh=GRID, in_specs=jax.P("x", "y"), out_specs=jax.P("x", "y"),
-                               check_vma=False)  # fmt: skip
-        return mapped(x)
-
+    turned = mapped_over_the_grid(in_branches_of_unknown_length)
     first, guilty, last = judge_in_sandbox([RIGHT, case("3.1", turned=turned), RIGHT])
     assert (first.score, last.score) == (1, 1)
     assert guilty.diagnoses == ("deadlock",)
     said = guilty.findings[0].difference
     assert "The program hangs: only " in said
-    assert reached in said
+    assert "of 4 devices reached an all-reduce" in said
     assert len(processes) == 2, "one for the case that hangs, and one for what comes after it"
 
 
