@@ -497,8 +497,14 @@ FSDP: Final = Exercise(
             (7 * _layer_bytes(64), 8 * _layer_bytes(32)),
             gathers=tuple((layers, _layer_bytes(side)) for _, layers, side, _ in DEEP),
         ),
+        # a layer's four matmuls take 8; with the examples of all devices, at least 4 times as much
+        WorksAtMost(
+            "fsdp_gradient",
+            tuple(20 * own * layers * side**2 for _, layers, side, own in DEEP),
+        ),
     ),
-    about=(FitsIn,),
+    about=(FitsIn, WorksAtMost),
+    together=True,
     hints=(
         "In the body, w[i] has some rows of layer i. lax.all_gather(…, tiled=True) gives the "
         "complete layer. Call it where the layer is used: in the function that lax.scan runs for "
@@ -528,6 +534,12 @@ FSDP: Final = Exercise(
         "too-many-bytes": "A layer is gathered at most twice, in the forward and in the backward "
         "pass, and its gradient is scattered once. Is anything else gathered, such as X or Y, "
         "because in_specs request all of it? Each device works on its own examples.",
+        "too-much-work": "Each device works on its own examples. Do in_specs request all of X "
+        "and Y? The compiler then gathers them, and each device computes the gradients of all "
+        "examples.",
+        "varying-mismatch": "Is this the loop over the layers, which starts with X, and do "
+        "in_specs request all of X? Then shard X over data, because each device works on its own "
+        "examples. If X is sharded already:",
         "not-replicated": "Each device has its own shard of the gradient: it is sharded as W is.",
         "replicated": "The gradient is replicated. Expected: sharded as W is, so that each device "
         "has the gradient of its own rows.",
