@@ -116,7 +116,11 @@ def _explain_table(cells: Sequence[tuple[Predicts, Finding]]) -> str:
         return counted
     if not _share_of_table(cells):
         return f"{counted}, which one answer for all entries would get, too"
-    return f"{counted}, minus what one answer for all entries would get"
+    have = sum(_mean(group.findings) for group in groups)
+    return (
+        f"{counted}, which makes {_two_decimals(have)} of {len(groups)} groups with the same right "
+        f"answer; one group is deducted, so {_two_decimals(have - 1)} of {len(groups) - 1} count"
+    )
 
 
 def _explain_groups(answer: str, judged: Sequence[Judged]) -> str:

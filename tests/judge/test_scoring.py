@@ -41,6 +41,14 @@ def test_a_table_counts_beyond_one_answer_for_all(cells, score):
     assert (said in verdict_as_text(found)) == (0 < right < 4)
 
 
+def test_the_score_of_a_table_is_explained_by_its_numbers():
+    found = verdict(a=True, b=True, c=False, d=False)
+    assert found.notes[0] == (
+        "table earns 67%: 3 of 4 entries are right, which makes 1.67 of 2 groups with the same "
+        "right answer; one group is deducted, so 0.67 of 1 count."
+    )
+
+
 @pytest.mark.parametrize(
     ("cells", "says"),
     [
