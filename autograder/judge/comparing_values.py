@@ -228,17 +228,17 @@ def find_worst_element(
             where = f"at [{at}] " if at else ""
             where += f"of {names[number]} " if names else ""
             furthest = float(off.max())
-            got, expected = _format_pair(actual[place], right[place])
+            got, expected = format_pair(actual[place], right[place])
             description = f"{got} {where}on device {shard.device.id}; it should be {expected}"
     return description
 
 
-def _format_pair(actual: Any, right: Any) -> tuple[str, str]:
-    """Format two numbers with four digits, or six if they are equal in four."""
+def format_pair(actual: Any, right: Any, at_least: int = 4) -> tuple[str, str]:
+    """Format two numbers with a few digits, or with as many as show that they differ."""
     if not all(jnp.issubdtype(np.asarray(each).dtype, jnp.inexact) for each in (actual, right)):
         return str(actual), str(right)
     actual, right = widen(actual)[()], widen(right)[()]  # short floats have no `.4g`
-    for digits in (4, 6):
+    for digits in (at_least, 6, 9, 17):  # float32 needs nine, and float64 seventeen
         pair = f"{actual:.{digits}g}", f"{right:.{digits}g}"
         if pair[0] != pair[1]:
             break

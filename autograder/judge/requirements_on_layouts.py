@@ -17,6 +17,7 @@ from autograder.evidence import (
     PlacementPlan,
     Program,
 )
+from autograder.judge.comparing_values import format_pair
 from autograder.judge.exercise import MALFORMED, Exercise, Order, Requirement, ways_of
 from autograder.judge.running_programs import argument_lists_of, run_all
 from autograder.judge.verdict import Finding
@@ -240,10 +241,11 @@ def _compare_contents(contents: Contents, wanted: np.ndarray) -> tuple[str, str]
     if np.array_equal(actual, wanted):
         return None
     place = tuple(int(i) for i in np.argwhere(actual != wanted)[0])
+    got, right = format_pair(actual[place], wanted[place], at_least=6)
     return (
         "values",
         f"Every block is in its place, but {_describe_change(actual, wanted)}the value at {place} "
-        f"is {actual[place]:.6g}; expected {wanted[place]:.6g}.",
+        f"is {got}; expected {right}.",
     )
 
 

@@ -26,6 +26,7 @@ from autograder.evidence import (
 from autograder.judge.comparing_values import (
     Wrong,
     find_largest,
+    format_pair,
     is_finite,
     measure_differences,
 )
@@ -571,4 +572,5 @@ def describe_worst_value(actual: np.ndarray, wanted: np.ndarray) -> str:
     at = f"the value at {tuple(map(int, place))}" if place else "the value"
     if wanted.dtype == bool:
         return f"{at} is {actual[place]}; expected {wanted[place]}."
-    return f"{at} is {actual[place]:g}; expected {wanted[place]:g}."
+    got, right = format_pair(actual[place], wanted[place], at_least=6)
+    return f"{at} is {got}; expected {right}."

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 from autograder.evidence import Contents, LocalArray, Shards, Value
-from autograder.judge.comparing_values import _format_pair
+from autograder.judge.comparing_values import format_pair
 from autograder.judge.explaining_values import _describe_pieces
 from autograder.judge.requirements_on_layouts import _compare_contents, _describe_change
 from autograder.judge.requirements_on_processes import describe_part, find_rows
@@ -32,15 +32,16 @@ def test_a_change_of_an_array_that_is_easily_recognised_is_named(actual, says):
     [
         (3.0, ("2", "3")),
         (2.0001, ("2", "2.0001")),
-        (2.0000001, ("2", "2")),
+        (2.0000001, ("2", "2.0000001")),
+        (2.0 + 2**-51, ("2", "2.0000000000000004")),
     ],
 )
 def test_two_numbers_have_as_many_digits_as_tell_them_apart(right, texts):
-    assert _format_pair(2.0, right) == texts
+    assert format_pair(2.0, right) == texts
 
 
 def test_integers_have_all_their_digits():
-    assert _format_pair(np.int32(1234567), np.int32(1234568)) == ("1234567", "1234568")
+    assert format_pair(np.int32(1234567), np.int32(1234568)) == ("1234567", "1234568")
 
 
 @pytest.mark.parametrize(
