@@ -55,6 +55,11 @@ MAX_WIDENING: Final = 4
 MAX_OPERATIONS_OUTSIDE: Final = 4
 """The most operations outside a `shard_map`, for each element of the arguments and results."""
 
+COMMON_KINDS: Final = (
+    "all-gather", "all-reduce", "reduce-scatter", "all-to-all", "collective-permute",
+)  # fmt: skip
+"""The kinds of collective for which a description says whether they are allowed."""
+
 
 @dataclass(frozen=True)
 class RequestedCollective:
@@ -135,14 +140,16 @@ class Requests(Requirement):
     @property
     def _collectives(self) -> str:
         if self.never:
-            *most, last = self.never
-            none = f"{', '.join(most)} or {last}" if most else last
-            kinds = (
+            if not self.at_least:
+                allowed = [f"{kind}s" for kind in COMMON_KINDS if kind not in self.never]
+                return f"a shard_map that requests only {natural_list(allowed)}"
+            needed = (
                 f"at least {times} {kind}s" if times > 1 else with_article(kind)
                 for kind, times in self.at_least.items()
             )
-            needed = f", but {' and '.join(kinds)}" * bool(self.at_least)
-            return f"{'a shard_map, with ' * self.mapped}no explicit {none}{needed}"
+            *most, last = self.never
+            others = f"{', '.join(most)} or {last}" if most else last
+            return f"a shard_map that requests {natural_list(needed)}, and no {others}"
         wanted = " and ".join(map(str, self.wanted[0]))
         return f"{wanted}, requested explicitly" if wanted else "no explicit collective"
 
