@@ -203,6 +203,13 @@ MEANINGS: Final = (
         "be the reason: inside, both take blocks of blocks along the same axes. Is there one?",
     ),
     (
+        r"unreduced axes should be equal to the contracting specs\. Got unreduced axes=frozenset\("
+        r"\{(?P<given>[^}]*)\}\) and contracting spec=\((?P<axes>[^)]*?),?\)",
+        "other-unreduced-axes",
+        "Partial sums arise along the mesh axes over which the contracting dimension is sharded: "
+        "here {axes}. The out_sharding says unreduced={{{given}}}. It has to name the same axes.",
+    ),
+    (
         r"[lr]hs is unreduced while [lr]hs is not",
         "one-side-unreduced",
         "One side of an operation is unreduced, so that each device has a part of it, and the "

@@ -340,7 +340,7 @@ def together(A, B, C, D):
     return jnp.dot(A, B, out_sharding=everywhere) + jnp.dot(C, D, out_sharding=everywhere)
 
 
-# %% everything whole, and the parts never added up exercise="3.3" score=0.1875 diagnoses=["replicated", "all-reduce over x", "unreduced"] near=["replicated-dimension", "ambiguous", "bare-spec"]
+# %% everything whole, and the parts never added up exercise="3.3" score=0.1875 diagnoses=["replicated", "all-reduce over x", "unreduced"] near=["replicated-dimension", "ambiguous", "bare-spec", "other-unreduced-axes"]
 def whole(A, B):
     return jnp.dot(A, B, out_sharding=on(explicit_grid))
 
@@ -406,7 +406,7 @@ def together(A, B, C, D):
     return jax.reshard(columns(A, B) + columns(C, D), on(explicit_grid))
 
 
-# %% sums before the product exercise="3.3" score=0.625 diagnoses=["cross-terms", "not-counted-yet"] near=["one-product", "too-many-bytes"]
+# %% sums before the product exercise="3.3" score=0.625 diagnoses=["cross-terms", "not-counted-yet"] near=["one-product", "too-many-bytes", "all-to-all"]
 def whole(A, B):
     return jnp.dot(A, B, out_sharding=on(explicit_grid, None, None))
 
@@ -1111,3 +1111,42 @@ def layer_mapped(x, w, b):
 
     specs = P("x"), P("x", None), P()
     return jax.shard_map(body, mesh=explicit_line, in_specs=specs, out_specs=P("x"))(x, w, b)
+
+
+# %% unreduced along the other axis exercise="3.3" score=0.625 diagnoses=["other-unreduced-axes"]
+def whole(A, B):
+    return jnp.dot(A, B, out_sharding=on(explicit_grid))
+
+
+def rows(A, B):
+    return jnp.dot(A, B, out_sharding=on(explicit_grid, "x"))
+
+
+def columns(A, B):
+    return jnp.dot(A, B, out_sharding=on(explicit_grid, None, "x"))
+
+
+def together(A, B, C, D):
+    u = on(explicit_grid, unreduced={"y"})
+    return jax.reshard(
+        jnp.dot(A, B, out_sharding=u) + jnp.dot(C, D, out_sharding=u), on(explicit_grid)
+    )
+
+
+# %% one product of concatenated factors exercise="3.3" score=0.7188 diagnoses=["all-to-all over x"]
+def whole(A, B):
+    return jnp.dot(A, B, out_sharding=on(explicit_grid))
+
+
+def rows(A, B):
+    return jnp.dot(A, B, out_sharding=on(explicit_grid, "x"))
+
+
+def columns(A, B):
+    return jnp.dot(A, B, out_sharding=on(explicit_grid, None, "x"))
+
+
+def together(A, B, C, D):
+    return jnp.dot(
+        jnp.concatenate([A, C], 1), jnp.concatenate([B, D], 0), out_sharding=on(explicit_grid)
+    )

@@ -46,6 +46,16 @@ def unreduced(x):
         )
 
 
+def unreduced_elsewhere(x):
+    """Name the axis over which the result is sharded, not the one that a matmul adds over."""
+    rows, columns = (jax.NamedSharding(EXPLICIT, spec) for spec in (jax.P("x"), jax.P(None, "x")))
+    parts = jax.NamedSharding(EXPLICIT, jax.P(unreduced={"y"}))
+    with jax.set_mesh(EXPLICIT):
+        return jax.jit(lambda x, y: jnp.dot(x, y, out_sharding=parts))(
+            jax.device_put(x, columns), jax.device_put(x, rows)
+        )
+
+
 def unreduced_quotient(x):
     """Divide a sum before its parts are added up."""
     where = jax.NamedSharding(EXPLICIT, jax.P())
@@ -151,6 +161,7 @@ def typed(function):
         (lambda x: jax.jit(lambda x: (x, x), out_shardings=[TILES] * 2)(x), "other-structure"),
         (lambda x: jax.jit(jnp.sum, out_shardings=TILES)(x), "rank"),
         (unreduced, "one-side-unreduced"),
+        (unreduced_elsewhere, "other-unreduced-axes"),
         (unreduced_operand, "unreduced-operand"),
         (unreduced_quotient, "unreduced-operand"),
         (lambda x: jnp.einsum("ij,ki->kj", x, x[:, :3]), "letter-of-two-lengths"),

@@ -234,6 +234,9 @@ OUT_SHARDING: Final = Exercise(
         "unreduced": "Unreduced arrays can be added to each other, but their values cannot be "
         "read.",
         "split-dimension": "Compare with the picture: which dimensions are sharded?",
+        "all-to-all": "Do you concatenate arrays along a dimension that is sharded over x, such as "
+        "A with C? Then their blocks change places between devices. Multiply first, and add the "
+        "products.",
     },
     about=(CommunicatesAtMost,),
     # to be asked and to say "everywhere" is the least of it, and one sum for two the most
@@ -638,8 +641,8 @@ LAYERS: Final = Exercise(
         "up. What must happen after that, and only once?",
     ),
     diagnoses={
-        "does-not-divide": "Is it x @ w, or b? These have one number for each output, such as 4, "
-        "and every device has to hold all of them.",
+        "does-not-divide": "Is it the dimension of the outputs, which w, b and x @ w have? Every "
+        "device has to hold all of it. Only the dimension that x @ w adds over is sharded.",
         "not-replicated": "Does each device have a different partial sum there, which still has "
         "to be added up?",
         "layer_explicit: ambiguous": "What layout should the sum have? out_sharding chooses it.",
@@ -650,8 +653,8 @@ LAYERS: Final = Exercise(
         "as b.",
         "no-constraint": "Without one the compiler happens to choose the right layout, too. This "
         "exercise asks you to request it.",
-        "no all-reduce": "In the body of a shard_map, nothing is added up over the devices unless "
-        "you write a collective.",
+        "no all-reduce": "Have each device multiply its own shards of x and w, which gives a "
+        "partial sum of each output. Which collective adds these up over the devices?",
         "no-shard-map": "Write layer_mapped with shard_map and psum.",
         "explicit all-reduce": "Only layer_mapped should have explicit collectives.",
     },
