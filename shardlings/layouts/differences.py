@@ -95,11 +95,12 @@ def _other_grid(expected: Layout, actual: Layout) -> Difference | None:
         if len(actual.counts) == 2 and 1 in actual.counts:
             got, wanted = ("rows", "columns") if actual.counts[0] > 1 else ("columns", "rows")
             return Difference("transposed", f"Your blocks are {got}; expected {wanted}.")
-        return Difference(
-            "transposed",
-            "This is the expected layout with its dimensions swapped. "
-            f"{_compare_counts(expected, actual)}".strip(),
+        how = (
+            "This is the expected layout with its two dimensions swapped."
+            if len(actual.counts) == 2
+            else "This is the expected layout with its dimensions in another order."
         )
+        return Difference("transposed", f"{how} {_compare_counts(expected, actual)}".strip())
     if expected.counts == actual.counts:
         return None
     if actual.copies > expected.copies:

@@ -313,9 +313,9 @@ BOTH: Final = Exercise(
         "and for all of the rest. Do the shardings of the last two layers fit together, as in 8.2?",
         "all-gather": "Nothing has to be gathered here. Do you request a replicated array that "
         "may stay sharded, or do the shardings of two neighbouring arrays not fit together?",
-        "reduce-scatter": "Sums are sharded that should be replicated over model. Is the last "
-        "bias sharded over model, does an out_sharding name model, or does an earlier layer give "
-        "partial sums?",
+        "reduce-scatter": "A sum is sharded over model, and should be replicated over it. Is b3 "
+        "sharded over model? Does an out_sharding name model? Or are the weights of the first "
+        "layer sharded, so that its sums are partial, too?",
         "too-many-bytes": "Are the examples sharded over data? Is the first layer replicated, and "
         "are the second and the third sharded over model as in 8.2?",
         "replicated": "The result is replicated. The examples should stay sharded over data.",
