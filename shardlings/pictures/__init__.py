@@ -34,6 +34,7 @@ from shardlings.pictures.collective_pictures import (
 from shardlings.pictures.displaying import (
     display,
     display_blocks,
+    display_table,
     display_values,
     display_waiting,
     show_figures_in_page_colours,
@@ -88,6 +89,7 @@ __all__ = [
     "collective_as_text",
     "display",
     "display_blocks",
+    "display_table",
     "display_values",
     "display_waiting",
     "figure_as_html",

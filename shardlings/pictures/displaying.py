@@ -2,13 +2,15 @@
 
 import contextvars
 import html
+import re
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import TYPE_CHECKING, Any, Final
 
+from shardlings.documents import Document, Table, TableRow, as_html, as_rich, as_text
 from shardlings.pictures.block_drawings import (
     DeviceBlocks,
     blocks_as_html,
@@ -125,6 +127,23 @@ def display_values(arrays: Sequence[DeviceBlocks]) -> None:
     """Display a table of the numbers that each device holds."""
     page, text = values_as_html(arrays), values_as_text(arrays)
     display(page, text, lambda: values_for_terminal(arrays))
+
+
+NUMBER: Final = re.compile(r"[-+]?[\d.,]+(e[-+]?\d+)?%?")
+
+
+def display_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> None:
+    """Display a table. In a narrow window, JupyterLab breaks the lines of `print` within words.
+
+    Args:
+        headings: the columns' headings.
+        rows: the rows' cells. A whole number gets commas. A column of numbers is aligned right.
+    """
+    texts = [[f"{c:,}" if isinstance(c, int) else str(c) for c in row] for row in rows]
+    columns = zip(*texts, strict=True)
+    align = "".join("r" if all(map(NUMBER.fullmatch, column)) else "l" for column in columns)
+    table = Document((Table(tuple(headings), tuple(TableRow(tuple(t)) for t in texts), align),))
+    display(as_html(table), as_text(table), lambda: as_rich(table))
 
 
 def show_figures_in_page_colours() -> None:

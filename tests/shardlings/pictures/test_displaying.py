@@ -5,7 +5,7 @@ import pytest
 pytest.importorskip("IPython", reason="notebooks run where IPython is installed")
 import IPython.display
 
-from shardlings.pictures import display, display_waiting, displaying
+from shardlings.pictures import display, display_table, display_waiting, displaying
 
 
 class Handle:
@@ -82,3 +82,8 @@ def test_it_is_shown_after_a_while(shown, monkeypatch):
         while not shown:
             pass
     assert shown[0] == ("new", "Checking: capturing …")
+
+
+def test_a_table_has_numbers_on_the_right_and_commas_in_whole_ones(shown):
+    display_table(("", "bytes", "share", "by"), [("a", 1024, "5%", 3), ("bcd", 7, "10%", "x")])
+    assert shown == [("new", "     bytes  share  by\na    1,024     5%  3\nbcd      7    10%  x")]

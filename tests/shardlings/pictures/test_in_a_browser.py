@@ -7,8 +7,8 @@ import pytest
 
 from shardlings.layouts import Layout, comparison_pictures
 from shardlings.layouts.showing import pictures_to_show
-from shardlings.pictures import blocks_as_html
-from tests.browser import THEMES, browser
+from shardlings.pictures import blocks_as_html, display_table, displaying
+from tests.browser import NARROW_CELL, THEMES, browser
 from tests.helpers import mesh
 
 pytestmark = pytest.mark.slow
@@ -145,3 +145,11 @@ def test_a_picture_that_is_too_wide_is_shrunk_in_proportion(page):
     for width, height, inner_width, inner_height in sizes:
         assert width <= 300
         assert width / height == pytest.approx(inner_width / inner_height, rel=0.02)
+
+
+def test_no_word_of_a_table_breaks_in_a_narrow_cell(page, monkeypatch):
+    shown = []
+    monkeypatch.setattr(displaying, "display", lambda html, *_: shown.append(html))
+    rows = [("FSDP by the compiler", "0.030975", 2320, 32_291), ("replicated", "0.03", 18_448, 0)]
+    display_table(("", "loss at the end", "bytes held", "bytes sent"), rows)
+    assert page.faults(shown[0], NARROW_CELL) == []
