@@ -8,9 +8,14 @@ from autograder.explanations import JAX_SAYS
 from shardlings.documents import Code, Inline, Small
 
 CODE: Final = re.compile(
-    r"`([^`]+)`|\b((?:hint|check)\(\"[^\"]+\"[^)]*\)|P\([^()]*(?:\([^()]*\)[^()]*)*\))"
+    r"`([^`]+)`|\b((?:hint|check)\(\"[^\"]+\"[^)]*\)|P\([^()]*(?:\([^()]*\)[^()]*)*\)"
+    r"|(?:jax|jnp|lax|np)(?:\.[A-Za-z_]\w*)+|[A-Za-z]\w*_\w+(?:=(?:True|False))?)"
 )
-"""Code in a sentence: text between backticks, calls of `hint` and `check`, and specs."""
+"""Code in a sentence: text between backticks, calls of `hint` and `check`, specs, and names that
+are no words, such as `jnp.sum` and `in_specs`."""
+
+QUOTED: Final = re.compile(r"`([^`]+)`")
+"""Code in a message of JAX's."""
 
 LEARNERS_LINE: Final = re.compile(
     r"(?:(?<= of the cell: )|(?<= of another cell: ))`(.+?)`(?=\)?(?:\.|$)|, which led to )"
@@ -24,17 +29,17 @@ def mark_up(text: str) -> tuple[Inline, ...]:
     parts: list[Inline] = []
     for i, part in enumerate(LEARNERS_LINE.split(ours)):
         is_line = i % 2  # `split` alternates between the text around matches and their group
-        parts += [Code(part, "`")] if is_line else _mark_code(part)
-    return (*parts, Small(f"{says}{message}")) if says else tuple(parts)
+        parts += [Code(part, "`")] if is_line else _mark_code(part, CODE)
+    return (*parts, Small((says, *_mark_code(message, QUOTED)))) if says else tuple(parts)
 
 
-def _mark_code(text: str) -> Iterator[Inline]:
+def _mark_code(text: str, code: re.Pattern[str]) -> Iterator[Inline]:
     end = 0
-    for match in CODE.finditer(text):
+    for match in code.finditer(text):
         if text[end : match.start()]:
             yield text[end : match.start()]
-        quoted, call = match.groups()
-        yield Code(quoted, "`") if quoted else Code(call)
+        quoted = match[1]
+        yield Code(quoted, "`") if quoted else Code(match[0])
         end = match.end()
     if text[end:]:
         yield text[end:]

@@ -37,7 +37,7 @@ class Code:
 class Small:
     """Less important words; in HTML they are smaller, and on a line of their own."""
 
-    text: str
+    content: "Content"
 
 
 @dataclass(frozen=True)
@@ -201,4 +201,6 @@ def _plain_part(part: Inline) -> str:
         return "■" * filled + "□" * (part.squares - filled)
     if isinstance(part, Code):
         return f"{part.quote}{part.text}{part.quote}"
+    if isinstance(part, Small):
+        return plain_text(part.content)
     return part.text

@@ -1,6 +1,7 @@
 """A verdict as HTML: code is not split, JAX's error comes last, and values are on one line."""
 
 import html
+import re
 
 import pytest
 
@@ -99,6 +100,24 @@ def test_a_learner_reads_how_much_is_right_and_nothing_about_points(met, earned,
     assert "deducted" not in said
     in_a_class = html.unescape(verdict_as_html(judged, whole=True))
     assert all(note in in_a_class for note in notes)
+
+
+@pytest.mark.parametrize(
+    "sentence",
+    ["jnp.sum adds up, as in lax.psum.", "Say it in in_specs, with check_vma=False, on v5e_8."],
+)
+def test_names_that_are_no_words_are_code_in_html(sentence):
+    names = ("jnp.sum", "lax.psum", "in_specs", "check_vma=False", "v5e_8")
+    expected = {name for name in names if name in sentence}
+    assert set(re.findall(r"<code[^>]*>(.*?)</code>", words(sentence))) == expected
+    assert plain_text(mark_up(sentence)) == sentence
+    assert "<code" not in words("One number, 12.5 or 1_000, e.g. of jax, is np.")
+
+
+def test_quoted_names_in_what_jax_says_are_code():
+    told = "No. JAX says: ValueError: set the `out_sharding` parameter."
+    assert re.search(r"<code[^>]*>out_sharding</code> parameter", words(told))
+    assert plain_text(mark_up(told)) == told
 
 
 def test_no_colon_follows_a_title_that_is_a_question():
