@@ -104,13 +104,17 @@ def _exercise_and_state(verdict: Verdict, in_class: bool = True) -> str:
 
 
 def _count_right(verdict: Verdict) -> str:
-    """Return how many parts, entries or requirements, are right: `2 of 10 parts`, or nothing."""
+    """Return how much has a ✓ in the tables: `2 of 10 entries`, `2 of 3 parts`, or nothing."""
     parts: dict[tuple[str, str], bool] = {}
     for finding in verdict.findings:
         part = finding.answer, finding.cell or finding.about
         parts[part] = parts.get(part, True) and finding.met
     right = sum(parts.values())
-    return f"{right} of {len(parts)} parts" if 0 < right < len(parts) else ""
+    noun = "entries" if all(finding.cell for finding in verdict.findings) else "parts"
+    share = f"{right} of {len(parts)} {noun}"
+    if verdict.state != "partly":  # after "not yet", the number might be that of mistakes
+        share = f"{share} {'is' if right == 1 else 'are'} right"
+    return share if 0 < right < len(parts) else ""
 
 
 def list_sentences(verdict: Verdict) -> list[str]:

@@ -83,8 +83,8 @@ def test_a_part_of_the_points_is_neither_all_nor_nothing(score, share):
 @pytest.mark.parametrize(
     ("met", "earned", "ends"),
     [
-        (2, 0.06, "partly right (2 of 10 parts)"),
-        (1, 0, "not yet (1 of 10 parts)"),
+        (2, 0.06, "partly right (2 of 10 entries)"),
+        (1, 0, "not yet (1 of 10 entries is right)"),
         (0, 0, "not yet"),
     ],
 )
