@@ -53,7 +53,11 @@ COLOURS: Final = {
 NUMBER: Final = re.compile(r"[-+\d.e]+")
 
 MAX_COLUMNS_BESIDE_NAMES: Final = 3
-"""With more columns, names stand above their rows, so that the table fits into a narrow window."""
+MAX_CHARACTERS_BESIDE_NAMES: Final = 46
+"""With more columns, or wider ones, names stand above their rows, so that the table fits into a
+narrow window."""
+
+COLUMN_GAP_CHARACTERS: Final = 2
 
 MUST_BE: Final = re.compile(r"^(\w+(?:\([^()]*\))?) must be ")
 """The beginning of a requirement's sentence, which repeats the label `Expected`."""
@@ -260,15 +264,24 @@ def _tables(answers: dict[str, list[Finding]], problems: Sequence[Finding]) -> I
         explained: dict[tuple[str, ...], str] = {(p.difference,): p.answer for p in reversed(shown)}
         explained |= {_explanation_of(p): p.answer for p in reversed(shown)}
         for columns, names in _group_by_columns(plain).items():
-            rows = [_row(name, plain[name], columns, first, explained) for name in names]
-            has_names_above = len(columns) > MAX_COLUMNS_BESIDE_NAMES
-            yield Table(columns if has_names_above else ("", *columns), tuple(rows))
+            is_wide = _needs_names_above(names, columns)
+            rows = [_row(name, plain[name], columns, first, explained, is_wide) for name in names]
+            yield Table(columns if is_wide else ("", *columns), tuple(rows))
     cells_explained: dict[tuple[str, str], Finding] = {}
     for name, findings in answers.items():
         has_wrong_cells = name not in plain and not all(f.met for f in findings)
         if has_wrong_cells and any(state_of(f) != "unanswered" for f in findings):
             cell_rows = tuple(_cell_rows(findings, first, cells_explained))
             yield Table((name, "yours", "", ""), cell_rows)
+
+
+def _needs_names_above(names: Sequence[str], columns: Sequence[str]) -> bool:
+    """Check whether a table is too wide for a narrow window with its rows' names beside them."""
+    characters = max(map(len, names)) + sum(
+        len(column) + COLUMN_GAP_CHARACTERS for column in columns
+    )
+    is_wide = characters + COLUMN_GAP_CHARACTERS > MAX_CHARACTERS_BESIDE_NAMES
+    return is_wide or len(columns) > MAX_COLUMNS_BESIDE_NAMES
 
 
 def _group_by_columns(answers: Mapping[str, list[Finding]]) -> dict[tuple[str, ...], list[str]]:
@@ -298,6 +311,7 @@ def _row(
     columns: Sequence[str],
     first: Finding | None,
     explained: dict[tuple[str, ...], str],
+    is_wide: bool,
 ) -> TableRow:
     """Return the row of one answer.
 
@@ -308,6 +322,7 @@ def _row(
         first: the problem that is explained above the table.
         explained: for each explanation, with and without its details, the first answer that has
             it.
+        is_wide: whether the name stands above the row.
     """
     # of several findings in a column, a problem is shown
     by_weight = sorted(findings, key=lambda f: (not f.met, f.diagnosis != NOT_COUNTED))
@@ -340,7 +355,7 @@ def _row(
     cells = tuple(marks.get(column, "") for column in columns)
     # beside the other columns, there is too little room for sentences
     below = (mark_up(why),) if why else ()
-    if len(columns) > MAX_COLUMNS_BESIDE_NAMES:
+    if is_wide:
         return TableRow(cells, below, above=(Code(name),))
     return TableRow((Code(name), *cells), below)
 

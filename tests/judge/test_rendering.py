@@ -120,6 +120,17 @@ def test_quoted_names_in_what_jax_says_are_code():
     assert plain_text(mark_up(told)) == told
 
 
+def test_names_stand_above_the_rows_of_a_table_that_is_too_wide_beside_them():
+    def first_line(name):
+        found = [wrong(name, "No.", about=about) for about in ("communication", "values", "layout")]
+        found.append(found[0].but(answer="g"))
+        shown = as_text(verdict_document(verdict(*found))).splitlines()
+        return shown[shown.index(next(line for line in shown if "layout" in line)) + 1]
+
+    assert first_line("f").split() == ["f", "–", "✗", "–"]
+    assert first_line("predict_explicit") == "predict_explicit"
+
+
 def test_no_colon_follows_a_title_that_is_a_question():
     assert headline(Verdict("4.6", "Weights?", ())) == "✗ 4.6 Weights? – not yet"
     assert headline(Verdict("1.1", "Weights", ())) == "✗ 1.1 Weights: not yet"
