@@ -305,6 +305,23 @@ def _mark(state: str) -> Inline:
     return badge(state) if state in ("wrong", "partly") else MARKS[state]
 
 
+def _follows(finding: Finding, problems: Sequence[Finding]) -> bool:
+    """Check whether a requirement of an answer could not be judged because of another problem.
+
+    A program that raises an error misses all its requirements, and has one cross for that error.
+
+    Args:
+        finding: the requirement's finding.
+        problems: the answer's problems.
+    """
+    if finding.diagnosis == NOT_COUNTED:
+        return True
+    is_cause = any(finding is problem for problem in problems)
+    cause = finding.diagnosis, finding.difference
+    repeats = any((p.diagnosis, p.difference) == cause for p in problems if not p.cell)
+    return state_of(finding) == "wrong" and repeats and not is_cause
+
+
 def _row(
     name: str,
     findings: Sequence[Finding],
@@ -324,12 +341,10 @@ def _row(
             it.
         is_wide: whether the name stands above the row.
     """
-    # of several findings in a column, a problem is shown
-    by_weight = sorted(findings, key=lambda f: (not f.met, f.diagnosis != NOT_COUNTED))
-    marks = {
-        f.about: FOLLOWS if f.diagnosis == NOT_COUNTED else _mark(state_of(f)) for f in by_weight
-    }
     problems = problems_of(findings)
+    # of several findings in a column, a problem is shown
+    by_weight = sorted(findings, key=lambda f: (not f.met, not _follows(f, problems)))
+    marks = {f.about: FOLLOWS if _follows(f, problems) else _mark(state_of(f)) for f in by_weight}
     why = ""
     if problems:
         why = problems[0].difference
@@ -399,7 +414,7 @@ def _cell_rows(
 
 
 def _legend(answers: dict[str, list[Finding]]) -> list[str]:
-    follow = any(f.diagnosis == NOT_COUNTED for fs in answers.values() for f in fs)
+    follow = any(_follows(f, problems_of(fs)) for fs in answers.values() for f in fs if not f.cell)
     legend = f"{FOLLOWS} is judged once the rest of its row is right."
     return [legend] * (follow and len(answers) > 1)
 

@@ -120,6 +120,18 @@ def test_quoted_names_in_what_jax_says_are_code():
     assert plain_text(mark_up(told)) == told
 
 
+def test_an_error_has_one_cross_in_a_row():
+    raised = [
+        wrong("f", "It raised E.", about=about, diagnosis="raised") for about in ("work", "values")
+    ]
+    found = (Finding("g", True, "", "", about="values"), *raised)
+    *_, row, why, legend, hint = as_text(verdict_document(verdict(*found))).splitlines()
+    assert row.split() == ["f", "✗", "–"]
+    assert why == "  see above"
+    assert legend == "– is judged once the rest of its row is right."
+    assert "hint" in hint
+
+
 def test_names_stand_above_the_rows_of_a_table_that_is_too_wide_beside_them():
     def first_line(name):
         found = [wrong(name, "No.", about=about) for about in ("communication", "values", "layout")]
