@@ -273,7 +273,8 @@ def _pipeline_chart(name: str, orders: Any) -> GanttChart:
         f"{ran.total:g} units of time, of which a stage waits {ran.bubble:.0%}; activations alive "
         f"on each stage: {', '.join(map(str, ran.alive))}"
     )
-    return GanttChart.of(name, lanes, (remark,))
+    legend = {COLOURS["F"]: "forward pass", COLOURS["B"]: "backward pass"}
+    return GanttChart.of(name, lanes, (remark,), axis="time, units", legend=legend)
 
 
 def _bars(stage: int, order: Iterable[str], times: Times) -> list[JobBar]:
@@ -382,7 +383,7 @@ def draw_overlap(
             "reducing": _numbered(ran.sending, "bucket", COLOURS["sending"]),
         }
         remark = f"exposed: {ran.exposed:.3g} of {ran.sending[-1][1]:.3g} ms"
-        charts.append(GanttChart.of(title, lanes, (remark,)))
+        charts.append(GanttChart.of(title, lanes, (remark,), axis="time, ms"))
     return Schedules(tuple(charts))
 
 
@@ -423,4 +424,16 @@ def draw_fsdp(layers: int) -> Schedules:
         "computes": computing,
         **{f"holds layer {layer}": bars for layer, bars in enumerate(holding)},
     }
-    return Schedules((GanttChart.of("one device, in one step", lanes),))
+    chart = GanttChart.of(
+        "one device, in one step",
+        lanes,
+        ("1 is the time of a layer's forward pass, and of a message.",),
+        axis="time",
+        legend={
+            COLOURS["sending"]: "gathers ↓ or reduces ↑",
+            COLOURS["F"]: "forward pass",
+            COLOURS["B"]: "backward pass",
+            COLOURS["computing"]: "holds all weights of the layer",
+        },
+    )
+    return Schedules((chart,))

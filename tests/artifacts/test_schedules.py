@@ -152,6 +152,9 @@ def test_a_device_holds_one_whole_layer_at_a_time_in_fsdp():
         *("gather 0", "gather 1", "gather 2"),
         *("gather 2", "reduce 2", "gather 1", "reduce 1", "gather 0", "reduce 0"),
     ]
+    colours = {bar.colour for bars in chart.bars.values() for bar in bars}
+    assert colours == {colour for colour, _ in chart.legend}
+    assert chart.axis
     for bar in chart.bars["computes"]:  # between the gather and the end of its layer
         layer = chart.bars[f"holds layer {bar.label}"]
         assert any(each.start < bar.start and bar.end == each.end for each in layer)

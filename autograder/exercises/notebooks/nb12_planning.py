@@ -65,7 +65,7 @@ def _draw_beside(
         drawn = min(float(result), MAX_DRAWN * (start + right))
         name = "your time" if drawn == result else "the beginning of your time"
         bars = [JobBar(name, f"{result:.4g}", PINK, start, start + drawn)]
-    return (GanttChart.of(f"expected, {title}", lanes | {"yours": bars}),)
+    return (GanttChart.of(f"expected, {title}", lanes | {"yours": bars}, axis="time, ms"),)
 
 
 # 12.1: latency and bandwidth

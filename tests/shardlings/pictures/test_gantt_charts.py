@@ -1,6 +1,7 @@
 """Gantt charts have one scale, and say in words what they draw."""
 
 import re
+from dataclasses import replace
 
 import pytest
 
@@ -52,8 +53,37 @@ def test_a_chart_without_jobs_is_its_title():
     assert "<svg" not in gantt_as_html([GanttChart.of("nothing yet", {})])
 
 
+def test_charts_of_one_scale_have_axes_with_the_same_steps():
+    both = [replace(chart(name, end), axis="time, ms") for name, end in (("a", 3), ("b", 15))]
+    page = gantt_as_html(both)
+    assert page.count(">time, ms<") == 2
+    short, long = page.split(">b<")
+    assert re.findall(r">(\d+)</text>", short) == ["3", "0", "2"]  # the first is the bar's label
+    assert re.findall(r">(\d+)</text>", long) == [
+        *("15", "0", "2", "4", "6", "8"),
+        *("10", "12", "14"),
+    ]
+    assert ">0<" not in gantt_as_html([chart("without an axis", 3)])
+
+
+def test_a_legend_takes_as_many_rows_as_it_needs():
+    def height(legend):
+        drawn = gantt_as_html([replace(chart("a", 3), legend=legend)])
+        assert all(f">{meaning}<" in drawn for _, meaning in legend)
+        return int(re.findall(r'viewBox="0 0 \d+ (\d+)"', drawn)[0])
+
+    one = height((("#9ad2f2", "forward pass"),))
+    assert one > height(())
+    assert height((("#9ad2f2", "what has a long name " * 2), ("#c2c2c2", "and another " * 3))) > one
+
+
 @pytest.mark.parametrize("theme", THEMES)
 def test_a_browser_shows_all_of_a_chart_on_wide_and_narrow_pages(theme):
-    page = gantt_as_html([chart("several jobs", 3, 4, 9, 20)])
+    legend = (("#9ad2f2", "forward pass"), ("#c2c2c2", "backward pass"))
+    drawn = replace(chart("several jobs", 3, 4, 9, 20), axis="time, ms", legend=legend)
+    pages = [gantt_as_html([drawn])]
+    for end in (0.000123, 0.91, 17, 118, 9_999, 2.5e6):  # whose numbers have room on the axis
+        pages.append(gantt_as_html([replace(chart("long", end), axis="time, ms")]))
     with browser() as opened:
-        assert not [fault for width in (900, 400) for fault in opened.faults(page, width, theme)]
+        for page in pages:
+            assert not [w for width in (900, 400) for w in opened.faults(page, width, theme)]
