@@ -130,6 +130,11 @@ class Requirement:
         """Return the layout that the notebook draws as the target, if there is one."""
         return None
 
+    def targets(self) -> dict[str, Layout]:
+        """Return all layouts that the notebook draws as targets, by what has them."""
+        layout = self.pictured()
+        return {} if layout is None else {self.answer: layout}
+
 
 @dataclass(frozen=True)
 class Exercise:
@@ -190,8 +195,8 @@ class Exercise:
         """Return the layouts that the notebook draws as targets, each once, with a title."""
         answers: dict[Layout, list[str]] = {}
         for requirement in self.requirements:
-            if layout := requirement.pictured():
-                answers.setdefault(layout, []).append(requirement.answer)
+            for name, layout in requirement.targets().items():
+                answers.setdefault(layout, []).append(name)
         return [
             (self.id if len(answers) == 1 else f"{self.id} {natural_list(named)}", layout)
             for layout, named in answers.items()

@@ -74,6 +74,8 @@ class RunsWithinBudgets(Requirement):
         blocks: the number of blocks along each dimension of each argument in a right answer. If
             given, a verdict names the arguments whose layouts differ.
         on_auto_axes: whether the axes of every mesh must be Auto.
+        drawn: the layouts of arguments that the notebook draws as targets, by name, as
+            `Layout.parse` reads them.
     """
 
     about: ClassVar = "communication"
@@ -89,11 +91,18 @@ class RunsWithinBudgets(Requirement):
     mistakes: Mapping[str, Any] = field(default_factory=dict)
     blocks: tuple[Shape, ...] = ()
     on_auto_axes: bool = False
+    drawn: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def arguments(self) -> tuple[str, ...]:
         """The names of the function's arguments."""
         return tuple(inspect.signature(self.function).parameters)
+
+    def targets(self) -> dict[str, Layout]:
+        """Return the layouts of the result and of arguments that the notebook draws as targets."""
+        shapes = dict(zip(self.arguments, self.shapes[0], strict=True))
+        drawn = {name: Layout.parse(text, shapes[name]) for name, text in self.drawn.items()}
+        return super().targets() | drawn
 
     def result(self) -> PlacedLike | None:
         """Return the requirement on the layout of the function's result, if there is one."""

@@ -4,7 +4,14 @@ import pytest
 
 from autograder.evidence import Evidence, Value, plain
 from autograder.exercises import EXERCISES, Predicts
-from autograder.judge import Finding, Verdict, judge, verdict_as_html, verdict_as_text
+from autograder.judge import (
+    Finding,
+    RunsWithinBudgets,
+    Verdict,
+    judge,
+    verdict_as_html,
+    verdict_as_text,
+)
 from autograder.judge.showing_verdicts import pictures_of
 from shardlings.layouts import Layout
 from shardlings.pictures import GanttChart, JobBar
@@ -55,6 +62,15 @@ def test_a_target_that_answers_share_is_drawn_once():
     assert drawn["1.1"] == ["1.1"]
     assert drawn["3.3"] == ["3.3 whole and together", "3.3 rows", "3.3 columns"]
     assert drawn["8.3"] == ["8.3"]
+
+
+def test_targets_of_arguments_are_drawn_as_a_right_answer_has_them():
+    (required,) = EXERCISES["8.1"].requirements
+    assert isinstance(required, RunsWithinBudgets)
+    counts = dict(zip(required.arguments, required.blocks, strict=True))
+    drawn = EXERCISES["8.1"].targets()
+    assert [title for title, _ in drawn] == ["8.1 W1", "8.1 X", "8.1 Y"]
+    assert all(layout.counts == counts[title.removeprefix("8.1 ")] for title, layout in drawn)
 
 
 def test_a_verdict_in_text_has_them_side_by_side():

@@ -74,6 +74,7 @@ DATA_PARALLEL: Final = Exercise(
             tuple((Budget("all-reduce", bytes=_parameter_bytes(h)),) for _, h in NETWORKS),
             caps=tuple(_parameter_bytes(h) + 4 * b * (WIDTH + 8) // 8 for b, h in NETWORKS),
             blocks=((1, 1), (1,), (1, 1), (1,), (8, 1), (8, 1)),
+            drawn={"W1": "0,1,2,3,4,5,6,7", "X": STRIPS[0], "Y": STRIPS[0]},
         ),
     ),
     hints=(
