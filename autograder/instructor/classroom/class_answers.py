@@ -69,9 +69,13 @@ def count_diagnoses(name: str, submissions: Sequence[SubmissionState]) -> list[D
         for diagnosis, finding in found.items():
             lesson = find_lesson(verdict, finding) if verdict else ""
             if lesson or diagnosis not in lessons:
-                lessons[diagnosis] = (printable(lesson or finding.difference), bool(lesson))
+                lessons[diagnosis] = (lesson or finding.difference, bool(lesson))
     ranked = sorted(counts.items(), key=lambda item: (-item[1], item[0]))
-    return [Diagnosis(diagnosis, count, *lessons[diagnosis]) for diagnosis, count in ranked]
+    return [
+        Diagnosis(diagnosis, count, printable(lesson), is_specific)
+        for diagnosis, count in ranked
+        for lesson, is_specific in [lessons[diagnosis]]
+    ]
 
 
 def find_unexplained_answers(

@@ -31,6 +31,7 @@ from autograder.instructor.classroom.stale_grades import add_staleness
 from autograder.instructor.classroom.submission_states import (
     Failure,
     StateRow,
+    SubmissionState,
     describe_failures,
     read_kept_answers,
     read_states,
@@ -43,13 +44,15 @@ from autograder.instructor.commands import printable
 from autograder.instructor.course import Course
 from autograder.instructor.gradebook import Mark
 from autograder.instructor.nbgrader_plugins import load_times
-from autograder.instructor.pipeline import Records
 from autograder.instructor.sandbox import NO_SANDBOX_WARNING, has_bubblewrap
 from shardlings.documents import with_noun
 
 
 def write_class_files(
-    course: Course, rows: Sequence[StateRow], failures: Sequence[Failure]
+    course: Course,
+    rows: Sequence[StateRow],
+    failures: Sequence[Failure],
+    submissions: Sequence[SubmissionState],
 ) -> list[tuple[str, Path]]:
     """Write the CSVs and the class report.
 
@@ -57,6 +60,7 @@ def write_class_files(
         course: the course.
         rows: the state of each submission.
         failures: the submissions that could not be graded.
+        submissions: the graded submissions, with what was kept of them.
 
     Returns:
         The title and the path of each file.
@@ -64,7 +68,7 @@ def write_class_files(
     Raises:
         ClassError: one of the class's files cannot be understood.
     """
-    people, submissions = read_roster(course), read_kept_answers(course, rows)
+    people = read_roster(course)
     written = write_csvs(course.grading, rows, people, submissions, load_times(course).rules)
     page = write_report(course, rows, failures, people, submissions)
     return [("Report on the class", page), *written]
@@ -95,7 +99,8 @@ def report(
     failures = [*failures, *renew_pages(course, console, failed, choice)]
     all_rows = _read_rows(course, facts, failures)
     # before anything is printed: the output may be closed early, as `head` does
-    written = write_class_files(course, all_rows, failures)
+    submissions = read_kept_answers(course, all_rows)
+    written = write_class_files(course, all_rows, failures, submissions)
     rows = [row for row in all_rows if choice.has(row.student, row.assignment)]
     changed = list(find_changed_scores(course, rows))
     attempts = keep_attempts(course, rows)
@@ -116,7 +121,9 @@ def report(
         console.print(Text(sentence))
         if about:
             console.print(Padding(Text(about), (0, 0, 0, 4), expand=False))
-    for note in _find_notes(course, rows):
+    for note in _find_notes(
+        [s for s in submissions if choice.has(s.row.student, s.row.assignment)]
+    ):
         console.print(Text(printable(note)))
     for sentence in course.find_misplaced_files(choice.student):
         console.print(sentence, markup=False)
@@ -151,13 +158,11 @@ def _print_tables(console: Console, rows: Sequence[StateRow]) -> None:
         console.print(f"{LEFT_OUT_SIGN} is where a score does not count in the student's total.")
 
 
-def _find_notes(course: Course, rows: Sequence[StateRow]) -> Iterator[str]:
+def _find_notes(submissions: Sequence[SubmissionState]) -> Iterator[str]:
     """Yield what grading noted about each submission, and manual scores from before it."""
-    records = Records(course.records)
-    for row in rows:
-        record = records.get(row.student, row.assignment) if row.graded else None
-        notebooks = record.notebooks.values() if record is not None else ()
-        for note in (note for notebook in notebooks for note in notebook.notes):
+    for submission in submissions:
+        row = submission.row
+        for note in submission.notes:
             yield f"{row.student}, {row.assignment}: {note}"
         for name, mark in row.marks.items():
             if mark.has_older_manual_score:

@@ -47,7 +47,10 @@ def printable(text: str) -> str:
 
     A folder's name may contain characters that move the cursor or reverse the line.
     """
-    return "".join(c if c.isprintable() else _visible_character(c) for c in escape_surrogates(text))
+    text = escape_surrogates(text)
+    if text.isprintable():  # nearly all are, and a class has many
+        return text
+    return "".join(c if c.isprintable() else _visible_character(c) for c in text)
 
 
 def describe_no_file(path: Path, shown: str = "") -> str:

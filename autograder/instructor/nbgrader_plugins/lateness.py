@@ -11,11 +11,14 @@ from datetime import datetime
 from pathlib import Path
 from typing import Any, Final
 
+from nbgrader.api import SubmittedAssignment
 from nbgrader.apps import api
 from nbgrader.coursedir import CourseDirectory
 from nbgrader.plugins import LateSubmissionPlugin
 from nbgrader.preprocessors import AssignLatePenalties
 from nbgrader.utils import parse_utc
+from sqlalchemy import select
+from sqlalchemy.orm import joinedload, undefer
 
 from autograder.instructor.course import (
     TIMES_FILE,
@@ -183,8 +186,13 @@ def settle_lateness(course: Course) -> None:
         ClassError: one of the class's files has a mistake.
     """
     times = load_times(course)
+    # read one by one, each penalty would take a query of its own
+    query = select(SubmittedAssignment).options(
+        joinedload(SubmittedAssignment.assignment),
+        undefer(SubmittedAssignment.late_submission_penalty),
+    )
     with course.open_gradebook() as gradebook:
-        for submission in (s for a in gradebook.assignments for s in a.submissions):
+        for submission in gradebook.db.scalars(query).all():
             times.enter_times(submission)
             if submission.total_seconds_late > 0 or submission.late_submission_penalty:
                 assign_penalties(submission, times)
