@@ -34,11 +34,15 @@ from autograder.instructor.commands import printable, show_control_characters
 from autograder.instructor.course import DAY_SECONDS, ClassRules
 from autograder.instructor.gradebook import Mark
 from autograder.instructor.pages import format_points
+from autograder.instructor.pipeline import State
 
 MIN_NAME_WIDTH: Final = 12
 """Names are not shortened to fewer terminal columns than this."""
 
 GAP_WIDTH: Final = 2
+
+MAX_ROWS: Final = 100
+"""Tables of more rows than this show only those that somebody may have to do something about."""
 
 MIN_ROWS_FOR_FOOTER: Final = 20
 """Tables with more rows than this have their headings at the bottom, too."""
@@ -76,22 +80,25 @@ class Column:
     @property
     def width(self) -> int:
         """The width in terminal columns, with the gap before it."""
-        return GAP_WIDTH + len(self.cells[0])
+        return GAP_WIDTH + len(self.heading.partition("\n")[0])
 
 
 def show_table(console: Console, assignment: str, rows: Sequence[StateRow]) -> None:
     """Print an assignment's table, and the names of exercises that do not fit.
+
+    A large class's table shows the grades that are out of date or need a look, and who has none.
 
     Args:
         console: where the table is printed, as wide as the console is.
         assignment: the assignment's id, printed above the table.
         rows: the rows, at least one.
     """
-    rows = sorted(rows, key=lambda row: row.student.casefold())
-    names = [printable(row.student) for row in rows]
     graded = [row for row in rows if row.graded]
     averaged = [AVERAGE] * (len(graded) >= MIN_FOR_AVERAGE)
-    total, *exercises = _columns(rows, bool(averaged))
+    listed = rows if len(rows) <= MAX_ROWS else [row for row in rows if not _is_settled(row)]
+    listed = sorted(listed, key=lambda row: row.student.casefold())
+    names = [printable(row.student) for row in listed]
+    total, *exercises = _columns(listed, rows, bool(averaged))
     names += averaged
     longest = max(cell_len(name) for name in [*names, "student"])
     free_width = console.width - total.width - min(longest, MIN_NAME_WIDTH)
@@ -105,12 +112,25 @@ def show_table(console: Console, assignment: str, rows: Sequence[StateRow]) -> N
     names = shorten_names(names, max(left, MIN_NAME_WIDTH))
     console.print(Text(assignment, "bold"))
     console.print(_table(names, [total, *shown], len(averaged)))
+    if unlisted := len(rows) - len(listed):
+        console.print(
+            f"{unlisted} of {len(rows)} students are not shown, because there is nothing to do "
+            f"about them; grading/grades.csv has everybody.",
+            highlight=False,
+        )
     if dropped := [column.heading.split("\n")[0].strip() for column in exercises[len(shown) :]]:
         console.print(
             f"There was no room for {natural_list(dropped)}; grading/exercises.csv has every "
             f"exercise.",
             highlight=False,
         )
+
+
+def _is_settled(row: StateRow) -> bool:
+    """Check whether nobody has to do anything about a submission."""
+    if row.graded:
+        return not row.needs_a_look and not row.out_of_date
+    return row.state in (State.AWAITED, State.EXEMPT)
 
 
 def shorten_name(name: str, width: int) -> str:
@@ -160,23 +180,29 @@ def _keep_end(stem: str, width: int) -> str:
     return f"…{end}…"
 
 
-def _columns(rows: Sequence[StateRow], averaged: bool) -> list[Column]:
-    """Return the columns: the total, the late penalty, and each exercise that is graded."""
+def _columns(listed: Sequence[StateRow], rows: Sequence[StateRow], averaged: bool) -> list[Column]:
+    """Return the columns: the total, the late penalty, and each exercise that is graded.
+
+    Args:
+        listed: the rows that get a cell.
+        rows: all rows, of which the averages are.
+        averaged: whether a cell with the average follows.
+    """
 
     def average(scores: Sequence[float]) -> list[str]:
         return [format_points(statistics.fmean(scores)) if scores else NO_SCORE_SIGN] * averaged
 
     points = {name: mark.points for row in rows for name, mark in row.marks.items()}
     max_points = format_points(max(row.points for row in rows)) if points else ""
-    totals = [_total_cell(row) for row in rows] + average([r.total for r in rows if r.graded])
+    totals = [_total_cell(row) for row in listed] + average([r.total for r in rows if r.graded])
     columns = [_column("total", max_points, totals)]
-    if any(row.late_penalty or row.seconds_late for row in rows):
-        late = [_late_cell(row) for row in rows]
+    if any(row.late_penalty or row.seconds_late for row in listed):
+        late = [_late_cell(row) for row in listed]
         columns.append(_column("late", "", [*late, *([""] * averaged)]))
     for name in points:
-        marks = [row.marks.get(name) for row in rows]
+        marks = [row.marks.get(name) for row in listed]
         cells = [NO_SCORE_SIGN if mark is None else _mark_cell(mark) for mark in marks]
-        cells += average([mark.score for mark in marks if mark is not None])
+        cells += average([row.marks[name].score for row in rows if name in row.marks])
         columns.append(_column(printable(name), format_points(points[name]), cells))
     return columns
 

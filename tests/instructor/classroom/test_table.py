@@ -263,3 +263,31 @@ def test_no_cell_of_a_csv_is_a_formula_or_moves_the_cursor(tmp_path):
     ]  # fmt: skip
     with (tmp_path / "exercises.csv").open(newline="", encoding="utf-8-sig") as file:
         assert [row[3] for row in csv.reader(file)][1:3] == ["-1", "0.5"]
+
+
+def test_a_large_class_shows_only_those_about_whom_there_is_something_to_do():
+    rows = class_of(table.MAX_ROWS + 1)
+    rows[2] = replace(rows[2], out_of_date="points have changed")
+    everybody = [row for row in rows if row.graded]
+    lines = shown(rows, 120)
+    said = " ".join(" ".join(lines).split())
+    assert f"{len(rows) - 3} of {len(rows)} students are not shown" in said
+    (without_grade,) = [line for line in lines if "lastname" in line]
+    assert without_grade.split()[1] == "failed"
+    average = sum(row.total for row in everybody) / len(everybody)
+    assert next(line for line in lines if line.startswith("average")).split()[1] == f"{average:.2f}"
+    assert headings(lines) == headings(shown(rows[:60], 120))
+
+
+def test_a_large_class_about_whom_there_is_nothing_to_do_has_its_average():
+    rows = [graded(f"student-{i}", POINTS.values()) for i in range(table.MAX_ROWS + 1)]
+    lines = shown(rows, 120)
+    assert headings(lines) == ["student", "total", *POINTS]
+    (average,) = [line for line in lines if line.startswith("average")]
+    assert average.split()[1] == "16"
+    assert not [line for line in lines if line.startswith("student-")]
+
+
+def test_a_class_of_a_hundred_is_shown_whole():
+    lines = shown(class_of(table.MAX_ROWS), 120)
+    assert len([line for line in lines if "firstname" in line or "lastname" in line]) == 95
