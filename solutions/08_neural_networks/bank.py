@@ -2594,7 +2594,7 @@ def fsdp_gradient(W, X, Y):
     )(W, X, Y)
 
 
-# %% each layer transposed exercise="8.4" score=0 diagnoses=["weights-transposed", "not-counted-yet"] near=["layers-reversed", "relu-for-tanh"]
+# %% each layer transposed exercise="8.4" score=0 diagnoses=["weights-transposed", "not-counted-yet"] near=["layers-reversed", "relu-for-tanh", "rows-interleaved"]
 def fsdp_gradient(W, X, Y):
     def body(W, X, Y):
         n = lax.axis_size("data")
@@ -2691,5 +2691,52 @@ def fsdp_gradient(W, X, Y):
         return jax.grad(loss)(W)
 
     return jax.shard_map(body, in_specs=(P(None, "data"), P(), P()), out_specs=P(None, "data"))(
+        W, X, Y
+    )
+
+
+# %% rows interleaved by an untiled gather exercise="8.4" score=0 diagnoses=["rows-interleaved", "not-counted-yet"] near=["blocks-do-not-fit", "weights-transposed"]
+def fsdp_gradient(W, X, Y):
+    def body(W, X, Y):
+        n = lax.axis_size("data")
+
+        def loss(W):
+            @jax.checkpoint
+            def layer(h, w):
+                g = lax.all_gather(w, "data", axis=1, tiled=False).reshape(-1, w.shape[1])
+                return jnp.tanh(h @ g), None
+
+            h = lax.scan(layer, X, W)[0]
+            return jnp.mean(jnp.sum((h - Y) ** 2, axis=1)) / n
+
+        return jax.grad(loss)(W)
+
+    return jax.shard_map(
+        body, in_specs=(P(None, "data"), P("data"), P("data")), out_specs=P(None, "data")
+    )(W, X, Y)
+
+
+# %% a step of training for each microbatch exercise="8.7" score=0 diagnoses=["steps-on-the-way", "not-counted-yet"] near=["running-mean"]
+def accumulated(W, X, Y):
+    def body(W, X, Y):
+        w = lax.pcast(W, "data", to="varying")
+        slope = jax.grad(lambda w, x, y: jnp.mean((jnp.tanh(x @ w) - y) ** 2))
+        g, _ = lax.scan(lambda g, b: (g + slope(w - 0.1 * g, *b), None), jnp.zeros_like(w), (X, Y))
+        return lax.pmean(g / len(X), "data")
+
+    return jax.shard_map(body, in_specs=(P(), P(None, "data"), P(None, "data")), out_specs=P())(
+        W, X, Y
+    )
+
+
+# %% a running mean that halves exercise="8.7" score=0 diagnoses=["running-mean", "not-counted-yet"] near=["steps-on-the-way"]
+def accumulated(W, X, Y):
+    def body(W, X, Y):
+        w = lax.pcast(W, "data", to="varying")
+        slope = jax.grad(lambda w, x, y: jnp.mean((jnp.tanh(x @ w) - y) ** 2))
+        g, _ = lax.scan(lambda g, b: ((g + slope(w, *b)) / 2, None), jnp.zeros_like(w), (X, Y))
+        return lax.pmean(g, "data")
+
+    return jax.shard_map(body, in_specs=(P(), P(None, "data"), P(None, "data")), out_specs=P())(
         W, X, Y
     )

@@ -390,6 +390,14 @@ def _of_own_examples(W: Any, X: Any, Y: Any) -> Any:
     return np.concatenate([np.split(g, n, axis=1)[i] for i, g in enumerate(grads)], axis=1)
 
 
+def _rows_interleaved(W: Any, X: Any, Y: Any) -> Any:
+    """Return the gradient if each layer is gathered with its rows dealt out over the devices."""
+    n = {n * own: n for n, *_, own in DEEP}[len(X)]
+    apart = W.reshape(len(W), n, -1, W.shape[2]).swapaxes(1, 2)
+    grads = _deep_gradient(apart.reshape(W.shape), X, Y).reshape(apart.shape)
+    return np.ascontiguousarray(grads.swapaxes(1, 2)).reshape(W.shape)
+
+
 TIMES: Final = ("devices", "once", "share")
 """Ways to combine the devices' rows: a sum if each device divides by its own number of examples,
 a sum if each divides by the number of all examples, and the mean of the latter."""
@@ -453,6 +461,11 @@ FSDP: Final = Exercise(
                 "weights-transposed": Mistake(
                     lambda W, X, Y: _deep_gradient(W.swapaxes(1, 2), X, Y).swapaxes(1, 2),
                     says="This is the gradient if each layer multiplies by w.T. Expected: h @ w.",
+                ),
+                "rows-interleaved": Mistake(
+                    _rows_interleaved,
+                    says="The rows of each gathered layer are interleaved: row 0 of each device, "
+                    "then row 1. Expected: all rows of the first device, then those of the next.",
                 ),
                 "new-weights": Mistake(
                     lambda W, X, Y: W - _deep_gradient(W, X, Y),
@@ -986,6 +999,33 @@ def _gradient(W: Any, X: Any, Y: Any) -> Any:
     return np.einsum("rbi,rbj->ij", X, inner)
 
 
+def _running_mean(W: Any, X: Any, Y: Any) -> Any:
+    """Return the gradient if each round halves the sum so far and its own gradient."""
+    made = np.zeros_like(W)
+    for x, y in zip(X, Y, strict=True):
+        made = (made + _gradient(W, x[None], y[None])) / 2
+    return made.astype(W.dtype)
+
+
+def _with_steps(W: Any, X: Any, Y: Any, rate: float) -> Any:
+    """Return the mean gradient if each device changes its weights after each microbatch.
+
+    Args:
+        W: the weights.
+        X: the examples, in microbatches.
+        Y: their targets.
+        rate: the learning rate of these steps.
+    """
+    n = int(_device_count(X))
+    sums = []
+    for parts in zip(np.split(X, n, axis=1), np.split(Y, n, axis=1), strict=True):
+        total = np.zeros(W.shape)
+        for x, y in zip(*parts, strict=True):
+            total += _gradient(W - rate * total, x[None], y[None])
+        sums.append(total)
+    return (np.mean(sums, axis=0) / len(X)).astype(W.dtype)
+
+
 ACCUMULATION: Final = Exercise(
     id="8.7",
     title="Add up locally first",
@@ -1027,6 +1067,16 @@ ACCUMULATION: Final = Exercise(
                     lambda W, X, Y: _gradient(W, X, Y) + W,
                     says="W itself, or a part of it, is added to the gradient. Does the sum over "
                     "the microbatches start with W? Start it with zeros.",
+                ),
+                "running-mean": Mistake(
+                    _running_mean,
+                    says="In each round, the sum so far and the new gradient are halved, so the "
+                    "last microbatch counts half. Expected: all microbatches count equally.",
+                ),
+                "steps-on-the-way": Mistake(
+                    *(partial(_with_steps, rate=rate) for rate in (1.0, 0.1, 0.01, 0.001)),
+                    says="The weights change from one microbatch to the next, as in a step of "
+                    "training for each. Expected: the gradient of all of them for the same W.",
                 ),
                 "last-round-alone": Mistake(
                     lambda W, X, Y: _gradient(W, X[-1:], Y[-1:]) / np.float32(len(X)),
