@@ -72,7 +72,7 @@ audit = {"spec": P("x", "y"), "kind": "all-gather", "bytes": 16384, "share": 99.
 audit |= {"larger": 4, "enough": 4, "helps": "more memory"}
 
 
-# %% what goes in exercise="10.1" score=0.6666666667 diagnoses=["what-goes-in"] near=["of-the-box", "per-cent", "in-gib"]
+# %% what goes in exercise="10.1" score=0.6666666667 diagnoses=["what-goes-in"] near=["of-the-box", "per-cent", "in-gib", "in-mb"]
 audit = {"spec": P("x", "y"), "kind": "all-gather", "bytes": 10240, "share": 0.998}
 audit |= {"larger": 8 / 64 + 8 / 64**2, "enough": 4, "helps": "more memory"}
 
@@ -1252,7 +1252,7 @@ def poisson(f):
     return mapped(f, *map(wave_numbers, f.shape))
 
 
-# %% the first wave of each device made zero exercise="10.5" score=0 diagnoses=["every-corner", "not-counted-yet"] near=["mean-kept", "numbers-of-the-block"]
+# %% the first wave of each device made zero exercise="10.5" score=0 diagnoses=["every-corner", "not-counted-yet"] near=["mean-kept", "numbers-of-the-block", "some-corners"]
 def poisson(f):
     def body(f, k0, k1, k2):
         a = jnp.fft.fft(f, axis=2)
@@ -2900,7 +2900,7 @@ def substitute(LU, b):
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
 
 
-# %% numbers above in the forward pass exercise="10.7" score=0 diagnoses=["unanswered", "numbers-above", "not-counted-yet"] near=["forward-from-the-last", "numbers-below", "u-before-l"]
+# %% numbers above in the forward pass exercise="10.7" score=0 diagnoses=["unanswered", "numbers-above", "not-counted-yet"] near=["forward-from-the-last", "numbers-below", "u-before-l", "first-column-alone"]
 def substitute(LU, b):
     def body(mine, b):
         n = mine.shape[1]
@@ -7821,3 +7821,168 @@ def substitute(LU, b):
         return lax.fori_loop(0, n, back, y)
 
     return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
+
+# %% column 0 in each step of the forward substitution exercise="10.7" score=0.5 diagnoses=["first-column-alone", "not-counted-yet"] near=["numbers-above"]
+def lu(A):
+    def body(A):
+        m = A.shape[0]
+        rows = m * lax.axis_index("x") + jnp.arange(m)
+        columns = jnp.arange(A.shape[1])
+
+        def step(k, A):
+            pivot = lax.psum(jnp.where((rows == k)[:, None], A, 0).sum(0), "x")
+            factor = A[:, k] / pivot[k]
+            below = rows > k
+            new = A - factor[:, None] * jnp.where(columns > k, pivot, 0)
+            new = new.at[:, k].set(factor)
+            return jnp.where(below[:, None], new, A)
+
+        return lax.fori_loop(0, A.shape[1], step, A)
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A)
+
+
+def substitute(LU, b):
+    def body(LU, b):
+        m, n = LU.shape
+        rows = m * lax.axis_index("x") + jnp.arange(m)
+
+        def forward(k, y):
+            value = lax.psum(jnp.where(rows == k, y, 0).sum(), "x")
+            return jnp.where(rows > k, y - LU[:, 0] * value, y)
+
+        def back(i, x):
+            k = n - 1 - i
+            x = jnp.where(rows == k, x / LU[:, k], x)
+            value = lax.psum(jnp.where(rows == k, x, 0).sum(), "x")
+            return jnp.where(rows < k, x - LU[:, k] * value, x)
+
+        y = lax.fori_loop(0, n, forward, b)
+        return lax.fori_loop(0, n, back, y)
+
+    return jax.shard_map(body, in_specs=(P("x"), P("x")), out_specs=P("x"))(LU, b)
+
+
+# %% positions counted by a device's rows exercise="10.8" score=0 diagnoses=["position-by-rows", "not-counted-yet"] near=["row-of-blocks", "first-rows-alone"]
+def cyclic_lu(A):
+    def body(A):
+        m, _, n = A.shape
+        A = A[:, 0]
+        p, d = lax.axis_size("x"), lax.axis_index("x")
+        rows = jnp.arange(m) * p + d
+        for k in range(n):
+            i = k // m
+            pivot = lax.psum(jnp.where(d == k % p, A[i, k:], 0), "x")
+            part = A[i:, k:]
+            factor = part[:, 0] / pivot[0]
+            low = rows[i:] > k
+            new = part - factor[:, None] * pivot
+            new = new.at[:, 0].set(factor)
+            A = A.at[i:, k:].set(jnp.where(low[:, None], new, part))
+        return A[:, None]
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
+
+
+# %% the row of a layout in blocks broadcast exercise="10.8" score=0 diagnoses=["row-of-blocks", "not-counted-yet"] near=["position-by-rows", "rows-of-a-device-together"]
+def cyclic_lu(A):
+    def body(A):
+        m, _, n = A.shape
+        A = A[:, 0]
+        p, d = lax.axis_size("x"), lax.axis_index("x")
+        rows = jnp.arange(m) * p + d
+        for k in range(n):
+            i = k // p
+            pivot = lax.psum(jnp.where(d == k // m, A[k % m, k:], 0), "x")
+            part = A[i:, k:]
+            factor = part[:, 0] / pivot[0]
+            low = rows[i:] > k
+            new = part - factor[:, None] * pivot
+            new = new.at[:, 0].set(factor)
+            A = A.at[i:, k:].set(jnp.where(low[:, None], new, part))
+        return A[:, None]
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
+
+
+# %% as many steps as a device has rows, cyclic exercise="10.8" score=0 diagnoses=["first-rows-alone", "not-counted-yet"] near=["last-round-missing"]
+def cyclic_lu(A):
+    def body(A):
+        m, _, n = A.shape
+        A = A[:, 0]
+        p, d = lax.axis_size("x"), lax.axis_index("x")
+        rows = jnp.arange(m) * p + d
+        columns = jnp.arange(n)
+
+        def step(k, A):
+            pivot = lax.psum(jnp.where(d == k % p, A[k // p], 0), "x")
+            factor = A[:, k] / pivot[k]
+            new = A - factor[:, None] * jnp.where(columns > k, pivot, 0)
+            new = new.at[:, k].set(factor)
+            return jnp.where((rows > k)[:, None], new, A)
+
+        return lax.fori_loop(0, m, step, A)[:, None]
+
+    return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
+
+
+# %% rows of a device together in the result exercise="10.8" score=0 diagnoses=["rows-of-a-device-together", "replicated", "added-by-the-compiler", "all-gather over parts of axes", "not-counted-yet"] near=["in-blocks"]
+def cyclic_lu(A):
+    def body(A):
+        m, _, n = A.shape
+        A = A[:, 0]
+        p, d = lax.axis_size("x"), lax.axis_index("x")
+        rows = jnp.arange(m) * p + d
+        for k in range(n):
+            i = k // p
+            pivot = lax.psum(jnp.where(d == k % p, A[i, k:], 0), "x")
+            part = A[i:, k:]
+            factor = part[:, 0] / pivot[0]
+            low = rows[i:] > k
+            new = part - factor[:, None] * pivot
+            new = new.at[:, 0].set(factor)
+            A = A.at[i:, k:].set(jnp.where(low[:, None], new, part))
+        return A[:, None]
+
+    R = jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
+    return R.transpose(1, 0, 2).reshape(A.shape)
+
+
+# %% the first coefficient zero for all y exercise="10.5" score=0 diagnoses=["some-corners", "not-counted-yet"] near=["every-corner"]
+def poisson(f):
+    def body(b, k0, k1, k2):
+        b = jnp.fft.fft(b, axis=2)
+        b = lax.all_to_all(b, "y", split_axis=2, concat_axis=1, tiled=True)
+        b = jnp.fft.fft(b, axis=1)
+        b = lax.all_to_all(b, "x", split_axis=1, concat_axis=0, tiled=True)
+        b = jnp.fft.fft(b, axis=0)
+        k = k0[:, None, None] ** 2 + k1[:, None] ** 2 + k2**2
+        b = jnp.where(
+            (lax.axis_index("x") == 0) & (jnp.arange(b.size).reshape(b.shape) == 0),
+            0,
+            b / jnp.where(k == 0, 1, k),
+        )
+        b = jnp.fft.ifft(b, axis=0)
+        b = lax.all_to_all(b, "x", split_axis=0, concat_axis=1, tiled=True)
+        b = jnp.fft.ifft(b, axis=1)
+        b = lax.all_to_all(b, "y", split_axis=1, concat_axis=2, tiled=True)
+        return jnp.fft.ifft(b, axis=2).real
+
+    k0, k1, k2 = map(wave_numbers, f.shape)
+    return jax.shard_map(body, in_specs=(P("x", "y"), P(), P("x"), P("y")), out_specs=P("x", "y"))(
+        f, k0, k1, k2
+    )
+
+
+# %% two exchanges in MB exercise="10.1" score=0.8333 diagnoses=["in-mb"] near=["in-gib"]
+_r = communication(jax.jit(jnp.fft.fftn), volume)
+audit = {
+    "spec": P("x", "y"),
+    "kind": "all-gather",
+    "bytes": 40960,
+    "share": 1.0,
+    "larger": 8.125,
+    "enough": 4.194,
+    "helps": "more memory",
+}

@@ -192,6 +192,10 @@ AUDIT: Final = Exercise(
                     "own block, which is 1/4,096 of the volume.",
                 ),
                 "in-gib": Mistake(4 / 1024, 2 / 1024, says="This is in GiB. Expected: MiB."),
+                "in-mb": Mistake(
+                    4 * 1.024**2,
+                    says="This is in MB, of 10⁶ bytes. Expected: MiB, of 2²⁰ bytes.",
+                ),
                 "in-bytes": Mistake(4 * 2.0**20, 2 * 2.0**20),
             },
             tolerance=0.002,
@@ -785,7 +789,7 @@ def _poisson(
     own: bool = True,
     blocks: bool = False,
     exponent: int = 2,
-    corners: bool = False,
+    corners: Sequence[int] = (),
     back: Callable[[Any], Any] = np.fft.ifftn,
     added: float = 0,
     divided: bool = True,
@@ -805,7 +809,8 @@ def _poisson(
         own: whether each device uses its own wave numbers, or all devices the first ones.
         blocks: whether each device uses the wave numbers of a transform of its block's size.
         exponent: the exponent of each wave number in the sum.
-        corners: whether each device sets its first coefficient to zero.
+        corners: the dimensions along which each device sets its first coefficient to zero; along
+            the others, only the first device does.
         back: the transform on the way back.
         added: a small number that is added to each sum of squares.
         divided: whether the coefficients are divided at all.
@@ -833,7 +838,8 @@ def _poisson(
     if zero_along < len(k):
         np.moveaxis(factors, zero_along, 0)[k[zero_along] == 0] = 0
     if corners:
-        factors[:: lengths[0], :: lengths[1], :: lengths[2]] = 0
+        first = (slice(0, None, size if d in corners else None) for d, size in enumerate(lengths))
+        factors[*(each if each.step else slice(1) for each in first)] = 0
     return back(np.fft.fftn(f.astype(np.float64)) * factors).real.astype(np.float32)
 
 
@@ -976,9 +982,15 @@ POISSON: Final = Exercise(
                     "has three derivatives.",
                 ),
                 "every-corner": Mistake(
-                    lambda f: _poisson(f, corners=True),
+                    lambda f: _poisson(f, corners=(1, 2)),
                     says="Each device sets its first coefficient to zero. The coefficient with "
                     "wave number zero is on only one device.",
+                ),
+                "some-corners": Mistake(
+                    *(partial(_poisson, corners=(d,)) for d in (1, 2)),
+                    says="All devices that are first along one axis of the mesh set their first "
+                    "coefficient to zero. Only the device that is first along both has the one "
+                    "with wave number zero.",
                 ),
                 "there-again": Mistake(
                     lambda f: _poisson(f, back=np.fft.fftn),
@@ -1670,6 +1682,7 @@ def _passes(
     forward: Callable[[int, int], tuple[int, Any]] = lambda i, n: (i, slice(i + 1, n)),
     back: Callable[[int, int], tuple[int, Any]] = lambda i, n: (n - 1 - i, slice(n - 1 - i)),
     sent: tuple[Callable[[Any], Any], Callable[[Any], Any]] = (float, float),
+    column: tuple[Callable[[int], int], Callable[[int], int]] = (int, int),
 ) -> Any:
     """Solve by the two substitutions, with a mistake in one of them.
 
@@ -1681,14 +1694,20 @@ def _passes(
             substitution, and those that change.
         back: the same for the back substitution.
         sent: For each substitution, what the devices receive instead of a number.
+        column: for each substitution, the column whose multiples are subtracted, for number k.
     """
     packed, x, n = LU.astype(np.float64), b.astype(np.float64), len(b)
     for k, changed in (forward(i, n) for i in range(n)):
-        x[changed] += signs[0] * packed[changed, k] * sent[0](x[k])
+        x[changed] += signs[0] * packed[changed, column[0](k)] * sent[0](x[k])
     for k, changed in (back(i, n) for i in range(n)):
         x[k] = sent[1](x[k] / packed[k, k])
-        x[changed] += signs[1] * packed[changed, k] * x[k]
+        x[changed] += signs[1] * packed[changed, column[1](k)] * x[k]
     return x.astype(np.float32)
+
+
+def _first_column(k: int) -> int:
+    """Return the column of number 0, whatever the step."""
+    return 0
 
 
 def _back_from_the_first(LU: Any, b: Any) -> Any:
@@ -2070,6 +2089,18 @@ ELIMINATION: Final = Exercise(
                     partial(_passes, forward=lambda i, n: (i, slice(i + 1, n if i else 0))),
                     says="The forward substitution leaves out number 0. It runs from 0 to n - 1.",
                 ),
+                "first-column-alone": Mistake(
+                    *(
+                        partial(_passes, column=column)
+                        for column in (
+                            (_first_column, int),
+                            (int, _first_column),
+                            (_first_column, _first_column),
+                        )
+                    ),
+                    says="In the forward substitution, the back substitution or both, multiples of "
+                    "column 0 are subtracted in each step. Number k belongs to column k.",
+                ),
                 "multiplied": Mistake(
                     _multiplied,
                     says="Each number is multiplied by U's diagonal. Expected: divided by it.",
@@ -2364,6 +2395,30 @@ CYCLIC: Final = Exercise(
                     ),
                     says="In the last step of each round the slice begins a row too late, so the "
                     "row that is broadcast is the last device's next one, not row k.",
+                ),
+                "row-of-blocks": Mistake(
+                    lambda A: _with_row(A, lambda k, p, rounds: (k % rounds, k // rounds)),
+                    says="The row that is broadcast is number k in blocks, [k % m, k // m] for m "
+                    "rows on a device. Row k is at [k // p, k % p].",
+                ),
+                "position-by-rows": Mistake(
+                    lambda A: _with_row(
+                        A,
+                        lambda k, p, rounds: (min(k // rounds, rounds - 1), k % p),
+                        lambda k, p, rounds: k // rounds,
+                    ),
+                    says="Row k is taken from position k // m on its device, for m rows on a "
+                    "device. Row k is at [k // p, k % p], for p devices.",
+                ),
+                "first-rows-alone": Mistake(
+                    _on_cyclic_layout(lambda A: _factored(A, steps=_rows_of(len(A)))),
+                    says="The elimination ends after as many steps as a device has rows. Each row "
+                    "of the matrix has its own step.",
+                ),
+                "rows-of-a-device-together": Mistake(
+                    lambda A: _on_cyclic_layout(_factored)(A).swapaxes(0, 1).reshape(A.shape),
+                    says="The numbers are right, but the result has the rows of each device "
+                    "together, one device after another. Row i belongs at [i // p, i % p].",
                 ),
                 "columns-before-too": Mistake(
                     lambda A: _with_row(
