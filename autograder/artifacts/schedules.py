@@ -437,3 +437,34 @@ def draw_fsdp(layers: int) -> Schedules:
         },
     )
     return Schedules((chart,))
+
+
+def draw_ring_attention(devices: int) -> Schedules:
+    """Draw which block of keys and values each device has in each step of ring attention.
+
+    The mask is causal: a block counts if it is not later in the sequence than the device's queries.
+
+    Args:
+        devices: the number of devices in the ring, and of blocks.
+    """
+    lanes = {}
+    for device in range(devices):
+        bars = []
+        for step in range(devices):
+            block = (device - step) % devices
+            colour = "F" if block < device else "B" if block == device else "computing"
+            name = f"keys {block} in step {step}"
+            bars.append(JobBar(name, str(block), COLOURS[colour], step, step + 1))
+        lanes[f"device {device}"] = bars
+    chart = GanttChart.of(
+        "the block of keys and values that each device has",
+        lanes,
+        ("Device i has the i-th block of queries.",),
+        axis="step",
+        legend={
+            COLOURS["F"]: "all scores count",
+            COLOURS["B"]: "half of them",
+            COLOURS["computing"]: "none, because the keys are later",
+        },
+    )
+    return Schedules((chart,))

@@ -9,6 +9,7 @@ from autograder.artifacts import (
     draw_fsdp,
     draw_overlap,
     draw_pipelines,
+    draw_ring_attention,
     explain_buckets,
     explain_orders,
     explain_waiting,
@@ -158,3 +159,15 @@ def test_a_device_holds_one_whole_layer_at_a_time_in_fsdp():
     for bar in chart.bars["computes"]:  # between the gather and the end of its layer
         layer = chart.bars[f"holds layer {bar.label}"]
         assert any(each.start < bar.start and bar.end == each.end for each in layer)
+
+
+def test_half_of_the_blocks_in_a_ring_are_masked_and_each_device_has_each_once():
+    (chart,) = draw_ring_attention(4).charts
+    assert all(sorted(bar.label for bar in bars) == list("0123") for bars in chart.bars.values())
+    for step in range(4):  # no two devices have the same block
+        assert len({bars[step].label for bars in chart.bars.values()}) == 4
+    counting, half, masked = (colour for colour, _ in chart.legend)
+    for device, bars in enumerate(chart.bars.values()):
+        colours = [bar.colour for bar in bars]
+        assert colours[0] == half
+        assert (colours.count(counting), colours.count(masked)) == (device, 3 - device)
