@@ -127,16 +127,17 @@ class SavesAtMost(Requirement):
         if found.met:
             return found
         lists = argument_lists_of(exercise, self.answer)
-        over, (first, *_) = next(
-            (each, arguments)
+        over, allowed, (first, *_) = next(
+            (each, most, arguments)
             for each, most, arguments in zip(costs, self.bytes, lists, strict=True)
             if each.bytes > most
         )
         largest = max(over.saved, key=lambda each: each.size * each.dtype.itemsize)
         size = math.prod(first.shape) * np.dtype(first.dtype).itemsize
         return found.but(
-            difference=f"{found.difference} The largest array is {describe_array(largest)}. The "
-            f"first argument has {size:,} bytes."
+            difference=f"{found.difference} That is {over.bytes / size:.1f} and "
+            f"{allowed / size:.1f} arrays of the size of the first argument. The largest array is "
+            f"{describe_array(largest)}."
         )
 
 
