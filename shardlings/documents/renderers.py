@@ -30,6 +30,9 @@ if TYPE_CHECKING:
     import jinja2
     from rich.console import RenderableType
 
+EXPONENT: Final = re.compile(r"\de-\d")
+"""The end of a number such as 1.3e-05."""
+
 MAX_CELL_CHARACTERS: Final = 60
 """Longer text in a table's cell is wrapped, except in the last column."""
 
@@ -56,6 +59,7 @@ def template_environment(folder: Path) -> "jinja2.Environment":
 def _template() -> "jinja2.Template":
     environment = template_environment(Path(__file__).parent)
     environment.filters |= {"kind": _class_name, "parts": inline_parts, "words": _split_words}
+    environment.tests["with_exponent"] = EXPONENT.search
     return environment.get_template("document.html.jinja")
 
 

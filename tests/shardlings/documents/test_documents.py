@@ -154,6 +154,11 @@ def test_a_fold_is_open_where_it_is_to_be_printed(is_open):
     assert words(fold) == "More details"
 
 
+def test_a_number_with_an_exponent_stays_on_one_line():
+    page = as_html(Document((Paragraph("from f(8, 1.3e-05, 2), made-up"),)))
+    assert '(8, <span style="white-space:nowrap">1.3e-05,</span> 2), made-up</p>' in page
+
+
 def test_nothing_is_rendered_as_nothing():
     assert as_html(Document(())) == as_text(Document(())) == ""
 
