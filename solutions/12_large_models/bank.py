@@ -6267,7 +6267,7 @@ def moe(x, scores, up, down):
     return jax.shard_map(layer, in_specs=P("expert"), out_specs=P("expert"))(x, scores, up, down)
 
 
-# %% the sum before, by playing it exercise="12.10" score=0 diagnoses=["the-sum-before", "unanswered"] near=["added-again", "not-rounded"]
+# %% the sum before, by playing it exercise="12.10" score=0 diagnoses=["the-sum-before", "unanswered"] near=["added-again", "not-rounded", "grows-by-less"]
 def stalls_at(increment):
     step, total, before = jnp.bfloat16(increment), jnp.bfloat16(0), None
     while total + step != total:
@@ -7430,7 +7430,7 @@ def bucketed(backward, sizes, latency, bandwidth):
     return best[1]
 
 
-# %% only buckets that grow exercise="12.6" score=0.3333 diagnoses=["exposed"]
+# %% only buckets that grow exercise="12.6" score=0.3333 diagnoses=["exposed"] near=["latency-ignored"]
 def exposed(backward, sizes, buckets, latency, bandwidth):
     ready = free = 0.0
     first = 0
@@ -8270,3 +8270,104 @@ def stalls_at(increment):
 
 def mixed_step(master, X, Y):
     return jnp.zeros_like(master)
+
+
+# %% bubble of the forward passes' time exercise="12.3" score=0.75 diagnoses=["other-units"] near=["waits-twice-in-all", "both-ends"]
+def gpipe(stages, microbatches):
+    jobs = [f"F{i}" for i in range(microbatches)] + [f"B{i}" for i in range(microbatches)]
+    return [list(jobs) for _ in range(stages)]
+
+
+def one_f_one_b(stages, microbatches):
+    schedule = []
+    for s in range(stages):
+        warm = min(stages - s, microbatches)
+        jobs = [f"F{i}" for i in range(warm)]
+        for i in range(microbatches):
+            jobs.append(f"B{i}")
+            if warm + i < microbatches:
+                jobs.append(f"F{warm + i}")
+        schedule.append(jobs)
+    return schedule
+
+
+def bubble(stages, microbatches):
+    return 3 * (stages - 1) / (3 * microbatches + 2 * (stages - 1))
+
+
+# %% the waiting twice in the whole time exercise="12.3" score=0.75 diagnoses=["waits-twice-in-all"] near=["both-ends", "other-units"]
+def gpipe(stages, microbatches):
+    jobs = [f"F{i}" for i in range(microbatches)] + [f"B{i}" for i in range(microbatches)]
+    return [list(jobs) for _ in range(stages)]
+
+
+def one_f_one_b(stages, microbatches):
+    schedule = []
+    for s in range(stages):
+        warm = min(stages - s, microbatches)
+        jobs = [f"F{i}" for i in range(warm)]
+        for i in range(microbatches):
+            jobs.append(f"B{i}")
+            if warm + i < microbatches:
+                jobs.append(f"F{warm + i}")
+        schedule.append(jobs)
+    return schedule
+
+
+def bubble(stages, microbatches):
+    return (stages - 1) / (microbatches + 2 * (stages - 1))
+
+
+# %% compared without the latency exercise="12.6" score=0.3333 diagnoses=["latency-ignored"] near=["exposed", "as-soon-as-free"]
+import itertools
+
+
+def exposed(backward, sizes, buckets, latency, bandwidth):
+    end, first = 0, 0
+    for count in buckets:
+        last = first + count
+        ready = sum(backward[:last])
+        end = max(end, ready) + latency + sum(sizes[first:last]) / bandwidth
+        first = last
+    return end - sum(backward)
+
+
+def bucketed(backward, sizes, latency, bandwidth):
+    n = len(backward)
+    choices = []
+    for cuts in itertools.product((False, True), repeat=n - 1):
+        buckets = [1]
+        for cut in cuts:
+            if cut:
+                buckets.append(1)
+            else:
+                buckets[-1] += 1
+        choices.append(buckets)
+    return min(choices, key=lambda b: exposed(backward, sizes, b, 0, bandwidth))
+
+
+# %% until it grows by less exercise="12.10" score=0.75 diagnoses=["grows-by-less"] near=["the-sum-before", "rounded-down"]
+def stalls_at(increment):
+    step, total = jnp.bfloat16(increment), jnp.bfloat16(0)
+    while (total + step) - total >= step:
+        total = total + step
+    return float(total)
+
+
+def mixed_step(master, X, Y):
+    def body(master, X, Y):
+        w = lax.all_gather(master.astype(jnp.bfloat16), "data", tiled=True)
+
+        def loss(w, x, y):
+            return jnp.sum((x @ w - y) ** 2)
+
+        def add(total, xy):
+            return total + jax.grad(loss)(w, *xy).astype(jnp.float32), None
+
+        total, _ = lax.scan(add, jnp.zeros_like(w, jnp.float32), (X, Y))
+        own = lax.psum_scatter(total.astype(jnp.bfloat16), "data", tiled=True)
+        examples = X.shape[0] * X.shape[1] * lax.axis_size("data")
+        return master - 0.001 * own.astype(jnp.float32) / examples
+
+    specs = P("data"), P(None, "data"), P(None, "data")
+    return jax.shard_map(body, in_specs=specs, out_specs=P("data"))(master, X, Y)

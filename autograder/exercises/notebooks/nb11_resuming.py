@@ -222,8 +222,8 @@ RESUME: Final = Exercise(
         "no process had before. Which files does it read, and what if they are not there?",
         "optimizer-forgotten": "These are the losses if the weights are restored and Adam's "
         "moments begin at zero. Which arrays of the state are in the checkpoint?",
-        "last-step-again": "Nothing was killed here. Is a checkpoint saved after the last step, "
-        "too, and before the function returns?",
+        "last-step-again": "Nothing was killed here. Is a checkpoint saved after each step, also "
+        "after the last one, and before the function returns?",
         "step-again": "A step is made twice: training goes on with a state that has one step more "
         "behind it than its number says. Which number is saved with a state, and can a kill come "
         "between the two?",

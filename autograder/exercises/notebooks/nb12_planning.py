@@ -878,6 +878,11 @@ PIPELINES: Final = Exercise(
                     "passes and as many backward passes, and a microbatch's work is a forward and "
                     "a backward pass, too.",
                 ),
+                "waits-twice-in-all": Mistake(
+                    lambda p, m: (p - 1) / (m + 2 * (p - 1)),
+                    says="The whole time contains the waiting twice here. A stage waits once for "
+                    "the other stages, and works on each microbatch once.",
+                ),
                 "in-units": Mistake(
                     lambda p, m: (FORWARD + BACKWARD) * (p - 1),
                     says="This is the time in which a stage waits. Expected: its share of the "
@@ -918,6 +923,8 @@ PIPELINES: Final = Exercise(
                             (1, 3, 3),
                             (3, 3, 4),
                             (3, 3, 2),
+                            (3, 2, 3),
+                            (3, 1, 3),
                         )
                     ),
                     says="The waiting and the whole time are counted in different units. A forward "
@@ -941,7 +948,8 @@ PIPELINES: Final = Exercise(
     diagnoses={
         "never-ends": "A backward pass comes before a job that it depends on, or two stages have "
         "their microbatches in different orders, so that they wait for each other. In which order "
-        "does each stage run its forward passes?",
+        "does each stage run its passes? (A microbatch's backward pass comes after its own forward "
+        "pass.)",
         "backward-early": "In GPipe, a stage runs all of its forward passes first.",
         "one-by-one": "So only one stage works at a time. In GPipe, a stage runs all of its "
         "forward passes first.",
@@ -1808,15 +1816,37 @@ def _describe_buckets(buckets: list[int], *model: Any) -> Problem:
         )
     if buckets[::-1] == best:
         return "opposite-order", ""
+    if len(buckets) not in (1, len(backward)) and _is_best_without_latency(buckets, *model):
+        return "latency-ignored", " They would be among the best if the latency were 0."
     return {1: "one-bucket", len(backward): "a-bucket-each"}.get(len(buckets), "exposed"), ""
+
+
+def _is_best_without_latency(
+    buckets: list[int],
+    backward: Sequence[float],
+    sizes: Sequence[float],
+    latency: float,
+    bandwidth: float,
+) -> bool:
+    del latency
+    best, _ = choose_buckets(backward, sizes, 0.0, bandwidth)
+    return math.isclose(run_overlap(backward, sizes, buckets, 0.0, bandwidth).sending[-1][1], best)
 
 
 def _relate_choices(
     diagnosis: str, model: tuple[Any, ...], results: Sequence[tuple[Any, tuple[Any, ...]]]
 ) -> str:
-    """Name the opposite order only if all choices would be right in the other."""
-    if diagnosis != "opposite-order" or all(
-        isinstance(buckets, list) and explain_buckets_chosen(buckets[::-1], *each) is None
+    """Name the opposite order, or a forgotten latency, only if it explains all choices."""
+    explains = {
+        "opposite-order": lambda buckets, *each: (
+            explain_buckets_chosen(buckets[::-1], *each) is None
+        ),
+        "latency-ignored": _is_best_without_latency,
+    }.get(diagnosis)
+    if explains is None or all(
+        isinstance(buckets, list)
+        and explain_buckets(buckets, len(each[0])) is None
+        and explains(buckets, *each)
         for buckets, each in results
     ):
         return diagnosis
@@ -2049,6 +2079,7 @@ OVERLAP: Final = Exercise(
         "each-alone-missed": f"Is that among the choices that you try? {IF_COMPARED}",
         "exposed": f"Of all choices, the best is the one whose last all-reduce ends first. Which "
         f"choices are tried? {IF_COMPARED}",
+        "latency-ignored": f"Does the latency count where you compare the choices? {IF_COMPARED}",
         "opposite-order": "In the opposite order, all of your choices would be right. The first "
         "bucket has the layers with which the backward pass begins.",
         "number-of-layers": "Each layer has to be in one bucket.",

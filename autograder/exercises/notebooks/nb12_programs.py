@@ -3,6 +3,7 @@
 Each is compiled, and its collectives and what it keeps are counted.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Iterator
 from functools import partial
@@ -420,8 +421,9 @@ RING_ATTENTION: Final = Exercise(
                 ),
                 "begins-with-zero": Mistake(
                     _passed_round(first_largest=0.0),
-                    says="The largest score is 0 before the first step, or none is subtracted. If "
-                    "all scores are far below 0, all exponentials are 0 then. Begin with -jnp.inf.",
+                    says="The largest score is never below 0 here, or none is subtracted. If all "
+                    "scores are far below 0, all exponentials are 0 then. Does it begin with "
+                    "-jnp.inf, and is it the largest of all scores so far?",
                 ),
                 "mask-transposed": Mistake(
                     _passed_round(
@@ -1238,7 +1240,8 @@ ACTIVATIONS: Final = Exercise(
         "keep_products: recomputes-too-much": "Is a matmul with a weight computed again? Such "
         "results have to be kept: q, k and v, what `out` makes, and the hidden layer before gelu, "
         "because gelu's gradient depends on it. Or is attention computed again twice, "
-        "because a checkpoint is in another one?",
+        "because a checkpoint is in another one? A policy ignores names that no array has, and "
+        "only what checkpoint_name returns has the name.",
         "keep_little: saves-too-much": "Five arrays of the size of x are enough. q, k and v are "
         "three of them, and the hidden layer is as large as four.",
         "keep_little: recomputes-too-much": "Which matmuls have to run again? One does not if its "
@@ -2215,6 +2218,13 @@ def _sums_in_bfloat16(increment: float) -> list[float]:
     return sums
 
 
+def _sum_that_grows_by_less(increment: float) -> float:
+    """Return the first sum that grows by less than the increment."""
+    sums = [0.0, *_sums_in_bfloat16(increment)]
+    grown = (total for total, after in itertools.pairwise(sums) if after - total < increment)
+    return next(grown, sums[-1])
+
+
 def _stall_in_float16(increment: float) -> float:
     step, total, before = np.float16(increment), np.float16(0), np.float16(-1)
     with np.errstate(over="ignore"):
@@ -2311,6 +2321,11 @@ MIXED_PRECISION: Final = Exercise(
                     lambda increment: float(2.0 ** (9 + np.floor(np.log2(increment)))),
                     says="If the increment is a power of two, the sum stops one power earlier: an "
                     "increment of exactly half of the distance is rounded to the even number.",
+                ),
+                "grows-by-less": Mistake(
+                    _sum_that_grows_by_less,
+                    says="This sum still grows, by less than the increment: the result is rounded. "
+                    "It stops when an addition changes nothing.",
                 ),
                 "how-many": Mistake(
                     lambda increment: _stalls_at(8)(increment) / increment,
