@@ -193,8 +193,8 @@ MEANINGS: Final = (
         r"terms \((?P<other>\d+)\)",
         "letter-of-two-lengths",
         "In an einsum, the letter {label} stands for a dimension of length {other} in one array "
-        "and of length {one} in another. [If it stands in the body of a shard_map, these are "
-        "blocks: what do a spec or a collective before it make of their lengths?]",
+        "and of length {one} in another. [In the body of a shard_map, these are the lengths of "
+        "blocks. Is one of the two arrays sharded along this dimension, and the other not?]",
     ),
     (
         r"Cannot lower jaxpr with verifier errors",

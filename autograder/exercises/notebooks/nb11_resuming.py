@@ -243,7 +243,7 @@ RESUME: Final = Exercise(
         "steps in it, and does the loop begin there? Is each batch read when its step begins, and "
         "not earlier?",
         "torn-checkpoint": "The process was to be killed while it changed the folder. At that "
-        "moment, what was in the checkpoint that the next call reads? Is one saved after each "
+        "moment, which checkpoint could the next call read? Is one saved after each "
         "step, before the next batch is read? And is a complete one there at every moment, until "
         "the next one is complete?",
         "values": "Is all of the state saved, and each number with all of its digits? (A float16 "

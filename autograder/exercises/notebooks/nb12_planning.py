@@ -1413,10 +1413,10 @@ ZERO: Final = Exercise(
         "lax.fori_loop? In a loop of Python, gradients of several microbatches are held at once.",
         "zero_2: too-much-memory": "Is the reduce-scatter in the loop, so that the complete sum of "
         "the gradients is never held? And is it a loop of lax.scan or lax.fori_loop?",
-        "zero_3: too-much-memory": "Does W come in as it is laid out? In the layout P() it is "
-        "gathered before the function begins. Is the gather in the function that is "
-        "differentiated, with jax.checkpoint around it? Otherwise the compiler gathers once, "
-        "before the loop, and holds all of W. And is it a loop of lax.scan or lax.fori_loop?",
+        "zero_3: too-much-memory": "Is the gather in the function that is differentiated, with "
+        "jax.checkpoint around it? Otherwise the compiler gathers once, before the loop, and holds "
+        "all of W. Does W come in as it is laid out? In the layout P() it is gathered before the "
+        "function begins. And is it a loop of lax.scan or lax.fori_loop?",
         "own-examples": "The gradient of a device's rows is that of its own examples. Add up the "
         "gradients of all devices: a psum_scatter does this, and keeps a device's own rows.",
     },
