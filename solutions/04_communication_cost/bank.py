@@ -1068,7 +1068,7 @@ for cell in fastest:
     fastest[cell] = min(report, key=report.get)
 on_256 = dict.fromkeys(on_256, "tensor")
 
-# %% data parallelism on 256 devices exercise="4.7" score=0 diagnoses=["unanswered", "weights-travel"] near=["as-on-eight", "activations-travel", "weights-are-heavy", "work-is-cheap-on-slow-links"]
+# %% data parallelism on 256 devices exercise="4.7" score=0 diagnoses=["unanswered", "weights-travel", "all-of-the-weights"] near=["as-on-eight", "activations-travel", "weights-are-heavy", "work-is-cheap-on-slow-links"]
 on_256 = dict.fromkeys(on_256, "data")
 
 # %% tensor parallelism everywhere exercise="4.7" score=0 diagnoses=["work-is-cheap", "twice-the-weights", "one-axis-alone", "activations-are-heavy", "unanswered"] near=["copies-cost-work", "weights-are-heavy", "at-the-same-time"]
@@ -2723,3 +2723,202 @@ def faster(rows, d, f, n, flops, link):
     gather = matmul + 2 * (n - 1) / n * 2 * d * f / link
     add_up = matmul / n + 2 * (n - 1) / n * 2 * rows * f / link
     return "gather" if gather < add_up else "add up"
+
+
+# %% the number of groups where a T follows exercise="4.1" score=0.6667 diagnoses=["number-of-groups-if-transposed"] near=["last-brackets", "number-of-groups-in-brackets"]
+def kinds(text):
+    found = re.findall(r" = (?:\([^=]*?\)|\S+) (%s)(?:-start)?\(" % "|".join(KINDS), text)
+    return found
+
+
+def bytes_of(type):
+    total = 0
+    for name, sizes in re.findall(r"(\w+)\[([\d,]*)\]", type):
+        total += ELEMENT[name] * math.prod(int(n) for n in sizes.split(",") if n)
+    return total
+
+
+def group_size(line):
+    groups = line.split("replica_groups=")[1]
+    if groups.startswith("{{"):
+        return groups[2 : groups.index("}")].count(",") + 1
+    if groups.startswith("["):
+        sizes = groups[1 : groups.index("]")].split(",")
+        return int(sizes[0 if "T(1,0)" in groups else 1])
+    sizes = dict(re.findall(r"'(\w+)'=(\d+)", groups))
+    axes = re.findall(r"'(\w+)'", groups[groups.index("{") : groups.index("}")])
+    return math.prod(int(sizes[a]) for a in axes)
+
+
+# %% the size from the length of the text in braces exercise="4.1" score=0.6667 diagnoses=["other-result"] near=["number-of-groups-if-transposed"]
+def kinds(text):
+    found = re.findall(r" = (?:\([^=]*?\)|\S+) (%s)(?:-start)?\(" % "|".join(KINDS), text)
+    return found
+
+
+def bytes_of(type):
+    total = 0
+    for name, sizes in re.findall(r"(\w+)\[([\d,]*)\]", type):
+        total += ELEMENT[name] * math.prod(int(n) for n in sizes.split(",") if n)
+    return total
+
+
+def group_size(line):
+    groups = line.split("replica_groups=")[1]
+    if groups.startswith("{{"):
+        return len(groups[2 : groups.index("}")]) // 2 + 1
+    if groups.startswith("["):
+        return int(groups[1 : groups.index("]")].split(",")[1])
+    sizes = dict(re.findall(r"'(\w+)'=(\d+)", groups))
+    axes = re.findall(r"'(\w+)'", groups[groups.index("{") : groups.index("}")])
+    return math.prod(int(sizes[a]) for a in axes)
+
+
+# %% a piece for each device that it passes through exercise="4.2" score=0.3333 diagnoses=["once-per-hop", "twice-or-once-per-hop"] near=["twice", "twice-for-one"]
+def sent(kind, n, size):
+    if kind == "collective-permute":
+        return size
+    return (
+        (n - 1)
+        * size
+        // n
+        * (2 if kind == "all-reduce" else 1)
+        * (n // 2 if kind == "all-to-all" else 1)
+    )
+
+
+mib = {
+    "gather along x": sent("all-gather", 4, 64),
+    "gather along x and y": sent("all-gather", 8, 128),
+    "add up along x": sent("all-reduce", 4, 64),
+    "exchange along x": sent("all-to-all", 4, 32),
+}
+
+
+# %% the whole matrix is added up exercise="4.2" score=0.8333 diagnoses=["twice"] near=["twice-or-once-per-hop", "once-per-hop"]
+def sent(kind, n, size):
+    if kind == "collective-permute":
+        return size
+    return (n - 1) * size // n * (2 if kind == "all-reduce" else 1)
+
+
+mib = {
+    "gather along x": sent("all-gather", 4, 64),
+    "gather along x and y": sent("all-gather", 8, 128),
+    "add up along x": sent("all-reduce", 4, 128),
+    "exchange along x": sent("all-to-all", 4, 32),
+}
+
+
+# %% the fraction of four devices in the width exercise="4.5" score=0.4667 diagnoses=["fraction-of-other-n"] near=["same-for-every-n", "four-devices", "n-left-out"]
+def rows(n, flops, link):
+    return 2 / 3 * (n - 1) / n * flops / link
+
+
+def width(n, flops, link):
+    return 0.75 * n * flops / link
+
+
+def of(function, name):
+    return function(8, MACHINES[name].flops, MACHINES[name].link)
+
+
+on_machines = {
+    "rows, TPU v5e": of(rows, "TPU v5e"),
+    "rows, H100 100G Ethernet": of(rows, "H100 100G Ethernet"),
+    "width, TPU v5e": of(width, "TPU v5e"),
+    "width, H100 NVLink": of(width, "H100 NVLink"),
+}
+
+
+# %% the fraction of four devices in the rows exercise="4.5" score=0.4667 diagnoses=["same-for-every-n", "four-devices"] near=["fraction-of-other-n"]
+def rows(n, flops, link):
+    return 2 / 3 * 3 / 4 * flops / link
+
+
+def width(n, flops, link):
+    return (n - 1) * flops / link
+
+
+def of(function, name):
+    return function(8, MACHINES[name].flops, MACHINES[name].link)
+
+
+on_machines = {
+    "rows, TPU v5e": of(rows, "TPU v5e"),
+    "rows, H100 100G Ethernet": of(rows, "H100 100G Ethernet"),
+    "width, TPU v5e": of(width, "TPU v5e"),
+    "width, H100 NVLink": of(width, "H100 NVLink"),
+}
+
+# %% added up in the backward pass, too exercise="4.7" score=0.9167 diagnoses=["all-of-the-weights"] near=["weights-travel", "as-on-8-by-32"]
+fastest = {
+    f"{machine}, {r:,} rows": min(layouts, key=lambda name: seconds(name, r, machine))
+    for r in (1_024, 65_536, 524_288)
+    for machine in MACHINES
+}
+
+
+def times(r, flops, link, n=(32, 8)):
+    a, b = n
+    matmuls = 5 * 2 * r * 4096 * 16384 / flops
+    weights = 2 * 2 * 4096 * 16384
+    result = 2 * 2 * r * 4096
+
+    def reduce(n, size):
+        return 2 * (n - 1) / n * size / link
+
+    return {
+        "copies": matmuls,
+        "data": matmuls / (a * b) + reduce(a * b, weights),
+        "tensor": matmuls / (a * b) + reduce(a * b, result),
+        "both": matmuls / (a * b) + reduce(b, result / a) + reduce(a, weights / b),
+    }
+
+
+def best(r, flops, link):
+    all_times = times(r, flops, link)
+    return min(all_times, key=all_times.get)
+
+
+on_256 = {
+    f"{links} links, {r:,} rows": best(r, *machine)
+    for links, machine in (("fast", (200e12, 100e9)), ("slow", (800e12, 10e9)))
+    for r in (1_024, 12_288, 524_288)
+}
+
+# %% the gradients of one matrix alone exercise="4.7" score=0.8333 diagnoses=["as-on-8-by-32"] near=["all-of-the-weights", "as-on-eight"]
+fastest = {
+    f"{machine}, {r:,} rows": min(layouts, key=lambda name: seconds(name, r, machine))
+    for r in (1_024, 65_536, 524_288)
+    for machine in MACHINES
+}
+
+
+def times(r, flops, link, n=(32, 8)):
+    a, b = n
+    matmuls = 5 * 2 * r * 4096 * 16384 / flops
+    weights = 2 * 4096 * 16384
+    result = 2 * r * 4096
+
+    def reduce(n, size):
+        return 2 * (n - 1) / n * size / link
+
+    return {
+        "copies": matmuls,
+        "data": matmuls / (a * b) + reduce(a * b, weights),
+        "tensor": matmuls / (a * b) + reduce(a * b, result),
+        "both": matmuls / (a * b) + reduce(b, result / a) + reduce(a, weights / b),
+    }
+
+
+def best(r, flops, link):
+    all_times = times(r, flops, link)
+    return min(all_times, key=all_times.get)
+
+
+on_256 = {
+    f"{links} links, {r:,} rows": best(r, *machine)
+    for links, machine in (("fast", (200e12, 100e9)), ("slow", (800e12, 10e9)))
+    for r in (1_024, 12_288, 524_288)
+}

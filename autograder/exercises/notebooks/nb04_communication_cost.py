@@ -56,8 +56,9 @@ def _groups(rng: np.random.Generator, form: int, size: int) -> str:
         return f"{{{','.join('{' + ','.join(map(str, group)) + '}' for group in listed)}}}"
     if form == 1:
         return f"[{count},{size}]<=[{count * size}]"
-    if form == 2:
-        return f"[{count},{size}]<=[{size},{count}]T(1,0)"
+    if form == 2:  # for large groups, no number of the second pair is the number of groups
+        rows = size // 2 if size > 2 else size
+        return f"[{count},{size}]<=[{rows},{count * size // rows}]T(1,0)"
     if form == 3:  # along two axes of three
         return f"mesh['a'={size // 2},'b'={count},'c'=2] {{'a','c'}}"
     return f"mesh['a'={count},'data'={size}] {{'data'}}"  # one name is in the other
@@ -354,6 +355,11 @@ def _axis_size(line: str, end: int, named: bool) -> int:
     return sizes[names[end]]
 
 
+def _number_of_groups_if_transposed(line: str) -> int:
+    """Return the number of groups where a `T` follows, and else the devices in each."""
+    return _groups_of(line)[0 if "T(" in line else 1]
+
+
 def _of_order(line: str, place: int) -> int:
     """Return the first or the last number in the brackets after the arrow."""
     return int(line.partition("<=[")[2].partition("]")[0].split(",")[place])
@@ -634,6 +640,12 @@ READER: Final = Exercise(
                     says="For groups in brackets, as in [2,4]<=[8], this is the number of groups. "
                     "Expected: the number of devices in each.",
                 ),
+                "number-of-groups-if-transposed": Mistake(
+                    _number_of_groups_if_transposed,
+                    says="Where T(1,0) follows, this is the number of groups. The T is about the "
+                    "order of the devices: with it and without it, the first pair of brackets is "
+                    "[groups, devices in each].",
+                ),
                 "number-of-groups-in-full": Mistake(
                     _in_forms(_number_of_groups, "{"),
                     says="For groups in full, as in {{0,1},{2,3}}, this is the number of groups. "
@@ -874,6 +886,7 @@ SENT: Final = Exercise(
                             lambda n, size: (n - 1) / 2 * size,
                             lambda n, size: n * n // 4 / n * size,  # the shorter way round
                             lambda n, size: n / 4 * size,
+                            lambda n, size: (n - 1) / n * size * (n // 2),
                         )
                     ),
                     says="In an all-to-all, a piece counts here once for each link that it passes "
@@ -1078,7 +1091,12 @@ SENT: Final = Exercise(
                             "of it.",
                         ),
                         "one-piece-exchanged": 8,
-                        "twice": 48,
+                        "twice-or-once-per-hop": Mistake(
+                            48,
+                            says="This is twice as much. Does each piece count for every device "
+                            "that it passes through, or for two rounds? In an all-to-all each "
+                            "piece counts once. Or is this for a buffer of twice the size?",
+                        ),
                         "all": 192,
                         "quarter-of-the-buffer": Mistake(
                             6,
@@ -1617,6 +1635,11 @@ def _width(n: int, flops: float, link: float, passes: float = 2, work: float = 4
     return passes * (n - 1) / n * BFLOAT16 * flops / link * n / work
 
 
+def _width_of_fraction(n: int, flops: float, link: float, devices: int) -> float:
+    """Return the width if a ring sent the same fraction of a buffer for every n."""
+    return _width(devices, flops, link) * n / devices
+
+
 def _table_mistakes(what: str, flops: float, link: float) -> dict[str, Any]:
     """Return mistakes about one of the two numbers, on eight devices of a machine."""
     if what == "width":
@@ -1624,6 +1647,7 @@ def _table_mistakes(what: str, flops: float, link: float) -> dict[str, Any]:
         return {
             "machine-upside-down": _width(8, link, flops), "backward-too": right / 3,
             "rows-for-width": _rows(8, flops, link),
+            "fraction-of-other-n": _width_of_fraction(8, flops, link, 4),
             "width-of-one-of-four": Mistake(
                 _width(4, flops, link) / 4,
                 says="Is this the width of one device's part, and among four devices? Expected: "
@@ -1715,6 +1739,9 @@ BOUNDS: Final = Exercise(
                     lambda n, flops, link: _width(4, flops, link),
                     lambda n, flops, link: _width(8, flops, link),
                 ),
+                "fraction-of-other-n": Mistake(
+                    *(partial(_width_of_fraction, devices=devices) for devices in (4, 8, 2, 16)),
+                ),
                 "upside-down": lambda n, flops, link: 1 / _width(n, flops, link),
                 "machine-upside-down": lambda n, flops, link: (
                     _width(n, flops, link) * (link / flops) ** 2
@@ -1795,6 +1822,8 @@ BOUNDS: Final = Exercise(
         "is the link another one than that of `MACHINES`?",
         "same-for-every-n": "n does not count here. This would be right for one number of devices "
         "only, such as four.",
+        "fraction-of-other-n": "The fraction of the buffer that a ring sends, (n - 1)/n, is that "
+        "of another number of devices here. For four devices it is 3/4, for eight 7/8.",
         "n-left-out": "A ring of n devices sends (n - 1)/n of the buffer each time round.",
         "upside-down": "This is upside down: one divided by the right number.",
         "machine-upside-down": "Are flops and link exchanged here? The faster a device computes, "
@@ -2239,7 +2268,8 @@ def _mistakes_on(machine: str, batch: int) -> dict[str, Any]:
         "copies-cost-work": "copies",
         "work-is-cheap-on-slow-links": "tensor" if right == "copies" else "",
         "activations-travel": "tensor" if batch > POD_BATCHES[0] else "",
-        "weights-travel": "data" if batch > POD_BATCHES[0] else Mistake("data", "both"),
+        "all-of-the-weights": "data" if batch == POD_BATCHES[2] else "",
+        "weights-travel": "data" if batch == POD_BATCHES[1] else Mistake("data", "both"),
     }
     return {name: said for name, said in named.items() if said and said != right}
 
@@ -2324,9 +2354,14 @@ STRATEGIES: Final = Exercise(
         "as-on-eight": "All of your entries would be right on eight devices, 4 × 2. On 32 × 8, "
         "what does each device compute, and how large are the buffers that it adds up?",
         "as-on-8-by-32": "All of your entries would be right on a mesh of 8 × 32. Here x has size "
-        "32 and y has 8. Which of them shards the weights, and which the rows?",
+        "32 and y has 8. Which of them shards the weights, and which the rows? Or do the gradients "
+        "of only one matrix count here, or is the batch added up in the backward pass, too?",
         "activations-travel": "tensor adds up the whole batch, rows × 4,096, over all devices. "
         "Which layout adds up only a part of it?",
+        "all-of-the-weights": "data adds up the gradients of all weights over all devices. both "
+        "adds up a part of them, and a part of the batch: less in all. Is there an all-reduce in "
+        "the backward pass here? No gradient of x is needed. Or does only the longer of computing "
+        "and communicating count? They happen one after the other.",
         "weights-travel": "This adds up the gradients of the weights, or of a part of them. Does "
         "another layout send less here, with this number of rows?",
         "work-is-cheap-on-slow-links": "With links as slow as these, adding up the batch takes "
