@@ -781,7 +781,7 @@ def _explain_lengths(pairs: Pairs) -> str:
     actual, wanted = next((c, r) for c, r in pairs if len(c) != len(r))
     entries = "entry" if len(actual) == 1 else "entries"
     if all(len(c) == 1 for c, _ in pairs):
-        return "it has a single entry each time"
+        return "it has a single entry" + " each time" * (len(pairs) > 1)
     if all(len(c) == len(r) - 1 for c, r in pairs):
         return f"it has one entry too few, such as {len(actual)} {entries} for {len(wanted)}"
     if all(len(c) == len(r) + 1 for c, r in pairs):
@@ -854,10 +854,13 @@ def _explain_numbers(pairs: Pairs) -> str:
     ]  # fmt: skip
     if not numbers or not all(_is_number(n) and math.isfinite(n) for pair in numbers for n in pair):
         return ""
+    are_plain = all(_is_number(c) for c, _ in pairs)
+    in_each_case = "it is" if len(pairs) == 1 else "it is always"
+    whose = in_each_case if are_plain else "every number is"
     step, *others = {a - b for a, b in numbers}
     if not others:
-        by_much = _round_floats(repr(abs(step)))
-        return f"every number is {by_much} too {'large' if step > 0 else 'small'}"
+        by_much = _round_floats(repr(_to_integers(abs(step))))
+        return f"{whose} {by_much} too {'large' if step > 0 else 'small'}"
     factors = [a / b for a, b in numbers if b]
     same = all(math.isclose(each, factors[0], rel_tol=1e-9) for each in factors)
     same = same and not math.isclose(factors[0] if factors else 1, 1, rel_tol=1e-9)
@@ -865,10 +868,10 @@ def _explain_numbers(pairs: Pairs) -> str:
         by = Fraction(factors[0]).limit_denominator(10**6)
         is_close = math.isclose(by, factors[0], rel_tol=1e-9)
         if is_close and by.denominator == 1:
-            return f"every number is {by.numerator} times what it should be"
+            return f"{whose} {by.numerator} times what it should be"
         if is_close and by.numerator == 1:
-            return f"every number is 1/{by.denominator} of what it should be"
-    whose = "it is always" if all(_is_number(c) for c, _ in pairs) else "every wrong number is"
+            return f"{whose} 1/{by.denominator} of what it should be"
+    whose = in_each_case if are_plain else "every wrong number is"
     if all(a <= b for a, b in numbers):
         return f"{whose} too small"
     if all(a >= b for a, b in numbers):
