@@ -251,14 +251,22 @@ def _compared(shown: Timed, report: Report) -> str:
     changed.sort(key=lambda kind: -abs(changes[kind]))
     if not changed:
         return f"It takes about as long as {shown.name} ({in_ms(shown.total / 1e6)}). "
-    items = [_describe_change(kind, now.get(kind, 0), shown.items.get(kind, 0)) for kind in changed]
+    items = [_describe_change(kind, now.get(kind), shown.items.get(kind, 0)) for kind in changed]
     is_slower = sum(now.values()) > shown.total
     compared = "It is slower than" if is_slower else "Compared with"
     return f"{compared} {shown.name} ({in_ms(shown.total / 1e6)}): {natural_list(items)}. "
 
 
-def _describe_change(kind: str, now: int, before: int) -> str:
-    """Return `computing takes 7.2 ms instead of 9.1 ms`, from microseconds."""
+def _describe_change(kind: str, now: int | None, before: int) -> str:
+    """Return `computing takes 7.2 ms instead of 9.1 ms`, from microseconds.
+
+    Args:
+        kind: `computing`, or a kind of collective.
+        now: the microseconds of the answer; `None` if it has no such collectives.
+        before: the microseconds of the shown program; 0 if it has none.
+    """
+    if now is None:
+        return f"there are no {kind}s (they took {in_ms(before / 1e6)})"
     takes = f"{kind} takes" if kind == COMPUTING else f"{kind}s take"
     if not before:
         return f"{takes} {in_ms(now / 1e6)} (there were none)"

@@ -78,6 +78,14 @@ def test_a_layout_that_is_slower_than_the_shown_one_is_said_to_be_slower():
     assert "ms (there were none)" in said
 
 
+def test_collectives_that_are_gone_are_said_to_be_gone():
+    shown = Timed("what was shown", {"computing": 10, "collective-permute": 900})
+    slow = asked(shown=shown, frontier=((2**20, 1),), machine="H100 100G Ethernet")
+    said = verdict_as_text(verdict(*LAYOUTS[0], slow))
+    assert "there are no collective-permutes (they took 0.90 ms)" in said
+    assert "0.00 ms instead" not in said
+
+
 def test_what_is_as_fast_as_what_was_shown_is_said_to_be():
     took = {"computing": 0, "all-gather": 1000}
     same = verdict(("x", "y"), ("x", "y"), asked(frontier=((2**20, 1),)))
