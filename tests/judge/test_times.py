@@ -81,7 +81,8 @@ def test_a_layout_that_is_slower_than_the_shown_one_is_said_to_be_slower():
 def test_collectives_that_are_gone_are_said_to_be_gone():
     shown = Timed("what was shown", {"computing": 10, "collective-permute": 900})
     slow = asked(shown=shown, frontier=((2**20, 1),), machine="H100 100G Ethernet")
-    said = verdict_as_text(verdict(*LAYOUTS[0], slow))
+    x, w = LAYOUTS[0]
+    said = verdict_as_text(verdict(x, w, slow))
     assert "there are no collective-permutes (they took 0.90 ms)" in said
     assert "0.00 ms instead" not in said
 
