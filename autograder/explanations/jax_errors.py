@@ -451,6 +451,9 @@ NO_ARRAY: Final = re.compile(
 )
 """JAX's lines on something that is not an array and stands where one is expected."""
 
+PAIRS: Final = re.compile(r"must be unique, got [(\[](?P<pairs>.*)[)\]]")
+"""JAX's line on the pairs of a ppermute."""
+
 CALLBACK: Final = "make_array_from_callback"
 
 DIAGNOSES: Final = frozenset(
@@ -555,6 +558,8 @@ def diagnose_jax_error(error: BaseException) -> tuple[str, str]:
         if found:
             on_blocks = "" if is_outside_of_bodies(error) else r"\1"
             meaning = re.sub(r"\[(.*?)\]", on_blocks, meaning).strip()
+            if diagnosis == "wrong-pairs":
+                meaning = _devices_beyond_the_axis(message) or meaning
             return diagnosis, meaning.format(**found.groupdict())
     return "raised", ""
 
@@ -635,6 +640,25 @@ def _undivided_dimension(message: str) -> str:
         return ""
     name, dimension, size, axes = found.groups()
     return f" Here in_specs shards dimension {dimension} of {name}, of size {size}, over {axes}."
+
+
+def _devices_beyond_the_axis(message: str) -> str:
+    """Say that pairs name devices that the axis does not have; empty if they do not.
+
+    JAX counts modulo the size of the axis, and then calls pairs such as (0, 1) and (2, 3) equal.
+    """
+    found = PAIRS.search(message)
+    pairs = re.findall(r"\((-?\d+), (-?\d+)\)", found["pairs"] if found else "")
+    ends = [[int(number) for number in end] for end in zip(*pairs, strict=True)]
+    if not ends or any(len({*end}) < len(end) or min(end) < 0 for end in ends):
+        return ""
+    last = max(map(max, ends))
+    return (
+        f"These pairs go up to device {last}, but the axis of this ppermute has fewer than "
+        f"{last + 1} devices. (JAX counts on from 0 again, and then two pairs have the same "
+        f"sender or receiver.) Is {last + 1} the size of another axis? lax.axis_size tells the "
+        f"size of each."
+    )
 
 
 def _list_axes(axes: Sequence[str]) -> str:

@@ -238,6 +238,23 @@ def test_an_unknown_axis_is_named_with_the_axes_of_the_mesh():
     assert "no message" not in explanation
 
 
+@pytest.mark.parametrize(
+    ("count", "step", "says"),
+    [
+        (16, 1, "These pairs go up to device 15, but the axis of this ppermute has fewer than 16"),
+        (8, 0, "Each device may send once and receive once."),
+    ],
+)
+def test_pairs_beyond_the_axis_are_told_from_pairs_that_collide(count, step, says):
+    pairs = [(i, (i + 1) % count * step) for i in range(count)]
+    function = mapped(lambda a: lax.ppermute(a, "x", pairs))
+    with pytest.raises(ValueError, match="must be unique") as raised:
+        jax.jit(function)(jnp.ones((16, 16)))
+    diagnosis, meaning = diagnose_jax_error(raised.value)
+    assert diagnosis == "wrong-pairs"
+    assert says in meaning
+
+
 @jax.jit
 def adds_to_a_shape(x, n):
     return x + jax.eval_shape(lambda a: a.sum(), x) + n
