@@ -7986,3 +7986,35 @@ audit = {
     "enough": 4.194,
     "helps": "more memory",
 }
+
+
+# %% the pairs of x over y exercise="10.9" score=0 diagnoses=["wrong-pairs"]
+def five(u):
+    n, m = lax.axis_size("x"), lax.axis_size("y")
+    above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+    below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+    left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(n - 1)])
+    right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+    tall = jnp.concatenate([above, u, below], 0)
+    wide = jnp.concatenate([left, u, right], 1)
+    return 4 * u - tall[:-2] - tall[2:] - wide[:, :-2] - wide[:, 2:]
+
+
+def stencil(u):
+    return jax.shard_map(five, in_specs=P("x", "y"), out_specs=P("x", "y"))(u)
+
+
+# %% it wraps around along y exercise="10.9" score=0 diagnoses=["wraps-around", "not-counted-yet"] near=["wrong-pairs"]
+def five(u):
+    n, m = lax.axis_size("x"), lax.axis_size("y")
+    above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+    below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+    left = lax.ppermute(u[:, -1:], "y", [(i, (i + 1) % m) for i in range(m)])
+    right = lax.ppermute(u[:, :1], "y", [((i + 1) % m, i) for i in range(m)])
+    tall = jnp.concatenate([above, u, below], 0)
+    wide = jnp.concatenate([left, u, right], 1)
+    return 4 * u - tall[:-2] - tall[2:] - wide[:, :-2] - wide[:, 2:]
+
+
+def stencil(u):
+    return jax.shard_map(five, in_specs=P("x", "y"), out_specs=P("x", "y"))(u)
