@@ -427,7 +427,7 @@ def draw_fsdp(layers: int) -> Schedules:
     chart = GanttChart.of(
         "one device, in one step",
         lanes,
-        ("1 is the time of a layer's forward pass, and of a message.",),
+        ("Unit: a layer's forward pass; a message takes as long.",),
         axis="time",
         legend={
             COLOURS["sending"]: "gathers ↓ or reduces ↑",

@@ -287,8 +287,8 @@ def explain_zigzag(chunks: Any, n: int) -> Problem | None:
     if max(work) > min(work):
         most, least = work.index(max(work)), work.index(min(work))
         return "unbalanced", (
-            f"With {n} devices, device {most} has {max(work):g} pairs of chunks to compute, and "
-            f"device {least} has {min(work):g}."
+            f"With {n} devices, device {most} has {max(work):g} blocks of scores to compute, "
+            f"each of a chunk of queries and one of keys, and device {least} has {min(work):g}."
         )
     return None
 
@@ -1990,8 +1990,8 @@ EXPERTS: Final = Exercise(
                 ),
                 "of-other-tokens": Mistake(
                     _is_of_other_tokens,
-                    says="Some tokens get the result of another one. Each token has to read the "
-                    "place in which it was sent.",
+                    says="Some tokens get the result of another one. Does each token read the "
+                    "place in which it was sent, and are places counted from 0?",
                 ),
             },
             under_mesh=True,
