@@ -116,10 +116,11 @@ class Donates(Requirement):
             listed = [name for i, name in enumerate(names) if i in offered]
             if kept:
                 missing = [name for name in kept if name not in listed]
+                its = "its" if len(missing) == 1 else "their"
                 return finding.problem(
                     "not-donated",
                     f"As a whole program, {self.answer} does not donate {natural_list(missing)}, "
-                    f"so the old state and the new one are in memory at the same time.",
+                    f"so {its} old and new values are in memory at the same time.",
                     is_slight=self.is_slight or len(kept) < self.count,
                     got=_describe_donated(listed),
                 )

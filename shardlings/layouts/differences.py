@@ -224,4 +224,6 @@ def _explain_all_wrong(actual: Layout, expected: Layout) -> str:
         return "every block belongs on more devices"
     if actual.copies > expected.copies:
         return "every block belongs on fewer devices"
+    if expected.copies > 1:
+        return "no block is on all of its devices"
     return "every block belongs on another device"

@@ -8018,3 +8018,20 @@ def five(u):
 
 def stencil(u):
     return jax.shard_map(five, in_specs=P("x", "y"), out_specs=P("x", "y"))(u)
+
+
+# %% two neighbours added exercise="10.9" score=0 diagnoses=["other-factors", "not-counted-yet"] near=["other-sign"]
+def halo(u):
+    def pass_on(edge, axis, by):
+        n = lax.axis_size(axis)
+        return lax.ppermute(edge, axis, [(i, i + by) for i in range(n) if 0 <= i + by < n])
+
+    above, below = pass_on(u[-1:], "x", 1), pass_on(u[:1], "x", -1)
+    left, right = pass_on(u[:, -1:], "y", 1), pass_on(u[:, :1], "y", -1)
+    tall = jnp.concatenate([above, u, below], 0)
+    wide = jnp.concatenate([left, u, right], 1)
+    return 4 * u + tall[:-2] + tall[2:] - wide[:, :-2] - wide[:, 2:]
+
+
+def stencil(u):
+    return jax.shard_map(halo, in_specs=P("x", "y"), out_specs=P("x", "y"))(u)

@@ -130,9 +130,9 @@ TENSOR_PARALLEL: Final = Exercise(
         "W1 sharded over its columns, W2 over its rows, and X replicated.",
     ),
     diagnoses={
-        "all-gather": "A device lacks something for its part of the work. Does it have all of X? Its "
-        "shard of W1 has to give complete sums of some hidden units, and its shard of W2 has to "
-        "need only these.",
+        "all-gather": "A device lacks something for its part of the work. Does it have all of X? "
+        "Its shard of W1 has to give complete sums of some hidden units, and its shard of W2 has "
+        "to need only these.",
         "all-to-all": "An array changes its layout on the way. Does a device's shard of W1 give "
         "complete sums, which relu needs?",
         "reduce-scatter": "Partial sums are added up, and the sums are sharded. Does a device's "

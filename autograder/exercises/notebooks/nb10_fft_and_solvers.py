@@ -2751,8 +2751,9 @@ STENCIL: Final = Exercise(
                 "other-factors": Mistake(
                     *(partial(_five_points, own=own) for own in (1, 2, 0, -4)),
                     *(partial(_weighted, **{side: each}) for side in SIDES for each in (1, 0)),
-                    partial(_weighted, above=0, below=0),
-                    partial(_weighted, left=0, right=0),
+                    *(partial(_weighted, above=each, below=each) for each in (1, 0)),
+                    *(partial(_weighted, left=each, right=each) for each in (1, 0)),
+                    lambda u: _five_points(u, 4, 1),
                     says="The factors of the stencil are others. Expected: 4 for the point itself, "
                     "and -1 for each of its four neighbours.",
                 ),

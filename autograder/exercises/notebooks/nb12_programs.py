@@ -1991,7 +1991,8 @@ EXPERTS: Final = Exercise(
                 "of-other-tokens": Mistake(
                     _is_of_other_tokens,
                     says="Some tokens get the result of another one. Does each token read the "
-                    "place in which it was sent, and are places counted from 0?",
+                    "place in which it was sent, are places counted from 0, and is a token "
+                    "without a place dropped?",
                 ),
             },
             under_mesh=True,

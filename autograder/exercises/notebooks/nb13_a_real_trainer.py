@@ -384,7 +384,7 @@ SPEC_RULES: Final = Exercise(
         "small-leaf-sharded": "No rule is for this leaf, or it has too few dimensions for one. It "
         "stays replicated.",
         "left-replicated": "A rule of the table is for this leaf. Replicated, it takes its whole "
-        "size on each device, and its moments in the optimizer do as well.",
+        "size on each device. The same rules serve the parameters and the optimizer's moments.",
         "one-axis-only": "This leaf can be sharded over both axes.",
         "gave-up": "One dimension cannot be sharded, and the other one can: each is decided by "
         "itself.",
@@ -533,14 +533,15 @@ STATE: Final = Exercise(
     diagnoses={
         "values": "Compare it with update line by line: the gradient, the new moment, W less 0.1 "
         "times the new moment, the count.",
-        "not-donated": "The old state is of no use after a step. `donate_argnums`, in a jit of the "
+        "not-donated": "The old value is of no use after a step. `donate_argnums`, in a jit of the "
         "whole step, gives its memory to the new one, if this has the same layout.",
         "donates-too-much": "No result fits into the buffers of the examples, and they are not "
         "part of the state.",
         "split-dimension": "Which layout does your program ask for here, if any? Where it asks for "
         "none, the compiler chooses, and takes `model` for the columns, as in the targets. A "
         "sharding that names the notebook's mesh has this mesh's sizes on every mesh. The next "
-        "step starts from another layout than this one did, and is compiled again.",
+        "step starts from another layout than this one did: it is compiled again, or refused where "
+        "in_shardings request the old layout.",
         "replicated": "Each device has all of it now, and the next step is compiled again.",
     },
 )
@@ -1876,7 +1877,7 @@ LOOPS: Final = Exercise(
         "too-much-memory": "Is a table of all numbers in the program, which each device has? Or "
         "does a scan keep what it has in each turn?",
         "all-reduce": "In each turn, all devices agree whether there is another one: the condition "
-        "looks at all numbers.",
+        "looks at all numbers, or vmap has made one loop of many.",
         "no-need": "Nothing in a row depends on others, so a device may stop when its rows are "
         "done.",
         "no-need-for-text": "With all weights and its own sequences, a device needs nothing of "

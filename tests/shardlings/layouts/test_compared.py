@@ -47,6 +47,13 @@ def test_blocks_with_another_number_of_copies_are_not_said_to_belong_elsewhere()
     assert comparison_pictures(two, one)[0].note == "every block belongs on fewer devices"
 
 
+def test_copies_of_which_only_some_are_elsewhere_are_not_all_said_to_be():
+    made, expected = Layout.parse("4,6 5,7"), Layout.parse("4,5 6,7")
+    assert comparison_pictures(made, expected)[0].note == "no block is on all of its devices"
+    made, expected = Layout.parse("1 0"), Layout.parse("0 1")
+    assert comparison_pictures(made, expected)[0].note == "every block belongs on another device"
+
+
 def test_the_text_alternative_lists_the_outlined_blocks():
     yours, _ = comparison_pictures(Layout.parse("1 0 2"), Layout.parse("0 1 2"))
     assert "Blocks that belong on other devices: (0, 0), (0, 1)." in yours.description
