@@ -28,8 +28,8 @@ USER: Final = "shardlings-newcomer"
 ASSIGNMENTS: Final = ("01_sharding_basics", "06_shard_map_matmul")
 
 STUDENTS: Final = ("ada", "ben", "cleo", "dana", "emil")
-"""Who hands in everything, the first wrong answer to each exercise, the last one, nothing, and a
-broken file.
+"""The made-up students. They hand in, in this order: all solutions, the first wrong answer to each
+exercise, the last one, nothing, and a broken file.
 """
 
 READS_BANKS: Final = """

@@ -61,16 +61,17 @@ TRANSFORM_IN_OTHER_ORDER: Final = (
 )
 """Diagnosis and message for a program that fails in XLA's Fourier transform."""
 
-GO_ROUND_ALIKE: Final = {
-    frozenset(
-        {requested.Source.INDEX}
-    ): "Give the loop the same bounds on all devices, for example "
-    "the largest that any of them needs, and where a device has nothing left to do, have jnp.where "
-    "keep its old values.",
-    frozenset(): "Let all devices decide alike: compute the condition of a value that is the same "
-    "on all of them, such as a lax.psum or lax.pmax, {over}, of what each of them has.",
-}
-"""What to do about a loop that runs longer on some devices, by what decides how long it runs."""
+SAME_BOUNDS: Final = (
+    "Give the loop the same bounds on all devices, for example the largest that any of them needs, "
+    "and where a device has nothing left to do, have jnp.where keep its old values."
+)
+SAME_DECISION: Final = (
+    "Let all devices decide alike: compute the condition of a value that is the same on all of "
+    "them, such as a lax.psum or lax.pmax, {over}, of what each of them has."
+)
+"""Advice on a loop that may run longer on some devices: the first one if only `lax.axis_index`
+decides how long, the second one if the values in a block do.
+"""
 
 
 @dataclass(frozen=True)
@@ -214,7 +215,7 @@ def _refuse_deadlock(module: Any, mesh: jax.sharding.Mesh, mapped: bool) -> None
     sources = ["lax.axis_index"] * from_index + ["the values in a device's own block"] * from_shards
     what = f"computed from {' and '.join(sources)}, so it can differ between devices"
     if unreached.is_in_loop:
-        advice = GO_ROUND_ALIKE.get(unreached.sources, GO_ROUND_ALIKE[frozenset()])
+        advice = SAME_DECISION if from_shards else SAME_BOUNDS
         sentence = (
             f"There is {collective} in a loop, and how often the loop runs is {what}. A device "
             f"that leaves the loop early takes no part in the later {kind}s, and the others wait "

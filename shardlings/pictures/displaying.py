@@ -139,7 +139,7 @@ def display_table(headings: Sequence[str], rows: Iterable[Sequence[object]]) -> 
         headings: the columns' headings.
         rows: the rows' cells. A whole number gets commas. A column of numbers is aligned right.
     """
-    texts = [[f"{c:,}" if isinstance(c, int) else str(c) for c in row] for row in rows]
+    texts = [[f"{c:,}" if type(c) is int else str(c) for c in row] for row in rows]  # no Booleans
     columns = zip(*texts, strict=True)
     align = "".join("r" if all(map(NUMBER.fullmatch, column)) else "l" for column in columns)
     table = Document((Table(tuple(headings), tuple(TableRow(tuple(t)) for t in texts), align),))

@@ -87,7 +87,7 @@ class Spread(NamedTuple):
 
     @property
     def is_uniform(self) -> bool:
-        """Whether the value is the same on all devices."""
+        """True if the value is sure to be the same on all devices."""
         return not any(self.by_index) and not any(self.by_shards)
 
     def sources_within(self, groups: Iterable[Sequence[int]]) -> frozenset[Source]:

@@ -10,9 +10,11 @@ from zoneinfo import ZoneInfo
 
 import pytest
 from nbgrader.api import Gradebook
+from sqlalchemy import Engine, event
 
 from autograder.instructor.__main__ import main
 from autograder.instructor.course import ClassError, ClassRules, Course, read_class_file, read_times
+from autograder.instructor.nbgrader_plugins import settle_lateness
 from tests.instructor.classroom.plain_course import FIRST, SECOND, grades, hand_in, plain_course
 
 RULES = """
@@ -461,3 +463,20 @@ def test_nothing_is_touched_where_the_class_is_described_wrongly(room, capsys, c
         "most, zero_after_days, grace_minutes."
     )
     assert (room.root / "grading" / "gradebook.db").read_bytes() == gradebook
+
+
+def test_penalties_of_a_class_that_is_in_time_are_read_in_one_query(room):
+    write(room, "handed_in.csv", "student,assignment,time\n")
+    course = Course(room.root)
+    settle_lateness(course)
+    asked = []
+
+    def note(connection, cursor, statement, *_):
+        asked.append(statement)
+
+    event.listen(Engine, "before_cursor_execute", note)
+    try:
+        settle_lateness(course)
+    finally:
+        event.remove(Engine, "before_cursor_execute", note)
+    assert len([statement for statement in asked if "late_submission_penalty" in statement]) == 1

@@ -87,3 +87,8 @@ def test_it_is_shown_after_a_while(shown, monkeypatch):
 def test_a_table_has_numbers_on_the_right_and_commas_in_whole_ones(shown):
     display_table(("", "bytes", "share", "by"), [("a", 1024, "5%", 3), ("bcd", 7, "10%", "x")])
     assert shown == [("new", "     bytes  share  by\na    1,024     5%  3\nbcd      7    10%  x")]
+
+
+def test_a_table_shows_a_boolean_as_a_word(shown):
+    display_table(("", "equal"), [("a", True)])
+    assert shown == [("new", "   equal\na  True")]

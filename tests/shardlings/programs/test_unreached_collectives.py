@@ -145,7 +145,7 @@ def rounds_from_the_first(a):
 
 
 def counted_beside_values(a):
-    """What is carried beside the counter differs; the counter does not."""
+    """A loop counts alike on all devices, and carries other values that differ."""
     carried = (0, a, lax.axis_index("x"))
     return lax.while_loop(
         lambda c: c[0] < 3, lambda c: (c[0] + 1, over_x(c[1]) + c[2], -c[2]), carried
