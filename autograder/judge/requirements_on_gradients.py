@@ -135,9 +135,9 @@ class SavesAtMost(Requirement):
         largest = max(over.saved, key=lambda each: each.size * each.dtype.itemsize)
         size = math.prod(first.shape) * np.dtype(first.dtype).itemsize
         return found.but(
-            difference=f"{found.difference} That is {over.bytes / size:.1f} and "
-            f"{allowed / size:.1f} arrays of the size of the first argument. The largest array is "
-            f"{describe_array(largest)}."
+            difference=f"{found.difference} Counted in arrays of the size of the first argument, "
+            f"{over.bytes / size:.1f} are kept and {allowed / size:.1f} allowed. The largest array "
+            f"is {describe_array(largest)}."
         )
 
 

@@ -554,7 +554,7 @@ FSDP: Final = Exercise(
         "examples.",
         "varying-mismatch": "Is this the loop over the layers, which starts with X, and do "
         "in_specs request all of X? Then shard X over data, because each device works on its own "
-        "examples. If X is sharded already, only its type is missing.",
+        "examples. If X is sharded already, only the type of the carry is wrong.",
         "not-replicated": "Each device has its own shard of the gradient: it is sharded as W is.",
         "replicated": "The gradient is replicated. Expected: sharded as W is, so that each device "
         "has the gradient of its own rows.",

@@ -114,8 +114,8 @@ def show_table(console: Console, assignment: str, rows: Sequence[StateRow]) -> N
     console.print(_table(names, [total, *shown], len(averaged)))
     if unlisted := len(rows) - len(listed):
         console.print(
-            f"{unlisted} of {len(rows)} students are not shown, because there is nothing to do "
-            f"about them; grading/grades.csv has everybody.",
+            f"{unlisted} of {len(rows)} students are not shown, because nothing of theirs "
+            f"needs a look; grading/grades.csv has everybody.",
             highlight=False,
         )
     if dropped := [column.heading.split("\n")[0].strip() for column in exercises[len(shown) :]]:
