@@ -147,7 +147,7 @@ class RunsWithinBudgets(Requirement):
                 f"The shardings are right, but in the wrong order: they have to be those of "
                 f"{', '.join(names)}, in this order.",
             )
-        return _name_wrong_arguments(self, piece, found, finding)
+        return _name_wrong_arguments(self, piece, found, finding, exercise)
 
 
 @dataclass(frozen=True)
@@ -343,9 +343,16 @@ def run_with_layouts(
 
 
 def _name_wrong_arguments(
-    requirement: RunsWithinBudgets, piece: Placements, found: Finding, finding: Finding
+    requirement: RunsWithinBudgets,
+    piece: Placements,
+    found: Finding,
+    finding: Finding,
+    exercise: Exercise,
 ) -> Finding:
-    """Add which arguments are not laid out as in a right answer, if they are few."""
+    """Say first which arguments are not laid out as in a right answer, if they are few.
+
+    The diagnosis becomes `layout of X` where the exercise has a lesson on it.
+    """
     layouts = read_layouts(requirement.arguments, requirement.shapes[0], piece, finding)
     if isinstance(layouts, Finding) or not requirement.blocks:
         return found
@@ -356,9 +363,18 @@ def _name_wrong_arguments(
     differ = find_wrong_layouts(by_name, requirement.blocks)
     if not 1 <= len(differ) <= MAX_NAMED_ARGUMENTS:
         return found
-    wrong = f"{' and '.join(differ)} {'are' if len(differ) > 1 else 'is'}"
-    return found.but(
-        difference=f"{found.difference} The other arguments are laid out well; {wrong} not."
+    wrong = f"{natural_list(differ)} {'are' if len(differ) > 1 else 'is'} laid out wrongly"
+    if len(differ) == 1 and len(by_name[differ[0]].counts) > 1:
+        expected = dict(zip(requirement.arguments, requirement.blocks, strict=True))[differ[0]]
+        pairs = enumerate(zip(by_name[differ[0]].counts, expected, strict=True))
+        dimensions = [str(dimension) for dimension, (count, right) in pairs if count != right]
+        wrong += f", along dimension{'s' if len(dimensions) > 1 else ''} "
+        wrong += natural_list(dimensions)
+    lesson = f"layout of {natural_list(differ)}"
+    has_lesson = lesson in exercise.lessons and found.diagnosis not in requirement.mistakes
+    only = "Only " if 2 * len(differ) <= len(by_name) else ""
+    return found.problem(
+        lesson if has_lesson else found.diagnosis, f"{only}{wrong}. {found.difference}"
     )
 
 

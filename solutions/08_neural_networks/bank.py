@@ -6,13 +6,13 @@
 folded = jax.make_mesh((2, 4), ("host", "chip"), axis_types=(AUTO,) * 2)
 data_parallel = [on(folded)] * 4 + [on(folded, ("host", "chip"), None)] * 2
 
-# %% nothing cut exercise="8.1" score=0 diagnoses=["over-the-cap"] naive=true
+# %% nothing cut exercise="8.1" score=0 diagnoses=["layout of X and Y"] naive=true
 data_parallel = (on(data),) * 6
 
-# %% the answers not cut exercise="8.1" score=0 diagnoses=["over-the-cap"]
+# %% the answers not cut exercise="8.1" score=0 diagnoses=["over-the-cap"] near=["layout of X", "layout of X and Y"]
 data_parallel = (*(on(data),) * 4, on(data, "data"), on(data))
 
-# %% the features cut exercise="8.1" score=0 diagnoses=["all-gather over data"] near=["over-the-cap"]
+# %% the features cut exercise="8.1" score=0 diagnoses=["layout of X and Y"] near=["over-the-cap"]
 whole, features = on(data), on(data, None, "data")
 data_parallel = (whole, whole, whole, whole, features, features)
 
@@ -42,7 +42,7 @@ data_parallel = (on(data, None, "data"), on(data, "data"), on(data, "data"), who
 # %% the examples first, then the parameters exercise="8.1" score=0 diagnoses=["another-order"] near=["number-of-shardings"]
 data_parallel = (on(data, "data"), on(data, "data"), *(on(data),) * 4)
 
-# %% the examples on the grid, each twice exercise="8.1" score=0 diagnoses=["over-the-cap"]
+# %% the examples on the grid, each twice exercise="8.1" score=0 diagnoses=["layout of X and Y"]
 data_parallel = (*(on(grid),) * 4, on(grid, "data"), on(grid, "data"))
 
 # %% turned about: the mesh in another order exercise="8.2" score=1
@@ -50,13 +50,13 @@ turned = jax.sharding.Mesh(np.array(jax.devices())[::-1].reshape(4, 2), ("a", "b
 both = ("a", "b")
 tensor_parallel = (on(turned), on(turned, None, both), on(turned, both))
 
-# %% rows, then columns exercise="8.2" score=0 diagnoses=["all-gather over model"] near=["all-to-all"]
+# %% rows, then columns exercise="8.2" score=0 diagnoses=["all-gather over model"] near=["all-to-all", "layout of W1", "layout of W2"]
 tensor_parallel = (on(model), on(model, "model"), on(model, None, "model"))
 
-# %% columns, then columns exercise="8.2" score=0 diagnoses=["all-gather over model"]
+# %% columns, then columns exercise="8.2" score=0 diagnoses=["layout of W2"]
 tensor_parallel = (on(model), on(model, None, "model"), on(model, None, "model"))
 
-# %% rows, then rows exercise="8.2" score=0 diagnoses=["all-to-all over model"] near=["all-gather", "reduce-scatter"]
+# %% rows, then rows exercise="8.2" score=0 diagnoses=["layout of W1"] near=["all-gather", "reduce-scatter", "layout of X"]
 tensor_parallel = (on(model), on(model, "model"), on(model, "model"))
 
 # %% the examples cut in place of the weights exercise="8.2" score=0 diagnoses=["over-the-cap"]
@@ -68,7 +68,7 @@ tensor_parallel = (on(model, None, "model"), on(model, "model"), on(model))
 # %% everything whole exercise="8.2" score=0 diagnoses=["over-the-cap"] naive=true
 tensor_parallel = (on(model),) * 3
 
-# %% the examples cut as well exercise="8.2" score=0 diagnoses=["all-gather over model"] near=["over-the-cap"]
+# %% the examples cut as well exercise="8.2" score=0 diagnoses=["layout of X"] near=["over-the-cap"]
 tensor_parallel = (on(model, "model"), on(model, None, "model"), on(model, "model"))
 
 # %% the features cut, to go with rows of the weights exercise="8.2" score=0 diagnoses=["reduce-scatter over model"]
@@ -110,7 +110,7 @@ def predict_explicit(X, W1, b1, W2, b2, W3, b3):
     return three_layers(X, W1, b1, W2, b2, W3, b3)
 
 
-# %% the last bias cut, and the last weights collected exercise="8.3" score=0.125 diagnoses=["reduce-scatter over model", "all-gather over model"] near=["too-many-bytes"]
+# %% the last bias cut, and the last weights collected exercise="8.3" score=0.125 diagnoses=["layout of b3", "all-gather over model"] near=["too-many-bytes"]
 both_ways = (
     on(grid, "data", None),
     on(grid),
@@ -128,7 +128,7 @@ def predict_explicit(X, W1, b1, W2, b2, W3, b3):
     return jax.reshard(h, P("data", None)) @ jax.reshard(W3, P()) + b3
 
 
-# %% the first two layers as the pair, and a copy for everybody exercise="8.3" score=0.0625 diagnoses=["all-gather over model", "replicated", "all-gather over data"] near=["over-the-cap", "reduce-scatter"]
+# %% the first two layers as the pair, and a copy for everybody exercise="8.3" score=0.0625 diagnoses=["layout of W1 and b1", "replicated", "all-gather over data"] near=["over-the-cap", "reduce-scatter"]
 both_ways = (
     on(grid, "data", None),
     on(grid, None, "model"),
@@ -1832,7 +1832,7 @@ def predict_explicit(X, W1, b1, W2, b2, W3, b3):
     return jnp.matmul(h, W3, out_sharding=P("data", None)) + 2 * b3
 
 
-# %% the last bias alone cut exercise="8.3" score=0 diagnoses=["reduce-scatter over model", "unanswered"] near=["over-the-cap"]
+# %% the last bias alone cut exercise="8.3" score=0 diagnoses=["layout of b3", "unanswered"] near=["over-the-cap"]
 both_ways = (
     on(grid, "data"),
     on(grid),
@@ -1844,7 +1844,7 @@ both_ways = (
 )
 
 
-# %% the first layer into columns, the second into rows exercise="8.3" score=0 diagnoses=["too-many-bytes", "unanswered"] near=["over-the-cap", "reduce-scatter"]
+# %% the first layer into columns, the second into rows exercise="8.3" score=0 diagnoses=["too-many-bytes", "unanswered"] near=["over-the-cap", "reduce-scatter", "layout of W1 and b1", "layout of b3", "layout of X"]
 both_ways = (
     on(grid, "data", None),
     on(grid, None, "model"),
@@ -2740,3 +2740,31 @@ def accumulated(W, X, Y):
     return jax.shard_map(body, in_specs=(P(), P(None, "data"), P(None, "data")), out_specs=P())(
         W, X, Y
     )
+
+
+# %% the examples cut over both axes exercise="8.3" score=0 diagnoses=["layout of X", "unanswered"] near=["all-gather", "over-the-cap"]
+both_ways = (
+    on(grid, ("data", "model"), None),
+    on(grid),
+    on(grid),
+    on(grid, None, "model"),
+    on(grid, "model"),
+    on(grid, "model", None),
+    on(grid),
+)
+
+
+# %% the examples whole, and their answers sharded exercise="8.1" score=0 diagnoses=["layout of X"] near=["over-the-cap"]
+data_parallel = (*(on(data),) * 5, on(data, "data"))
+
+
+# %% the last bias sharded, and the first weights exercise="8.3" score=0 diagnoses=["reduce-scatter over model", "unanswered"] near=["layout of b3"]
+both_ways = (
+    on(grid, "data", None),
+    on(grid, "model"),
+    on(grid),
+    on(grid, None, "model"),
+    on(grid, "model"),
+    on(grid, "model", None),
+    on(grid, "model"),
+)

@@ -91,6 +91,10 @@ DATA_PARALLEL: Final = Exercise(
         "answers, needs nothing from the others. Which of these does a device lack?",
         "too-many-bytes": "Only the gradients have to be added up. Are the features sharded "
         "instead of the examples?",
+        "layout of X": "A device processes its own examples from the first layer to the last. "
+        "Which part of X does it need for that?",
+        "layout of X and Y": "A device processes its own examples from the first layer to the "
+        "last. Which part of X does it need for that, and which of Y?",
         "number-of-shardings": "Expected: one sharding for each of the four parameters, then "
         "those of X and of Y.",
     },
@@ -133,12 +137,16 @@ TENSOR_PARALLEL: Final = Exercise(
         "all-gather": "A device lacks something for its part of the work. Does it have all of X? "
         "Its shard of W1 has to give complete sums of some hidden units, and its shard of W2 has "
         "to need only these.",
-        "all-to-all": "An array changes its layout on the way. Does a device's shard of W1 give "
-        "complete sums, which relu needs?",
         "reduce-scatter": "Partial sums are added up, and the sums are sharded. Does a device's "
         "shard of W1 give complete sums, which relu needs?",
         "collective-permute": "Shards move from device to device. A device needs the rows of W2 "
         "that belong to its own columns of W1.",
+        "layout of X": "Each device computes its own hidden units for every example. Which part of "
+        "X does it need for that?",
+        "layout of W1": "relu needs complete sums. Does a device's shard of W1 give complete sums "
+        "of some hidden units, or partial sums of all?",
+        "layout of W2": "A device has complete sums of its own hidden units. Which part of W2 are "
+        "these multiplied by?",
         "over-the-cap": "Each device has memory for all of X, and for an eighth of W1 and of W2.",
         "fails": "On an Explicit mesh a program must say where its sums go, and pair does not. Is "
         "your mesh Auto?",
@@ -313,6 +321,11 @@ BOTH: Final = Exercise(
         "over model.",
         "over-the-cap": "Each device has memory for a quarter of X, for half of W2, b2 and W3, "
         "and for all of the rest. Do the shardings of the last two layers fit together, as in 8.2?",
+        "layout of X": "The examples are sharded over data alone. Two devices that share their "
+        "examples divide the weights of the pair between them.",
+        "layout of W1 and b1": "The first layer is no part of the pair, and each device needs all "
+        "of its hidden units, complete.",
+        "layout of b3": "b3 is added to complete sums, which every device has.",
         "all-gather": "Nothing has to be gathered here. Do you request a replicated array that "
         "may stay sharded, or do the shardings of two neighbouring arrays not fit together?",
         "reduce-scatter": "A sum is sharded over model, and should be replicated over it. Is b3 "
