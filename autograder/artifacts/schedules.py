@@ -439,6 +439,23 @@ def draw_fsdp(layers: int) -> Schedules:
     return Schedules((chart,))
 
 
+def draw_forward_pipeline(stages: int, microbatches: int) -> Schedules:
+    """Draw which microbatch each stage of a pipeline works on in each step of a forward pass.
+
+    Args:
+        stages: the number of stages.
+        microbatches: the number of microbatches.
+    """
+    lanes = {
+        f"stage {stage}": [
+            JobBar(f"microbatch {m}", str(m), COLOURS["F"], stage + m, stage + m + 1)
+            for m in range(microbatches)
+        ]
+        for stage in range(stages)
+    }
+    return Schedules((GanttChart.of("the microbatch of each stage", lanes, axis="step"),))
+
+
 def draw_ring_attention(devices: int) -> Schedules:
     """Draw which block of keys and values each device has in each step of ring attention.
 

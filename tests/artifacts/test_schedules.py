@@ -6,6 +6,7 @@ from typing import Any
 import pytest
 
 from autograder.artifacts import (
+    draw_forward_pipeline,
     draw_fsdp,
     draw_overlap,
     draw_pipelines,
@@ -159,6 +160,17 @@ def test_a_device_holds_one_whole_layer_at_a_time_in_fsdp():
     for bar in chart.bars["computes"]:  # between the gather and the end of its layer
         layer = chart.bars[f"holds layer {bar.label}"]
         assert any(each.start < bar.start and bar.end == each.end for each in layer)
+
+
+def test_in_a_forward_pipeline_each_microbatch_is_one_stage_further_in_each_step():
+    (chart,) = draw_forward_pipeline(stages=8, microbatches=10).charts
+    assert chart.end == 17  # as the text of notebook 08 says
+    at_work = [
+        sum(b.start <= t < b.end for bs in chart.bars.values() for b in bs) for t in range(17)
+    ]
+    assert at_work.count(8) == 3
+    for stage, bars in enumerate(chart.bars.values()):
+        assert [(bar.label, bar.start) for bar in bars] == [(str(m), stage + m) for m in range(10)]
 
 
 def test_half_of_the_blocks_in_a_ring_are_masked_and_each_device_has_each_once():
