@@ -170,7 +170,7 @@ NOUNS = re.findall(
     playground pool_size printable progress progress_file ring_steps short_float_types
     solution_seconds spec_entries
     svg_element svg_image svg_number svg_points table_files target template_environment
-    text_width time_by_item time_limit transaction trip_count ungraded_page
+    text_width time_limit transaction trip_count ungraded_page
     unknown_fields verdict_document verdict_without_evidence version_warning whole_array
     why_no_layout wire_bytes written_files
     """,

@@ -34,7 +34,6 @@ from autograder.judge import (
     Satisfies,
     SavesAtMost,
     Terms,
-    Timed,
     TrainsFast,
     WorksAtMost,
 )
@@ -84,7 +83,6 @@ __all__ = [
     "Satisfies",
     "SavesAtMost",
     "Terms",
-    "Timed",
     "TrainsFast",
     "UnknownExerciseError",
     "WorksAtMost",

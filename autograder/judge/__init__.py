@@ -40,7 +40,7 @@ from autograder.judge.requirements_on_resuming import (
     ResumesAfterTornWrites,
 )
 from autograder.judge.requirements_on_states import Donates, KeepsLayouts
-from autograder.judge.requirements_on_times import RunsFast, Timed, TrainsFast
+from autograder.judge.requirements_on_times import RunsFast, TrainsFast
 from autograder.judge.requirements_on_values import Computes
 from autograder.judge.right_answers import fingerprint_answer
 from autograder.judge.running_programs import run_all
@@ -95,7 +95,6 @@ __all__ = [
     "Satisfies",
     "SavesAtMost",
     "Terms",
-    "Timed",
     "Trade",
     "TrainsFast",
     "Verdict",

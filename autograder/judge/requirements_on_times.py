@@ -14,7 +14,6 @@ from typing import Any, ClassVar, Final, Protocol
 
 import jax
 import numpy as np
-from humanize import natural_list
 from msgspec.structs import replace
 
 from autograder import artifacts
@@ -55,30 +54,7 @@ from shardlings.programs import (
 )
 
 COMPUTING = "computing"
-"""The key for a program's arithmetic, beside the kinds of collective, in `Timed.items`."""
-
-MIN_REPORTED_CHANGE = 0.02
-"""The smallest change that a verdict mentions, relative to the time of the shown program."""
-
-
-@dataclass(frozen=True)
-class Timed:
-    """The modelled time of a program from the notebook, with which verdicts compare an answer.
-
-    For example, `Timed("the first layout", {"computing": 900, "all-gather": 20_000})`.
-
-    Attributes:
-        name: its name in a sentence.
-        items: the microseconds of `computing`, and of each kind of collective.
-    """
-
-    name: str
-    items: Mapping[str, int]
-
-    @property
-    def total(self) -> int:
-        """The microseconds of all items, one after the other."""
-        return sum(self.items.values())
+"""The item for a program's arithmetic, beside the collectives."""
 
 
 class HasBestTime(Protocol):
@@ -91,8 +67,6 @@ class HasBestTime(Protocol):
     @property
     def frontier(self) -> tuple[tuple[int, int], ...]: ...
     @property
-    def shown(self) -> Timed: ...
-    @property
     def given(self) -> int: ...
     @property
     def best(self) -> int: ...
@@ -104,7 +78,7 @@ class RunsFast(Requirement):
 
     For example, shardings with which a step on eight H100s beats the layout in the notebook:
 
-        RunsFast("layout", "shardings …", step, SHAPES, "H100 100G Ethernet", CAP, FRONTIER, SHOWN)
+        RunsFast("layout", "shardings …", step, SHAPES, "H100 100G Ethernet", CAP, FRONTIER, GIVEN)
 
     The function is compiled at its real size and never run. The model adds up the time to compute,
     at the machine's peak, and the time to send, without overlap, and counts floating-point numbers
@@ -118,7 +92,7 @@ class RunsFast(Requirement):
         machine: a key of `programs.MACHINES`.
         cap: the most bytes of arguments that a device may hold.
         frontier: the best pairs that are known of bytes held on each device and microseconds.
-        shown: the layout that the notebook shows, which earns nothing.
+        given: the microseconds of the layout that the notebook shows, which earn nothing.
         enough: the microseconds that earn all points; 0 for the best that is known.
     """
 
@@ -132,18 +106,13 @@ class RunsFast(Requirement):
     machine: str
     cap: int
     frontier: tuple[tuple[int, int], ...]
-    shown: Timed
+    given: int
     enough: int = 0
 
     @property
     def arguments(self) -> tuple[str, ...]:
         """The names of the function's arguments."""
         return tuple(inspect.signature(self.function).parameters)
-
-    @property
-    def given(self) -> int:
-        """The microseconds that earn nothing."""
-        return self.shown.total
 
     @property
     def best(self) -> int:
@@ -233,52 +202,12 @@ def compare_time(
         "works-too-much"
         if repeats and report.compute_seconds >= report.communication_seconds
         else "waits-for-data",
-        f"On {requirement.machine} it takes {in_ms(took / 1e6)}: each device computes for "
+        f"On {requirement.machine} it takes {in_ms(took / 1e6)}; {in_ms(best / 1e6)} earns all "
+        f"points and {in_ms(given / 1e6)} none. Each device computes for "
         f"{in_ms(report.compute_seconds)} and communicates for "
-        f"{in_ms(report.communication_seconds)}. "
-        f"{in_ms(best / 1e6)} earns all points and {in_ms(given / 1e6)} none. "
-        f"{_compared(requirement.shown, report)}{describe_largest_item(items, repeats)}",
+        f"{in_ms(report.communication_seconds)}. {describe_largest_item(items, repeats)}",
         credit=round(credit, 3),
     )
-
-
-def _compared(shown: Timed, report: Report) -> str:
-    """Say what takes more or less time than in the shown program, largest changes first."""
-    now = time_by_item(report)
-    kinds = list(dict.fromkeys([*shown.items, *now]))
-    changes = {kind: now.get(kind, 0) - shown.items.get(kind, 0) for kind in kinds}
-    changed = [kind for kind in kinds if abs(changes[kind]) >= MIN_REPORTED_CHANGE * shown.total]
-    changed.sort(key=lambda kind: -abs(changes[kind]))
-    if not changed:
-        return f"It takes about as long as {shown.name} ({in_ms(shown.total / 1e6)}). "
-    items = [_describe_change(kind, now.get(kind), shown.items.get(kind, 0)) for kind in changed]
-    is_slower = sum(now.values()) > shown.total
-    compared = "It is slower than" if is_slower else "Compared with"
-    return f"{compared} {shown.name} ({in_ms(shown.total / 1e6)}): {natural_list(items)}. "
-
-
-def _describe_change(kind: str, now: int | None, before: int) -> str:
-    """Return `computing takes 7.2 ms instead of 9.1 ms`, from microseconds.
-
-    Args:
-        kind: `computing`, or a kind of collective.
-        now: the microseconds of the answer; `None` if it has no such collectives.
-        before: the microseconds of the shown program; 0 if it has none.
-    """
-    if now is None:
-        return f"there are no {kind}s (they took {in_ms(before / 1e6)})"
-    takes = f"{kind} takes" if kind == COMPUTING else f"{kind}s take"
-    if not before:
-        return f"{takes} {in_ms(now / 1e6)} (there were none)"
-    return f"{takes} {in_ms(now / 1e6)} instead of {in_ms(before / 1e6)}"
-
-
-def time_by_item(report: Report) -> dict[str, int]:
-    """Return the microseconds of computing, and of each kind of collective."""
-    spent = {COMPUTING: report.compute_seconds}
-    for c in report.collectives:
-        spent[c.kind] = spent.get(c.kind, 0) + communication_seconds(c, MACHINES[report.machine])
-    return {kind: round(1e6 * took) for kind, took in spent.items()}
 
 
 def list_items(report: Report, names: Sequence[str] = ()) -> dict[str, int]:
@@ -381,7 +310,6 @@ class TrainsFast(Requirement):
         work: the fewest operations with which a device can do its share, at the real size.
         frontier: the best pairs that are known of bytes held on each device and microseconds.
         given: the microseconds that earn nothing.
-        shown: a design that learners know, with which verdicts compare theirs.
         from_own_batch: computes, for each part of the batch that a device may hold, the new
             parameters from that part's gradient alone; recognises gradients that were never summed.
     """
@@ -400,7 +328,6 @@ class TrainsFast(Requirement):
     work: int
     frontier: tuple[tuple[int, int], ...]
     given: int
-    shown: Timed
     mistakes: Mapping[str, Any] = field(default_factory=dict)
     from_own_batch: Callable[..., Sequence[Sequence[Any]]] | None = None
 

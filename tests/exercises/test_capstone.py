@@ -154,20 +154,6 @@ def test_what_earns_nothing_sends_nearly_all_that_it_may():
     assert 1e6 * (computing + sending) == pytest.approx(ASKED.given, rel=0.02)
 
 
-def test_the_first_goal_takes_what_its_items_say():
-    weights = sum(
-        2 * 2 * int(np.prod(shape))  # two layers, two bytes
-        for name, shape in zip(ASKED.plan.names, ASKED.plan.sizes[0], strict=True)
-        if name != ASKED.plan.batch
-    )
-    moved = 1e6 * 7 / 8 * weights / CHIP.link
-    assert ASKED.shown.items == {
-        "computing": pytest.approx(1e6 * ASKED.work / CHIP.flops, rel=0.01),
-        "all-gather": pytest.approx(moved, rel=0.01),
-        "reduce-scatter": pytest.approx(moved, rel=0.01),
-    }
-
-
 def test_the_notebooks_step_is_the_one_that_is_judged():
     step = sitting_for("11.7").names["plain_step"]
     shapes = dict(zip(ASKED.plan.names, ASKED.plan.sizes[1], strict=True))

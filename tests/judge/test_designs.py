@@ -12,7 +12,7 @@ import pytest
 from jax import lax
 
 from autograder.evidence import Design, DesignPlan, Placements, Program, from_json, to_json
-from autograder.exercises import Exercise, Timed, TrainsFast
+from autograder.exercises import Exercise, TrainsFast
 from autograder.judge import judge, verdict_as_html, verdict_as_text
 from tests.helpers import capture, mesh, sharding
 
@@ -48,7 +48,6 @@ def asked(**changes: Any) -> Exercise:
             0.3 * rng.standard_normal(shapes[name]).astype(np.float32) for name in PLAN.arguments
         ],
         "TPU v5e", 4 << 20, 10**7, 1_200_000_000, ((1 << 20, 1),), 1000,
-        Timed("copies", {"computing": 1000}),
     )  # fmt: skip
     return Exercise("11.7", "A step", (replace(requirement, **changes),), ("Think.",))
 

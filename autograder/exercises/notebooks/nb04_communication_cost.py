@@ -15,7 +15,7 @@ from typing import Any, Final
 import jax
 import numpy as np
 
-from autograder.judge import AnyOrder, Exercise, Mistake, Predicts, Returns, RunsFast, Timed
+from autograder.judge import AnyOrder, Exercise, Mistake, Predicts, Returns, RunsFast
 from shardlings.programs import BFLOAT16, MACHINES
 
 COLLECTIVES: Final = (
@@ -2379,10 +2379,8 @@ FRONTIER: Final = (
     (50_331_648, 21_522), (67_108_864, 18_838), (100_663_296, 14_812),
 )  # fmt: skip
 
-SHOWN: Final = Timed(
-    "everything in rows", {"computing": 1_390, "all-gather": 18_790, "reduce-scatter": 18_790}
-)
-"""The layout that the notebook shows. It earns nothing."""
+GIVEN: Final = 38_971
+"""The microseconds of the layout that the notebook shows, everything in rows. They earn nothing."""
 
 ENOUGH: Final = 17_500
 """The microseconds that earn everything; the best known layouts take 14.8 ms."""
@@ -2402,7 +2400,7 @@ DECISION: Final = Exercise(
             "H100 100G Ethernet",
             CAP,
             FRONTIER,
-            SHOWN,
+            GIVEN,
             ENOUGH,
         ),
     ),
