@@ -159,13 +159,15 @@ class Returns(Requirement):
                 expected, got = show_plain(wanted, wanted), show_plain(came, wanted)
                 if (rounded := _round_floats(expected)) != _round_floats(got):
                     expected, got = rounded, _round_floats(got)
-                if self.lines is not None or expected.endswith("…") or got.endswith("…"):
-                    lines = self.lines(*case) if self.lines is not None else ()
+                lines = self.lines(*case) if self.lines is not None else ()
+                if lines or expected.endswith("…") or got.endswith("…"):
                     expected, got = show_first_difference(came, wanted, lines) or (expected, got)
+                # a line says more than both ends of its text
+                source = f"{self.answer}(…)" if lines else shorten_call(call)
                 return finding.problem(
                     diagnosis,
                     sentence,
-                    expected=f"{expected} from {shorten_call(call)}, one of {len(cases)} cases",
+                    expected=f"{expected} from {source}, one of {len(cases)} cases",
                     got=got,
                     charts=self.draw(came, *case) if self.draw else (),
                 )
@@ -710,7 +712,7 @@ def show_first_difference(
         return None
     pairs = zip_longest(actual, right)
     place = next((i for i, pair in enumerate(pairs) if not _is_same(*pair)), len(right))
-    line = f" (`{lines[place].strip()[:MAX_LINE_CHARACTERS]}`)" if place < len(lines) else ""
+    line = f", for `{lines[place][:MAX_LINE_CHARACTERS]}`," if place < len(lines) else ""
     expected, got = (
         f"{show_plain(each[place])} as entry {place + 1} of {len(each)}"
         if place < len(each)

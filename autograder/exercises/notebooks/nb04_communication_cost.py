@@ -164,8 +164,9 @@ def _kinds(text: str) -> list[str]:
 
 
 def _list_collective_lines(text: str) -> list[str]:
-    """List the lines of collectives, with that of the first half for two halves."""
-    return [line for line in text.splitlines() if _kinds(line)]
+    """List the lines of collectives up to their operands, and of two halves the first one's."""
+    lines = (line.strip() for line in text.splitlines() if _kinds(line))
+    return [f"{line.partition('), ')[0]})" for line in lines]
 
 
 def _both_halves(text: str) -> list[str]:
@@ -934,7 +935,7 @@ SENT: Final = Exercise(
                         for permuted in ("once", "in a ring", "n times")
                     ),
                     says="Two things: size is the whole buffer, not the block that a device begins "
-                    "with; and one of the five kinds goes round the ring twice.",
+                    "with; and an all-reduce goes round the ring twice.",
                 ),
                 "exchange-and-permutation": Mistake(
                     _exchange_and_permutation,
@@ -952,7 +953,7 @@ SENT: Final = Exercise(
                 ),
                 "whole-buffer-for-one": Mistake(
                     *(partial(_sent_but_for, kind, lambda n, size: float(size)) for kind in PASSES),
-                    says="For one of the kinds this is the whole buffer. Of its n pieces, a device "
+                    says="For the kind below, this is the whole buffer. Of its n pieces, a device "
                     "keeps one and sends n - 1; in an all-reduce, twice.",
                 ),
                 "one-piece-exchanged": partial(
@@ -966,8 +967,8 @@ SENT: Final = Exercise(
                         partial(_sent_but_for, kind, lambda n, size: (n - 1.0) * size)
                         for kind in PASSES
                     ),
-                    says="For one kind, this takes size for one device's block. It is the whole "
-                    "buffer, and a block is one n-th of it.",
+                    says="For the kind below, this takes size for one device's block. It is the "
+                    "whole buffer, and a block is one n-th of it.",
                 ),
                 "block-for-buffer-in-one-ring": Mistake(
                     lambda kind, n, size: (
