@@ -100,10 +100,11 @@ class Argument(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 
 def describe_arguments(arguments: Sequence[Argument]) -> str:
-    """Describe arguments: `float32[16,8] on a mesh of x=4, y=2`."""
+    """Describe arguments: `float32[16,8] on a mesh of x=4, y=2`; without a mesh of one device."""
     shapes = ", ".join(f"{a.dtype}[{','.join(map(str, a.shape))}]" for a in arguments)
     axes = ", ".join(f"{name}={size}" for name, size in arguments[0].axes)
-    return f"{shapes} on a mesh of {axes}"
+    is_single = all(size == 1 for _, size in arguments[0].axes)
+    return shapes if is_single else f"{shapes} on a mesh of {axes}"
 
 
 def rebuild_mesh(argument: Argument) -> jax.sharding.Mesh:

@@ -227,9 +227,10 @@ def find_worst_element(
             at = ", ".join(str(int(i) + s) for i, s in zip(place, starts, strict=True))
             where = f"at [{at}] " if at else ""
             where += f"of {names[number]} " if names else ""
+            where += f"on device {shard.device.id}" if len(output.sharding.device_set) > 1 else ""
             furthest = float(off.max())
             got, expected = format_pair(actual[place], right[place])
-            description = f"{got} {where}on device {shard.device.id}; it should be {expected}"
+            description = f"{f'{got} {where}'.rstrip()}; it should be {expected}"
     return description
 
 
