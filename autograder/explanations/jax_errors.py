@@ -386,6 +386,12 @@ MEANINGS: Final = (
         "layout of its result.",
     ),
     (
+        r"vmap in_axes must be .* len\(in_axes\)=(?P<given>\d+), len\(args\)=(?P<count>\d+)",
+        "in-axes-length",
+        "The length of in_axes is {given}, and the mapped function gets {count} arguments. in_axes "
+        "has an entry for each argument, or it is one number for all of them.",
+    ),
+    (
         r"vmap in_axes must be an int, None, or a tuple .* but got (?P<given>\w+)",
         "in-axes",
         "The second argument of jax.vmap is in_axes, and here it is {given}; expected the "
@@ -509,8 +515,8 @@ def explain_error(
         )
     if diagnosis == "bytes-left-over":  # NumPy says no more than that
         return diagnosis, f"{meaning}{at}"
-    is_cut_short = message_of(error).strip().partition("\n")[0].rstrip().endswith(":")
     message = first_line(error)
+    is_cut_short = message_of(error).strip().startswith(f"{message}:")
     if not message.endswith("…"):
         message += " …" if is_cut_short else "."
     return diagnosis, f"{meaning}{at} {JAX_SAYS}{type(error).__name__}: {message}"

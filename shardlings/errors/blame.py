@@ -6,8 +6,10 @@ Every other error is ours.
 """
 
 import os
+import re
 import sysconfig
 from collections.abc import Mapping
+from itertools import takewhile
 from pathlib import Path
 from types import FrameType, TracebackType
 from typing import Final, Literal
@@ -22,6 +24,9 @@ LIBRARIES: Final = tuple(
 
 MAX_MESSAGE_CHARACTERS: Final = 300
 """The most characters of an error's message that a sentence quotes."""
+
+LISTED: Final = re.compile(r"\s*\* ")
+"""The beginning of a line in a list, such as one axis in an error of `vmap`."""
 
 Owner = Literal["ours", "theirs", "library"]
 """The owner of a piece of code: we, the user, or a library."""
@@ -74,9 +79,14 @@ class theirs:  # noqa: N801  it reads as a statement: with theirs(): answer(x)
 
 
 def first_line(error: BaseException) -> str:
-    """Return the first line of an error's message, in characters that can be encoded."""
+    """Return the first line of an error's message, in characters that can be encoded.
+
+    A line that ends with a colon has the list below it, as in the error of `vmap` about sizes.
+    """
     lines = message_of(error).strip().splitlines() or ["it gives no message"]
     line = lines[len(lines) > 1 and lines[0].startswith("Mismatch details (")]
+    listed = takewhile(LISTED.match, lines[1:]) if lines[0].endswith(":") else ()
+    line = " ".join([line, *(LISTED.sub("", each) for each in listed)])
     line = line.partition("This error occurs at source:")[0]  # `cell_lines` gives the line
     if len(line) > MAX_MESSAGE_CHARACTERS:
         line = f"{line[:MAX_MESSAGE_CHARACTERS].rsplit(' ', 1)[0]} …"

@@ -52,7 +52,7 @@ def rule(path, shape, sizes):
     return P(*(axis if size % sizes[axis] == 0 else None for size, axis in zip(shape, way)))
 
 
-# %% forgets vectors under a matrix's name exercise="13.1" score=0.5 diagnoses=["small-leaf-sharded"] near=["layers-sharded"]
+# %% forgets vectors under a matrix's name exercise="13.1" score=0.5 diagnoses=["too-many-entries"] near=["layers-sharded"]
 def rule(path, shape, sizes):
     ways = {"out": ("model", "data"), "down": ("model", "data"), "embed": ("model", "data")}
     ways |= dict.fromkeys(("query", "key", "value", "up"), ("data", "model"))
@@ -983,7 +983,7 @@ def most_likely(logits):
     return values[:, ::-1], places[:, ::-1]
 
 
-# %% by argsort, reversed exercise="13.8" score=0 diagnoses=["last-of-ties", "too-many-bytes"] near=["place-of-equal", "ascending"]
+# %% by argsort, reversed exercise="13.8" score=0 diagnoses=["last-of-ties", "too-many-bytes"] near=["place-of-equal", "ascending", "each-value-once"]
 def most_likely(logits):
     places = jnp.argsort(logits, axis=1)[:, ::-1][:, :4]
     return jnp.take_along_axis(logits, places, axis=1), places
@@ -1275,7 +1275,7 @@ def count_steps(numbers):
 agree = dict(zip(agree, (False, True, False, True)))
 
 
-# %% as many turns as 27 takes exercise="13.9" score=0.3333333333 diagnoses=["too-few-turns", "not-counted-yet"] near=["ends-with-the-first", "one-too-few"]
+# %% as many turns as 27 takes exercise="13.9" score=0.3333333333 diagnoses=["too-few-turns", "not-counted-yet"] near=["ends-with-the-first", "one-too-few", "count_steps: values"]
 def count_steps(numbers):
     def turn(_, s):
         n, k = s
@@ -2328,3 +2328,84 @@ def step(W, moment, count, x, y):
 )
 def step(W, moment, count, x, y):
     return dict(zip(("W", "moment", "count"), update(W, moment, count, x, y)))
+
+
+# %% two Nones for every other leaf exercise="13.1" score=0.5 diagnoses=["too-many-entries"] near=["small-leaf-sharded"]
+def rule(path, shape, sizes):
+    axes = dict.fromkeys(("query", "key", "value", "up"), ("data", "model"))
+    axes |= dict.fromkeys(("out", "down", "embed"), ("model", "data"))
+    if path[-1] not in axes:
+        return P(None, None)
+    if len(shape) < 2:
+        return P(None)
+    pairs = zip(shape[-2:], axes[path[-1]], strict=True)
+    entries = (axis if size % sizes[axis] == 0 else None for size, axis in pairs)
+    return P(*[None] * (len(shape) - 2), *entries)
+
+
+# %% three entries for every leaf exercise="13.1" score=0 diagnoses=["too-many-entries"] near=["other-layout"]
+def rule(path, shape, sizes):
+    axes = dict.fromkeys(("query", "key", "value", "up"), ("data", "model"))
+    axes |= dict.fromkeys(("out", "down", "embed"), ("model", "data"))
+    first, second = axes.get(path[-1], (None, None))
+    if len(shape) < 2:
+        return P(None, None, None)
+    first = first if first and shape[-2] % sizes[first] == 0 else None
+    second = second if second and shape[-1] % sizes[second] == 0 else None
+    return P(first, second, None) if len(shape) == 2 else P(None, first, second)
+
+
+# %% the difference of the two peaks, positions later exercise="13.4" score=0.8333 diagnoses=["difference-of-peaks"] near=["peak-memory"]
+def features(x, frozen, positions, prior):
+    return jnp.tanh(x @ frozen + positions @ frozen) + prior
+
+
+cost = {"as an argument": 32, "closed over": 96, "work": 2}
+
+
+# %% the larger of the two peaks exercise="13.4" score=0.8333 diagnoses=["peak-memory"] near=["difference-of-peaks"]
+def features(x, frozen, positions, prior):
+    return jnp.tanh((x + positions) @ frozen) + prior
+
+
+cost = {"as an argument": 32, "closed over": 224, "work": 2}
+
+
+# %% all equal logits masked at once exercise="13.8" score=0 diagnoses=["each-value-once", "not-counted-yet"] near=["last-of-ties", "masked-by-a-number"]
+def most_likely(logits):
+    values, places, left = [], [], logits
+    lowest = jnp.iinfo(left.dtype).min if left.dtype == jnp.int32 else -jnp.inf
+    for _ in range(4):
+        value = left.max(axis=1)
+        values.append(value)
+        places.append(jnp.argmax(left, axis=1))
+        left = jnp.where(left == value[:, None], lowest, left)
+    return jnp.stack(values, 1), jnp.stack(places, 1)
+
+
+# %% a fixed number of turns, by the rule alone exercise="13.9" score=0.3333 diagnoses=["values", "not-counted-yet"] near=["too-few-turns", "of-the-slowest"]
+def count_steps(numbers):
+    def turn(_, state):
+        n, steps = state
+        return jnp.where(n % 2 == 0, n // 2, 3 * n + 1), steps + (n > 1)
+
+    return lax.fori_loop(0, 400, turn, (numbers, jnp.zeros_like(numbers)))[1]
+
+
+agree = {
+    "rows of their own": False,
+    "sums inside": True,
+    "batch-sharded text": False,
+    "tensor-parallel text": True,
+}
+
+
+# %% one entry in in_axes exercise="13.10" score=0 diagnoses=["in-axes-length"] near=["in-axes", "raised", "not-replicated"]
+def ensemble(x, W):
+    return jax.vmap(multiply, in_axes=(0,), spmd_axis_name="members")(x, W)
+
+
+# %% a shard_map around the shard_map exercise="13.10" score=0 diagnoses=["not-replicated"] near=["in-axes-length", "raised"]
+def ensemble(x, W):
+    specs = P("members")
+    return jax.shard_map(jax.vmap(multiply), in_specs=specs, out_specs=specs)(x, W)

@@ -360,7 +360,7 @@ few = place(line, None, None, "x"), place(line, None, "x"), place(line, None, "x
 one = place(line), place(line, None, "x"), place(line, None, "x")
 
 
-# %% positions over the second axis exercise="14.2" score=0.6 diagnoses=["all-reduce over h"] near=["all-gather"]
+# %% positions over the second axis exercise="14.2" score=0.6 diagnoses=["all-reduce over h"] near=["all-gather", "all-to-all"]
 mesh = make_mesh(b=4, h=2)
 many = 3 * (place(line, "x"),)
 few = place(mesh, "b"), place(mesh, "b", "h"), place(mesh, "b", "h")
@@ -2474,3 +2474,32 @@ def update(cache, new, positions):
         return cache.at[:, jnp.where(p < 0, cache.shape[1], p)].set(new, mode="drop")
 
     return jax.shard_map(body, in_specs=P("batch"), out_specs=P("batch"))(cache, new, positions)
+
+
+# %% keys over heads, and values over positions exercise="14.2" score=0 diagnoses=["all-to-all over h", "unanswered"] near=["all-gather", "over-the-cap", "collective-permute"]
+def place(mesh, *spec):
+    return NamedSharding(mesh, P(*spec))
+
+
+four_by_two = jax.make_mesh((4, 2), ("b", "h"), axis_types=(AxisType.Auto,) * 2)
+many = (
+    place(four_by_two, "b"),
+    place(four_by_two, "b", None, "h"),
+    place(four_by_two, "b", "h"),
+)
+
+
+# %% queries on devices in another order exercise="14.2" score=0 diagnoses=["collective-permute over b, h", "unanswered"] near=["all-gather"]
+eight = jax.make_mesh((4, 2), ("b", "h"), axis_types=(AxisType.Auto,) * 2)
+cache = NamedSharding(eight, P(("b", "h")))
+many = (NamedSharding(eight, P(("h", "b"))), cache, cache)
+
+
+# %% a key of one number exercise="14.1" score=0 diagnoses=["one-number", "unanswered"] near=["one-head", "one-position"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 4 * layers * kv_heads * positions
+
+
+# %% a cache of one position exercise="14.1" score=0 diagnoses=["one-position", "unanswered"] near=["one-number", "one-layer"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 4 * layers * kv_heads * head

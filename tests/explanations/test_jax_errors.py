@@ -150,6 +150,7 @@ def typed(function):
         (typed(lambda x: jnp.stack([x, x]).reshape(-1, x.shape[1])),
          "reshape-of-a-sharded-dimension"),
         (lambda x: jax.vmap(jnp.sum, "x")(x), "in-axes"),
+        (lambda x: jax.vmap(jnp.add, (0,))(x, x), "in-axes-length"),
         (from_callback(lambda index: None), "callback-returns-none"),
         (from_callback(lambda index: b"ab"), "callback-returns-no-array"),
         (from_callback(lambda index: [1.0]), "callback-returns-no-array"),

@@ -221,10 +221,13 @@ def _explain_rule(
         return "unknown-axis", f"The mesh has no axis {unknown[0]!r}. {leaf}"
     if len({*named}) < len(named):
         return "axis-twice", f"The spec names an axis twice. {leaf}"
-    while entries and not entries[-1]:
-        entries = entries[:-1]
     if len(entries) > len(shape):
-        return "too-many-entries", f"The spec has more entries than the leaf has dimensions. {leaf}"
+        return (
+            "too-many-entries",
+            f"The spec has more entries ({len(entries)}) than the leaf has dimensions "
+            f"({len(shape)}). JAX raises an error for such a spec, even if the entries are None. "
+            f"{leaf}",
+        )
     wanted = find_spec(path, shape, sizes)
     slip = _name_other_sizes(entries, wanted, path, shape, sizes)
     if slip is not None:
@@ -371,8 +374,8 @@ SPEC_RULES: Final = Exercise(
         "`size % sizes[axis]` is not 0. The other dimension keeps its axis.",
     ),
     diagnoses={
-        "too-many-entries": "Layers in a list are not stacked. And an optimizer may keep a vector, "
-        "or a number, under a matrix's name.",
+        "too-many-entries": "P() replicates a leaf with any number of dimensions. Layers in a list "
+        "are not stacked, and an optimizer may keep a vector, or a number, under a matrix's name.",
         "does-not-divide": "`device_put` raises an error for such a spec. Write `None` for this "
         "dimension. (If an entry is left out, the next one takes its place.)",
         "sizes-exchanged": "This is the rule's spec for a mesh whose axes have each other's sizes. "
@@ -537,11 +540,12 @@ STATE: Final = Exercise(
         "whole step, gives its memory to the new one, if this has the same layout.",
         "donates-too-much": "No result fits into the buffers of the examples, and they are not "
         "part of the state.",
-        "split-dimension": "Which layout does your program ask for here, if any? Where it asks for "
-        "none, the compiler chooses, and takes `model` for the columns, as in the targets. A "
-        "sharding that names the notebook's mesh has this mesh's sizes on every mesh. The next "
-        "step starts from another layout than this one did: it is compiled again, or refused where "
-        "in_shardings request the old layout.",
+        "split-dimension": "Does your program request this layout? Where it requests none, the "
+        "compiler chooses, and takes `model` for the columns, as in the targets. (`device_put` in "
+        "a compiled program is no request: `out_shardings` and `with_sharding_constraint` are. A "
+        "sharding on the notebook's mesh is of 4 × 2 on every mesh.) The next step would start "
+        "from another layout: it is compiled again, or refused where in_shardings request the old "
+        "one.",
         "replicated": "Each device has all of it now, and the next step is compiled again.",
     },
 )
@@ -687,6 +691,12 @@ CLOSED_OVER: Final = Exercise(
                 "over-all": 8,
                 "in-kilobytes": Mistake(65.536, 66),
                 "peak-memory": Mistake(224, 192, 128),
+                "difference-of-peaks": Mistake(
+                    96,
+                    says="This is the difference of the two peaks: 32 KiB more of `frozen`, and 64 "
+                    "more of the result, whose columns are no longer sharded. Expected: `frozen` "
+                    "alone.",
+                ),
                 "numbers": 16,
             },
             tables=CLOSED_TABLES,
@@ -704,8 +714,8 @@ CLOSED_OVER: Final = Exercise(
                 ),
                 "all-devices": Mistake(
                     8,
-                    says="Two devices had shared the columns, and four the sequences. Which of the "
-                    "two does not happen any more?",
+                    says="As an argument, `frozen` has its columns sharded over two devices, and x "
+                    "its sequences over four. Which of the two is lost if `frozen` is a constant?",
                 ),
                 "of-data": 4,
                 "half": Mistake(
@@ -740,13 +750,14 @@ CLOSED_OVER: Final = Exercise(
         "closed-over-prior": "With other arguments, the result is that of the notebook's `prior`: "
         "it is a constant of your program. A default that nobody passes is one, too.",
         "too-much-memory": "Is an array still a constant of the program, which every device holds "
-        "whole? Or is an argument replicated?",
+        "whole? Or is an argument, or the result, replicated?",
         "peak-memory": "Is this the program's memory at the peak, of all its arrays? Expected: "
         "`frozen` alone.",
         "over-all": "Eight devices do not have eight different blocks. Which axis is `frozen` "
         "sharded over, and how many devices does this axis have?",
         "numbers": "Is this the number of elements? Each has four bytes.",
-        "of-data": "`frozen` is sharded over `model`, and so is the work that it saves.",
+        "of-data": "`frozen` is sharded over `model`, which has two devices. How many of them "
+        "compute the same columns, if each has all of `frozen`?",
         "in-bytes": "This is the number of bytes. Expected: KiB.",
         "in-kilobytes": "A KiB has 1,024 bytes, and not 1,000.",
     },
@@ -872,8 +883,8 @@ GATHER: Final = Exercise(
                     LAYERS * (1.5 + 0.5),
                     LAYERS * 1.5,
                     LAYERS * 0.5,
-                    says="Is this what is sent, or one of two arrays alone? Expected: the whole of "
-                    "the row, in the report's column of bytes.",
+                    says="Is this the column of what is sent, or the share of one of several "
+                    "arrays in a row? Expected: whole rows, in the report's column of bytes.",
                 ),
                 "of-all-devices": Mistake(
                     LAYERS * (3 + 1) * 8,
@@ -1177,8 +1188,8 @@ PEAK: Final = Exercise(
     ),
     diagnoses={
         "too-much-memory": "Which arrays with twelve layers are still there in the backward pass? "
-        "(A checkpoint around all layers computes all of them again before it begins, and of a "
-        "loop in Python the compiler may keep more than of a `scan`.)",
+        "(With a checkpoint around all layers, the backward pass first computes all of them again, "
+        "and keeps it all. And of a loop in Python the compiler may keep more than of a `scan`.)",
         "all-gather over data": "Does a reshape split the examples into microbatches? Consecutive "
         "examples are on few devices, so a microbatch of them has to be spread first.",
         "all-gather over model": "Something is sharded over `model` that each device then needs "
@@ -1347,8 +1358,8 @@ ACCUMULATION: Final = Exercise(
         "the sum is resharded to `P()`.",
     ),
     diagnoses={
-        "too-many-bytes": "How often is the gradient reduced? Its sum is reduced once, after "
-        "the loop.",
+        "too-many-bytes": "How often is the gradient reduced, or how many gradients at once? The "
+        "sum of all of them is reduced once, after the loop.",
         "too-much-memory": "What is in memory for all microbatches at once: what their forward "
         "passes keep, or their gradients? In a `scan`, each gradient is added to the sum before "
         "the next microbatch begins.",
@@ -1536,6 +1547,21 @@ def _best_by_rounds(logits: Any, mask: int, looked_up: bool) -> tuple[Any, Any]:
     return values, np.stack(places, axis=1).astype(np.int32)
 
 
+def _best_values(logits: Any) -> tuple[Any, Any]:
+    """Return the largest four different values of each row, and the first place of each.
+
+    The lowest number of its type masks a value; from a row of masks, argmax takes the first place.
+    """
+    is_integer = np.issubdtype(logits.dtype, np.integer)
+    lowest = np.iinfo(logits.dtype).min if is_integer else -np.inf
+    left, values, places = logits.copy(), [], []
+    for _ in range(TOP):
+        values.append(left.max(axis=1))
+        places.append(left.argmax(axis=1))
+        left[left == values[-1][:, None]] = lowest
+    return np.stack(values, axis=1), np.stack(places, axis=1).astype(np.int32)
+
+
 def _logits_argument(devices: int, shape: tuple[int, int], dtype: str) -> Argument:
     """Return the logits: row 0 has its largest four on the last device, and row 1 none above -20.
 
@@ -1596,6 +1622,11 @@ SELECTION: Final = Exercise(
                     ),
                     says="In a row of small logits, the largest one comes again. Does a number "
                     "take the place of what is chosen already? Which number is below all logits?",
+                ),
+                "each-value-once": Mistake(
+                    _best_values,
+                    says="Several of the largest four may be equal. Here each value comes once "
+                    "only.",
                 ),
                 "smallest": Mistake(_smallest, says="These are the smallest ones."),
                 "ascending": Mistake(
@@ -1876,6 +1907,8 @@ LOOPS: Final = Exercise(
         "a scan bring all numbers to each device?",
         "too-much-memory": "Is a table of all numbers in the program, which each device has? Or "
         "does a scan keep what it has in each turn?",
+        "count_steps: values": "What does your function count for the number 1? By the rule alone, "
+        "1 goes on to 4, 2 and 1 again.",
         "all-reduce": "In each turn, all devices agree whether there is another one: the condition "
         "looks at all numbers, or vmap has made one loop of many.",
         "no-need": "Nothing in a row depends on others, so a device may stop when its rows are "
@@ -1962,6 +1995,8 @@ ENSEMBLE: Final = Exercise(
         "members added up? Or is there an index such as `x[i]`, in a loop or without one? Member i "
         "is on some of the devices only, so it is sent to all.",
         "in-axes": "Which argument of `vmap` is meant?",
+        "not-replicated": "`multiply` is a `shard_map` over `model`. Another one around it takes "
+        "all axes, unless its `axis_names` has only those that it shards over.",
         "raised": "Does JAX mention sizes or an axis? `multiply` takes the examples and the "
         "weights of one member. Which dimension of each argument counts members, and which axis of "
         "the mesh shards it?",

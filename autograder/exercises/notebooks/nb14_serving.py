@@ -197,6 +197,16 @@ ROOFLINE: Final = Exercise(
                     lambda layers, heads, *sizes: _cache_bytes(layers, 1, *sizes),
                     says="Each KV head has keys and values of its own.",
                 ),
+                "one-number": Mistake(
+                    lambda layers, heads, size, positions: _cache_bytes(
+                        layers, heads, 1, positions
+                    ),
+                    says="A key has `head` numbers.",
+                ),
+                "one-position": Mistake(
+                    lambda *sizes: _cache_bytes(*sizes[:3], 1),
+                    says="Each position has a key and a value of its own.",
+                ),
                 "in-bits": Mistake(
                     lambda *sizes: 8 * _cache_bytes(*sizes),
                     says="These are bits. A bfloat16 has two bytes.",
@@ -245,7 +255,8 @@ ROOFLINE: Final = Exercise(
                 ),
                 "operations-of-bytes": Mistake(
                     lambda b, w, c, f, m: max(b * (2 * w + c) / f, _reading(b, w, c, m)),
-                    says="The cache is in bytes. Here the operations are those with weights.",
+                    says="The cache counts as operations here, too. Expected: those with weights, "
+                    "two for each weight and token.",
                 ),
                 "reading-alone": Mistake(
                     lambda b, w, c, f, m: _reading(b, w, c, m),
@@ -402,7 +413,8 @@ ROOFLINE: Final = Exercise(
         "weights-for-each": "Here the weights count once for each request. The whole batch shares "
         "them.",
         "one-cache": "Each request has a cache of its own.",
-        "cache-doubled": "`cache` is in bytes already.",
+        "cache-doubled": "Does `cache` count twice here? It is in bytes already. Or do the 2 "
+        "operations and the 2 bytes of a weight cancel out, although `cache` has neither?",
         "one-byte": "`weights` is a number of weights, and each has two bytes.",
         "one-operation": "A weight takes two operations for each token: a multiplication and an "
         "addition.",
@@ -509,8 +521,12 @@ CACHE_LAYOUTS: Final = Exercise(
         "does-not-fit": "A dimension can have no more shards than elements. How many requests and "
         "how many KV heads are there?",
         "all-reduce": PARTS_OF_ATTENTION,
-        "all-gather": "Do keys and values have the same layout, and does each device have the "
-        "query heads that use its part of the cache? Query heads in a row share a KV head.",
+        **dict.fromkeys(
+            ("all-gather", "all-to-all", "collective-permute"),
+            "Do keys and values have the same layout, on devices in the same order, and does each "
+            "device have the query heads that use its part of the cache? Query heads in a row "
+            "share a KV head.",
+        ),
         "not-auto": ON_EXPLICIT_AXES,
         "could-move-less": "What is added up over devices depends on the dimension that is "
         "sharded: a score for each position, or a result for each of a device's heads.",
@@ -753,8 +769,8 @@ UPDATE: Final = Exercise(
                     lambda cache, new, positions: _rows_of_others(
                         cache, new, positions[positions >= 0]
                     ),
-                    says="Each row gets its entry at the positions of the other rows, too. What "
-                    "does cache[:, positions] select?",
+                    says="Each row gets its entry at the positions of the other rows, too. Which "
+                    "rows does an index or a mask of all positions select?",
                 ),
                 "entries-of-others": Mistake(
                     *_written_to(lambda row, at: (slice(None), at)),
@@ -927,11 +943,11 @@ TWO_LAYOUTS: Final = Exercise(
         "decode: over-the-cap": "Are both weights sharded over all eight devices?",
         "prefill: over-the-cap": "Are x and both weights sharded over all eight devices?",
         "decode: could-move-less": "Here both weights together have 256 KiB, the tokens 8 KiB, and "
-        "their hidden features 16 KiB. Which of them are sent?",
+        "their hidden features 16 KiB. Which of these arrays does your layout send?",
         "prefill: could-move-less": "Here both weights together have 256 KiB, and the tokens 512 "
-        "KiB. Which of them are sent? Is x sharded only along the dimension that counts tokens? "
-        "(If a weight is sharded along both dimensions, it is gathered in two steps, and a part of "
-        "it is sent twice.)",
+        "KiB. Which of these arrays does your layout send? Is x sharded only along the dimension "
+        "that counts tokens? (If a weight is sharded along both dimensions, it is gathered in two "
+        "steps, and a part of it is sent twice.)",
     },
 )
 
@@ -1847,7 +1863,8 @@ WEIGHTS: Final = Exercise(
         "each block on its device.",
         "none": "Is a `return` missing?",
         "raised": "For reference: arrays have two or three dimensions, of float32; the header's "
-        "shape is a list; and slice(None) starts at None.",
+        "shape is a list; slice(None) starts at None; `read` takes an offset and a size, in bytes; "
+        "and np.frombuffer reads float64, unless it is told another dtype.",
     },
 )
 
