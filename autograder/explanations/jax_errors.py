@@ -288,6 +288,20 @@ MEANINGS: Final = (
         "mean? A collective may change a block's shape too.]",
     ),
     (
+        r"Cannot broadcast to shape with fewer dimensions: arr_shape=(?P<one>\([\d, ]*\)) "
+        r"shape=(?P<other>\([\d, ]*\))",
+        "shapes-do-not-fit",
+        "An array of shape {one} is put where one of shape {other} belongs. [In the body of a "
+        "shard_map, these are the shapes of blocks.]",
+    ),
+    (
+        r"Incompatible shapes for broadcasting: shapes=\[(?P<one>\(\d+, [\d, ]*\)), "
+        r"(?P<other>\(\d+,\))\]",
+        "shapes-do-not-fit",
+        "The shapes of two arrays do not fit together: {one} and {other}. Is the second one number "
+        "for each row? Indexed by `:, None`, it is a column.",
+    ),
+    (
         r"Incompatible shapes for broadcasting",
         "shapes-do-not-fit",
         "The shapes of two arrays do not fit together. [If this is in the body of a shard_map, "
@@ -346,6 +360,13 @@ MEANINGS: Final = (
         "the other may vary. Is one of them made by a psum? Or does a loop's carry start as a "
         "plain constant? jax.lax.pcast(value, axis_name, to='varying') gives a constant the type "
         "of a value that may vary.",
+    ),
+    (
+        r"(?s)carry input and carry output must have equal types.*? has type (?P<one>\w+\[[\d,]*\])"
+        r".*? has type (?P<other>\w+\[[\d,]*\])",
+        "carry-changes",
+        "What a loop carries has the type {one} before a step and {other} after it. [In the body "
+        "of a shard_map, these are types of blocks.]",
     ),
     (
         r"carry input and carry output must have equal types",

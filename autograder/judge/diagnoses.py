@@ -74,11 +74,6 @@ def is_without_evidence(diagnosis: str) -> bool:
     return diagnosis in ("no-evidence", "kernel-died", "other-exercise", "did-not-finish")
 
 
-def has_learners_error(diagnosis: str) -> bool:
-    """Check whether its sentence quotes the learner's error, so that no lesson fits into it."""
-    return diagnosis in ("raised", "only-the-first")
-
-
 def list_generalisations(diagnosis: str) -> tuple[str, ...]:
     """Return a diagnosis and the more general ones: `all-reduce over x`, then `all-reduce`."""
     if diagnosis in ("reshaped", "not-joined", "too-many-results"):

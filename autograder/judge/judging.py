@@ -10,12 +10,11 @@ from collections.abc import Iterator
 
 from autograder.artifacts import ProgramError
 from autograder.evidence import Evidence, NotCaptured, Piece, Unanswered
-from autograder.explanations import JAX_SAYS, Fault, insert_before_jax_message
+from autograder.explanations import Fault, insert_before_jax_message
 from autograder.judge.diagnoses import (
     ADDED_BY_COMPILER,
     NOT_COUNTED,
     UNANSWERED,
-    has_learners_error,
     is_explicit_collective,
     is_left_to_compiler,
     list_generalisations,
@@ -166,11 +165,6 @@ def _judge_requirement(
     except ProgramError as error:
         found = finding.problem(error.diagnosis, str(error), got="")
     lesson = lesson_on(exercise, requirement.answer, found.diagnosis)
-    if isinstance(piece, NotCaptured) and lesson and not has_learners_error(found.diagnosis):
-        # between JAX's error and its general explanation
-        first, dot, more = found.difference.partition(". ")
-        if more and JAX_SAYS not in first:
-            return found.but(difference=f"{first}{dot}{lesson} {more}")
     return found.but(difference=insert_before_jax_message(found.difference, lesson))
 
 

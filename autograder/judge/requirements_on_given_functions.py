@@ -43,7 +43,7 @@ AXIS_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 MAX_WORK_SHARE: Final = 1.5
 """A device may do so many times its share of the work; communication takes operations too."""
 
-MAX_NAMED_ARGUMENTS: Final = 2
+MAX_NAMED_ARGUMENTS: Final = 3
 """The most wrongly laid out arguments that a verdict names."""
 
 
@@ -131,7 +131,7 @@ class RunsWithinBudgets(Requirement):
         found = _judge_feeds(self, piece, finding, seed)
         if found.met or len(piece.parts) != len(names):
             return found
-        if len(names) == 2 and _judge_feeds(self, Placements(piece.parts[::-1]), finding, seed).met:
+        if len(names) == 2 and _is_right(self, piece.parts[::-1], finding, seed):
             return found.problem(
                 "pair-exchanged",
                 f"The two would be right the other way round: the first sharding is for "
@@ -139,9 +139,7 @@ class RunsWithinBudgets(Requirement):
             )
         rotations = (piece.parts[i:] + piece.parts[:i] for i in range(1, len(names)))
         # of three, another order is right by chance, and would give the answer away
-        if len(names) > 3 and any(
-            _judge_feeds(self, Placements(rotated), finding, seed).met for rotated in rotations
-        ):
+        if len(names) > 3 and any(_is_right(self, each, finding, seed) for each in rotations):
             return found.problem(
                 "another-order",
                 f"The shardings are right, but in the wrong order: they have to be those of "
@@ -361,7 +359,7 @@ def _name_wrong_arguments(
         return found
     by_name = dict(zip(requirement.arguments, layouts, strict=True))
     differ = find_wrong_layouts(by_name, requirement.blocks)
-    if not 1 <= len(differ) <= MAX_NAMED_ARGUMENTS:
+    if not 1 <= len(differ) <= min(MAX_NAMED_ARGUMENTS, len(by_name) - 1):
         return found
     wrong = f"{natural_list(differ)} {'are' if len(differ) > 1 else 'is'} laid out wrongly"
     if len(differ) == 1 and len(by_name[differ[0]].counts) > 1:
@@ -376,6 +374,16 @@ def _name_wrong_arguments(
     return found.problem(
         lesson if has_lesson else found.diagnosis, f"{only}{wrong}. {found.difference}"
     )
+
+
+def _is_right(
+    requirement: RunsWithinBudgets, parts: tuple[Placement, ...], finding: Finding, seed: int
+) -> bool:
+    """Check whether shardings are right in another order, with which JAX may refuse the program."""
+    try:
+        return _judge_feeds(requirement, Placements(parts), finding, seed).met
+    except artifacts.ProgramError:
+        return False
 
 
 def _judge_feeds(

@@ -695,7 +695,7 @@ def holders(index, shape, spec, axes):
     return ids[tuple(take.get(a, slice(None)) for a in axes)].ravel().tolist()
 
 
-# %% number of blocks; sum of axes; block number for holders exercise="1.7" score=0 diagnoses=["number-of-blocks", "sizes-of-the-mesh-added", "block-number"]
+# %% number of blocks; sum of axes; block number for holders exercise="1.7" score=0 diagnoses=["number-of-blocks", "sizes-of-the-mesh-added", "block-number"] near=["block-coordinates"]
 def shard_shape(shape, spec, axes):
     out = []
     for n, e in zip(shape, spec):
@@ -1248,7 +1248,7 @@ def bytes_total(shape, itemsize, spec, axes):
     return int(np.prod(sharding.shard_shape(shape))) * devices.size
 
 
-# %% the block's place in each dimension, and one block's bytes as a float exercise="1.7" score=0 diagnoses=["unanswered", "one-device-only", "block-number"] near=["true-division", "by-coordinates", "floats"]
+# %% the block's place in each dimension, and one block's bytes as a float exercise="1.7" score=0 diagnoses=["unanswered", "one-device-only", "block-coordinates"] near=["true-division", "by-coordinates", "floats"]
 def names_in(entry):
     return () if entry is None else (entry,) if isinstance(entry, str) else entry
 

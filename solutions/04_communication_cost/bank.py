@@ -454,7 +454,7 @@ mib = {
 }
 
 
-# %% from a block's size, and permutations in a ring exercise="4.2" score=0 diagnoses=["block-for-buffer", "unanswered"] near=["all-devices"]
+# %% from a block's size, and permutations in a ring exercise="4.2" score=0 diagnoses=["block-for-buffer", "unanswered"] near=["all-devices", "whole-buffers"]
 def sent(kind, n, size):
     if kind == "collective-permute":
         return size
@@ -595,7 +595,7 @@ moved = {
     "until_small": "unknown",
 }
 
-# %% what is sent, and loops that nobody knows exercise="4.3" score=0 diagnoses=["loop-unknown", "sent", "unanswered"] near=["body-once", "counted-once"]
+# %% what is sent, and loops that nobody knows exercise="4.3" score=0 diagnoses=["loop-unknown", "sent", "unanswered"] near=["body-once", "counted-once", "reduced-twice"]
 moved = {
     "centred": "unknown",
     "written_out": 49,
@@ -2921,4 +2921,22 @@ on_256 = {
     f"{links} links, {r:,} rows": best(r, *machine)
     for links, machine in (("fast", (200e12, 100e9)), ("slow", (800e12, 10e9)))
     for r in (1_024, 12_288, 524_288)
+}
+
+
+# %% whole buffers in each step, and two in an all-reduce exercise="4.2" score=0 diagnoses=["whole-buffers", "unanswered"] near=["block-for-buffer", "whole-buffer-twice", "block-and-reduced-once"]
+def sent(kind, n, size):
+    if kind == "all-reduce":
+        return 2 * size
+    return size if kind == "collective-permute" else (n - 1) * size
+
+
+# %% the buffer of an all-reduce twice exercise="4.3" score=0.25 diagnoses=["reduced-twice", "unanswered"] near=["sent", "counted"]
+moved = {
+    "centred": 56,
+    "written_out": 56,
+    "nested": 120,
+    "same_weights": 1024,
+    "other_weights": 5120,
+    "until_small": "unknown",
 }

@@ -528,7 +528,7 @@ def sequence_parallel(X, W1, W2):
     return jax.shard_map(body, in_specs=(rows, P(None, "model"), rows), out_specs=P())(X, W1, W2)
 
 
-# %% untiled exercise="8.5" score=0 diagnoses=["untiled"] near=["scatter-does-not-divide"]
+# %% untiled exercise="8.5" score=0 diagnoses=["untiled"] near=["scatter-does-not-divide", "not-gathered"]
 def sequence_parallel(X, W1, W2):
     def body(x, w1, w2):
         tokens = lax.all_gather(x, "model", tiled=True)
@@ -695,7 +695,7 @@ def cross_entropy(logits, labels):
     return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
 
 
-# %% the largest of one's own words exercise="8.6" score=0 diagnoses=["not-replicated"] near=["own-largest"]
+# %% the largest of one's own words exercise="8.6" score=0 diagnoses=["not-replicated"] near=["own-largest", "shapes-do-not-fit"]
 def cross_entropy(logits, labels):
     def body(logits, labels):
         words = logits.shape[1]
@@ -1975,7 +1975,7 @@ def accumulated(W, X, Y):
     return jax.shard_map(body, in_specs=specs, out_specs=P())(W, X, Y)
 
 
-# %% a sum over the features exercise="8.7" score=0 diagnoses=["mean-of-sums", "not-counted-yet"] near=["tanh-forgotten", "sum-of-a-block"]
+# %% a sum over the features exercise="8.7" score=0 diagnoses=["mean-of-sums", "not-counted-yet"] near=["tanh-forgotten", "sum-of-a-block", "off-by-a-factor"]
 def accumulated(W, X, Y):
     def body(W, X, Y):
         own = lax.pcast(W, "data", to="varying")
@@ -2768,3 +2768,82 @@ both_ways = (
     on(grid, "model", None),
     on(grid, "model"),
 )
+
+
+# %% the stage's block of W, with its first dimension exercise="8.8" score=0 diagnoses=["carry-changes"] near=["shapes-do-not-fit"]
+def pipeline(W, X):
+    def body(w, x):
+        stages, stage = lax.axis_size("stage"), lax.axis_index("stage")
+        to_the_next = [(s, s + 1) for s in range(stages - 1)]
+
+        def one_step(carry, t):
+            received, results = carry
+            inputs = jnp.where(stage == 0, x[jnp.minimum(t, len(x) - 1)], received)
+            outputs = jnp.tanh(inputs @ w)
+            is_done = jnp.arange(len(x)) == t - (stages - 1)
+            results = jnp.where(is_done[:, None, None], outputs, results)
+            return (lax.ppermute(outputs, "stage", to_the_next), results), None
+
+        start = lax.pcast((jnp.zeros_like(x[0]), jnp.zeros_like(x)), "stage", to="varying")
+        (_, results), _ = lax.scan(one_step, start, jnp.arange(stages + len(x) - 1))
+        return lax.psum(jnp.where(stage == stages - 1, results, 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% the same, and results that are set exercise="8.8" score=0 diagnoses=["shapes-do-not-fit"] near=["carry-changes"]
+def pipeline(W, X):
+    def body(w, x):
+        stages, stage = lax.axis_size("stage"), lax.axis_index("stage")
+        to_the_next = [(s, s + 1) for s in range(stages - 1)]
+        received = lax.pcast(jnp.zeros_like(x[0]), "stage", to="varying")
+        results = lax.pcast(jnp.zeros_like(x), "stage", to="varying")
+        for t in range(stages + len(x) - 1):
+            inputs = jnp.where(stage == 0, x[min(t, len(x) - 1)], received)
+            outputs = jnp.tanh(inputs @ w)
+            if t >= stages - 1:
+                results = results.at[t - stages + 1].set(outputs)
+            received = lax.ppermute(outputs, "stage", to_the_next)
+        return lax.psum(jnp.where(stage == stages - 1, results, 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% an example's maximum as a row exercise="8.6" score=0 diagnoses=["shapes-do-not-fit"] near=["not-replicated", "shape"]
+def cross_entropy(logits, labels):
+    def body(z, labels):
+        largest = lax.pmax(z.max(axis=1), "model")
+        total = lax.psum(jnp.exp(z - largest).sum(axis=1), "model")
+        return jnp.log(total).mean()
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% W1 by rows, and W2 by columns exercise="8.5" score=0 diagnoses=["not-gathered"] near=["untiled", "one-too-many"]
+def sequence_parallel(X, W1, W2):
+    def body(x, w1, w2):
+        tokens = lax.all_gather(x, "model", axis=0, tiled=True)
+        return lax.psum_scatter(jax.nn.relu(tokens @ w1) @ w2, "model", tiled=True)
+
+    rows, columns = P("model", None), P(None, "model")
+    return jax.shard_map(body, in_specs=(rows, rows, columns), out_specs=rows)(X, W1, W2)
+
+
+# %% shardings on two meshes exercise="8.1" score=0 diagnoses=["layout of X"] near=["over-the-cap", "fails"]
+data_parallel = (*(on(data),) * 4, on(grid, "data"), on(data, "data"))
+
+
+# %% neither varying nor divided exercise="8.7" score=0 diagnoses=["off-by-a-factor", "too-often", "not-counted-yet"] near=["sum-of-a-block", "mean-of-sums"]
+def accumulated(W, X, Y):
+    def body(w, x, y):
+        def error(w, x, y):
+            return jnp.mean((jnp.tanh(x @ w) - y) ** 2)
+
+        def add(total, microbatch):
+            return total + jax.grad(error)(w, *microbatch), None
+
+        total, _ = lax.scan(add, jnp.zeros_like(w), (x, y))
+        return lax.pmean(total, "data")
+
+    examples = P(None, "data")
+    return jax.shard_map(body, in_specs=(P(), examples, examples), out_specs=P())(W, X, Y)

@@ -151,6 +151,7 @@ def typed(function):
          "reshape-of-a-sharded-dimension"),
         (lambda x: jax.vmap(jnp.sum, "x")(x), "in-axes"),
         (lambda x: jax.vmap(jnp.add, (0,))(x, x), "in-axes-length"),
+        (lambda x: x - x[:, :2].max(axis=1)[:3], "shapes-do-not-fit"),
         (from_callback(lambda index: None), "callback-returns-none"),
         (from_callback(lambda index: b"ab"), "callback-returns-no-array"),
         (from_callback(lambda index: [1.0]), "callback-returns-no-array"),

@@ -29,7 +29,7 @@ REPLICATED: Final = (
     "A dimension without an entry, or with None, is not sharded. The array is replicated over "
     "every mesh axis that the spec does not name."
 )
-ONE_DEVICE: Final = "This array is on one device. `jax.device_put` with a sharding distributes it."
+ONE_DEVICE: Final = "`jax.device_put` with a sharding distributes an array."
 SHARDS: Final = (
     "The number of shards along a dimension is the product of the sizes of the mesh axes in its "
     "entry."
@@ -304,8 +304,12 @@ def _unnamed(spec: Spec, axes: Axes) -> list[int]:
 
 def _block_number(index: Shape, shape: Shape, spec: Spec, axes: Axes) -> int:
     """Return the number of an element's block, counting blocks row by row."""
-    places = [i // n for i, n in zip(index, shard_shape(shape, spec, axes), strict=True)]
-    return int(np.ravel_multi_index(places, _counts(spec, axes)))
+    return int(np.ravel_multi_index(_place_of_block(index, shape, spec, axes), _counts(spec, axes)))
+
+
+def _place_of_block(index: Shape, shape: Shape, spec: Spec, axes: Axes) -> list[int]:
+    """Return the coordinates of an element's block."""
+    return [i // n for i, n in zip(index, shard_shape(shape, spec, axes), strict=True)]
 
 
 def _holders_far_apart(index: Shape, shape: Shape, spec: Spec, axes: Axes) -> list[int]:
@@ -677,11 +681,14 @@ COUNTING: Final = Exercise(
                         index[0] // shard_shape(shape, spec, axes)[0]
                     ],
                     lambda *case: [_block_number(*case)],
-                    lambda index, shape, spec, axes: [
-                        i // n for i, n in zip(index, shard_shape(shape, spec, axes), strict=True)
-                    ],
                     says="This is the number of the element's block. Which devices hold that "
                     "block? The spec says over which mesh axes the blocks are distributed.",
+                ),
+                "block-coordinates": Mistake(
+                    _place_of_block,
+                    lambda *case: _place_of_block(*case)[::-1],
+                    says="These are the coordinates of the element's block in the array. Which "
+                    "devices hold that block?",
                 ),
                 "place-in-the-block": Mistake(
                     lambda index, shape, spec, axes: _holders_by(

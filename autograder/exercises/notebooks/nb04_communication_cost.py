@@ -937,6 +937,14 @@ SENT: Final = Exercise(
                     says="Two things: size is the whole buffer, not the block that a device begins "
                     "with; and an all-reduce goes round the ring twice.",
                 ),
+                "whole-buffers": Mistake(
+                    lambda kind, n, size: {
+                        "all-reduce": 2.0 * size,
+                        "collective-permute": 1.0 * size,
+                    }.get(kind, (n - 1.0) * size),
+                    says="Whole buffers are sent here. In each of n - 1 steps, a device sends one "
+                    "n-th of the buffer; an all-reduce has twice as many steps.",
+                ),
                 "exchange-and-permutation": Mistake(
                     _exchange_and_permutation,
                     says="The formulas of two kinds are exchanged: all-to-all and "
@@ -1148,6 +1156,7 @@ def _not_so(right: int, passes: int = 2) -> dict[str, Any]:
     return {
         "sent": passes * 7 / 8 * right, "all-devices": 8 * right, "loop-unknown": "unknown",
         "counted": right / 4,
+        **({"reduced-twice": 2 * right} if passes == 2 else {}),
     }  # fmt: skip
 
 
@@ -1356,6 +1365,8 @@ LOOPS: Final = Exercise(
         "sent": "This is what a device sends. Expected: the bytes of the buffers.",
         "all-devices": "This is the total over all devices. Expected: the bytes of one of them.",
         "counted": "Is this a number of collectives, or of elements? Expected: bytes.",
+        "reduced-twice": "This counts the buffer of an all-reduce twice. It goes round the ring "
+        "twice, which counts in what is sent. Here each buffer counts once.",
         "all-of-v": "This counts all 512 bytes of v. For a mean, each device adds up its own "
         "numbers first. How many partial sums does it have then?",
         "block-of-v": "This counts a device's 64 bytes of v. For a mean, each device adds up its "
@@ -2360,9 +2371,7 @@ STRATEGIES: Final = Exercise(
         "activations-travel": "tensor adds up the whole batch, rows × 4,096, over all devices. "
         "Which layout adds up only a part of it?",
         "all-of-the-weights": "data adds up the gradients of all weights over all devices. both "
-        "adds up a part of them, and a part of the batch: less in all. Is there an all-reduce in "
-        "the backward pass here? No gradient of x is needed. Or does only the longer of computing "
-        "and communicating count? They happen one after the other.",
+        "adds up an eighth of them, and a 32nd of the batch: less in all.",
         "weights-travel": "This adds up the gradients of the weights, or of a part of them. Does "
         "another layout send less here, with this number of rows?",
         "work-is-cheap-on-slow-links": "With links as slow as these, adding up the batch takes "

@@ -333,7 +333,7 @@ BOTH: Final = Exercise(
         "layer sharded, so that its sums are partial, too?",
         "too-many-bytes": "Are the examples sharded over data? Is the first layer replicated, and "
         "are the second and the third sharded over model as in 8.2?",
-        "replicated": "The result is replicated. The examples should stay sharded over data.",
+        "replicated": "The examples should stay sharded over data.",
         "own-results": "The matmul with W3 needs such a sum. What else does each device contribute "
         "to it that should be added only once, such as the last bias?",
         "values": "Is each bias added once, and relu applied twice, after the first and after the "
@@ -710,6 +710,7 @@ SEQUENCE: Final = Exercise(
         "own hidden units: its rows of X, its columns of W1 and its rows of W2.",
         "no all-gather": "A device's hidden units need all tokens. It should enter the body with "
         "its own tokens only, and a collective in the body should bring the others.",
+        "not-gathered": "The pair is sharded as in 8.2: W1 enters by columns, and W2 by rows.",
         "untiled": "The tokens are scattered: dimension 0, tiled.",
         "scatter-does-not-divide": "To scatter the sums of all tokens, a device must have applied "
         "its hidden units to all of them.",
@@ -979,6 +980,7 @@ CROSS_ENTROPY: Final = Exercise(
         "logit.",
         "sum-for-mean": "This is the sum over the examples. Expected: their mean.",
         "shape": "Expected: one number, the mean over the examples.",
+        "shapes-do-not-fit": "An example's maximum, its sum and its logit are one number each.",
         "explicit all-gather": "Nothing has to be gathered: three numbers for each example, each "
         "reduced over the devices, are enough.",
         "all-gather": "An array is gathered. Does the body do it, or does it happen before the "
@@ -1169,6 +1171,9 @@ ACCUMULATION: Final = Exercise(
         "the next?",
         "too-often": "Is there an all-reduce in the loop? jax.grad inserts one if the weights are "
         "replicated.",
+        "off-by-a-factor": "The mean is over all microbatches and over all devices: is a sum over "
+        "either of them divided by its number, once? (pmean divides by the number of devices, and "
+        "a device's own mean by the number of its own examples.)",
         "varying-mismatch": "Does the loop start with zeros that are the same on all devices, and "
         "continue with a value that varies, such as the gradient or the loss of a device's own "
         "examples?",
@@ -1417,6 +1422,10 @@ PIPELINE: Final = Exercise(
         "stage needs what a stage computed.",
         "all-gather": "An array is gathered. Does the body do it, or does it happen before the "
         "body, because in_specs request more than a stage has?",
+        **dict.fromkeys(
+            ("carry-changes", "shapes-do-not-fit"),
+            "In the body, W has the shape (1, features, features). The stage's matrix is W[0].",
+        ),
         "nothing-but-zeros": "What stage s computed goes to stage s + 1, and the last stage has "
         "its first result in step n - 1. So the loop has n + m - 1 steps.",
         "not-replicated": "The result must be the same on all devices, and only the last stage "
