@@ -36,6 +36,13 @@ UNBOUND: Final = (
 RAISE: Final = dis.opmap["RAISE_VARARGS"]
 """The opcode of `raise` and of a failing `assert`."""
 
+REDUCTION_OR_AXIS: Final = (
+    "Is a reduction over {axes} missing (lax.psum for a sum, lax.pmax for a maximum), or should "
+    "out_specs name {axes}? Only check_vma notices this mistake. check_vma=False is for values "
+    "that are equal although their type does not say so, as after an all_gather."
+)
+"""What may be wrong if a result may differ along axes that out_specs leaves out."""
+
 JAX_SAYS: Final = "JAX says: "
 """The text before JAX's own message, which comes last."""
 
@@ -44,6 +51,13 @@ NOT_DIVIDED: Final = re.compile(
 )
 """JAX's line on an argument of a `shard_map` whose dimension is not a multiple of the number of
 shards; it is not the first line of the message."""
+
+NOT_REPLICATED: Final = re.compile(
+    r"(?s)applied to the function '(?P<body>[^']*)'.*?"
+    r"out_specs(?P<place>\S*) is [^\n]*?"
+    r"(?:and not \{(?P<several>[^}]+)\}|replicated across mesh axis '(?P<one>[^']+)')"
+)
+"""JAX's lines on the first result that may differ along axes that out_specs leaves out."""
 
 MEANINGS: Final = (
     # A pattern in JAX's message, the diagnosis, and what the error usually means. A named group of
@@ -131,10 +145,9 @@ MEANINGS: Final = (
     (
         r"out_specs which require replication",
         "not-replicated",
-        "out_specs leaves out an axis, which says that all devices along it return the same value; "
-        "as far as JAX can tell, their values may differ. Often a psum is missing, or out_specs "
-        "should name the axis. Only check_vma notices this mistake. check_vma=False is for values "
-        "that are equal although their type does not say so, as after an all_gather.",
+        "A result of the body may differ from device to device, but out_specs leaves out an axis, "
+        "which promises the same value on all devices along it. "
+        f"{REDUCTION_OR_AXIS.format(axes='this axis')}",
     ),
     (
         r"(?s)different lengths of .*pjit out_shardings.* length (?P<given>\d+), but .* "
@@ -587,6 +600,8 @@ def diagnose_jax_error(error: BaseException) -> tuple[str, str]:
             meaning = re.sub(r"\[(.*?)\]", on_blocks, meaning).strip()
             if diagnosis == "wrong-pairs":
                 meaning = _devices_beyond_the_axis(message) or meaning
+            if diagnosis == "not-replicated":
+                meaning = _varying_result(message) or meaning
             return diagnosis, meaning.format(**found.groupdict())
     return "raised", ""
 
@@ -685,6 +700,21 @@ def _devices_beyond_the_axis(message: str) -> str:
         f"{last + 1} devices. (JAX counts on from 0 again, and then two pairs have the same "
         f"sender or receiver.) Is {last + 1} the size of another axis? lax.axis_size tells the "
         f"size of each."
+    )
+
+
+def _varying_result(message: str) -> str:
+    """Say which result of a body may differ along which axes; empty if JAX does not name them."""
+    found = NOT_REPLICATED.search(message)
+    if found is None:
+        return ""
+    is_named = found["body"].isidentifier() and not found["body"].startswith("_")  # JAX's own do
+    body = f"`{found['body']}`" if is_named else "the body"
+    result = f"result {found['place']} of {body}" if found["place"] else f"the result of {body}"
+    axes = " and ".join((found["one"] or found["several"]).split(","))
+    return (
+        f"{result[:1].upper()}{result[1:]} may differ from device to device along {axes}, but "
+        f"out_specs promises the same value on all of them. {REDUCTION_OR_AXIS.format(axes=axes)}"
     )
 
 

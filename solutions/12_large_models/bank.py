@@ -3719,7 +3719,7 @@ def dropped(scores):
     return jax.shard_map(count, in_specs=P("expert"), out_specs=P())(scores)
 
 
-# %% the largest number of a device exercise="12.9" score=0 diagnoses=["of-one-device", "not-counted-yet", "unanswered"] near=["full-experts", "not-clipped", "dropped: dtype", "averaged"]
+# %% the largest number of a device exercise="12.9" score=0 diagnoses=["of-one-device", "not-counted-yet", "unanswered"] near=["dropped: not-replicated", "full-experts", "not-clipped", "dropped: dtype", "averaged"]
 def find_places(scores):
     """Return each token's expert, and how many tokens before it have chosen the same one."""
     chosen = scores.argmax(axis=1)

@@ -185,6 +185,27 @@ def test_an_error_of_jax_is_diagnosed(function, diagnosis):
     assert not meaning or meaning.endswith((".", "?"))
 
 
+@pytest.mark.parametrize(
+    ("body", "out_specs", "says"),
+    [
+        (lambda a: a.sum(), jax.P(), "The result of the body may differ from device to device "
+         "along x and y, but"),
+        (lambda a: lax.psum(a.sum(), "y"), jax.P(), "along x, but"),
+        (lambda a: lax.psum(a, "y"), jax.P(None, "y"), "Is a reduction over x missing"),
+        (lambda a: (a, a.sum()), (jax.P("x", "y"), jax.P()), "Result [1] of the body may differ"),
+        (jnp.sum, jax.P(), "The result of `sum` may differ"),
+    ],
+)  # fmt: skip
+def test_a_result_that_differs_is_named_with_its_axes_before_the_rule(body, out_specs, says):
+    spec = jax.P("x", "y")
+    function = jax.shard_map(body, mesh=mesh(x=4, y=2), in_specs=spec, out_specs=out_specs)
+    with pytest.raises(ValueError, match="require replication") as raised:
+        jax.jit(function)(jnp.ones((16, 16)))
+    _, explanation = explain_error(raised.value, function, ["x", "y"])
+    assert says in explanation
+    assert explanation.index("lax.psum for a sum") < explanation.index("check_vma")
+
+
 def summed(mine):
     return lax.fori_loop(0, 3, lambda i, c: lax.psum(c, "x"), mine.sum())[None]
 

@@ -2047,6 +2047,8 @@ EXPERTS: Final = Exercise(
         "Expected: by that of experts.",
         "other-factor": "The factor is not the probability of the expert: the softmax of the "
         "token's scores over all experts, at the expert that it has chosen.",
+        "dropped: not-replicated": "Each device counts its own dropped tokens. Are these numbers "
+        "added up over the devices?",
         "dropped: all-gather": "Each device can count its own tokens. Only these numbers have to "
         "be added up.",
         "moe: all-gather": "Only places for tokens travel here. Neither the tokens of all devices "
