@@ -238,11 +238,11 @@ def _other_lines(answers: dict[str, list[Finding]], problems: Sequence[Finding])
         return []
     lines = [f"Also: {p.difference}" for p in problems[1:]]
     met = [f for f in every if f.met]
-    wrong = {p.about for p in problems}  # of two parts of one name, one may be right
+    wrong = {p.about for p in problems}  # of two requirements of one name, one may be met
     if right := dict.fromkeys(f.about for f in met if f.about not in wrong):
         lines.append(f"Right already: {natural_list(right)}.")
     elif met:
-        lines.append(f"Right already: {len(met)} of {len(every)} parts.")
+        lines.append(f"Right already: {len(met)} of {len(every)} requirements.")
     follow = [f for f in every if f.diagnosis == NOT_COUNTED]
     if follow:
         abouts = dict.fromkeys(f.about for f in follow)

@@ -85,6 +85,8 @@ def _explain_answer(exercise: Exercise, judged: Sequence[Judged]) -> str:
         return _explain_table(cells)
     share = _share_of_answer(exercise, judged)
     subject, rest = _subject_and_rest(exercise, judged)
+    if exercise.together and not share and any(map(_credit, subject)):
+        return f"{_name(subject)} count only together" * (len(_abouts(subject)) > 1)
     if not 0 < share < 1:
         return ""
     if not subject or not rest:
@@ -101,7 +103,11 @@ def _explain_answer(exercise: Exercise, judged: Sequence[Judged]) -> str:
 
 
 def _name(findings: Sequence[Finding]) -> str:
-    return natural_list([*dict.fromkeys(finding.about for finding in findings)])
+    return natural_list(_abouts(findings))
+
+
+def _abouts(findings: Sequence[Finding]) -> list[str]:
+    return [*dict.fromkeys(finding.about for finding in findings)]
 
 
 def _explain_table(cells: Sequence[tuple[Predicts, Finding]]) -> str:

@@ -229,13 +229,13 @@ def test_how_often_each_term_of_a_sum_counts_is_named(made: Any, says: str) -> N
     assert says in said(TIMES, time=made)[1]
 
 
-def test_of_several_parts_of_one_name_it_is_said_how_many_are_right() -> None:
+def test_of_several_requirements_of_one_name_it_is_said_how_many_are_met() -> None:
     def asking_for(number: int) -> Returns:
         asks = f"twice({number}) must be {2 * number}."
         return Returns("twice", asks, lambda rng: [(number,)], lambda n: 2 * n)
 
     exercise = Exercise("4.1", "Twice", tuple(map(asking_for, (3, 5, 7))), ("Think.",))
-    assert "Right already: 1 of 3 parts." in said(exercise, twice=lambda n: n + 3)[1]
+    assert "Right already: 1 of 3 requirements." in said(exercise, twice=lambda n: n + 3)[1]
 
 
 @pytest.mark.parametrize(

@@ -118,6 +118,27 @@ def test_what_is_earned_together_is_not_earned_in_part(is_together, share):
 
 
 @pytest.mark.parametrize(
+    ("judged", "says"),
+    [
+        (
+            answer("a", values=True, layout=True) + answer("b", values=True, layout=False),
+            ("The score of 50% is the mean of a (100%) and b (0%: values and layout count only "
+             "together).",),
+        ),
+        (
+            answer("a", values=True, layout=False),
+            ("a earns nothing: values and layout count only together.",),
+        ),
+        (answer("a", values=True, layout=True) + answer("b", values=False, layout=False), ()),
+    ],
+)  # fmt: skip
+def test_checks_in_the_table_that_earn_nothing_are_explained(judged, says):
+    requirements, findings = zip(*judged, strict=True)
+    exercise = Exercise("9.9", "", requirements, (), about=(Computes, PlacedLike), together=True)
+    assert explain_share(exercise, findings) == says
+
+
+@pytest.mark.parametrize(
     ("judged", "weights", "says"),
     [
         (answer("a", values=True, layout=True), {}, ()),
