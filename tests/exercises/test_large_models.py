@@ -401,6 +401,11 @@ def test_a_routing_is_drawn_for_a_device_with_a_wrong_token():
     }
     wrong = {bar.name for bars in yours.bars.values() for bar in bars if "wrong" in bar.name}
     assert wrong == {bar.name.replace("dropped", "wrong") for bar in bars if "dropped" in bar.name}
+    for chart in (yours, expected):  # a title says what is drawn, and the legend what colours mean
+        assert {bar.colour for bars in chart.bars.values() for bar in bars} == {
+            colour for colour, _ in chart.legend
+        }
+        assert len(chart.title) < 60
     assert routed(lambda right, *_: right[:, :3])[1] == ()
 
 

@@ -49,7 +49,12 @@ MAX_DRAWN: Final = 3
 
 
 def _draw_beside(
-    title: str, lanes: dict[str, list[JobBar]], result: Any, right: float, start: float = 0
+    title: str,
+    lanes: dict[str, list[JobBar]],
+    result: Any,
+    right: float,
+    start: float = 0,
+    legend: dict[str, str] | None = None,
 ) -> Charts:
     """Draw the right time of something, in lanes, and a learner's time below it.
 
@@ -59,13 +64,15 @@ def _draw_beside(
         result: the learner's number, which may be anything.
         right: the right number.
         start: when the time begins.
+        legend: what the colours of the lanes mean, where labels do not say it.
     """
     bars = []
     if isinstance(result, int | float) and 0 < result < float("inf"):
         drawn = min(float(result), MAX_DRAWN * (start + right))
         name = "your time" if drawn == result else "the beginning of your time"
         bars = [JobBar(name, f"{result:.4g}", PINK, start, start + drawn)]
-    return (GanttChart.of(f"expected, {title}", lanes | {"yours": bars}, axis="time, ms"),)
+    lanes = lanes | {"yours": bars}
+    return (GanttChart.of(f"expected, {title}", lanes, axis="time, ms", legend=legend),)
 
 
 # 12.1: latency and bandwidth
@@ -490,11 +497,9 @@ def _draw_two_levels(
         ],
         "between hosts": [JobBar("all-reduce", "all-reduce", GREY, within, right - within)],
     }
-    title = (
-        f"{right:.4g} ms on two levels, with {hosts} hosts of {chips} chips: reduce-scatter "
-        f"(orange), all-reduce (grey) and all-gather (blue)"
-    )
-    return _draw_beside(title, lanes, _in_ms(result), right)
+    title = f"{right:.4g} ms on two levels, with {hosts} hosts of {chips} chips"
+    legend = {ORANGE: "reduce-scatter", GREY: "all-reduce", BLUE: "all-gather"}
+    return _draw_beside(title, lanes, _in_ms(result), right, legend=legend)
 
 
 FAST_AND_SLOW: Final = Terms(

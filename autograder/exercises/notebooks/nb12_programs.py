@@ -1708,11 +1708,20 @@ def _draw_counts(inputs: Any, outputs: Any) -> Charts:
             JobBar(f"{places} kept", str(places), BLUE, 0, places),
             JobBar(f"{tokens - places} dropped", str(tokens - places), GREY, places, tokens),
         ]
-    title = f"expected, {(~kept).sum()} dropped tokens (grey) on all devices"
-    return (GanttChart.of(title, lanes, is_timed=False),)
+    title = f"expected, {(~kept).sum()} dropped tokens on all devices"
+    legend = {BLUE: "kept", GREY: "dropped"}
+    return (GanttChart.of(title, lanes, is_timed=False, legend=legend),)
 
 
 MAX_DRAWN_EXPERTS: Final = 4
+
+LOOKS: Final = {
+    "kept": (BLUE, "kept"),
+    "dropped": (GREY, "dropped"),
+    "wrong": (ORANGE, "wrong row"),
+    "zeros": (PINK, "zeros in place of numbers"),
+}
+"""The colour of a token's row, and what the legend says of it."""
 
 
 def _draw_routing(inputs: Any, outputs: Any) -> Charts:
@@ -1729,31 +1738,33 @@ def _draw_routing(inputs: Any, outputs: Any) -> Charts:
     chosen, places, kept = scores.argmax(1), _places(scores, n), _is_kept(scores)
     shown = dict.fromkeys(int(chosen[token]) for token in tokens if is_wrong[token])
 
-    def look(token: int, is_expected: bool) -> tuple[str, str]:
+    def look(token: int, is_expected: bool) -> str:
         if is_expected or not is_wrong[token]:
-            return ("kept", BLUE) if kept[token] else ("dropped", GREY)
-        return ("wrong", ORANGE) if actual[token].any() else ("zeros", PINK)
+            return "kept" if kept[token] else "dropped"
+        return "wrong" if actual[token].any() else "zeros"
 
     def drawn(title: str, is_expected: bool) -> GanttChart:
         lanes: dict[str, list[JobBar]] = {}
+        looks = set[str]()
         for expert in sorted([*shown][:MAX_DRAWN_EXPERTS]):
             bars = lanes.setdefault(f"expert {expert}", [])
             for token in tokens:
                 if chosen[token] == expert:
-                    word, colour = look(token, is_expected)
-                    place, number = int(places[token]), token - device * own
+                    word = look(token, is_expected)
+                    looks.add(word)
+                    place, number, colour = int(places[token]), token - device * own, LOOKS[word][0]
                     bars.append(
                         JobBar(f"token {number} {word}", str(number), colour, place, place + 1)
                     )
-        return GanttChart.of(title, lanes, is_timed=False)
+        legend = {colour: words for name, (colour, words) in LOOKS.items() if name in looks}
+        return GanttChart.of(title, lanes, remarks, is_timed=False, legend=legend)
 
+    remarks = [f"The first {MAX_DRAWN_EXPERTS} of {len(shown)} experts with wrong rows."]
+    if len(shown) <= MAX_DRAWN_EXPERTS:
+        remarks = []
     return (
-        drawn(
-            f"yours, tokens of device {device}, for {MAX_DRAWN_EXPERTS} experts at most; right "
-            f"rows are blue, wrong ones orange, and zeros in place of numbers pink",
-            is_expected=False,
-        ),
-        drawn(f"expected, {own // experts} places for each; dropped tokens are grey", True),
+        drawn(f"yours, tokens of device {device}", is_expected=False),
+        drawn(f"expected, {own // experts} places for each expert", is_expected=True),
     )
 
 
