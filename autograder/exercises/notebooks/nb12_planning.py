@@ -375,7 +375,7 @@ LATENCY: Final = Exercise(
 )
 
 
-# 12.2: topology
+# 12.2: time collectives by their links
 
 
 def _wraps(chip: str, length: int) -> bool:
@@ -517,7 +517,7 @@ def _in_ms(result: Any) -> Any:
 
 TOPOLOGY: Final = Exercise(
     id="12.2",
-    title="Topology",
+    title="Time collectives by their links",
     afterwards="On a TPU, jax.make_mesh orders the chips so that mesh axes follow the links. For "
     "several slices, jax.experimental.mesh_utils has create_hybrid_device_mesh.",
     requirements=(
