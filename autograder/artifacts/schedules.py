@@ -248,6 +248,7 @@ class Schedules:
 def draw_pipelines(**schedules: Orders | EllipsisType) -> Schedules:
     """Draw schedules of a pipeline below each other, on one scale.
 
+    A long schedule continues in rows below, so that jobs have room for the numbers of microbatches.
     For example, `draw_pipelines(mine=[["F0", "F1", "B0", "B1"], ["F0", "B0", "F1", "B1"]])`.
 
     Args:
@@ -274,7 +275,7 @@ def _pipeline_chart(name: str, orders: Any) -> GanttChart:
         f"on each stage: {', '.join(map(str, ran.alive))}"
     )
     legend = {COLOURS["F"]: "forward pass", COLOURS["B"]: "backward pass"}
-    return GanttChart.of(name, lanes, (remark,), axis="time, units", legend=legend)
+    return GanttChart.of(name, lanes, (remark,), axis="time, units", legend=legend, may_wrap=True)
 
 
 def _bars(stage: int, order: Iterable[str], times: Times) -> list[JobBar]:

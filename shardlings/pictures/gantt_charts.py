@@ -21,6 +21,12 @@ LABEL_MARGIN: Final = 3.0
 """Pixels that a label leaves free on its bar: labels of neighbours would read as one number."""
 
 
+MAX_ROWS: Final = 4
+"""With more rows, a chart of eight lanes would be taller than a screen."""
+
+ROW_GAP: Final = 10.0
+"""Pixels between the rows of a chart that continues below itself."""
+
 TICK_STEPS: Final = (1, 2, 5)
 MAX_TICKS: Final = 12
 
@@ -61,6 +67,8 @@ class GanttChart:
         is_timed: whether bars start and end at times, which text then names.
         axis: what the axis below the lanes says, such as `time, ms`; empty for no axis.
         legend: pairs of a colour and what it means.
+        may_wrap: whether a long chart continues in rows below, which break at whole times, so that
+            labels have room on its bars.
     """
 
     title: str
@@ -69,6 +77,7 @@ class GanttChart:
     is_timed: bool = True
     axis: str = ""
     legend: tuple[tuple[str, str], ...] = ()
+    may_wrap: bool = False
 
     @classmethod
     def of(
@@ -79,10 +88,12 @@ class GanttChart:
         is_timed: bool = True,
         axis: str = "",
         legend: Mapping[str, str] | None = None,
+        may_wrap: bool = False,
     ) -> Self:
         """Make a chart from the bars of each lane, by the lane's name, and colours' meanings."""
         fixed = tuple((name, tuple(bars)) for name, bars in lanes.items())
-        return cls(title, fixed, tuple(remarks), is_timed, axis, tuple((legend or {}).items()))
+        meanings = tuple((legend or {}).items())
+        return cls(title, fixed, tuple(remarks), is_timed, axis, meanings, may_wrap)
 
     @property
     def bars(self) -> dict[str, tuple[JobBar, ...]]:
@@ -95,10 +106,67 @@ class GanttChart:
         return max((bar.end for _, bars in self.lanes for bar in bars), default=0.0)
 
 
+@dataclass(frozen=True)
+class _Scale:
+    """The scale that charts below each other have in common.
+
+    Attributes:
+        longest: when the last job of all charts ends.
+        length: the time that a row shows; all of it, unless charts are wrapped.
+    """
+
+    longest: float
+    length: float
+
+    @property
+    def pixels(self) -> float:
+        """The width of a unit of time."""
+        return CHART_WIDTH / self.length
+
+    def rows_of(self, chart: GanttChart) -> int:
+        """Return how many rows a chart has."""
+        return max(1, math.ceil(chart.end / self.length - 1e-9))
+
+    def pieces_of(self, bar: JobBar) -> list[tuple[int, float, float]]:
+        """Return a bar's pieces: the row, and where it starts and ends there."""
+        first = math.floor(bar.start / self.length + 1e-9)
+        last = max(first, math.ceil(bar.end / self.length - 1e-9) - 1)
+        return [
+            (
+                row,
+                max(bar.start - row * self.length, 0.0),
+                min(bar.end - row * self.length, self.length),
+            )
+            for row in range(first, last + 1)
+        ]
+
+    def labelled_row_of(self, bar: JobBar) -> int | None:
+        """Return the row in which a bar has its label; None if it has no room for one."""
+        row, start, end = max(self.pieces_of(bar), key=lambda piece: piece[2] - piece[1])
+        room = self.pixels * (end - start)
+        return row if text_width(bar.label, LABEL_SIZE) + LABEL_MARGIN <= room else None
+
+
 def gantt_as_html(charts: Sequence[GanttChart]) -> str:
     """Return charts below each other as HTML, on one scale."""
-    end = max((chart.end for chart in charts), default=0.0)
-    return "".join(_chart_as_html(chart, end) for chart in charts)
+    scale = _choose_scale(charts)
+    return "".join(_chart_as_html(chart, scale) for chart in charts)
+
+
+def _choose_scale(charts: Sequence[GanttChart]) -> _Scale:
+    """Choose the scale with which the most bars have labels, and of these the one with the fewest
+    rows.
+    """
+    longest = max((chart.end for chart in charts), default=0.0)
+    if not longest or not all(chart.may_wrap for chart in charts if chart.lanes):
+        return _Scale(longest, longest)
+    rows = range(2, MAX_ROWS + 1)
+    scales = [
+        _Scale(longest, longest),
+        *(_Scale(longest, float(math.ceil(longest / count))) for count in rows),
+    ]
+    bars = [bar for chart in charts for _, bars in chart.lanes for bar in bars]
+    return max(scales, key=lambda s: sum(s.labelled_row_of(bar) is not None for bar in bars))
 
 
 def gantt_as_text(charts: Sequence[GanttChart]) -> str:
@@ -116,32 +184,39 @@ def _in_words(chart: GanttChart, bars: Sequence[JobBar]) -> str:
     return ", ".join(named) or "nothing"
 
 
-def _chart_as_html(chart: GanttChart, end: float) -> str:
+def _chart_as_html(chart: GanttChart, scale: _Scale) -> str:
     remarks = "".join(f"<div>{html.escape(remark)}</div>" for remark in chart.remarks)
     title = f'<div style="font-weight:600">{html.escape(chart.title)}</div>'
-    return f'<div style="margin-bottom:12px">{title}{remarks}{_draw(chart, end)}</div>'
+    return f'<div style="margin-bottom:12px">{title}{remarks}{_draw(chart, scale)}</div>'
 
 
-def _draw(chart: GanttChart, end: float) -> str:
+def _draw(chart: GanttChart, scale: _Scale) -> str:
     if not chart.end:
         return ""
-    drawing, scale = Drawing(), CHART_WIDTH / end
+    drawing = Drawing()
     names = [*(name for name, _ in chart.lanes), chart.axis]
     left = GAP + max(text_width(name, LABEL_SIZE) for name in names)
-    for number, (name, bars) in enumerate(chart.lanes):
-        top = number * LANE_HEIGHT + 1.0
-        drawing.text(name, (0, top + LANE_HEIGHT / 2), LABEL_SIZE)
+    lanes_height = LANE_HEIGHT * len(chart.lanes) + 2
+    row_height = lanes_height + LANE_HEIGHT * bool(chart.axis)
+    tops = [row * (row_height + ROW_GAP) for row in range(scale.rows_of(chart))]
+    for top_of_row in tops:
+        for number, (name, _) in enumerate(chart.lanes):
+            middle = top_of_row + (number + 0.5) * LANE_HEIGHT + 1
+            drawing.text(name, (0, middle), LABEL_SIZE)
+    for number, (_, bars) in enumerate(chart.lanes):
         for bar in bars:
-            start, width = left + scale * bar.start, scale * (bar.end - bar.start)
-            drawing.box(start, top, max(width - 1, 0.5), LANE_HEIGHT - 3, bar.colour)
-            if text_width(bar.label, LABEL_SIZE) + LABEL_MARGIN <= width:
-                centre = start + width / 2, top + LANE_HEIGHT / 2 - 1
-                drawing.label(bar.label, centre, LABEL_SIZE)
+            labelled = scale.labelled_row_of(bar)
+            for row, start, end in scale.pieces_of(bar):
+                top, width = tops[row] + number * LANE_HEIGHT + 1, scale.pixels * (end - start)
+                at = left + scale.pixels * start
+                drawing.box(at, top, max(width - 1, 0.5), LANE_HEIGHT - 3, bar.colour)
+                if row == labelled:
+                    centre = at + width / 2, top + LANE_HEIGHT / 2 - 1
+                    drawing.label(bar.label, centre, LABEL_SIZE)
+    for row, top_of_row in enumerate(tops if chart.axis else ()):
+        _draw_axis(drawing, chart, row, top_of_row + lanes_height, left, scale)
     words = "; ".join(f"{name}: {_in_words(chart, bars)}" for name, bars in chart.lanes)
-    width, height = math.ceil(left + CHART_WIDTH + 1), LANE_HEIGHT * len(chart.lanes) + 2
-    if chart.axis:
-        _draw_axis(drawing, chart, height, left, scale)
-        height += LANE_HEIGHT
+    width, height = math.ceil(left + CHART_WIDTH + 1), math.ceil(tops[-1] + row_height)
     height = _draw_legend(drawing, chart.legend, height, width)
     return svg_image(
         drawing.layers(),
@@ -153,32 +228,44 @@ def _draw(chart: GanttChart, end: float) -> str:
     )
 
 
-def _draw_axis(drawing: Drawing, chart: GanttChart, top: float, left: float, scale: float) -> None:
-    """Draw the axis below the lanes: its name beside it, and numbers below marks."""
+def _draw_axis(
+    drawing: Drawing, chart: GanttChart, row: int, top: float, left: float, scale: _Scale
+) -> None:
+    """Draw the axis below the lanes of a row: its name beside it, and numbers below marks."""
     wide, high = TICK
     middle = top + LANE_HEIGHT / 2
     drawing.text(chart.axis, (0, middle), LABEL_SIZE)
-    for time in _list_ticks(chart.end, CHART_WIDTH / scale):
-        at = left + scale * time
+    is_last = row == scale.rows_of(chart) - 1
+    starts = row * scale.length
+    ends = chart.end if is_last else starts + scale.length
+    right = left + scale.pixels * (ends - starts)
+    for time in _list_ticks(chart.end, scale):
+        if time < starts or (time >= ends and not is_last):  # the next row begins with its end
+            continue
+        at = left + scale.pixels * (time - starts)
         drawing.hairline_box(at - wide / 2, top, wide, high)
         half = text_width(f"{time:g}", LABEL_SIZE) / 2
-        centre = min(at, left + scale * chart.end - half)  # the last number stays within the chart
+        # numbers keep off the axis's name, and the last one stays within the chart
+        centre = min(max(at, left - GAP + half), right - half)
         drawing.text(f"{time:g}", (centre, middle + 1), LABEL_SIZE, centred=True)
 
 
-def _list_ticks(end: float, longest: float) -> list[float]:
-    """Return round numbers from 0 to the end of a chart, at the distance that fits the longest."""
-    power = 10.0 ** math.floor(math.log10(longest / MAX_TICKS))
+def _list_ticks(end: float, scale: _Scale) -> list[float]:
+    """Return round numbers from 0 to the end of a chart, at the distance that fits all charts."""
+    power = 10.0 ** math.floor(math.log10(scale.length / MAX_TICKS))
     steps = (step * tens * power for tens in (1, 10) for step in TICK_STEPS)
-    step = next(each for each in steps if _fits(each, longest))
+    step = next(each for each in steps if _fits(each, scale))
     return [round(step * i, 9) for i in range(math.floor(end / step + 1e-9) + 1)]
 
 
-def _fits(step: float, longest: float) -> bool:
-    """Check whether numbers at this distance have room beside each other."""
-    count = math.floor(longest / step)
-    widest = max(text_width(f"{step * i:.9g}", LABEL_SIZE) for i in range(count + 1))
-    return count <= MAX_TICKS and longest / step * (widest + GAP) <= CHART_WIDTH
+def _fits(step: float, scale: _Scale) -> bool:
+    """Check whether numbers at this distance have room beside each other in a row."""
+    numbers = (f"{step * i:.9g}" for i in range(math.floor(scale.longest / step) + 1))
+    count = math.floor(scale.length / step)
+    if count > MAX_TICKS:
+        return False
+    widest = max(text_width(number, LABEL_SIZE) for number in numbers)
+    return scale.length / step * (widest + GAP) <= CHART_WIDTH
 
 
 def _draw_legend(

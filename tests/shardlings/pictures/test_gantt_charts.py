@@ -7,6 +7,7 @@ import pytest
 
 from shardlings.pictures import GanttChart, JobBar, gantt_as_html, gantt_as_text
 from shardlings.pictures.gantt_charts import LABEL_SIZE
+from shardlings.pictures.svg import INK
 from tests.browser import THEMES, browser
 
 
@@ -66,6 +67,43 @@ def test_charts_of_one_scale_have_axes_with_the_same_steps():
     assert ">0<" not in gantt_as_html([chart("without an axis", 3)])
 
 
+def pipeline(jobs, **options):
+    """A chart of jobs of one and of two units of time in turn."""
+    ends = (sum(1 + i % 2 for i in range(job + 1)) for job in range(jobs))
+    bars = [JobBar(f"job {i}", str(i), "#c2c2c2", end - 1 - i % 2, end)
+            for i, end in enumerate(ends)]  # fmt: skip
+    return GanttChart.of("pipeline", {"lane": bars}, axis="time, units", **options)
+
+
+def numbers_in(page, colour):
+    """The centred numbers of a colour: labels are in ink, an axis in the colour of the page."""
+    groups = re.findall(rf'<g text-anchor="middle" fill="{colour}".*?</g>', page)
+    return [int(number) for number in re.findall(r">(\d+)</text>", "".join(groups))]
+
+
+def test_a_long_chart_continues_in_rows_where_every_label_has_room():
+    page = gantt_as_html([pipeline(48, may_wrap=True)])  # 72 units of time
+    assert sorted(numbers_in(page, INK)) == [*range(48)]
+    assert page.count(">lane<") == 4
+    assert int(re.findall(r'<svg[^>]* width="(\d+)"', page)[0]) < 450
+    assert numbers_in(gantt_as_html([pipeline(48)]), INK) == []
+
+
+def test_a_chart_has_no_more_rows_than_its_labels_need():
+    def rows(*charts):
+        return gantt_as_html([replace(each, may_wrap=True) for each in charts]).count(">lane<")
+
+    assert rows(pipeline(6)) == 1
+    assert rows(pipeline(48), pipeline(6)) == 4 + 1  # on one scale
+    assert rows(pipeline(4000)) == 1  # four rows would show no more of its labels
+    assert gantt_as_html([pipeline(48, may_wrap=True), pipeline(48)]).count(">lane<") == 2
+
+
+def test_each_number_of_the_axis_is_in_one_row():
+    page = gantt_as_html([pipeline(48, may_wrap=True)])
+    assert numbers_in(page, "currentColor") == [*range(0, 73, 2)]
+
+
 def test_a_legend_takes_as_many_rows_as_it_needs():
     def height(legend):
         drawn = gantt_as_html([replace(chart("a", 3), legend=legend)])
@@ -84,6 +122,7 @@ def test_a_browser_shows_all_of_a_chart_on_wide_and_narrow_pages(theme):
     pages = [gantt_as_html([drawn])]
     for end in (0.000123, 0.91, 17, 118, 9_999, 2.5e6):  # whose numbers have room on the axis
         pages.append(gantt_as_html([replace(chart("long", end), axis="time, ms")]))
+    pages.append(gantt_as_html([pipeline(jobs, may_wrap=True) for jobs in (4, 48, 70)]))
     with browser() as opened:
         for page in pages:
             assert not [w for width in (900, 400) for w in opened.faults(page, width, theme)]
