@@ -30,7 +30,9 @@ FORWARD: Final = 1
 BACKWARD: Final = 2
 """Units of time that it needs for the backward pass, which computes two gradients."""
 
-COLOURS: Final = {"F": BLUE, "B": AMBER, "computing": GREY, "sending": ORANGE}
+COLOURS: Final = {
+    "F": BLUE, "B": AMBER, "computing": GREY, "sending": ORANGE, "hidden": BLUE, "exposed": ORANGE,
+}  # fmt: skip
 """Light colours, which colour-blind readers can distinguish."""
 
 
@@ -381,11 +383,40 @@ def draw_overlap(
         ran = run_overlap(backward, sizes, buckets, latency, bandwidth)
         lanes = {
             "computing": _numbered(ran.computing, "layer", COLOURS["computing"]),
-            "reducing": _numbered(ran.sending, "bucket", COLOURS["sending"]),
+            "reducing": _hidden_and_exposed(ran.sending, ran.computing[-1][1]),
         }
         remark = f"exposed: {ran.exposed:.3g} of {ran.sending[-1][1]:.3g} ms"
-        charts.append(GanttChart.of(title, lanes, (remark,), axis="time, ms"))
+        charts.append(GanttChart.of(title, lanes, (remark,), axis="time, ms", legend=OVERLAP))
     return Schedules(tuple(charts))
+
+
+OVERLAP: Final = {
+    COLOURS["computing"]: "backward pass",
+    COLOURS["hidden"]: "reducing, hidden",
+    COLOURS["exposed"]: "reducing, exposed",
+}
+"""The legend of an overlap."""
+
+
+def _hidden_and_exposed(sending: Iterable[tuple[float, float]], until: float) -> list[JobBar]:
+    """Return the bars of all-reduces; one that runs when the backward pass ends has two.
+
+    Args:
+        sending: when each bucket's all-reduce starts and ends.
+        until: when the backward pass ends.
+    """
+    bars = []
+    for number, (start, end) in enumerate(sending):
+        middle = min(max(until, start), end)
+        is_mostly_hidden = middle - start >= end - middle
+        name, label = f"bucket {number}", str(number)
+        if start < middle:
+            hidden_label = label * is_mostly_hidden
+            bars.append(JobBar(name, hidden_label, COLOURS["hidden"], start, middle))
+        if middle < end:
+            exposed_label = label * (not is_mostly_hidden)
+            bars.append(JobBar(f"{name} exposed", exposed_label, COLOURS["exposed"], middle, end))
+    return bars
 
 
 def _numbered(times: Iterable[tuple[float, float]], what: str, colour: str) -> list[JobBar]:

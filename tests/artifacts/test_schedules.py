@@ -140,9 +140,25 @@ def test_what_is_no_choice_of_buckets_is_explained(buckets, diagnosis):
 def test_a_chart_of_buckets_says_what_is_exposed():
     drawn = draw_overlap([2, 2, 2], [4, 4, 4], 1, 4, two=[2, 1], mine=..., wrong=[1])
     assert "exposed: 3 of 9 ms" in str(drawn)
-    assert "reducing: bucket 0 4–7, bucket 1 7–9" in str(drawn)
+    assert "reducing: bucket 0 4–6, bucket 0 exposed 6–7, bucket 1 exposed 7–9" in str(drawn)
     assert "mine: not filled in yet" in str(drawn)
     assert "wrong: The sum of the buckets is 1, and the number of layers 3." in str(drawn)
+
+
+def test_exposed_time_has_a_colour_of_its_own_in_a_chart_of_buckets():
+    (chart,) = draw_overlap([2, 2, 2], [4, 4, 4], 1, 4, three=[1, 1, 1]).charts
+    meanings = dict(chart.legend)
+    assert len(meanings) == len({*meanings.values()}) == 3
+    shown = [(bar.label, meanings[bar.colour]) for bar in chart.bars["reducing"]]
+    hidden, exposed = "reducing, hidden", "reducing, exposed"
+    assert shown == [("0", hidden), ("1", hidden), ("2", exposed)]
+    (cut,) = draw_overlap([2, 2], [4, 8], 1, 4, uneven=[1, 1]).charts
+    assert [(b.label, b.start, b.end) for b in cut.bars["reducing"]] == [("0", 2, 4), ("1", 4, 7)]
+    (cut,) = draw_overlap([2, 3], [8, 8], 2, 4, uneven=[1, 1]).charts
+    assert [(b.label, b.start, b.end) for b in cut.bars["reducing"]] == [
+        *(("0", 2, 5), ("", 5, 6)),
+        ("1", 6, 10),
+    ]
 
 
 def test_a_device_holds_one_whole_layer_at_a_time_in_fsdp():

@@ -1865,9 +1865,9 @@ def _draw_exposed(
     (drawn,) = draw_overlap(backward, sizes, latency, bandwidth, expected=buckets).charts
     start, right = sum(backward), _exposed(backward, sizes, buckets, latency, bandwidth)
     lanes = {name: [*bars] for name, bars in drawn.bars.items()}
-    lanes["exposed"] = [JobBar("exposed", f"{right:.3g}", GREY, start, start + right)]
+    lanes["exposed"] = [JobBar("exposed", f"{right:.3g}", ORANGE, start, start + right)]
     title = f"{right:.3g} of {start + right:.3g} ms are exposed"
-    return _draw_beside(title, lanes, result, right, start)
+    return _draw_beside(title, lanes, result, right, start, dict(drawn.legend))
 
 
 def _draw_buckets(buckets: Any, backward: Any, *model: Any) -> Charts:
