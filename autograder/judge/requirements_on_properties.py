@@ -4,6 +4,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
+import jax
 import numpy as np
 
 from autograder.evidence import ResultsPlan, Value
@@ -40,6 +41,8 @@ class Satisfies(Requirement):
         relate: names what is wrong with one case by the results of all, from the diagnosis of that
             case, its arguments, and the results and arguments of all cases; None if each case is
             explained by itself.
+        shown_as: the type of a right result. Evidence has only lists, and a verdict shows them as
+            this type.
     """
 
     about: ClassVar = "result"
@@ -52,6 +55,7 @@ class Satisfies(Requirement):
     explain: Callable[..., Wrong | None]
     draw: Callable[..., tuple[GanttChart, ...]] | None = None
     relate: Callable[[str, Case, Sequence[tuple[Any, Case]]], str] | None = None
+    shown_as: type[list[Any] | tuple[Any, ...] | jax.P] = tuple
 
     def plan_capture(self, generator: np.random.Generator) -> ResultsPlan:
         """Plan to call the function in each case."""
@@ -76,7 +80,7 @@ class Satisfies(Requirement):
                     pairs = [(r.get("returned"), c) for r, c in zip(results, cases, strict=True)]
                     diagnosis = self.relate(diagnosis, case, pairs)
                 charts = self.draw(returned, *case) if self.draw else ()
-                shown = "what is drawn" if charts else show_plain(returned)
+                shown = show_plain(returned, self.shown_as())
                 got = f"{shown} from {call}, one of {len(cases)} cases"
                 return finding.problem(diagnosis, sentence, got=got, charts=charts)
         return finding.but(met=True, got=f"a right result in all of {len(cases)} cases")

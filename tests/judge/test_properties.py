@@ -1,11 +1,15 @@
 """A property of results, where several are right."""
 
+from dataclasses import replace
+
+import jax
 import numpy as np
 import pytest
 
 from autograder.evidence import capture
 from autograder.evidence.data import Evidence, Value
 from autograder.judge import Exercise, Satisfies, judge
+from shardlings.pictures import GanttChart
 
 
 def explain(result, n):
@@ -16,10 +20,11 @@ def explain(result, n):
     return None
 
 
+DIVISOR = Satisfies("divisor", "divisor(n) must divide n.", lambda rng: [(6,), (35,)], explain)
 EXERCISE = Exercise(
     "t.1",
     "a divisor",
-    (Satisfies("divisor", "divisor(n) must divide n.", lambda rng: [(6,), (35,)], explain),),
+    (DIVISOR,),
     hints=("a", "b", "c"),
     diagnoses={"no-divisor": "Try all numbers."},
 )
@@ -40,6 +45,21 @@ def test_the_first_result_without_it_is_explained():
     assert finding.diagnosis == "no-divisor"
     assert "2 does not divide 35. Try all numbers." in finding.difference
     assert "2 from divisor(35), one of 2 cases" in finding.got
+
+
+@pytest.mark.parametrize(
+    ("shown_as", "shown"),
+    [(tuple, "('x', ('y', None))"), (list, "['x', ['y', None]]"), (jax.P, "P('x', ('y', None))")],
+)
+def test_a_result_is_shown_as_the_type_that_is_right_even_if_it_is_drawn(shown_as, shown):
+    requirement = replace(
+        DIVISOR, shown_as=shown_as, draw=lambda result, n: (GanttChart.of("yours", {}),)
+    )
+    exercise = replace(EXERCISE, requirements=(requirement,))
+    answer = {"divisor": lambda n: ["x", ["y", None]]}
+    (finding,) = judge(exercise, capture(exercise.plan(SEED), answer), SEED).findings
+    assert finding.got == f"{shown} from divisor(6), one of 2 cases"
+    assert finding.charts
 
 
 @pytest.mark.parametrize("large", [[0] * 10_001, np.zeros((101, 101)), range(10**15)], ids=type)

@@ -847,6 +847,7 @@ PIPELINES: Final = Exercise(
             _sample_sizes,
             explain_gpipe,
             _draw_schedules(order_gpipe),
+            shown_as=list,
         ),
         Satisfies(
             "one_f_one_b",
@@ -855,6 +856,7 @@ PIPELINES: Final = Exercise(
             _sample_sizes,
             explain_one_f_one_b,
             _draw_schedules(order_one_f_one_b),
+            shown_as=list,
         ),
         Returns(
             "bubble",
@@ -2060,6 +2062,7 @@ OVERLAP: Final = Exercise(
             explain_buckets_chosen,
             _draw_buckets,
             _relate_choices,
+            shown_as=list,
         ),
     ),
     weights={"bucketed": 2},

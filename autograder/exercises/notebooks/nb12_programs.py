@@ -578,6 +578,7 @@ RING_ATTENTION: Final = Exercise(
             "zigzag(n) must return two chunks for each device, with equal work for all.",
             lambda rng: [(n,) for n in (4, *rng.choice([2, 3, 5, 6, 7, 8, 16], 3, False).tolist())],
             explain_zigzag,
+            shown_as=list,
         ),
     ),
     about=(CommunicatesAtMost, FitsIn, Satisfies),

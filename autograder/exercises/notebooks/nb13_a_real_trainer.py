@@ -357,7 +357,14 @@ SPEC_RULES: Final = Exercise(
     "for names of dimensions in place of names of arrays. A test that fails for a large leaf "
     "without a rule is worth as much as the rules.",
     requirements=tuple(
-        Satisfies("rule", asks, _sample_leaves, partial(_explain_part, part), relate=_relate_leaves)
+        Satisfies(
+            "rule",
+            asks,
+            _sample_leaves,
+            partial(_explain_part, part),
+            relate=_relate_leaves,
+            shown_as=jax.P,
+        )
         for part, asks in (
             ("parameters", "rule returns the spec of each parameter, by the table"),
             ("optimizer", "rule returns the spec of each leaf of the optimizer's state"),
