@@ -50,7 +50,10 @@ Wrong = tuple[str, str]
 
 
 def compare(
-    reference: ArrayFunction, inputs: Sequence[np.ndarray], outputs: Sequence[jax.Array]
+    reference: ArrayFunction,
+    inputs: Sequence[np.ndarray],
+    outputs: Sequence[jax.Array],
+    names: Sequence[str] = (),
 ) -> Wrong | None:
     """Compare a program's outputs with the reference's.
 
@@ -58,15 +61,17 @@ def compare(
         reference: computes the right outputs.
         inputs: the inputs.
         outputs: the program's outputs, flattened; the blocks of all devices are compared.
+        names: the names of the outputs, if they have names.
 
     Returns:
         What is wrong, or None.
     """
     wanted = jax.tree.leaves(reference(*inputs))
-    wrong = compare_outputs(outputs, wanted)
+    wrong = compare_outputs(outputs, wanted, names=names)
     if wrong is None or wrong[0] != "values":
         return wrong
-    return compare_outputs(outputs, wanted, spread=_spread(reference, inputs, wanted))
+    spread = _spread(reference, inputs, wanted)
+    return compare_outputs(outputs, wanted, spread=spread, names=names)
 
 
 def compare_outputs(
@@ -74,6 +79,7 @@ def compare_outputs(
     wanted: Sequence[Any],
     rounding: float = ROUNDING,
     spread: Sequence[float] = (),
+    names: Sequence[str] = (),
 ) -> Wrong | None:
     """Compare a program's outputs with the right ones.
 
@@ -82,6 +88,7 @@ def compare_outputs(
         wanted: the right ones.
         rounding: the tolerance, in scaled units in the last place; see `ROUNDING`.
         spread: for each output, how much it changes when the inputs change in their last places.
+        names: the names of the outputs, if they have names.
 
     Returns:
         What is wrong, or None.
@@ -103,7 +110,8 @@ def compare_outputs(
         ]
         # Before values are compared: the tolerance of a coarser type would be too large.
         if output.dtype != value.dtype:
-            which = f" of result {number + 1}" if len(outputs) > 1 else ""
+            name = names[number] if names else f"result {number + 1}"
+            which = f" of {name}" if len(outputs) > 1 else ""
             is_only = not any(
                 compare_outputs([outputs[i]], [wanted[i]], rounding, spread[i : i + 1])
                 for i in range(len(outputs))

@@ -534,9 +534,10 @@ def explain_several_results(
                     "All results are right, but the function returns them in a dict; expected a "
                     "tuple."
                 )
-            numbers = ", ".join(str(order.index(i) + 1) for i in range(count))
+            places = map(order.index, range(count))
+            found = ", ".join(names[i] if names else str(i + 1) for i in places)
             return "other-order-of-results", (
-                f"All results are right, but they come in another order: {numbers}."
+                f"All results are right, but they come in another order: {found}."
             )
         right = natural_list([str(i + 1) for i in order])
         return "too-many-results", (

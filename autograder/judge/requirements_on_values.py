@@ -88,6 +88,8 @@ class Computes(Requirement):
             of blocks were added up.
         draw: draws a wrong result beside the right one, from the inputs and the outputs; None if
             there is nothing to draw.
+        results: the names of the results, if there are several; without names, a verdict counts
+            them.
     """
 
     about: ClassVar = "values"
@@ -102,6 +104,7 @@ class Computes(Requirement):
     under_mesh: bool = False
     blocks: tuple[tuple[int, int, int], ...] = ()
     draw: Callable[[Sequence[np.ndarray], Sequence[Any]], tuple[GanttChart, ...]] | None = None
+    results: tuple[str, ...] = ()
 
     @property
     def explained(self) -> Mapping[str, Any]:
@@ -123,7 +126,7 @@ class Computes(Requirement):
         arguments = [describe_arguments(each) for each in self.arguments]
         names = argument_names_of(exercise, self.answer)
         found = judge_runs(
-            self, runs, arguments, finding, argument_lists=self.arguments, argument_names=names
+            self, runs, arguments, finding, self.results, self.arguments, argument_names=names
         )
         if found.met or self.draw is None:
             return found
@@ -156,9 +159,9 @@ def judge_runs(
         argument_lists: the arguments of each program, as the exercise specifies them.
         argument_names: the names of the arguments.
     """
+    compare_named = partial(compare, requirement.reference, names=result_names)
     wrongs = [
-        next(filter(None, map(partial(compare, requirement.reference), samples, ran.outputs)), None)
-        for samples, ran in runs
+        next(filter(None, map(compare_named, samples, ran.outputs)), None) for samples, ran in runs
     ]
     number = next((number for number, wrong in enumerate(wrongs) if wrong), None)
     if number is None:

@@ -9,7 +9,15 @@ import pytest
 
 from autograder import evidence
 from autograder.artifacts import Argument
-from autograder.exercises import Budget, CommunicatesAtMost, Computes, Exercise, FitsIn, Predicts
+from autograder.exercises import (
+    EXERCISES,
+    Budget,
+    CommunicatesAtMost,
+    Computes,
+    Exercise,
+    FitsIn,
+    Predicts,
+)
 from autograder.judge import judge, verdict_as_text
 from autograder.judge.wording import in_bytes
 from tests.helpers import capture, sharding
@@ -51,6 +59,21 @@ def constrained(x):
     grid = jax.make_mesh((4, 2), ("x", "y"), axis_types=(jax.sharding.AxisType.Auto,) * 2)
     turned = jax.lax.with_sharding_constraint(x.T, jax.NamedSharding(grid, jax.P("x", "y")))
     return x + turned
+
+
+NAMED = [
+    requirement
+    for exercise in EXERCISES.values()
+    for requirement in exercise.requirements
+    if isinstance(requirement, Computes) and requirement.results
+]
+
+
+@pytest.mark.parametrize("named", NAMED, ids=lambda named: named.answer)
+def test_each_result_has_a_name_if_one_has(named):
+    generator = np.random.default_rng(0)
+    results = named.reference(*(each.sample(generator) for each in named.arguments[0]))
+    assert len(jax.tree.leaves(results)) == len(named.results)
 
 
 def test_one_constraint_stays_within_the_budget():

@@ -1,5 +1,7 @@
 """General mistakes are recognised, and nothing that only looks like one of them."""
 
+from dataclasses import replace
+
 import jax
 import jax.numpy as jnp
 import numpy as np
@@ -387,6 +389,23 @@ def test_a_factor_that_differs_from_input_to_input_is_named():
 )
 def test_which_of_several_results_are_wrong_is_said(made, says):
     assert says in verdict_as_text(verdict_on(SUMS, made))
+
+
+@pytest.mark.parametrize(
+    ("made", "says"),
+    [
+        (lambda x: (x * 2, -x, x + 1), "they come in another order: twice, minus, more."),
+        (lambda x: (x + 1, x, x * x), "Of 3 results, twice and minus are wrong, and the other is"),
+        (lambda x: (x + 1, x * 2, x * x), " of minus on device"),
+        (lambda x: (x + 1, x * 2, (-x).astype(jnp.bfloat16)), "the dtype of minus is bfloat16"),
+        (lambda x: (x + 1, x * 2, -x, x), "Results 1, 2 and 3 are right."),
+    ],
+)
+def test_results_that_have_names_are_named(made, says):
+    (requirement,) = SUMS.requirements
+    assert isinstance(requirement, Computes)
+    named = replace(SUMS, requirements=(replace(requirement, results=("more", "twice", "minus")),))
+    assert says in verdict_as_text(verdict_on(named, made))
 
 
 def test_a_constraint_that_moves_nothing_is_told_from_none():

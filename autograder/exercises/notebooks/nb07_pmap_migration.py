@@ -1568,6 +1568,7 @@ STATE: Final = Exercise(
                 ),
             },
             under_mesh=True,
+            results=("w", "mean"),
         ),
         KeepsLayouts("train_step", "a new w and a new mean, replicated as the old ones are"),
         Requests(

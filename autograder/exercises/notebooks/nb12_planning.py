@@ -1281,6 +1281,7 @@ def _level(name: str, weights: str | None, memory: tuple[int, ...]) -> tuple[Req
             WRONG_STEPS,
             OTHER_UPDATES,
             under_mesh=True,
+            results=("W", "m", "v"),
         ),
         KeepsLayouts(name, "new W, m and v, each with the layout of the old one"),
         CommunicatesAtMost(name, tuple(budgets)),

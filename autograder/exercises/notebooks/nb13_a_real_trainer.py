@@ -527,6 +527,7 @@ STATE: Final = Exercise(
             _momentum,
             tuple(map(_step_arguments, GRIDS, STEP_SHAPES)),
             under_mesh=True,
+            results=("W", "moment", "count"),
         ),
         KeepsLayouts("step"),
         Donates("step", 3),
@@ -1177,6 +1178,7 @@ PEAK: Final = Exercise(
                 ),
             },
             under_mesh=True,
+            results=("the gradient of up", "the gradient of down"),
         ),
         CommunicatesAtMost("gradients", tuple(map(_gradient_budget, GRIDS, PEAK_SHAPES))),
         FitsIn("gradients", (2_420_000, 1_400_000)),
@@ -1705,6 +1707,7 @@ SELECTION: Final = Exercise(
                 ),
             },
             under_mesh=True,
+            results=("the array of logits", "the array of places"),
         ),
         CommunicatesAtMost(
             "most_likely",
