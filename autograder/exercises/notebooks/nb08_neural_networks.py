@@ -910,7 +910,10 @@ CROSS_ENTROPY: Final = Exercise(
             },
             under_mesh=True,
         ),
-        Requests("cross_entropy", never=("all-gather", "all-to-all", "collective-permute")),
+        Requests(
+            "cross_entropy",
+            never=("all-gather", "reduce-scatter", "all-to-all", "collective-permute"),
+        ),
         CommunicatesAtMost(
             "cross_entropy",
             tuple((Budget("all-reduce", ("model",), 3 * 4 * b),) for _, b, *_ in WORDS),
