@@ -72,6 +72,7 @@ FAULTS: Final = r"""
     const b = box(e), style = getComputedStyle(e), drawn = e.ownerSVGElement;
     const under = document.elementsFromPoint((b.left + b.right) / 2, (b.top + b.bottom) / 2)
       .filter((o) => (o !== e || !drawn) && o.tagName !== "text" && o.tagName !== "tspan")
+      .filter((o) => o === e || !e.contains(o)) // a mark within a line has a colour of its own
       .map((o) => [o.ownerSVGElement, getComputedStyle(o)])
       .map(([drawn, style]) => drawn ? fill(style) : parsed(style.backgroundColor))
       .filter(Boolean);

@@ -4,7 +4,7 @@ The result is made of a document's blocks, so HTML, text and terminals say the s
 """
 
 import re
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Final
@@ -52,9 +52,9 @@ COLOURS: Final = {
 
 NUMBER: Final = re.compile(r"[-+\d.e]+")
 
-MAX_COLUMNS_BESIDE_NAMES: Final = 3
-MAX_CHARACTERS_BESIDE_NAMES: Final = 46
-"""With more columns, or wider ones, names stand above their rows, so that the table fits into a
+MAX_COLUMNS: Final = 3
+MAX_TABLE_CHARACTERS: Final = 46
+"""With more columns, or wider ones, each mark has its column's name, so that the table fits into a
 narrow window."""
 
 COLUMN_GAP_CHARACTERS: Final = 2
@@ -263,10 +263,10 @@ def _tables(answers: dict[str, list[Finding]], problems: Sequence[Finding]) -> I
         shown = [p for findings in plain.values() for p in problems_of(findings)[:1]]
         explained: dict[tuple[str, ...], str] = {(p.difference,): p.answer for p in reversed(shown)}
         explained |= {_explanation_of(p): p.answer for p in reversed(shown)}
-        for columns, names in _group_by_columns(plain).items():
-            is_wide = _needs_names_above(names, columns)
-            rows = [_row(name, plain[name], columns, first, explained, is_wide) for name in names]
-            yield Table(columns if is_wide else ("", *columns), tuple(rows))
+        columns = tuple(dict.fromkeys(f.about for findings in plain.values() for f in findings))
+        is_wide = _is_too_wide([*plain], columns)
+        rows = (_row(name, fs, columns, first, explained, is_wide) for name, fs in plain.items())
+        yield Table(() if is_wide else ("", *columns), tuple(rows))
     cells_explained: dict[tuple[str, str], Finding] = {}
     for name, findings in answers.items():
         has_wrong_cells = name not in plain and not all(f.met for f in findings)
@@ -275,29 +275,13 @@ def _tables(answers: dict[str, list[Finding]], problems: Sequence[Finding]) -> I
             yield Table((name, "yours", "", ""), cell_rows)
 
 
-def _needs_names_above(names: Sequence[str], columns: Sequence[str]) -> bool:
-    """Check whether a table is too wide for a narrow window with its rows' names beside them."""
+def _is_too_wide(names: Sequence[str], columns: Sequence[str]) -> bool:
+    """Check whether a table with a column for each mark is too wide for a narrow window."""
     characters = max(map(len, names)) + sum(
         len(column) + COLUMN_GAP_CHARACTERS for column in columns
     )
-    is_wide = characters + COLUMN_GAP_CHARACTERS > MAX_CHARACTERS_BESIDE_NAMES
-    return is_wide or len(columns) > MAX_COLUMNS_BESIDE_NAMES
-
-
-def _group_by_columns(answers: Mapping[str, list[Finding]]) -> dict[tuple[str, ...], list[str]]:
-    """Return the answers of each table by what its columns are about.
-
-    One table is enough if it fits into a narrow window. Otherwise answers of which other things are
-    required have tables of their own, without the columns of the others.
-    """
-    columns = {name: tuple(dict.fromkeys(f.about for f in fs)) for name, fs in answers.items()}
-    all_columns = tuple(dict.fromkeys(about for own in columns.values() for about in own))
-    if len(all_columns) <= MAX_COLUMNS_BESIDE_NAMES:
-        return {all_columns: [*answers]}
-    grouped: dict[tuple[str, ...], list[str]] = {}
-    for name, own in columns.items():
-        grouped.setdefault(own, []).append(name)
-    return grouped
+    is_wide = characters + COLUMN_GAP_CHARACTERS > MAX_TABLE_CHARACTERS
+    return is_wide or len(columns) > MAX_COLUMNS
 
 
 def _mark(state: str) -> Inline:
@@ -339,7 +323,7 @@ def _row(
         first: the problem that is explained above the table.
         explained: for each explanation, with and without its details, the first answer that has
             it.
-        is_wide: whether the name stands above the row.
+        is_wide: whether there is one column, in which each mark has its column's name.
     """
     problems = problems_of(findings)
     # of several findings in a column, a problem is shown
@@ -367,12 +351,13 @@ def _row(
             why = " ".join((_with_full_stop(why), *(f"Also: {p.difference}" for p in others)))
     elif not all(f.met for f in findings):
         why = "not filled in yet"
-    cells = tuple(marks.get(column, "") for column in columns)
     # beside the other columns, there is too little room for sentences
     below = (mark_up(why),) if why else ()
     if is_wide:
-        return TableRow(cells, below, above=(Code(name),))
-    return TableRow((Code(name), *cells), below)
+        named = [(", ", f"{about} ", marks[about]) for about in columns if about in marks]
+        listed = [part for parts in named for part in parts][1:]
+        return TableRow(((Code(name), ": ", *listed),), below)
+    return TableRow((Code(name), *(marks.get(column, "") for column in columns)), below)
 
 
 def _name_cell(cell: Finding, beside: Finding) -> str:

@@ -132,15 +132,16 @@ def test_an_error_has_one_cross_in_a_row():
     assert "hint" in hint
 
 
-def test_names_stand_above_the_rows_of_a_table_that_is_too_wide_beside_them():
-    def first_line(name):
+def test_each_mark_has_its_columns_name_in_a_table_that_is_too_wide():
+    def lines_for(name):
         found = [wrong(name, "No.", about=about) for about in ("communication", "values", "layout")]
         found.append(found[0].but(answer="g"))
-        shown = as_text(verdict_document(verdict(*found))).splitlines()
-        return shown[shown.index(next(line for line in shown if "layout" in line)) + 1]
+        return as_text(verdict_document(verdict(*found))).splitlines()
 
-    assert first_line("f").split() == ["f", "–", "✗", "–"]
-    assert first_line("predict_explicit") == "predict_explicit"
+    assert "f  –              ✗       –" in lines_for("f")
+    wide = lines_for("predict_explicit")
+    assert "predict_explicit: communication –, values ✗, layout –" in wide
+    assert "g: communication ✗" in wide
 
 
 def test_no_colon_follows_a_title_that_is_a_question():
@@ -250,15 +251,14 @@ def test_of_a_long_call_both_ends_are_shown():
     assert (shown[:15], shown[-5:]) == ("f([123456789012", "012])")
 
 
-def test_answers_of_which_other_things_are_required_have_tables_of_their_own():
-    """So no mark stands far from its name, where one table would be too wide for names beside."""
+def test_answers_of_which_other_things_are_required_have_lines_of_their_own():
+    """So no mark stands far from its name, where one table would be too wide."""
     abouts = ("values", "layout", "communication", "memory")
     program = [Finding("f", True, "", "", about=about) for about in abouts[1:]]
     plain = Finding("g", True, "", "", about="result")
     found = verdict(wrong("f", "Wrong.", about=abouts[0]), *program, plain)
-    lines = [line.split() for line in list_sentences(found)]
-    assert [*abouts] in lines
-    assert ["result"] in lines
-    assert ["g", "✓"] in lines
+    lines = list_sentences(found)
+    assert "f: values ✗, layout ✓, communication ✓, memory ✓" in lines
+    assert "g: result ✓" in lines
     few = verdict(wrong("f", "Wrong.", about=abouts[0]), program[0], plain)
     assert ["values", "layout", "result"] in [line.split() for line in list_sentences(few)]
