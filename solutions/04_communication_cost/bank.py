@@ -2940,3 +2940,8 @@ moved = {
     "other_weights": 5120,
     "until_small": "unknown",
 }
+
+
+# %% a width without the number of devices exercise="4.5" score=0 diagnoses=["unanswered", "same-for-every-n"] near=["n-left-out", "reduced-once"]
+def width(n, flops, link):
+    return flops / link

@@ -1719,6 +1719,7 @@ BOUNDS: Final = Exercise(
                 ),
                 "n-left-out": lambda n, flops, link: _rows(n, flops, link) * n / (n - 1),
                 "same-for-every-n": Mistake(
+                    lambda n, flops, link: _rows(2, flops, link),
                     lambda n, flops, link: _rows(4, flops, link),
                     lambda n, flops, link: _rows(8, flops, link),
                 ),
@@ -1748,6 +1749,7 @@ BOUNDS: Final = Exercise(
                 "twice-as-much": partial(_width, passes=4),
                 "n-left-out": lambda n, flops, link: _width(n, flops, link) * n / (n - 1),
                 "same-for-every-n": Mistake(
+                    lambda n, flops, link: _width(2, flops, link),
                     lambda n, flops, link: _width(4, flops, link),
                     lambda n, flops, link: _width(8, flops, link),
                 ),
