@@ -243,6 +243,12 @@ def test_wrong_answers_that_nothing_specific_is_said_of_are_candidates(course):
     assert "`" not in said
 
 
+def test_a_message_of_jax_is_shown_with_its_code(course):
+    message = "It raises an error. JAX says: TypeError: `mul` got shapes (4,) and (3,)."
+    written = page(course, [grade(course, "a", [wrong("1.1", UNKNOWN, message)])])
+    assert "It raises an error. JAX says: TypeError: <code>mul</code> got shapes (4,) " in written
+
+
 def test_what_is_shown_of_the_class_names_nobody(course):
     people = [Person("u1", "Ada Lovelace", "countess@example.edu"), Person("u2", "Bo")]
     rows = [
