@@ -2,6 +2,7 @@
 
 import argparse
 import errno
+import gc
 import os
 import re
 import signal
@@ -58,6 +59,10 @@ DISK_ERRORS: Final = frozenset({
 
 RUNS_SUBMISSIONS: Final = ("grade", "regrade", "demo")
 """The commands that run students' code or judge what it returned."""
+
+GC_THRESHOLD: Final = 50_000
+"""The number of new objects after which Python searches for cycles, in place of 700: a class's
+grades and verdicts are kept until the command ends, so searching them more often is in vain."""
 
 
 def main(arguments: list[str] | None = None) -> int:
@@ -257,6 +262,7 @@ def _release(course: Course, console: Console, choice: Choice) -> int:
 
 
 if __name__ == "__main__":
+    gc.set_threshold(GC_THRESHOLD)
     status = main()
     if status not in STOPPED_STATUSES:  # whose handler stays; Python still removes its own folders
         signal.signal(signal.SIGINT, signal.SIG_IGN)
