@@ -35,17 +35,18 @@ Attempts = dict[str, dict[str, list[Attempt]]]
 """The attempts of each student at each assignment, in the order in which they were graded."""
 
 
-def keep_attempts(course: Course, rows: Sequence[StateRow]) -> Attempts:
+def keep_attempts(course: Course, bases: Bases, rows: Sequence[StateRow]) -> Attempts:
     """Add what was graded since the last time to `grading/attempts.json`.
 
     Args:
         course: the course.
+        bases: the bases of its grades.
         rows: the state of its submissions. One without a recorded basis is not added.
 
     Returns:
         All attempts.
     """
-    attempts, bases = _read_attempts(course), Bases(course)
+    attempts = _read_attempts(course)
     before = msgspec.json.encode(attempts)
     for row in rows:
         basis = bases.recorded(row.student, row.assignment) if row.graded else None
@@ -65,18 +66,19 @@ def keep_attempts(course: Course, rows: Sequence[StateRow]) -> Attempts:
 
 
 def find_changed_scores(
-    course: Course, rows: Sequence[StateRow]
+    course: Course, bases: Bases, rows: Sequence[StateRow]
 ) -> Iterator[tuple[StateRow, float]]:
     """Find submissions whose score has changed though the submission has not.
 
     Args:
         course: the course.
+        bases: the bases of its grades.
         rows: the state of its submissions, before `keep_attempts` is called with them.
 
     Yields:
         The row, and the earlier score.
     """
-    attempts, bases = _read_attempts(course), Bases(course)
+    attempts = _read_attempts(course)
     for row in rows:
         basis = bases.recorded(row.student, row.assignment) if row.graded else None
         for last in attempts.get(row.student, {}).get(row.assignment, [])[-1:]:

@@ -181,6 +181,8 @@ def _grade_all(
             (f.student, f.assignment): f
             for f in judge_stale_grades(course, bases, stale, refusals.find, pool)
         }
+        if stale:  # judging takes a while, and something else may have been handed in meanwhile
+            bases = Bases(course, unreleased)
         to_grade: list[Pair] = []
 
         def failure(student: str, assignment: str) -> Failure | None:
@@ -404,7 +406,7 @@ def read_class(course: Course) -> tuple[list[StateRow], list[Person]]:
     Raises:
         ClassError: one of the class's files cannot be understood.
     """
-    rows = add_staleness(course, read_states(course, find_broken_submissions(course)))
+    rows = add_staleness(Bases(course), read_states(course, find_broken_submissions(course)))
     return mark_left_out(load_times(course).rules, rows), read_roster(course)
 
 

@@ -27,7 +27,7 @@ from autograder.instructor.classroom.grade_tables import (
 )
 from autograder.instructor.classroom.outdated_pages import renew_pages
 from autograder.instructor.classroom.roster import read_roster
-from autograder.instructor.classroom.stale_grades import add_staleness
+from autograder.instructor.classroom.stale_grades import Bases, add_staleness
 from autograder.instructor.classroom.submission_states import (
     Failure,
     StateRow,
@@ -97,15 +97,16 @@ def report(
     facts = enter_roster_and_times(course)
     failed = {(failure.student, failure.assignment) for failure in failures}
     failures = [*failures, *renew_pages(course, console, failed, choice)]
-    all_rows = _read_rows(course, facts, failures)
+    bases = Bases(course)
+    all_rows = _read_rows(course, bases, facts, failures)
     # before anything is printed: the output may be closed early, as `head` does
     submissions = read_kept_answers(course, all_rows)
     written = write_class_files(course, all_rows, failures, submissions)
     rows = [row for row in all_rows if choice.has(row.student, row.assignment)]
-    changed = list(find_changed_scores(course, rows))
-    attempts = keep_attempts(course, rows)
+    changed = list(find_changed_scores(course, bases, rows))
+    attempts = keep_attempts(course, bases, rows)
     remarks = list(
-        list_remarks(course, facts, rows, choice=choice, attempts=attempts, changed=changed)
+        list_remarks(course, bases, facts, rows, choice=choice, attempts=attempts, changed=changed)
     )
     if not has_bubblewrap():
         console.print(NO_SANDBOX_WARNING, style="bold yellow")
@@ -135,9 +136,11 @@ def report(
     return failures
 
 
-def _read_rows(course: Course, facts: ClassFacts, failures: Sequence[Failure]) -> list[StateRow]:
+def _read_rows(
+    course: Course, bases: Bases, facts: ClassFacts, failures: Sequence[Failure]
+) -> list[StateRow]:
     """Read the state of every submission, also of those that are missing, in the table's order."""
-    rows = list(add_staleness(course, add_times(facts, read_states(course, failures))))
+    rows = list(add_staleness(bases, add_times(facts, read_states(course, failures))))
     closed = course.find_closed_students()
     rows += find_missing_submissions(facts, rows, datetime.now(UTC), closed)
     rows = mark_left_out(facts.times.rules, rows)

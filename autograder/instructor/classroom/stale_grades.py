@@ -57,6 +57,9 @@ CHANGED_IN_WORDS: Final = {
 class Bases:
     """The bases of a course's grades, as recorded and as they would be now.
 
+    What was handed in is read once, to compare it with the records. Another instance reads it
+    again.
+
     Args:
         course: the course. Its notebooks have been released, and are not released again while
             this is in use.
@@ -70,16 +73,19 @@ class Bases:
         self.for_assignment = functools.cache(
             functools.partial(current_basis, course.api.coursedir)
         )
+        self._seen = functools.cache(self._fingerprint)
 
     def current(self, student: str, assignment: str) -> Basis:
-        """Return the basis that a grade would have if it were given now."""
+        """Read a submission's files, and return the basis that a grade would have now."""
         submission = self._fingerprint(student, assignment)
         return msgspec.structs.replace(self.for_assignment(assignment), submission=submission)
 
     def recorded(self, student: str, assignment: str) -> Basis | None:
         """Return the recorded basis of a grade; None without one, or if it has to be regraded."""
-        is_due_again = self.records.is_marked(student, assignment)
-        return None if is_due_again else self._find_last(student, assignment)
+        record = self.records.head(student, assignment)
+        if record is None or record.is_due_again:
+            return None
+        return record.basis if self.course.has_graded_notebook(student, assignment) else None
 
     def find_earlier_failure(self, student: str, assignment: str) -> str:
         """Return why grading failed on exactly the current basis; empty if it did not."""
@@ -98,7 +104,9 @@ class Bases:
             return ALL_PARTS
         if assignment in self.unreleased:
             return frozenset() if self.is_graded(student, assignment) else ALL_PARTS
-        return frozenset(recorded.changed(self.current(student, assignment)))
+        submission = self._seen(student, assignment)
+        now = msgspec.structs.replace(self.for_assignment(assignment), submission=submission)
+        return frozenset(recorded.changed(now))
 
     def is_graded(self, student: str, assignment: str) -> bool:
         """Check whether the current submission has a grade."""
@@ -113,7 +121,7 @@ class Bases:
     def is_current(self, student: str, assignment: str, submission: str) -> bool:
         """Check whether a fingerprint is that of the current submission."""
         try:
-            return submission == self._fingerprint(student, assignment)
+            return submission == self._seen(student, assignment)
         except OSError:  # a submission that cannot be read now could be read when it was graded
             return False
 
@@ -344,9 +352,8 @@ def _has_evidence(course: Course, student: str, assignment: str, is_judged: bool
         return False
 
 
-def add_staleness(course: Course, rows: Iterable[StateRow]) -> Iterator[StateRow]:
+def add_staleness(bases: Bases, rows: Iterable[StateRow]) -> Iterator[StateRow]:
     """Yield the rows, with `out_of_date` set in those whose grade is stale."""
-    bases = Bases(course)
     for row in rows:
         why = _explain_staleness(bases, row.student, row.assignment) if row.graded else ""
         yield dataclasses.replace(row, out_of_date=why)

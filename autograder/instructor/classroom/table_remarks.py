@@ -20,6 +20,7 @@ MAX_LISTED_SUBMISSIONS: Final = 20
 
 def list_remarks(
     course: Course,
+    bases: Bases,
     facts: ClassFacts,
     rows: Sequence[StateRow],
     choice: Choice,
@@ -30,6 +31,7 @@ def list_remarks(
 
     Args:
         course: the course.
+        bases: the bases of its grades.
         facts: the class's roster and times.
         rows: the state of its submissions.
         choice: the submissions that were asked for.
@@ -42,7 +44,7 @@ def list_remarks(
     yield from _remark_on_doubtful_scores(submitted)
     yield from _remark_on_lateness(facts, submitted)
     yield from _remark_on_changed_scores(changed)
-    yield from _remark_on_resubmissions(facts, submitted, attempts, Bases(course))
+    yield from _remark_on_resubmissions(facts, submitted, attempts, bases)
     yield from _remark_on_stale_grades(rows)
     yield from _remark_on_ungraded(submitted, attempts)
     yield from _remark_on_removed(course, facts, rows, choice)

@@ -1,6 +1,7 @@
 """A grade is made anew where what it rests on has changed, and only there."""
 
 import shutil
+from collections import Counter
 from types import SimpleNamespace
 
 import msgspec
@@ -9,11 +10,16 @@ import pytest
 from nbgrader.api import Gradebook
 
 from autograder.instructor.__main__ import main
-from autograder.instructor.classroom import stale_grades
+from autograder.instructor.classroom import grading, stale_grades
 from autograder.instructor.classroom.stale_grades import ALL_PARTS, Bases, is_judging_enough
 from autograder.instructor.course import Course
 from autograder.instructor.nbgrader_plugins import CaptureEvidence
-from autograder.instructor.pipeline import Records, basis, fingerprint_assignment
+from autograder.instructor.pipeline import (
+    Records,
+    basis,
+    fingerprint_assignment,
+    fingerprint_submission,
+)
 from autograder.instructor.sandbox import JudgeFailedError
 from tests.conftest import ROOT
 from tests.helpers import copy_folder
@@ -175,6 +181,31 @@ def test_points_of_a_cell_that_is_not_judged_here_are_given_by_running_it(room, 
     assert "cells of the notebook or files beside it have changed. 2 of its" in done.said
     assert "are run again." in done.said
     assert "<strong>5</strong> of 5 points" in page(room, "right")
+
+
+def test_what_was_handed_in_is_read_once_before_grading_and_once_after(room, type_in, monkeypatch):
+    read = Counter[str]()
+
+    def count(folder):
+        read[folder.parent.name] += 1
+        return fingerprint_submission(folder)
+
+    monkeypatch.setattr(stale_grades, "fingerprint_submission", count)
+    assert not type_in("grade").ran
+    assert read == {"right": 2, "wrong": 2}
+
+
+def test_what_is_handed_in_while_others_are_judged_again_is_graded(room, type_in, monkeypatch):
+    judge = stale_grades.judge_stale_grades
+
+    def judge_while_somebody_hands_in(*arguments):
+        yield from judge(*arguments)
+        room.hand_in("wrong", RIGHT)
+
+    monkeypatch.setattr(grading, "judge_stale_grades", judge_while_somebody_hands_in)
+    source(room, give(6))
+    assert type_in("grade").ran == ["wrong"]
+    assert scores(room)["wrong"] == (6, 6, False)
 
 
 PARTS = {
