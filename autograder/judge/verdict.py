@@ -10,8 +10,11 @@ from autograder.judge.diagnoses import UNANSWERED
 from shardlings.layouts import Layout
 from shardlings.pictures import GanttChart
 
-MAX_SENTENCE_CHARACTERS, MAX_NAME_CHARACTERS = 2**13, 200
-"""The most characters that a finding keeps of a sentence and of a name, which may be forged."""
+MAX_CHARACTERS: Final = {
+    **dict.fromkeys(("answer", "diagnosis", "about", "cell"), 200),
+    **dict.fromkeys(("expected", "got", "difference"), 2**13),
+}
+"""The most characters that a finding keeps of its names and sentences, which may be forged."""
 
 OF_THE_CHECK: Final = "check"
 """`Finding.about` where the check submitted nothing that can be judged."""
@@ -92,9 +95,7 @@ class Finding(Struct, frozen=True):
 
     def __post_init__(self) -> None:
         """Shorten what is too long to be read."""
-        for name in ("answer", "diagnosis", "about", "cell", "expected", "got", "difference"):
-            is_name = name in ("answer", "diagnosis", "about", "cell")
-            limit = MAX_NAME_CHARACTERS if is_name else MAX_SENTENCE_CHARACTERS
+        for name, limit in MAX_CHARACTERS.items():
             if len(text := getattr(self, name)) > limit:
                 msgspec.structs.force_setattr(self, name, f"{text[:limit]} …")
 
