@@ -143,7 +143,7 @@ class Records:
 
     def path(self, student: str, assignment: str) -> Path:
         """Return the path of a submission's record, which need not exist."""
-        return self.folder / student / f"{assignment}{SUFFIX}"
+        return self.folder.joinpath(student, f"{assignment}{SUFFIX}")
 
     def read(self, student: str, assignment: str) -> Record | None:
         """Read the record of a submission; return None if there is none.
@@ -154,7 +154,7 @@ class Records:
         """
         path = self.path(student, assignment)
         status = _find_status(path)
-        return None if status is None else _decode(path, status.st_size)
+        return None if status is None else _decode(path, status)
 
     def head(self, student: str, assignment: str) -> RecordHead | None:
         """Read the head of a submission's record; return None if there is none that can be read.
@@ -165,15 +165,13 @@ class Records:
         status = _find_status(path)
         if status is None:
             return None
-        version = status.st_mtime_ns, status.st_size
-        cached = _HEADS.get(path)
-        if cached is None or cached[0] != version:
-            try:
-                head = _decode(path, status.st_size).head()
-            except UnreadableRecordError:
-                return None
-            cached = _HEADS[path] = version, head
-        return cached[1]
+        version, head = _HEADS.get(path, (None, None))
+        if version == _version(status):
+            return head
+        try:
+            return _decode(path, status).head()
+        except UnreadableRecordError:
+            return None
 
     def get(self, student: str, assignment: str) -> Record | None:
         """Read the record of a submission; return None if there is none that can be read."""
@@ -227,11 +225,22 @@ def _find_status(path: Path) -> os.stat_result | None:
         return None
 
 
-def _decode(path: Path, size: int) -> Record:
+def _version(status: os.stat_result) -> tuple[int, int]:
+    return status.st_mtime_ns, status.st_size
+
+
+def _decode(path: Path, status: os.stat_result) -> Record:
+    """Read a record, and remember its head.
+
+    Raises:
+        UnreadableRecordError: the file is not a record.
+    """
     try:
-        if size > MAX_RECORD_BYTES:
+        if status.st_size > MAX_RECORD_BYTES:
             raise UnreadableRecordError(f"{path.name} is larger than {MAX_RECORD_BYTES:,} bytes.")
-        return msgspec.json.decode(path.read_bytes(), type=Record)
+        record = msgspec.json.decode(path.read_bytes(), type=Record)
+        _HEADS[path] = _version(status), record.head()
+        return record
     except (IsADirectoryError, RecursionError, msgspec.MsgspecError) as error:
         raise UnreadableRecordError(f"{path.name} cannot be read: {error}") from None
 

@@ -4,7 +4,7 @@ from autograder.instructor.pipeline import Record, Records, State
 from autograder.instructor.pipeline import record as records_module
 
 
-def test_a_head_is_decoded_once_for_all_who_read_it(tmp_path, monkeypatch):
+def test_a_record_is_decoded_once_for_all_who_read_its_head(tmp_path, monkeypatch):
     Records(tmp_path).write("ann", "ps1", Record(State.GRADED))
     decoded = []
     decode = records_module._decode
@@ -14,6 +14,7 @@ def test_a_head_is_decoded_once_for_all_who_read_it(tmp_path, monkeypatch):
         return decode(*args)
 
     monkeypatch.setattr(records_module, "_decode", decode_and_count)
+    assert Records(tmp_path).get("ann", "ps1") is not None
     first, *others = [Records(tmp_path).head("ann", "ps1") for _ in range(3)]
     assert first is not None
     assert first.state is State.GRADED
