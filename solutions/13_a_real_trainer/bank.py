@@ -1576,7 +1576,7 @@ def ensemble(x, W):
     return jnp.stack([multiply(x[i], W[i]) for i in range(len(x))])
 
 
-# %% a mesh axis as in_axes exercise="13.10" score=0 diagnoses=["in-axes"] near=["axis-in-specs", "all-reduce over members"]
+# %% a mesh axis as in_axes exercise="13.10" score=0 diagnoses=["in-axes"] near=["axis-in-specs", "all-reduce over members", "in-axes-length"]
 def ensemble(x, W):
     return jax.vmap(multiply, "members")(x, W)
 
@@ -2400,12 +2400,6 @@ agree = {
 }
 
 
-# %% one entry in in_axes exercise="13.10" score=0 diagnoses=["in-axes-length"] near=["in-axes", "raised", "not-replicated"]
+# %% one entry in in_axes exercise="13.10" score=0 diagnoses=["in-axes-length"] near=["in-axes", "raised"]
 def ensemble(x, W):
     return jax.vmap(multiply, in_axes=(0,), spmd_axis_name="members")(x, W)
-
-
-# %% a shard_map around the shard_map exercise="13.10" score=0 diagnoses=["not-replicated"] near=["in-axes-length", "raised"]
-def ensemble(x, W):
-    specs = P("members")
-    return jax.shard_map(jax.vmap(multiply), in_specs=specs, out_specs=specs)(x, W)

@@ -2005,8 +2005,6 @@ ENSEMBLE: Final = Exercise(
         "members added up? Or is there an index such as `x[i]`, in a loop or without one? Member i "
         "is on some of the devices only, so it is sent to all.",
         "in-axes": "Which argument of `vmap` is meant?",
-        "not-replicated": "`multiply` is a `shard_map` over `model`. Another one around it takes "
-        "all axes, unless its `axis_names` has only those that it shards over.",
         "raised": "Does JAX mention sizes or an axis? `multiply` takes the examples and the "
         "weights of one member. Which dimension of each argument counts members, and which axis of "
         "the mesh shards it?",
