@@ -204,7 +204,7 @@ ROOFLINE: Final = Exercise(
                     says="A key has `head` numbers.",
                 ),
                 "one-position": Mistake(
-                    lambda *sizes: _cache_bytes(*sizes[:3], 1),
+                    lambda layers, heads, size, positions: _cache_bytes(layers, heads, size, 1),
                     says="Each position has a key and a value of its own.",
                 ),
                 "in-bits": Mistake(
