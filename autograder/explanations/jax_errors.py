@@ -38,8 +38,8 @@ RAISE: Final = dis.opmap["RAISE_VARARGS"]
 
 REDUCTION_OR_AXIS: Final = (
     "Is a reduction over {axes} missing (lax.psum for a sum, lax.pmax for a maximum), or should "
-    "out_specs name {axes}? Only check_vma notices this mistake. check_vma=False is for values "
-    "that are equal although their type does not say so, as after an all_gather."
+    "out_specs name {axes}? (check_vma=False only hides this, unless the values are equal and JAX "
+    "cannot prove it, as after an all_gather.)"
 )
 """What may be wrong if a result may differ along axes that out_specs leaves out."""
 
