@@ -211,20 +211,24 @@ def run_pipeline(orders: Orders) -> PipelineRun:
 
 
 def explain_waiting(ran: PipelineRun) -> str:
-    """Say for what the stages wait that never go on; empty if there are none."""
+    """Say for what the stages wait that never go on; empty if there are none.
+
+    A stage waits for a job of another one, which waits, too. So this follows the stages until one
+    waits for itself, or comes up again.
+    """
     if not ran.waiting:
         return ""
-    stage, name = ran.waiting[0]
-    microbatch, last = name[1:], len(ran.orders) - 1
-    if name[0] == "F":
-        needed = f"F{microbatch} of stage {stage - 1}"
-    elif (stage, f"F{microbatch}") not in ran.times:
-        needed = f"F{microbatch} of the same stage"
-    else:
-        needed = f"B{microbatch} of stage {min(stage + 1, last)}"
-    count = len(ran.waiting)
-    which = "one stage waits" if count == 1 else f"{count} stages wait"
-    return f"The schedule never ends: {which} forever. Stage {stage} needs {needed} for {name}."
+    waiting, waits = dict(ran.waiting), dict[int, str]()
+    stage = ran.waiting[0][0]
+    while stage not in waits:
+        name = waiting[stage]
+        if name[0] == "B" and (stage, f"F{name[1:]}") not in ran.times:
+            return f"The schedule never ends: stage {stage} has {name} before its own F{name[1:]}."
+        before, stage = stage, stage + (1 if name[0] == "B" else -1)
+        waits[before] = f"waits with {name} for {name} of stage {stage}"
+    first = [*waits].index(stage)
+    chain = ", which ".join([*waits.values()][first:])
+    return f"The schedule never ends: stage {stage} {chain}."
 
 
 @dataclass(frozen=True, repr=False)

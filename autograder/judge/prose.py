@@ -7,12 +7,16 @@ from typing import Final
 from autograder.explanations import JAX_SAYS
 from shardlings.documents import Code, Inline, Small
 
+ARGUMENTS: Final = r"\([^()]*(?:\([^()]*\)[^()]*)*\)"
+
 CODE: Final = re.compile(
-    r"`([^`]+)`|\b((?:hint|check)\(\"[^\"]+\"[^)]*\)|P\([^()]*(?:\([^()]*\)[^()]*)*\)"
-    r"|(?:jax|jnp|lax|np)(?:\.[A-Za-z_]\w*)+|[A-Za-z]\w*_\w+(?:=(?:True|False))?)"
+    r"`([^`]+)`|\b((?:hint|check)\(\"[^\"]+\"[^)]*\)|P"
+    + ARGUMENTS
+    + r"|(?:(?:jax|jnp|lax|np)(?:\.[A-Za-z_]\w*)+|[A-Za-z]\w*_\w+)"
+    r"(?:" + ARGUMENTS + r"|=(?:True|False))?)"
 )
 """Code in a sentence: text between backticks, calls of `hint` and `check`, specs, and names that
-are no words, such as `jnp.sum` and `in_specs`."""
+are no words, such as `jnp.sum` and `in_specs`, with the arguments of a call."""
 
 QUOTED: Final = re.compile(r"`([^`]+)`")
 """Code in a message of JAX's."""

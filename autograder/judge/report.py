@@ -353,6 +353,8 @@ def _row(
         why = "not filled in yet"
     # beside the other columns, there is too little room for sentences
     below = (mark_up(why),) if why else ()
+    if is_wide and all(state_of(f) == "unanswered" for f in findings):
+        return TableRow(((Code(name), f": {MARKS['unanswered']} {why}"),))
     if is_wide:
         named = [(", ", f"{about} ", marks[about]) for about in columns if about in marks]
         listed = [part for parts in named for part in parts][1:]

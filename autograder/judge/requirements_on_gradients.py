@@ -132,12 +132,11 @@ class SavesAtMost(Requirement):
             for each, most, arguments in zip(costs, self.bytes, lists, strict=True)
             if each.bytes > most
         )
-        largest = max(over.saved, key=lambda each: each.size * each.dtype.itemsize)
         size = math.prod(first.shape) * np.dtype(first.dtype).itemsize
         return found.but(
             difference=f"{found.difference} Counted in arrays of the size of the first argument, "
-            f"{over.bytes / size:.1f} are kept and {allowed / size:.1f} allowed. The largest array "
-            f"is {describe_array(largest)}."
+            f"{over.bytes / size:.1f} are kept and {allowed / size:.1f} allowed. They are "
+            f"{_describe_arrays(over.saved)}."
         )
 
 

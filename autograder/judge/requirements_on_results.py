@@ -537,7 +537,7 @@ def _explain_factors(
         found, wanted = (_find_factors(values, [of[i] for i in numbers]) for of in (actual, right))
         given = f"{given[:1].upper()}{given[1:]}"
         if found is None:
-            listed = natural_list([f"so many times {name}" for name in terms.values])
+            listed = natural_list([f"one factor times {name}" for name in terms.values])
             a_sum = "a sum of " * (len(terms.values) > 1)
             return f"{given}, the result is not {a_sum}{listed}. "
         differ = [

@@ -504,7 +504,7 @@ def zero_3(W, m, v, X, Y):
     )
 
 
-# %% the compiler's choice, for arguments that are sharded exercise="12.4" score=0.125 naive=true diagnoses=["unanswered", "split-dimension", "too-many-bytes", "too-much-memory", "not-counted-yet"]
+# %% the compiler's choice, for arguments that are sharded exercise="12.4" score=0.125 naive=true diagnoses=["unanswered", "split-dimension", "too-many-bytes", "too-much-memory", "not-counted-yet"] near=["not-replicated"]
 def zero_1(W, m, v, X, Y):
     def total_error(w):
         return sum(error(w, x, y) for x, y in zip(X, Y, strict=True))
@@ -2421,7 +2421,7 @@ def ring_from(n, latency, bandwidth):
     return more_steps * latency * bandwidth / fewer_buffers
 
 
-# %% bytes times bandwidth exercise="12.1" score=0.5 diagnoses=["times-bandwidth", "over-the-bandwidth"] near=["in-seconds", "product-alone"]
+# %% bytes times bandwidth exercise="12.1" score=0.5 diagnoses=["times-bandwidth", "over-the-bandwidth"] near=["in-seconds", "product-alone", "over-the-latency"]
 def exchange(n, size, latency, bandwidth):
     return latency + (n - 1) * size * bandwidth
 
@@ -2735,7 +2735,7 @@ def zero_2(*arrays):
     return with_replicated_weights(one_step, arrays)
 
 
-# %% all of it on level 1, and summed again exercise="12.4" score=0 diagnoses=["everything-at-once", "unanswered", "added-up-again", "not-counted-yet", "all-reduce over data"] near=["gradients-first", "as-many-times", "on-all-devices"]
+# %% all of it on level 1, and summed again exercise="12.4" score=0 diagnoses=["everything-at-once", "unanswered", "added-up-again", "not-counted-yet", "all-reduce over data"] near=["gradients-first", "as-many-times", "on-all-devices", "zero_3: shapes-do-not-fit"]
 ROWS, SHARES = P("data"), P(None, "data")
 
 
@@ -8371,3 +8371,50 @@ def mixed_step(master, X, Y):
 
     specs = P("data"), P(None, "data"), P(None, "data")
     return jax.shard_map(body, in_specs=specs, out_specs=P("data"))(master, X, Y)
+
+
+# %% the bandwidth over the latency exercise="12.1" score=0 diagnoses=["unanswered", "over-the-latency"] near=["over-the-bandwidth", "in-seconds"]
+def ring_from(n, latency, bandwidth):
+    more_steps = 2 * (n - 1) - np.log2(n)
+    fewer_buffers = np.log2(n) - 2 * (n - 1) / n
+    return more_steps * bandwidth / latency / fewer_buffers
+
+
+# %% sums of rows that are scattered already exercise="12.4" score=0 diagnoses=["unanswered", "shapes-do-not-fit"] near=["added-up-again"]
+def zero_3(W, m, v, X, Y):
+    def one_step(w, m, v, x, y):
+        @jax.checkpoint
+        def gathered_error(w, x, y):
+            return error(lax.all_gather(w, "data", tiled=True), x, y)
+
+        def accumulate(total, microbatch):
+            gradient = jax.grad(gathered_error)(w, *microbatch)
+            return total + lax.psum_scatter(gradient, "data", tiled=True), None
+
+        total, _ = lax.scan(accumulate, jnp.zeros_like(w), (x, y))
+        return adam(w, m, v, total / (x.shape[0] * x.shape[1] * lax.axis_size("data")))
+
+    rows, shares = P("data"), P(None, "data")
+    in_specs = (rows, rows, rows, shares, shares)
+    return jax.shard_map(one_step, in_specs=in_specs, out_specs=rows)(W, m, v, X, Y)
+
+
+# %% all of the new W, gathered in the body exercise="12.4" score=0 diagnoses=["unanswered", "not-replicated"] near=["split-dimension"]
+def zero_1(W, m, v, X, Y):
+    def one_step(w, m, v, x, y):
+        w = lax.pcast(w, "data", to="varying")
+
+        def accumulate(total, microbatch):
+            return total + jax.grad(error)(w, *microbatch), None
+
+        total, _ = lax.scan(accumulate, jnp.zeros_like(w), (x, y))
+        total = lax.psum_scatter(total, "data", tiled=True)
+        first = lax.axis_index("data") * len(m)
+        examples = x.shape[0] * x.shape[1] * lax.axis_size("data")
+        own = lax.dynamic_slice_in_dim(w, first, len(m))
+        own, m, v = adam(own, m, v, total / examples)
+        return lax.all_gather(own, "data", tiled=True), m, v
+
+    rows, shares = P("data"), P(None, "data")
+    in_specs = (P(), rows, rows, shares, shares)
+    return jax.shard_map(one_step, in_specs=in_specs, out_specs=(P(), rows, rows))(W, m, v, X, Y)

@@ -84,9 +84,16 @@ def test_orders_are_found_right():
 @pytest.mark.parametrize(
     ("orders", "needs"),
     [
-        ([["B0", "F0"], ["F0", "B0"]], "Stage 0 needs F0 of the same stage for B0."),
-        ([["F0", "F1", "B0", "B1"], ["F1", "B1", "B0", "F0"]], "Stage 0 needs B0 of stage 1 for"),
-        ([["F0", "B0", "F1", "B1"], ["F1", "B1", "F0", "B0"]], "Stage 0 needs B0 of stage 1 for"),
+        ([["B0", "F0"], ["F0", "B0"]], "stage 0 has B0 before its own F0."),
+        ([["F0", "F1", "B0", "B1"], ["F1", "B1", "B0", "F0"]], "stage 1 has B0 before its own F0."),
+        (
+            [["F0", "B0", "F1", "B1"], ["F1", "B1", "F0", "B0"]],
+            "stage 0 waits with B0 for B0 of stage 1, which waits with F1 for F1 of stage 0.",
+        ),
+        (
+            [["F0", "B0"], ["F0", "B0"], ["B0", "F0"]],
+            "never ends: stage 2 has B0 before its own F0.",
+        ),
     ],
 )
 def test_who_waits_forever_is_said(orders, needs):

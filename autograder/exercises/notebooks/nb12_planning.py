@@ -319,6 +319,11 @@ LATENCY: Final = Exercise(
                     says="The latency is divided by the bandwidth here. latency * bandwidth is a "
                     "number of bytes.",
                 ),
+                "over-the-latency": Mistake(
+                    lambda n, latency, bandwidth: RING_FROM(n, latency, bandwidth) / latency**2,
+                    says="The bandwidth is divided by the latency here. latency * bandwidth is a "
+                    "number of bytes.",
+                ),
                 "of-eight-devices": Mistake(
                     lambda n, *machine: RING_FROM(8, *machine),
                     says="This is the size for 8 devices, whatever n is.",
@@ -1415,6 +1420,10 @@ ZERO: Final = Exercise(
         "grad has one already.",
         "split-dimension": "The next step needs all of W on every device, as this one did. Who "
         "gathers it?",
+        "not-replicated": "In zero_1 and zero_2, return the new W from the body in shards, and "
+        "request P() outside of the body, by lax.with_sharding_constraint.",
+        "zero_3: shapes-do-not-fit": "The backward pass of an all_gather is a psum_scatter, so the "
+        "gradient is that of a device's own rows already.",
         "zero_1: too-many-bytes": "One reduce-scatter of the gradients is enough, after the loop "
         "over the microbatches, and then one all-gather of the new W.",
         "zero_1: too-much-memory": "Is the loop over the microbatches one of lax.scan or "

@@ -1079,7 +1079,7 @@ TRAINER: Final = Exercise(
         "once by how many tokens all devices have?",
         "one-token-fewer": "The last token of each example is missing. A token counts if its "
         "number, from 0, is less than the length.",
-        "replicated": "w_out is replicated. Does SPECS have an entry with exactly this name?",
+        "replicated": "Does SPECS have an entry with exactly this name?",
         "padding-counted": "Padding counts here, too.",
         "w_out: values": "Expected: the weights of start(0), before the first step.",
     },
@@ -1237,16 +1237,18 @@ ACTIVATIONS: Final = Exercise(
         "keep_nothing: saves-too-much": "A checkpointed function keeps only its arguments, unless "
         "a policy says otherwise. Is all of the block in it?",
         "keep_products: saves-too-much": "Only the results of matmuls with weights have to be "
-        "kept. The scores are not among them, and neither is what element-wise functions return.",
+        "kept. An array that begins with the number of heads is the result of attention's own "
+        "matmuls or their softmax, and the others may be results of element-wise functions.",
         "keep_products: recomputes-too-much": "Is a matmul with a weight computed again? Such "
         "results have to be kept: q, k and v, what `out` makes, and the hidden layer before gelu, "
         "because gelu's gradient depends on it. Or is attention computed again twice, "
         "because a checkpoint is in another one? A policy ignores names that no array has, and "
         "only what checkpoint_name returns has the name.",
-        "keep_little: saves-too-much": "Five arrays of the size of x are enough. q, k and v are "
-        "three of them, and the hidden layer is as large as four.",
-        "keep_little: recomputes-too-much": "Which matmuls have to run again? One does not if its "
-        "result is kept, or what the next matmul takes of it. A policy ignores names that no array "
+        "keep_little: saves-too-much": "Five arrays of the size of x are enough, and q, k and v "
+        "are three of them. The scores and their softmax have t × t numbers for each head, and the "
+        "hidden layer is as large as four arrays.",
+        "keep_little: recomputes-too-much": "Which matmuls have to run again? A matmul need not if "
+        "its result is kept, or what the next matmul needs. A policy ignores names that no array "
         "has.",
         "keeps-nothing": "jax.checkpoint keeps nothing without a policy, and a policy ignores "
         "names that no array has.",
