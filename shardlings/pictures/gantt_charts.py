@@ -47,6 +47,8 @@ class JobBar:
         colour: a light colour, which carries a dark label.
         start: when it starts.
         end: when it ends.
+        drawn_until: when its drawing stops, if all of it would make the chart too long. The bar
+            then ends in an arrow head, and its label in `→`.
     """
 
     name: str
@@ -54,6 +56,22 @@ class JobBar:
     colour: str
     start: float
     end: float
+    drawn_until: float | None = None
+
+    @property
+    def is_cut_off(self) -> bool:
+        """Whether the bar is longer than its drawing."""
+        return self.drawn_until is not None and self.drawn_until < self.end
+
+    @property
+    def drawn_end(self) -> float:
+        """When the drawing of the bar ends."""
+        return self.end if self.drawn_until is None else min(self.end, self.drawn_until)
+
+    @property
+    def drawn_label(self) -> str:
+        """The label, which says whether the bar goes on."""
+        return f"{self.label} →" if self.is_cut_off else self.label
 
 
 @dataclass(frozen=True)
@@ -102,8 +120,8 @@ class GanttChart:
 
     @property
     def end(self) -> float:
-        """When the last job ends."""
-        return max((bar.end for _, bars in self.lanes for bar in bars), default=0.0)
+        """When the last job ends, as far as it is drawn."""
+        return max((bar.drawn_end for _, bars in self.lanes for bar in bars), default=0.0)
 
 
 @dataclass(frozen=True)
@@ -130,12 +148,12 @@ class _Scale:
     def pieces_of(self, bar: JobBar) -> list[tuple[int, float, float]]:
         """Return a bar's pieces: the row, and where it starts and ends there."""
         first = math.floor(bar.start / self.length + 1e-9)
-        last = max(first, math.ceil(bar.end / self.length - 1e-9) - 1)
+        last = max(first, math.ceil(bar.drawn_end / self.length - 1e-9) - 1)
         return [
             (
                 row,
                 max(bar.start - row * self.length, 0.0),
-                min(bar.end - row * self.length, self.length),
+                min(bar.drawn_end - row * self.length, self.length),
             )
             for row in range(first, last + 1)
         ]
@@ -144,7 +162,7 @@ class _Scale:
         """Return the row in which a bar has its label; None if it has no room for one."""
         row, start, end = max(self.pieces_of(bar), key=lambda piece: piece[2] - piece[1])
         room = self.pixels * (end - start)
-        return row if text_width(bar.label, LABEL_SIZE) + LABEL_MARGIN <= room else None
+        return row if text_width(bar.drawn_label, LABEL_SIZE) + LABEL_MARGIN <= room else None
 
 
 def gantt_as_html(charts: Sequence[GanttChart]) -> str:
@@ -179,9 +197,13 @@ def gantt_as_text(charts: Sequence[GanttChart]) -> str:
 
 
 def _in_words(chart: GanttChart, bars: Sequence[JobBar]) -> str:
-    times = (f" {bar.start:.4g}–{bar.end:.4g}" * chart.is_timed for bar in bars)
-    named = [f"{bar.name}{time}" for bar, time in zip(bars, times, strict=True)]
-    return ", ".join(named) or "nothing"
+    return ", ".join(_bar_in_words(chart, bar) for bar in bars) or "nothing"
+
+
+def _bar_in_words(chart: GanttChart, bar: JobBar) -> str:
+    time = f" {bar.start:.4g}–{bar.end:.4g}" * chart.is_timed
+    cut_off = f" (drawn until {bar.drawn_end:.4g})" * bar.is_cut_off
+    return f"{bar.name}{time}{cut_off}"
 
 
 def _chart_as_html(chart: GanttChart, scale: _Scale) -> str:
@@ -209,10 +231,11 @@ def _draw(chart: GanttChart, scale: _Scale) -> str:
             for row, start, end in scale.pieces_of(bar):
                 top, width = tops[row] + number * LANE_HEIGHT + 1, scale.pixels * (end - start)
                 at = left + scale.pixels * start
-                drawing.box(at, top, max(width - 1, 0.5), LANE_HEIGHT - 3, bar.colour)
+                add_box = drawing.cut_off_box if bar.is_cut_off else drawing.box
+                add_box(at, top, max(width - 1, 0.5), LANE_HEIGHT - 3, bar.colour)
                 if row == labelled:
                     centre = at + width / 2, top + LANE_HEIGHT / 2 - 1
-                    drawing.label(bar.label, centre, LABEL_SIZE)
+                    drawing.label(bar.drawn_label, centre, LABEL_SIZE)
     for row, top_of_row in enumerate(tops if chart.axis else ()):
         _draw_axis(drawing, chart, row, top_of_row + lanes_height, left, scale)
     words = "; ".join(f"{name}: {_in_words(chart, bars)}" for name, bars in chart.lanes)

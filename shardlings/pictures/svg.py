@@ -113,6 +113,14 @@ class Drawing:
         """Add a filled box. Boxes of a colour that was used earlier are below."""
         self._boxes.setdefault(fill, []).append(_rectangle(left, top, width, height))
 
+    def cut_off_box(self, left: float, top: float, width: float, height: float, fill: str) -> None:
+        """Add a filled box whose right end is an arrow head: it goes on where the drawing ends."""
+        n, head = svg_number, min(height / 2, width)
+        self._boxes.setdefault(fill, []).append(
+            f"M{n(left)},{n(top)}h{n(width - head)}l{n(head)},{n(height / 2)}"
+            f"l{n(-head)},{n(height / 2)}h{n(head - width)}z"
+        )
+
     def hairline_box(self, left: float, top: float, width: float, height: float) -> None:
         """Add a faint outline in the colour of the page's text."""
         self._hairlines.append(_rectangle(left, top, width, height))

@@ -359,6 +359,16 @@ def test_an_overlap_is_drawn_beside_the_best():
     assert (right.start, right.end, own.end) == pytest.approx((8, 11.5, 13))
 
 
+def test_a_time_that_is_much_too_long_is_cut_off_in_the_chart():
+    case = 2, 8, 1e9, 450e9, 12.5e9
+    right = planning.FLAT(*case)
+    (chart,) = drawn("12.2", "flat", 10 * right, *case)
+    (own,) = chart.bars["yours"]
+    assert own.end == pytest.approx(1e4 * right)
+    assert own.is_cut_off
+    assert chart.end == pytest.approx(planning.MAX_DRAWN * 1e3 * right)
+
+
 @pytest.mark.parametrize("wraps", [True, False])
 def test_pieces_arrive_at_a_chip_for_as_long_as_gather_says(wraps):
     (chart,) = drawn("12.2", "gather", 0.001, 8, 8e6, 1e9, wraps)

@@ -45,7 +45,7 @@ Problem = tuple[str, str]
 Charts = tuple[GanttChart, ...]
 
 MAX_DRAWN: Final = 3
-"""A time that is more times as long as the right one is cut off."""
+"""A learner's time is drawn up to this many times the end of the right one, and cut off there."""
 
 
 def _draw_beside(
@@ -68,9 +68,8 @@ def _draw_beside(
     """
     bars = []
     if isinstance(result, int | float) and 0 < result < float("inf"):
-        drawn = min(float(result), MAX_DRAWN * (start + right))
-        name = "your time" if drawn == result else "the beginning of your time"
-        bars = [JobBar(name, f"{result:.4g}", PINK, start, start + drawn)]
+        end, drawn_until = start + float(result), start + MAX_DRAWN * (start + right)
+        bars = [JobBar("your time", f"{result:.4g}", PINK, start, end, drawn_until)]
     lanes = lanes | {"yours": bars}
     return (GanttChart.of(f"expected, {title}", lanes, axis="time, ms", legend=legend),)
 

@@ -37,6 +37,23 @@ def test_labels_are_no_smaller_than_nine_pixels_on_a_page_500_pixels_wide():
     assert LABEL_SIZE * min(1, cell / width) >= 9
 
 
+def test_a_bar_that_is_cut_off_says_that_it_goes_on():
+    whole = JobBar("your time", "252.3", "#e0afca", 0, 252.3)
+    cut_off = GanttChart.of("times", {"yours": [replace(whole, drawn_until=100)]})
+    assert cut_off.end == 100
+    page = gantt_as_html([cut_off])
+    assert ">252.3 →<" in page
+    assert "yours: your time 0–252.3 (drawn until 100)" in page
+    (path,) = re.findall(r' d="(.*?)"', page)
+    assert path.count("l") == 2  # the two slanted lines of an arrow head
+    all_of_it = GanttChart.of("times", {"yours": [replace(whole, drawn_until=300)]})
+    assert all_of_it.end == 252.3
+    page = gantt_as_html([all_of_it])
+    assert "→" not in page
+    assert "drawn until" not in page
+    assert "l" not in re.findall(r' d="(.*?)"', page)[0]
+
+
 def test_text_and_alternative_text_say_when_jobs_run():
     charts = [chart("a <title>", 2, 3)]
     assert "lane: job 2 0–2, job 3 2–3" in gantt_as_text(charts)
