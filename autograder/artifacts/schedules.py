@@ -374,7 +374,7 @@ def draw_overlap(
         bandwidth: what an all-reduce handles, in MB per ms.
         **choices: the number of layers in each bucket, by the name that the chart has.
     """
-    charts = []
+    charts: list[GanttChart] = []
     for name, buckets in choices.items():
         title = name.replace("_", " ")
         if buckets is ... or buckets is None:
@@ -389,8 +389,10 @@ def draw_overlap(
             "computing": _numbered(ran.computing, "layer", COLOURS["computing"]),
             "reducing": _hidden_and_exposed(ran.sending, ran.computing[-1][1]),
         }
-        remark = f"exposed: {ran.exposed:.3g} of {ran.sending[-1][1]:.3g} ms"
-        charts.append(GanttChart.of(title, lanes, (remark,), axis="time, ms", legend=OVERLAP))
+        remarks = [f"exposed: {ran.exposed:.3g} of {ran.sending[-1][1]:.3g} ms"]
+        if not any(chart.lanes for chart in charts):  # once is enough
+            remarks.append(OVERLAP_NUMBERS)
+        charts.append(GanttChart.of(title, lanes, remarks, axis="time, ms", legend=OVERLAP))
     return Schedules(tuple(charts))
 
 
@@ -400,6 +402,10 @@ OVERLAP: Final = {
     COLOURS["exposed"]: "reducing, exposed",
 }
 """The legend of an overlap."""
+
+OVERLAP_NUMBERS: Final = (
+    "The numbers beside “computing” are layers, those beside “reducing” buckets."
+)
 
 
 def _hidden_and_exposed(sending: Iterable[tuple[float, float]], until: float) -> list[JobBar]:
@@ -416,7 +422,11 @@ def _hidden_and_exposed(sending: Iterable[tuple[float, float]], until: float) ->
         name, label = f"bucket {number}", str(number)
         if start < middle:
             hidden_label = label * is_mostly_hidden
-            bars.append(JobBar(name, hidden_label, COLOURS["hidden"], start, middle))
+            bars.append(
+                JobBar(
+                    name, hidden_label, COLOURS["hidden"], start, middle, joins_next=middle < end
+                )
+            )
         if middle < end:
             exposed_label = label * (not is_mostly_hidden)
             bars.append(JobBar(f"{name} exposed", exposed_label, COLOURS["exposed"], middle, end))

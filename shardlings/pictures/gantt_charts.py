@@ -49,6 +49,8 @@ class JobBar:
         end: when it ends.
         drawn_until: when its drawing stops, if all of it would make the chart too long. The bar
             then ends in an arrow head, and its label in `→`.
+        joins_next: whether the next bar of the lane is a part of the same job, so that no gap
+            separates the two.
     """
 
     name: str
@@ -57,6 +59,7 @@ class JobBar:
     start: float
     end: float
     drawn_until: float | None = None
+    joins_next: bool = False
 
     @property
     def is_cut_off(self) -> bool:
@@ -232,7 +235,8 @@ def _draw(chart: GanttChart, scale: _Scale) -> str:
                 top, width = tops[row] + number * LANE_HEIGHT + 1, scale.pixels * (end - start)
                 at = left + scale.pixels * start
                 add_box = drawing.cut_off_box if bar.is_cut_off else drawing.box
-                add_box(at, top, max(width - 1, 0.5), LANE_HEIGHT - 3, bar.colour)
+                gap = 0 if bar.joins_next else 1
+                add_box(at, top, max(width - gap, 0.5), LANE_HEIGHT - 3, bar.colour)
                 if row == labelled:
                     centre = at + width / 2, top + LANE_HEIGHT / 2 - 1
                     drawing.label(bar.drawn_label, centre, LABEL_SIZE)

@@ -17,7 +17,7 @@ from autograder.artifacts import (
     run_overlap,
     run_pipeline,
 )
-from autograder.artifacts.schedules import ScheduledJob, run_jobs
+from autograder.artifacts.schedules import OVERLAP_NUMBERS, ScheduledJob, run_jobs
 
 ONE_BY_ONE = [["F0", "B0", "F1", "B1"]] * 2
 FORWARD_FIRST = [["F0", "F1", "B0", "B1"]] * 2
@@ -150,6 +150,22 @@ def test_a_chart_of_buckets_says_what_is_exposed():
     assert "reducing: bucket 0 4–6, bucket 0 exposed 6–7, bucket 1 exposed 7–9" in str(drawn)
     assert "mine: not filled in yet" in str(drawn)
     assert "wrong: The sum of the buckets is 1, and the number of layers 3." in str(drawn)
+
+
+def test_the_first_chart_of_buckets_says_what_the_numbers_are():
+    drawn = str(draw_overlap([2, 2], [4, 4], 1, 4, mine=..., two=[1, 1], one=[2]))
+    assert drawn.count(OVERLAP_NUMBERS) == 1
+    assert drawn.index("two") < drawn.index(OVERLAP_NUMBERS) < drawn.index("one")
+
+
+def test_only_the_parts_of_one_bucket_are_joined():
+    (chart,) = draw_overlap([2, 3], [8, 8], 2, 4, uneven=[1, 1]).charts
+    bars = chart.bars["reducing"]
+    assert [(bar.name, bar.joins_next) for bar in bars] == [
+        *(("bucket 0", True), ("bucket 0 exposed", False)),
+        ("bucket 1 exposed", False),
+    ]
+    assert not any(bar.joins_next for bar in chart.bars["computing"])
 
 
 def test_exposed_time_has_a_colour_of_its_own_in_a_chart_of_buckets():

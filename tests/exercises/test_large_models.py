@@ -357,6 +357,8 @@ def test_an_overlap_is_drawn_beside_the_best():
     (chart,) = drawn("12.6", "exposed", 5.0, MODEL[0], MODEL[1], [2, 2, 2], *MODEL[2:])
     (right,), (own,) = chart.bars["exposed"], chart.bars["yours"]
     assert (right.start, right.end, own.end) == pytest.approx((8, 11.5, 13))
+    for each in (yours, chart):
+        assert "“computing” are layers, those beside “reducing” buckets" in each.remarks[-1]
 
 
 def test_a_time_that_is_much_too_long_is_cut_off_in_the_chart():

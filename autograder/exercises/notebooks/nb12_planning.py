@@ -55,6 +55,7 @@ def _draw_beside(
     right: float,
     start: float = 0,
     legend: dict[str, str] | None = None,
+    remarks: Sequence[str] = (),
 ) -> Charts:
     """Draw the right time of something, in lanes, and a learner's time below it.
 
@@ -65,13 +66,15 @@ def _draw_beside(
         right: the right number.
         start: when the time begins.
         legend: what the colours of the lanes mean, where labels do not say it.
+        remarks: lines below the title.
     """
     bars = []
     if isinstance(result, int | float) and 0 < result < float("inf"):
         end, drawn_until = start + float(result), start + MAX_DRAWN * (start + right)
         bars = [JobBar("your time", f"{result:.4g}", PINK, start, end, drawn_until)]
     lanes = lanes | {"yours": bars}
-    return (GanttChart.of(f"expected, {title}", lanes, axis="time, ms", legend=legend),)
+    title = f"expected, {title}"
+    return (GanttChart.of(title, lanes, remarks, axis="time, ms", legend=legend),)
 
 
 # 12.1: latency and bandwidth
@@ -1878,7 +1881,8 @@ def _draw_exposed(
     lanes = {name: [*bars] for name, bars in drawn.bars.items()}
     lanes["exposed"] = [JobBar("exposed", f"{right:.3g}", ORANGE, start, start + right)]
     title = f"{right:.3g} of {start + right:.3g} ms are exposed"
-    return _draw_beside(title, lanes, result, right, start, dict(drawn.legend))
+    legend, remarks = dict(drawn.legend), drawn.remarks[1:]  # the title says the first
+    return _draw_beside(title, lanes, result, right, start, legend, remarks)
 
 
 def _draw_buckets(buckets: Any, backward: Any, *model: Any) -> Charts:

@@ -54,6 +54,20 @@ def test_a_bar_that_is_cut_off_says_that_it_goes_on():
     assert "l" not in re.findall(r' d="(.*?)"', page)[0]
 
 
+def test_no_gap_separates_the_parts_of_one_job():
+    first, second = chart("", 1, 2).bars["lane"]
+
+    def gap(**options):
+        bars = [replace(first, **options), second]
+        page = gantt_as_html([GanttChart.of("parts", {"lane": bars})])
+        boxes = re.findall(r"M([\d.]+),[\d.]+h([\d.]+)", page)
+        (left, width), (right, _) = [tuple(map(float, box)) for box in boxes]
+        return right - left - width
+
+    assert gap() == pytest.approx(1)
+    assert gap(joins_next=True) == pytest.approx(0)
+
+
 def test_text_and_alternative_text_say_when_jobs_run():
     charts = [chart("a <title>", 2, 3)]
     assert "lane: job 2 0–2, job 3 2–3" in gantt_as_text(charts)
