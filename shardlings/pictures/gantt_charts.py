@@ -24,6 +24,12 @@ LABEL_MARGIN: Final = 3.0
 MAX_ROWS: Final = 4
 """With more rows, a chart of eight lanes would be taller than a screen."""
 
+MAX_UNUSED: Final = 0.25
+"""The share of a row that may stay free, so that it ends where no job runs."""
+
+MAX_SCALES: Final = 100
+"""The number of row lengths that are tried."""
+
 ROW_GAP: Final = 10.0
 """Pixels between the rows of a chart that continues below itself."""
 
@@ -88,8 +94,8 @@ class GanttChart:
         is_timed: whether bars start and end at times, which text then names.
         axis: what the axis below the lanes says, such as `time, ms`; empty for no axis.
         legend: pairs of a colour and what it means.
-        may_wrap: whether a long chart continues in rows below, which break at whole times, so that
-            labels have room on its bars.
+        may_wrap: whether a long chart continues in rows below, so that labels have room on its
+            bars. No bar is cut between rows.
     """
 
     title: str
@@ -128,12 +134,21 @@ class GanttChart:
 
 
 @dataclass(frozen=True)
+class _Row:
+    """A row of a chart: the part of the axis that it shows, and the bars of each lane in it."""
+
+    start: float
+    end: float
+    lanes: tuple[tuple[JobBar, ...], ...]
+
+
+@dataclass(frozen=True)
 class _Scale:
     """The scale that charts below each other have in common.
 
     Attributes:
         longest: when the last job of all charts ends.
-        length: the time that a row shows; all of it, unless charts are wrapped.
+        length: the time that a row of the full width shows; all of it, unless charts are wrapped.
     """
 
     longest: float
@@ -144,28 +159,56 @@ class _Scale:
         """The width of a unit of time."""
         return CHART_WIDTH / self.length
 
-    def rows_of(self, chart: GanttChart) -> int:
-        """Return how many rows a chart has."""
-        return max(1, math.ceil(chart.end / self.length - 1e-9))
+    def rows_of(self, chart: GanttChart) -> list[_Row]:
+        """Return a chart's rows, which are about equally long."""
+        rows = _break_into_rows(chart, self.length)
+        shortest = math.ceil(chart.end / len(rows))
+        for length in range(shortest, math.ceil(self.length) if len(rows) > 1 else shortest):
+            if _can_break(chart, length):
+                shorter = _break_into_rows(chart, length)
+                if len(shorter) == len(rows):
+                    return shorter
+        return rows
 
-    def pieces_of(self, bar: JobBar) -> list[tuple[int, float, float]]:
-        """Return a bar's pieces: the row, and where it starts and ends there."""
-        first = math.floor(bar.start / self.length + 1e-9)
-        last = max(first, math.ceil(bar.drawn_end / self.length - 1e-9) - 1)
-        return [
-            (
-                row,
-                max(bar.start - row * self.length, 0.0),
-                min(bar.drawn_end - row * self.length, self.length),
-            )
-            for row in range(first, last + 1)
-        ]
+    def has_room_for_label(self, bar: JobBar) -> bool:
+        """Check whether a bar has room for its label."""
+        room = self.pixels * (bar.drawn_end - bar.start)
+        return text_width(bar.drawn_label, LABEL_SIZE) + LABEL_MARGIN <= room
 
-    def labelled_row_of(self, bar: JobBar) -> int | None:
-        """Return the row in which a bar has its label; None if it has no room for one."""
-        row, start, end = max(self.pieces_of(bar), key=lambda piece: piece[2] - piece[1])
-        room = self.pixels * (end - start)
-        return row if text_width(bar.drawn_label, LABEL_SIZE) + LABEL_MARGIN <= room else None
+
+def _can_break(chart: GanttChart, length: float) -> bool:
+    """Check whether every bar fits in the shortest row that a length allows."""
+    shortest = length - math.floor(length * MAX_UNUSED)
+    return all(bar.drawn_end - bar.start <= shortest for _, bars in chart.lanes for bar in bars)
+
+
+def _break_into_rows(chart: GanttChart, length: float) -> list[_Row]:
+    """Break a chart into rows of at most a length, so that every bar is whole.
+
+    A row ends near its full length where the fewest jobs run. Those that do run are in the next
+    row, which begins with the earliest of them.
+    """
+    rows: list[_Row] = []
+    start, rest = 0.0, [bars for _, bars in chart.lanes]
+    while chart.end - start > length + 1e-9:
+        ends = [start + length - unused for unused in range(math.floor(length * MAX_UNUSED) + 1)]
+        end = min(ends, key=lambda time: _count_running(rest, time))
+        row = tuple(tuple(bar for bar in bars if _ends_by(bar, end)) for bars in rest)
+        rest = [tuple(bar for bar in bars if not _ends_by(bar, end)) for bars in rest]
+        rows.append(_Row(start, end, row))
+        start = min(bar.start for bars in rest for bar in bars)
+    return [*rows, _Row(start, chart.end, tuple(rest))]
+
+
+def _ends_by(bar: JobBar, time: float) -> bool:
+    return bar.drawn_end <= time + 1e-9
+
+
+def _count_running(lanes: Sequence[Sequence[JobBar]], time: float) -> int:
+    """Return how many jobs have started before a time and end after it."""
+    return sum(
+        bar.start < time - 1e-9 and not _ends_by(bar, time) for bars in lanes for bar in bars
+    )
 
 
 def gantt_as_html(charts: Sequence[GanttChart]) -> str:
@@ -175,19 +218,37 @@ def gantt_as_html(charts: Sequence[GanttChart]) -> str:
 
 
 def _choose_scale(charts: Sequence[GanttChart]) -> _Scale:
-    """Choose the scale with which the most bars have labels, and of these the one with the fewest
-    rows.
+    """Choose the scale with which the most bars have labels. Of several, choose one with the fewest
+    rows, and of these the one that draws bars the widest.
     """
+    charts = [chart for chart in charts if chart.end]
     longest = max((chart.end for chart in charts), default=0.0)
-    if not longest or not all(chart.may_wrap for chart in charts if chart.lanes):
-        return _Scale(longest, longest)
-    rows = range(2, MAX_ROWS + 1)
-    scales = [
-        _Scale(longest, longest),
-        *(_Scale(longest, float(math.ceil(longest / count))) for count in rows),
-    ]
+    unwrapped = _Scale(longest, longest)
+    if not all(chart.may_wrap for chart in charts):
+        return unwrapped
     bars = [bar for chart in charts for _, bars in chart.lanes for bar in bars]
-    return max(scales, key=lambda s: sum(s.labelled_row_of(bar) is not None for bar in bars))
+
+    def count_labels(scale: _Scale) -> int:
+        return sum(scale.has_room_for_label(bar) for bar in bars)
+
+    def count_rows(scale: _Scale) -> int:
+        rows = [len(_break_into_rows(chart, scale.length)) for chart in charts]
+        return sum(rows) if max(rows) <= MAX_ROWS else 0
+
+    shortest = math.ceil(longest / MAX_ROWS)
+    step = math.ceil((longest - shortest + 1) / MAX_SCALES)
+    by_labels: dict[int, list[_Scale]] = {}
+    for length in range(shortest, math.ceil(longest), step):
+        if all(_can_break(chart, length) for chart in charts):
+            scale = _Scale(longest, float(length))
+            by_labels.setdefault(count_labels(scale), []).append(scale)
+    for labels in sorted(by_labels, reverse=True):
+        if labels <= count_labels(unwrapped):
+            break
+        scales = [scale for scale in by_labels[labels] if count_rows(scale)]
+        if scales:
+            return min(scales, key=count_rows)
+    return unwrapped
 
 
 def gantt_as_text(charts: Sequence[GanttChart]) -> str:
@@ -223,25 +284,24 @@ def _draw(chart: GanttChart, scale: _Scale) -> str:
     left = GAP + max(text_width(name, LABEL_SIZE) for name in names)
     lanes_height = LANE_HEIGHT * len(chart.lanes) + 2
     row_height = lanes_height + LANE_HEIGHT * bool(chart.axis)
-    tops = [row * (row_height + ROW_GAP) for row in range(scale.rows_of(chart))]
-    for top_of_row in tops:
-        for number, (name, _) in enumerate(chart.lanes):
-            middle = top_of_row + (number + 0.5) * LANE_HEIGHT + 1
+    rows = scale.rows_of(chart)
+    tops = [row * (row_height + ROW_GAP) for row in range(len(rows))]
+    for row, top_of_row in zip(rows, tops, strict=True):
+        for number, ((name, _), bars) in enumerate(zip(chart.lanes, row.lanes, strict=True)):
+            top = top_of_row + number * LANE_HEIGHT + 1
+            middle = top + LANE_HEIGHT / 2
             drawing.text(name, (0, middle), LABEL_SIZE)
-    for number, (_, bars) in enumerate(chart.lanes):
-        for bar in bars:
-            labelled = scale.labelled_row_of(bar)
-            for row, start, end in scale.pieces_of(bar):
-                top, width = tops[row] + number * LANE_HEIGHT + 1, scale.pixels * (end - start)
-                at = left + scale.pixels * start
+            for bar in bars:
+                at = left + scale.pixels * (bar.start - row.start)
+                width = scale.pixels * (bar.drawn_end - bar.start)
                 add_box = drawing.cut_off_box if bar.is_cut_off else drawing.box
                 gap = 0 if bar.joins_next else 1
                 add_box(at, top, max(width - gap, 0.5), LANE_HEIGHT - 3, bar.colour)
-                if row == labelled:
-                    centre = at + width / 2, top + LANE_HEIGHT / 2 - 1
-                    drawing.label(bar.drawn_label, centre, LABEL_SIZE)
-    for row, top_of_row in enumerate(tops if chart.axis else ()):
-        _draw_axis(drawing, chart, row, top_of_row + lanes_height, left, scale)
+                if scale.has_room_for_label(bar):
+                    drawing.label(bar.drawn_label, (at + width / 2, middle - 1), LABEL_SIZE)
+        if chart.axis:
+            is_last = row is rows[-1]
+            _draw_axis(drawing, chart, row, top_of_row + lanes_height, left, scale, is_last)
     words = "; ".join(f"{name}: {_in_words(chart, bars)}" for name, bars in chart.lanes)
     width, height = math.ceil(left + CHART_WIDTH + 1), math.ceil(tops[-1] + row_height)
     height = _draw_legend(drawing, chart.legend, height, width)
@@ -256,20 +316,23 @@ def _draw(chart: GanttChart, scale: _Scale) -> str:
 
 
 def _draw_axis(
-    drawing: Drawing, chart: GanttChart, row: int, top: float, left: float, scale: _Scale
+    drawing: Drawing,
+    chart: GanttChart,
+    row: _Row,
+    top: float,
+    left: float,
+    scale: _Scale,
+    is_last: bool,
 ) -> None:
     """Draw the axis below the lanes of a row: its name beside it, and numbers below marks."""
     wide, high = TICK
     middle = top + LANE_HEIGHT / 2
     drawing.text(chart.axis, (0, middle), LABEL_SIZE)
-    is_last = row == scale.rows_of(chart) - 1
-    starts = row * scale.length
-    ends = chart.end if is_last else starts + scale.length
-    right = left + scale.pixels * (ends - starts)
+    right = left + scale.pixels * (row.end - row.start)
     for time in _list_ticks(chart.end, scale):
-        if time < starts or (time >= ends and not is_last):  # the next row begins with its end
-            continue
-        at = left + scale.pixels * (time - starts)
+        if time < row.start or time > row.end or (time == row.end and not is_last):
+            continue  # the next row begins with its end
+        at = left + scale.pixels * (time - row.start)
         drawing.hairline_box(at - wide / 2, top, wide, high)
         half = text_width(f"{time:g}", LABEL_SIZE) / 2
         # numbers keep off the axis's name, and the last one stays within the chart

@@ -130,6 +130,74 @@ def test_a_chart_has_no_more_rows_than_its_labels_need():
     assert gantt_as_html([pipeline(48, may_wrap=True), pipeline(48)]).count(">lane<") == 2
 
 
+def count_rows(*charts):
+    """The number of rows of each chart, each of which has a lane called `lane`."""
+    page = gantt_as_html([replace(each, may_wrap=True) for each in charts])
+    return [drawn.count(">lane<") for drawn in page.split("<svg")[1:]]
+
+
+def boxes_in(page):
+    """The left, top and width of each bar."""
+    path = r"M([\d.]+),([\d.]+)h([\d.]+)v[\d.]+h-"
+    drawn = re.findall(r'<path d="([^"]*)" fill="#', page)
+    return [tuple(map(float, box)) for d in drawn for box in re.findall(path, d)]
+
+
+def one_by_one(microbatches, stages=4):
+    """A pipeline of which only one stage works at a time."""
+    names = [*(f"stage {stage}" for stage in range(1, stages)), "lane"]
+    lanes: dict[str, list[JobBar]] = {name: [] for name in names}
+    for m in range(microbatches):
+        start = 3 * stages * m
+        for i, bars in enumerate(lanes.values()):
+            end = start + 3 * stages - 2 * i
+            bars.append(JobBar(f"F{m}", str(m), "#9ad2f2", start + i, start + i + 1))
+            bars.append(JobBar(f"B{m}", str(m), "#f0c566", end - 2, end))
+    return GanttChart.of("one by one", lanes, axis="time, units")
+
+
+def staggered(jobs):
+    """Two lanes of jobs of two units; the second starts later, so that one always runs."""
+    lanes = {
+        name: [JobBar(f"job {i}", str(i % 10), "#9ad2f2", 2 * i + j, 2 * i + j + 2)
+               for i in range(jobs)]
+        for j, name in enumerate(("lane", "later"))
+    }  # fmt: skip
+    return GanttChart.of("staggered", lanes, axis="time, units")
+
+
+def test_a_chart_that_fits_in_one_row_is_not_wrapped_because_another_is_longer():
+    assert count_rows(one_by_one(6), staggered(13)) == [3, 1]  # 72 and 27 units of time
+
+
+def test_rows_are_about_equally_long():
+    charts = [replace(each, may_wrap=True) for each in (one_by_one(6), staggered(13))]
+    long, _ = gantt_as_html(charts).split(">staggered<")
+    tops: dict[float, list[float]] = {
+        top: [] for _, top, _ in sorted(boxes_in(long), key=lambda box: box[1])
+    }
+    for left, top, width in boxes_in(long):
+        tops[top].append(left + width)
+    lanes = [max(ends) for ends in tops.values()]
+    ends = [max(lanes[row : row + 4]) for row in range(0, len(lanes), 4)]
+    assert len(ends) == 3
+    assert max(ends) - min(ends) < 1  # three rows of 24 units, though 27 fit in a row
+
+
+@pytest.mark.parametrize("chart", [one_by_one(6), staggered(50), pipeline(48)])
+def test_no_job_is_cut_between_rows(chart):
+    page = gantt_as_html([replace(chart, may_wrap=True)])
+    assert page.count(">lane<") > 1
+    bars = [bar for bars in chart.bars.values() for bar in bars]
+    boxes = boxes_in(page)
+    assert len(boxes) == len(bars)
+    widths = sorted(width + 1 for _, _, width in boxes)  # with the gap to the next bar
+    durations = sorted(bar.end - bar.start for bar in bars)
+    pixels = widths[-1] / durations[-1]
+    assert widths == pytest.approx([pixels * each for each in durations], abs=0.2)
+    assert sorted(numbers_in(page, INK)) == sorted(int(bar.label) for bar in bars)
+
+
 def test_each_number_of_the_axis_is_in_one_row():
     page = gantt_as_html([pipeline(48, may_wrap=True)])
     assert numbers_in(page, "currentColor") == [*range(0, 73, 2)]
