@@ -49,7 +49,7 @@ class JobBar:
 
     Attributes:
         name: its name in words.
-        label: what is drawn on it, where there is room.
+        label: what is drawn on it, where there is room; beside the only bar of a lane otherwise.
         colour: a light colour, which carries a dark label.
         start: when it starts.
         end: when it ends.
@@ -299,6 +299,10 @@ def _draw(chart: GanttChart, scale: _Scale) -> str:
                 add_box(at, top, max(width - gap, 0.5), LANE_HEIGHT - 3, bar.colour)
                 if scale.has_room_for_label(bar):
                     drawing.label(bar.drawn_label, (at + width / 2, middle - 1), LABEL_SIZE)
+                elif len(bars) == 1 and bar.label:  # nothing else is beside the bar
+                    beside = _find_place_beside(bar.label, at, at + width, left + CHART_WIDTH)
+                    if beside >= left:
+                        drawing.text(bar.label, (beside, middle - 1), LABEL_SIZE)
         if chart.axis:
             is_last = row is rows[-1]
             _draw_axis(drawing, chart, row, top_of_row + lanes_height, left, scale, is_last)
@@ -313,6 +317,20 @@ def _draw(chart: GanttChart, scale: _Scale) -> str:
         font_family="sans-serif",
         style="display:block;max-width:100%;height:auto",
     )
+
+
+def _find_place_beside(label: str, left: float, right: float, edge: float) -> float:
+    """Return where a label starts that is to the right of a bar, or else to its left.
+
+    Args:
+        label: the label.
+        left: where the bar starts, in pixels.
+        right: where it ends.
+        edge: the right edge of the chart.
+    """
+    width = text_width(label, LABEL_SIZE)
+    start = right + LABEL_MARGIN
+    return start if start + width <= edge else left - LABEL_MARGIN - width
 
 
 def _draw_axis(

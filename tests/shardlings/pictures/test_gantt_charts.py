@@ -37,6 +37,21 @@ def test_labels_are_no_smaller_than_nine_pixels_on_a_page_500_pixels_wide():
     assert LABEL_SIZE * min(1, cell / width) >= 9
 
 
+@pytest.mark.parametrize(("start", "end", "side"), [(0, 1, "right"), (99, 100, "left")])
+def test_the_label_of_a_lanes_only_bar_is_beside_it_where_there_is_no_room_on_it(start, end, side):
+    yours = [JobBar("your time", "12.34", "#e0afca", start, end)]
+    long = [JobBar("expected", "100", "#c2c2c2", 0, 100)]
+    page = gantt_as_html([GanttChart.of("times", {"expected": long, "yours": yours})])
+    ((left, _, width),) = [box for box in boxes_in(page) if box[2] < 10]
+    (label,) = map(float, re.findall(r'<text x="([\d.]+)" y="[\d.]+">12.34<', page))
+    text_anchor_start = re.findall(r'<g fill="currentColor" text-anchor="start".*?</g>', page)
+    text_anchor_start += re.findall(r'<g text-anchor="start" fill="currentColor".*?</g>', page)
+    assert any(">12.34<" in group for group in text_anchor_start)
+    assert (label > left + width) == (side == "right")
+    several = GanttChart.of("times", {"expected": long, "yours": yours * 2})
+    assert ">12.34<" not in gantt_as_html([several])
+
+
 def test_a_bar_that_is_cut_off_says_that_it_goes_on():
     whole = JobBar("your time", "252.3", "#e0afca", 0, 252.3)
     cut_off = GanttChart.of("times", {"yours": [replace(whole, drawn_until=100)]})
