@@ -421,6 +421,24 @@ def test_a_routing_is_drawn_for_a_device_with_a_wrong_token():
     assert routed(lambda right, *_: right[:, :3])[1] == ()
 
 
+def test_both_charts_of_a_routing_say_what_their_numbers_are_and_which_experts_are_shown():
+    def change_tokens(count):
+        return routed(lambda right, *_: right * (np.arange(len(right)) >= count)[:, None])
+
+    inputs, charts = change_tokens(64)
+    wrong = len({*programs.MOE(*inputs)[:64].any(1) * (inputs[1][:64].argmax(1) + 1)} - {0})
+    assert wrong > programs.MAX_DRAWN_EXPERTS
+    for chart in charts:
+        assert chart.remarks == (
+            "The numbers in the boxes are tokens of device 0. Shown: "
+            f"4 of the {wrong} experts whose rows are wrong in yours.",
+        )
+    first = int(programs.MOE(*inputs).any(1).argmax())
+    for chart in change_tokens(first + 1)[1]:
+        (remark,) = chart.remarks
+        assert remark.endswith("Shown: the expert whose rows are wrong in yours.")
+
+
 def test_the_counts_that_are_drawn_are_all_tokens():
     generator = np.random.default_rng(0)
     scores = programs._expert_arguments(*programs.LAYERS_OF_EXPERTS[1])[1].sample(generator)

@@ -1762,9 +1762,12 @@ def _draw_routing(inputs: Any, outputs: Any) -> Charts:
         legend = {colour: words for name, (colour, words) in LOOKS.items() if name in looks}
         return GanttChart.of(title, lanes, remarks, is_timed=False, legend=legend)
 
-    remarks = [f"The first {MAX_DRAWN_EXPERTS} of {len(shown)} experts with wrong rows."]
-    if len(shown) <= MAX_DRAWN_EXPERTS:
-        remarks = []
+    if len(shown) > MAX_DRAWN_EXPERTS:
+        which = f"{MAX_DRAWN_EXPERTS} of the {len(shown)} experts whose rows are wrong in yours"
+    else:
+        noun = "expert" if len(shown) == 1 else "experts"
+        which = f"the {noun} whose rows are wrong in yours"
+    remarks = [f"The numbers in the boxes are tokens of device {device}. Shown: {which}."]
     return (
         drawn(f"yours, tokens of device {device}", is_expected=False),
         drawn(f"expected, {own // experts} places for each expert", is_expected=True),
