@@ -39,6 +39,9 @@ MAX_TICKS: Final = 12
 TICK: Final = (0.8, 4.0)
 """The width and the height of a mark on the axis, in pixels."""
 
+MAX_OVERHANG: Final = 1.0
+"""Pixels by which a number on the axis may be over the right edge of the lanes."""
+
 SWATCH: Final = 12.0
 """The side of a colour in the legend, in pixels."""
 
@@ -307,7 +310,7 @@ def _draw(chart: GanttChart, scale: _Scale) -> str:
             is_last = row is rows[-1]
             _draw_axis(drawing, chart, row, top_of_row + lanes_height, left, scale, is_last)
     words = "; ".join(f"{name}: {_in_words(chart, bars)}" for name, bars in chart.lanes)
-    width, height = math.ceil(left + CHART_WIDTH + 1), math.ceil(tops[-1] + row_height)
+    width, height = math.ceil(left + CHART_WIDTH + MAX_OVERHANG), math.ceil(tops[-1] + row_height)
     height = _draw_legend(drawing, chart.legend, height, width)
     return svg_image(
         drawing.layers(),
@@ -346,15 +349,16 @@ def _draw_axis(
     wide, high = TICK
     middle = top + LANE_HEIGHT / 2
     drawing.text(chart.axis, (0, middle), LABEL_SIZE)
-    right = left + scale.pixels * (row.end - row.start)
     for time in _list_ticks(chart.end, scale):
         if time < row.start or time > row.end or (time == row.end and not is_last):
             continue  # the next row begins with its end
         at = left + scale.pixels * (time - row.start)
         drawing.hairline_box(at - wide / 2, top, wide, high)
         half = text_width(f"{time:g}", LABEL_SIZE) / 2
-        # numbers keep off the axis's name, and the last one stays within the chart
-        centre = min(max(at, left - GAP + half), right - half)
+        if at + half > left + CHART_WIDTH + MAX_OVERHANG:
+            continue  # only the mark has room
+        # numbers keep off the axis's name
+        centre = max(at, left - GAP + half)
         drawing.text(f"{time:g}", (centre, middle + 1), LABEL_SIZE, centred=True)
 
 

@@ -113,6 +113,18 @@ def test_charts_of_one_scale_have_axes_with_the_same_steps():
     assert ">0<" not in gantt_as_html([chart("without an axis", 3)])
 
 
+def test_each_number_of_the_axis_is_below_its_mark_or_left_out():
+    both = [replace(chart(name, end), axis="step") for name, end in (("long", 18), ("short", 12))]
+    long, short = gantt_as_html(both).split(">short<")
+    for drawn, last in ((long, 16), (short, 12)):  # 18 would be over the edge of the chart
+        numbers = "".join(re.findall(r'<g text-anchor="middle" fill="currentColor".*?</g>', drawn))
+        places = [float(place) for place in re.findall(r'<text x="([\d.]+)"', numbers)]
+        assert [int(number) for number in re.findall(r">(\d+)<", numbers)] == [
+            *range(0, last + 1, 2)
+        ]
+        assert places == pytest.approx([places[0] + 40 * i for i in range(len(places))], abs=0.11)
+
+
 def pipeline(jobs, **options):
     """A chart of jobs of one and of two units of time in turn."""
     ends = (sum(1 + i % 2 for i in range(job + 1)) for job in range(jobs))
@@ -215,7 +227,8 @@ def test_no_job_is_cut_between_rows(chart):
 
 def test_each_number_of_the_axis_is_in_one_row():
     page = gantt_as_html([pipeline(48, may_wrap=True)])
-    assert numbers_in(page, "currentColor") == [*range(0, 73, 2)]
+    numbers = numbers_in(page, "currentColor")
+    assert numbers == [*range(0, 72, 2)]  # 72 would be over the edge
 
 
 def test_a_legend_takes_as_many_rows_as_it_needs():
