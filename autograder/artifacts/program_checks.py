@@ -60,6 +60,12 @@ def refuse_unreduced(results: Sequence[Any]) -> None:
         raise ProgramError(
             "dtype", "The function returned random keys; expected an array of numbers."
         )
+    if any(r.dtype == jax.dtypes.float0 for r in results):
+        raise ProgramError(
+            "dtype",
+            "The function returned a gradient with respect to integers, which has no numbers (its "
+            "dtype is float0); expected an array of numbers.",
+        )
     if any(getattr(getattr(r.sharding, "spec", None), "unreduced", None) for r in results):
         raise ProgramError(*UNREDUCED)
 

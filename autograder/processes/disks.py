@@ -239,11 +239,16 @@ class DiskServer(threading.Thread):
 
 
 def make_ask(requests: Connection) -> Ask:
-    """Return a function that asks the parent at the other end of a connection."""
+    """Return a function that asks the parent at the other end of a connection.
+
+    Threads may ask at the same time, as they may read a file.
+    """
+    lock = threading.Lock()
 
     def ask(request: ReadRequest) -> bytes:
-        requests.send_bytes(msgspec.msgpack.encode(request))
-        answer = msgspec.msgpack.decode(requests.recv_bytes(), type=ReadReply)
+        with lock:
+            requests.send_bytes(msgspec.msgpack.encode(request))
+            answer = msgspec.msgpack.decode(requests.recv_bytes(), type=ReadReply)
         if answer.diagnosis:
             kind = RowsNotHereError if answer.diagnosis == "not-here" else ReadRefusedError
             raise kind(answer.diagnosis, answer.message)

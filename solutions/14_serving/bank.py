@@ -2503,3 +2503,43 @@ def cache_bytes(layers, kv_heads, head, positions):
 # %% a cache of one position exercise="14.1" score=0 diagnoses=["one-position", "unanswered"] near=["one-number", "one-layer"]
 def cache_bytes(layers, kv_heads, head, positions):
     return 4 * layers * kv_heads * head
+
+
+# %% whole rows, each once exercise="14.6" score=0 diagnoses=["of-another-process"] near=["reads-too-much"]
+def load(read, entry, sharding):
+    shape, begin, kept = tuple(entry["shape"]), entry["data_offsets"][0], {}
+
+    def row(i):
+        if i not in kept:
+            size = 4 * shape[-1]
+            kept[i] = np.frombuffer(read(begin + int(i) * size, size), np.float32)
+        return kept[i]
+
+    def block(index):
+        rows = np.arange(int(np.prod(shape[:-1]))).reshape(shape[:-1])[index[:-1]]
+        read_rows = np.stack([row(i) for i in rows.ravel()])
+        return read_rows.reshape(*rows.shape, -1)[..., index[-1]]
+
+    return jax.make_array_from_callback(shape, sharding, block)
+
+
+# %% each row by a thread exercise="14.6" score=1
+def load(read, entry, sharding):
+    from concurrent.futures import ThreadPoolExecutor
+
+    shape, begin = tuple(entry["shape"]), entry["data_offsets"][0]
+
+    def block(index):
+        ranges = [range(*part.indices(n)) for part, n in zip(index, shape, strict=True)]
+        out = np.empty([len(part) for part in ranges], np.float32)
+
+        def fill(at):
+            first = [part[i] for part, i in zip(ranges, at, strict=False)] + [ranges[-1][0]]
+            start = begin + 4 * int(np.ravel_multi_index(first, shape))
+            out[at] = np.frombuffer(read(start, 4 * len(ranges[-1])), np.float32)
+
+        with ThreadPoolExecutor(8) as pool:
+            list(pool.map(fill, np.ndindex(out.shape[:-1])))
+        return out
+
+    return jax.make_array_from_callback(shape, sharding, block)

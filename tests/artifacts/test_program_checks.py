@@ -10,7 +10,11 @@ from jax.experimental.xla_metadata import set_xla_metadata
 
 from autograder import artifacts
 from autograder.artifacts import Argument
-from autograder.artifacts.program_checks import ATTRIBUTE_NAME, refuse_unknown_operations
+from autograder.artifacts.program_checks import (
+    ATTRIBUTE_NAME,
+    refuse_unknown_operations,
+    refuse_unreduced,
+)
 from tests.helpers import mesh
 
 ARGUMENTS = (Argument((16, 16), (("x", 4), ("y", 2)), ("x", "y"), mode="auto"),)
@@ -32,6 +36,13 @@ def run(function):
     with jax.set_mesh(mesh(x=4, y=2)):
         artifact = artifacts.export(function, ARGUMENTS, under_mesh=True)
     return artifacts.run(artifact, ARGUMENTS, VALUES)
+
+
+def test_the_gradient_of_integers_is_no_fault_of_ours():
+    slope = jax.grad(lambda positions: positions.sum() * 1.0, allow_int=True)(jnp.arange(4))
+    assert not hasattr(slope, "sharding")  # a float0, with which this failed
+    with pytest.raises(artifacts.ProgramError, match="with respect to integers"):
+        refuse_unreduced([slope])
 
 
 def test_metadata_with_a_plain_name_is_accepted():
