@@ -216,7 +216,8 @@ TIMES = Exercise(
         (lambda n, latency, size: size,
          "latency counts not at all (expected: 14 times), and size counts once (expected: 0.875"),
         (lambda n, latency, size: latency * size,
-         "With 8 devices, the result is not a sum of one factor times latency and one factor times size"),
+         "With 8 devices, the result is not a sum of one factor times latency and one factor times "
+         "size"),
         (lambda n, latency, size: steps(n, latency, size) + (n == 4), "wrong in 1 of 4 cases"),
         (lambda n, latency, size: steps(n, 1e6 * latency, 1e6 * size),
          "Every result is 1,000,000 times what it should be. Is it in another unit?"),
