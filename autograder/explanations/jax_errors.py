@@ -600,8 +600,8 @@ def diagnose_jax_error(error: BaseException) -> tuple[str, str]:
             meaning = re.sub(r"\[(.*?)\]", on_blocks, meaning).strip()
             if diagnosis == "wrong-pairs":
                 meaning = _devices_beyond_the_axis(message) or meaning
-            if diagnosis == "not-replicated":
-                meaning = _varying_result(message) or meaning
+            if diagnosis == "not-replicated" and (varying := _varying_result(message)):
+                return diagnosis, varying  # names of axes and results may contain braces
             return diagnosis, meaning.format(**found.groupdict())
     return "raised", ""
 

@@ -194,6 +194,7 @@ def test_an_error_of_jax_is_diagnosed(function, diagnosis):
         (lambda a: lax.psum(a, "y"), jax.P(None, "y"), "Is a reduction over x missing"),
         (lambda a: (a, a.sum()), (jax.P("x", "y"), jax.P()), "Result [1] of the body may differ"),
         (jnp.sum, jax.P(), "The result of `sum` may differ"),
+        (lambda a: {"{0}": a.sum()}, {"{0}": jax.P()}, "Result ['{0}'] of the body may differ"),
     ],
 )  # fmt: skip
 def test_a_result_that_differs_is_named_with_its_axes_before_the_rule(body, out_specs, says):
