@@ -370,10 +370,7 @@ def _name_wrong_arguments(
         wrong += natural_list(dimensions)
     lesson = f"layout of {natural_list(differ)}"
     has_lesson = lesson in exercise.lessons and found.diagnosis not in requirement.mistakes
-    only = "Only " if 2 * len(differ) <= len(by_name) else ""
-    return found.problem(
-        lesson if has_lesson else found.diagnosis, f"{only}{wrong}. {found.difference}"
-    )
+    return found.problem(lesson if has_lesson else found.diagnosis, f"{wrong}. {found.difference}")
 
 
 def _is_right(
