@@ -41,7 +41,7 @@ REDUCTION_OR_AXIS: Final = (
     "out_specs name {axes}? (check_vma=False only hides this, unless the values are equal and JAX "
     "cannot prove it, as after an all_gather.)"
 )
-"""What may be wrong if a result may differ along axes that out_specs leaves out."""
+"""The question about a result that may differ along axes that out_specs leaves out."""
 
 JAX_SAYS: Final = "JAX says: "
 """The text before JAX's own message, which comes last."""

@@ -72,7 +72,7 @@ class JobBar:
 
     @property
     def is_cut_off(self) -> bool:
-        """Whether the bar is longer than its drawing."""
+        """Check whether the bar is longer than its drawing."""
         return self.drawn_until is not None and self.drawn_until < self.end
 
     @property

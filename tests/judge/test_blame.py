@@ -14,7 +14,7 @@ from autograder.explanations import Fault, faults
 from autograder.judge import NoScoreError, Verdict, recall_progress
 from autograder.notebook import NotJudged
 from shardlings import communication, show
-from shardlings.errors import TheirError, UsageError, theirs, versions_in_words
+from shardlings.errors import TheirError, UsageError, first_line, theirs, versions_in_words
 from shardlings.layouts import Layout
 from tests.conftest import some_of
 from tests.judge.plantings import ELSEWHERE, PLANTINGS, Planting, X, turned
@@ -168,6 +168,14 @@ def test_an_error_belongs_to_the_innermost_code_that_is_not_a_librarys():
         raise KeyboardInterrupt
     with pytest.raises(UsageError):
         show()
+
+
+def test_a_list_below_the_first_line_of_a_message_belongs_to_it():
+    with pytest.raises(ValueError, match="inconsistent sizes") as raised:
+        jax.vmap(jnp.add)(jnp.ones(3), jnp.ones(4))
+    said = first_line(raised.value)
+    assert "to be mapped: one axis had size 3: " in said
+    assert "; one axis had size 4: " in said
 
 
 def test_a_fault_is_shown_in_one_short_printable_line():

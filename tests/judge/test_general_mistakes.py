@@ -416,3 +416,18 @@ def test_a_constraint_that_moves_nothing_is_told_from_none():
     constrained = lambda x: lax.with_sharding_constraint(1 * x, spec)  # noqa: E731
     assert "constraint-moves-nothing" in verdict_on(asked, constrained).diagnoses
     assert "nothing-moved" in verdict_on(asked, lambda x: 1 * x).diagnoses
+
+
+def test_a_lesson_follows_all_that_is_said_of_an_error_in_general():
+    sines = Computes(
+        "answer", "answer(x) must be sin(x).", np.sin, ((Argument((8,), (("x", 8),), ("x",)),),)
+    )
+    exercise = Exercise(
+        "9.9", "", (sines,), ("Think.",), diagnoses={"other-modes-verb": "This is the lesson."}
+    )
+    said = verdict_as_text(
+        verdict_on(exercise, lambda x: lax.with_sharding_constraint(x, jax.typeof(x).sharding))
+    )
+    parts = ("is for Auto axes", "Look at the mode", "This is the lesson.", "JAX says: ")
+    places = [" ".join(said.split()).index(part) for part in parts]
+    assert places == sorted(places)
