@@ -12,6 +12,7 @@ from autograder.artifacts.arguments import (
     Adjustment,
     Argument,
     describe_arguments,
+    override_debugging,
     override_mesh,
     sharding_of,
 )
@@ -77,6 +78,7 @@ __all__ = [
     "find_donated_arguments",
     "fingerprint_program",
     "measure_backward",
+    "override_debugging",
     "override_mesh",
     "report_laid_out",
     "run",

@@ -1,7 +1,7 @@
 """The arguments that an exercise gives a function: shape, dtype, mesh, spec and values."""
 
-from collections.abc import Sequence
-from contextlib import AbstractContextManager, nullcontext
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import AbstractContextManager, ExitStack, contextmanager, nullcontext
 from typing import Any, Final, Literal, Self
 
 import jax
@@ -128,6 +128,24 @@ def override_mesh(mesh: jax.sharding.Mesh) -> AbstractContextManager[object]:
     if jax.sharding.get_abstract_mesh().empty:
         return nullcontext()
     return jax.set_mesh(mesh)
+
+
+@contextmanager
+def override_debugging() -> Iterator[None]:
+    """Switch JAX's debugging off within a `with` block, because a learner may have left it on.
+
+    With `jax_disable_jit`, JAX compiles no program, and with `jax_debug_nans`, it donates nothing.
+    """
+    settings: dict[str, Callable[[bool], AbstractContextManager[object]]] = {
+        "jax_disable_jit": jax.disable_jit,
+        "jax_debug_nans": jax.debug_nans,
+    }
+    with ExitStack() as stack:
+        for name, setting in settings.items():
+            # JAX would compile everything again for a setting that is given, and not changed
+            if getattr(jax.config, name):
+                stack.enter_context(setting(False))
+        yield
 
 
 def sharding_on_prime_axes(argument: Argument) -> jax.NamedSharding:

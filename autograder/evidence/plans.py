@@ -14,6 +14,7 @@ from typing import Any
 
 import msgspec
 
+from autograder.artifacts import override_debugging
 from autograder.evidence.data import Evidence, NotCaptured, Piece, Struct, Unanswered
 from autograder.evidence.exported_functions import DesignPlan, GradientPlan, ProgramPlan
 from autograder.evidence.placements import PlacementPlan, PlacementsPlan
@@ -87,14 +88,15 @@ def capture(plan: Plan, answers: Mapping[str, object]) -> Evidence:
         plan: the exercise's plan.
         answers: the answers, by name.
     """
-    return Evidence(
-        plan.exercise,
-        {
-            # a stub is an Ellipsis, too: not answered
-            name: _capture_answer(name, answer_plan, answers.get(name, Ellipsis))
-            for name, answer_plan in plan.answers.items()
-        },
-    )
+    with override_debugging():
+        return Evidence(
+            plan.exercise,
+            {
+                # a stub is an Ellipsis, too: not answered
+                name: _capture_answer(name, answer_plan, answers.get(name, Ellipsis))
+                for name, answer_plan in plan.answers.items()
+            },
+        )
 
 
 def _capture_answer(name: str, plan: AnswerPlan, answer: object) -> Piece:

@@ -8,7 +8,7 @@ code, and never a score.
 
 from collections.abc import Iterator
 
-from autograder.artifacts import ProgramError
+from autograder.artifacts import ProgramError, override_debugging
 from autograder.evidence import Evidence, NotCaptured, Piece, Unanswered
 from autograder.explanations import Fault, insert_before_jax_message
 from autograder.judge.diagnoses import (
@@ -38,12 +38,11 @@ def judge(exercise: Exercise, evidence: Evidence, seed: int, fresh: int | None =
         fresh: the seed for everything else, which the kernel did not know; `seed` by default.
     """
     faults = [piece for piece in evidence.answers.values() if isinstance(piece, Fault)]
+    if faults:
+        return failed_verdict(exercise, faults[0])
     try:
-        return (
-            failed_verdict(exercise, faults[0])
-            if faults
-            else _judge_all(exercise, evidence, seed, fresh)
-        )
+        with override_debugging():
+            return _judge_all(exercise, evidence, seed, fresh)
     except Exception as error:
         return failed_verdict(exercise, Fault.of(error))
 
