@@ -26,6 +26,7 @@ from autograder.judge.requirements_on_costs import compare_with_limits
 from autograder.judge.requirements_on_values import judge_runs
 from autograder.judge.running_programs import SAMPLES, SampledRun, argument_lists_of
 from autograder.judge.verdict import Finding
+from shardlings.documents import with_noun
 
 MAX_LISTED_TYPES: Final = 4
 """The most types of arrays that a verdict lists."""
@@ -197,9 +198,12 @@ class RecomputesAtMost(Requirement):
 
 
 def _describe_arrays(arrays: Sequence[jax.ShapeDtypeStruct]) -> str:
-    """Describe the types of arrays: `3 of float32[2,8] and float32[8,8]`, or `nothing`."""
+    """Describe arrays by their types: `3 arrays float32[2,8] and 1 array float32[8,8]`.
+
+    No arrays are `nothing`.
+    """
     counted = Counter(map(describe_array, arrays)).most_common()
-    described = [name if count == 1 else f"{count} of {name}" for name, count in counted]
+    described = [f"{with_noun(count, 'array')} {name}" for name, count in counted]
     if len(described) > MAX_LISTED_TYPES:
         described[MAX_LISTED_TYPES:] = ["others"]
     return natural_list(described) or "nothing"
