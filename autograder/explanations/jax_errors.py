@@ -579,6 +579,8 @@ def diagnose_jax_error(error: BaseException) -> tuple[str, str]:
         )
     if isinstance(error, AssertionError) and is_jax_error_without_message(error):
         return "unbound-axis", UNBOUND
+    if isinstance(error, IndexError) and (beyond := _pair_beyond_the_axis(error)):
+        return "wrong-pairs", beyond
     message = message_of(error)
     found = NO_ARRAY.search(message)
     if found and _is_raised_in_callback(error):
@@ -700,6 +702,22 @@ def _devices_beyond_the_axis(message: str) -> str:
         f"{last + 1} devices. (JAX counts on from 0 again, and then two pairs have the same "
         f"sender or receiver.) Is {last + 1} the size of another axis? lax.axis_size tells the "
         f"size of each."
+    )
+
+
+def _pair_beyond_the_axis(error: IndexError) -> str:
+    """Say that a pair names a device that the axis does not have; empty if the error is another.
+
+    JAX looks the devices up in a list when it lowers a `ppermute`.
+    """
+    frame = next((frame for frame, _ in reversed(frames_of(error.__traceback__))), None)
+    if frame is None or frame.f_code.co_name != "_pcollectives_lowering_common":
+        return ""
+    numbers = [number for pair in frame.f_locals.get("perm", ()) for number in pair]
+    which = f"device {max(numbers)}" if numbers and min(numbers) >= 0 else "a device"
+    return (
+        f"A pair of a ppermute names {which}, but the axis has fewer devices: they are "
+        f"numbered from 0 to one less than lax.axis_size."
     )
 
 

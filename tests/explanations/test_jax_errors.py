@@ -279,6 +279,23 @@ def test_pairs_beyond_the_axis_are_told_from_pairs_that_collide(count, step, say
     assert says in meaning
 
 
+@pytest.mark.parametrize(
+    ("pairs", "says"),
+    [
+        ([(i, i + 1) for i in range(8)], "names device 8, but the axis has fewer devices"),
+        ([(i - 9, i) for i in range(8)], "names a device, but the axis has fewer devices"),
+    ],
+)
+def test_a_pair_with_a_device_that_the_axis_lacks_is_named(pairs, says):
+    function = mapped(lambda a: lax.ppermute(a, "x", pairs))
+    with pytest.raises(IndexError) as raised:
+        jax.jit(function).trace(jnp.ones((16, 16))).lower()  # whose traceback JAX does not cut
+    diagnosis, meaning = diagnose_jax_error(raised.value)
+    assert diagnosis == "wrong-pairs"
+    assert says in meaning
+    assert diagnose_jax_error(IndexError("list index out of range")) == ("raised", "")
+
+
 @jax.jit
 def adds_to_a_shape(x, n):
     return x + jax.eval_shape(lambda a: a.sum(), x) + n
