@@ -68,7 +68,7 @@ def test_a_wrong_answer_is_shown_with_the_expected_layout_and_the_difference(pri
 @pytest.mark.parametrize(
     ("answer", "explanation"),
     [
-        (..., "columns has not been filled in yet."),
+        (..., "`columns` has not been filled in yet."),
         (None, "The answer is None. Often a function has no `return`"),
         (X, "Got a NumPy array, which is in the host's memory"),
         (jnp.asarray(X), "The array is not sharded: all of it is on device 0"),

@@ -40,6 +40,7 @@ from shardlings.programs import (
     requested,
 )
 from shardlings.programs.compiled import has_unrunnable_fft, read_collectives, read_executable
+from shardlings.programs.requested import Spec
 
 Inputs = Sequence[np.ndarray]
 """One array for each argument."""
@@ -85,6 +86,8 @@ class ProgramRun:
         report: its communication, operations and memory.
         requested: the collectives that it requests, inside `shard_map`.
         mapped: whether it contains a `shard_map`.
+        specs: the specs with which `shard_map`s take its arguments, each with the number of the
+            argument.
         constrained: whether its result depends on a sharding constraint.
         replicated: for each constraint that replicates a value on which the result depends, the
             numbers of the arguments from which that value is computed.
@@ -101,6 +104,7 @@ class ProgramRun:
     report: Report
     requested: tuple[Collective, ...]
     mapped: bool
+    specs: tuple[tuple[int, Spec], ...]
     constrained: bool
     replicated: tuple[frozenset[int], ...]
     donated: frozenset[int]
@@ -188,6 +192,7 @@ def compile_and_run(
             report=report_as_compiled(compiled, mesh),
             requested=tuple(requested.read_collectives(module, mesh)),
             mapped=mapped,
+            specs=requested.find_specs_of_arguments(module),
             constrained=requested.is_constrained(module),
             replicated=requested.find_arguments_of_replicated_values(module),
             donated=requested.find_donated_arguments(module),

@@ -17,6 +17,9 @@ NO_SHARD_MAP: Final = "no-shard-map"
 OUTSIDE_THE_BODY: Final = "outside-the-body"
 MAKES_NO_DIFFERENCE: Final = "makes-no-difference"
 ADDED_BY_COMPILER: Final = "added-by-the-compiler"
+OTHER_BLOCKS_ENTER: Final = "other-blocks-enter"
+"""The compiler adds collectives, because in_specs give a body blocks that its device lacks."""
+
 GATHERED_BEFORE_BODY: Final = "gathered-before-the-body"
 TOO_SELDOM: Final = "too-seldom"
 
@@ -84,6 +87,8 @@ def list_generalisations(diagnosis: str) -> tuple[str, ...]:
         return diagnosis, "blocks-do-not-fit"
     if diagnosis == GATHERED_BEFORE_BODY:
         return diagnosis, name_missing_collective("all-gather")
+    if diagnosis == OTHER_BLOCKS_ENTER:
+        return diagnosis, ADDED_BY_COMPILER
     if diagnosis == "constraint-moves-nothing":
         return diagnosis, "nothing-moved"
     kind, over, _ = diagnosis.partition(_OVER)

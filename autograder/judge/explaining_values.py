@@ -390,8 +390,8 @@ def _which_size(
             return ""
         over = f" over {along}" if along else ""
         why = (
-            f"is something added up{over} that is the same on all devices already, or divided by "
-            f"a mean where a sum is needed?"
+            f"is something added up{over} that is the same on all devices already, or is a divisor "
+            f"a mean that should be a sum?"
             if large
             else f"is a mean taken{over} where a sum is needed, or is something divided twice?"
         )

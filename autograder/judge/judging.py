@@ -103,7 +103,7 @@ def _apply_order(exercise: Exercise, findings: list[Finding]) -> Iterator[Findin
             rank = -1 if precedes_all else requirement.order
             first_unmet[finding.answer] = min(rank, first_unmet.get(finding.answer, rank))
         lacks = isinstance(requirement, Requests) and requirement.at_least and not finding.met
-        if lacks or finding.diagnosis == ADDED_BY_COMPILER:
+        if lacks or ADDED_BY_COMPILER in list_generalisations(finding.diagnosis):
             lacks_collectives.add(finding.answer)
     for requirement, finding in zip(exercise.requirements, findings, strict=True):
         first = first_unmet.get(finding.answer, Order.COSTS)
@@ -182,7 +182,7 @@ def _judge_evidence(
         case Unanswered():
             return finding.problem(
                 UNANSWERED,
-                f"{requirement.answer} has not been filled in yet. Write in place of `...`.",
+                f"`{requirement.answer}` has not been filled in yet. Write in place of `...`.",
             )
         case NotCaptured(why, sentence):  # the sentence says what was expected, too
             return finding.problem(why or "not-captured", sentence, got="", cell="")

@@ -14,6 +14,7 @@ from humanize import natural_list
 from autograder.explanations import explain_fault
 from autograder.judge.diagnoses import (
     NOT_COUNTED,
+    OTHER_BLOCKS_ENTER,
     OTHER_FORM,
     OTHER_RESULT,
     UNANSWERED,
@@ -94,7 +95,8 @@ def problems_of(findings: Sequence[Finding]) -> list[Finding]:
 
 def _rank(unexplained: bool, finding: Finding) -> int:
     missing = finding.about == "collectives" and is_missing_collective(finding.diagnosis)
-    if is_left_to_compiler(finding.diagnosis) or (unexplained and missing):
+    is_cause = missing or finding.diagnosis == OTHER_BLOCKS_ENTER
+    if is_left_to_compiler(finding.diagnosis) or (unexplained and is_cause):
         return -1
     return (
         EXPLAINED_FIRST.index(finding.about)
@@ -208,12 +210,13 @@ def _unanswered(answers: dict[str, list[Finding]]) -> list[str]:
     sentences = []
     if empty:
         have = "have" if len(empty) > 1 else "has"
-        sentences.append(f"{natural_list(empty)} {have} not been filled in yet.")
+        names = natural_list([f"`{name}`" for name in empty])
+        sentences.append(f"{names} {have} not been filled in yet.")
     for name, findings in answers.items():
         left = sum(state_of(f) == "unanswered" for f in findings)
         if left and name not in empty:
             sentences.append(
-                f"{left} {'entries' if left > 1 else 'entry'} of {name} "
+                f"{left} {'entries' if left > 1 else 'entry'} of `{name}` "
                 f"{'are' if left > 1 else 'is'} still to be filled in."
             )
     return [" ".join(sentences)] * bool(sentences)

@@ -10,10 +10,11 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import ClassVar, Final
 
+import jax
 import numpy as np
 from humanize import natural_list
 
-from autograder.artifacts import Argument, ProgramError, ProgramRun
+from autograder.artifacts import Argument, ProgramError, ProgramRun, sharding_of
 from autograder.evidence import Program
 from autograder.judge.comparing_values import compare
 from autograder.judge.diagnoses import (
@@ -21,6 +22,7 @@ from autograder.judge.diagnoses import (
     GATHERED_BEFORE_BODY,
     MAKES_NO_DIFFERENCE,
     NO_SHARD_MAP,
+    OTHER_BLOCKS_ENTER,
     OUTSIDE_THE_BODY,
     TOO_SELDOM,
     name_explicit_collective,
@@ -44,6 +46,7 @@ from autograder.judge.wording import (
 )
 from shardlings.documents import with_noun
 from shardlings.programs import Collective, groups_along
+from shardlings.programs.requested import Spec
 
 COUNTED_AS: Final = {"reduce-scatter": "all-reduce"}
 """Kinds that are counted as another, because compilers may replace them: a reduce-scatter, for
@@ -177,10 +180,10 @@ class Requests(Requirement):
         first = _makes_a_difference(self, *judged[0], piece, exercise, seed)
         if not first.met:
             return first
+        names = argument_names_of(exercise, self.answer)
         for i, ((ran, found), arguments) in enumerate(zip(judged, lists, strict=True)):
-            added = _nothing_added(
-                ran, find_added_collectives(exercise, self.answer, piece, i, seed), found
-            )
+            remaining = find_added_collectives(exercise, self.answer, piece, i, seed)
+            added = _nothing_added(ran, remaining, dict(zip(names, arguments, strict=True)), found)
             if not added.met:
                 return _add_arguments(i, arguments, added)
         return first
@@ -323,7 +326,12 @@ def _makes_a_difference(
     return found
 
 
-def _nothing_added(ran: ProgramRun, added: Sequence[Collective], found: Finding) -> Finding:
+def _nothing_added(
+    ran: ProgramRun,
+    added: Sequence[Collective],
+    arguments: Mapping[str, Argument],
+    found: Finding,
+) -> Finding:
     """Check that the compiler had to add no collectives to the requested ones.
 
     A collective counts as added if it remains after the requested ones are removed. A program that
@@ -341,10 +349,33 @@ def _nothing_added(ran: ProgramRun, added: Sequence[Collective], found: Finding)
     ]
     if not added:
         return found
+    taken = [*arguments.items()]
+    other = [*dict.fromkeys(taken[i][0] for i, spec in ran.specs if _has_more(spec, taken[i][1]))]
+    why = (
+        f"in_specs give the body other blocks of {natural_list(other)} than a device has."
+        if other
+        else "an argument or the result is not laid out as in_specs or out_specs say, or "
+        "something is computed outside the body."
+    )
     return found.but(met=False).problem(
-        ADDED_BY_COMPILER,
-        f"The compiler adds {describe_collective(added[-1])}: an argument or the result is not "
-        f"laid out as in_specs or out_specs say, or something is computed outside the body.",
+        OTHER_BLOCKS_ENTER if other else ADDED_BY_COMPILER,
+        f"The compiler adds {describe_collective(added[-1])}: {why}",
+    )
+
+
+def _has_more(spec: Spec, argument: Argument) -> bool:
+    """Check whether a device's block by a spec has numbers that the device does not hold."""
+    sizes = dict(argument.axes)
+    counts = [math.prod(sizes.get(axis, math.inf) for axis in axes) for axes in spec]
+    if any(length % count for length, count in zip(argument.shape, counts, strict=True)):
+        return False  # the axes are those of another mesh
+    held = sharding_of(argument)
+    wanted = jax.NamedSharding(held.mesh, jax.P(*spec))
+    own, asked = (each.devices_indices_map(argument.shape) for each in (held, wanted))
+    return any(
+        not {*range(length)[wanted_part]} <= {*range(length)[own_part]}
+        for device, block in asked.items()
+        for length, wanted_part, own_part in zip(argument.shape, block, own[device], strict=True)
     )
 
 

@@ -1219,7 +1219,7 @@ def solve_all(A, b):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A, b)
 
 
-# %% all of them on every device exercise="5.7" score=0.25 diagnoses=["added-by-the-compiler", "all-gather over x"] naive=true
+# %% all of them on every device exercise="5.7" score=0.25 diagnoses=["other-blocks-enter", "all-gather over x"] naive=true
 def solve_all(A, b):
     def body(A, b):
         all_solved = jnp.linalg.solve(A + 8 * jnp.eye(4), b[..., None])[..., 0]
@@ -1292,7 +1292,7 @@ def solve_all(A, b):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(A, b)
 
 
-# %% sides for everybody, taken at the device's number exercise="5.7" score=0 diagnoses=["others-sides", "added-by-the-compiler", "all-gather over x"] near=["explicit all-gather"]
+# %% sides for everybody, taken at the device's number exercise="5.7" score=0 diagnoses=["others-sides", "other-blocks-enter", "all-gather over x"] near=["explicit all-gather"]
 def solve_all(A, b):
     def body(A, b):
         b = lax.dynamic_slice_in_dim(b, lax.axis_index("x"), A.shape[0])
@@ -1467,7 +1467,7 @@ def everywhere(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P(), check_vma=False)(x)
 
 
-# %% whole by in_specs, and a mean for show exercise="5.8" score=0.25 diagnoses=["added-by-the-compiler"] naive=true
+# %% whole by in_specs, and a mean for show exercise="5.8" score=0.25 diagnoses=["other-blocks-enter"] naive=true
 def everywhere(x):
     return jax.shard_map(lambda whole: lax.pmean(whole, "x"), in_specs=P(), out_specs=P())(x)
 
@@ -3269,7 +3269,7 @@ def everywhere(x):
     return jax.shard_map(body, in_specs=P("x"), out_specs=P())(x)
 
 
-# %% minus x exercise="5.2" score=0 diagnoses=["added-twice", "added-by-the-compiler", "sum-of-means", "largest-of-others", "not-counted-yet", "difference-turned"] near=["largest-divided-by"]
+# %% minus x exercise="5.2" score=0 diagnoses=["added-twice", "other-blocks-enter", "sum-of-means", "largest-of-others", "not-counted-yet", "difference-turned"] near=["largest-divided-by"]
 def total(x):
     return jax.shard_map(lambda m: lax.psum(m.sum(), "x"), in_specs=P(), out_specs=P())(x)
 

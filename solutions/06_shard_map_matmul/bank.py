@@ -72,7 +72,7 @@ def copy_by_columns(A, B):
     return keep(A @ B, P(None, "y"))
 
 
-# %% everything asked for whole exercise="6.1" score=0.1666666667 diagnoses=["replicated", "added-by-the-compiler", "all-gather over x", "unanswered"] naive=true
+# %% everything asked for whole exercise="6.1" score=0.1667 diagnoses=["replicated", "other-blocks-enter", "all-gather over x", "unanswered"] naive=true
 def rows_by_columns(A, B):
     return jax.shard_map(jnp.dot, in_specs=(P(), P()), out_specs=P())(A, B)
 
@@ -171,7 +171,7 @@ def copy_by_columns(A, B):
     return A @ through(B, P(None, "y"))
 
 
-# %% along each other's axes exercise="6.1" score=0.25 diagnoses=["transposed", "added-by-the-compiler", "all-gather over parts of axes", "replicated-dimension", "split-dimension", "collective-permute over x, y"]
+# %% along each other's axes exercise="6.1" score=0.25 diagnoses=["transposed", "other-blocks-enter", "all-gather over parts of axes", "replicated-dimension", "split-dimension", "collective-permute over x, y"]
 def rows_by_columns(A, B):
     return jax.shard_map(jnp.dot, in_specs=(P("y"), P(None, "x")), out_specs=P("y", "x"))(A, B)
 
@@ -531,7 +531,7 @@ def block_by_copy(A, B):
     return jax.shard_map(jnp.dot, in_specs=(P("x", None), P()), out_specs=P("x", None))(A, B)
 
 
-# %% whole rows by in_specs, and a mean for show exercise="6.3" score=0.25 diagnoses=["added-by-the-compiler", "not-counted-yet"] naive=true
+# %% whole rows by in_specs, and a mean for show exercise="6.3" score=0.25 diagnoses=["other-blocks-enter", "not-counted-yet"] naive=true
 def block_by_copy(A, B):
     def body(a, b):
         return lax.pmean(a @ b, "y")
@@ -1180,7 +1180,7 @@ def overlapped(A, B):
     return jax.shard_map(body, in_specs=(P("x"), P(None, "x")), out_specs=P("x"))(A, B)
 
 
-# %% laid out in rows afterwards exercise="6.7" score=0.08333333333 diagnoses=["transposed", "added-by-the-compiler", "not-counted-yet"]
+# %% laid out in rows afterwards exercise="6.7" score=0.08333333333 diagnoses=["transposed", "added-by-the-compiler", "not-counted-yet"] near=["other-blocks-enter"]
 def overlapped(A, B):
     def body(a, b):
         n, i = lax.axis_size("x"), lax.axis_index("x")
@@ -1260,7 +1260,7 @@ def iterate(A, V):
     return jax.shard_map(body, in_specs=(P(), P(None, "x")), out_specs=P())(A, V)
 
 
-# %% all columns for everybody exercise="6.9" score=0.25 diagnoses=["added-by-the-compiler", "all-gather over x"]
+# %% all columns for everybody exercise="6.9" score=0.25 diagnoses=["other-blocks-enter", "all-gather over x"]
 def iterate(A, V):
     def body(a, v):
         v = lax.fori_loop(0, 5, lambda _, v: jnp.tanh(a @ v / 4), v)

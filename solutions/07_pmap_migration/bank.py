@@ -68,7 +68,7 @@ def convolved(x, w):
 convolved_many = convolved
 
 
-# %% all rows to everybody exercise="7.1" score=0.3125 diagnoses=["added-by-the-compiler", "unanswered"] near=["not-replicated"]
+# %% all rows to everybody exercise="7.1" score=0.3125 diagnoses=["other-blocks-enter", "unanswered"] near=["not-replicated"]
 def convolved(x, w):
     def body(x, w):
         mine = lax.dynamic_slice_in_dim(x, lax.axis_index("x"), 1)
@@ -202,7 +202,7 @@ def normalised(x, w):
     return jax.shard_map(body, in_specs=(P("x"), P()), out_specs=P("x"))(x, w)
 
 
-# %% the whole of x in each body exercise="7.2" score=0.46875 diagnoses=["added-by-the-compiler", "unanswered"]
+# %% the whole of x in each body exercise="7.2" score=0.4688 diagnoses=["other-blocks-enter", "unanswered"]
 def normalised(x, w):
     def body(x, w):
         mine = lax.dynamic_slice_in_dim(x, lax.axis_index("x"), 1)
@@ -911,7 +911,7 @@ def faded(mine):
     return lax.fori_loop(0, mine.shape[1], lambda i, t: 0.5 * t + columns[:, i], start)
 
 
-# %% the axes the other way round exercise="7.7" score=0 diagnoses=["unanswered", "other-order", "added-by-the-compiler"] near=["other-groups", "doubled", "shape"]
+# %% the axes the other way round exercise="7.7" score=0 diagnoses=["unanswered", "other-order", "other-blocks-enter"] near=["other-groups", "doubled", "shape"]
 def pair_sums(x):
     cut = P(("y", "x"))
     return jax.shard_map(lambda mine: lax.psum(mine, "y"), in_specs=cut, out_specs=cut)(x)

@@ -117,7 +117,7 @@ def fft_last(x):
     return lax.with_sharding_constraint(jnp.fft.fft(x), P("x", "y"))
 
 
-# %% whole everywhere exercise="10.2" score=0.125 diagnoses=["replicated", "added-by-the-compiler"] near=["no-shard-map"]
+# %% whole everywhere exercise="10.2" score=0.125 diagnoses=["replicated", "other-blocks-enter"] near=["no-shard-map"]
 def fft_last(x):
     return jax.shard_map(jnp.fft.fft, in_specs=P(), out_specs=P())(x)
 
@@ -169,7 +169,7 @@ def fft_last(x):
     return jax.shard_map(lambda mine: mine, in_specs=P("x", "y"), out_specs=P("x", "y"))(x)
 
 
-# %% the first dimension last exercise="10.2" score=0.125 diagnoses=["transposed", "added-by-the-compiler"]
+# %% the first dimension last exercise="10.2" score=0.125 diagnoses=["transposed", "other-blocks-enter"]
 def fft_last(x):
     return jax.shard_map(jnp.fft.fft, in_specs=P("y", "x"), out_specs=P("y", "x"))(x)
 
@@ -192,7 +192,7 @@ def fft_last(x):
     return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(x)
 
 
-# %% the last dimension cut exercise="10.2" score=0 diagnoses=["part-of-dimension-2", "transposed", "added-by-the-compiler"] near=["part-of-dimension-0"]
+# %% the last dimension cut exercise="10.2" score=0 diagnoses=["part-of-dimension-2", "transposed", "other-blocks-enter"] near=["part-of-dimension-0"]
 def fft_last(x):
     cut = P(None, "x", "y")
     return jax.shard_map(jnp.fft.fft, in_specs=cut, out_specs=cut)(x)
@@ -3219,7 +3219,7 @@ def cyclic_lu(A):
     return jax.shard_map(body, in_specs=P(None, "x"), out_specs=P(None, "x"))(A)
 
 
-# %% cut into columns, and put back by a constraint exercise="10.8" score=0.25 diagnoses=["added-by-the-compiler", "all-to-all over x", "too-much-work"] near=["unknown-times", "in-blocks"]
+# %% cut into columns, and put back by a constraint exercise="10.8" score=0.25 diagnoses=["other-blocks-enter", "all-to-all over x", "too-much-work"] near=["unknown-times", "in-blocks"]
 def cyclic_lu(A):
     def body(mine):
         rows = mine.reshape(-1, mine.shape[-1])

@@ -47,6 +47,30 @@ def test_collectives_outside_the_body_are_not_requested(function, diagnoses):
     assert found.diagnoses == diagnoses
 
 
+@pytest.mark.parametrize(
+    ("function", "diagnosis", "says"),
+    [
+        (
+            # every device adds up all of x, so that the sum over devices is 8 times too large
+            lambda x: jax.shard_map(
+                lambda a: lax.psum(a.sum() / 4, "x"), in_specs=jax.P(), out_specs=jax.P()
+            )(x),
+            "other-blocks-enter",
+            ": in_specs give the body other blocks of x than a device has.",
+        ),
+        (
+            lambda x: by_hand(x) + x.sum(),
+            "added-by-the-compiler",
+            ": an argument or the result is not laid out as in_specs",
+        ),
+    ],
+)
+def test_arguments_that_in_specs_lay_out_anew_are_named(function, diagnosis, says):
+    found = judge(REDUCED, capture(REDUCED, {"answer": function}, 1), 1)
+    assert found.diagnoses == (diagnosis,)
+    assert says in found.findings[-1].difference
+
+
 def shares(x):
     return np.array([(x * x).sum() / (x + 2).sum(), 0], np.float32)
 

@@ -13,6 +13,9 @@ import jax
 
 from shardlings.programs.requested.live_operations import Liveness, find_mesh, live_operations
 
+Spec = tuple[tuple[str, ...], ...]
+"""The mesh axes along each dimension of an array."""
+
 
 def is_constrained(module: Any) -> bool:
     """Check whether a result of an exported function depends on a sharding constraint.
@@ -50,6 +53,52 @@ def find_arguments_of_replicated_values(module: Any) -> tuple[frozenset[int], ..
                 frozenset(i for i, values in enumerate(dependents) if value in values)
             )
     return tuple(replicated)
+
+
+def find_specs_of_arguments(module: Any) -> tuple[tuple[int, Spec], ...]:
+    """Return with which spec each `shard_map` takes an argument of the program.
+
+    Only `shard_map`s that a result depends on count, and arguments that enter them unchanged.
+
+    Returns:
+        Pairs of an argument's number, from 0, and the mesh axes along each of its dimensions.
+    """
+    from jax.extend.mlir import ir
+
+    symbols = ir.SymbolTable(module.operation)
+    liveness = Liveness(symbols)
+
+    def walk(block: Any, numbers: dict[Any, int]) -> Iterator[tuple[int, Spec]]:
+        """Yield the specs in a function, given which of its values are which arguments."""
+        for operation in (each.operation for each in block.operations):
+            if operation not in liveness:
+                continue
+            if operation.name == "sdy.sharding_constraint" and _is_main(operation.parent):
+                if operation.operands[0] in numbers:
+                    numbers[operation.results[0]] = numbers[operation.operands[0]]
+            elif operation.name == "func.call":
+                function = symbols[operation.attributes["callee"].value]
+                inner = function.regions[0].blocks[0]
+                passed = zip(inner.arguments, operation.operands, strict=True)
+                yield from walk(inner, {one: numbers[o] for one, o in passed if o in numbers})
+            elif operation.name == "sdy.manual_computation":
+                taken = zip(operation.operands, _specs(operation), strict=True)
+                yield from ((numbers[o], spec) for o, spec in taken if o in numbers and spec)
+
+    main = symbols["main"].operation.regions[0].blocks[0]
+    return tuple(walk(main, {argument: i for i, argument in enumerate(main.arguments)}))
+
+
+def _specs(shard_map: Any) -> Iterator[Spec | None]:
+    """Yield the spec of each operand of a `shard_map`; None if it shards by parts of axes."""
+    from jax.extend.mlir.dialects import sdy
+
+    per_value: Any = sdy.TensorShardingPerValueAttr(shard_map.attributes["in_shardings"])
+    for sharding in map(sdy.TensorShardingAttr, per_value.shardings):
+        dimensions: Any = map(sdy.DimensionShardingAttr, sharding.dimension_shardings)
+        axes = [[*map(sdy.AxisRefAttr, dimension.axes)] for dimension in dimensions]
+        is_whole = all(axis.sub_axis_info is None for each in axes for axis in each)
+        yield tuple(tuple(axis.name for axis in each) for each in axes) if is_whole else None
 
 
 def other_meshes(module: Any, mesh: jax.sharding.Mesh) -> list[str]:

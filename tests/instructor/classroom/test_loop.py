@@ -78,7 +78,7 @@ def test_the_untouched_notebook_has_none_and_no_cell_in_error(room):
     path = room.root / "grading" / "autograded" / "untouched" / ASSIGNMENT / f"{ASSIGNMENT}.ipynb"
     for cell in nbformat.read(path, 4).cells:
         assert not [o for o in cell.get("outputs", []) if o.output_type == "error"], cell.source
-    assert "columns has not been filled in yet." in room.verdicts("untouched")["ex-1-1-check"]
+    assert "`columns` has not been filled in yet." in room.verdicts("untouched")["ex-1-1-check"]
 
 
 def test_partial_credit_is_saved(room):

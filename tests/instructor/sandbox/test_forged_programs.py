@@ -40,8 +40,8 @@ ARTIFACTS = {
         "The exported program cannot be read.",
     ),
     "one_for_two": ("exported(jnp.sin)[:1]", "does not have a program for each list of arguments"),
-    "oversized": ("[bytes(4_000_000)] * 2", "turned has not been filled in yet."),
-    "too_large_to_hear": ("[bytes(9_000_000)] * 2", "turned has not been filled in yet."),
+    "oversized": ("[bytes(4_000_000)] * 2", "`turned` has not been filled in yet."),
+    "too_large_to_hear": ("[bytes(9_000_000)] * 2", "`turned` has not been filled in yet."),
     "a_custom_call": (
         "exported(lambda x: jax.ffi.ffi_call('hostile', jax.ShapeDtypeStruct(x.shape, x.dtype))(x),"
         " 'hostile')",

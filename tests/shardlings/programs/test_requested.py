@@ -276,6 +276,34 @@ def test_with_requests_taken_out_only_what_the_compiler_adds_is_left(body):
         assert (not communication(lowered.compile()).collectives) is alone
 
 
+def test_the_specs_of_arguments_are_found_through_calls_and_for_unchanged_arguments_only():
+    grid = mesh(x=4, y=2)
+
+    def added_up(rows, columns):
+        return jax.shard_map(
+            lambda a, b: (a.sum() + b.sum())[None],
+            mesh=grid,
+            in_specs=(rows, columns),
+            out_specs=jax.P(("x", "y")),
+            check_vma=False,
+        )
+
+    @jax.jit
+    def function(a, b):
+        dead = added_up(jax.P("y"), jax.P("y"))(a, b)
+        inner = jax.jit(added_up(jax.P("x"), jax.P(None, ("x", "y"))))
+        return (inner(a, b) + added_up(jax.P(), jax.P())(2 * a, b), dead)[0]
+
+    given = jax.ShapeDtypeStruct((16, 16), jnp.float32, sharding=sharding("x", "y", x=4, y=2))
+    exported = jax.export.export(function)(given, given)
+    module = jax.jit(exported.call).lower(given, given).compiler_ir("stablehlo")
+    assert requested.find_specs_of_arguments(module) == (
+        (0, (("x",), ())),
+        (1, ((), ("x", "y"))),
+        (1, ((), ())),
+    )
+
+
 @pytest.mark.parametrize(
     ("function", "is_constrained"),
     [
