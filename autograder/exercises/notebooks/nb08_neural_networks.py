@@ -451,6 +451,15 @@ FSDP: Final = Exercise(
                     "an all-gather adds up the gradients of all devices. By how many examples does "
                     "each device divide, its own or all?",
                 ),
+                "divided-again": Mistake(
+                    lambda W, X, Y: _deep_gradient(W, X, Y) / _device_count(X),
+                    lambda W, X, Y: (
+                        _deep_gradient(W, X, Y) * np.float32(len(Y) / 16) / _device_count(X)
+                    ),
+                    says="The result is divided by the number of devices once too often. A "
+                    "device's own examples times the devices are all examples, and the backward "
+                    "pass of an all-gather adds up and does not average.",
+                ),
                 "sum-for-mean": Mistake(
                     lambda W, X, Y: np.float32(len(Y)) * _deep_gradient(W, X, Y),
                     says="This is the gradient of the sum over all examples. Expected: that of "
@@ -498,6 +507,9 @@ FSDP: Final = Exercise(
                 ),
                 "mean-of-everything": Mistake(
                     lambda W, X, Y: _deep_gradient(W, X, Y) / np.float32(Y.shape[1]),
+                    lambda W, X, Y: (
+                        _device_count(X) * _deep_gradient(W, X, Y) / np.float32(Y.shape[1])
+                    ),
                     says="This is the mean over examples and features. Add up the squares of each "
                     "example, and average these sums over the examples.",
                 ),
@@ -614,9 +626,14 @@ def _scattered_too_early(X: Any, W1: Any, W2: Any, is_relu_first: bool) -> Any:
     return np.concatenate([piece @ w2 for piece, w2 in pieces])
 
 
+def _model_devices(X: Any) -> np.float32:
+    """Return the number of devices, which follows from the number of tokens."""
+    return np.float32({tokens: n for n, tokens, *_ in SEQUENCES}[len(X)])
+
+
 def _averaged(X: Any, W1: Any, W2: Any) -> Any:
     """Return the result if the partial sums are averaged."""
-    return _pair(X, W1, W2) / np.float32({tokens: n for n, tokens, *_ in SEQUENCES}[len(X)])
+    return _pair(X, W1, W2) / _model_devices(X)
 
 
 SEQUENCE: Final = Exercise(
@@ -671,6 +688,13 @@ SEQUENCE: Final = Exercise(
                     says="The result is too small by the number of devices: the partial sums are "
                     "averaged instead of added up.",
                 ),
+                "all-units-everywhere": Mistake(
+                    lambda X, W1, W2: _pair(X, W1, W2) * _model_devices(X),
+                    says="The result is too large by the number of devices, as if each had added "
+                    "up all hidden units, and the psum_scatter added up these equal sums. Does "
+                    "each device have only its own units, so that W1 enters by columns and W2 by "
+                    "rows? Or are the sums added up twice?",
+                ),
             },
             under_mesh=True,
         ),
@@ -710,7 +734,10 @@ SEQUENCE: Final = Exercise(
         "own hidden units: its rows of X, its columns of W1 and its rows of W2.",
         "no all-gather": "A device's hidden units need all tokens. It should enter the body with "
         "its own tokens only, and a collective in the body should bring the others.",
-        "not-gathered": "The pair is sharded as in 8.2: W1 enters by columns, and W2 by rows.",
+        **dict.fromkeys(
+            ("not-gathered", "blocks-do-not-fit"),
+            "The pair is sharded as in 8.2: W1 enters by columns, and W2 by rows.",
+        ),
         "untiled": "The tokens are scattered: dimension 0, tiled.",
         "scatter-does-not-divide": "To scatter the sums of all tokens, a device must have applied "
         "its hidden units to all of them.",
@@ -808,6 +835,23 @@ def _edges_counted(logits: Any, labels: Any, is_local: Callable[[Any, int], Any]
     return (_logarithm(logits) - found).mean()
 
 
+def _earlier_found(logits: Any, labels: Any, place: Callable[[Any, int], Any]) -> Any:
+    """Return the result if labels of earlier blocks, whose position is negative, are found, too.
+
+    Args:
+        logits: the logits of all words.
+        labels: the examples' labels.
+        place: returns the places that are read, given positions in a block and its words.
+    """
+    found = np.zeros(len(labels), logits.dtype)
+    for i, block in enumerate(_blocks(logits)):
+        words = block.shape[1]
+        position = labels - i * words
+        chosen = _chosen(block, np.minimum(place(position, words), words - 1))
+        found += np.where(position < words, chosen, np.float32(0))
+    return (_logarithm(logits) - found).mean()
+
+
 def _own_largest(logits: Any, labels: Any) -> Any:
     """Return the result if each device subtracts the maximum of its own words."""
     total = sum(np.exp(block - block.max(1, keepdims=True)).sum(1) for block in _blocks(logits))
@@ -878,6 +922,16 @@ SLIPS: Final[Mapping[str, Any]] = {
     "one-word-too-many": lambda z, t: _edges_counted(
         z, t, lambda position, words: (position >= 0) & (position <= words)
     ),
+    "earlier-blocks-found": Mistake(
+        lambda z, t: _earlier_found(z, t, lambda position, words: np.maximum(position, 0)),
+        lambda z, t: _earlier_found(
+            z,
+            t,
+            lambda position, words: np.maximum(
+                np.where(position < 0, position + words, position), 0
+            ),
+        ),
+    ),
     "one-place-off": Mistake(lambda z, t: _shifted(z, t, -1), lambda z, t: _shifted(z, t, 1)),
     "first-word-missed": lambda z, t: _edges_counted(
         z, t, lambda position, words: (position > 0) & (position < words)
@@ -934,7 +988,8 @@ CROSS_ENTROPY: Final = Exercise(
         "the label is not among the device's words. If it is not the index, is each example's "
         "maximum over all words subtracted before exp?",
         "not-finite": "exp(100) does not fit into float32, and exp(-200) is 0, whose logarithm is "
-        "minus infinity: subtract each example's maximum over all words first.",
+        "minus infinity: subtract each example's maximum over all words first. (Over the devices "
+        "it is a pmax; a psum of their maxima is another number.)",
         "values": "Does a device whose words do not include the label add nothing for it, and do "
         "all devices subtract the same maximum?",
         "own-largest": "Each device subtracts the maximum of its own words, so the sums have "
@@ -970,6 +1025,8 @@ CROSS_ENTROPY: Final = Exercise(
         "words).",
         "one-word-too-many": "A label that is the first word of a block is found by the device "
         "before, too. A block's last position is its number of words minus one.",
+        "earlier-blocks-found": "A device adds a logit for labels of earlier blocks, too. Their "
+        "position in its block is negative: add 0 for these as for those past its end.",
         "one-place-off": "The logit of a word next to the label's is used: positions are off by "
         "one.",
         "first-word-missed": "No device finds a label that is the first word of a block. Its "
@@ -1061,9 +1118,9 @@ ACCUMULATION: Final = Exercise(
                 "as-many-times": Mistake(
                     lambda W, X, Y: _device_count(X) * _gradient(W, X, Y),
                     says="The result is too large by the number of devices, as if the devices' "
-                    "means were added up. Expected: their mean. Is there a psum where "
-                    "a pmean belongs? Or are the weights replicated in the body, so that their "
-                    "gradient is added up over the devices already, and a pmean changes nothing?",
+                    "means were added up. Expected: their mean. Are the weights replicated in the "
+                    "body? Then jax.grad adds up their gradient over the devices already, and a "
+                    "pmean changes nothing. If they vary: is there a psum where a pmean belongs?",
                 ),
                 "rounds-added-up": Mistake(
                     lambda W, X, Y: np.float32(len(X)) * _gradient(W, X, Y),
