@@ -537,7 +537,7 @@ reports = {
 moved = {name: report.bytes for name, report in reports.items()} | {"until_small": "unknown"}
 on_sixteen = {name: reports[name].sent for name in on_sixteen}
 
-# %% all of v for a mean; sixteen devices move what eight do exercise="4.3" score=0.25 diagnoses=["all-of-v", "moved-not-sent"] near=["block-of-v", "its-block", "on-eight", "passes"]
+# %% all of v for a mean; sixteen devices move what eight do exercise="4.3" score=0.25 diagnoses=["all-of-v", "moved-not-sent", "one-loop-forgotten"] near=["block-of-v", "its-block", "on-eight", "passes"]
 moved = {
     "centred": 7 * 512,
     "written_out": 7 * 512,
@@ -832,7 +832,7 @@ for cell in on_machines:
     on_machines[cell] = formula(8, MACHINES[machine].flops, MACHINES[machine].link)
 
 
-# %% differences of seconds exercise="4.6" score=1 near=["all-in-each-step", "rounded-down", "twice-as-long", "n-left-out", "work-exchanged", "reduced-once", "bytes-alone", "at-the-same-time", "exchanged", "input-for-result", "n-in-one", "n-in-the-other", "always-gather", "always-add-up", "upside-down", "block-of-weights"]
+# %% differences of seconds exercise="4.6" score=1 near=["all-in-each-step-of-both", "n-in-one-and-reduced-once", "all-in-each-step", "rounded-down", "twice-as-long", "n-left-out", "work-exchanged", "reduced-once", "bytes-alone", "at-the-same-time", "exchanged", "input-for-result", "n-in-one", "n-in-the-other", "always-gather", "always-add-up", "upside-down", "block-of-weights"]
 def same_bytes(d, f, n):
     return (2 * d * f) / (2 * 2 * f)
 
@@ -2227,7 +2227,7 @@ on_machines = {
 }
 
 
-# %% a digit lost exercise="4.5" score=0.5333333333 diagnoses=["upside-down", "power-of-ten"] near=["machine-upside-down", "width-of-one-of-four", "on_machines: twice-as-much"]
+# %% a digit lost exercise="4.5" score=0.5333333333 diagnoses=["upside-down", "power-of-ten"] near=["flops-over-link", "too-few-digits", "whole-buffers", "machine-upside-down", "width-of-one-of-four", "on_machines: twice-as-much"]
 def rows(n, flops, link):
     return 3 / 2 * n / (n - 1) * link / flops
 
@@ -2945,3 +2945,43 @@ moved = {
 # %% a width without the number of devices exercise="4.5" score=0 diagnoses=["unanswered", "same-for-every-n"] near=["n-left-out", "reduced-once"]
 def width(n, flops, link):
     return flops / link
+
+
+# %% whole buffers in the ring, and few digits exercise="4.5" score=0 diagnoses=["all-rows", "whole-buffers", "flops-over-link", "too-few-digits", "other-prediction"] near=["n-left-out"]
+def rows(n, flops, link):
+    return 2 * (n - 1) * 2 * flops / (6 * link)
+
+
+def width(n, flops, link):
+    return 2 * (n - 1) * 2 * flops / link * n / 4
+
+
+on_machines = {
+    "rows, TPU v5e": 1970,
+    "rows, H100 100G Ethernet": 8 * 46200,
+    "width, TPU v5e": 14000,
+    "width, H100 NVLink": 8 * 7690,
+}
+
+
+# %% both pass whole buffers on exercise="4.6" score=0 diagnoses=["n-in-one-and-reduced-once", "all-in-each-step-of-both"] near=["all-in-each-step", "all-of-the-result-in-each-step", "n-in-one"]
+def same_bytes(d, f, n):
+    return d * (n - 1) / n
+
+
+def faster(rows, d, f, n, flops, link):
+    gather = 2 * rows * d * f / flops + (n - 1) * 2 * d * f / link
+    add_up = 2 * rows * d * f / n / flops + 2 * (n - 1) * 2 * rows * f / link
+    return "gather" if gather < add_up else "add up"
+
+
+# %% the slips of moved on sixteen devices exercise="4.3" score=0.125 diagnoses=["one-loop-forgotten", "its-block"]
+moved = {
+    "centred": 28,
+    "written_out": 28,
+    "nested": 28,
+    "same_weights": 128,
+    "other_weights": 640,
+    "until_small": "unknown",
+}
+on_sixteen = {"centred": 52.5, "nested": 52.5, "same_weights": 120, "other_weights": 600}

@@ -1314,6 +1314,7 @@ LOOPS: Final = Exercise(
                     112.5,
                     {
                         "inner-loop-only": 90,
+                        "one-loop-forgotten": Mistake(37.5, 52.5, 60),
                         "maximum-alone": 22.5,
                         "outer-loop-only": 45,
                         "body-once": 15,
@@ -1329,7 +1330,7 @@ LOOPS: Final = Exercise(
                     960,
                     {
                         "not-moved-out": 4800,
-                        "its-block": Mistake(64, 320),
+                        "its-block": Mistake(64, 320, 60, 300, 120, 600),
                         "not-at-all": 0,
                         **_ring(960, passes=1),
                         "counted": Mistake(240, 256, 1, 5),
@@ -1340,7 +1341,7 @@ LOOPS: Final = Exercise(
                     4800,
                     {
                         "body-once": 960,
-                        "its-block": Mistake(64, 320),
+                        "its-block": Mistake(64, 320, 60, 300, 120, 600),
                         **_ring(4800, passes=1),
                         "counted": Mistake(1200, 1280, 5),
                     },
@@ -1659,6 +1660,7 @@ def _table_mistakes(what: str, flops: float, link: float) -> dict[str, Any]:
         return {
             "machine-upside-down": _width(8, link, flops), "backward-too": right / 3,
             "rows-for-width": _rows(8, flops, link),
+            "whole-buffers": 8 * right,
             "fraction-of-other-n": _width_of_fraction(8, flops, link, 4),
             "width-of-one-of-four": Mistake(
                 _width(4, flops, link) / 4,
@@ -1701,8 +1703,9 @@ BOUNDS: Final = Exercise(
             {
                 "all-rows": Mistake(
                     lambda n, flops, link: n * _rows(n, flops, link),
-                    says="This is the batch of all n devices together. Expected: the rows on each "
-                    "of them.",
+                    says="This is n times as much. Is it the batch of all n devices together, and "
+                    "not the rows on each? Or does each step of the ring send a whole buffer here, "
+                    "and not one n-th of it?",
                 ),
                 "reduced-once": partial(_rows, passes=1),
                 "twice-as-much": partial(_rows, passes=4),
@@ -1736,6 +1739,12 @@ BOUNDS: Final = Exercise(
             _sample_machines,
             _width,
             {
+                "whole-buffers": Mistake(
+                    lambda n, flops, link: _width(n, flops, link) * n,
+                    says="This is n times as much. In each step of a ring a device sends one n-th "
+                    "of the buffer. Is it the whole buffer here? Or does each device do all of the "
+                    "work?",
+                ),
                 "width-of-a-device": Mistake(
                     lambda n, flops, link: _width(n, flops, link) / n,
                     says="This is the width of one device's part. Expected: all of F.",
@@ -1788,6 +1797,18 @@ BOUNDS: Final = Exercise(
                         "name?",
                     ),
                     **_table_mistakes(what, MACHINES[name].flops, MACHINES[name].link),
+                    "flops-over-link": Mistake(
+                        MACHINES[name].flops / MACHINES[name].link,
+                        says="This is flops / link. What are the operations and the bytes, and "
+                        "when do both take equally long?",
+                    ),
+                    "too-few-digits": Mistake(
+                        *(
+                            float(f"{formula(8, MACHINES[name].flops, MACHINES[name].link):.{d}e}")
+                            for d in (0, 1)
+                        ),
+                        says="This is rounded too much: give at least three digits.",
+                    ),
                     "power-of-ten": Mistake(
                         *(
                             formula(8, MACHINES[name].flops, MACHINES[name].link) * 10.0**digits
@@ -1972,6 +1993,9 @@ CHOICES: Final[dict[str, Callable[..., str]]] = {
         _faster, gathering=_times(1, 1 / 2, _gathering), adding_up=_times(1, 1 / 2, _adding_up)
     ),
     "block-of-weights": _block_gathered,
+    "all-in-each-step-of-both": lambda *case: _faster(
+        *case, gathering=_times(1, case[3], _gathering), adding_up=_times(1, case[3], _adding_up)
+    ),
     "all-in-each-step": lambda *case: _faster(*case, gathering=_times(1, case[3], _gathering)),
     "all-of-the-result-in-each-step": lambda *case: _faster(
         *case, adding_up=_times(1, case[3], _adding_up)
@@ -2062,6 +2086,12 @@ CROSSOVER: Final = Exercise(
                     lambda d, f, n: d / 2 * (n - 1) / n,
                     says="Both ways send (n - 1)/n of something, so n cancels.",
                 ),
+                "n-in-one-and-reduced-once": Mistake(
+                    lambda d, f, n: d * (n - 1) / n,
+                    lambda d, f, n: d * n / (n - 1),
+                    says="Both ways send (n - 1)/n of something, so n cancels; and an all-reduce "
+                    "goes round the ring twice.",
+                ),
                 "n-in-the-other": Mistake(
                     lambda d, f, n: d / 2 * n / (n - 1),
                     says="Both ways send (n - 1)/n of something, so n cancels.",
@@ -2125,6 +2155,8 @@ CROSSOVER: Final = Exercise(
         "ring it also passes on those of the others: n - 1 blocks in all.",
         "all-in-each-step": "All of the weights count n - 1 times here. In each step of a ring, a "
         "device passes on one n-th of them.",
+        "all-in-each-step-of-both": "In each step of a ring, a device sends one n-th of the "
+        "buffer, and here all of it: n - 1 buffers in place of (n - 1)/n of one.",
         "all-of-the-result-in-each-step": "All of the result counts in each step here. In a step "
         "of a ring, a device sends one n-th of it.",
         "gathered-twice": "The weights go round the ring twice here. A gather takes one pass: an "
@@ -2301,9 +2333,9 @@ ON_OTHER_MESHES: Final = {
 STRATEGIES: Final = Exercise(
     id="4.7",
     title="Four layouts, three batches, four machines",
-    afterwards="The fastest layout changed with the batch on every machine. Three entries are not "
-    "as on other machines: with 1,024 rows on the slow network, because repeated work saves bytes, "
-    "and with 65,536 rows on the TPUs, because one all-reduce uses the links of both axes.",
+    afterwards="The fastest layout changed with the batch on every machine. With 1,024 rows it is "
+    "another one on the slow network, because repeated work saves bytes; with 65,536 rows it is "
+    "another one on the TPUs, because one all-reduce uses the links of both axes.",
     requirements=(
         *(
             Predicts(
