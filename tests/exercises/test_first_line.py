@@ -20,7 +20,8 @@ def test_the_innocent_line_costs_what_the_notebook_says():
     assert f"four bytes, {block} bytes" in TEXT
     assert f"lacks of the matrix, {8 * block:,} - {block} = {7 * block:,} bytes, twice" in TEXT
     assert before.sent == 2 * 7 * block
-    assert f"two steps, and a device sends up to {after.sent} bytes" in TEXT
+    assert f"So a device sends up to {after.sent} bytes" in TEXT
+    assert after.sent == block // 2 + block  # half of a block, and a whole one
     lesson = EXERCISES["0.1"].afterwards
     assert f"sends {before.sent:,} bytes." in lesson
     assert "saves eight ninths of them" in lesson
@@ -31,7 +32,7 @@ def test_the_innocent_line_costs_what_the_notebook_says():
     assert "The four steps are *all-gathers*" in TEXT
     assert 6 < before.peak_bytes / after.peak_bytes < 7
     assert before.flops / after.flops == 8
-    assert "while the devices send a ninth of the bytes" in TEXT
+    assert "for which the devices send only a ninth of the bytes" in TEXT
     assert "a device sends nine times the bytes, needs more than six times the memory" in TEXT
     assert "and does eight times the work" in TEXT
 
