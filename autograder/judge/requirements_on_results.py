@@ -38,6 +38,9 @@ MAX_CALL_CHARACTERS: Final = 120
 FACTOR_TOLERANCE: Final = 1e-5
 """The tolerance for the factors of a sum, relative to the factor, and for those that are 0."""
 
+MAX_CONDITION: Final = 100
+"""The largest condition number of cases that determine the factors of a sum."""
+
 NEARLY_RIGHT: Final = 0.02
 """The largest difference of numbers that may be rounded, as a part of what is expected."""
 
@@ -534,12 +537,15 @@ def _explain_factors(
         if len(numbers) <= len(terms.values):
             continue
         values = np.array([[f(*cases[i]) for f in terms.values.values()] for i in numbers])
-        found, wanted = (_find_factors(values, [of[i] for i in numbers]) for of in (actual, right))
+        sums = [[of[i] for i in numbers] for of in (actual, right)]
+        found, wanted = (_find_factors(values, each) for each in sums)
         given = f"{given[:1].upper()}{given[1:]}"
         if found is None:
             listed = natural_list([f"one factor times {name}" for name in terms.values])
             a_sum = "a sum of " * (len(terms.values) > 1)
             return f"{given}, the result is not {a_sum}{listed}. "
+        if not all(_determine_factors(values, each) for each in sums):
+            continue
         differ = [
             f"{name} counts {_format_times(one)} (expected: {_format_times(other)})"
             for name, one, other in zip(terms.values, found, wanted or found, strict=True)
@@ -559,6 +565,19 @@ def _find_factors(values: np.ndarray, results: Sequence[float]) -> list[float] |
     factors = np.linalg.lstsq(values / sums[:, None], np.ones(len(sums)), rcond=None)[0]
     is_sum = np.allclose(values @ factors, sums, rtol=FACTOR_TOLERANCE, atol=0)
     return [float(factor) for factor in factors] if is_sum else None
+
+
+def _determine_factors(values: np.ndarray, results: Sequence[float]) -> bool:
+    """Check whether no other factors would give the same results.
+
+    If two terms have nearly the same ratio in all cases, one factor can make up for the other.
+    """
+    parts = values / np.array(results, float)[:, None]
+    lengths = np.linalg.norm(parts, axis=0)
+    if not lengths.all():
+        return False
+    singular = np.linalg.svd(parts / lengths, compute_uv=False)
+    return bool(singular[0] < MAX_CONDITION * singular[-1])
 
 
 def _format_times(factor: float) -> str:

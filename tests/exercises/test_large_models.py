@@ -85,6 +85,17 @@ def test_two_levels_send_a_piece_over_the_slow_network():
     assert flat == pytest.approx(2 * 15 / 16)
 
 
+@pytest.mark.parametrize("answer", ["flat", "two_levels"])
+def test_it_follows_from_the_clusters_how_often_each_term_counts(answer):
+    """The first three are alike, and no two of them have the same ratio of bandwidths."""
+    for seed in SEEDS:
+        alike = cases("12.2", answer, seed)[:3]
+        assert {case[:2] for case in alike} == {(4, 8)}
+        low, middle, high = sorted(fast / slow for *_, fast, slow in alike)
+        assert middle > 2 * low
+        assert high > 2 * middle
+
+
 # 12.3
 
 

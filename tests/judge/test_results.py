@@ -1,6 +1,7 @@
 """Results of plain functions, and tables: a cause is named only where it explains all of them."""
 
 import math
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -228,6 +229,19 @@ TIMES = Exercise(
 )  # fmt: skip
 def test_how_often_each_term_of_a_sum_counts_is_named(made: Any, says: str) -> None:
     assert says in said(TIMES, time=made)[1]
+
+
+@pytest.mark.parametrize("other", [1, 1 + 1e-4])
+def test_factors_that_the_cases_do_not_determine_are_not_named(other: float) -> None:
+    cases = [(8, 1.0, 20.0), (8, 3.0, 60.0), (8, 0.5, 10.0 * other)]
+    (asked,) = TIMES.requirements
+    assert isinstance(asked, Returns)
+    exercise = replace(TIMES, requirements=(replace(asked, cases=lambda rng: cases),))
+    text = said(exercise, time=lambda n, latency, size: size)[1]
+    assert "wrong in 3 of 3 cases" in text
+    assert " counts " not in text
+    text = said(exercise, time=lambda n, latency, size: size + (size == 60))[1]
+    assert "the result is not a sum" in text
 
 
 def test_of_several_requirements_of_one_name_it_is_said_how_many_are_met() -> None:

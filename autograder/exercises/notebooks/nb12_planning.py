@@ -443,15 +443,19 @@ TWO_LEVELS: Final = _levels(lambda h, c: _rounds(c), lambda h, c: _rounds(h) / c
 
 
 def _sample_clusters(rng: np.random.Generator) -> list[tuple[Any, ...]]:
+    """Sample clusters, of which the first three have as many hosts and chips.
+
+    Their bandwidths have different ratios, so that it follows how often each term counts.
+    """
+    fast, slow = (100e9, 200e9, 450e9), (12.5e9, 6e9, 3e9)
+    sizes = [(4, 8)] * 3 + [
+        (int(rng.integers(2, 9)), int(rng.choice([4, 8, 16]))) for _ in range(4)
+    ]
+    links = [(fast[i], slow[i]) for i in rng.permutation(3).tolist()]
+    links += [(float(rng.choice(fast)), float(rng.choice(slow))) for _ in range(4)]
     return [
-        (
-            hosts or int(rng.integers(2, 9)),
-            chips or int(rng.choice([4, 8, 16])),
-            int(2 ** rng.uniform(24, 32)),
-            float(rng.choice([100e9, 200e9, 450e9])),
-            float(rng.choice([3e9, 6e9, 12.5e9])),
-        )
-        for hosts, chips in (*3 * ((4, 8),), *4 * ((0, 0),))
+        (*size, int(2 ** rng.uniform(24, 32)), *link)
+        for size, link in zip(sizes, links, strict=True)
     ]
 
 
