@@ -346,6 +346,14 @@ MEANINGS: Final = (
         "same value, as far as JAX can tell. Over which axis do the devices have different parts?",
     ),
     (
+        r"Unsupported pcast from=varying, to='varying'",
+        "varies-already",
+        "A pcast makes a value varying along an axis, and this one varies along it already: "
+        "in_specs shards it over the axis, or it is computed from something that varies. Then it "
+        "needs no pcast. Or is each device meant to have all of it? Then in_specs has to replicate "
+        "it.",
+    ),
+    (
         r"sources and destinations must be unique",
         "wrong-pairs",
         "Each device may send once and receive once. If your pairs are for another number of "

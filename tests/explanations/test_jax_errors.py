@@ -102,6 +102,7 @@ def typed(function):
         (mapped(lambda a: a.sum(), out_specs=()), "not-replicated"),
         (mapped(lambda a: lax.all_gather(a, "x"), out_specs=()), "not-replicated"),
         (mapped(carried), "varying-mismatch"),
+        (mapped(lambda a: lax.pcast(a, "x", to="varying")), "varies-already"),
         (mapped(lambda a: lax.fori_loop(0, 2, lambda _, b: jnp.concatenate([b, b]), a)),
          "carry-changes"),
         (mapped(lambda a: a, in_specs=("x", None, None)), "rank"),
