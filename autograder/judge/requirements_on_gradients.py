@@ -93,6 +93,7 @@ class SavesAtMost(Requirement):
     Attributes:
         answer: the name of the answer in the notebook. A `Differentiates` on it exports it.
         bytes: the most bytes, for each list of arguments.
+        small: the part of each limit that is an allowance for small arrays.
     """
 
     about: ClassVar = "memory"
@@ -101,6 +102,7 @@ class SavesAtMost(Requirement):
 
     answer: str
     bytes: tuple[int, ...]
+    small: int = 0
 
     @property
     def asks(self) -> str:
@@ -134,10 +136,11 @@ class SavesAtMost(Requirement):
             if each.bytes > most
         )
         size = math.prod(first.shape) * np.dtype(first.dtype).itemsize
+        besides = f", besides {self.small:,} bytes for small arrays" if self.small else ""
         return found.but(
             difference=f"{found.difference} Counted in arrays of the size of the first argument, "
-            f"{over.bytes / size:.1f} are kept and {allowed / size:.1f} allowed. They are "
-            f"{_describe_arrays(over.saved)}."
+            f"{over.bytes / size:.3g} are kept and {(allowed - self.small) / size:.3g} allowed"
+            f"{besides}. Kept are {_describe_arrays(over.saved)}."
         )
 
 

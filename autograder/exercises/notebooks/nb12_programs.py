@@ -1200,7 +1200,7 @@ def _keeps(name: str, copies: int, millions: tuple[float, ...] = ()) -> tuple[Re
                 "exact-gelu": _block(activate=partial(jax.nn.gelu, approximate=False)),
             },
         ),
-        SavesAtMost(name, kept),
+        SavesAtMost(name, kept, small=SCALARS),
     )
     limits = tuple(int(1e6 * most) for most in millions)
     return (*kept_and_right, RecomputesAtMost(name, limits)) if millions else kept_and_right
@@ -1247,9 +1247,10 @@ ACTIVATIONS: Final = Exercise(
         "keep_little: saves-too-much": "Five arrays of the size of x are enough, and q, k and v "
         "are three of them. The scores and their softmax have t × t numbers for each head, and the "
         "hidden layer is as large as four arrays.",
-        "keep_little: recomputes-too-much": "Which matmuls have to run again? A matmul need not if "
-        "its result is kept, or what the next matmul needs. A policy ignores names that no array "
-        "has.",
+        "keep_little: recomputes-too-much": "A matmul need not run again if its result is kept. "
+        "The limit leaves room for the matmuls with `out` and `up`, and for one of the two of "
+        "attention. Which of these two has a result that is small enough to be kept? A policy "
+        "ignores names that no array has.",
         "keeps-nothing": "jax.checkpoint keeps nothing without a policy, and a policy ignores "
         "names that no array has.",
         "not-scaled": "The scores are not divided by the root of the size of a head.",
