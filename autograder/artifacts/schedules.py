@@ -179,7 +179,9 @@ def explain_orders(orders: Any, stages: int, microbatches: int) -> tuple[str, st
                 return "job-twice", f"Stage {stage} runs {job} {counts[job]} times."
             if not counts[job]:
                 diagnosis = "forward-missing" if job[0] == "F" else "job-missing"
-                return diagnosis, f"Stage {stage} never runs {job}."
+                other = f"{'B' if job[0] == 'F' else 'F'}{job[1:]}"
+                how = f"runs {other} but no {job}" if counts[other] else f"never runs {job}"
+                return diagnosis, f"Stage {stage} {how}."
     return None
 
 

@@ -2485,7 +2485,7 @@ def two_levels(hosts, chips, size, fast, slow):
     return scatter + across + gather_again
 
 
-# %% the warm-up the wrong way round, and a percentage exercise="12.3" score=0.25 diagnoses=["never-ends", "in-percent"] near=["too-many-activations", "one_f_one_b: too-long", "exchanged"]
+# %% the warm-up the wrong way round, and a percentage exercise="12.3" score=0.25 diagnoses=["warm-up-grows", "in-percent"] near=["never-ends", "too-many-activations", "one_f_one_b: too-long", "exchanged"]
 def gpipe(stages, microbatches):
     forward = [f"F{m}" for m in range(microbatches)]
     backward = [f"B{m}" for m in range(microbatches)]
@@ -2509,7 +2509,7 @@ def bubble(stages, microbatches):
     return 100 * (stages - 1) / (stages - 1 + microbatches)
 
 
-# %% backward passes first, and one stage more exercise="12.3" score=0.25 diagnoses=["never-ends", "one-stage-more"] near=["one-step-more", "stages-for-waiting"]
+# %% backward passes first, and one stage more exercise="12.3" score=0.25 diagnoses=["never-ends", "one-stage-more"] near=["one-step-more", "stages-for-waiting", "warm-up-grows"]
 def gpipe(stages, microbatches):
     forward = [f"F{m}" for m in range(microbatches)]
     backward = [f"B{m}" for m in range(microbatches)]

@@ -77,6 +77,20 @@ def test_what_are_no_orders_is_explained(orders, diagnosis):
     assert problem[0] == diagnosis
 
 
+@pytest.mark.parametrize(
+    ("jobs", "says"),
+    [
+        (["F0", "F1", "B0"], "Stage 0 runs F1 but no B1."),
+        (["F0", "B0", "B1"], "Stage 0 runs B1 but no F1."),
+        (["F0", "B0"], "Stage 0 never runs F1."),
+    ],
+)
+def test_a_job_that_is_missing_is_named_beside_its_other_half(jobs, says):
+    problem = explain_orders([jobs], stages=1, microbatches=2)
+    assert problem is not None
+    assert problem[1] == says
+
+
 def test_orders_are_found_right():
     assert explain_orders(FORWARD_FIRST, stages=2, microbatches=2) is None
 
@@ -106,7 +120,7 @@ def test_a_chart_says_what_it_cannot_draw():
     number: Any = 3
     drawn = str(draw_pipelines(mine=..., yours=[["F0"]], theirs=number, never=[["B0", "F0"]]))
     assert "mine: not filled in yet" in drawn
-    assert "yours: Stage 0 never runs B0." in drawn
+    assert "yours: Stage 0 runs F0 but no B0." in drawn
     assert "theirs: The result must be a list" in drawn
     assert "never ends" in drawn
 

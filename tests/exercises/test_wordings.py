@@ -7,8 +7,11 @@ from tests.sitting import sit
 
 SAID = [
     ("2.3", "each pair the other way round", "would be right the other way round", "are right"),
-    ("12.3", "GPipe without its last backward pass", "Stage 0 never runs B5.", "warm-up"),
+    ("12.3", "GPipe without its last backward pass", "Stage 0 runs F5 but no B5.", "warm-up"),
     ("12.3", "the warm-up the wrong way round", "stages run 1, 2, 3, 4 forward passes", "Got 1"),
+    ("12.3", "the warm-up the wrong way round", "An earlier stage must run at least as many",
+     "in different orders"),
+    ("12.3", "backward passes first", "comes before a job that it depends on", "An earlier stage"),
     ("12.5", "the own block comes last, and scores", "exp(-inf + inf) is NaN, and", "overflow"),
     ("12.6", "no queue, and the best of equal buckets", "all-reduce ends first.", "choices?"),
     ("12.8", "the block as it is", "are kept and 0 allowed, besides 4,096 bytes", "0.1"),

@@ -4,6 +4,7 @@ Times are modelled, so every right number follows from formulas that the prompts
 is judged as data: the judge computes when each job runs, so made-up times earn nothing.
 """
 
+import itertools
 import math
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from functools import partial
@@ -782,10 +783,19 @@ def explain_one_f_one_b(orders: Any, stages: int, microbatches: int) -> Problem 
             return "orders-differ", f"{problem[1]} {differs}"
     if problem is None or problem[0] not in ("too-long", "never-ends"):
         return problem
+    warm_ups = [_count_warm_up(order) for order in orders]
+    grows = any(before < after for before, after in itertools.pairwise(warm_ups))
+    if problem[0] == "never-ends" and grows and all(map(_is_forward_first, orders)):
+        problem = "warm-up-grows", problem[1]
     return problem[0], (
-        f"{problem[1]} The stages run {', '.join(str(_count_warm_up(order)) for order in orders)} "
-        f"forward passes before their first backward pass."
+        f"{problem[1]} The stages run {', '.join(map(str, warm_ups))} forward passes before their "
+        f"first backward pass."
     )
+
+
+def _is_forward_first(order: Sequence[str]) -> bool:
+    """Check whether each microbatch's forward pass comes before its backward pass."""
+    return all(order.index(f"F{job[1:]}") < i for i, job in enumerate(order) if job[0] == "B")
 
 
 def _count_warm_up(order: Sequence[str]) -> int:
@@ -968,6 +978,8 @@ PIPELINES: Final = Exercise(
         "their microbatches in different orders, so that they wait for each other. In which order "
         "does each stage run its passes? (A microbatch's backward pass comes after its own forward "
         "pass.)",
+        "warm-up-grows": "An earlier stage must run at least as many forward passes before its "
+        "first backward pass as the next one. Otherwise these two wait for each other.",
         "backward-early": "In GPipe, a stage runs all of its forward passes first.",
         "one-by-one": "So only one stage works at a time. In GPipe, a stage runs all of its "
         "forward passes first.",
