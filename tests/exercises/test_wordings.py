@@ -12,6 +12,7 @@ SAID = [
     ("12.3", "the warm-up the wrong way round", "An earlier stage must run at least as many",
      "in different orders"),
     ("12.3", "backward passes first", "comes before a job that it depends on", "An earlier stage"),
+    ("12.3", "a warm-up of one more", "waits for `stages` steps", "for stages steps"),
     ("12.5", "the own block comes last, and scores", "exp(-inf + inf) is NaN, and", "overflow"),
     ("12.6", "no queue, and the best of equal buckets", "all-reduce ends first.", "choices?"),
     ("12.8", "the block as it is", "are kept and 0 allowed, besides 4,096 bytes", "0.1"),

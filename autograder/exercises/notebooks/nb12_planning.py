@@ -927,8 +927,8 @@ PIPELINES: Final = Exercise(
                 ),
                 "stages-for-waiting": Mistake(
                     lambda p, m: p / (p + m - 1),
-                    says="A stage that waits for stages steps would wait for itself. With a single "
-                    "stage, nobody waits.",
+                    says="A stage that waits for `stages` steps would wait for itself. With a "
+                    "single stage, nobody waits.",
                 ),
                 "of-all-jobs": Mistake(
                     lambda p, m: (p - 1) / (p * m),
