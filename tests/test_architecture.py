@@ -140,16 +140,16 @@ def test_no_two_classes_have_the_same_name():
 VERBS = re.findall(
     r"\w+",
     """
-    add announce assign back begin bind block build calibrate call capture check choose clean close
-    collect compare compose compile compute configure connect convert copy count decode demonstrate
-    derive describe diagnose differentiate display draw emulate encode end enter escape explain
-    export extract fill find fingerprint forget format get give grade group hand has hide highlight
-    hint hold index insert install is iterate judge keep keeps kill list load lower make mark
-    measure move name number observe open override pack parse pickle prepare print prune quote
-    read rebuild recall recognise reenter refuse regrade remember remove rename render renew
-    replace report restore rewrite run sample scale serialise serve settle share shorten show
-    sort split stage start stop suggest swap summarise tabulate take transform try unbind unwrap
-    walk watch widen withdraw write
+    add announce assign back begin bind block build calibrate call capture chart check choose clean
+    close collect compare compose compile compute configure connect convert copy count decode
+    demonstrate derive describe diagnose differentiate display draw emulate encode end enter escape
+    explain export extract fill find fingerprint forget format get give grade group hand has hide
+    highlight hint hold index insert install is iterate judge keep keeps kill list load lower make
+    mark measure move name number observe open override pack parse pickle prepare print prune quote
+    read rebuild recall recognise reenter refuse regrade remember remove rename render renew replace
+    report restore rewrite run sample scale serialise serve settle share shorten show sort split
+    stage start stop suggest swap summarise tabulate take transform try unbind unwrap walk watch
+    widen withdraw write
     """,
 )
 """The verbs with which functions begin, and `is`, `has` and `keeps` of those that return a bool."""

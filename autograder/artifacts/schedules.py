@@ -20,6 +20,7 @@ from shardlings.pictures import (
     ORANGE,
     GanttChart,
     JobBar,
+    display,
     gantt_as_html,
     gantt_as_text,
 )
@@ -235,7 +236,7 @@ def explain_waiting(ran: PipelineRun) -> str:
 
 @dataclass(frozen=True, repr=False)
 class Schedules:
-    """Gantt charts of schedules, which display themselves in a notebook and as text.
+    """Gantt charts of schedules.
 
     Attributes:
         charts: the charts.
@@ -249,11 +250,14 @@ class Schedules:
 
     __repr__ = __str__
 
-    def _repr_html_(self) -> str:
-        return gantt_as_html(self.charts)
+    def display(self) -> None:
+        """Display the charts at once, so that a cell may draw several times."""
+        from rich.text import Text  # a submission's process need not import it
+
+        display(gantt_as_html(self.charts), str(self), lambda: Text(str(self)))
 
 
-def draw_pipelines(**schedules: Orders | EllipsisType) -> Schedules:
+def draw_pipelines(**schedules: Orders | EllipsisType) -> None:
     """Draw schedules of a pipeline below each other, on one scale.
 
     A long schedule continues in rows below, so that jobs have room for the numbers of microbatches.
@@ -262,6 +266,11 @@ def draw_pipelines(**schedules: Orders | EllipsisType) -> Schedules:
     Args:
         **schedules: for each stage its jobs in order, by the name that the chart has.
     """
+    chart_pipelines(**schedules).display()
+
+
+def chart_pipelines(**schedules: Orders | EllipsisType) -> Schedules:
+    """Return the charts that `draw_pipelines` displays."""
     return Schedules(tuple(_pipeline_chart(name, orders) for name, orders in schedules.items()))
 
 
@@ -366,7 +375,7 @@ def draw_overlap(
     latency: float,
     bandwidth: float,
     **choices: Sequence[int] | EllipsisType,
-) -> Schedules:
+) -> None:
     """Draw when gradients are computed and reduced, for several choices of buckets.
 
     Args:
@@ -376,6 +385,17 @@ def draw_overlap(
         bandwidth: what an all-reduce handles, in MB per ms.
         **choices: the number of layers in each bucket, by the name that the chart has.
     """
+    chart_overlap(backward, sizes, latency, bandwidth, **choices).display()
+
+
+def chart_overlap(
+    backward: Sequence[float],
+    sizes: Sequence[float],
+    latency: float,
+    bandwidth: float,
+    **choices: Sequence[int] | EllipsisType,
+) -> Schedules:
+    """Return the charts that `draw_overlap` displays."""
     charts: list[GanttChart] = []
     for name, buckets in choices.items():
         title = name.replace("_", " ")
@@ -439,7 +459,7 @@ def _numbered(times: Iterable[tuple[float, float]], what: str, colour: str) -> l
     return [JobBar(f"{what} {i}", str(i), colour, *each) for i, each in enumerate(times)]
 
 
-def draw_fsdp(layers: int) -> Schedules:
+def draw_fsdp(layers: int) -> None:
     """Draw a step of fully sharded data parallelism, as one device runs it.
 
     Gathering or reducing a layer takes one unit of time, as does its forward pass; its backward
@@ -448,6 +468,11 @@ def draw_fsdp(layers: int) -> Schedules:
     Args:
         layers: the number of layers.
     """
+    chart_fsdp(layers).display()
+
+
+def chart_fsdp(layers: int) -> Schedules:
+    """Return the chart that `draw_fsdp` displays."""
     sending: list[JobBar] = []
     computing: list[JobBar] = []
     holding: list[list[JobBar]] = [[] for _ in range(layers)]
@@ -487,13 +512,18 @@ def draw_fsdp(layers: int) -> Schedules:
     return Schedules((chart,))
 
 
-def draw_forward_pipeline(stages: int, microbatches: int) -> Schedules:
+def draw_forward_pipeline(stages: int, microbatches: int) -> None:
     """Draw which microbatch each stage of a pipeline works on in each step of a forward pass.
 
     Args:
         stages: the number of stages.
         microbatches: the number of microbatches.
     """
+    chart_forward_pipeline(stages, microbatches).display()
+
+
+def chart_forward_pipeline(stages: int, microbatches: int) -> Schedules:
+    """Return the chart that `draw_forward_pipeline` displays."""
     lanes = {
         f"stage {stage}": [
             JobBar(f"microbatch {m}", str(m), COLOURS["F"], stage + m, stage + m + 1)
@@ -504,7 +534,7 @@ def draw_forward_pipeline(stages: int, microbatches: int) -> Schedules:
     return Schedules((GanttChart.of("the microbatch of each stage", lanes, axis="step"),))
 
 
-def draw_ring_attention(devices: int) -> Schedules:
+def draw_ring_attention(devices: int) -> None:
     """Draw which block of keys and values each device has in each step of ring attention.
 
     The mask is causal: a block counts if it is not later in the sequence than the device's queries.
@@ -512,6 +542,11 @@ def draw_ring_attention(devices: int) -> Schedules:
     Args:
         devices: the number of devices in the ring, and of blocks.
     """
+    chart_ring_attention(devices).display()
+
+
+def chart_ring_attention(devices: int) -> Schedules:
+    """Return the chart that `draw_ring_attention` displays."""
     lanes = {}
     for device in range(devices):
         bars = []

@@ -6,6 +6,11 @@ from typing import Any
 import pytest
 
 from autograder.artifacts import (
+    chart_forward_pipeline,
+    chart_fsdp,
+    chart_overlap,
+    chart_pipelines,
+    chart_ring_attention,
     draw_forward_pipeline,
     draw_fsdp,
     draw_overlap,
@@ -16,8 +21,10 @@ from autograder.artifacts import (
     explain_waiting,
     run_overlap,
     run_pipeline,
+    schedules,
 )
 from autograder.artifacts.schedules import OVERLAP_NUMBERS, ScheduledJob, run_jobs
+from shardlings.pictures import gantt_as_html
 
 ONE_BY_ONE = [["F0", "B0", "F1", "B1"]] * 2
 FORWARD_FIRST = [["F0", "F1", "B0", "B1"]] * 2
@@ -118,7 +125,7 @@ def test_who_waits_forever_is_said(orders, needs):
 
 def test_a_chart_says_what_it_cannot_draw():
     number: Any = 3
-    drawn = str(draw_pipelines(mine=..., yours=[["F0"]], theirs=number, never=[["B0", "F0"]]))
+    drawn = str(chart_pipelines(mine=..., yours=[["F0"]], theirs=number, never=[["B0", "F0"]]))
     assert "mine: not filled in yet" in drawn
     assert "yours: Stage 0 runs F0 but no B0." in drawn
     assert "theirs: The result must be a list" in drawn
@@ -126,11 +133,35 @@ def test_a_chart_says_what_it_cannot_draw():
 
 
 def test_a_chart_has_each_job_and_when_it_runs():
-    drawn = draw_pipelines(all_forward_first=FORWARD_FIRST)
+    drawn = chart_pipelines(all_forward_first=FORWARD_FIRST)
     assert "stage 0: F0 0–1, F1 1–2, B0 5–7, B1 7–9" in str(drawn)
     assert "stage 1: F0 1–2, F1 2–3, B0 3–5, B1 5–7" in str(drawn)
     assert "waits 33%" in str(drawn)
-    assert drawn._repr_html_().count("<svg") == 1
+    assert gantt_as_html(drawn.charts).count("<svg") == 1
+
+
+def test_each_call_in_a_cell_is_displayed_at_once_and_only_once(monkeypatch):
+    shown: list[tuple[str, str]] = []
+    monkeypatch.setattr(schedules, "display", lambda page, text, _: shown.append((page, text)))
+    drawn: list[Any] = [
+        draw_pipelines(one=[["F0", "B0"]]),  # type: ignore[func-returns-value]
+        draw_pipelines(two=FORWARD_FIRST),  # type: ignore[func-returns-value]
+        draw_overlap([2], [4], 1, 4, mine=[1]),  # type: ignore[func-returns-value]
+        draw_fsdp(2),  # type: ignore[func-returns-value]
+        draw_forward_pipeline(2, 2),  # type: ignore[func-returns-value]
+        draw_ring_attention(2),  # type: ignore[func-returns-value]
+    ]
+    assert drawn == [None] * 6  # a last expression that is None displays nothing
+    assert [page.count("<svg") for page, _ in shown] == [1] * 6
+    assert shown[1][1] == str(chart_pipelines(two=FORWARD_FIRST))
+
+
+def test_in_a_terminal_a_schedule_is_printed_as_it_is(capsys):
+    draw_pipelines(mine=[["F0", "B0"]], other=[["F0[/red]"]])
+    assert (
+        capsys.readouterr().out.split()
+        == str(chart_pipelines(mine=[["F0", "B0"]], other=[["F0[/red]"]])).split()
+    )
 
 
 def test_a_bucket_is_reduced_when_its_gradients_and_the_link_are_ready():
@@ -159,7 +190,7 @@ def test_what_is_no_choice_of_buckets_is_explained(buckets, diagnosis):
 
 
 def test_a_chart_of_buckets_says_what_is_exposed():
-    drawn = draw_overlap([2, 2, 2], [4, 4, 4], 1, 4, two=[2, 1], mine=..., wrong=[1])
+    drawn = chart_overlap([2, 2, 2], [4, 4, 4], 1, 4, two=[2, 1], mine=..., wrong=[1])
     assert "exposed: 3 of 9 ms" in str(drawn)
     assert "reducing: bucket 0 4–6, bucket 0 exposed 6–7, bucket 1 exposed 7–9" in str(drawn)
     assert "mine: not filled in yet" in str(drawn)
@@ -167,13 +198,13 @@ def test_a_chart_of_buckets_says_what_is_exposed():
 
 
 def test_the_first_chart_of_buckets_says_what_the_numbers_are():
-    drawn = str(draw_overlap([2, 2], [4, 4], 1, 4, mine=..., two=[1, 1], one=[2]))
+    drawn = str(chart_overlap([2, 2], [4, 4], 1, 4, mine=..., two=[1, 1], one=[2]))
     assert drawn.count(OVERLAP_NUMBERS) == 1
     assert drawn.index("two") < drawn.index(OVERLAP_NUMBERS) < drawn.index("one")
 
 
 def test_only_the_parts_of_one_bucket_are_joined():
-    (chart,) = draw_overlap([2, 3], [8, 8], 2, 4, uneven=[1, 1]).charts
+    (chart,) = chart_overlap([2, 3], [8, 8], 2, 4, uneven=[1, 1]).charts
     bars = chart.bars["reducing"]
     assert [(bar.name, bar.joins_next) for bar in bars] == [
         *(("bucket 0", True), ("bucket 0 exposed", False)),
@@ -183,15 +214,15 @@ def test_only_the_parts_of_one_bucket_are_joined():
 
 
 def test_exposed_time_has_a_colour_of_its_own_in_a_chart_of_buckets():
-    (chart,) = draw_overlap([2, 2, 2], [4, 4, 4], 1, 4, three=[1, 1, 1]).charts
+    (chart,) = chart_overlap([2, 2, 2], [4, 4, 4], 1, 4, three=[1, 1, 1]).charts
     meanings = dict(chart.legend)
     assert len(meanings) == len({*meanings.values()}) == 3
     shown = [(bar.label, meanings[bar.colour]) for bar in chart.bars["reducing"]]
     hidden, exposed = "reducing, hidden", "reducing, exposed"
     assert shown == [("0", hidden), ("1", hidden), ("2", exposed)]
-    (cut,) = draw_overlap([2, 2], [4, 8], 1, 4, uneven=[1, 1]).charts
+    (cut,) = chart_overlap([2, 2], [4, 8], 1, 4, uneven=[1, 1]).charts
     assert [(b.label, b.start, b.end) for b in cut.bars["reducing"]] == [("0", 2, 4), ("1", 4, 7)]
-    (cut,) = draw_overlap([2, 3], [8, 8], 2, 4, uneven=[1, 1]).charts
+    (cut,) = chart_overlap([2, 3], [8, 8], 2, 4, uneven=[1, 1]).charts
     assert [(b.label, b.start, b.end) for b in cut.bars["reducing"]] == [
         *(("0", 2, 5), ("", 5, 6)),
         ("1", 6, 10),
@@ -199,7 +230,7 @@ def test_exposed_time_has_a_colour_of_its_own_in_a_chart_of_buckets():
 
 
 def test_a_device_holds_one_whole_layer_at_a_time_in_fsdp():
-    (chart,) = draw_fsdp(3).charts
+    (chart,) = chart_fsdp(3).charts
     held = [bar for lane, bars in chart.bars.items() if lane.startswith("holds") for bar in bars]
     held.sort(key=lambda bar: bar.start)
     assert all(bar.end <= after.start for bar, after in itertools.pairwise(held))
@@ -216,7 +247,7 @@ def test_a_device_holds_one_whole_layer_at_a_time_in_fsdp():
 
 
 def test_in_a_forward_pipeline_each_microbatch_is_one_stage_further_in_each_step():
-    (chart,) = draw_forward_pipeline(stages=8, microbatches=10).charts
+    (chart,) = chart_forward_pipeline(stages=8, microbatches=10).charts
     assert chart.end == 17  # as the text of notebook 08 says
     at_work = [
         sum(b.start <= t < b.end for bs in chart.bars.values() for b in bs) for t in range(17)
@@ -227,7 +258,7 @@ def test_in_a_forward_pipeline_each_microbatch_is_one_stage_further_in_each_step
 
 
 def test_half_of_the_blocks_in_a_ring_are_masked_and_each_device_has_each_once():
-    (chart,) = draw_ring_attention(4).charts
+    (chart,) = chart_ring_attention(4).charts
     assert all(sorted(bar.label for bar in bars) == list("0123") for bars in chart.bars.values())
     for step in range(4):  # no two devices have the same block
         assert len({bars[step].label for bars in chart.bars.values()}) == 4

@@ -17,8 +17,8 @@ from autograder.artifacts import (
     FORWARD,
     Argument,
     PipelineRun,
-    draw_overlap,
-    draw_pipelines,
+    chart_overlap,
+    chart_pipelines,
     explain_buckets,
     explain_orders,
     explain_waiting,
@@ -850,7 +850,7 @@ def _draw_schedules(order: Callable[[int, int], list[list[str]]]) -> Callable[..
     def draw(orders: Any, stages: int, microbatches: int) -> Charts:
         if explain_orders(orders, stages, microbatches) is not None:
             return ()
-        return draw_pipelines(yours=orders, expected=order(stages, microbatches)).charts
+        return chart_pipelines(yours=orders, expected=order(stages, microbatches)).charts
 
     return draw
 
@@ -1892,7 +1892,7 @@ def _draw_exposed(
     result: Any, backward: Any, sizes: Any, buckets: Any, latency: float, bandwidth: float
 ) -> Charts:
     """Draw an overlap, the exposed time, and a learner's."""
-    (drawn,) = draw_overlap(backward, sizes, latency, bandwidth, expected=buckets).charts
+    (drawn,) = chart_overlap(backward, sizes, latency, bandwidth, expected=buckets).charts
     start, right = sum(backward), _exposed(backward, sizes, buckets, latency, bandwidth)
     lanes = {name: [*bars] for name, bars in drawn.bars.items()}
     lanes["exposed"] = [JobBar("exposed", f"{right:.3g}", ORANGE, start, start + right)]
@@ -1906,7 +1906,7 @@ def _draw_buckets(buckets: Any, backward: Any, *model: Any) -> Charts:
     if explain_buckets(buckets, len(backward)) is not None:
         return ()
     _, best = choose_buckets(backward, *model)
-    return draw_overlap(backward, *model, yours=buckets, the_best=best).charts
+    return chart_overlap(backward, *model, yours=buckets, the_best=best).charts
 
 
 IF_COMPARED: Final = "(If you compare choices by `exposed`, it has to be right, too.)"
