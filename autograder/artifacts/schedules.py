@@ -426,7 +426,8 @@ OVERLAP: Final = {
 """The legend of an overlap."""
 
 OVERLAP_NUMBERS: Final = (
-    "The numbers beside “computing” are layers, those beside “reducing” buckets."
+    "The numbers beside “computing” are layers, those beside “reducing” buckets. A bucket with "
+    "both colours goes on after the backward pass."
 )
 
 
@@ -440,18 +441,12 @@ def _hidden_and_exposed(sending: Iterable[tuple[float, float]], until: float) ->
     bars = []
     for number, (start, end) in enumerate(sending):
         middle = min(max(until, start), end)
-        is_mostly_hidden = middle - start >= end - middle
         name, label = f"bucket {number}", str(number)
         if start < middle:
-            hidden_label = label * is_mostly_hidden
-            bars.append(
-                JobBar(
-                    name, hidden_label, COLOURS["hidden"], start, middle, joins_next=middle < end
-                )
-            )
+            goes_on = middle < end
+            bars.append(JobBar(name, label, COLOURS["hidden"], start, middle, joins_next=goes_on))
         if middle < end:
-            exposed_label = label * (not is_mostly_hidden)
-            bars.append(JobBar(f"{name} exposed", exposed_label, COLOURS["exposed"], middle, end))
+            bars.append(JobBar(f"{name} exposed", label, COLOURS["exposed"], middle, end))
     return bars
 
 
@@ -531,7 +526,9 @@ def chart_forward_pipeline(stages: int, microbatches: int) -> Schedules:
         ]
         for stage in range(stages)
     }
-    return Schedules((GanttChart.of("the microbatch of each stage", lanes, axis="step"),))
+    return Schedules(
+        (GanttChart.of("the microbatch of each stage", lanes, axis="step", has_steps=True),)
+    )
 
 
 def draw_ring_attention(devices: int) -> None:
@@ -561,6 +558,7 @@ def chart_ring_attention(devices: int) -> Schedules:
         lanes,
         ("Device i has the i-th block of queries.",),
         axis="step",
+        has_steps=True,
         legend={
             COLOURS["F"]: "all scores count",
             COLOURS["B"]: "half of them",

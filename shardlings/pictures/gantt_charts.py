@@ -99,6 +99,8 @@ class GanttChart:
         legend: pairs of a colour and what it means.
         may_wrap: whether a long chart continues in rows below, so that labels have room on its
             bars. No bar is cut between rows.
+        has_steps: whether the axis counts steps of one unit, each with its number below its middle,
+            and not times.
     """
 
     title: str
@@ -108,6 +110,7 @@ class GanttChart:
     axis: str = ""
     legend: tuple[tuple[str, str], ...] = ()
     may_wrap: bool = False
+    has_steps: bool = False
 
     @classmethod
     def of(
@@ -119,11 +122,12 @@ class GanttChart:
         axis: str = "",
         legend: Mapping[str, str] | None = None,
         may_wrap: bool = False,
+        has_steps: bool = False,
     ) -> Self:
         """Make a chart from the bars of each lane, by the lane's name, and colours' meanings."""
         fixed = tuple((name, tuple(bars)) for name, bars in lanes.items())
         meanings = tuple((legend or {}).items())
-        return cls(title, fixed, tuple(remarks), is_timed, axis, meanings, may_wrap)
+        return cls(title, fixed, tuple(remarks), is_timed, axis, meanings, may_wrap, has_steps)
 
     @property
     def bars(self) -> dict[str, tuple[JobBar, ...]]:
@@ -345,21 +349,26 @@ def _draw_axis(
     scale: _Scale,
     is_last: bool,
 ) -> None:
-    """Draw the axis below the lanes of a row: its name beside it, and numbers below marks."""
+    """Draw the axis below the lanes of a row: its name beside it, and numbers below marks.
+
+    Steps have no marks, because their numbers are below their middles.
+    """
     wide, high = TICK
     middle = top + LANE_HEIGHT / 2
     drawing.text(chart.axis, (0, middle), LABEL_SIZE)
     for time in _list_ticks(chart.end, scale):
         if time < row.start or time > row.end or (time == row.end and not is_last):
             continue  # the next row begins with its end
-        at = left + scale.pixels * (time - row.start)
-        drawing.hairline_box(at - wide / 2, top, wide, high)
-        half = text_width(f"{time:g}", LABEL_SIZE) / 2
+        number, mark = f"{time:g}", left + scale.pixels * (time - row.start)
+        at = mark + scale.pixels / 2 if chart.has_steps else mark
+        half = text_width(number, LABEL_SIZE) / 2
         if at + half > left + CHART_WIDTH + MAX_OVERHANG:
-            continue  # only the mark has room
+            continue  # the number has no room
+        if not chart.has_steps:
+            drawing.hairline_box(at - wide / 2, top, wide, high)
         # numbers keep off the axis's name
         centre = max(at, left - GAP + half)
-        drawing.text(f"{time:g}", (centre, middle + 1), LABEL_SIZE, centred=True)
+        drawing.text(number, (centre, middle + 1), LABEL_SIZE, centred=True)
 
 
 def _list_ticks(end: float, scale: _Scale) -> list[float]:

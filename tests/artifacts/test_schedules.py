@@ -1,6 +1,7 @@
 """Schedules are run as their jobs allow, and orders that are none are explained."""
 
 import itertools
+import re
 from typing import Any
 
 import pytest
@@ -25,8 +26,12 @@ from autograder.artifacts import (
 )
 from autograder.artifacts.schedules import OVERLAP_NUMBERS, ScheduledJob, run_jobs
 from shardlings.pictures import gantt_as_html
+from shardlings.pictures.svg import INK
 
 ONE_BY_ONE = [["F0", "B0", "F1", "B1"]] * 2
+MARK = "h0.8v4h-0.8z"
+"""A mark on an axis."""
+
 FORWARD_FIRST = [["F0", "F1", "B0", "B1"]] * 2
 
 
@@ -224,7 +229,7 @@ def test_exposed_time_has_a_colour_of_its_own_in_a_chart_of_buckets():
     assert [(b.label, b.start, b.end) for b in cut.bars["reducing"]] == [("0", 2, 4), ("1", 4, 7)]
     (cut,) = chart_overlap([2, 3], [8, 8], 2, 4, uneven=[1, 1]).charts
     assert [(b.label, b.start, b.end) for b in cut.bars["reducing"]] == [
-        *(("0", 2, 5), ("", 5, 6)),
+        *(("0", 2, 5), ("0", 5, 6)),  # a piece without a number would look like a bucket
         ("1", 6, 10),
     ]
 
@@ -267,3 +272,17 @@ def test_half_of_the_blocks_in_a_ring_are_masked_and_each_device_has_each_once()
         colours = [bar.colour for bar in bars]
         assert colours[0] == half
         assert (colours.count(counting), colours.count(masked)) == (device, 3 - device)
+
+
+@pytest.mark.parametrize("chart", [chart_forward_pipeline(2, 7), chart_ring_attention(8)])
+def test_the_number_of_a_step_is_below_the_middle_of_its_boxes(chart):
+    page = gantt_as_html(chart.charts)
+
+    def places_in(colour: str) -> list[str]:
+        groups = re.findall(rf'<g text-anchor="middle" fill="{colour}".*?</g>', page)
+        return re.findall(r'<text x="([\d.]+)"', "".join(groups))
+
+    numbers = places_in("currentColor")
+    assert len(numbers) == 8
+    assert {*numbers} == {*places_in(INK)}
+    assert MARK not in page

@@ -477,10 +477,11 @@ def _draw_gather(result: Any, n: int, size: float, link: float, wraps: bool) -> 
         "from one side": arriving(others, from_each),
         "from the other": arriving(reversed(others), from_each if wraps else 0),
     }
-    where = "a chip of a ring" if wraps else "the last chip of an open row"
+    row = "a ring" if wraps else "an open row"
     right = 1e3 * _gather(n, size, link, wraps)
-    title = f"{right:.4g} ms until the pieces of {n} chips, with their numbers, are at {where}"
-    return _draw_beside(title, lanes, _in_ms(result), right)
+    title = f"{right:.4g} ms until chip {n - 1} of {row} of {n} chips has all pieces"
+    remarks = ("A box has the number of the chip whose piece arrives.",)
+    return _draw_beside(title, lanes, _in_ms(result), right, remarks=remarks)
 
 
 def _draw_flat(

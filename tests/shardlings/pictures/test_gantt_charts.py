@@ -123,6 +123,7 @@ def test_each_number_of_the_axis_is_below_its_mark_or_left_out():
             *range(0, last + 1, 2)
         ]
         assert places == pytest.approx([places[0] + 40 * i for i in range(len(places))], abs=0.11)
+        assert drawn.count("h0.8v4h-0.8z") == len(places)  # and no mark without a number
 
 
 def pipeline(jobs, **options):
