@@ -56,6 +56,13 @@ def test_figures_are_narrow_enough_for_their_words_to_be_read_on_500_pixels():
     assert max(widths) <= 5.2
 
 
+@pytest.mark.parametrize("name", ["08_neural_networks", "12_large_models"])
+def test_a_summary_is_printed_in_lines_that_fit_into_a_page_of_1000_pixels(name):
+    """JupyterLab breaks the lines of `print` within words, from about 90 characters on."""
+    text = (ROOT / "solutions" / name / f"{name}.md").read_text()
+    assert re.findall(r"print\(.*\.summary\(\)[^.].*", text) == []
+
+
 def test_an_exercise_has_the_same_title_in_its_prompt_as_in_verdicts_and_hints():
     text = "\n".join(cell.source for path in RELEASED for cell in cells(path, "markdown"))
     headings = dict(re.findall(r"(?m)^### Exercise (\S+): (.+)$", text))
