@@ -35,7 +35,7 @@ from autograder.judge.requirements_on_layouts import PlacedLike, judge_layout, r
 from autograder.judge.verdict import Finding, Trade
 from shardlings import programs
 from shardlings.layouts import Layout, LayoutError, Shape
-from shardlings.programs import communication
+from shardlings.programs import CommunicationError, communication
 
 AXIS_NAME: Final = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 """The mesh axis names that a program is compiled for."""
@@ -513,6 +513,8 @@ MAX_TRIED_PROGRAMS: Final = 60
 def suggest_one_change(requirement: MovesFewBytes, parts: tuple[Placement, ...], moved: int) -> str:
     """Say for which one argument another sharding would save most, if one would.
 
+    Shardings on the argument's own mesh are tried.
+
     Args:
         requirement: the requirement.
         parts: the answer's shardings.
@@ -529,18 +531,25 @@ def suggest_one_change(requirement: MovesFewBytes, parts: tuple[Placement, ...],
     ]
     if len(shapes) == 1 or len(tried) > MAX_TRIED_PROGRAMS:
         return ""
-    least, which = float(moved), ""
+    least, which, is_refused = float(moved), "", False
     for name, shardings in tried:
         if _held_bytes(shardings, shapes) <= requirement.cap:
-            with artifacts.override_mesh(rebuild_mesh(parts[0])):
-                costs = _moved_bytes(function, shardings, shapes)
+            try:
+                with artifacts.override_mesh(rebuild_mesh(parts[0])):
+                    costs = _moved_bytes(function, shardings, shapes)
+            except CommunicationError:  # the compiler refuses some layouts on two meshes
+                is_refused = True
+                continue
             if costs < least:
                 least, which = costs, name
     if which and least - requirement.best > (moved - requirement.best) / 2:
         return ""  # this would be a detour
+    if not which and (is_refused or len({part.mesh for part in parts}) > 1):
+        return ""  # a sharding on the mesh of another argument was not tried
     if not which:
         return (
-            "Changing the sharding of one argument does not help: none that was tried moves less."
+            "On this mesh, with at most one mesh axis for each dimension, no other sharding of a "
+            "single argument moves less."
         )
     return f"Another sharding of {which} alone is enough to get down to {least:,.0f} bytes."
 
