@@ -2543,3 +2543,30 @@ def load(read, entry, sharding):
         return out
 
     return jax.make_array_from_callback(shape, sharding, block)
+
+
+# %% queries of a mesh with exchanged axes exercise="14.2" score=0.7048 diagnoses=["could-move-less"] near=["queries-apart"]
+many = 3 * (place(line, "x"),)
+g, h = make_mesh(x=4, y=2), make_mesh(y=2, x=4)
+few = 3 * (place(g, "x", None, "y"),)
+one = place(h, None, None, "y"), *2 * (place(g, None, "x", "y"),)
+
+# %% values on a mesh with exchanged axes exercise="14.2" score=0.6224 diagnoses=["cache-in-two-layouts"]
+many = 3 * (place(line, "x"),)
+a, g = make_mesh(h=2, p=4), make_mesh(p=4, h=2)
+few = 3 * (place(g, "p", None, "h"),)
+one = place(g, None, None, "h"), place(g, None, "p", "h"), place(a, None, "p", "h")
+
+# %% the weights of decode on meshes with exchanged axes exercise="14.4" score=0.9 diagnoses=["hidden-features-apart"] near=["decode: could-move-less"]
+a, g = make_mesh(h=2, p=4), make_mesh(p=4, h=2)
+decode = place(line), place(a, None, ("h", "p")), place(g, ("h", "p"))
+prefill = 3 * (place(line, "x"),)
+
+# %% hidden features over the axes in two orders exercise="14.4" score=0.4 diagnoses=["hidden-features-apart", "unanswered"]
+g = make_mesh(x=4, y=2)
+decode = place(g), place(g, None, ("x", "y")), place(g, ("y", "x"))
+
+# %% prefill on meshes with exchanged axes exercise="14.4" score=0.9 diagnoses=["could-move-less"] near=["hidden-features-apart"]
+g, h = make_mesh(x=4, y=2), make_mesh(y=2, x=4)
+decode = place(line), place(line, None, "x"), place(line, "x")
+prefill = place(line, "x"), place(g, "x", "y"), place(h, "x", "y")

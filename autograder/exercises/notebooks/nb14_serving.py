@@ -25,6 +25,7 @@ from autograder.judge import (
     RunsWithinBudgets,
 )
 from autograder.processes import CaseArgument, ProcessCase, Spec
+from shardlings.layouts import Layout
 from shardlings.programs import MACHINES
 
 BYTES: Final = 2
@@ -896,6 +897,13 @@ def mlp(x: Any, up: Any, down: Any) -> Any:
     return jax.nn.relu(x @ up) @ down
 
 
+def _hidden_features_apart(x: Layout, up: Layout, down: Layout) -> bool:
+    """Check whether a device has columns of up, and rows of down of other hidden features."""
+    pairs = zip(up.blocks, down.blocks, strict=True)
+    is_apart = any(columns[1] != rows[0] for (_, columns), (_, rows) in pairs)
+    return up.counts[1] == down.counts[0] == 8 and is_apart
+
+
 FEW_TOKENS: Final = ((16, 128), (128, 256), (256, 128))
 MANY_TOKENS: Final = ((1024, 128), (128, 256), (256, 128))
 FEW_TOKENS_CAP: Final = 40_960
@@ -917,6 +925,14 @@ TWO_LAYOUTS: Final = Exercise(
             ((34_816, 10_240), (36_864, 8_192)),
             slack=0,
             on_auto_axes=True,
+            mistakes={
+                "hidden-features-apart": Mistake(
+                    _hidden_features_apart,
+                    says="The columns of up and the rows of down belong to the same hidden "
+                    "features, and some devices have other columns than rows. In which order do "
+                    "the two shardings take the mesh's axes, or their meshes the devices?",
+                ),
+            },
         ),
         MovesFewBytes(
             "prefill",
