@@ -9,6 +9,7 @@ import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass, fields, replace
+from functools import partial
 from typing import Any, Final
 
 import jax
@@ -21,6 +22,7 @@ from autograder.artifacts.arguments import (
     sharding_of,
     sharding_on_prime_axes,
 )
+from autograder.artifacts.endless_loops import MAX_TURNS, has_endless_loop
 from autograder.artifacts.program_checks import (
     ProgramError,
     refuse_custom_calls,
@@ -183,6 +185,8 @@ def compile_and_run(
         if has_unrunnable_fft(compiled.runtime_executable()):
             raise ProgramError(*TRANSFORM_IN_OTHER_ORDER, mapped)
         _refuse_deadlock(module, mesh, mapped)
+        if not requested.is_sure_to_end(module):
+            _refuse_endless_loop(function, inputs_and_shardings, mesh, change, mapped)
         with _errors_refuse_program(mapped):
             outputs = tuple(jax.tree.leaves(jax.block_until_ready(compiled(*v))) for v in values)
         refuse_unreduced(outputs[0])
@@ -234,6 +238,46 @@ def _refuse_deadlock(module: Any, mesh: jax.sharding.Mesh, mapped: bool) -> None
             f"all devices, and let each device choose between the results afterwards."
         )
     raise ProgramError("deadlock", f"This program can hang, so it was not run. {sentence}", mapped)
+
+
+def _refuse_endless_loop(
+    function: Callable[..., Any],
+    samples: Sequence[Sequence[tuple[np.ndarray, jax.sharding.Sharding]]],
+    mesh: jax.sharding.Mesh,
+    change: Change | None,
+    mapped: bool,
+) -> None:
+    """Refuse a program with a loop that does not end for these inputs.
+
+    A program that cannot be compiled with limited loops is not refused.
+
+    Raises:
+        ProgramError: a loop is still running after `MAX_TURNS`.
+    """
+
+    def place(sample: Sequence[tuple[np.ndarray, jax.sharding.Sharding]]) -> list[jax.Array]:
+        return [jax.device_put(value, sharding) for value, sharding in sample]
+
+    def compile_with(limit: Callable[[Any], None]) -> jax.stages.Compiled:
+        def anew(*arguments: Any) -> Any:  # of a function that is known, JAX keeps what it compiled
+            return function(*arguments)
+
+        lowered, module = lower(anew, place(samples[0]))
+        if change is not None:
+            change(module, mesh)
+        limit(module)
+        return compile_lowered(lowered, mapped)
+
+    is_endless = False
+    with suppress(ProgramError), _errors_refuse_program(mapped):
+        is_endless = has_endless_loop(compile_with, [partial(place, each) for each in samples])
+    if is_endless:
+        raise ProgramError(
+            "endless-loop",
+            f"A lax.while_loop of this program is still running after {MAX_TURNS:,} turns, so it "
+            f"was stopped. Does the loop's condition become false on each device?",
+            mapped,
+        )
 
 
 def report_as_compiled(

@@ -20,7 +20,11 @@ from shardlings.programs.requested.constraints import (
     other_meshes,
 )
 from shardlings.programs.requested.donations import find_donated_arguments
-from shardlings.programs.requested.live_operations import is_sure_to_end, list_counter_operands
+from shardlings.programs.requested.live_operations import (
+    is_sure_to_end,
+    list_counter_operands,
+    list_loops_that_may_not_end,
+)
 from shardlings.programs.requested.unreached_collectives import (
     Source,
     UnreachedCollective,
@@ -44,6 +48,7 @@ __all__ = [
     "is_constrained",
     "is_sure_to_end",
     "list_counter_operands",
+    "list_loops_that_may_not_end",
     "other_meshes",
     "read_collectives",
     "remove_collectives",

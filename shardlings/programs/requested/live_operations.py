@@ -177,9 +177,17 @@ def is_sure_to_end(module: Any) -> bool:
     A `fori_loop` does, even between bounds that are computed. A `while_loop` that waits for
     something to become small may not.
     """
-    operations = (live.operation for live in live_operations(module))
-    loops = (operation for operation in operations if operation.name == "stablehlo.while")
-    return all(_find_counter(loop) is not None for loop in loops)
+    return not list_loops_that_may_not_end(module)
+
+
+def list_loops_that_may_not_end(module: Any) -> list[Any]:
+    """List the `while` operations that a result depends on, and that do not count up to a limit."""
+    loops: list[Any] = []
+    for live in live_operations(module):
+        loop = live.operation
+        if loop.name == "stablehlo.while" and loop not in loops and _find_counter(loop) is None:
+            loops.append(loop)
+    return loops
 
 
 def trip_count(loop: Any) -> int | None:

@@ -55,6 +55,11 @@ ARTIFACTS = {
     "other_shapes": ("exported(jnp.sin, shape=(8, 8))", "exported for other arguments than those"),
     "endless": (
         "exported(lambda x: jax.lax.while_loop(lambda c: c.sum() < np.inf, lambda c: c * 0, x))",
+        "still running after 5,000 turns",
+    ),
+    "endless_inside_of_endless": (
+        "exported(lambda x: jax.lax.while_loop(lambda c: c.sum() < np.inf, lambda c: "
+        "jax.lax.while_loop(lambda c: c.sum() < np.inf, lambda c: c * 0, c), x))",
         "Judging it did not finish",
     ),
     "greedy": (
