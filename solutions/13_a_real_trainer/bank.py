@@ -1227,7 +1227,7 @@ def count_steps(numbers):
 agree = dict.fromkeys(agree, False)
 
 
-# %% counts for all exercise="13.9" score=0 diagnoses=["of-the-slowest", "not-counted-yet", "no-need", "would-hang", "no-need-for-text", "would-hang-for-text"] near=["all-reduce"]
+# %% counts for all exercise="13.9" score=0 diagnoses=["of-the-slowest", "not-counted-yet", "no-need", "would-hang", "no-need-for-text", "would-hang-for-text"] near=["all-reduce", "all-turns-counted"]
 def count_steps(numbers):
     def body(numbers):
         def turn(state):
@@ -2403,3 +2403,40 @@ agree = {
 # %% one entry in in_axes exercise="13.10" score=0 diagnoses=["in-axes-length"] near=["in-axes", "raised"]
 def ensemble(x, W):
     return jax.vmap(multiply, in_axes=(0,), spmd_axis_name="members")(x, W)
+
+
+# %% a loop that never ends, as 1 goes on to 4 exercise="13.9" score=0 diagnoses=["endless-loop", "unanswered"] near=["count_steps: values"]
+def count_steps(numbers):
+    def body(numbers):
+        def turn(state):
+            n, steps = state
+            return jnp.where(n % 2 == 0, n // 2, 3 * n + 1), steps + (n > 1)
+
+        start = numbers, jnp.zeros_like(numbers)
+        return lax.while_loop(lambda state: jnp.any(state[0] > 1), turn, start)[1]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(numbers)
+
+
+# %% all turns of a fixed number are counted exercise="13.9" score=0 diagnoses=["all-turns-counted", "not-counted-yet", "unanswered"] near=["ignores-inputs", "endless-loop"]
+def count_steps(numbers):
+    def body(numbers):
+        start = numbers, jnp.zeros_like(numbers)
+        return lax.fori_loop(0, 400, lambda i, s: (follow(s[0]), s[1] + 1), start)[1]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(numbers)
+
+
+# %% all turns are counted up to a limit exercise="13.9" score=0 diagnoses=["all-turns-counted", "not-counted-yet", "unanswered"]
+def count_steps(numbers):
+    def body(numbers):
+        def turn(state):
+            n, steps = state
+            return jnp.where(n % 2 == 0, n // 2, 3 * n + 1), steps + 1
+
+        start = numbers, jnp.zeros_like(numbers)
+        return lax.while_loop(
+            lambda state: jnp.any(state[0] > 1) & (state[1][0] < 2000), turn, start
+        )[1]
+
+    return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(numbers)

@@ -865,7 +865,8 @@ GATHER: Final = Exercise(
                 ),
                 "all-collectives": Mistake(
                     LAYERS * (3 + 1 + 4 + 4),
-                    says="The two all-reduces are needed. Count what is sent too much.",
+                    says="The two all-reduces are needed, and stay. Count the bytes of the other "
+                    "rows.",
                 ),
                 "what-has-to-be": Mistake(
                     LAYERS * (4 + 4), says="These are the two all-reduces, which stay."
@@ -1811,6 +1812,15 @@ def _blocks_of(numbers: Any) -> int:
     return next(n for n, count, _ in NUMBERS if count == len(numbers))
 
 
+def _is_one_count_for_each_device(given: Sequence[Any], made: Any) -> bool:
+    """Check whether all numbers of a device have the same count, and it is enough for each."""
+    (numbers,) = given
+    if made.shape != numbers.shape or (made < _for_each(_collatz, numbers)).any():
+        return False
+    blocks = made.reshape(_blocks_of(numbers), -1)
+    return bool((blocks == blocks[:, :1]).all())
+
+
 LOOPS: Final = Exercise(
     id="13.9",
     title="Loops of different lengths",
@@ -1866,6 +1876,14 @@ LOOPS: Final = Exercise(
                     says="One step is not counted.",
                 ),
             },
+            {
+                "all-turns-counted": Mistake(
+                    _is_one_count_for_each_device,
+                    says="All numbers of a device have the same count. Does a number that has "
+                    "arrived at 1 go on being counted, in all turns that are left? Count a turn "
+                    "only while the number is above 1.",
+                ),
+            },
             under_mesh=True,
         ),
         PlacedLike(
@@ -1919,6 +1937,8 @@ LOOPS: Final = Exercise(
         "does a scan keep what it has in each turn?",
         "count_steps: values": "What does your function count for the number 1? By the rule alone, "
         "1 goes on to 4, 2 and 1 again.",
+        "endless-loop": "What becomes of the number 1? By the rule alone, it goes on to 4, 2 and 1 "
+        "again.",
         "all-reduce": "In each turn, all devices agree whether there is another one: the condition "
         "looks at all numbers, or vmap has made one loop of many.",
         "no-need": "Nothing in a row depends on others, so a device may stop when its rows are "
