@@ -1918,7 +1918,7 @@ def rule(path, shape, sizes):
     return P(*[None] * (len(shape) - 2), *spec)
 
 
-# %% names forgotten exercise="13.1" score=0 diagnoses=["left-replicated"] near=["gave-up"]
+# %% names forgotten exercise="13.1" score=0 diagnoses=["left-replicated"] near=["gave-up", "last-name-but-one", "division-reversed"]
 def rule(path, shape, sizes):
     if len(shape) < 2:
         return P()
@@ -1950,7 +1950,7 @@ def rule(path, shape, sizes):
     return P(*[None] * (len(shape) - 2), *spec)
 
 
-# %% the last name but one exercise="13.1" score=0 diagnoses=["left-replicated"] near=["gave-up"]
+# %% the last name but one exercise="13.1" score=0 diagnoses=["last-name-but-one"] near=["gave-up", "left-replicated"]
 def rule(path, shape, sizes):
     if len(shape) < 2:
         return P()
@@ -2440,3 +2440,46 @@ def count_steps(numbers):
         )[1]
 
     return jax.shard_map(body, in_specs=P("x"), out_specs=P("x"))(numbers)
+
+
+# %% the axis divided by the dimension exercise="13.1" score=0 diagnoses=["division-reversed"] near=["left-replicated"]
+def rule(path, shape, sizes):
+    if path[-1] in ("query", "key", "value", "up"):
+        spec = ["data", "model"]
+    elif path[-1] in ("out", "down", "embed"):
+        spec = ["model", "data"]
+    else:
+        return P()
+    if len(shape) < 2:
+        return P()
+    spec = [a if sizes[a] % d == 0 else None for d, a in zip(shape[-2:], spec)]
+    return P(*[None] * (len(shape) - 2), *spec)
+
+
+# %% an axis for what it does not divide exercise="13.1" score=0 diagnoses=["division-reversed"] near=["does-not-divide"]
+def rule(path, shape, sizes):
+    if path[-1] in ("query", "key", "value", "up"):
+        spec = ["data", "model"]
+    elif path[-1] in ("out", "down", "embed"):
+        spec = ["model", "data"]
+    else:
+        return P()
+    if len(shape) < 2:
+        return P()
+    spec = [None if d % sizes[a] == 0 else a for d, a in zip(shape[-2:], spec)]
+    return P(*[None] * (len(shape) - 2), *spec)
+
+
+# %% the last name but one, if there is one in the middle exercise="13.1" score=0 diagnoses=["last-name-but-one"]
+def rule(path, shape, sizes):
+    name = path[-2] if len(path) > 2 else path[-1]
+    if name in ("query", "key", "value", "up"):
+        spec = ["data", "model"]
+    elif name in ("out", "down", "embed"):
+        spec = ["model", "data"]
+    else:
+        return P()
+    if len(shape) < 2:
+        return P()
+    spec = [a if d % sizes[a] == 0 else None for d, a in zip(shape[-2:], spec)]
+    return P(*[None] * (len(shape) - 2), *spec)

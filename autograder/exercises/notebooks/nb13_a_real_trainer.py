@@ -248,9 +248,23 @@ def _explain_rule(
     if found is None:
         return None
     slip = _name_slip(entries, wanted, shape)
-    if slip in ("layers-sharded", "small-leaf-sharded"):
+    if slip == "layers-sharded":
         return slip, leaf  # the lesson says more than the blocks do
+    if slip == "small-leaf-sharded":
+        return slip, f"{leaf} {_say_why_replicated(path, shape)}"
+    if slip == "left-replicated" and path[0] == "optimizer":
+        leaf += " The same rules serve the parameters and the optimizer's moments."
     return slip, f"{found.sentence} {leaf}"
+
+
+def _say_why_replicated(path: Path, shape: Sequence[int]) -> str:
+    """Say why the table shards no dimension of a leaf, whatever the sizes are."""
+    if str(path[-1]) not in RULES:
+        return f"The last name of its path, {path[-1]!r}, is in no row of the table."
+    if len(shape) < 2:
+        count = ("no dimension", "one dimension")[len(shape)]
+        return f"The table's rows are for the last two dimensions, and the leaf has {count}."
+    return "Neither dimension can be divided by its axis."
 
 
 def _with_exchanged_sizes(path: Path, shape: Sequence[int], sizes: Mapping[str, int]) -> Spec:
@@ -274,12 +288,41 @@ def _with_axes_by_order(path: Path, shape: Sequence[int], sizes: Mapping[str, in
     return [names[axis] if axis else None for axis in spec]
 
 
+def _with_division_reversed(path: Path, shape: Sequence[int], sizes: Mapping[str, int]) -> Spec:
+    """Return the spec that shards the dimensions whose size divides that of the axis."""
+    entries = zip(find_spec(path, shape, dict.fromkeys(sizes, 1)), shape, strict=True)
+    return [axis if axis and sizes[axis] % size == 0 else None for axis, size in entries]
+
+
+def _with_division_negated(path: Path, shape: Sequence[int], sizes: Mapping[str, int]) -> Spec:
+    """Return the spec that shards the dimensions that the axis does not divide."""
+    entries = zip(find_spec(path, shape, dict.fromkeys(sizes, 1)), shape, strict=True)
+    return [axis if axis and size % sizes[axis] else None for axis, size in entries]
+
+
+def _by_last_name_but_one(
+    path: Path, shape: Sequence[int], sizes: Mapping[str, int], longer_than: int = 1
+) -> Spec:
+    return find_spec(path[:-1] if len(path) > longer_than else path, shape, sizes)
+
+
 RULES_WITH_A_SLIP: Final[Mapping[str, Callable[..., Spec]]] = {
     "sizes-exchanged": _with_exchanged_sizes,
     "sizes-of-all-devices": _with_all_devices,
     "one-index-each": _with_longer_dimensions,
 }
 """Rules with one slip, which the spec of a single leaf may show."""
+
+
+RULES_OF_ALL_LEAVES: Final[tuple[tuple[str, Callable[..., Spec]], ...]] = (
+    *RULES_WITH_A_SLIP.items(),
+    ("order-of-sizes", _with_axes_by_order),
+    ("division-reversed", _with_division_reversed),
+    ("division-reversed", _with_division_negated),
+    ("last-name-but-one", _by_last_name_but_one),
+    ("last-name-but-one", partial(_by_last_name_but_one, longer_than=2)),
+)
+"""Rules with one slip, which the specs of all leaves together may show."""
 
 
 def _name_other_sizes(
@@ -326,7 +369,7 @@ def _relate_leaves(
     slip: str, leaf: tuple[Any, ...], results: Sequence[tuple[Any, tuple[Any, ...]]]
 ) -> str:
     """Name a slip by the specs of all leaves, where those of one may have several causes."""
-    for name, rule in {**RULES_WITH_A_SLIP, "order-of-sizes": _with_axes_by_order}.items():
+    for name, rule in RULES_OF_ALL_LEAVES:
         if all(_is_spec(result, rule(*other), other) for result, other in results):
             return name
     if slip != "gave-up":
@@ -391,10 +434,13 @@ SPEC_RULES: Final = Exercise(
         "the number of all devices. How many blocks does one axis make?",
         "layers-sharded": "The first dimension of a stack counts layers. A scan takes one layer "
         "in each turn, so each turn would have to fetch it from the device that has it.",
-        "small-leaf-sharded": "No rule is for this leaf, or it has too few dimensions for one. It "
-        "stays replicated.",
+        "small-leaf-sharded": "Expected: a spec that replicates it.",
         "left-replicated": "A rule of the table is for this leaf. Replicated, it takes its whole "
-        "size on each device. The same rules serve the parameters and the optimizer's moments.",
+        "size on each device.",
+        "division-reversed": "All leaves have the specs of a rule that tests divisibility the "
+        "wrong way round. What does your test give for a dimension of 8 and an axis of 4?",
+        "last-name-but-one": "All leaves have the specs of a rule that looks at the last name but "
+        "one in a path. Which name is in the table?",
         "one-axis-only": "This leaf can be sharded over both axes.",
         "gave-up": "One dimension cannot be sharded, and the other one can: each is decided by "
         "itself.",
