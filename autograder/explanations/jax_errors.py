@@ -470,10 +470,15 @@ MEANINGS: Final = (
         "or sums over is gone from its result, and out_specs is about the result.",
     ),
     (
-        r"only valid for values of rank at least (?P<entries>\d+), but .* of rank (?P<rank>\d+)",
+        r"only valid for values of rank at least (?P<entries>\d+), but .* of rank (?P<rank>0)",
         "rank",
         "A spec has more entries ({entries}) than its array has dimensions ({rank}). A number has "
         "none, so its spec is P().",
+    ),
+    (
+        r"only valid for values of rank at least (?P<entries>\d+), but .* of rank (?P<rank>\d+)",
+        "rank",
+        "A spec has more entries ({entries}) than its array has dimensions ({rank}).",
     ),
     (
         r"unbound axis name|axis name .* not found|found an unbound",

@@ -188,8 +188,8 @@ class FileDisk:
         if self.total > self.budget:
             raise ReadRefusedError(
                 "reads-too-much",
-                f"process {self.process} has read {self.total:,} bytes, and the blocks of its "
-                f"devices have {self.budget:,}",
+                f"process {self.process} has read {self.total:,} bytes of an array of shape "
+                f"{self.array.shape}, and the blocks of its devices have {self.budget:,}",
             )
         return self._contents[first:end]
 

@@ -248,7 +248,8 @@ def test_each_byte_is_read_as_often_as_devices_need_it():
 
     first, _ = call(read_again, ProcessCase(2, LINE, WEIGHTS))
     assert first.why == "reads-too-much"
-    assert "process 0 has read 80 bytes, and the blocks of its devices have 64" in first.sentence
+    assert "process 0 has read 80 bytes of an array of shape" in first.sentence
+    assert "and the blocks of its devices have 64" in first.sentence
 
 
 def test_catching_the_error_of_a_refused_read_does_not_help():
