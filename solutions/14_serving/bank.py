@@ -1083,7 +1083,7 @@ def sample(logits, noise, temperature):
     return jnp.take_along_axis(jnp.take_along_axis(tokens, places, axis=1), chosen, axis=1)[:, 0]
 
 
-# %% zeros for what is chosen already exercise="14.5" score=0 diagnoses=["masked-with-zeros", "not-counted-yet"] near=["too-few-candidates"]
+# %% zeros for what is chosen already exercise="14.5" score=0 diagnoses=["masked-with-zeros", "not-counted-yet"] near=["too-few-candidates", "clipped"]
 def sample(logits, noise, temperature):
     values, tokens = [], []
     for _ in range(noise.shape[1]):
@@ -1671,7 +1671,7 @@ def sample(logits, noise, temperature):
     return jnp.take_along_axis(tokens, chosen[:, None], axis=1)[:, 0]
 
 
-# %% the entry of row 0 for all rows exercise="14.3" score=0 diagnoses=["entry-of-first-row", "all-reduce over batch", "not-counted-yet"] near=["first-row-of-block", "rows-of-others", "shifted"]
+# %% the entry of row 0 for all rows exercise="14.3" score=0 diagnoses=["entry-of-first-row", "all-reduce over batch", "not-counted-yet"] near=["entry-of-first-head", "first-row-of-block", "rows-of-others", "shifted"]
 @partial(jax.jit, donate_argnums=0)
 def update(cache, new, positions):
     is_new = jnp.arange(cache.shape[1]) == positions[:, None]
@@ -2570,3 +2570,55 @@ decode = place(g), place(g, None, ("x", "y")), place(g, ("y", "x"))
 g, h = make_mesh(x=4, y=2), make_mesh(y=2, x=4)
 decode = place(line), place(line, None, "x"), place(line, "x")
 prefill = place(line, "x"), place(g, "x", "y"), place(h, "x", "y")
+
+
+# %% without caches, but None where it is exercise="14.1" score=0 diagnoses=["unanswered", "without-caches"] near=["never-ignored"]
+def compute_bound_from(weights, cache, flops, memory):
+    return None if cache / memory >= 2 * weights / flops else flops / memory
+
+
+# %% one cache, and None where it is exercise="14.1" score=0 diagnoses=["unanswered", "one-cache"] near=["without-caches"]
+def compute_bound_from(weights, cache, flops, memory):
+    if cache / memory >= 2 * weights / flops:
+        return None
+    return (2 * weights + cache) / memory * flops / (2 * weights)
+
+
+# %% the entry of head 0 for all heads exercise="14.3" score=0 diagnoses=["entry-of-first-head", "not-counted-yet"] near=["entry-of-first-row", "values"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    hit = jnp.arange(cache.shape[1]) == positions[:, None]
+    return jnp.where(hit[:, :, None, None], new[:, :1][:, None], cache)
+
+
+# %% candidates of all devices clipped at zero exercise="14.5" score=0 diagnoses=["clipped", "not-counted-yet"] near=["masked-with-zeros", "zeros-win"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(own):
+        values, places = lax.top_k(own, k)
+        kept = jnp.where(values > 0, values, 0)
+        return kept, places + lax.axis_index("vocab") * own.shape[1]
+
+    specs = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=specs, out_specs=specs)(logits)
+    values, places = lax.top_k(values, k)
+    best = jnp.argmax(values / temperature + noise, axis=1)[:, None]
+    chosen = jnp.take_along_axis(jnp.take_along_axis(tokens, places, axis=1), best, axis=1)
+    return chosen[:, 0]
+
+
+# %% runs side by side exercise="14.6" score=0 diagnoses=["block-transposed"] near=["one-run"]
+def load(read, entry, sharding):
+    shape, begin = tuple(entry["shape"]), entry["data_offsets"][0]
+
+    def block(index):
+        ranges = [range(*part.indices(size)) for part, size in zip(index, shape)]
+        sizes, runs = [len(each) for each in ranges], []
+        for outer in np.ndindex(*sizes[:-1]):
+            at = [each[i] for each, i in zip(ranges, (*outer, 0))]
+            start = begin + 4 * int(np.ravel_multi_index(at, shape))
+            runs.append(np.frombuffer(read(start, 4 * sizes[-1]), np.float32))
+        return np.stack(runs, axis=-1).reshape(sizes)
+
+    return jax.make_array_from_callback(shape, sharding, block)

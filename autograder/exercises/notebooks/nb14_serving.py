@@ -154,6 +154,10 @@ def _crossing_of_single_operations(
     return crossing if crossing is not None and crossing > 0 else None
 
 
+def _batch_with_one_cache(weights: int, cache: int, flops: float, memory: float) -> float:
+    return (BYTES * weights + cache) * flops / (2 * weights * memory)
+
+
 def _rounded(function: Callable[[float], int]) -> Callable[..., int | None]:
     """Return a `compute_bound_from` that rounds its result."""
 
@@ -290,13 +294,14 @@ ROOFLINE: Final = Exercise(
             {
                 "without-caches": Mistake(
                     lambda w, c, f, m: f / m,
+                    lambda w, c, f, m: f / m if _compute_bound_from(w, c, f, m) else None,
                     says="This is right without caches. With one, each request also adds to what "
                     "is read.",
                 ),
                 "before-zero": Mistake(
                     _crossing,
-                    says="A negative batch means that the lines cross before 0. From which batch "
-                    "on does such a step compute for longer?",
+                    says="A negative batch means that the lines cross before 0: such a step reads "
+                    "for longer, however large the batch.",
                 ),
                 "cache-doubled": lambda w, c, f, m: _compute_bound_from(w, BYTES * c, f, m),
                 "never-ignored": Mistake(
@@ -336,7 +341,12 @@ ROOFLINE: Final = Exercise(
                     says="A request's cache takes time to read. So it makes the difference between "
                     "computing and reading smaller: subtract it.",
                 ),
-                "one-cache": lambda w, c, f, m: (2 * w + c) * f / (2 * w * m),
+                "one-cache": Mistake(
+                    _batch_with_one_cache,
+                    lambda *model: (
+                        _batch_with_one_cache(*model) if _compute_bound_from(*model) else None
+                    ),
+                ),
                 "one-byte": lambda w, c, f, m: (
                     crossing / 2 if (crossing := _compute_bound_from(w, c, f, m)) else None
                 ),
@@ -452,8 +462,8 @@ ONE: Final = _attention(1, 2048)
 
 PARTS_OF_ATTENTION: Final = (
     "With sharded positions there are three all-reduces: for the softmax's maximum, for its sum, "
-    "and for the outputs. With sharded numbers of a head there is one, in which all scores are "
-    "added up. Requests and heads share no sums."
+    "and for the outputs. If the dimension of a head's numbers is sharded, there is one, in which "
+    "all scores are added up. Requests and heads share no sums."
 )
 
 ON_EXPLICIT_AXES: Final = (
@@ -818,6 +828,12 @@ UPDATE: Final = Exercise(
                     says="All rows of a device get the entry of its first row. Each has one of its "
                     "own.",
                 ),
+                "entry-of-first-head": Mistake(
+                    lambda cache, new, positions: _enter(
+                        cache, np.broadcast_to(new[:, :1], new.shape), positions
+                    ),
+                    says="All heads get the entry of head 0. Each has one of its own.",
+                ),
                 "entry-of-first-row": Mistake(
                     lambda cache, new, positions: _enter(
                         cache, np.broadcast_to(new[:1], new.shape), positions
@@ -961,9 +977,9 @@ TWO_LAYOUTS: Final = Exercise(
         "decode: could-move-less": "Here both weights together have 256 KiB, the tokens 8 KiB, and "
         "their hidden features 16 KiB. Which of these arrays does your layout send?",
         "prefill: could-move-less": "Here both weights together have 256 KiB, and the tokens 512 "
-        "KiB. Which of these arrays does your layout send? Is x sharded only along the dimension "
-        "that counts tokens? (If a weight is sharded along both dimensions, it is gathered in two "
-        "steps, and a part of it is sent twice.)",
+        "KiB. Which of these arrays does your layout send? x need not be sent, if it is sharded "
+        "only along the dimension that counts tokens. A weight that is sharded along both "
+        "dimensions is gathered in two steps, and a part of it is sent twice.",
     },
 )
 
@@ -1298,6 +1314,15 @@ def _gathered_otherwise(
     return _pick(np.take_along_axis(tokens, places, axis=1), best / temperature + noise)
 
 
+def _sampled_from_clipped(logits: Any, noise: Any, temperature: Any) -> Any:
+    """Put 0 in place of the devices' negative candidates before the k best are chosen."""
+    values, tokens = (
+        np.concatenate(each, axis=1) for each in _candidates_of_devices(logits, noise.shape[1])
+    )
+    best, places = _candidates(np.maximum(values, 0), noise.shape[1])
+    return _pick(np.take_along_axis(tokens, places, axis=1), best / temperature + noise)
+
+
 def _offset_by_rows(logits: Any, noise: Any, temperature: Any) -> Any:
     """Count the logits before a block of rows."""
     rows, size = logits.shape
@@ -1483,6 +1508,12 @@ SAMPLING: Final = Exercise(
                     partial(_masked, 0, looked_up=True),
                     says="A zero is larger than a negative logit. Take -inf for what is chosen "
                     "already.",
+                ),
+                "clipped": Mistake(
+                    _sampled_from_clipped,
+                    _sampled_with(lambda values, noise, t: np.maximum(values, 0) / t + noise),
+                    says="Negative logits count as 0 here. Leave them as they are: in a row whose "
+                    "logits are all negative, their differences count as in any other.",
                 ),
                 "masked-by-a-number": Mistake(
                     *(
@@ -1716,6 +1747,12 @@ def _rows_filled_by_columns(stored: Any, first: Any, shape: Any) -> Any:
     return stored[places].reshape(-1, shape[-1]).reshape(shape, order="F")
 
 
+def _runs_side_by_side(stored: Any, first: Any, shape: Any) -> Any:
+    """Read a block's runs one beside the other, and reshape them."""
+    places = tuple(slice(start, start + size) for start, size in zip(first, shape, strict=True))
+    return stored[places].reshape(-1, shape[-1]).T.reshape(shape)
+
+
 def _steps_of(rows: Callable[[Any, Any], int], stored: Any, first: Any, shape: Any) -> Any:
     """Read each run of a block, with other numbers of rows for a step of the first dimension.
 
@@ -1844,6 +1881,7 @@ WEIGHTS: Final = Exercise(
                 "block-transposed": Mistake(
                     lambda case: _block_by_block(case, _filled_by_columns),
                     lambda case: _block_by_block(case, _rows_filled_by_columns),
+                    lambda case: _block_by_block(case, _runs_side_by_side),
                     says="The numbers of a block are right, and in another order: the file has "
                     "them row by row.",
                 ),
