@@ -2483,3 +2483,84 @@ def rule(path, shape, sizes):
         return P()
     spec = [a if d % sizes[a] == 0 else None for d, a in zip(shape[-2:], spec)]
     return P(*[None] * (len(shape) - 2), *spec)
+
+
+# %% tanh forgotten exercise="13.4" score=0 diagnoses=["tanh-missing", "not-counted-yet", "unanswered"] near=["positions-after-tanh"]
+def features(x, frozen, positions, prior):
+    return (x + positions) @ frozen + prior
+
+
+# %% positions outside of tanh exercise="13.4" score=0 diagnoses=["positions-after-tanh", "not-counted-yet", "unanswered"] near=["tanh-missing", "positions-missing"]
+def features(x, frozen, positions, prior):
+    return jnp.tanh(x @ frozen) + positions @ frozen + prior
+
+
+# %% the way there, twice exercise="13.5" score=0.1667 diagnoses=["both-ways-alike", "unanswered"]
+found = {"array": "v", "KiB": 72}
+
+# %% the way there alone exercise="13.5" score=0.1667 diagnoses=["first-only", "unanswered"] near=["both-ways-alike"]
+found = {"array": "v", "KiB": 36}
+
+
+# %% two halves of the examples exercise="13.6" score=0.1667 diagnoses=["unanswered", "collective-permute over data", "too-much-memory"] near=["all-gather over data", "all-reduce over parts of axes"]
+def gradients(x, y, up, down):
+    def loss(up, down, x, y):
+        return jnp.sum((lax.scan(jax.checkpoint(block), x, (up, down))[0] - y) ** 2)
+
+    half = len(x) // 2
+    first = jax.grad(loss, argnums=(0, 1))(up, down, x[:half], y[:half])
+    second = jax.grad(loss, argnums=(0, 1))(up, down, x[half:], y[half:])
+    return first[0] + second[0], first[1] + second[1]
+
+
+# %% two microbatches of consecutive examples exercise="13.6" score=0.1667 diagnoses=["unanswered", "all-reduce over parts of axes", "too-much-memory"] near=["collective-permute over data", "too-many-bytes"]
+def gradients(x, y, up, down):
+    def loss(up, down, x, y):
+        return jnp.sum((lax.scan(jax.checkpoint(block), x, (up, down))[0] - y) ** 2)
+
+    def turn(total, batch):
+        return jax.tree.map(jnp.add, total, jax.grad(loss, argnums=(0, 1))(up, down, *batch)), None
+
+    batches = x.reshape(2, -1, x.shape[-1]), y.reshape(2, -1, y.shape[-1])
+    return lax.scan(turn, (jnp.zeros_like(up), jnp.zeros_like(down)), batches)[0]
+
+
+# %% tanh of the examples exercise="13.10" score=0 diagnoses=["active-too-early", "not-counted-yet"] near=["not-active"]
+def ensemble(x, W):
+    def body(x, W):
+        return jnp.tanh(x) @ W
+
+    out_specs = P("members", None, "model")
+    return jax.shard_map(body, in_specs=(P("members"), out_specs), out_specs=out_specs)(x, W)
+
+
+# %% the weights of a device's first member exercise="13.10" score=0 diagnoses=["weights-of-first-member", "not-counted-yet"] near=["active-too-early"]
+def ensemble(x, W):
+    def body(x, W):
+        return jnp.tanh(x @ W[0])
+
+    out_specs = P("members", None, "model")
+    return jax.shard_map(body, in_specs=(P("members"), out_specs), out_specs=out_specs)(x, W)
+
+
+# %% the weights of the first member, without tanh exercise="13.10" score=0 diagnoses=["weights-of-first-member", "not-counted-yet", "all-reduce over members"]
+def ensemble(x, W):
+    return x @ W[0]
+
+
+# %% one member of each device exercise="13.10" score=0 diagnoses=["shape", "not-counted-yet"] near=["weights-of-first-member", "all-reduce over model"]
+def ensemble(x, W):
+    def body(x, W):
+        return jnp.tanh(x[0] @ W[0])[None]
+
+    out_specs = P("members", None, "model")
+    return jax.shard_map(body, in_specs=(P("members"), out_specs), out_specs=out_specs)(x, W)
+
+
+# %% rows of the weights over model exercise="13.10" score=0.25 diagnoses=["replicated-dimension", "all-reduce over model"] near=["all-reduce over members", "shape"]
+def ensemble(x, W):
+    def body(x, W):
+        return jnp.tanh(lax.psum(x @ W, "model"))
+
+    in_specs = P("members", None, "model"), P("members", "model")
+    return jax.shard_map(body, in_specs=in_specs, out_specs=P("members"))(x, W)

@@ -520,7 +520,8 @@ MEETS: Final = Exercise(
         "two-meshes-in-one": "Although a and b never touch, they are arguments of one program, and "
         "this has one list of devices.",
         "never-leaves": "`device_put` is the way from one mesh to another; it is no program.",
-        "names-must-agree": "On Auto axes, a program knows devices and blocks, and no names.",
+        "names-must-agree": "On Auto axes it matters which devices have which blocks. The names "
+        "of axes need not agree.",
         "order-is-free": "The order of devices is a part of a program: it says which device has "
         "number 0. These two arrays disagree.",
         "host-follows": "Memories do not mix, either. `device_put` brings the array back first.",
@@ -594,12 +595,12 @@ STATE: Final = Exercise(
         "whole step, gives its memory to the new one, if this has the same layout.",
         "donates-too-much": "No result fits into the buffers of the examples, and they are not "
         "part of the state.",
-        "split-dimension": "Does your program request this layout? Where it requests none, the "
-        "compiler chooses, and takes `model` for the columns, as in the targets. (`device_put` in "
-        "a compiled program is no request: `out_shardings` and `with_sharding_constraint` are. A "
-        "sharding on the notebook's mesh is of 4 × 2 on every mesh.) The next step would start "
-        "from another layout: it is compiled again, or refused where in_shardings request the old "
-        "one.",
+        "split-dimension": "Does your program request this layout, by a spec that names `model`, "
+        "or by a sharding on the notebook's mesh, which is of 4 × 2 on every mesh? Where it "
+        "requests none, the compiler chooses, and takes `model` for the columns, as in the "
+        "targets. (`device_put` in a compiled program is no request: `out_shardings` and "
+        "`with_sharding_constraint` are.) The next step would start from another layout: it is "
+        "compiled again, or refused where in_shardings request the old one.",
         "replicated": "Each device has all of it now, and the next step is compiled again.",
     },
 )
@@ -693,6 +694,17 @@ CLOSED_OVER: Final = Exercise(
                 "prior-missing": Mistake(
                     lambda x, frozen, positions, prior: _features(x, frozen, positions, 0 * prior),
                     says="The prior is not added.",
+                ),
+                "tanh-missing": Mistake(
+                    lambda x, frozen, positions, prior: (x + positions) @ frozen + prior,
+                    says="tanh is missing.",
+                ),
+                "positions-after-tanh": Mistake(
+                    lambda x, frozen, positions, prior: (
+                        np.tanh(x @ frozen) + positions @ frozen + prior
+                    ),
+                    says="The positions' part of the product is added after tanh. Expected: "
+                    "before.",
                 ),
                 "positions-multiplied": Mistake(
                     lambda x, frozen, positions, prior: np.tanh((x * positions) @ frozen) + prior,
@@ -908,6 +920,11 @@ GATHER: Final = Exercise(
                     LAYERS * 1,
                     says="The array is brought back, and into the wrong layout as well: together "
                     "with two others, because one einsum makes all three.",
+                ),
+                "both-ways-alike": Mistake(
+                    LAYERS * (3 + 3),
+                    says="Is this the way into the wrong layout, twice? The report has a row of "
+                    "its own for the way back.",
                 ),
                 "all-collectives": Mistake(
                     LAYERS * (3 + 1 + 4 + 4),
@@ -1246,8 +1263,16 @@ PEAK: Final = Exercise(
         "too-much-memory": "Which arrays with twelve layers are still there in the backward pass? "
         "(With a checkpoint around all layers, the backward pass first computes all of them again, "
         "and keeps it all. And of a loop in Python the compiler may keep more than of a `scan`.)",
-        "all-gather over data": "Does a reshape split the examples into microbatches? Consecutive "
-        "examples are on few devices, so a microbatch of them has to be spread first.",
+        **dict.fromkeys(
+            (
+                "all-gather over data",
+                "collective-permute over data",
+                "all-reduce over parts of axes",
+            ),
+            "Are the examples split into microbatches, by a reshape or by slices? Consecutive "
+            "examples are on few devices, so a microbatch of them has to be spread first. And each "
+            "microbatch has its gradients reduced, and needs an array of sums beside them.",
+        ),
         "all-gather over model": "Something is sharded over `model` that each device then needs "
         "whole: the layers' inputs, in each layer and in both passes, or the gradients that you "
         "return?",
@@ -1415,7 +1440,8 @@ ACCUMULATION: Final = Exercise(
     ),
     diagnoses={
         "too-many-bytes": "How often is the gradient reduced, or how many gradients at once? The "
-        "sum of all of them is reduced once, after the loop.",
+        "sum of all of them is reduced once, after the loop. (In a `shard_map`, the gradient of a "
+        "replicated W is reduced in each turn, unless `lax.pcast` makes W varying before.)",
         "too-much-memory": "What is in memory for all microbatches at once: what their forward "
         "passes keep, or their gradients? In a `scan`, each gradient is added to the sum before "
         "the next microbatch begins.",
@@ -1646,24 +1672,24 @@ SELECTION: Final = Exercise(
         Computes(
             "most_likely",
             "most_likely(logits) must be the largest four logits of each row, the largest first, "
-            "and their places.",
+            "and their indices.",
             _best,
             tuple((_logits_argument(*each),) for each in LOGITS),
             {
                 "places-in-blocks": Mistake(
                     _best_in_blocks,
-                    says="The logits are the right ones, and their places are those within a "
+                    says="The logits are the right ones, and their indices are those within a "
                     "block.",
                 ),
                 "places-of-candidates": Mistake(
                     _best_of_candidates,
-                    says="The logits are the right ones, and their places are those among the "
-                    "candidates. Which token is a candidate?",
+                    says="The logits are the right ones, and their indices are those among the "
+                    "candidates. Where in the row is each candidate?",
                 ),
                 "last-of-ties": Mistake(
                     partial(_best, last=True),
                     *LAST_OF_TIES,
-                    says="Among equal logits, the first place counts, as for `lax.top_k`.",
+                    says="Among equal logits, the smallest index counts, as for `lax.top_k`.",
                 ),
                 "too-few-candidates": Mistake(
                     *(partial(_best_of_each, keep=k) for k in (1, 2, 3)),
@@ -1691,17 +1717,17 @@ SELECTION: Final = Exercise(
                 "in-order-of-places": Mistake(
                     _in_order_of_places,
                     partial(_in_order_of_places, of_devices=True),
-                    says="These are the right four, in the order of their places or devices. The "
+                    says="These are the right four, in the order of their indices or devices. The "
                     "largest one comes first.",
                 ),
                 "offset-of-candidates": Mistake(
                     _best_with_offset_of_candidates,
-                    says="The logits are the right ones. A device's first place depends on how "
+                    says="The logits are the right ones. A device's first index depends on how "
                     "many logits come before its block, and not on how many candidates.",
                 ),
                 "offset-of-devices": Mistake(
                     partial(_best_with_offset, step=_devices_for),
-                    says="The logits are the right ones. A device's first place depends on how "
+                    says="The logits are the right ones. A device's first index depends on how "
                     "many logits come before its block, and not on how many devices.",
                 ),
                 "offset-of-dimension-0": Mistake(
@@ -1711,7 +1737,7 @@ SELECTION: Final = Exercise(
                 ),
                 "offset-of-rows": Mistake(
                     _best_with_offset_of_rows,
-                    says="The logits are the right ones, and places lie beyond the row. How many "
+                    says="The logits are the right ones, and indices lie beyond the row. How many "
                     "logits come before a device's block? In the body, `block.shape` is that of "
                     "one block.",
                 ),
@@ -1720,7 +1746,7 @@ SELECTION: Final = Exercise(
                         _best(logits)[0],
                         _best(logits)[1] + np.int32(logits.shape[1] // _devices_for(logits)),
                     ),
-                    says="The logits are the right ones, and each place is one block too far. How "
+                    says="The logits are the right ones, and each index is one block too far. How "
                     "many logits come before the block of device 0?",
                 ),
                 "blocks-backwards": Mistake(
@@ -1735,17 +1761,17 @@ SELECTION: Final = Exercise(
                 ),
                 "largest-places": Mistake(
                     _best_with_largest_places,
-                    says="The logits are the right ones, and the places are the four largest "
-                    "numbers among the candidates' places. Which of these belong to the logits?",
+                    says="The logits are the right ones, and the indices are the four largest "
+                    "numbers among the candidates' indices. Which of these belong to the logits?",
                 ),
                 "places-of-device-0": Mistake(
                     _best_with_first_places,
-                    says="The logits are the right ones, and the places are those of the "
-                    "candidates of device 0. Which of all places belong to the logits?",
+                    says="The logits are the right ones, and the indices are those of the "
+                    "candidates of device 0. Which of all indices belong to the logits?",
                 ),
                 "place-of-equal": Mistake(
                     _best_by_value,
-                    says="Equal logits get the same place here. Each has a place of its own.",
+                    says="Equal logits get the same index here. Each has one of its own.",
                 ),
                 "rows-mixed": Mistake(
                     _best_of_mixed_rows,
@@ -1754,7 +1780,7 @@ SELECTION: Final = Exercise(
                 ),
             },
             under_mesh=True,
-            results=("the array of logits", "the array of places"),
+            results=("the array of logits", "the array of indices"),
         ),
         CommunicatesAtMost(
             "most_likely",
@@ -1766,19 +1792,19 @@ SELECTION: Final = Exercise(
     hints=(
         "The largest four of a row are among the largest four of its blocks. How many candidates "
         "is that?",
-        "In a `shard_map`: `lax.top_k` of the block gives places within the block. What do you "
+        "In a `shard_map`: `lax.top_k` of the block gives indices within the block. What do you "
         "have to add to them, and what do you need of the other devices?",
-        "Return values and places of each block, put together along dimension 1. Outside of the "
-        "`shard_map`, take `lax.top_k` of the values, and look up the places with "
-        "`jnp.take_along_axis`. `lax.axis_index('x')` times a block's size is its first place.",
+        "Return values and indices of each block, put together along dimension 1. Outside of the "
+        "`shard_map`, take `lax.top_k` of the values, and look up the indices with "
+        "`jnp.take_along_axis`. `lax.axis_index('x')` times a block's size is its first index.",
     ),
     diagnoses={
-        "shape": "Return four logits of each row, and their four places. If a row of yours has "
+        "shape": "Return four logits of each row, and their four indices. If a row of yours has "
         "more: are these the candidates of all devices? Choose four of them. (If there is an "
         "all_gather: it adds a dimension for the devices, unless `tiled=True` puts blocks together "
         "along dimension `axis`.)",
-        "too-many-bytes": "Four candidates of each device, with their places, are enough. Does "
-        "each device choose them from its own columns, in a `shard_map`?",
+        "too-many-bytes": "Four candidates of each device, with their indices, are enough. Does "
+        "each device choose them from its own columns, in a `shard_map`, and no more than four?",
         "not-replicated": "The body may as well return each device's candidates. What comes after "
         "them can stand outside of it.",
         "other-structure": "lax.top_k may return a list.",
@@ -2013,6 +2039,13 @@ def _ensemble(x: Any, W: Any, active: bool = True) -> Any:
     return np.tanh(made) if active else made
 
 
+def _ensemble_with_first_weights(x: Any, W: Any, active: bool, whole: bool) -> Any:
+    """Multiply by the weights of the first member, of all or of each device."""
+    groups = 1 if whole else next(dict(axes)["members"] for axes, s in MEMBERS if s[0] == len(W))
+    size = len(W) // groups
+    return _ensemble(x, np.repeat(W[::size], size, axis=0), active)
+
+
 ENSEMBLE: Final = Exercise(
     id="13.10",
     title="vmap over a mesh axis",
@@ -2035,6 +2068,20 @@ ENSEMBLE: Final = Exercise(
                 "not-active": Mistake(
                     partial(_ensemble, active=False),
                     says="These are the products themselves: `multiply` ends with tanh.",
+                ),
+                "active-too-early": Mistake(
+                    lambda x, W: np.tanh(x) @ W,
+                    says="tanh is applied to the examples. In `multiply`, it is applied to the "
+                    "product.",
+                ),
+                "weights-of-first-member": Mistake(
+                    *(
+                        partial(_ensemble_with_first_weights, active=active, whole=whole)
+                        for active in (True, False)
+                        for whole in (True, False)
+                    ),
+                    says="All members, or all those of a device, get the weights of the first "
+                    "one. Each has its own.",
                 ),
                 "active-twice": Mistake(
                     lambda x, W: np.tanh(_ensemble(x, W)),
@@ -2070,8 +2117,13 @@ ENSEMBLE: Final = Exercise(
         "all-reduce over members": "A member's result needs its own examples and weights only. Are "
         "members added up? Or is there an index such as `x[i]`, in a loop or without one? Member i "
         "is on some of the devices only, so it is sent to all.",
+        "all-reduce over model": "Are products added up over `model`? Not the rows of W are "
+        "sharded over it, but the columns, and a device has all that its columns need.",
+        "shape": "If members are missing: a device has several of them. Does your program "
+        "compute one on each?",
         "in-axes": "Which argument of `vmap` is meant?",
-        "raised": "Does JAX mention sizes or an axis? `multiply` takes the examples and the "
+        "raised": "Does JAX mention sizes or an axis? (The meshes have the axes `members` and "
+        "`model`.) `multiply` takes the examples and the "
         "weights of one member. Which dimension of each argument counts members, and which axis of "
         "the mesh shards it?",
         "all-gather over model": "Nobody needs all columns: a device returns its own.",
