@@ -2545,12 +2545,6 @@ def load(read, entry, sharding):
     return jax.make_array_from_callback(shape, sharding, block)
 
 
-# %% queries of a mesh with exchanged axes exercise="14.2" score=0.7048 diagnoses=["could-move-less"] near=["queries-apart"]
-many = 3 * (place(line, "x"),)
-g, h = make_mesh(x=4, y=2), make_mesh(y=2, x=4)
-few = 3 * (place(g, "x", None, "y"),)
-one = place(h, None, None, "y"), *2 * (place(g, None, "x", "y"),)
-
 # %% values on a mesh with exchanged axes exercise="14.2" score=0.6224 diagnoses=["cache-in-two-layouts"]
 many = 3 * (place(line, "x"),)
 a, g = make_mesh(h=2, p=4), make_mesh(p=4, h=2)
