@@ -1843,11 +1843,6 @@ def most_likely(logits):
     return lax.top_k(values, 4)[0]
 
 
-# %% weights in place of examples exercise="13.10" score=0 diagnoses=["blocks-do-not-fit"] near=["not-gathered"]
-def ensemble(x, W):
-    return jax.vmap(multiply, spmd_axis_name="members")(W, x)
-
-
 # %% a sum over members exercise="13.10" score=0 diagnoses=["shape", "all-reduce over members"]
 def ensemble(x, W):
     return jnp.tanh(jnp.einsum("mbd,mdf->bf", x, W))
