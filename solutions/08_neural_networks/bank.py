@@ -71,7 +71,7 @@ tensor_parallel = (on(model),) * 3
 # %% the examples cut as well exercise="8.2" score=0 diagnoses=["layout of X"] near=["over-the-cap"]
 tensor_parallel = (on(model, "model"), on(model, None, "model"), on(model, "model"))
 
-# %% the features cut, to go with rows of the weights exercise="8.2" score=0 diagnoses=["reduce-scatter over model"]
+# %% the features cut, to go with rows of the weights exercise="8.2" score=0 diagnoses=["reduce-scatter over model"] near=["too-many-bytes"]
 tensor_parallel = (on(model, None, "model"), on(model, "model"), on(model, "model"))
 
 # %% on an Explicit mesh exercise="8.2" score=0 diagnoses=["fails"] near=["all-gather"]
@@ -3044,3 +3044,284 @@ def fsdp_gradient(W, X, Y):
 
     rows = P(None, "data")
     return jax.shard_map(body, in_specs=(rows, P("data"), P("data")), out_specs=rows)(W, X, Y)
+
+
+# %% the label's logit added exercise="8.6" score=0 diagnoses=["label-added", "not-counted-yet"]
+def cross_entropy(logits, labels):
+    def body(z, labels):
+        m = lax.pmax(z.max(1), "model")
+        s = lax.psum(jnp.exp(z - m[:, None]).sum(1), "model")
+        w = z.shape[1]
+        i = labels - lax.axis_index("model") * w
+        own = (i >= 0) & (i < w)
+        g = jnp.take_along_axis(z, jnp.clip(i, 0, w - 1)[:, None], axis=1)[:, 0]
+        g = lax.psum(jnp.where(own, g, 0), "model")
+        return jnp.mean(jnp.log(s) + m + g)
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% the largest exponential of each block exercise="8.6" score=0 diagnoses=["largest-for-sum", "not-counted-yet"] near=["mean-of-exponentials"]
+def cross_entropy(logits, labels):
+    def body(z, labels):
+        m = lax.pmax(z.max(1), "model")
+        s = lax.psum(jnp.exp(z - m[:, None]).max(1), "model")
+        w = z.shape[1]
+        i = labels - lax.axis_index("model") * w
+        own = (i >= 0) & (i < w)
+        g = jnp.take_along_axis(z, jnp.clip(i, 0, w - 1)[:, None], axis=1)[:, 0]
+        g = lax.psum(jnp.where(own, g, 0), "model")
+        return jnp.mean(jnp.log(s) + m - g)
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% words counted in examples exercise="8.6" score=0 diagnoses=["offset-of-examples", "not-counted-yet"] near=["largest-for-sum"]
+def cross_entropy(logits, labels):
+    def body(z, labels):
+        m = lax.pmax(z.max(1), "model")
+        s = lax.psum(jnp.exp(z - m[:, None]).sum(1), "model")
+        w = z.shape[1]
+        i = labels - lax.axis_index("model") * z.shape[0]
+        own = (i >= 0) & (i < w)
+        g = jnp.take_along_axis(z, jnp.clip(i, 0, w - 1)[:, None], axis=1)[:, 0]
+        g = lax.psum(jnp.where(own, g, 0), "model")
+        return jnp.mean(jnp.log(s) + m - g)
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% the number of devices for the device exercise="8.6" score=0 diagnoses=["label-forgotten", "not-counted-yet"] near=["offset-of-examples"]
+def cross_entropy(logits, labels):
+    def body(z, labels):
+        m = lax.pmax(z.max(1), "model")
+        s = lax.psum(jnp.exp(z - m[:, None]).sum(1), "model")
+        w = z.shape[1]
+        i = labels - lax.axis_size("model") * w
+        own = (i >= 0) & (i < w)
+        g = jnp.take_along_axis(z, jnp.clip(i, 0, w - 1)[:, None], axis=1)[:, 0]
+        g = lax.psum(jnp.where(own, g, 0), "model")
+        return jnp.mean(jnp.log(s) + m - g)
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% minus infinity without the label exercise="8.6" score=0 diagnoses=["not-finite", "not-counted-yet"] near=["label-added"]
+def cross_entropy(logits, labels):
+    def body(z, labels):
+        m = lax.pmax(z.max(1), "model")
+        s = lax.psum(jnp.exp(z - m[:, None]).sum(1), "model")
+        w = z.shape[1]
+        i = labels - lax.axis_index("model") * w
+        own = (i >= 0) & (i < w)
+        g = jnp.take_along_axis(z, jnp.clip(i, 0, w - 1)[:, None], axis=1)[:, 0]
+        g = lax.psum(jnp.where(own, g, -jnp.inf), "model")
+        return jnp.mean(jnp.log(s) + m - g)
+
+    return jax.shard_map(body, in_specs=(P(None, "model"), P()), out_specs=P())(logits, labels)
+
+
+# %% no square exercise="8.4" score=0 diagnoses=["no-square", "not-counted-yet"] near=["off-by-a-factor"]
+def fsdp_gradient(W, X, Y):
+    def body(W, X, Y):
+        @jax.checkpoint
+        def layer(h, w):
+            w = lax.all_gather(w, "data", axis=0, tiled=True)
+            return jnp.tanh(h @ w), None
+
+        def loss(W):
+            h = lax.scan(layer, X, W)[0]
+            return jnp.sum(h - Y) / (X.shape[0] * lax.axis_size("data"))
+
+        return jax.grad(loss)(W)
+
+    return jax.shard_map(
+        body, in_specs=(P(None, "data"), P("data"), P("data")), out_specs=P(None, "data")
+    )(W, X, Y)
+
+
+# %% own examples counted twice exercise="8.4" score=0 diagnoses=["off-by-a-factor", "not-counted-yet"] near=["no-square"]
+def fsdp_gradient(W, X, Y):
+    def body(W, X, Y):
+        @jax.checkpoint
+        def layer(h, w):
+            w = lax.all_gather(w, "data", axis=0, tiled=True)
+            return jnp.tanh(h @ w), None
+
+        def loss(W):
+            h = lax.scan(layer, X, W)[0]
+            return jnp.sum((h - Y) ** 2) / (X.shape[0] * X.shape[0])
+
+        return jax.grad(loss)(W)
+
+    return jax.shard_map(
+        body, in_specs=(P(None, "data"), P("data"), P("data")), out_specs=P(None, "data")
+    )(W, X, Y)
+
+
+# %% value and gradient exercise="8.4" score=0 diagnoses=["rank"] near=["not-gathered"]
+def fsdp_gradient(W, X, Y):
+    def body(W, X, Y):
+        @jax.checkpoint
+        def layer(h, w):
+            w = lax.all_gather(w, "data", axis=0, tiled=True)
+            return jnp.tanh(h @ w), None
+
+        def loss(W):
+            h = lax.scan(layer, X, W)[0]
+            return jnp.sum((h - Y) ** 2) / (X.shape[0] * lax.axis_size("data"))
+
+        return jax.value_and_grad(loss)(W)
+
+    return jax.shard_map(
+        body, in_specs=(P(None, "data"), P("data"), P("data")), out_specs=P(None, "data")
+    )(W, X, Y)
+
+
+# %% a stage that there is not exercise="8.8" score=0 diagnoses=["nothing-but-zeros", "not-counted-yet"] near=["shape"]
+def pipeline(W, X):
+    def body(W, X):
+        n, m, s = lax.axis_size("stage"), X.shape[0], lax.axis_index("stage")
+        ring = [(i, i + 1) for i in range(n - 1)]
+
+        def one(carry, t):
+            arrived, out = carry
+            h = jnp.where(s == 0, X[jnp.minimum(t, m - 1)], arrived)
+            h = jnp.tanh(h @ W[0])
+            k = t - (n - 1)
+            out = jnp.where(k >= 0, out.at[jnp.maximum(k, 0)].set(h), out)
+            return (lax.ppermute(h, "stage", ring), out), None
+
+        start = lax.pcast((jnp.zeros_like(X[0]), jnp.zeros_like(X)), "stage", to="varying")
+        out = lax.scan(one, start, jnp.arange(n + m - 1))[0][1]
+        return lax.psum(jnp.where(s == n, out, 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% blocks of all stages joined exercise="8.8" score=0 diagnoses=["shape", "not-counted-yet"] near=["blocks-do-not-fit"]
+def pipeline(W, X):
+    def body(W, X):
+        n, m, s = lax.axis_size("stage"), X.shape[0], lax.axis_index("stage")
+        ring = [(i, i + 1) for i in range(n - 1)]
+
+        def one(carry, t):
+            arrived, out = carry
+            h = jnp.where(s == 0, X[jnp.minimum(t, m - 1)], arrived)
+            h = jnp.tanh(h @ W[0])
+            k = t - (n - 1)
+            out = jnp.where(k >= 0, out.at[jnp.maximum(k, 0)].set(h), out)
+            return (lax.ppermute(h, "stage", ring), out), None
+
+        start = lax.pcast((jnp.zeros_like(X[0]), jnp.zeros_like(X)), "stage", to="varying")
+        out = lax.scan(one, start, jnp.arange(n + m - 1))[0][1]
+        return out
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P("stage"))(W, X)
+
+
+# %% chosen after the sum exercise="8.8" score=0 diagnoses=["not-replicated"]
+def pipeline(W, X):
+    def body(W, X):
+        n, m, s = lax.axis_size("stage"), X.shape[0], lax.axis_index("stage")
+        ring = [(i, i + 1) for i in range(n - 1)]
+
+        def one(carry, t):
+            arrived, out = carry
+            h = jnp.where(s == 0, X[jnp.minimum(t, m - 1)], arrived)
+            h = jnp.tanh(h @ W[0])
+            k = t - (n - 1)
+            out = jnp.where(k >= 0, out.at[jnp.maximum(k, 0)].set(h), out)
+            return (lax.ppermute(h, "stage", ring), out), None
+
+        start = lax.pcast((jnp.zeros_like(X[0]), jnp.zeros_like(X)), "stage", to="varying")
+        out = lax.scan(one, start, jnp.arange(n + m - 1))[0][1]
+        return jnp.where(s == n - 1, lax.psum(out, "stage"), 0)
+
+    return jax.shard_map(body, in_specs=(P("stage"), P()), out_specs=P())(W, X)
+
+
+# %% features of W cut exercise="8.8" score=0 diagnoses=["blocks-do-not-fit"]
+def pipeline(W, X):
+    def body(W, X):
+        n, m, s = lax.axis_size("stage"), X.shape[0], lax.axis_index("stage")
+        ring = [(i, i + 1) for i in range(n - 1)]
+
+        def one(carry, t):
+            arrived, out = carry
+            h = jnp.where(s == 0, X[jnp.minimum(t, m - 1)], arrived)
+            h = jnp.tanh(h @ W[0])
+            k = t - (n - 1)
+            out = jnp.where(k >= 0, out.at[jnp.maximum(k, 0)].set(h), out)
+            return (lax.ppermute(h, "stage", ring), out), None
+
+        start = lax.pcast((jnp.zeros_like(X[0]), jnp.zeros_like(X)), "stage", to="varying")
+        out = lax.scan(one, start, jnp.arange(n + m - 1))[0][1]
+        return lax.psum(jnp.where(s == n - 1, out, 0), "stage")
+
+    return jax.shard_map(body, in_specs=(P(None, "stage"), P()), out_specs=P())(W, X)
+
+
+# %% a Python loop exercise="8.7" score=0.25 diagnoses=["too-much-memory"]
+def accumulated(W, X, Y):
+    def body(W, X, Y):
+        W = lax.pcast(W, "data", to="varying")
+        count = X.size * lax.axis_size("data")
+
+        def loss(W, x, y):
+            return jnp.sum((jnp.tanh(x @ W) - y) ** 2) / count
+
+        def one(total, xy):
+            return total + jax.grad(loss)(W, *xy), None
+
+        total = jnp.zeros_like(W)
+        for x, y in zip(X, Y):
+            total = total + jax.grad(loss)(W, x, y)
+        return lax.psum(total, "data")
+
+    return jax.shard_map(body, in_specs=(P(), P(None, "data"), P(None, "data")), out_specs=P())(
+        W, X, Y
+    )
+
+
+# %% pcast within the loss exercise="8.7" score=0 diagnoses=["as-many-times", "too-often", "not-counted-yet"]
+def accumulated(W, X, Y):
+    def body(W, X, Y):
+        count = X.size * lax.axis_size("data")
+
+        def loss(W, x, y):
+            W = lax.pcast(W, "data", to="varying")
+            return jnp.sum((jnp.tanh(x @ W) - y) ** 2) / count
+
+        def one(total, xy):
+            return total + jax.grad(loss)(W, *xy), None
+
+        total = lax.scan(one, jnp.zeros_like(W), (X, Y))[0]
+        return lax.psum(total, "data")
+
+    return jax.shard_map(body, in_specs=(P(), P(None, "data"), P(None, "data")), out_specs=P())(
+        W, X, Y
+    )
+
+
+# %% hidden units by rows exercise="8.2" score=0 diagnoses=["too-many-bytes"] near=["layout of W1"]
+tensor_parallel = (on(model, None, "model"), on(model, "model"), on(model, None, "model"))
+
+
+# %% W cut into layers exercise="8.4" score=0 diagnoses=["not-gathered"] near=["rank"]
+def fsdp_gradient(W, X, Y):
+    def body(W, X, Y):
+        @jax.checkpoint
+        def layer(h, w):
+            w = lax.all_gather(w, "data", axis=0, tiled=True)
+            return jnp.tanh(h @ w), None
+
+        def loss(W):
+            h = lax.scan(layer, X, W)[0]
+            return jnp.sum((h - Y) ** 2) / (X.shape[0] * lax.axis_size("data"))
+
+        return jax.grad(loss)(W)
+
+    return jax.shard_map(
+        body, in_specs=(P("data"), P("data"), P("data")), out_specs=P(None, "data")
+    )(W, X, Y)

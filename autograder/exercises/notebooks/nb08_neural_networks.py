@@ -141,6 +141,8 @@ TENSOR_PARALLEL: Final = Exercise(
         "shard of W1 give complete sums, which relu needs?",
         "collective-permute": "Shards move from device to device. A device needs the rows of W2 "
         "that belong to its own columns of W1.",
+        "too-many-bytes": "Only the pair's result has to be added up. Are the sums of the hidden "
+        "units partial, so that these are added up, too, before relu?",
         "layout of X": "Each device computes its own hidden units for every example. Which part of "
         "X does it need for that?",
         "layout of W1": "relu needs complete sums. Does a device's shard of W1 give complete sums "
@@ -327,7 +329,8 @@ BOTH: Final = Exercise(
         "of its hidden units, complete.",
         "layout of b3": "b3 is added to complete sums, which every device has.",
         "all-gather": "Nothing has to be gathered here. Do you request a replicated array that "
-        "may stay sharded, or do the shardings of two neighbouring arrays not fit together?",
+        "may stay sharded, or do the shardings of two neighbouring arrays not fit together? The "
+        "examples are sharded over data, and the weights of the pair over model.",
         "reduce-scatter": "A sum is sharded over model, and should be replicated over it. Is b3 "
         "sharded over model? Does an out_sharding name model? Or are the weights of the first "
         "layer sharded, so that its sums are partial, too?",
@@ -361,7 +364,9 @@ def _fsdp_arguments(n: int, layers: int, side: int, own: int) -> tuple[Argument,
     )
 
 
-def _deep_gradient(W: Any, X: Any, Y: Any, without_tanh: Sequence[int] = ()) -> Any:
+def _deep_gradient(
+    W: Any, X: Any, Y: Any, without_tanh: Sequence[int] = (), of_square: bool = True
+) -> Any:
     """Return the gradient of the mean of sum((f(X) - Y)²) with respect to W.
 
     Args:
@@ -369,11 +374,12 @@ def _deep_gradient(W: Any, X: Any, Y: Any, without_tanh: Sequence[int] = ()) -> 
         X: The examples, one in each row.
         Y: The values that f(X) should have.
         without_tanh: The layers without tanh, counted from the last, which is -1.
+        of_square: Whether the difference is squared.
     """
     seen, tanh = [X], [i not in without_tanh for i in range(-len(W), 0)]
     for w, has_tanh in zip(W, tanh, strict=True):
         seen.append(np.tanh(seen[-1] @ w) if has_tanh else seen[-1] @ w)
-    back = 2 * (seen[-1] - Y) / np.float32(len(Y))
+    back = (2 * (seen[-1] - Y) if of_square else np.ones_like(Y)) / np.float32(len(Y))
     grads = []
     layers = zip(W[::-1], seen[-2::-1], seen[:0:-1], tanh[::-1], strict=True)
     for w, before, after, has_tanh in layers:
@@ -450,6 +456,10 @@ FSDP: Final = Exercise(
                     says="The result is too large by the number of devices. The backward pass of "
                     "an all-gather adds up the gradients of all devices. By how many examples does "
                     "each device divide, its own or all?",
+                ),
+                "no-square": Mistake(
+                    lambda W, X, Y: _deep_gradient(W, X, Y, of_square=False),
+                    says="The difference is not squared.",
                 ),
                 "divided-again": Mistake(
                     lambda W, X, Y: _deep_gradient(W, X, Y) / _device_count(X),
@@ -566,7 +576,11 @@ FSDP: Final = Exercise(
         "gathered-once": "Each layer is gathered only once, so it is kept for the backward pass. "
         "With jax.checkpoint around the function of one layer, its all_gather included, it is "
         "gathered again.",
-        "not-gathered": "A device has only some rows of each layer, and a matmul needs all.",
+        "off-by-a-factor": "The loss is a mean over all examples: is each device's sum divided by "
+        "the number of all of them, its own times lax.axis_size, once?",
+        "rank": "Does the body return more than the gradient, such as the loss?",
+        "not-gathered": "A device has some rows of each layer, by in_specs over dimension 1 of W, "
+        "and a matmul needs all: is the layer gathered along its rows?",
         "blocks-do-not-fit": "With tiled=True, all_gather concatenates a layer's rows. Without "
         "it, it adds a dimension.",
         "all-reduce": "No device needs the complete gradient, not even of one layer. Each should "
@@ -736,7 +750,8 @@ SEQUENCE: Final = Exercise(
         "its own tokens only, and a collective in the body should bring the others.",
         **dict.fromkeys(
             ("not-gathered", "blocks-do-not-fit"),
-            "The pair is sharded as in 8.2: W1 enters by columns, and W2 by rows.",
+            "Does W1 enter by columns, and W2 by rows, as in 8.2? Are all tokens gathered, along "
+            "dimension 0, before the first matmul?",
         ),
         "untiled": "The tokens are scattered: dimension 0, tiled.",
         "scatter-does-not-divide": "To scatter the sums of all tokens, a device must have applied "
@@ -858,12 +873,12 @@ def _own_largest(logits: Any, labels: Any) -> Any:
     return (np.log(total) + logits.max(1) - _chosen(logits, labels)).mean()
 
 
-def _found_by_device_number(z: Any, t: Any) -> Any:
-    """Return what is added up for the labels if block i is taken to begin at word i."""
+def _found_from(z: Any, t: Any, first: Callable[[int], int]) -> Any:
+    """Return what is added up for the labels if block i is taken to begin at word `first(i)`."""
     total = np.zeros(len(z), z.dtype)
     for i, block in enumerate(_blocks(z)):
         words = block.shape[1]
-        position = t - i
+        position = t - first(i)
         chosen = _chosen(block, np.clip(position, 0, words - 1))
         total += np.where((position >= 0) & (position < words), chosen, np.float32(0))
     return total
@@ -909,6 +924,13 @@ SLIPS: Final[Mapping[str, Any]] = {
         _logarithm(z) - _chosen(z, t) / np.float32(len(_blocks(z)))
     ).mean(),
     "label-forgotten": lambda z, t: _logarithm(z).mean(),
+    "label-added": lambda z, t: (_logarithm(z) + _chosen(z, t)).mean(),
+    "largest-for-sum": lambda z, t: (
+        np.log(sum(np.exp(b.max(1) - z.max(1)) for b in _blocks(z))) + z.max(1) - _chosen(z, t)
+    ).mean(),
+    "offset-of-examples": lambda z, t: (
+        _logarithm(z) - _found_from(z, t, lambda i: i * len(z))
+    ).mean(),
     "label-twice": lambda z, t: (_logarithm(z) - 2 * _chosen(z, t)).mean(),
     "offset-added": lambda z, t: (
         _logarithm(z)
@@ -918,7 +940,7 @@ SLIPS: Final[Mapping[str, Any]] = {
             np.float32(0),
         )
     ).mean(),
-    "offset-of-one": lambda z, t: (_logarithm(z) - _found_by_device_number(z, t)).mean(),
+    "offset-of-one": lambda z, t: (_logarithm(z) - _found_from(z, t, lambda i: i)).mean(),
     "one-word-too-many": lambda z, t: _edges_counted(
         z, t, lambda position, words: (position >= 0) & (position <= words)
     ),
@@ -989,7 +1011,8 @@ CROSS_ENTROPY: Final = Exercise(
         "maximum over all words subtracted before exp?",
         "not-finite": "exp(100) does not fit into float32, and exp(-200) is 0, whose logarithm is "
         "minus infinity: subtract each example's maximum over all words first. (Over the devices "
-        "it is a pmax; a psum of their maxima is another number.)",
+        "it is a pmax; a psum of their maxima is another number.) And does a device without the "
+        "label add 0, and not -inf?",
         "values": "Does a device whose words do not include the label add nothing for it, and do "
         "all devices subtract the same maximum?",
         "own-largest": "Each device subtracts the maximum of its own words, so the sums have "
@@ -1014,9 +1037,14 @@ CROSS_ENTROPY: Final = Exercise(
         "example has its own sum: axis=1.",
         "label-averaged": "The label's logit is divided by the number of devices. One device has "
         "it, the others add 0, and a mean divides by all of them.",
-        "label-forgotten": "This is the mean of the logarithms alone. Subtract the label's logit. "
-        "(Do you combine the devices' values of it by a maximum? If all logits are below zero, "
-        "the others' zeros win.)",
+        "label-forgotten": "This is the mean of the logarithms alone. Is the label's logit "
+        "subtracted? If it is, it is 0 for every example: does any device find the label? Its "
+        "position there is labels - axis_index * (its number of words). (Do you combine the "
+        "devices' values by a maximum? If all logits are below zero, the others' zeros win.)",
+        "label-added": "The label's logit is added. Subtract it.",
+        "largest-for-sum": "Each device takes the largest of its exponentials. Add them all up.",
+        "offset-of-examples": "A block's first word is taken to be axis_index * (the number of "
+        "examples). Words are dimension 1 of the logits.",
         "label-twice": "The label's logit is subtracted twice.",
         "offset-added": "The first word's number is added to the label, so only device 0 finds "
         "its labels. Subtract it: position = labels - axis_index * (its number of words).",
@@ -1120,7 +1148,8 @@ ACCUMULATION: Final = Exercise(
                     says="The result is too large by the number of devices, as if the devices' "
                     "means were added up. Expected: their mean. Are the weights replicated in the "
                     "body? Then jax.grad adds up their gradient over the devices already, and a "
-                    "pmean changes nothing. If they vary: is there a psum where a pmean belongs?",
+                    "pmean changes nothing: a pcast has to come before jax.grad, not in what it "
+                    "differentiates. If they vary: is there a psum where a pmean belongs?",
                 ),
                 "rounds-added-up": Mistake(
                     lambda W, X, Y: np.float32(len(X)) * _gradient(W, X, Y),
@@ -1228,7 +1257,8 @@ ACCUMULATION: Final = Exercise(
     diagnoses={
         "too-much-memory": "Each device has memory for what a few microbatches compute, and not "
         "all of them. Is the gradient computed for one microbatch at a time, and added up before "
-        "the next?",
+        "the next? Is there a Python loop instead of lax.scan? It is unrolled, and needs more. Or "
+        "are all gradients or losses kept, and added up after the loop?",
         "too-often": "Is there an all-reduce in the loop? jax.grad inserts one if the weights are "
         "replicated.",
         "off-by-a-factor": "The mean is over all microbatches and over all devices: is a sum over "
@@ -1482,14 +1512,22 @@ PIPELINE: Final = Exercise(
         "stage needs what a stage computed.",
         "all-gather": "An array is gathered. Does the body do it, or does it happen before the "
         "body, because in_specs request more than a stage has?",
+        "carry-changes": "Is it the shape? In the body, W has the shape (1, features, features): "
+        "the stage's matrix is W[0].",
         **dict.fromkeys(
-            ("carry-changes", "shapes-do-not-fit"),
-            "In the body, W has the shape (1, features, features). The stage's matrix is W[0].",
+            ("shapes-do-not-fit", "blocks-do-not-fit"),
+            "In the body, W should have the shape (1, features, features), so in_specs shard its "
+            "dimension 0. The stage's matrix is W[0].",
         ),
-        "nothing-but-zeros": "What stage s computed goes to stage s + 1, and the last stage has "
-        "its first result in step n - 1. So the loop has n + m - 1 steps.",
+        "nothing-but-zeros": "Nothing that the last stage computed is in the result. Does each "
+        "stage send to the next one, by pairs (from, to)? In step t the last stage has microbatch "
+        "t - (n - 1): are there n + m - 1 steps, is its result put in this place, and does the "
+        "condition after the loop pick stage n - 1?",
         "not-replicated": "The result must be the same on all devices, and only the last stage "
-        "has it. What gives it to all of them?",
+        "has it. What gives it to all of them? (A condition on the stage comes before it, because "
+        "what comes after differs again.)",
+        "shape": "Do out_specs join what each stage has? Only the last stage has results, and all "
+        "devices should get them, so out_specs name no axis.",
         "varying-mismatch": "Does the loop start with a value that is the same on all devices, "
         "and continue with one that varies?",
         "values": "Follow microbatch 0 through your steps: which stage has it when, is its result "
