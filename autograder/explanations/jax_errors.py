@@ -228,7 +228,8 @@ MEANINGS: Final = (
         "One side of an operation is unreduced, so that each device has a part of it, and the "
         "other is complete. A reshard to a spec without unreduced axes, such as `P()`, adds the "
         "parts up. In a loop it would do so in every turn: does a sum over the turns begin with "
-        "the same type as what is added to it?",
+        "the same type as what is added to it? Is a gradient taken of weights that are `reduced`, "
+        "so that it is unreduced?",
     ),
     (
         r"unreduced rule for (?P<operation>\w+) is not implemented",

@@ -544,8 +544,9 @@ def suggest_one_change(requirement: MovesFewBytes, parts: tuple[Placement, ...],
                 least, which = costs, name
     if which and least - requirement.best > (moved - requirement.best) / 2:
         return ""  # this would be a detour
-    if not which and (is_refused or len({part.mesh for part in parts}) > 1):
-        return ""  # a sharding on the mesh of another argument was not tried
+    has_joined_axes = any(isinstance(entry, tuple) for part in parts for entry in part.spec)
+    if not which and (is_refused or has_joined_axes or len({part.mesh for part in parts}) > 1):
+        return ""  # such a sharding, or one on the mesh of another argument, was not tried
     if not which:
         return (
             "On this mesh, with at most one mesh axis for each dimension, no other sharding of a "

@@ -2834,3 +2834,30 @@ def train_or_resume(folder, mesh, read_batch, steps):
                 np.savez(file, step=k + 1, **whole)
             os.replace(folder / "new.npz", path)
     return losses
+
+
+# %% the state before its step exercise="11.8" score=0 diagnoses=["step-skipped", "not-counted-yet"]
+def train_or_resume(folder, mesh, read_batch, steps):
+    everywhere = NamedSharding(mesh, P())
+    in_blocks = NamedSharding(mesh, P("x"))
+    collect = jax.jit(lambda state: state, out_shardings=everywhere)
+    done = sorted(int(path.stem) for path in folder.glob("*.npz"))
+    first, state = 0, fresh_state(mesh)
+    if done:
+        first = done[-1] + 1
+        with np.load(folder / f"{done[-1]}.npz") as saved:
+            state = {
+                name: jax.make_array_from_callback((16,), in_blocks, lambda i, a=saved[name]: a[i])
+                for name in NAMES
+            }
+    losses = []
+    for k in range(first, steps):
+        before = state
+        state, value = adam(state, k, read_batch(k))
+        losses.append(float(value))
+        whole = {name: np.asarray(a.addressable_data(0)) for name, a in collect(before).items()}
+        if jax.process_index() == 0:
+            with open(folder / f"{k}.tmp", "wb") as file:
+                np.savez(file, **whole)
+            os.replace(folder / f"{k}.tmp", folder / f"{k}.npz")
+    return losses

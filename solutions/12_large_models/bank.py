@@ -8438,3 +8438,33 @@ def zero_1(W, m, v, X, Y):
     in_specs = (rows, rows, rows, shares, shares)
     W, m, v = jax.shard_map(one_step, in_specs=in_specs, out_specs=rows)(W, m, v, X, Y)
     return lax.with_sharding_constraint(W, P()), m, v
+
+
+# %% a sum that begins at 1 exercise="12.10" score=0.75 diagnoses=["other-result"]
+def stalls_at(increment):
+    step, total = jnp.bfloat16(increment), jnp.bfloat16(1)
+    while total + step != total:
+        total = total + step
+    return total
+
+
+def mixed_step(master, X, Y):
+    count = X.shape[0] * X.shape[1]
+
+    def body(master, X, Y):
+        w = lax.all_gather(master.astype(jnp.bfloat16), "data", tiled=True)
+
+        def error(w, x, y):
+            return jnp.sum((x @ w - y) ** 2)
+
+        def add(total, batch):
+            return total + jax.grad(error)(w, *batch).astype(jnp.float32), None
+
+        total, _ = lax.scan(add, jnp.zeros_like(w, dtype=jnp.float32), (X, Y))
+        total = total.astype(jnp.bfloat16)
+        rows = lax.psum_scatter(total, "data", scatter_dimension=0, tiled=True)
+        return master - 0.001 * rows.astype(jnp.float32) / count
+
+    batch = P(None, "data")
+    specs = (P("data"), batch, batch)
+    return jax.shard_map(body, in_specs=specs, out_specs=P("data"))(master, X, Y)

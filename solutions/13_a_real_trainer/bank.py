@@ -2559,3 +2559,18 @@ def ensemble(x, W):
 
     in_specs = P("members", None, "model"), P("members", "model")
     return jax.shard_map(body, in_specs=in_specs, out_specs=P("members"))(x, W)
+
+
+# %% microbatches by a reshape, scanned exercise="13.6" score=0.5 diagnoses=["all-gather over data", "too-much-memory"]
+peak = {"weights": 768, "gradients": 768, "inputs": 384, "hidden": 768}
+
+
+def gradients(x, y, up, down):
+    xs = x.reshape(4, -1, x.shape[1])
+    ys = y.reshape(4, -1, y.shape[1])
+
+    def turn(total, batch):
+        g = jax.grad(loss, argnums=(0, 1))(up, down, *batch)
+        return jax.tree.map(jnp.add, total, g), None
+
+    return lax.scan(turn, (jnp.zeros_like(up), jnp.zeros_like(down)), (xs, ys))[0]

@@ -394,7 +394,7 @@ def update(cache, new, positions):
     return jax.shard_map(enter, in_specs=P("batch"), out_specs=P("batch"))(cache, new, positions)
 
 
-# %% an index into all rows exercise="14.3" score=0.25 diagnoses=["all-gather over batch"] near=["rows-of-others", "wraps-around", "not-donated"] naive=true
+# %% an index into all rows exercise="14.3" score=0.25 diagnoses=["all-gather over batch"] near=["all-reduce over batch", "rows-of-others", "wraps-around", "not-donated"] naive=true
 @partial(jax.jit, donate_argnums=0)
 def update(cache, new, positions):
     positions = jnp.where(positions < 0, cache.shape[1], positions)
@@ -2616,3 +2616,12 @@ def load(read, entry, sharding):
         return np.stack(runs, axis=-1).reshape(sizes)
 
     return jax.make_array_from_callback(shape, sharding, block)
+
+
+# %% a loop of Python over the rows exercise="14.3" score=0.25 diagnoses=["all-reduce over batch"]
+@partial(jax.jit, donate_argnums=0)
+def update(cache, new, positions):
+    for i in range(cache.shape[0]):
+        p = jnp.where(positions[i] < 0, cache.shape[1], positions[i])
+        cache = cache.at[i, p].set(new[i], mode="drop")
+    return cache

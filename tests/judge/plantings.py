@@ -535,6 +535,7 @@ ELSEWHERE = {
     "explanations.faults": "it says what is said below",
     "evidence.__main__": "it is a process of its own, and asked in its tests",
     "processes.forkserver": "it is a process of its own",
+    "artifacts.endless_loops": "it is for loops that might not end, and asked in its tests",
     "shardlings.devices": "it is done before there is an answer",
     "shardlings.errors.blame": "it is what tells of errors, and asked below",
     "sandboxed.__main__": "it is the kernel's own process, and asked in its tests",

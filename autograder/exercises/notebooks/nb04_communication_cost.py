@@ -50,7 +50,7 @@ def _groups(rng: np.random.Generator, form: int, size: int) -> str:
     confused = (size, size // 2) if form == 3 else (size,)  # the size of an axis in this form
     count = int(rng.choice([count for count in (2, 4, 8) if count not in confused]))
     if form == 0:
-        listed = np.arange(8).reshape(-1, size)
+        listed = np.arange(8, 16).reshape(-1, size)
         if size == 2:  # neither the number of digits nor the largest device says the size
             listed = 2 + np.arange(16).reshape(2, -1).T
         return f"{{{','.join('{' + ','.join(map(str, group)) + '}' for group in listed)}}}"
@@ -414,6 +414,7 @@ def _last_pair(line: str) -> int:
 def _a_type_of_each(rng: np.random.Generator) -> list[tuple[str]]:
     several = [(_types(rng, several=True),) for _ in range(4)]
     some = [("f32[]",), ("bf16[4,2]{1,0}",), ("(f32[3]{0}, s8[40]{0}, bf16[2]{0})",)]
+    some.append(("(f32[8]{0}, f32[8]{0})",))  # equal arrays count each
     return [*some, *several, *((_type(rng),) for _ in range(3))]
 
 
@@ -2087,6 +2088,7 @@ CROSSOVER: Final = Exercise(
                     says="Both ways send (n - 1)/n of something, so n cancels.",
                 ),
                 "n-in-one-and-reduced-once": Mistake(
+                    lambda d, f, n: d / n,
                     lambda d, f, n: d * (n - 1) / n,
                     lambda d, f, n: d * n / (n - 1),
                     says="Both ways send (n - 1)/n of something, so n cancels; and an all-reduce "

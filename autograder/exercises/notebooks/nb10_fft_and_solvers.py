@@ -3268,6 +3268,10 @@ PRECONDITIONER: Final = Exercise(
                     says="A sum takes too few messages here. Expected: log2(n) for each of the two "
                     "sums, one after the other.",
                 ),
+                "one-message-more": Mistake(
+                    partial(_fastest, messages=lambda n: np.log2(n) + 1),
+                    says="A sum takes one message too many here. Expected: log2(n).",
+                ),
                 "sums-of-one-message": Mistake(
                     partial(_fastest, messages=lambda n: 1),
                     says="A sum counts as one message. Expected: log2(n), one after the other.",

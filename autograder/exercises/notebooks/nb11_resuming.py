@@ -125,6 +125,11 @@ def _shift(by: int) -> Continued:
     return lambda case, first: _go_on(case, _state_after(case, first), max(first + by, 0))
 
 
+def _save_before(case: ProcessCase, first: int) -> np.ndarray:
+    """Return the losses if each saved state is that before the step whose number it has."""
+    return _go_on(case, _state_after(case, max(first - 1, 0)), first)
+
+
 def _count_anew(case: ProcessCase, first: int) -> np.ndarray:
     return _go_on(case, _state_after(case, first), first, 0)
 
@@ -168,7 +173,7 @@ HALVES: Final = (slice(0, FEATURES // 2), slice(FEATURES // 2, FEATURES))
 MISTAKES: Final[dict[str, Continued | Mistake]] = {
     "optimizer-forgotten": _forget_moments,
     "step-again": _shift(-1),
-    "step-skipped": _shift(1),
+    "step-skipped": Mistake(_shift(1), _save_before),
     "count-begins-anew": _count_anew,
     "loss-after-its-step": _lose_later,
     "one-process-saved": Mistake(*map(_keep_part, HALVES)),
@@ -228,7 +233,8 @@ RESUME: Final = Exercise(
         "behind it than its number says. Which number is saved with a state, and can a kill come "
         "between the two?",
         "step-skipped": "A batch is left out: the loop begins, or counts, with a larger number "
-        "than that of the steps that the saved state has behind it.",
+        "than that of the steps that the saved state has behind it. Or is the state saved as it "
+        "was before the step?",
         "count-begins-anew": "The batches go on, but the number that adam is called with begins "
         "at zero again.",
         "one-process-saved": "Only the shards of one process were saved, and the others are zero. "

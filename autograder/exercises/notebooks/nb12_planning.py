@@ -1910,7 +1910,7 @@ def _draw_buckets(buckets: Any, backward: Any, *model: Any) -> Charts:
     return chart_overlap(backward, *model, yours=buckets, the_best=best).charts
 
 
-IF_COMPARED: Final = "(If you compare choices by `exposed`, it has to be right, too.)"
+IF_COMPARED: Final = "(If you compare them by `exposed`, and it is wrong, mend it first.)"
 
 OVERLAP: Final = Exercise(
     id="12.6",

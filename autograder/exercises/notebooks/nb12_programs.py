@@ -1249,8 +1249,9 @@ ACTIVATIONS: Final = Exercise(
         "hidden layer is as large as four arrays.",
         "keep_little: recomputes-too-much": "A matmul need not run again if its result is kept. "
         "The limit leaves room for the matmuls with `out` and `up`, and for one of the two of "
-        "attention. Which of these two has a result that is small enough to be kept? A policy "
-        "ignores names that no array has.",
+        "attention. So the small results around these two have to be kept: which are they, before "
+        "the first one and after the second? Only what checkpoint_name returns has the name, and "
+        "a policy ignores names that no array has.",
         "keeps-nothing": "jax.checkpoint keeps nothing without a policy, and a policy ignores "
         "names that no array has.",
         "not-scaled": "The scores are not divided by the root of the size of a head.",
@@ -2272,6 +2273,7 @@ def _sample_increments(rng: np.random.Generator) -> list[tuple[float]]:
     drawn = [10 ** rng.uniform(-4, 2) for _ in range(6)]
     power = 2.0 ** rng.integers(-8, 5)
     drawn += [power, power * 2 ** rng.uniform(0.1, 0.4), power * 2 ** rng.uniform(0.6, 0.9)]
+    drawn.append(10 ** rng.uniform(-7, -6))  # a sum that does not begin at 0 shows here
     return [(1.0,), *((float(_round(each)),) for each in drawn)]
 
 

@@ -1270,8 +1270,9 @@ PEAK: Final = Exercise(
                 "all-reduce over parts of axes",
             ),
             "Are the examples split into microbatches, by a reshape or by slices? Consecutive "
-            "examples are on few devices, so a microbatch of them has to be spread first. And each "
-            "microbatch has its gradients reduced, and needs an array of sums beside them.",
+            "examples are on few devices, so a microbatch of them has to be sent: either spread, "
+            "or all of it to each device, and then the devices of `data` repeat each other's work. "
+            "A sum of gradients is held as well.",
         ),
         "all-gather over model": "Something is sharded over `model` that each device then needs "
         "whole: the layers' inputs, in each layer and in both passes, or the gradients that you "

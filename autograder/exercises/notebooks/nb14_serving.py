@@ -530,7 +530,7 @@ CACHE_LAYOUTS: Final = Exercise(
     diagnoses={
         "over-the-cap": "Are the keys and the values sharded over all eight devices?",
         "does-not-fit": "A dimension can have no more shards than elements. How many requests and "
-        "how many KV heads are there?",
+        "how many KV heads are there? And q has one token.",
         "all-reduce": PARTS_OF_ATTENTION,
         **dict.fromkeys(
             ("all-gather", "all-to-all", "collective-permute"),
@@ -895,9 +895,12 @@ UPDATE: Final = Exercise(
     diagnoses={
         "values": "Does each row get its own entry, at its own position, and keep all others? Is a "
         "row without a request returned as it was?",
-        "all-gather over batch": "Does an index point into any row, so that the compiler cannot "
-        "see that row i gets entry i? Is there a loop over rows, which takes one row after the "
-        "other, on all devices? Or is the result not sharded over `batch`?",
+        **dict.fromkeys(
+            ("all-gather over batch", "all-reduce over batch"),
+            "Does an index point into any row, so that the compiler cannot see that row i gets "
+            "entry i? Is there a loop over rows, which takes one row after the other, on all "
+            "devices? Or is the result not sharded over `batch`?",
+        ),
         "not-donated": "`donate_argnums` of jax.jit lists the arguments whose buffers may be "
         "overwritten. It has to be a jit of the whole function, and a result has to have the "
         "layout of the buffer.",
@@ -976,10 +979,10 @@ TWO_LAYOUTS: Final = Exercise(
         "prefill: over-the-cap": "Are x and both weights sharded over all eight devices?",
         "decode: could-move-less": "Here both weights together have 256 KiB, the tokens 8 KiB, and "
         "their hidden features 16 KiB. Which of these arrays does your layout send?",
-        "prefill: could-move-less": "Here both weights together have 256 KiB, and the tokens 512 "
-        "KiB. Which of these arrays does your layout send? x need not be sent, if it is sharded "
-        "only along the dimension that counts tokens. A weight that is sharded along both "
-        "dimensions is gathered in two steps, and a part of it is sent twice.",
+        "prefill: could-move-less": "Here both weights together have 256 KiB, the tokens 512 KiB, "
+        "and their hidden features 1 MiB. Which of these arrays does your layout send? x need not "
+        "be sent, if it is sharded only along the dimension that counts tokens. Is a weight "
+        "gathered in two steps, so that a part of it is sent twice?",
     },
 )
 
