@@ -549,8 +549,9 @@ def suggest_one_change(requirement: MovesFewBytes, parts: tuple[Placement, ...],
         return ""  # such a sharding, or one on the mesh of another argument, was not tried
     if not which:
         return (
-            "On this mesh, with at most one mesh axis for each dimension, no other sharding of a "
-            "single argument moves less."
+            "Changing one argument does not help: on this mesh, no other sharding of it with at "
+            "most one mesh axis for each dimension moves less. Change two together, or make "
+            "another mesh."
         )
     return f"Another sharding of {which} alone is enough to get down to {least:,.0f} bytes."
 

@@ -137,7 +137,7 @@ class _TradeCharts:
         # six digits and a comma are too wide for five ticks
         axes.locator_params("x", nbins=3 if right >= 10**5 else 5)
         for axis in (axes.xaxis, axes.yaxis):
-            axis.set_major_formatter("{x:,g}")
+            axis.set_major_formatter("{x:,.10g}")  # 1,000,000, and not 1e+06
 
         cap, goal = self.limits.cap / byte_scale, self.limits.goal / cost_scale
         also = f" or {goal:,g} {cost_unit}" if goal else ""

@@ -564,7 +564,7 @@ def _step_arguments(axes: Axes, shape: tuple[int, int, int]) -> tuple[Argument, 
 STATE: Final = Exercise(
     id="13.3",
     title="A step that keeps its layouts",
-    afterwards="A trainer's test can hold both: `step._cache_size()` is 1 after five steps, and "
+    afterwards="A trainer's test can check both: `step._cache_size()` is 1 after five steps, and "
     "the layouts that come out are those that went in. Flax and optax make states whose leaves "
     "drift in just this way, if they are initialised without `out_shardings`.",
     requirements=(
@@ -595,11 +595,11 @@ STATE: Final = Exercise(
         "whole step, gives its memory to the new one, if this has the same layout.",
         "donates-too-much": "No result fits into the buffers of the examples, and they are not "
         "part of the state.",
-        "split-dimension": "Does your program request this layout, by a spec that names `model`, "
-        "or by a sharding on the notebook's mesh, which is of 4 × 2 on every mesh? Where it "
-        "requests none, the compiler chooses, and takes `model` for the columns, as in the "
-        "targets. (`device_put` in a compiled program is no request: `out_shardings` and "
-        "`with_sharding_constraint` are.) The next step would start from another layout: it is "
+        "split-dimension": "Does your program state the layout of W? If nothing does, the compiler "
+        "chooses, and takes `model` for the columns, as in the targets: `out_shardings` states it, "
+        "and so does `with_sharding_constraint`, but not `device_put` in a compiled program. If it "
+        "does: does the spec name `model`, or is the sharding on the notebook's own mesh of 4 × 2? "
+        "The next step would start from another layout: it is "
         "compiled again, or refused where in_shardings request the old one.",
         "replicated": "Each device has all of it now, and the next step is compiled again.",
     },
@@ -665,7 +665,7 @@ CLOSED_OVER: Final = Exercise(
     title="Three arrays that are closed over",
     afterwards="JAX warns when constants of more than 2 GB are captured, and with "
     "`jax_use_simplified_jaxpr_constants` it passes them as arguments by itself; their layout is "
-    "still not yours. What a step reads belongs into its arguments.",
+    "still not yours. What a step reads belongs in its arguments.",
     requirements=(
         Computes(
             "features",
@@ -880,8 +880,9 @@ GATHER: Final = Exercise(
     id="13.5",
     title="One wrong spec in twelve layers",
     afterwards="q, k and v come out of one einsum as one array. So all three were exchanged, and "
-    "only v came back: three times the bytes at a line that nobody suspects. In a test, `baseline` "
-    "holds the mended report for good: with one exchange more it fails, and names the line.",
+    "only v came back: three times the bytes at a line that nobody suspects. `shardlings` has a "
+    "pytest fixture, `baseline`, that keeps a report: with one exchange more the test fails, and "
+    "names the line.",
     requirements=(
         Predicts(
             "found",
@@ -1350,8 +1351,8 @@ def _accumulation_arguments(n: int, shape: tuple[int, ...], hidden: int) -> tupl
 ACCUMULATION: Final = Exercise(
     id="13.7",
     title="Add up first, reduce once",
-    afterwards="`reduced` and `unreduced` are types, so a function between the two that needs the "
-    "complete sum raises an error in place of being wrong. 8.7 does the same with `shard_map`.",
+    afterwards="`unreduced` is part of a value's type, so a function that needs the complete sum "
+    "raises an error in place of being wrong. 8.7 does the same with `shard_map`.",
     requirements=(
         Computes(
             "accumulate",
@@ -2050,9 +2051,9 @@ def _ensemble_with_first_weights(x: Any, W: Any, active: bool, whole: bool) -> A
 ENSEMBLE: Final = Exercise(
     id="13.10",
     title="vmap over a mesh axis",
-    afterwards="For operations that the compiler partitions, `spmd_axis_name` does nothing. To a "
-    "constraint it adds the axis. A `shard_map` says which dimension is sharded over what, so "
-    "`vmap` has to be told about the one that it adds.",
+    afterwards="For operations that the compiler partitions, `spmd_axis_name` does nothing. To the "
+    "spec of a `with_sharding_constraint` it adds the axis. A `shard_map` says which dimension is "
+    "sharded over what, so `vmap` has to be told about the one that it adds.",
     requirements=(
         Computes(
             "ensemble",

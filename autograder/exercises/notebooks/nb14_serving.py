@@ -241,6 +241,11 @@ ROOFLINE: Final = Exercise(
                     lambda b, w, c, f, m: _step_seconds(b, w, c, f, m) / b,
                     says="This is divided by the requests. A step serves all of them at once.",
                 ),
+                "no-twos": Mistake(
+                    lambda b, w, c, f, m: max(_computing(b, w, f) / 2, (w + b * c) / m),
+                    says="`weights` is a number: each weight has two bytes, and takes two "
+                    "operations for each request.",
+                ),
                 "one-byte": lambda b, w, c, f, m: max(_computing(b, w, f), (w + b * c) / m),
                 "one-operation": lambda b, w, c, f, m: max(
                     _computing(b, w, f) / 2, _reading(b, w, c, m)
@@ -1344,7 +1349,7 @@ SAMPLING: Final = Exercise(
     id="14.5",
     title="A token from sharded logits",
     afterwards="A vocabulary of 128,000 tokens and a batch of 256 have 125 MiB of logits in "
-    "float32, and 50 candidates of each of eight devices have 800 KiB with their numbers.",
+    "float32, and 50 candidates of each of eight devices have 800 KiB with their indices.",
     requirements=(
         Computes(
             "sample",
