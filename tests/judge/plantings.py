@@ -27,7 +27,7 @@ from autograder.judge import (
     requirements_on_given_functions,
 )
 from autograder.processes.disks import RowsDisk
-from autograder.processes.running_time import IdleTimer, RunningTime
+from autograder.processes.running_time import IdleTimer
 from shardlings import communication, show
 from shardlings.layouts import Layout
 from shardlings.programs import Report
@@ -379,7 +379,6 @@ PLANTINGS = [
     Planting("processes.disks", lambda: RowsDisk.read, "11.3", reads_rows),
     Planting("processes.packing", "pack", "11.4", gathers),
     Planting("processes.running_time", lambda: IdleTimer.poll, "11.4", gathers),
-    Planting("processes.running_time", lambda: RunningTime.update, "11.4", gathers),
     Planting("processes.launching", "free_port", "11.4", gathers),
     Planting("processes.launching", "run", "11.4", gathers),
     Planting("judge.report", "problems_of", "1.1", strips),
