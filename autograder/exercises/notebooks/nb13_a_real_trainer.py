@@ -593,8 +593,8 @@ STATE: Final = Exercise(
         "times the new moment, the count.",
         "not-donated": "The old value is of no use after a step. `donate_argnums`, in a jit of the "
         "whole step, gives its memory to the new one, if this has the same layout.",
-        "donates-too-much": "No result fits into the buffers of the examples, and they are not "
-        "part of the state.",
+        "donates-too-much": "The examples are not part of the state: no result takes their place, "
+        "and a loader may still need them.",
         "split-dimension": "Does your program state the layout of W? If nothing does, the compiler "
         "chooses, and takes `model` for the columns, as in the targets: `out_shardings` states it, "
         "and so does `with_sharding_constraint`, but not `device_put` in a compiled program. If it "
@@ -1442,8 +1442,9 @@ ACCUMULATION: Final = Exercise(
     ),
     diagnoses={
         "too-many-bytes": "How often is the gradient reduced, or how many gradients at once? The "
-        "sum of all of them is reduced once, after the loop. (In a `shard_map`, the gradient of a "
-        "replicated W is reduced in each turn, unless `lax.pcast` makes W varying before.)",
+        "sum of all of them is reduced once, after the loop. (In a `shard_map` that checks "
+        "what varies, the gradient of a replicated W is reduced in each turn, unless `lax.pcast` "
+        "makes W varying before. Or is there a psum or a pmean in the turn itself?)",
         "too-much-memory": "What is in memory for all microbatches at once: what their forward "
         "passes keep, or their gradients? In a `scan`, each gradient is added to the sum before "
         "the next microbatch begins.",
@@ -1802,7 +1803,8 @@ SELECTION: Final = Exercise(
     ),
     diagnoses={
         "shape": "Return four logits of each row, and their four indices. If a row of yours has "
-        "more: are these the candidates of all devices? Choose four of them. (If there is an "
+        "more: are these the candidates of all devices? Choose four of them. If there are more "
+        "rows: do out_specs join the devices' blocks along the rows? (If there is an "
         "all_gather: it adds a dimension for the devices, unless `tiled=True` puts blocks together "
         "along dimension `axis`.)",
         "too-many-bytes": "Four candidates of each device, with their indices, are enough. Does "
@@ -2121,7 +2123,8 @@ ENSEMBLE: Final = Exercise(
         "is on some of the devices only, so it is sent to all.",
         "all-reduce over model": "Are products added up over `model`? Not the rows of W are "
         "sharded over it, but the columns, and a device has all that its columns need.",
-        "shape": "If members are missing: a device has several of them. Does your program "
+        "shape": "`multiply` takes the examples and the weights of one member: does your program "
+        "map both over the members? If members are missing: a device has several of them. Does it "
         "compute one on each?",
         "in-axes": "Which argument of `vmap` is meant?",
         "raised": "Does JAX mention sizes or an axis? (The meshes have the axes `members` and "

@@ -1619,10 +1619,11 @@ SAMPLING: Final = Exercise(
     diagnoses={
         "shapes-do-not-fit": "`noise` is (rows, k). If the other array has devices * k in a row, "
         "these are the candidates of all devices: choose the k best of them before you add the "
-        "noise. If an array has rows where k is expected, or k where rows are: which dimension of "
-        "`noise` is k, and over which one does an argmax run? (If there is a lax.all_gather: it "
-        "adds a dimension for the devices, and with `tiled=True` it puts blocks together along "
-        "dimension 0, unless `axis` says otherwise.)",
+        "noise. If it has more rows: do out_specs join the devices' blocks along the rows, and not "
+        "side by side? If an array has rows where k is expected, or k where rows are: which "
+        "dimension of `noise` is k, and over which one does an argmax run? (If there is a "
+        "lax.all_gather: it adds a dimension for the devices, and with `tiled=True` it puts blocks "
+        "together along dimension 0, unless `axis` says otherwise.)",
         "only-the-first": "How many candidates does each device keep? All of the k best may be on "
         "one device, so each keeps k. Where does a device's block begin, on a mesh of another "
         "size?",
