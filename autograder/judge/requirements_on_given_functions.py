@@ -531,28 +531,18 @@ def suggest_one_change(requirement: MovesFewBytes, parts: tuple[Placement, ...],
     ]
     if len(shapes) == 1 or len(tried) > MAX_TRIED_PROGRAMS:
         return ""
-    least, which, is_refused = float(moved), "", False
+    least, which = float(moved), ""
     for name, shardings in tried:
         if _held_bytes(shardings, shapes) <= requirement.cap:
             try:
                 with artifacts.override_mesh(rebuild_mesh(parts[0])):
                     costs = _moved_bytes(function, shardings, shapes)
             except CommunicationError:  # the compiler refuses some layouts on two meshes
-                is_refused = True
                 continue
             if costs < least:
                 least, which = costs, name
-    if which and least - requirement.best > (moved - requirement.best) / 2:
-        return ""  # this would be a detour
-    has_joined_axes = any(isinstance(entry, tuple) for part in parts for entry in part.spec)
-    if not which and (is_refused or has_joined_axes or len({part.mesh for part in parts}) > 1):
-        return ""  # such a sharding, or one on the mesh of another argument, was not tried
-    if not which:
-        return (
-            "Changing one argument does not help: on this mesh, no other sharding of it with at "
-            "most one mesh axis for each dimension moves less. Change two together, or make "
-            "another mesh."
-        )
+    if not which or least - requirement.best > (moved - requirement.best) / 2:
+        return ""  # a small gain would be a detour
     return f"Another sharding of {which} alone is enough to get down to {least:,.0f} bytes."
 
 

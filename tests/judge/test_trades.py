@@ -134,27 +134,6 @@ def test_a_change_is_advised_if_it_saves_half_of_what_can_be_saved(moved, is_adv
     assert said == "" or said.endswith("is enough to get down to 300 bytes.")
 
 
-def test_where_no_single_change_helps_that_is_said():
-    exercise = EXERCISES["6.8"]
-    specs = (("x", "y"), ("y",), (None, "y"), ("y",))
-    shardings = [sharding(*spec, x=4, y=2) for spec in specs]
-    answers = {"roomy": shardings, "tight": None}
-    said = verdict_as_text(judge(exercise, capture(exercise, answers, 1), 1))
-    assert "Changing one argument does not help: on this mesh" in " ".join(said.split())
-
-
-def test_with_two_meshes_it_is_not_said_that_no_single_change_helps(monkeypatch):
-    """Only shardings on an argument's own mesh are tried, and the other mesh may have a better."""
-    monkeypatch.setattr(requirements_on_given_functions, "_moved_bytes", lambda *_: 1000)
-    exercise = Exercise("6.8", "A trade", (CHAIN,), ("Think.",))
-    for sizes, is_said in ((({"x": 4, "y": 2},) * 2, True), (({"x": 4, "y": 2}, {"x": 8}), False)):
-        shardings = [sharding("x", None, **each) for each in sizes]
-        piece = capture(exercise, {"answer": shardings}, 1).answers["answer"]
-        assert isinstance(piece, Placements)
-        said = requirements_on_given_functions.suggest_one_change(CHAIN, piece.parts, 700)
-        assert bool(said) == is_said
-
-
 def test_an_attempt_of_the_judges_that_the_compiler_refuses_is_left_out():
     """XLA refuses some programs whose arguments are on meshes of transposed sizes."""
     exercise = EXERCISES["14.2"]

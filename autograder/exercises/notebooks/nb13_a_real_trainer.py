@@ -595,12 +595,12 @@ STATE: Final = Exercise(
         "whole step, gives its memory to the new one, if this has the same layout.",
         "donates-too-much": "The examples are not part of the state: no result takes their place, "
         "and a loader may still need them.",
-        "split-dimension": "Does your program state the layout of W? If nothing does, the compiler "
-        "chooses, and takes `model` for the columns, as in the targets: `out_shardings` states it, "
-        "and so does `with_sharding_constraint`, but not `device_put` in a compiled program. If it "
-        "does: does the spec name `model`, or is the sharding on the notebook's own mesh of 4 × 2? "
-        "The next step would start from another layout: it is "
-        "compiled again, or refused where in_shardings request the old one.",
+        "split-dimension": "Does your program state the layout of this result? If nothing does, "
+        "the compiler chooses, and takes `model` for the columns, as in the targets. "
+        "`out_shardings` states it, and so does `with_sharding_constraint`; `in_shardings` do not, "
+        "nor does `device_put` in a compiled program. If it is stated: does the spec name `model`, "
+        "or is the sharding on the notebook's own mesh of 4 × 2? The next step would start from "
+        "another layout: it is compiled again, or refused where in_shardings request the old one.",
         "replicated": "Each device has all of it now, and the next step is compiled again.",
     },
 )

@@ -1912,8 +1912,8 @@ WEIGHTS: Final = Exercise(
         "of-another-process": "The process has only some of the devices, and needs their blocks. "
         "Which bytes belong to these? `read` takes an offset and a size.",
         "reads-too-much": "Together, a process's devices need their own blocks, and nothing else. "
-        "Does each device read whole rows, or the whole array? Are the same bytes read twice? Or "
-        "is an end passed to `read`, which takes a size?",
+        "Does each device read whole rows, or the whole array? Are the same bytes read twice, or "
+        "those between a block's rows? Or is an end passed to `read`, which takes a size?",
         "does-not-divide": "Every sharding fits its entry. Is this the whole shape of the entry "
         "that `load` is given, or that of a block or of another entry?",
         "does-not-reshape": "If there are too few numbers: are all runs of the block there? (Half "
