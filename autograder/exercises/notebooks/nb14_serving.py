@@ -1799,6 +1799,13 @@ def _column_by_column(stored: Any, first: Any, shape: Any) -> Any:
     return _offset_by(stored, first, shape, order="F")
 
 
+def _counted_by_columns(stored: Any, first: Any, shape: Any) -> Any:
+    """Read a block number by number, at places that are counted column by column."""
+    block = tuple(slice(start, start + size) for start, size in zip(first, shape, strict=True))
+    places = np.arange(stored.size).reshape(stored.shape, order="F")[block]
+    return stored.ravel()[places]
+
+
 def _offset_by(stored: Any, first: Any, shape: Any, order: Any = "C") -> Any:
     block = np.empty(shape, np.float32)
     for place in np.ndindex(shape[:-1]):
@@ -1860,8 +1867,9 @@ WEIGHTS: Final = Exercise(
                 ),
                 "column-by-column": Mistake(
                     lambda case: _block_by_block(case, _column_by_column),
-                    says="The offsets count elements column by column. The file has them row by "
-                    "row.",
+                    lambda case: _block_by_block(case, _counted_by_columns),
+                    says="Are the elements counted column by column, or as if each row had one? "
+                    "The file has them row by row.",
                 ),
                 "offsets-in-elements": Mistake(
                     lambda case: _block_by_block(case, _offsets_in_elements),
