@@ -2574,3 +2574,38 @@ def gradients(x, y, up, down):
         return jax.tree.map(jnp.add, total, g), None
 
     return lax.scan(turn, (jnp.zeros_like(up), jnp.zeros_like(down)), (xs, ys))[0]
+
+
+# %% the first four candidates exercise="13.8" score=0 diagnoses=["first-device-alone", "not-counted-yet"] near=["indices-of-row-0"]
+def most_likely(logits):
+    def body(block):
+        values, indices = lax.top_k(block, 4)
+        return values, indices + lax.axis_index("x") * block.shape[1]
+
+    spec = P(None, "x")
+    values, indices = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+    return values[:, :4], indices[:, :4]
+
+
+# %% indices of row 0 exercise="13.8" score=0 diagnoses=["indices-of-row-0", "not-counted-yet"] near=["indices-sorted"]
+def most_likely(logits):
+    def body(block):
+        values, indices = lax.top_k(block, 4)
+        return values, indices + lax.axis_index("x") * block.shape[1]
+
+    spec = P(None, "x")
+    values, indices = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+    best, where = lax.top_k(values, 4)
+    return best, indices[0][where]
+
+
+# %% indices in order exercise="13.8" score=0 diagnoses=["indices-sorted", "not-counted-yet"] near=["first-device-alone"]
+def most_likely(logits):
+    def body(block):
+        values, indices = lax.top_k(block, 4)
+        return values, indices + lax.axis_index("x") * block.shape[1]
+
+    spec = P(None, "x")
+    values, indices = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+    best, where = lax.top_k(values, 4)
+    return best, jnp.sort(jnp.take_along_axis(indices, where, axis=1), axis=1)

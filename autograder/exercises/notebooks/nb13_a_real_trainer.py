@@ -1493,6 +1493,17 @@ def _best_of_candidates(logits: Any) -> tuple[Any, Any]:
     return _best(candidates)
 
 
+def _best_with_indices_of_row_0(logits: Any) -> tuple[Any, Any]:
+    """Look indices up among the candidates of row 0, for every row."""
+    width = logits.shape[1] // _devices_for(logits)
+    values, places = zip(
+        *(_best(block) for block in np.split(logits, _devices_for(logits), axis=1)), strict=True
+    )
+    indices = np.concatenate([own + np.int32(i * width) for i, own in enumerate(places)], axis=1)
+    best, where = _best(np.concatenate(values, axis=1))
+    return best, indices[0][where]
+
+
 def _best_of_each(logits: Any, keep: int) -> tuple[Any, Any]:
     """Keep fewer candidates for each device than are asked for."""
     n = _devices_for(logits)
@@ -1756,6 +1767,21 @@ SELECTION: Final = Exercise(
                     _best_with_blocks_backwards,
                     says="The logits are the right ones, and blocks are counted from the last "
                     "device. Which device has the first columns?",
+                ),
+                "first-device-alone": Mistake(
+                    lambda logits: _best(logits[:, : logits.shape[1] // _devices_for(logits)]),
+                    says="These are the largest of device 0's columns. Choose among the candidates "
+                    "of all devices.",
+                ),
+                "indices-of-row-0": Mistake(
+                    _best_with_indices_of_row_0,
+                    says="The logits are the right ones, and every row has its indices looked up "
+                    "among the candidates of row 0. `jnp.take_along_axis` takes each row's own.",
+                ),
+                "indices-sorted": Mistake(
+                    lambda logits: (_best(logits)[0], np.sort(_best(logits)[1], axis=1)),
+                    says="These are the right logits, and the right indices in another order. Each "
+                    "index belongs to the logit in its place.",
                 ),
                 "maximum-of-each-place": Mistake(
                     _best_of_each_place,
