@@ -727,6 +727,8 @@ def _pair_beyond_the_axis(error: IndexError) -> str:
     frame = next((frame for frame, _ in reversed(frames_of(error.__traceback__))), None)
     if frame is None or frame.f_code.co_name != "_pcollectives_lowering_common":
         return ""
+    if frame.f_globals.get("__name__") != "jax._src.lax.parallel":
+        return ""  # somebody's own function
     numbers = [number for pair in frame.f_locals.get("perm", ()) for number in pair]
     which = f"device {max(numbers)}" if numbers and min(numbers) >= 0 else "a device"
     return (

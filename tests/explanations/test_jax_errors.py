@@ -297,6 +297,15 @@ def test_a_pair_with_a_device_that_the_axis_lacks_is_named(pairs, says):
     assert diagnose_jax_error(IndexError("list index out of range")) == ("raised", "")
 
 
+def test_an_own_function_with_the_name_of_jaxs_is_not_taken_for_it():
+    def _pcollectives_lowering_common(perm):
+        return [][perm]
+
+    with pytest.raises(IndexError) as raised:
+        _pcollectives_lowering_common(8)
+    assert diagnose_jax_error(raised.value) == ("raised", "")
+
+
 @jax.jit
 def adds_to_a_shape(x, n):
     return x + jax.eval_shape(lambda a: a.sum(), x) + n

@@ -1524,8 +1524,8 @@ PIPELINE: Final = Exercise(
         "t - (n - 1): are there n + m - 1 steps, is its result put in this place, and does the "
         "condition after the loop pick stage n - 1?",
         "not-replicated": "The result must be the same on all devices, and only the last stage "
-        "has it. What gives it to all of them? (A condition on the stage comes before it, because "
-        "what comes after differs again.)",
+        "has it. What gives it to all of them? (Choose by the stage before that, because a choice "
+        "by the stage after it differs from device to device again.)",
         "shape": "Do out_specs join what each stage has? Only the last stage has results, and all "
         "devices should get them, so out_specs name no axis.",
         "varying-mismatch": "Does the loop start with a value that is the same on all devices, "

@@ -58,7 +58,8 @@ def find_arguments_of_replicated_values(module: Any) -> tuple[frozenset[int], ..
 def find_specs_of_arguments(module: Any) -> tuple[tuple[int, Spec], ...]:
     """Return with which spec each `shard_map` takes an argument of the program.
 
-    Only `shard_map`s that a result depends on count, and arguments that enter them unchanged.
+    Only `shard_map`s over all axes that a result depends on count, and arguments that enter them
+    unchanged.
 
     Returns:
         Pairs of an argument's number, from 0, and the mesh axes along each of its dimensions.
@@ -90,15 +91,17 @@ def find_specs_of_arguments(module: Any) -> tuple[tuple[int, Spec], ...]:
 
 
 def _specs(shard_map: Any) -> Iterator[Spec | None]:
-    """Yield the spec of each operand of a `shard_map`; None if it shards by parts of axes."""
+    """Yield the spec of each operand of a `shard_map`; None if it leaves axes to the compiler."""
     from jax.extend.mlir.dialects import sdy
 
     per_value: Any = sdy.TensorShardingPerValueAttr(shard_map.attributes["in_shardings"])
     for sharding in map(sdy.TensorShardingAttr, per_value.shardings):
-        dimensions: Any = map(sdy.DimensionShardingAttr, sharding.dimension_shardings)
+        dimensions: Any = [*map(sdy.DimensionShardingAttr, sharding.dimension_shardings)]
         axes = [[*map(sdy.AxisRefAttr, dimension.axes)] for dimension in dimensions]
-        is_whole = all(axis.sub_axis_info is None for each in axes for axis in each)
-        yield tuple(tuple(axis.name for axis in each) for each in axes) if is_whole else None
+        is_all = all(dimension.is_closed for dimension in dimensions) and all(
+            axis.sub_axis_info is None for each in axes for axis in each
+        )
+        yield tuple(tuple(axis.name for axis in each) for each in axes) if is_all else None
 
 
 def other_meshes(module: Any, mesh: jax.sharding.Mesh) -> list[str]:

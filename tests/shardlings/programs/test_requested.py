@@ -292,7 +292,14 @@ def test_the_specs_of_arguments_are_found_through_calls_and_for_unchanged_argume
     def function(a, b):
         dead = added_up(jax.P("y"), jax.P("y"))(a, b)
         inner = jax.jit(added_up(jax.P("x"), jax.P(None, ("x", "y"))))
-        return (inner(a, b) + added_up(jax.P(), jax.P())(2 * a, b), dead)[0]
+        some_axes = jax.shard_map(
+            lambda a: lax.psum(a.sum(), "x"),
+            mesh=grid,
+            in_specs=jax.P("x"),
+            out_specs=jax.P(),
+            axis_names={"x"},
+        )
+        return (inner(a, b) + added_up(jax.P(), jax.P())(2 * a, b), dead)[0] + some_axes(a)
 
     given = jax.ShapeDtypeStruct((16, 16), jnp.float32, sharding=sharding("x", "y", x=4, y=2))
     exported = jax.export.export(function)(given, given)
