@@ -4032,32 +4032,10 @@ def mixed_step(master, X, Y):
     return jax.shard_map(body, in_specs=in_specs, out_specs=P("data"))(master, X, Y)
 
 
-# %% the natural logarithm, and a mean over outputs exercise="12.10" score=0 diagnoses=["natural-logarithm", "other-change", "not-counted-yet"] near=["rounded-down", "last-microbatch"]
+# %% the natural logarithm exercise="12.10" score=0 diagnoses=["natural-logarithm", "unanswered"] near=["rounded-down"]
 def stalls_at(increment):
     power = np.ceil(np.log(increment))  # from 2**(power + 8) on, half of the distance is 2**power
     return 2.0 ** (power + 8)
-
-
-def mixed_step(master, X, Y):
-    def body(own, x, y):
-        w = lax.all_gather(own.astype(jnp.bfloat16), "data", tiled=True)
-
-        def accumulate(total, microbatch):
-            gradient = jax.grad(squared_error)(w, *microbatch)
-            return total + gradient.astype(jnp.float32), None
-
-        def squared_error(w, x, y):
-            return jnp.mean((x @ w - y) ** 2)
-
-        nothing = lax.pcast(jnp.zeros(w.shape), "data", to="varying")
-        total, _ = lax.scan(accumulate, nothing, (x, y))
-        total = lax.psum_scatter(total.astype(jnp.bfloat16), "data", tiled=True)
-        examples = x.shape[0] * x.shape[1] * lax.axis_size("data")
-        return own - 0.001 * total.astype(jnp.float32) / examples
-
-    shares = P(None, "data")
-    in_specs = P("data"), shares, shares
-    return jax.shard_map(body, in_specs=in_specs, out_specs=P("data"))(master, X, Y)
 
 
 # %% half of the increments exercise="12.10" score=0 diagnoses=["other-multiple", "other-change", "not-counted-yet"] near=["stalls_at: natural-logarithm", "not-a-power"]
@@ -6443,22 +6421,7 @@ def gradient(w_out, h, y, lengths):
     return jax.shard_map(body, in_specs=in_specs, out_specs=P("model"))(w_out, h, y, lengths)
 
 
-# %% the latency of the first bucket alone exercise="12.6" score=0 diagnoses=["one-latency", "exposed"] near=["latency-of-each-layer"]
-def bucketed(backward, sizes, latency, bandwidth):
-    import itertools
-
-    n = len(sizes)
-    best = None
-    for k in range(n):
-        for cuts in itertools.combinations(range(1, n), k):
-            edges = (0, *cuts, n)
-            buckets = [b - a for a, b in zip(edges, edges[1:])]
-            late = exposed(backward, sizes, buckets, latency, bandwidth)
-            if best is None or late < best[0]:
-                best = late, buckets
-    return best[1]
-
-
+# %% the latency of the first bucket alone exercise="12.6" score=0 diagnoses=["one-latency", "unanswered"] near=["latency-of-each-layer"]
 def exposed(backward, sizes, buckets, latency, bandwidth):
     time, free, first = 0, 0, 0
     for count in buckets:
