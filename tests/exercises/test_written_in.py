@@ -5,6 +5,7 @@ answer serves the prompt and nothing else, and has to be refused.
 """
 
 import ast
+import builtins
 from collections import defaultdict
 
 import pytest
@@ -85,9 +86,8 @@ def sizes_in_the_first_case(sitting, exercise_id, code, monkeypatch):
     with monkeypatch.context() as patch:
         patch.setattr(artifacts, "export", counting(artifacts.export))
         patch.setattr(results, "_call_answer", counting(results._call_answer))
-        sitting.names["noted_size"] = noted_size
+        patch.setattr(builtins, "noted_size", noted_size, raising=False)
         tried = sitting.answer(exercise_id, code, SEED)
-        del sitting.names["noted_size"]
     assert tried.verdict.score == 1
     return {number: values.pop() for number, values in seen.items() if len(values) == 1}
 

@@ -470,11 +470,6 @@ NEST: Final = Exercise(
                     says="The mean is subtracted after the division. Subtract it first, and divide "
                     "the difference.",
                 ),
-                "sum-squared": Mistake(
-                    lambda a: _nested_but(a, norm="of the sum"),
-                    says="The elements are added up, and their sum is squared. Square the "
-                    "elements, and add up the squares.",
-                ),
                 "sum-of-sizes": Mistake(
                     lambda a: _nested_but(a, norm="of sizes"),
                     says="The vectors are divided by the sum of absolute values. The norm is the "
@@ -520,8 +515,9 @@ NEST: Final = Exercise(
                 ),
                 "not-squared": Mistake(
                     lambda a: _nested_but(a, norm="without squares"),
-                    says="The vectors are divided by the sum of all elements. The norm is the root "
-                    "of the sum of squares.",
+                    lambda a: _nested_but(a, norm="of the sum"),
+                    says="The elements are added up without being squared first. Square each "
+                    "element, and add up the squares; the norm is the root of their sum.",
                 ),
                 "mean-of-all-of-y": Mistake(
                     lambda a: _nested_but(a, numbers="mean of all of y"),

@@ -51,10 +51,12 @@ class NotebookSession:
     Attributes:
         notebook: the notebook, as nbformat reads it.
         names: the namespace of its cells.
+        given: what the namespace had before the cell of each exercise, by the cell's name.
     """
 
     notebook: Any
     names: dict[str, Any]
+    given: dict[str, dict[str, Any]]
 
     @classmethod
     def at(cls, path: Path) -> "NotebookSession":
@@ -68,12 +70,12 @@ class NotebookSession:
         """
         notebook = nbformat.read(path, 4)
         names: dict[str, Any] = {"__name__": "__main__"}
+        given: dict[str, dict[str, Any]] = {}
         for cell in notebook.cells:
             cell.source = remove_solution(cell.source)
             if cell.cell_type == "code" and not _is_check(cell) and "%pip" not in cell.source:
-                # The cell of an exercise defines what later cells call. But answers are tried after
-                # the last cell, so it must not replace what the notebook has given.
-                given = dict(names) if get_grade_id(cell) else {}
+                if name := get_grade_id(cell):
+                    given[name] = dict(names)
                 try:
                     exec(compile(cell.source, f"<{cell.id}>", "exec"), names)
                 except Exception as error:
@@ -81,8 +83,9 @@ class NotebookSession:
                         f"The cell {cell.id!r} of {path.name} raised {type(error).__name__}: "
                         f"{error} Nothing can be tried before that cell runs."
                     ) from error
-                names.update(given)
-        return cls(notebook, names)
+                if name:  # unanswered, it replaces what later cells use
+                    names.update(given[name])
+        return cls(notebook, names, given)
 
     @contextmanager
     def restored(self) -> Iterator[None]:
@@ -91,7 +94,8 @@ class NotebookSession:
         A copy would not do: the notebook's functions read the originals, as in a class.
         """
         own = [self.names]
-        own += [value for name, value in self.names.items() if name != "__builtins__"]
+        for names in (self.names, *self.given.values()):
+            own += [value for name, value in names.items() if name != "__builtins__"]
         before = [(each, each.copy()) for each in own if isinstance(each, dict | list)]
         try:
             yield
@@ -112,7 +116,8 @@ class NotebookSession:
             NoSolutionError: the notebook has no cell for the exercise.
         """
         exercise = find(exercise_id)
-        source = f"{find_cell(self.notebook, exercise_id).source}\n{code}"
+        cell = find_cell(self.notebook, exercise_id)
+        source = f"{cell.source}\n{code}"
         check_cell = next(c for c in self.notebook.cells if get_grade_id(c) == exercise.grade_id)
         captured: list[Evidence] = []
 
@@ -122,6 +127,8 @@ class NotebookSession:
 
         raised, had_begun = None, False
         with self.restored():
+            self.names.clear()  # of what later cells define, as cells run in order in a class
+            self.names.update(self.given[get_grade_id(cell)])
             begin_cell(source, self.names)
             try:
                 code_of_cell = compile(source, f"<{exercise_id}>", "exec")

@@ -21,6 +21,7 @@ from autograder.instructor.authoring import NotebookSession, try_answers, write_
 from autograder.instructor.authoring.exercise_stubs import PLACEHOLDER, StubError
 from autograder.instructor.authoring.trying import CellError, NothingToTryError
 from tests.conftest import ROOT
+from tests.exercises.solutions import sitting_for
 
 PAGE = (ROOT / "docs" / "authoring.md").read_text()
 HERE, ELSEWHERE = re.split(r"(?m)^## A notebook, and a course, of your own$", PAGE)
@@ -217,7 +218,7 @@ def session_with(names):
             ),
         ]
     )
-    return NotebookSession(notebook, names)
+    return NotebookSession(notebook, names, {"ex-1-1": dict(names)})
 
 
 def test_the_notebooks_functions_read_what_an_answer_assigns_as_in_a_class():
@@ -233,6 +234,13 @@ def test_an_answer_does_not_see_what_another_one_changed():
     session = session_with(names)
     session.answer("1.1", "rows = specs.pop('w')\nspecs['v'] = 1\nsizes.append(2)", 0)
     assert names == {"specs": {"w": None}, "sizes": [1]}
+
+
+def test_an_answer_does_not_see_what_later_cells_define_as_in_a_class(tmp_path):
+    later = "mapped_w"  # 7.4's demonstration binds it, which stands below the exercise
+    assert later in sitting_for("7.4").names
+    _, said = tried(tmp_path, f"layouts = {later}\n", "7.4")
+    assert "The cell raised NameError: name 'mapped_w' is not defined" in said
 
 
 def test_what_cannot_be_tried_is_said(tmp_path):
