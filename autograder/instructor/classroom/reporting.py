@@ -16,24 +16,20 @@ from autograder.instructor.classroom.class_facts import (
     enter_roster_and_times,
     find_missing_submissions,
 )
-from autograder.instructor.classroom.class_report import write_report
+from autograder.instructor.classroom.class_files import renew_class_files
 from autograder.instructor.classroom.counting import mark_left_out
 from autograder.instructor.classroom.grade_tables import (
     LEFT_OUT_SIGN,
     LOOK_SIGN,
     STALE_SIGN,
     show_table,
-    write_csvs,
 )
 from autograder.instructor.classroom.outdated_pages import renew_pages
-from autograder.instructor.classroom.roster import read_roster
 from autograder.instructor.classroom.stale_grades import Bases, add_staleness
 from autograder.instructor.classroom.submission_states import (
     Failure,
     StateRow,
-    SubmissionState,
     describe_failures,
-    read_kept_answers,
     read_states,
 )
 from autograder.instructor.classroom.table_remarks import (
@@ -43,35 +39,9 @@ from autograder.instructor.classroom.table_remarks import (
 from autograder.instructor.commands import printable
 from autograder.instructor.course import Course
 from autograder.instructor.gradebook import Mark
-from autograder.instructor.nbgrader_plugins import load_times
+from autograder.instructor.pipeline import Records
 from autograder.instructor.sandbox import NO_SANDBOX_WARNING, has_bubblewrap
 from shardlings.documents import with_noun
-
-
-def write_class_files(
-    course: Course,
-    rows: Sequence[StateRow],
-    failures: Sequence[Failure],
-    submissions: Sequence[SubmissionState],
-) -> list[tuple[str, Path]]:
-    """Write the CSVs and the class report.
-
-    Args:
-        course: the course.
-        rows: the state of each submission.
-        failures: the submissions that could not be graded.
-        submissions: the graded submissions, with what was kept of them.
-
-    Returns:
-        The title and the path of each file.
-
-    Raises:
-        ClassError: one of the class's files cannot be understood.
-    """
-    people = read_roster(course)
-    written = write_csvs(course.grading, rows, people, submissions, load_times(course).rules)
-    page = write_report(course, rows, failures, people, submissions)
-    return [("Report on the class", page), *written]
 
 
 def report(
@@ -100,8 +70,7 @@ def report(
     bases = Bases(course)
     all_rows = _read_rows(course, bases, facts, failures)
     # before anything is printed: the output may be closed early, as `head` does
-    submissions = read_kept_answers(course, all_rows)
-    written = write_class_files(course, all_rows, failures, submissions)
+    written = renew_class_files(course, bases.records, all_rows, failures)
     rows = [row for row in all_rows if choice.has(row.student, row.assignment)]
     changed = list(find_changed_scores(course, bases, rows))
     attempts = keep_attempts(course, bases, rows)
@@ -122,9 +91,7 @@ def report(
         console.print(Text(sentence))
         if about:
             console.print(Padding(Text(about), (0, 0, 0, 4), expand=False))
-    for note in _find_notes(
-        [s for s in submissions if choice.has(s.row.student, s.row.assignment)]
-    ):
+    for note in _find_notes(bases.records, rows):
         console.print(Text(printable(note)))
     for sentence in course.find_misplaced_files(choice.student):
         console.print(sentence, markup=False)
@@ -161,11 +128,13 @@ def _print_tables(console: Console, rows: Sequence[StateRow]) -> None:
         console.print(f"{LEFT_OUT_SIGN} is where a score does not count in the student's total.")
 
 
-def _find_notes(submissions: Sequence[SubmissionState]) -> Iterator[str]:
-    """Yield what grading noted about each submission, and manual scores from before it."""
-    for submission in submissions:
-        row = submission.row
-        for note in submission.notes:
+def _find_notes(records: Records, rows: Sequence[StateRow]) -> Iterator[str]:
+    """Yield what grading noted about each graded submission, and manual scores from before it."""
+    for row in rows:
+        if not row.graded:
+            continue
+        summary = records.summary(row.student, row.assignment)
+        for note in summary.notes if summary is not None else ():
             yield f"{row.student}, {row.assignment}: {note}"
         for name, mark in row.marks.items():
             if mark.has_older_manual_score:

@@ -289,7 +289,6 @@ class SubmissionState:
         notebook: the path of the graded notebook.
         others: the paths of the assignment's other graded notebooks, by name.
         absent: the names of those that were not handed in.
-        notes: sentences about what grading left out.
     """
 
     row: StateRow
@@ -298,7 +297,6 @@ class SubmissionState:
     notebook: Path
     others: Mapping[str, Path] = field(default_factory=dict)
     absent: Collection[str] = ()
-    notes: Sequence[str] = ()
 
     @cached_property
     def _cells(self) -> dict[object, _Cell]:
@@ -379,7 +377,6 @@ def read_kept_answers(course: Course, rows: Sequence[StateRow]) -> list[Submissi
                     folder / f"{row.assignment}.ipynb",
                     {name: folder / f"{name}.ipynb" for name in others},
                     others - {*notebooks} if record is not None else (),
-                    [note for notebook in notebooks.values() for note in notebook.notes],
                 )
             )
     return found

@@ -10,6 +10,7 @@ from autograder.instructor.course.accepted_files import (
     is_accepted_file,
 )
 from autograder.instructor.course.class_file import (
+    CLASS_FILE,
     DAY_SECONDS,
     DROPPED,
     EXEMPT,
@@ -67,6 +68,7 @@ from autograder.instructor.gradebook import BusyError, GradebookError
 
 __all__ = [
     "BASE64",
+    "CLASS_FILE",
     "DAY_SECONDS",
     "DROPPED",
     "EXCHANGE_FILES",

@@ -11,6 +11,7 @@ from autograder.instructor.pipeline.basis import (
     current_basis,
     fingerprint_assignment,
     fingerprint_submission,
+    read_versions,
 )
 from autograder.instructor.pipeline.demonstrations import find_unused
 from autograder.instructor.pipeline.facts import (
@@ -69,6 +70,7 @@ __all__ = [
     "keep_compiled",
     "read_calibration",
     "read_submission",
+    "read_versions",
     "solution_seconds",
     "time_limit",
 ]

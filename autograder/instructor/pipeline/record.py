@@ -5,11 +5,12 @@ the submission is graded again.
 """
 
 import enum
+import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from datetime import datetime
 from pathlib import Path
-from typing import Final, Literal
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 
@@ -127,8 +128,22 @@ class Record(RecordHead, frozen=True):
         return RecordHead(**{name: getattr(self, name) for name in RecordHead.__struct_fields__})
 
 
-_HEADS: Final[dict[Path, tuple[tuple[int, int], RecordHead]]] = {}
-"""The head of each record that this process has read, with the time and the size of its file."""
+class RecordSummary(NamedTuple):
+    """What a command keeps in memory of each record of a class.
+
+    Attributes:
+        head: its head.
+        notes: the notes on its notebooks.
+        digest: a digest of the whole record.
+    """
+
+    head: RecordHead
+    notes: tuple[str, ...]
+    digest: str
+
+
+_SUMMARIES: Final[dict[Path, tuple[tuple[int, int], RecordSummary]]] = {}
+"""Of each record that this process has read, with the time and the size of its file."""
 
 
 class Records:
@@ -156,22 +171,28 @@ class Records:
         status = _find_status(path)
         return None if status is None else _decode(path, status)
 
-    def head(self, student: str, assignment: str) -> RecordHead | None:
-        """Read the head of a submission's record; return None if there is none that can be read.
+    def summary(self, student: str, assignment: str) -> RecordSummary | None:
+        """Summarise a submission's record; return None if there is none that can be read.
 
-        It is remembered until the file changes.
+        The summary is remembered until the file changes.
         """
         path = self.path(student, assignment)
         status = _find_status(path)
         if status is None:
             return None
-        version, head = _HEADS.get(path, (None, None))
+        version, summary = _SUMMARIES.get(path, (None, None))
         if version == _version(status):
-            return head
+            return summary
         try:
-            return _decode(path, status).head()
+            _decode(path, status)
         except UnreadableRecordError:
             return None
+        return _SUMMARIES[path][1]
+
+    def head(self, student: str, assignment: str) -> RecordHead | None:
+        """Return the head of a submission's record; None if there is none that can be read."""
+        summary = self.summary(student, assignment)
+        return summary.head if summary is not None else None
 
     def get(self, student: str, assignment: str) -> Record | None:
         """Read the record of a submission; return None if there is none that can be read."""
@@ -230,7 +251,7 @@ def _version(status: os.stat_result) -> tuple[int, int]:
 
 
 def _decode(path: Path, status: os.stat_result) -> Record:
-    """Read a record, and remember its head.
+    """Read a record, and remember its summary.
 
     Raises:
         UnreadableRecordError: the file is not a record.
@@ -238,8 +259,11 @@ def _decode(path: Path, status: os.stat_result) -> Record:
     try:
         if status.st_size > MAX_RECORD_BYTES:
             raise UnreadableRecordError(f"{path.name} is larger than {MAX_RECORD_BYTES:,} bytes.")
-        record = msgspec.json.decode(path.read_bytes(), type=Record)
-        _HEADS[path] = _version(status), record.head()
+        contents = path.read_bytes()
+        record = msgspec.json.decode(contents, type=Record)
+        notes = tuple(note for notebook in record.notebooks.values() for note in notebook.notes)
+        summary = RecordSummary(record.head(), notes, hashlib.sha256(contents).hexdigest())
+        _SUMMARIES[path] = _version(status), summary
         return record
     except (IsADirectoryError, RecursionError, msgspec.MsgspecError) as error:
         raise UnreadableRecordError(f"{path.name} cannot be read: {error}") from None

@@ -124,7 +124,7 @@ def test_a_folder_that_may_not_be_written_to_is_a_sentence(before, tmp_path, cap
     def read_only(*_, **__):
         raise OSError(errno.EROFS, "Read-only file system")
 
-    monkeypatch.setattr("autograder.instructor.classroom.reporting.write_class_files", read_only)
+    monkeypatch.setattr("autograder.instructor.classroom.reporting.renew_class_files", read_only)
     assert main(["--root", str(root), "report"]) == 1
     said = " ".join(capsys.readouterr().out.split())
     assert "grading/ could not be read or written: [Errno 30] Read-only file system." in said

@@ -1,0 +1,74 @@
+"""The CSVs and the report are written again if anything that they show has changed, else not."""
+
+import pytest
+
+from autograder.instructor.__main__ import main
+from autograder.instructor.course import Course
+from autograder.instructor.pipeline import Records
+from tests.instructor.tiny_class import ASSIGNMENT, hand_in, tiny_class
+
+NAMES = ("grades.csv", "exercises.csv", "students.csv", "report/index.html")
+
+
+@pytest.fixture
+def root(tmp_path):
+    root = tiny_class(tmp_path / "course", 0)
+    hand_in(root, "ann", "double = 2")
+    assert main(["--root", str(root), "grade"]) == 0
+    return root
+
+
+def read(root):
+    """When each file was written, and what it says."""
+    paths = [root / "grading" / name for name in NAMES]
+    return [(path.stat().st_mtime_ns, path.read_text()) for path in paths]
+
+
+def reported(root):
+    assert main(["--root", str(root), "report"]) == 0
+    return read(root)
+
+
+def test_nothing_is_written_again_if_nothing_has_changed(root, capsys):
+    before = read(root)
+    capsys.readouterr()
+    assert main(["--root", str(root), "grade"]) == 0
+    assert read(root) == before
+    said = " ".join(capsys.readouterr().out.split())
+    assert all(name in said for name in ("grades.csv", "exercises.csv", "students.csv"))
+    assert "Report on the class: " in said
+
+
+def give_by_hand(root):
+    course = Course(root)
+    with course.open_gradebook() as gradebook:
+        (notebook,) = gradebook.find_submission(ASSIGNMENT, "ann").notebooks
+        notebook.grades[0].manual_score = 1.5
+        gradebook.db.commit()
+
+
+def change_the_record(root):
+    records = Records(root / "grading" / "records")
+    path = records.path("ann", ASSIGNMENT)
+    path.write_bytes(path.read_bytes().replace(b'"seconds":', b'"seconds":1'))
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        pytest.param(give_by_hand, id="a score by hand"),
+        pytest.param(lambda root: hand_in(root, "bob", "double = 3"), id="a submission"),
+        pytest.param(lambda root: (root / "grading" / "roster.csv").write_text("student\nann\nzoe\n"), id="the roster"),
+        pytest.param(lambda root: (root / "grading" / "class.toml").write_text('timezone = "Asia/Tokyo"\n'), id="rules"),
+        pytest.param(change_the_record, id="a record"),
+        pytest.param(lambda root: (root / "grading" / "students.csv").write_text("mine"), id="a CSV"),
+        pytest.param(lambda root: (root / "grading" / "grades.csv").unlink(), id="no CSV"),
+        pytest.param(lambda root: (root / "grading" / "written.json").write_text("{"), id="damage"),
+    ],
+)  # fmt: skip
+def test_they_are_written_again_if_this_has_changed(root, change):
+    before = read(root)
+    change(root)
+    after = reported(root)
+    assert all(new > old for (new, _), (old, _) in zip(after, before, strict=True))
+    assert "mine" not in after[2][1]
