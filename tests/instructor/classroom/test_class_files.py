@@ -53,19 +53,23 @@ def change_the_record(root):
     path.write_bytes(path.read_bytes().replace(b'"seconds":', b'"seconds":1'))
 
 
+def writing(name, text):
+    return lambda root: (root / "grading" / name).write_text(text)
+
+
 @pytest.mark.parametrize(
     "change",
     [
         pytest.param(give_by_hand, id="a score by hand"),
         pytest.param(lambda root: hand_in(root, "bob", "double = 3"), id="a submission"),
-        pytest.param(lambda root: (root / "grading" / "roster.csv").write_text("student\nann\nzoe\n"), id="the roster"),
-        pytest.param(lambda root: (root / "grading" / "class.toml").write_text('timezone = "Asia/Tokyo"\n'), id="rules"),
+        pytest.param(writing("roster.csv", "student\nann\nzoe\n"), id="the roster"),
+        pytest.param(writing("class.toml", 'timezone = "Asia/Tokyo"\n'), id="rules"),
         pytest.param(change_the_record, id="a record"),
-        pytest.param(lambda root: (root / "grading" / "students.csv").write_text("mine"), id="a CSV"),
+        pytest.param(writing("students.csv", "mine"), id="a CSV"),
         pytest.param(lambda root: (root / "grading" / "grades.csv").unlink(), id="no CSV"),
-        pytest.param(lambda root: (root / "grading" / "written.json").write_text("{"), id="damage"),
+        pytest.param(writing("written.json", "{"), id="damage"),
     ],
-)  # fmt: skip
+)
 def test_they_are_written_again_if_this_has_changed(root, change):
     before = read(root)
     change(root)
