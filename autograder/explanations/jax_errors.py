@@ -59,6 +59,9 @@ NOT_REPLICATED: Final = re.compile(
 )
 """JAX's lines on the first result that may differ along axes that out_specs leaves out."""
 
+TYPE: Final = r"\w+\[[^\]]*\](?:\{[^}]*\})?"
+"""The type of an array, as JAX writes it: `float32[8@x,4]{U:y}`."""
+
 MEANINGS: Final = (
     # A pattern in JAX's message, the diagnosis, and what the error usually means. A named group of
     # the pattern replaces its name in the meaning. What is in brackets is left out if the error was
@@ -384,8 +387,16 @@ MEANINGS: Final = (
         "of a value that may vary.",
     ),
     (
-        r"(?s)carry input and carry output must have equal types.*? has type (?P<one>\w+\[[\d,]*\])"
-        r".*? has type (?P<other>\w+\[[\d,]*\])",
+        r"(?s)carry input and carry output must have equal types.*? has type (?P<one>" + TYPE + ")"
+        r".*? has type (?P<other>\w+\[[^\]]*\]\{U:(?P<axis>\w+)\})",
+        "carry-unreduced",
+        "What a loop carries has the type {one} before a step and {other} after it, which is a sum "
+        "that is still unreduced over {axis}. Should the loop begin with an unreduced sum, or each "
+        "step reduce its own?",
+    ),
+    (
+        r"(?s)carry input and carry output must have equal types.*? has type (?P<one>" + TYPE + ")"
+        r".*? has type (?P<other>" + TYPE + ")",
         "carry-changes",
         "What a loop carries has the type {one} before a step and {other} after it. [In the body "
         "of a shard_map, these are types of blocks.]",
@@ -393,7 +404,7 @@ MEANINGS: Final = (
     (
         r"carry input and carry output must have equal types",
         "carry-changes",
-        "What a loop carries has another shape or dtype after a step than before it. [In the body "
+        "What a loop carries has another type after a step than before it. [In the body "
         "of a shard_map: is it computed with a block of something that the step needs whole?]",
     ),
     (

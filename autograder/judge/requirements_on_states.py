@@ -27,6 +27,8 @@ class KeepsLayouts(Requirement):
     Attributes:
         answer: the name of the answer in the notebook. A `Computes` on the same answer exports it.
         asks: the condition, in words.
+        gradients_of: if the results are gradients, the first argument of which they are; others
+            follow it.
     """
 
     about: ClassVar = "layout"
@@ -35,27 +37,30 @@ class KeepsLayouts(Requirement):
 
     answer: str
     asks: str = "results with the layouts of the arguments that they replace"
+    gradients_of: str = ""
 
     def judge(self, piece: Program, finding: Finding, exercise: Exercise, seed: int) -> Finding:
         """Compare the layout of each result with that of its argument."""
         names = argument_names_of(exercise, self.answer)
+        first = names.index(self.gradients_of) if self.gradients_of else 0
+        made_of = "the gradient of" if self.gradients_of else "a new"
         lists = argument_lists_of(exercise, self.answer)
         runs = run_all(exercise, self.answer, piece, seed)
         for number, ((_, ran), arguments) in enumerate(zip(runs, lists, strict=True)):
             if ran.container == "dict":  # whose values are in the order of its keys
                 return finding.problem(NOT_COUNTED, "This counts once the results are in a tuple.")
-            pairs = zip(names, arguments, ran.outputs[0], strict=False)
+            pairs = zip(names[first:], arguments[first:], ran.outputs[0], strict=False)
             for name, argument, output in pairs:
                 target = Layout.of(artifacts.sharding_of(argument), argument.shape)
                 made = Layout.of(output)
                 if made.shape != target.shape:
-                    sentence = f"A result in place of {name} has the shape {made.shape}."
+                    sentence = f"In place of {made_of} {name}, one has the shape {made.shape}."
                     return finding.problem("shape", sentence)
                 found = find_difference(target, made)
                 if found is not None:
                     sentence = (
-                        f"As a whole program, {self.answer} returns a new {name} in another layout "
-                        f"than {name}. {found.sentence}"
+                        f"As a whole program, {self.answer} returns {made_of} {name} in another "
+                        f"layout than {name}. {found.sentence}"
                     )
                     if number:
                         sentence = with_arguments(arguments, sentence)

@@ -617,7 +617,7 @@ def gradients(x, y, up, down):
     return lax.scan(add, (jnp.zeros_like(up), jnp.zeros_like(down)), (split(x), split(y)))[0]
 
 
-# %% activations over model as well exercise="13.6" score=0.1666666667 diagnoses=["over-all", "not-over-data", "all-gather over model", "too-much-memory"] near=["one-layer", "not-over-model"]
+# %% activations over model as well exercise="13.6" score=0.08333 diagnoses=["over-all", "not-over-data", "replicated", "all-gather over model", "too-much-memory"] near=["one-layer", "not-over-model"]
 peak = {"weights": 192, "gradients": 192, "inputs": 192, "hidden": 3072}
 
 
@@ -726,7 +726,7 @@ def gradients(x, y, up, down):
     return jax.grad(jax.checkpoint(loss), argnums=(0, 1))(up, down, x, y)
 
 
-# %% zeros, in MiB exercise="13.6" score=0 diagnoses=["in-mebibytes", "over-the-other", "all-zeros", "not-counted-yet", "too-much-memory"] near=["mean", "in-bytes"]
+# %% zeros, in MiB exercise="13.6" score=0 diagnoses=["in-mebibytes", "over-the-other", "all-zeros", "replicated", "not-counted-yet", "too-much-memory"] near=["mean", "in-bytes"]
 peak = {"weights": 0.75, "gradients": 0.75, "inputs": 768, "hidden": 768}
 
 
@@ -734,7 +734,7 @@ def gradients(x, y, up, down):
     return jnp.zeros_like(up), jnp.zeros_like(down)
 
 
-# %% replicated gradients exercise="13.6" score=0.5 diagnoses=["all-gather over model", "too-much-memory"] near=["all-zeros", "in-mebibytes", "over-the-other"]
+# %% replicated gradients exercise="13.6" score=0.4167 diagnoses=["replicated", "all-gather over model", "too-much-memory"] near=["all-zeros", "in-mebibytes", "over-the-other"]
 peak = {"weights": 768, "gradients": 768, "inputs": 384, "hidden": 768}
 
 
@@ -1746,7 +1746,7 @@ def gradients(x, y, up, down):
     return jax.grad(loss, argnums=(0, 1))(up, down)
 
 
-# %% the loss, too exercise="13.6" score=0.3333333333 diagnoses=["too-many-results", "too-many-bytes", "not-counted-yet"]
+# %% the loss, too exercise="13.6" score=0.3333 diagnoses=["too-many-results", "shape", "too-many-bytes", "not-counted-yet"]
 peak = {"weights": 768, "gradients": 768, "inputs": 384, "hidden": 768}
 
 
@@ -2609,3 +2609,39 @@ def most_likely(logits):
     values, indices = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
     best, where = lax.top_k(values, 4)
     return best, jnp.sort(jnp.take_along_axis(indices, where, axis=1), axis=1)
+
+
+# %% gradients of other layers on other devices exercise="13.6" score=0.4166666667 diagnoses=["split-dimension", "not-counted-yet"] near=["replicated"]
+peak = {"weights": 768, "gradients": 768, "inputs": 384, "hidden": 768}
+
+
+def gradients(x, y, up, down):
+    def loss(up, down):
+        made, _ = lax.scan(jax.checkpoint(block), x, (up, down))
+        return jnp.sum((made - y) ** 2)
+
+    specs = P("data", None, "model"), P("data", "model")
+    made = jax.grad(loss, argnums=(0, 1))(up, down)
+    return tuple(map(lax.with_sharding_constraint, made, specs))
+
+
+# %% reduced in each turn, from an unreduced start exercise="13.7" score=0 diagnoses=["carry-changes"] near=["carry-unreduced"]
+def accumulate(W, X, Y):
+    varying = jax.reshard(W, P(reduced={"x"}))
+
+    def turn(total, batch):
+        return jax.reshard(total + jax.grad(error)(varying, *batch), P()), None
+
+    zeros = jax.reshard(jnp.zeros_like(W), P(unreduced={"x"}))
+    return lax.scan(turn, zeros, (X, Y))[0]
+
+
+# %% an unreduced sum, from a complete start exercise="13.7" score=0 diagnoses=["carry-unreduced"] near=["carry-changes"]
+def accumulate(W, X, Y):
+    varying = jax.reshard(W, P(reduced={"x"}))
+
+    def turn(total, batch):
+        total = jax.reshard(total, P(unreduced={"x"}))
+        return total + jax.grad(error)(varying, *batch), None
+
+    return jax.reshard(lax.scan(turn, jnp.zeros_like(W), (X, Y))[0], P())

@@ -91,6 +91,17 @@ def carried(mine):
     return lax.fori_loop(0, 3, lambda i, c: c + mine.sum(), 0.0)[None]
 
 
+def carrying(start, end):
+    """Carry an array through a loop, which has one spec before a step and another one after it."""
+    before, after = (jax.NamedSharding(EXPLICIT, spec) for spec in (start, end))
+
+    def carried(x):
+        begun = jax.reshard(x, before)
+        return lax.scan(lambda carry, _: (jax.reshard(carry, after), None), begun, length=2)[0]
+
+    return typed(carried)
+
+
 def typed(function):
     blocks = jax.NamedSharding(EXPLICIT, jax.P("x", "y"))
     return lambda x: jax.jit(function)(jax.device_put(x, blocks))
@@ -105,6 +116,9 @@ def typed(function):
         (mapped(lambda a: lax.pcast(a, "x", to="varying")), "varies-already"),
         (mapped(lambda a: lax.fori_loop(0, 2, lambda _, b: jnp.concatenate([b, b]), a)),
          "carry-changes"),
+        (carrying(jax.P(), jax.P("x")), "carry-changes"),
+        (carrying(jax.P(unreduced={"x"}), jax.P()), "carry-changes"),
+        (carrying(jax.P(), jax.P(unreduced={"x"})), "carry-unreduced"),
         (mapped(lambda a: a, in_specs=("x", None, None)), "rank"),
         (mapped(lambda a: a.sum()), "rank"),
         (mapped(lambda a: lax.psum(a, "y")), "unbound-axis"),

@@ -1245,6 +1245,7 @@ PEAK: Final = Exercise(
             under_mesh=True,
             results=("the gradient of up", "the gradient of down"),
         ),
+        KeepsLayouts("gradients", "gradients with the layouts of up and down", "up"),
         CommunicatesAtMost("gradients", tuple(map(_gradient_budget, GRIDS, PEAK_SHAPES))),
         FitsIn("gradients", (2_420_000, 1_400_000)),
     ),
