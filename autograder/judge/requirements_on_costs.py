@@ -270,6 +270,8 @@ def compare_with_budgets(
             else f"{_describe_several(report, pair)}, {in_bytes(moved)} together, which are not "
             f"allowed here."
         )
+        if worst.times is None:
+            sentence += f" {'One' if count > 1 else 'It'} is in a loop, and runs in each turn."
         if len(left_over) > 1:
             total = sum(left_over.values())
             sentence += f" What is not allowed moves {in_bytes(total)} in all."

@@ -2645,3 +2645,63 @@ def accumulate(W, X, Y):
         return total + jax.grad(error)(varying, *batch), None
 
     return jax.reshard(lax.scan(turn, jnp.zeros_like(W), (X, Y))[0], P())
+
+
+# %% the largest counts of all devices exercise="13.9" score=0 diagnoses=["own-results", "not-counted-yet", "all-reduce over x", "unanswered"] near=["all-turns-counted"]
+def count_steps(numbers):
+    def own(numbers):
+        def turn(state):
+            n, count = state
+            after = jnp.where(n % 2 == 0, n // 2, 3 * n + 1)
+            return jnp.where(n > 1, after, n), count + (n > 1)
+
+        start = numbers, jnp.zeros_like(numbers)
+        _, count = lax.while_loop(lambda state: jnp.any(state[0] > 1), turn, start)
+        return lax.pmax(count, "x")
+
+    return jax.shard_map(own, in_specs=P("x"), out_specs=P("x"))(numbers)
+
+
+# %% numbers that are float32 exercise="13.9" score=0 diagnoses=["rounded-on-the-way", "not-counted-yet", "unanswered"] near=["too-few-turns", "too-large-on-the-way"]
+def count_steps(numbers):
+    def own(numbers):
+        def turn(state):
+            n, count = state
+            after = jnp.where(n % 2 == 0, n / 2, 3 * n + 1)
+            return jnp.where(n > 1, after, n), count + (n > 1)
+
+        start = numbers.astype(jnp.float32), jnp.zeros_like(numbers, jnp.int32)
+        _, count = lax.while_loop(lambda state: jnp.any(state[0] > 1), turn, start)
+        return count.astype(jnp.int32)
+
+    return jax.shard_map(own, in_specs=P("x"), out_specs=P("x"))(numbers)
+
+
+# %% numbers that are int16 exercise="13.9" score=0 diagnoses=["too-large-on-the-way", "not-counted-yet", "unanswered"] near=["count_steps: values"]
+def count_steps(numbers):
+    def own(numbers):
+        def turn(state):
+            n, count = state
+            after = jnp.where(n % 2 == 0, n // 2, 3 * n + 1)
+            return jnp.where(n > 1, after, n), count + (n > 1)
+
+        start = numbers.astype(jnp.int16), jnp.zeros_like(numbers, jnp.int32)
+        _, count = lax.while_loop(lambda state: jnp.any(state[0] > 1), turn, start)
+        return count.astype(jnp.int32)
+
+    return jax.shard_map(own, in_specs=P("x"), out_specs=P("x"))(numbers)
+
+
+# %% counts that are int8 exercise="13.9" score=0 diagnoses=["too-large-on-the-way", "not-counted-yet", "unanswered"] near=["rounded-on-the-way"]
+def count_steps(numbers):
+    def own(numbers):
+        def turn(state):
+            n, count = state
+            after = jnp.where(n % 2 == 0, n // 2, 3 * n + 1)
+            return jnp.where(n > 1, after, n), count + (n > 1)
+
+        start = numbers.astype(jnp.int32), jnp.zeros_like(numbers, jnp.int8)
+        _, count = lax.while_loop(lambda state: jnp.any(state[0] > 1), turn, start)
+        return count.astype(jnp.int32)
+
+    return jax.shard_map(own, in_specs=P("x"), out_specs=P("x"))(numbers)

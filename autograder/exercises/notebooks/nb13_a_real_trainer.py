@@ -1854,6 +1854,9 @@ MOST_TURNS: Final = 351
 SLOWEST: Final = 77_031
 """This number, the only one of 350 steps, is among the numbers up to 100,000."""
 
+ROUNDED: Final = 32_767
+"""This one is among them, too: its way leads to odd numbers above 2**24, which no float32 is."""
+
 
 @cache
 def _collatz(n: int) -> int:
@@ -1868,6 +1871,17 @@ def _collatz_short(n: int) -> int:
     steps = 0
     while n > 1:
         n, steps = (n // 2 if n % 2 == 0 else (3 * n + 1) // 2), steps + 1
+    return steps
+
+
+def _collatz_in(dtype: Any, n: int) -> int:
+    """Count the steps of a number that is kept in a dtype which is too small for some."""
+    number, steps = np.array(n).astype(dtype)[()], 0
+    with np.errstate(over="ignore"):
+        while number > 1 and steps < MOST_TURNS:
+            is_even = number % dtype(2) == 0
+            number = dtype(number / dtype(2)) if is_even else dtype(3) * number + dtype(1)
+            steps += 1
     return steps
 
 
@@ -1898,7 +1912,8 @@ def _until_number_0(numbers: Any, blocks: int) -> Any:
 
 
 def _numbers_argument(devices: int, count: int, limit: int) -> Argument:
-    slowest = Adjustment(((count // 2, count // 2 + 1),), add=SLOWEST, keep=False)
+    places = {count // 2: SLOWEST, count // 4: ROUNDED}
+    included = [Adjustment(((at, at + 1),), add=n, keep=False) for at, n in places.items()]
     return Argument(
         (count,),
         (("x", devices),),
@@ -1907,7 +1922,7 @@ def _numbers_argument(devices: int, count: int, limit: int) -> Argument:
         mode="auto",
         scale=limit,
         shift=1,
-        adjustments=(slowest,) if limit > SLOWEST else (),
+        adjustments=tuple(included) if limit > SLOWEST else (),
     )
 
 
@@ -1969,6 +1984,17 @@ LOOPS: Final = Exercise(
                     np.ones_like,
                     says="These are the numbers at the end, which are all 1. The steps are the "
                     "other half of the loop's state.",
+                ),
+                "rounded-on-the-way": Mistake(
+                    partial(_for_each, partial(_collatz_in, np.float32)),
+                    says="Some numbers are rounded on their way, because a float32 has no odd "
+                    "numbers above 16,777,216. Which dtype do they have?",
+                ),
+                "too-large-on-the-way": Mistake(
+                    partial(_for_each, partial(_collatz_in, np.int16)),
+                    lambda numbers: _for_each(_collatz, numbers).astype(np.int8).astype(np.int32),
+                    says="Some numbers or counts are too large for their dtype, and begin again "
+                    "at the smallest one. Which dtype do they have?",
                 ),
                 "one-too-many": Mistake(
                     lambda numbers: _for_each(_collatz, numbers) + 1,
@@ -2038,12 +2064,13 @@ LOOPS: Final = Exercise(
         "a scan bring all numbers to each device?",
         "too-much-memory": "Is a table of all numbers in the program, which each device has? Or "
         "does a scan keep what it has in each turn?",
-        "count_steps: values": "What does your function count for the number 1? By the rule alone, "
-        "1 goes on to 4, 2 and 1 again.",
+        "count_steps: values": "What does your function count for the numbers 1, 2, 3 and 6? Their "
+        "steps are 0, 1, 7 and 8. (By the rule alone, 1 goes on to 4, 2 and 1 again.)",
         "endless-loop": "What becomes of the number 1? By the rule alone, it goes on to 4, 2 and 1 "
         "again.",
-        "all-reduce": "In each turn, all devices agree whether there is another one: the condition "
-        "looks at all numbers, or vmap has made one loop of many.",
+        "all-reduce": "In a loop: do all devices agree whether there is another turn, because the "
+        "condition looks at all numbers, or because vmap has made one loop of many? Outside a "
+        "loop: is a maximum or a sum taken of all numbers, or of all counts?",
         "no-need": "Nothing in a row depends on others, so a device may stop when its rows are "
         "done.",
         "no-need-for-text": "With all weights and its own sequences, a device needs nothing of "
