@@ -714,7 +714,7 @@ def _kind(value: Any) -> str:
 
 def _kind_returned(value: Any) -> str:
     """Describe the type of plain data that was returned; evidence has only lists."""
-    return "a list or tuple" if isinstance(value, list) else _kind(value)
+    return "a list, a tuple or a spec" if isinstance(value, list) else _kind(value)
 
 
 def show_first_difference(

@@ -2705,3 +2705,15 @@ def count_steps(numbers):
         return count.astype(jnp.int32)
 
     return jax.shard_map(own, in_specs=P("x"), out_specs=P("x"))(numbers)
+
+
+# %% a stack has no number in its path exercise="13.1" score=0.5 diagnoses=["too-many-entries", "layers-sharded"]
+def rule(path, shape, sizes):
+    if len(shape) < 2:
+        return P()
+    axes = ("model", "data") if path[-1] in ("out", "down", "embed") else ("data", "model")
+    if path[-1] not in ("query", "key", "value", "up", "out", "down", "embed"):
+        return P()
+    used = [a if n % sizes[a] == 0 else None for a, n in zip(axes, shape[-2:])]
+    is_stacked = "embed" not in path and not any(isinstance(name, int) for name in path)
+    return P(None, *used) if is_stacked else P(*used)

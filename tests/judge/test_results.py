@@ -412,7 +412,7 @@ def test_zero_is_no_known_mistake_whose_results_are_nearly_zero() -> None:
 def test_what_evidence_keeps_alike_is_not_told_apart(entry: Any) -> None:
     asks = Predicts("best", "it", "the best", "data", words=("data", "rows"))
     _, text = said(Exercise("4.1", "The best", (asks,), ("Think.",)), best={"it": entry})
-    assert "Expected one of 'data', 'rows'; got a list or tuple." in text
+    assert "Expected one of 'data', 'rows'; got a list, a tuple or a spec." in text
     assert "of type" not in text
     assert ("<object>" in text) == (len(entry) > 1)
 

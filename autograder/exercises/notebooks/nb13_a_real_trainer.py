@@ -134,6 +134,10 @@ def _sample_leaves(generator: np.random.Generator) -> list[tuple[Path, tuple[int
         # a stack has three dimensions, whatever the names above it
         (("params", choose("decoder", "stages"), "mlp", choose("up", "down")), (8, even(), even())),
         (("optimizer", moment, choose("encoder", "stack"), "out"), (12, even(), even())),
+        # and whether there is a number among them
+        (("params", "stages", int(generator.integers(4)), "mlp", "up"), (8, even(), even())),
+        (("optimizer", moment, "stages", 0, "attention", "key"), (12, even(), even())),
+        (("params", "head", choose("out", "down")), (even(), even())),
     ]
     # sizes that do not divide
     odd = choose(7, 9, 11, 13)
