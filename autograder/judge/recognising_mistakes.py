@@ -378,6 +378,9 @@ def _likeness(
 
 
 def _distance(some: Sequence[Any], others: Sequence[Any]) -> float:
+    """Return how far results are from others at most; infinite if their shapes differ."""
+    if [each.shape for each in some] != [each.shape for each in others]:
+        return math.inf
     pairs = zip(some, others, strict=True)
     return max(float(np.max(measure_differences(a, b), initial=0)) for a, b in pairs)
 

@@ -55,6 +55,13 @@ def test_a_mistake_that_is_about_as_far_away_as_the_right_result_explains_nothin
     assert named(1.9995 * ones, mistakes) is None
 
 
+def test_a_mistake_of_another_shape_than_the_right_result_is_recognised_roughly():
+    made = np.full(16, 1 + 5e-5, np.float32)
+    mistakes = {"as-often": lambda x: np.ones(16, np.float32), "other": lambda x: np.ones(4)}
+    assert named(made, mistakes, lambda x: np.full(64, 2, np.float32)) == "as-often"
+    assert named(made, {"other": mistakes["other"]}, lambda x: np.full(64, 2)) is None
+
+
 def test_a_mistake_that_makes_rounding_errors_grow_is_recognised():
     def inverted(x):
         return np.linalg.inv(x.astype(np.float64)).astype(np.float32)
