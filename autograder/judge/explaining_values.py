@@ -768,18 +768,20 @@ def _is_right(actual: np.ndarray, right: np.ndarray) -> bool:
 def _has_block_of(
     output: jax.Array, right: np.ndarray, argument: Argument, axis: int, d: int
 ) -> bool:
-    """Check whether a replicated result has, on each device along an axis, another block."""
+    """Check whether each device along an axis, which shards nothing, has another block."""
     sizes = [size for _, size in argument.axes]
     if right.shape[d] % sizes[axis] or max(d.id for d in output.devices()) >= np.prod(sizes):
         return False
     blocks = np.split(right, sizes[axis], axis=d)
-    if output.shape != blocks[0].shape or not output.is_fully_replicated or sizes[axis] == 1:
+    if output.shape != blocks[0].shape or sizes[axis] == 1:
         return False
-    places = {s.device.id: np.unravel_index(s.device.id, sizes) for s in output.addressable_shards}
-    return all(
-        _is_right(np.asarray(shard.data), blocks[int(places[shard.device.id][axis])])
-        for shard in output.addressable_shards
-    )
+    indices: dict[tuple[int, ...], set[str]] = {}
+    for shard in output.addressable_shards:
+        place = [int(i) for i in np.unravel_index(shard.device.id, sizes)]
+        if not _is_right(np.asarray(shard.data), blocks[place.pop(axis)][shard.index]):
+            return False
+        indices.setdefault(tuple(place), set()).add(str(shard.index))
+    return all(len(each) == 1 for each in indices.values())
 
 
 def _is_sharded_over(output: jax.Array, argument: Argument, axis: int, d: int) -> bool:

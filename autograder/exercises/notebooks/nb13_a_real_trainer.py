@@ -2183,7 +2183,9 @@ ENSEMBLE: Final = Exercise(
         "sharded over it, but the columns, and a device has all that its columns need.",
         "shape": "`multiply` takes the examples and the weights of one member: does your program "
         "map both over the members? If members are missing: a device has several of them. Does it "
-        "compute one on each?",
+        "compute one on each? (In a `shard_map` of yours: do `in_specs` and `out_specs` shard "
+        "members over `members`, and columns over `model`?)",
+        "all-to-all over model": "Is W taken by its rows? Its columns are sharded over `model`.",
         "in-axes": "Which argument of `vmap` is meant?",
         "raised": "Does JAX mention sizes or an axis? (The meshes have the axes `members` and "
         "`model`.) `multiply` takes the examples and the "
