@@ -121,7 +121,7 @@ def _explain_table(cells: Sequence[tuple[Predicts, Finding]]) -> str:
     if not _count_guessed_groups(groups):
         return counted
     if not _share_of_table(cells):
-        return f"{counted}, which one answer for all entries would get, too"
+        return f"{counted}; the same answer in each entry would get as many"
     have = sum(_mean(group.findings) for group in groups)
     return (
         f"{counted}, which makes {_two_decimals(have)} of {len(groups)} groups with the same right "

@@ -37,7 +37,8 @@ def test_a_table_counts_beyond_one_answer_for_all(cells, score):
     assert found.score == pytest.approx(score)
     right = sum(found.met for found in found.findings)
     earns = f"{score:.0%}" if score else "nothing"
-    said = f"table earns {earns}: {right} of 4 entries {'is' if right == 1 else 'are'} right, "
+    said = f"table earns {earns}: {right} of 4 entries {'is' if right == 1 else 'are'} right"
+    said += ", which makes" if score else "; the same answer in each entry would get as many."
     assert (said in verdict_as_text(found)) == (0 < right < 4)
 
 

@@ -740,9 +740,12 @@ CLOSED_OVER: Final = Exercise(
                     says="This is all of it. As an argument it keeps its layout, P(None, 'model').",
                 ),
                 "over-all": 8,
-                "of-data": 16,
+                "over-data": Mistake(
+                    16, says="`frozen` is sharded over `model` alone, which has two devices."
+                ),
                 "in-bytes": 32_768,
                 "in-kilobytes": Mistake(32.768, 33),
+                "in-mebibytes": 1 / 32,
                 "peak-memory": 128,
             },
             tables=CLOSED_TABLES,
@@ -760,6 +763,7 @@ CLOSED_OVER: Final = Exercise(
                 "in-bytes": 65_536,
                 "over-all": 8,
                 "in-kilobytes": Mistake(65.536, 66),
+                "in-mebibytes": 1 / 16,
                 "peak-memory": Mistake(224, 192, 128),
                 "difference-of-peaks": Mistake(
                     96,
@@ -816,7 +820,8 @@ CLOSED_OVER: Final = Exercise(
         "closed-over-frozen": "With other arguments, the result is that of the notebook's "
         "`frozen`: it is a constant of your program.",
         "closed-over-positions": "With other arguments, the result is that of the notebook's "
-        "`positions`: it is a constant of your program.",
+        "`positions`: is it a constant of your program, or do you compute it? Here it is an "
+        "argument.",
         "closed-over-prior": "With other arguments, the result is that of the notebook's `prior`: "
         "it is a constant of your program. A default that nobody passes is one, too.",
         "too-much-memory": "Is an array still a constant of the program, which every device holds "
@@ -830,6 +835,7 @@ CLOSED_OVER: Final = Exercise(
         "compute the same columns, if each has all of `frozen`?",
         "in-bytes": "This is the number of bytes. Expected: KiB.",
         "in-kilobytes": "A KiB has 1,024 bytes, and not 1,000.",
+        "in-mebibytes": "These are MiB. Expected: KiB.",
     },
 )
 
@@ -1575,6 +1581,15 @@ def _best_with_offset(logits: Any, step: Callable[[Any], int]) -> tuple[Any, Any
     return values, (places % block + places // block * step(logits)).astype(np.int32)
 
 
+def _best_with_offset_of_place(logits: Any) -> tuple[Any, Any]:
+    """Take a candidate's place among those of its device for the number of the device."""
+    values, places = _best(logits)
+    block = logits.shape[1] // _devices_for(logits)
+    candidates = np.concatenate(_find_candidates(logits)[1], axis=1)
+    which = (candidates[:, None, :] == places[:, :, None]).argmax(axis=2)
+    return values, (places % block + which % TOP * block).astype(np.int32)
+
+
 def _best_with_blocks_backwards(logits: Any) -> tuple[Any, Any]:
     values, places = _best(logits)
     block = logits.shape[1] // _devices_for(logits)
@@ -1759,6 +1774,11 @@ SELECTION: Final = Exercise(
                     says="The logits are the right ones, and indices lie beyond the row. How many "
                     "logits come before a device's block? In the body, `block.shape` is that of "
                     "one block.",
+                ),
+                "offset-of-place": Mistake(
+                    _best_with_offset_of_place,
+                    says="The logits are the right ones, and within their blocks, so are the "
+                    "indices. Which device does candidate i of all come from, if each has four?",
                 ),
                 "offset-of-next-block": Mistake(
                     lambda logits: (
