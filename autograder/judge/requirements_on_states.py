@@ -125,8 +125,8 @@ class Donates(Requirement):
                 return finding.problem(
                     "not-donated",
                     f"As a whole program, {self.answer} does not donate {natural_list(missing)}: "
-                    f"{its} old and new values are in memory at the same time then. (A jit within "
-                    f"it donates only where {self.answer} is called plainly.)",
+                    f"{its} old and new values are in memory at the same time then. (Is there a "
+                    f"jit within it? That donates only where {self.answer} is called plainly.)",
                     is_slight=self.is_slight or len(kept) < self.count,
                     got=_describe_donated(listed),
                 )

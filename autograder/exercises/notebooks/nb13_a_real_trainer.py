@@ -599,12 +599,11 @@ STATE: Final = Exercise(
         "whole step, gives its memory to the new one, if this has the same layout.",
         "donates-too-much": "The examples are not part of the state: no result takes their place, "
         "and a loader may still need them.",
-        "split-dimension": "Does your program state the layout of this result? If nothing does, "
-        "the compiler chooses, and takes `model` for the columns, as in the targets. "
-        "`out_shardings` states it, and so does `with_sharding_constraint`; `in_shardings` do not, "
-        "nor does `device_put` in a compiled program. If it is stated: does the spec name `model`, "
-        "or is the sharding on the notebook's own mesh of 4 × 2? The next step would start from "
-        "another layout: it is compiled again, or refused where in_shardings request the old one.",
+        "split-dimension": "Which layout does your program state for this result? A spec with "
+        "`model` in it is another one, and so may be a sharding on the notebook's own mesh of "
+        "4 × 2. If it states none, the compiler chooses, and takes `model` for the columns, as in "
+        "the targets. `out_shardings` states one, and so does `with_sharding_constraint`, but not "
+        "`in_shardings`, nor `device_put` in a compiled program.",
         "replicated": "Each device has all of it now, and the next step is compiled again.",
     },
 )
@@ -2121,11 +2120,22 @@ def _ensemble(x: Any, W: Any, active: bool = True) -> Any:
     return np.tanh(made) if active else made
 
 
-def _ensemble_with_first_weights(x: Any, W: Any, active: bool, whole: bool) -> Any:
-    """Multiply by the weights of the first member, of all or of each device."""
-    groups = 1 if whole else next(dict(axes)["members"] for axes, s in MEMBERS if s[0] == len(W))
-    size = len(W) // groups
-    return _ensemble(x, np.repeat(W[::size], size, axis=0), active)
+def _members_together(array: Any, whole: bool) -> Any:
+    """Put the members of all devices, or of each device, into a dimension of their own."""
+    groups = next(dict(axes)["members"] for axes, s in MEMBERS if s[0] == len(array))
+    return array.reshape(1 if whole else groups, -1, *array.shape[1:])
+
+
+def _first_of(array: Any, whole: bool) -> Any:
+    """Give all members, of all devices or of each, what the first one has."""
+    together = _members_together(array, whole)
+    return np.broadcast_to(together[:, :1], together.shape).reshape(array.shape)
+
+
+def _sum_of(array: Any, whole: bool) -> Any:
+    """Give all members, of all devices or of each, the sum of what they have."""
+    together = _members_together(array, whole)
+    return np.broadcast_to(together.sum(1, keepdims=True), together.shape).reshape(array.shape)
 
 
 ENSEMBLE: Final = Exercise(
@@ -2158,12 +2168,30 @@ ENSEMBLE: Final = Exercise(
                 ),
                 "weights-of-first-member": Mistake(
                     *(
-                        partial(_ensemble_with_first_weights, active=active, whole=whole)
+                        lambda x, W, active=active, whole=whole: _ensemble(
+                            x, _first_of(W, whole), active
+                        )
                         for active in (True, False)
                         for whole in (True, False)
                     ),
                     says="All members, or all those of a device, get the weights of the first "
                     "one. Each has its own.",
+                ),
+                "examples-of-first-member": Mistake(
+                    *(
+                        lambda x, W, whole=whole: _ensemble(_first_of(x, whole), W)
+                        for whole in (True, False)
+                    ),
+                    says="All members, or all those of a device, get the examples of the first "
+                    "one. Each has its own.",
+                ),
+                "weights-added": Mistake(
+                    *(
+                        lambda x, W, whole=whole: _ensemble(x, _sum_of(W, whole))
+                        for whole in (True, False)
+                    ),
+                    says="The weights of all members, or of all those of a device, are added up. "
+                    "Each has its own.",
                 ),
                 "active-twice": Mistake(
                     lambda x, W: np.tanh(_ensemble(x, W)),
