@@ -432,7 +432,9 @@ def _softmax_with(
 ) -> Any:
     """Return the softmax over the words, subtracting something other than their largest logit."""
     logits = hidden @ padded.T
-    exponentials = _masked(np.exp(logits - taken_off(logits, words)), words, 0)
+    exponentials = np.exp(logits - taken_off(logits, words))
+    exponentials[exponentials < np.finfo(np.float32).tiny] = 0  # as XLA has it
+    exponentials = _masked(exponentials, words, 0)
     return exponentials / exponentials.sum(1, keepdims=True)
 
 
