@@ -2644,3 +2644,87 @@ def load(read, entry, sharding):
         return np.frombuffer(data, "<f4").reshape(wanted.shape)
 
     return jax.make_array_from_callback(shape, sharding, block)
+
+
+# %% the logarithm of a softmax and 1e-6 exercise="14.5" score=0 diagnoses=["small-number-added", "not-counted-yet"] near=["probabilities", "another-candidate"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(logits):
+        values, tokens = lax.top_k(logits, k)
+        return values, tokens + lax.axis_index("vocab") * logits.shape[1]
+
+    spec = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+    values, picked = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, picked, axis=1)
+    chances = jax.nn.softmax(values / temperature)
+    best = jnp.argmax(jnp.log(chances + 1e-6) + noise, axis=1)
+    return jnp.take_along_axis(tokens, best[:, None], axis=1)[:, 0]
+
+
+# %% the logarithm of a softmax and 1e-3 exercise="14.5" score=0 diagnoses=["small-number-added", "not-counted-yet"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(logits):
+        values, tokens = lax.top_k(logits, k)
+        return values, tokens + lax.axis_index("vocab") * logits.shape[1]
+
+    spec = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+    values, picked = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, picked, axis=1)
+    chances = jax.nn.softmax(values / temperature)
+    best = jnp.argmax(jnp.log(chances + 1e-3) + noise, axis=1)
+    return jnp.take_along_axis(tokens, best[:, None], axis=1)[:, 0]
+
+
+# %% exponentials over their sum, without a maximum exercise="14.5" score=0 diagnoses=["another-candidate", "not-counted-yet"] near=["small-number-added", "exponentials"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(logits):
+        values, tokens = lax.top_k(logits, k)
+        return values, tokens + lax.axis_index("vocab") * logits.shape[1]
+
+    spec = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+    values, picked = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, picked, axis=1)
+    weights = jnp.exp(values / temperature)
+    chances = weights / weights.sum(axis=1, keepdims=True)
+    best = jnp.argmax(jnp.log(chances) + noise, axis=1)
+    return jnp.take_along_axis(tokens, best[:, None], axis=1)[:, 0]
+
+
+# %% the log_softmax of the k best exercise="14.5" score=1 near=["small-number-added"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(logits):
+        values, tokens = lax.top_k(logits, k)
+        return values, tokens + lax.axis_index("vocab") * logits.shape[1]
+
+    spec = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+    values, picked = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, picked, axis=1)
+    best = jnp.argmax(jax.nn.log_softmax(values / temperature, axis=1) + noise, axis=1)
+    return jnp.take_along_axis(tokens, best[:, None], axis=1)[:, 0]
+
+
+# %% the logarithm of a softmax of the k best exercise="14.5" score=1 near=["small-number-added", "probabilities"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(logits):
+        values, tokens = lax.top_k(logits, k)
+        return values, tokens + lax.axis_index("vocab") * logits.shape[1]
+
+    spec = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+    values, picked = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, picked, axis=1)
+    best = jnp.argmax(jnp.log(jax.nn.softmax(values / temperature)) + noise, axis=1)
+    return jnp.take_along_axis(tokens, best[:, None], axis=1)[:, 0]

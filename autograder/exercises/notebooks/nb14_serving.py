@@ -1059,6 +1059,11 @@ def _softmax(values: Any) -> Any:
     return weights / weights.sum(axis=1, keepdims=True)
 
 
+def _logarithms_of_more(epsilon: float, values: Any, noise: Any, temperature: Any) -> Any:
+    """Score candidates by logarithms of their probabilities and a small number."""
+    return np.log(_softmax(values / temperature) + np.float32(epsilon)) + noise
+
+
 def _sampled_from_block(logits: Any, noise: Any, temperature: Any, block: int = 0) -> Any:
     width = _width(logits)
     own = logits[:, block * width :][:, :width]
@@ -1199,6 +1204,12 @@ def _sampling_arguments(
         Adjustment(((0, 1),), add=0, keep=False),
         Adjustment(((0, 1), (candidates - 1, candidates)), add=1),
     )
+    far_apart = (
+        # at a low temperature, this nearly makes up for the difference from the largest logit
+        Adjustment(((2, 3), (candidates - 1, candidates)), add=30, keep=False),
+        # more than the difference between the two largest logits
+        Adjustment(((3, 4), (1, 2)), add=25, keep=False),
+    )
     return (
         # most are negative, so a mask of zeros is not below them
         Argument(
@@ -1213,13 +1224,18 @@ def _sampling_arguments(
                 Adjustment(((0, 1), (last, last + candidates)), add=50),
                 # log-probabilities are as small as this
                 Adjustment(((1, 2),), add=-45),
+                # far above all others, so that the probabilities of these are near 0
+                Adjustment(((2, 3), (last - 1, last)), add=25, keep=False),
+                # two logits whose exponentials, divided by a low temperature, are not finite
+                Adjustment(((3, 4), (0, 1)), add=95, keep=False),
+                Adjustment(((3, 4), (last, last + 1)), add=100, keep=False),
             ),
         ),
         Argument(
             (rows, candidates),
             mesh,
             mode="auto",
-            adjustments=favourites if candidates > 2 else undecided,
+            adjustments=(favourites if candidates > 2 else undecided) + far_apart,
         ),
         Argument((), mesh, mode="auto", scale=0.03, shift=temperature),
     )
@@ -1580,6 +1596,15 @@ SAMPLING: Final = Exercise(
                     ),
                     says="The candidates' tokens are in another order than their logits. Along "
                     "which dimension is each of the two put together?",
+                ),
+                "small-number-added": Mistake(
+                    *(
+                        _sampled_with(partial(_logarithms_of_more, epsilon))
+                        for epsilon in (0.1, 0.01, 1e-3, 1e-4, 1e-5, 1e-6, 1e-8, 1e-9, 1e-10, 1e-12)
+                    ),
+                    says="Candidates far below the largest one are returned too often. Is a small "
+                    "number added to probabilities before their logarithm? Add the noise to the "
+                    "logits, and no logarithm is needed.",
                 ),
                 "offset-by-rows": Mistake(
                     _offset_by_rows,
