@@ -2728,3 +2728,178 @@ def sample(logits, noise, temperature):
     tokens = jnp.take_along_axis(tokens, picked, axis=1)
     best = jnp.argmax(jnp.log(jax.nn.softmax(values / temperature)) + noise, axis=1)
     return jnp.take_along_axis(tokens, best[:, None], axis=1)[:, 0]
+
+
+# %% a log_softmax of each block exercise="14.5" score=0 diagnoses=["normalised-in-blocks", "not-counted-yet"] near=["noise-on-each-device", "first-block", "k-tokens"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(logits):
+        values, tokens = lax.top_k(jax.nn.log_softmax(logits), k)
+        return values, tokens + lax.axis_index("vocab") * logits.shape[1]
+
+    spec = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+    values, picked = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, picked, axis=1)
+    best = jnp.argmax(values / temperature + noise, axis=1)
+    return jnp.take_along_axis(tokens, best[:, None], axis=1)[:, 0]
+
+
+# %% a log_softmax of each block, divided before exercise="14.5" score=0 diagnoses=["normalised-in-blocks", "not-counted-yet"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(logits):
+        values, tokens = lax.top_k(jax.nn.log_softmax(logits / temperature), k)
+        return values, tokens + lax.axis_index("vocab") * logits.shape[1]
+
+    spec = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+    values, picked = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, picked, axis=1)
+    best = jnp.argmax(values + noise, axis=1)
+    return jnp.take_along_axis(tokens, best[:, None], axis=1)[:, 0]
+
+
+# %% a softmax of each block exercise="14.5" score=0 diagnoses=["normalised-in-blocks", "not-counted-yet"] near=["probabilities"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(logits):
+        values, tokens = lax.top_k(jax.nn.softmax(logits / temperature), k)
+        return values, tokens + lax.axis_index("vocab") * logits.shape[1]
+
+    spec = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+    values, picked = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, picked, axis=1)
+    best = jnp.argmax(values + noise, axis=1)
+    return jnp.take_along_axis(tokens, best[:, None], axis=1)[:, 0]
+
+
+# %% each block without its maximum exercise="14.5" score=0 diagnoses=["normalised-in-blocks", "not-counted-yet"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(logits):
+        values, tokens = lax.top_k(logits - logits.max(axis=1, keepdims=True), k)
+        return values, tokens + lax.axis_index("vocab") * logits.shape[1]
+
+    spec = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+    values, picked = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, picked, axis=1)
+    best = jnp.argmax(values / temperature + noise, axis=1)
+    return jnp.take_along_axis(tokens, best[:, None], axis=1)[:, 0]
+
+
+# %% a softmax of the k best, divided twice exercise="14.5" score=0 diagnoses=["another-candidate", "not-counted-yet"] near=["normalised-in-blocks", "probabilities"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(logits):
+        values, tokens = lax.top_k(logits, k)
+        return values, tokens + lax.axis_index("vocab") * logits.shape[1]
+
+    spec = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+    values, picked = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, picked, axis=1)
+    best = jnp.argmax(jax.nn.softmax(values / temperature) / temperature + noise, axis=1)
+    return jnp.take_along_axis(tokens, best[:, None], axis=1)[:, 0]
+
+
+# %% noise repeated for all candidates exercise="14.5" score=0 diagnoses=["noise-on-each-device", "not-counted-yet"] near=["normalised-in-blocks"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(logits):
+        values, tokens = lax.top_k(logits, k)
+        return values, tokens + lax.axis_index("vocab") * logits.shape[1]
+
+    spec = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+    repeated = jnp.repeat(noise, values.shape[1] // k, axis=1)
+    best = jnp.argmax(values / temperature + repeated, axis=1)
+    return jnp.take_along_axis(tokens, best[:, None], axis=1)[:, 0]
+
+
+# %% an argmax over the rows, by its own index exercise="14.5" score=0 diagnoses=["row-for-place", "not-counted-yet"] near=["most-likely", "place-in-all-rows"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(logits):
+        values, tokens = lax.top_k(logits, k)
+        return values, tokens + lax.axis_index("vocab") * logits.shape[1]
+
+    spec = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+    values, picked = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, picked, axis=1)
+    best = jnp.argmax(values / temperature + noise, axis=0)
+    return jnp.take_along_axis(tokens, best[None], axis=1)[:, 0]
+
+
+# %% Gumbel noise of its own exercise="14.5" score=0 diagnoses=["own-noise", "not-counted-yet"] near=["noise-alone", "most-likely"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(logits):
+        values, tokens = lax.top_k(logits, k)
+        return values, tokens + lax.axis_index("vocab") * logits.shape[1]
+
+    spec = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+    values, picked = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, picked, axis=1)
+    best = jnp.argmax(
+        values / temperature + jax.random.gumbel(jax.random.key(0), noise.shape), axis=1
+    )
+    return jnp.take_along_axis(tokens, best[:, None], axis=1)[:, 0]
+
+
+# %% the place of the largest of all sums, in each row exercise="14.5" score=0 diagnoses=["place-in-all-rows", "not-counted-yet"] near=["row-for-place"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(logits):
+        values, tokens = lax.top_k(logits, k)
+        return values, tokens + lax.axis_index("vocab") * logits.shape[1]
+
+    spec = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+    values, picked = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, picked, axis=1)
+    best = jnp.argmax(values / temperature + noise)
+    return tokens[:, best]
+
+
+# %% k tokens for each row exercise="14.5" score=0 diagnoses=["k-tokens", "not-counted-yet"] near=["other-structure", "most-likely"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(logits):
+        values, tokens = lax.top_k(logits, k)
+        return values, tokens + lax.axis_index("vocab") * logits.shape[1]
+
+    spec = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+    values, picked = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, picked, axis=1)
+    return tokens
+
+
+# %% the k best logits exercise="14.5" score=0 diagnoses=["shape", "not-counted-yet"] near=["k-tokens"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def body(logits):
+        values, tokens = lax.top_k(logits, k)
+        return values, tokens + lax.axis_index("vocab") * logits.shape[1]
+
+    spec = P(None, "vocab")
+    values, tokens = jax.shard_map(body, in_specs=spec, out_specs=(spec, spec))(logits)
+    values, picked = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(tokens, picked, axis=1)
+    return values

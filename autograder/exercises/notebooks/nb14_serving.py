@@ -1033,6 +1033,15 @@ def _zeros_for_tokens(logits: Any, noise: Any, temperature: Any) -> Any:
     return scores.argmax(axis=1).astype(np.int32)
 
 
+def _normalised_in_blocks(
+    normalise: Callable[[Any], Any], in_body: bool, logits: Any, noise: Any, temperature: Any
+) -> Any:
+    """Normalise each device's logits, divided by the temperature before it or after it."""
+    blocks = np.split(logits, logits.shape[1] // _width(logits), axis=1)
+    own = [normalise(block / temperature if in_body else block) for block in blocks]
+    return _sample(np.concatenate(own, axis=1), noise, 1 if in_body else temperature)
+
+
 def _zeros_for_candidates(logits: Any, noise: Any, temperature: Any) -> Any:
     """Sample among the candidates of all devices, with 0 for those that are not the best."""
     values, tokens = (
@@ -1064,6 +1073,11 @@ def _logarithms_of_more(epsilon: float, values: Any, noise: Any, temperature: An
     return np.log(_softmax(values / temperature) + np.float32(epsilon)) + noise
 
 
+def _log_softmax(values: Any) -> Any:
+    below = values - values.max(axis=1, keepdims=True)
+    return below - np.log(np.exp(below).sum(axis=1, keepdims=True))
+
+
 def _sampled_from_block(logits: Any, noise: Any, temperature: Any, block: int = 0) -> Any:
     width = _width(logits)
     own = logits[:, block * width :][:, :width]
@@ -1090,6 +1104,15 @@ def _sampled_with_noise_twice(
     sums, tokens = (np.concatenate(each, axis=1) for each in (values / temperature + noise, tokens))
     best, places = _candidates(sums, noise.shape[1])
     return _pick(np.take_along_axis(tokens, places, axis=1), score(best, noise, temperature))
+
+
+def _noise_repeated(logits: Any, noise: Any, temperature: Any) -> Any:
+    """Add each column of the noise to as many candidates in a row as there are devices."""
+    values, tokens = (
+        np.concatenate(each, axis=1) for each in _candidates_of_devices(logits, noise.shape[1])
+    )
+    repeated = np.repeat(noise, values.shape[1] // noise.shape[1], axis=1)
+    return _pick(tokens, values / temperature + repeated)
 
 
 def _place_among_best(logits: Any, noise: Any, temperature: Any) -> Any:
@@ -1188,6 +1211,16 @@ def _place_of_first_row(logits: Any, noise: Any, temperature: Any) -> Any:
     return tokens[:, min(place, noise.shape[1] - 1)].astype(np.int32)  # an index is clamped
 
 
+def _row_for_place(logits: Any, noise: Any, temperature: Any) -> Any:
+    """Look up the row with the largest first sum, as if it were a place among the k best."""
+    values, tokens = _candidates(logits, noise.shape[1])
+    row = (values / temperature + noise)[:, 0].argmax()
+    if row < noise.shape[1]:
+        return tokens[:, row].astype(np.int32)
+    # what jnp.take_along_axis returns outside an array
+    return np.full(len(logits), np.iinfo(np.int32).min, np.int32)
+
+
 def _sampling_arguments(
     devices: int, rows: int, vocabulary: int, candidates: int
 ) -> tuple[Argument, ...]:
@@ -1227,8 +1260,9 @@ def _sampling_arguments(
                 # far above all others, so that the probabilities of these are near 0
                 Adjustment(((2, 3), (last - 1, last)), add=25, keep=False),
                 # two logits whose exponentials, divided by a low temperature, are not finite
-                Adjustment(((3, 4), (0, 1)), add=95, keep=False),
-                Adjustment(((3, 4), (last, last + 1)), add=100, keep=False),
+                # (on one device: a softmax of each block makes all largest ones equal)
+                Adjustment(((3, 4), (last, last + 1)), add=95, keep=False),
+                Adjustment(((3, 4), (last + 1, last + 2)), add=100, keep=False),
             ),
         ),
         Argument(
@@ -1376,7 +1410,8 @@ SAMPLING: Final = Exercise(
                 "most-likely": Mistake(
                     _sampled_with(lambda values, noise, temperature: values),
                     says="This is always the most likely token. Is the noise added before you "
-                    "choose, and to each candidate a number of its own?",
+                    "choose, and to each candidate a number of its own? Does the argmax run over "
+                    "the k sums of each row?",
                 ),
                 "not-divided": Mistake(
                     _sampled_with(lambda values, noise, temperature: values + noise),
@@ -1492,6 +1527,7 @@ SAMPLING: Final = Exercise(
                 ),
                 "noise-on-each-device": Mistake(
                     _sampled_on_each_device,
+                    _noise_repeated,
                     *(
                         partial(_sampled_with_noise_twice, score)
                         for score in (
@@ -1499,7 +1535,7 @@ SAMPLING: Final = Exercise(
                             lambda sums, noise, t: sums / t + noise,
                         )
                     ),
-                    says="The candidates of each device get the noise, so that several get the "
+                    says="The candidates of all devices get the noise, so that several get the "
                     "same number. Find the k best of all devices before you add it.",
                 ),
                 "too-few-candidates": Mistake(
@@ -1520,6 +1556,11 @@ SAMPLING: Final = Exercise(
                     _place_of_first_row,
                     says="Here one place is looked up in every row. An argmax without an axis "
                     "counts through all rows.",
+                ),
+                "row-for-place": Mistake(
+                    _row_for_place,
+                    says="One place is looked up in every row, and it is the number of a row. Does "
+                    "an argmax run over the rows, and not over the k sums of each?",
                 ),
                 "rows-mixed": Mistake(
                     _rows_mixed,
@@ -1571,8 +1612,15 @@ SAMPLING: Final = Exercise(
                         )
                     ),
                     *(partial(_sampled_by_jax_from_all, seed) for seed in KEYS),
-                    says="This is a sample of jax.random.categorical, which adds noise that it "
-                    "makes itself. The noise is given here.",
+                    says="The program makes noise of its own here, as jax.random.categorical "
+                    "does. The noise that you add is given.",
+                ),
+                "k-tokens": Mistake(
+                    lambda logits, noise, _: _candidates(logits, noise.shape[1])[1].astype(
+                        np.int32
+                    ),
+                    says="These are the k best tokens of each row. Which one of them has the "
+                    "largest sum with the noise?",
                 ),
                 "sum-for-token": Mistake(
                     lambda *given: _highest_score(*given).astype(np.int32),
@@ -1605,6 +1653,20 @@ SAMPLING: Final = Exercise(
                     says="Candidates far below the largest one are returned too often. Is a small "
                     "number added to probabilities before their logarithm? Add the noise to the "
                     "logits, and no logarithm is needed.",
+                ),
+                "normalised-in-blocks": Mistake(
+                    *(
+                        partial(_normalised_in_blocks, normalise, in_body)
+                        for normalise in (
+                            _softmax,
+                            _log_softmax,
+                            lambda own: own - own.max(axis=1, keepdims=True),
+                        )
+                        for in_body in (False, True)
+                    ),
+                    says="The logits of each device are normalised by themselves, as by a softmax "
+                    "or a log_softmax of a block, or its maximum is subtracted. Numbers of "
+                    "different devices cannot be compared then: choose the k best by the logits.",
                 ),
                 "offset-by-rows": Mistake(
                     _offset_by_rows,
