@@ -2903,3 +2903,77 @@ def sample(logits, noise, temperature):
     values, picked = lax.top_k(values, k)
     tokens = jnp.take_along_axis(tokens, picked, axis=1)
     return values
+
+
+# %% GiB, caches that are computed, and None exchanged exercise="14.1" score=0.25 diagnoses=["larger-unit", "caches-computed", "never-exchanged"] near=["compute_bound_from: raised", "one-position-more", "numbers-alone", "read-at-once", "added", "before-zero"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 4 * layers * kv_heads * head * positions / 2**30
+
+
+def step_seconds(batch, weights, cache, flops, memory):
+    return max(2 * weights * batch / flops + batch * cache / memory, 2 * weights / memory)
+
+
+def compute_bound_from(weights, cache, flops, memory):
+    gained = 2 * weights / flops - cache / memory
+    return 2 * weights / memory / gained if gained < 0 else None
+
+
+def most_requests(capacity, weights, cache):
+    return max(0, (capacity - 2 * weights) // cache)
+
+
+# %% the positions of the values forgotten, and a division by zero exercise="14.1" score=0.5 diagnoses=["values-of-one-position", "raised"] near=["one-position-more", "keys-alone", "one-position", "never-exchanged"]
+def cache_bytes(layers, kv_heads, head, positions):
+    keys = layers * kv_heads * head * positions
+    values = layers * kv_heads * head
+    return 2 * (keys + values)
+
+
+def step_seconds(batch, weights, cache, flops, memory):
+    return max(2 * weights * batch / flops, (2 * weights + batch * cache) / memory)
+
+
+def compute_bound_from(weights, cache, flops, memory):
+    gained = 2 * weights / flops - cache / memory
+    return None if gained < 0 else 2 * weights / memory / gained
+
+
+def most_requests(capacity, weights, cache):
+    return max(0, (capacity - 2 * weights) // cache)
+
+
+# %% one position more, and both times added exercise="14.1" score=0.5 diagnoses=["one-position-more", "added"] near=["values-of-one-position", "larger-unit", "caches-computed"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 4 * layers * kv_heads * head * (positions + 1)
+
+
+def step_seconds(batch, weights, cache, flops, memory):
+    return 2 * weights * batch / flops + (2 * weights + batch * cache) / memory
+
+
+def compute_bound_from(weights, cache, flops, memory):
+    gained = 2 * weights / flops - cache / memory
+    return 2 * weights / memory / gained if gained > 0 else None
+
+
+def most_requests(capacity, weights, cache):
+    return max(0, (capacity - 2 * weights) // cache)
+
+
+# %% whole MiB exercise="14.1" score=0.75 diagnoses=["larger-unit"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 4 * layers * kv_heads * head * positions // 2**20
+
+
+def step_seconds(batch, weights, cache, flops, memory):
+    return max(2 * weights * batch / flops, (2 * weights + batch * cache) / memory)
+
+
+def compute_bound_from(weights, cache, flops, memory):
+    gained = 2 * weights / flops - cache / memory
+    return 2 * weights / memory / gained if gained > 0 else None
+
+
+def most_requests(capacity, weights, cache):
+    return max(0, (capacity - 2 * weights) // cache)

@@ -1,6 +1,7 @@
 """Notebook 14: serving a model, where each step reads everything for a few tokens."""
 
 import math
+import operator
 from collections.abc import Callable, Sequence
 from functools import partial
 from typing import Any, Final
@@ -125,6 +126,10 @@ def _sample_capacities(rng: np.random.Generator) -> list[tuple[Any, ...]]:
     return sampled
 
 
+def _in_units_of(unit: int, divide: Callable[[int, int], float], *sizes: int) -> float:
+    return divide(_cache_bytes(*sizes), unit)
+
+
 def _rounded_up(capacity: int, weights: int, cache: int) -> int:
     return max(0, -(-(capacity - BYTES * weights) // cache))
 
@@ -140,6 +145,11 @@ def _crossing(
     """Return where the lines cross, even if it is before 0; None if they are parallel."""
     each_request = operations * weights / flops - cache / memory
     return BYTES * weights / each_request / memory if each_request else None
+
+
+def _crossing_if_before_zero(weights: int, cache: int, flops: float, memory: float) -> float | None:
+    crossing = _crossing(weights, cache, flops, memory)
+    return crossing if crossing is not None and crossing < 0 else None
 
 
 def _crossing_or_ratio(weights: int, cache: int, flops: float, memory: float) -> float | None:
@@ -216,6 +226,25 @@ ROOFLINE: Final = Exercise(
                     lambda *sizes: 8 * _cache_bytes(*sizes),
                     says="These are bits. A bfloat16 has two bytes.",
                 ),
+                "larger-unit": Mistake(
+                    *(
+                        partial(_in_units_of, unit, divide)
+                        for unit in (2**10, 2**20, 2**30, 10**3, 10**6, 10**9)
+                        for divide in (operator.truediv, operator.floordiv)
+                    ),
+                    says="This is not in bytes, but in a larger unit.",
+                ),
+                "values-of-one-position": Mistake(
+                    lambda *sizes: BYTES * math.prod(sizes[:3]) * (sizes[3] + 1),
+                    says="Are keys counted for all positions, and values for one only? Each "
+                    "position has both.",
+                ),
+                "one-position-more": Mistake(
+                    lambda layers, heads, size, positions: _cache_bytes(
+                        layers, heads, size, positions + 1
+                    ),
+                    says="This counts one position more than `positions`.",
+                ),
             },
         ),
         Returns(
@@ -267,6 +296,11 @@ ROOFLINE: Final = Exercise(
                     lambda b, w, c, f, m: max(b * (2 * w + c) / f, _reading(b, w, c, m)),
                     says="The cache counts as operations here, too. Expected: those with weights, "
                     "two for each weight and token.",
+                ),
+                "caches-computed": Mistake(
+                    lambda b, w, c, f, m: max(_computing(b, w, f) + b * c / m, BYTES * w / m),
+                    says="The time of reading the caches is added to that of computing. The "
+                    "caches are read, as the weights are: add these two times.",
                 ),
                 "reading-alone": Mistake(
                     lambda b, w, c, f, m: _reading(b, w, c, m),
@@ -340,6 +374,11 @@ ROOFLINE: Final = Exercise(
                         each / (BYTES * w / m) if (each := 2 * w / f - c / m) > 0 else None
                     ),
                     says="This is the reciprocal of the batch.",
+                ),
+                "never-exchanged": Mistake(
+                    _crossing_if_before_zero,
+                    says="Here is a number where the lines cross before 0, and None where they "
+                    "cross after it. Is a comparison the wrong way round?",
                 ),
                 "cache-added": Mistake(
                     lambda w, c, f, m: BYTES * w / m / (2 * w / f + c / m),
@@ -434,6 +473,8 @@ ROOFLINE: Final = Exercise(
         "one-byte": "`weights` is a number of weights, and each has two bytes.",
         "one-operation": "A weight takes two operations for each token: a multiplication and an "
         "addition.",
+        "compute_bound_from: raised": "(If it is a ZeroDivisionError: for some models, a request "
+        "takes as long to read as to compute. Then reading always takes longer.)",
     },
 )
 
