@@ -585,8 +585,9 @@ CACHE_LAYOUTS: Final = Exercise(
             "share a KV head.",
         ),
         "not-auto": ON_EXPLICIT_AXES,
-        "could-move-less": "What is added up over devices depends on the dimension that is "
-        "sharded: a score for each position, or a result for each of a device's heads.",
+        "could-move-less": "With a sharded head dimension, devices add up a score for each "
+        "position and query head. With sharded positions, they add up an output for each query "
+        "head that they have. How few of these can a device have, on a mesh of two axes?",
     },
 )
 
@@ -686,6 +687,20 @@ def _positions_of_first_rows(cache: Any, new: Any, positions: Any) -> Any:
     rows = _rows_of_each_device(cache)
     first = np.repeat(positions[::rows], rows)
     return _enter(cache, new, first, place=lambda at, length: at % length)
+
+
+def _positions_of_device_0(cache: Any, new: Any, positions: Any, wraps: bool = False) -> Any:
+    """Take the positions of the first device's rows for those of each device."""
+    rows = _rows_of_each_device(cache)
+    taken = np.tile(positions[:rows], len(positions) // rows)
+    return _enter(cache, new, taken % cache.shape[1] if wraps else taken)
+
+
+def _first_head_alone(cache: Any, new: Any, positions: Any) -> Any:
+    """Enter the entry of the first KV head, and leave the other heads as they are."""
+    entered = np.array(cache)
+    entered[:, :, :1] = _enter(cache[:, :, :1], new[:, :1], positions)
+    return entered
 
 
 def _entries_of_first_rows(cache: Any, new: Any, positions: Any) -> Any:
@@ -913,6 +928,22 @@ UPDATE: Final = Exercise(
                 ),
                 "all-up-to": Mistake(
                     _all_up_to, says="The entry is at all earlier positions, too."
+                ),
+                "zeros-entered": Mistake(
+                    lambda cache, new, positions: _enter(cache, np.zeros_like(new), positions),
+                    says="Each row with a request has zeros at its position, in place of its "
+                    "entry.",
+                ),
+                "first-head-alone": Mistake(
+                    _first_head_alone,
+                    says="In each row with a request, only KV head 0 gets its entry. Each has one "
+                    "of its own.",
+                ),
+                "positions-of-device-0": Mistake(
+                    _positions_of_device_0,
+                    partial(_positions_of_device_0, wraps=True),
+                    says="The rows of every device take the positions of device 0's rows. Is "
+                    "`positions` sharded in in_specs, as the cache is?",
                 ),
                 "nothing-entered": Mistake(
                     lambda cache, new, positions: cache,
@@ -2044,7 +2075,8 @@ WEIGHTS: Final = Exercise(
     ),
     diagnoses={
         "outside-the-array": "`data_offsets` says where the array begins and where it ends. "
-        "`read` counts from where the arrays' bytes begin, and takes an offset and a size.",
+        "`read` counts from where the arrays' bytes begin, and takes first an offset, then a size, "
+        "both in bytes: each number has four.",
         "of-another-process": "The process has only some of the devices, and needs their blocks. "
         "Which bytes belong to these? `read` takes an offset and a size.",
         "reads-too-much": "Together, a process's devices need their own blocks, and nothing else. "
