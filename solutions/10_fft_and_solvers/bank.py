@@ -5314,7 +5314,7 @@ def winner(counts, devices, halo, latency, bandwidth):
     return min(counts, key=seconds)
 
 
-# %% no halos; four halos one after the other exercise="10.10" score=0 diagnoses=["not-a-number", "not-counted-yet", "no collective-permute", "four-times-the-bytes"] near=["solved-outright", "blocks-solved-once"]
+# %% no halos; four halos one after the other exercise="10.10" score=0 diagnoses=["blocks-solved-once", "not-counted-yet", "no collective-permute", "four-times-the-bytes"] near=["solved-outright"]
 def multiply(u):
     wide = jnp.pad(u, 1)
     return 4 * u - wide[:-2, 1:-1] - wide[2:, 1:-1] - wide[1:-1, :-2] - wide[1:-1, 2:]
@@ -5328,11 +5328,11 @@ def pcg(f):
         def step(_, state):
             u, r, p, square = state
             q = multiply(p)
-            length = square / dot(p, q)
+            length = square / (dot(p, q) + 1e-30)
             u, r = u + length * p, r - length * q
             z = solve_rectangle(r)
             new = dot(r, z)
-            return u, r, z + new / square * p, new
+            return u, r, z + new / (square + 1e-30) * p, new
 
         z = solve_rectangle(f)
         start = f - f, f, z, dot(f, z)
