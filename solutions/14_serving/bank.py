@@ -1,7 +1,7 @@
 # %% [markdown]
 # Known answers to the exercises of notebook 14.
 
-# %% in other words exercise="14.1" score=1 near=["no-twos", "cache-doubled", "not-whole", "one-byte"]
+# %% in other words exercise="14.1" score=1 near=["caches-afterwards", "none-with-caches", "no-twos", "cache-doubled", "not-whole", "one-byte"]
 def cache_bytes(layers, kv_heads, head, positions):
     return 4 * layers * kv_heads * head * positions
 
@@ -3017,3 +3017,85 @@ def update(cache, new, positions):
         return jnp.where(is_new[:, :, None, None], new[:, None], cache)
 
     return jax.shard_map(body, in_specs=P("batch"), out_specs=P("batch"))(cache, new, positions)
+
+
+# %% row 0's place in all rows exercise="14.5" score=0 diagnoses=["place-in-all-rows", "not-counted-yet"] near=["row-for-place"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def own(block):
+        values, places = lax.top_k(block, k)
+        return values, places + lax.axis_index("vocab") * block.shape[1]
+
+    specs = {"in_specs": P(None, "vocab"), "out_specs": P(None, "vocab")}
+    values, places = jax.shard_map(own, **specs)(logits)
+    best, where = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(places, where, axis=1)
+    pick = jnp.argmax(best / temperature + noise, axis=1)
+    return tokens[:, pick][:, 0]
+
+
+# %% places of a flat array exercise="14.5" score=0 diagnoses=["tokens-of-row-0", "not-counted-yet"] near=["rows-for-places", "place-in-all-rows"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def own(block):
+        values, places = lax.top_k(block, k)
+        return values, places + lax.axis_index("vocab") * block.shape[1]
+
+    specs = {"in_specs": P(None, "vocab"), "out_specs": P(None, "vocab")}
+    values, places = jax.shard_map(own, **specs)(logits)
+    best, where = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(places, where, axis=1)
+    pick = jnp.argmax(best / temperature + noise, axis=1)
+    return jnp.take(tokens, pick)
+
+
+# %% the candidates of row 0 exercise="14.5" score=0 diagnoses=["tokens-of-row-0", "not-counted-yet"] near=["place-among-candidates"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def own(block):
+        values, places = lax.top_k(block, k)
+        return values, places + lax.axis_index("vocab") * block.shape[1]
+
+    specs = {"in_specs": P(None, "vocab"), "out_specs": P(None, "vocab")}
+    values, places = jax.shard_map(own, **specs)(logits)
+    best, where = lax.top_k(values, k)
+    tokens = places[0][where]
+    pick = jnp.argmax(best / temperature + noise, axis=1)
+    return jnp.take_along_axis(tokens, pick[:, None], axis=1)[:, 0]
+
+
+# %% whole rows of tokens exercise="14.5" score=0 diagnoses=["rows-for-places", "not-counted-yet"] near=["columns-of-all-rows", "tokens-of-row-0"]
+def sample(logits, noise, temperature):
+    k = noise.shape[1]
+
+    def own(block):
+        values, places = lax.top_k(block, k)
+        return values, places + lax.axis_index("vocab") * block.shape[1]
+
+    specs = {"in_specs": P(None, "vocab"), "out_specs": P(None, "vocab")}
+    values, places = jax.shard_map(own, **specs)(logits)
+    best, where = lax.top_k(values, k)
+    tokens = jnp.take_along_axis(places, where, axis=1)
+    pick = jnp.argmax(best / temperature + noise, axis=1)
+    return tokens[pick]
+
+
+# %% caches after the longer of two; None with any cache exercise="14.1" score=0.5 diagnoses=["caches-afterwards", "none-with-caches"] near=["caches-computed", "never-exchanged"]
+def cache_bytes(layers, kv_heads, head, positions):
+    return 4 * layers * kv_heads * head * positions
+
+
+def step_seconds(batch, weights, cache, flops, memory):
+    longer = max(2 * weights / memory, 2 * weights * batch / flops)
+    return longer + batch * cache / memory
+
+
+def compute_bound_from(weights, cache, flops, memory):
+    return None if cache else flops / memory
+
+
+def most_requests(capacity, weights, cache):
+    return max(0, (capacity - 2 * weights) // cache)

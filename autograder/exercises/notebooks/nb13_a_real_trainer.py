@@ -577,6 +577,12 @@ STATE: Final = Exercise(
             "step(W, moment, count, x, y) must return what update returns.",
             _momentum,
             tuple(map(_step_arguments, GRIDS, STEP_SHAPES)),
+            {
+                "count-kept": Mistake(
+                    lambda W, moment, count, x, y: (*_momentum(W, moment, count, x, y)[:2], count),
+                    says="The count is returned as it came. Add 1 to it.",
+                ),
+            },
             under_mesh=True,
             results=("W", "moment", "count"),
         ),
@@ -712,6 +718,17 @@ CLOSED_OVER: Final = Exercise(
                 "positions-multiplied": Mistake(
                     lambda x, frozen, positions, prior: np.tanh((x * positions) @ frozen) + prior,
                     says="The examples are multiplied by the positions. Add these.",
+                ),
+                "first-position": Mistake(
+                    lambda x, frozen, positions, prior: _features(x, frozen, positions[:1], prior),
+                    says="All positions of a sequence get the row of the first one. Each has its "
+                    "own.",
+                ),
+                "prior-multiplied": Mistake(
+                    lambda x, frozen, positions, prior: (
+                        _features(x, frozen, positions, 0 * prior) * prior
+                    ),
+                    says="The result is multiplied by the prior. Add it.",
                 ),
                 "positions-missing": Mistake(
                     lambda x, frozen, positions, prior: _features(x, frozen, 0 * positions, prior),
@@ -1503,15 +1520,11 @@ def _best_of_candidates(logits: Any) -> tuple[Any, Any]:
     return _best(candidates)
 
 
-def _best_with_indices_of_row_0(logits: Any) -> tuple[Any, Any]:
-    """Look indices up among the candidates of row 0, for every row."""
-    width = logits.shape[1] // _devices_for(logits)
-    values, places = zip(
-        *(_best(block) for block in np.split(logits, _devices_for(logits), axis=1)), strict=True
-    )
-    indices = np.concatenate([own + np.int32(i * width) for i, own in enumerate(places)], axis=1)
-    best, where = _best(np.concatenate(values, axis=1))
-    return best, indices[0][where]
+def _best_looked_up(look_up: Callable[[Any, Any], Any], logits: Any) -> tuple[Any, Any]:
+    """Look the indices up among all candidates in some way, by the places of the best."""
+    values, indices = (np.concatenate(each, axis=1) for each in _find_candidates(logits))
+    best, where = _best(values)
+    return best, look_up(indices.astype(np.int32), where)
 
 
 def _best_of_each(logits: Any, keep: int) -> tuple[Any, Any]:
@@ -1798,9 +1811,27 @@ SELECTION: Final = Exercise(
                     "of all devices.",
                 ),
                 "indices-of-row-0": Mistake(
-                    _best_with_indices_of_row_0,
+                    partial(_best_looked_up, lambda indices, where: indices[0][where]),
                     says="The logits are the right ones, and every row has its indices looked up "
                     "among the candidates of row 0. `jnp.take_along_axis` takes each row's own.",
+                ),
+                "places-of-row-0": Mistake(
+                    partial(_best_looked_up, lambda indices, where: indices[:, where[0]]),
+                    says="The logits are the right ones, and every row has its indices looked up "
+                    "at the places of row 0. `jnp.take_along_axis` takes each row's own.",
+                ),
+                "columns-of-all-rows": Mistake(
+                    partial(_best_looked_up, lambda indices, where: indices[:, where]),
+                    says="`indices[:, places]` takes these columns from all rows. "
+                    "`jnp.take_along_axis` takes a row's places in this row.",
+                ),
+                "rows-for-places": Mistake(
+                    partial(
+                        _best_looked_up,
+                        lambda indices, where: indices[np.minimum(where, len(indices) - 1)],
+                    ),
+                    says="`indices[places]` takes whole rows. `jnp.take_along_axis` takes a row's "
+                    "places in this row.",
                 ),
                 "indices-sorted": Mistake(
                     lambda logits: (_best(logits)[0], np.sort(_best(logits)[1], axis=1)),
@@ -1862,6 +1893,7 @@ SELECTION: Final = Exercise(
         "not-replicated": "The body may as well return each device's candidates. What comes after "
         "them can stand outside of it.",
         "other-structure": "lax.top_k may return a list.",
+        "dtype": "Are the results in their order, the logits first and then their indices?",
     },
 )
 

@@ -302,6 +302,11 @@ ROOFLINE: Final = Exercise(
                     says="The time of reading the caches is added to that of computing. The "
                     "caches are read, as the weights are: add these two times.",
                 ),
+                "caches-afterwards": Mistake(
+                    lambda b, w, c, f, m: max(_computing(b, w, f), BYTES * w / m) + b * c / m,
+                    says="The time of reading the caches is added to the longer of the two others "
+                    "here. A step reads weights and caches, and computes meanwhile.",
+                ),
                 "reading-alone": Mistake(
                     lambda b, w, c, f, m: _reading(b, w, c, m),
                     says="This is always the time of reading. With a large batch and small caches, "
@@ -336,6 +341,11 @@ ROOFLINE: Final = Exercise(
                     lambda w, c, f, m: f / m if _compute_bound_from(w, c, f, m) else None,
                     says="This is right without caches. With one, each request also adds to what "
                     "is read.",
+                ),
+                "none-with-caches": Mistake(
+                    lambda w, c, f, m: None if c else f / m,
+                    says="With a small cache, a request still takes longer to compute than to "
+                    "read, and a large enough batch computes for longer. When is it None?",
                 ),
                 "before-zero": Mistake(
                     _crossing,
@@ -1283,6 +1293,21 @@ def _place_of_first_row(logits: Any, noise: Any, temperature: Any) -> Any:
     return tokens[:, min(place, noise.shape[1] - 1)].astype(np.int32)  # an index is clamped
 
 
+def _looked_up(look_up: Callable[[Any, Any], Any], *given: Any) -> Any:
+    """Look the token up among the k best in some way, by its place there."""
+    _, tokens = _candidates(given[0], given[1].shape[1])
+    return look_up(tokens, _place_among_best(*given)).astype(np.int32)
+
+
+def _best_of_row_0(logits: Any, noise: Any, temperature: Any) -> Any:
+    """Look up the tokens of the k best among the candidates of row 0, for every row."""
+    values, tokens = (
+        np.concatenate(each, 1) for each in _candidates_of_devices(logits, noise.shape[1])
+    )
+    best, places = _candidates(values, noise.shape[1])
+    return _pick(tokens[0][places], best / temperature + noise)
+
+
 def _row_for_place(logits: Any, noise: Any, temperature: Any) -> Any:
     """Look up the row with the largest first sum, as if it were a place among the k best."""
     values, tokens = _candidates(logits, noise.shape[1])
@@ -1492,8 +1517,8 @@ SAMPLING: Final = Exercise(
                 ),
                 "multiplied": Mistake(
                     _sampled_with(lambda values, noise, temperature: values * temperature + noise),
-                    says="The temperature acts the wrong way round. Divide the logits by it: a low "
-                    "temperature makes their differences larger.",
+                    says="The temperature acts the wrong way round. Divide the logits by it, and "
+                    "not the noise: a low temperature makes the logits' differences larger.",
                 ),
                 "divided-twice": Mistake(
                     _sampled_with(lambda values, noise, t: values / t / t + noise),
@@ -1626,8 +1651,21 @@ SAMPLING: Final = Exercise(
                 ),
                 "place-in-all-rows": Mistake(
                     _place_of_first_row,
-                    says="Here one place is looked up in every row. An argmax without an axis "
-                    "counts through all rows.",
+                    partial(_looked_up, lambda tokens, place: tokens[:, place[0]]),
+                    says="Here one place is looked up in every row. Each row has its own, which "
+                    "`jnp.take_along_axis` takes. (An argmax without an axis counts through all "
+                    "rows.)",
+                ),
+                "tokens-of-row-0": Mistake(
+                    partial(_looked_up, lambda tokens, place: tokens[0][place]),
+                    _best_of_row_0,
+                    says="Every row has its tokens looked up among those of row 0. "
+                    "`jnp.take_along_axis` takes each row's own.",
+                ),
+                "rows-for-places": Mistake(
+                    partial(_looked_up, lambda tokens, place: tokens[place]),
+                    says="`tokens[best]` takes whole rows. `jnp.take_along_axis` takes one place "
+                    "in each row.",
                 ),
                 "row-for-place": Mistake(
                     _row_for_place,
