@@ -8082,3 +8082,35 @@ def winner(counts, devices, halo, latency, bandwidth):
         )
 
     return min(counts, key=time)
+
+
+# %% from a solution without a residual exercise="10.10" score=0 diagnoses=["not-a-number", "not-counted-yet", "unanswered"]
+def multiply(u):
+    n, m = lax.axis_size("x"), lax.axis_size("y")
+    above = lax.ppermute(u[-1:], "x", [(i, i + 1) for i in range(n - 1)])
+    below = lax.ppermute(u[:1], "x", [(i + 1, i) for i in range(n - 1)])
+    left = lax.ppermute(u[:, -1:], "y", [(i, i + 1) for i in range(m - 1)])
+    right = lax.ppermute(u[:, :1], "y", [(i + 1, i) for i in range(m - 1)])
+    rows, columns = jnp.concatenate([above, u, below]), jnp.concatenate([left, u, right], 1)
+    return 4 * u - rows[:-2] - rows[2:] - columns[:, :-2] - columns[:, 2:]
+
+
+def pcg(f):
+    def body(f):
+        def dot(u, v):
+            return lax.psum(jnp.vdot(u, v), ("x", "y"))
+
+        def step(_, state):
+            u, r, p, square = state
+            q = multiply(p)
+            length = square / dot(p, q)
+            u, r = u + length * p, r - length * q
+            z = solve_rectangle(r)
+            new = dot(r, z)
+            return u, r, z + new / square * p, new
+
+        r = f - f
+        z = solve_rectangle(r)
+        return lax.fori_loop(0, 4, step, (solve_rectangle(f), r, z, dot(r, z)))[0]
+
+    return jax.shard_map(body, in_specs=P("x", "y"), out_specs=P("x", "y"))(f)

@@ -2454,7 +2454,7 @@ def train_step(params, x, y):
 design = (layouts, train_step)
 
 
-# %% all arrays from the weights exercise="11.8" score=0 diagnoses=["not-finite", "not-counted-yet"] near=["values"]
+# %% adam counts its steps from 1 exercise="11.8" score=0 diagnoses=["not-finite", "not-counted-yet"] near=["values"]
 from jax.experimental import multihost_utils
 
 
@@ -2472,7 +2472,7 @@ def train_or_resume(folder, mesh, read_batch, steps):
         except Exception:
             continue
         state = {
-            n: jax.make_array_from_callback((16,), blocks, lambda i: arrays["weights"][i])
+            n: jax.make_array_from_callback((16,), blocks, lambda i, n=n: arrays[n][i])
             for n in NAMES
         }
         start = number + 1
@@ -2480,7 +2480,7 @@ def train_or_resume(folder, mesh, read_batch, steps):
     multihost_utils.sync_global_devices("loaded")
     losses = []
     for step in range(start, steps):
-        state, value = adam(state, step, read_batch(step))
+        state, value = adam(state, step - 1, read_batch(step))
         losses.append(float(value))
         whole = {
             n: np.asarray(multihost_utils.process_allgather(state[n], tiled=True)) for n in NAMES

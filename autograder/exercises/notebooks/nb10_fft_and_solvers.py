@@ -3164,7 +3164,9 @@ PRECONDITIONER: Final = Exercise(
                     "differs?",
                 ),
                 "wrong-directions": Mistake(
-                    lambda inputs, u: not _is_combination(inputs[0], u),
+                    lambda inputs, u: (
+                        bool(np.isfinite(u).all()) and not _is_combination(inputs[0], u)
+                    ),
                     says="No lengths of steps would make this right: u is not a combination of "
                     "z = solve_rectangle(f) and of what A and block Jacobi make of it. Is each z "
                     "the solution on a device's block, the product A @ direction with all four "

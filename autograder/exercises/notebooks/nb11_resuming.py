@@ -254,8 +254,9 @@ RESUME: Final = Exercise(
         "the next one is complete?",
         "values": "Is all of the state saved, and each number with all of its digits? (A float16 "
         "has three.) Does each call of adam have the number of its step?",
-        "not-finite": "Adam divides by the root of the mean of the squares, which is never "
-        "negative. Is each array restored from its own entry of the checkpoint?",
+        "not-finite": "Adam takes the root of the mean of the squares, which is never negative, "
+        "and divides by numbers that are 0 for a step -1. Is each array restored from its own "
+        "entry of the checkpoint, and are steps counted from 0?",
         "not-addressable": "A process can read only its own shards: collect the array first, as "
         "in 11.4, or have each process save what it has.",
         "file-not-found": "Does this file exist at that moment, whatever the number of processes "
