@@ -188,6 +188,14 @@ class Owners:
         """Return the ids of the students who have a name, according to the roster."""
         return self.by_name.get(_key(name), set())
 
+    def find_ids_numbered(self, platform: Platform, number: str, assignment: str) -> set[str]:
+        """Return the ids of the students who have a platform's number; none without a number."""
+        return {
+            person.id
+            for person in self.people
+            if number and number in platform.find_numbers(person, self.rules, assignment)
+        }
+
     def has_number(self, student: str, owned: OwnedFile, assignment: str) -> bool:
         """Check whether a student has a file's number, according to the roster."""
         person = self.by_id.get(compose_name(student))
@@ -223,8 +231,9 @@ class Owners:
             if found and student not in found and not is_certain:
                 raise UnknownOwnerError(
                     f"{shown} has the number of {printable(student)} in grading/roster.csv, and "
-                    f"the name of {_join(found)}. A column {MOODLE_ID_PREFIX}{assignment} with "
-                    f"this assignment's numbers would decide."
+                    f"the name of {_join(found)}. A column "
+                    f"{MOODLE_ID_PREFIX}{assignment or '<assignment>'} with this assignment's "
+                    f"numbers would decide."
                 )
             return student
         exact = self.by_id.get(compose_name(owned.name))

@@ -109,13 +109,13 @@ class CanvasPlatform(Platform):
     def find_student(self, arrival: Arrival, owners: Owners, submitted: Collection[str]) -> str:
         """Find the student by number; without a roster, it ends the name of the folder."""
         number, column = arrival.number, owners.rules.canvas.id
-        found = {p.id for p in owners.people if p.cell(column) == number}
+        found = owners.find_ids_numbered(self, number, arrival.assignment)
         if not owners.people:
             found = {student for student in submitted if student.endswith(f"_{number}")}
         if len(found) != 1 or not number:
             raise TimesError(
-                f"user_id {printable(number)!r} is nobody's {column} in grading/roster.csv, or "
-                f"that of several people."
+                f"user_id {printable(number)!r} is nobody's {column} or {ANY_PLATFORM} in "
+                f"grading/roster.csv, or that of several people."
             )
         return found.pop()
 
@@ -212,38 +212,35 @@ class MoodlePlatform(Platform):
         Students can change the name that Moodle shows, so it decides only if the roster has neither
         their number nor their address.
         """
-
-        def number_of(person: Person) -> str:
-            own = person.cell(f"{MOODLE_ID_PREFIX}{arrival.assignment}")
-            return own or person.cell(owners.rules.moodle.id)
-
         number, email, name = arrival.number, arrival.email, arrival.name
         shown = f"{printable(name)} ({printable(email or number)})"
         named = owners.find_ids_named(name)
         if not owners.people:
             named = {*submitted} & {name}
-        by_number = {p.id for p in owners.people if number_of(p) == number}
+        by_number = owners.find_ids_numbered(self, number, arrival.assignment)
         by_email = {p.id for p in owners.people if email and p.email.casefold() == email.casefold()}
         certain = [found for found in (by_number, by_email) if found]
         found = set.intersection(*certain) if certain else named
         if len(found) != 1:
-            why = (
-                "the number and the address are of different people in grading/roster.csv"
-                if certain
-                else f"{len(found) or 'no'} student{'s are' if len(found) > 1 else ' is'} called so"
-            )
+            known_by = "number or address" if certain else "name"
+            why = f"nobody has this {known_by}"
+            if found:
+                why = f"{len(found)} people have this {known_by}"
+            elif certain:
+                why = "the number and the address are of different people in grading/roster.csv"
             raise TimesError(f"it does not say whose time it is, {shown}: {why}.")
         (student,) = found
         person = next((p for p in owners.people if p.id == student), Person(student))
+        numbers = sorted(self.find_numbers(person, owners.rules, arrival.assignment))
         others = [
             known
-            for known, given in ((number_of(person), number), (person.email, email))
-            if known and given and known.casefold() != given.casefold()
+            for known, given in ((numbers, number), ([person.email], email))
+            if any(known) and given and given.casefold() not in map(str.casefold, known)
         ]
         if others:
             raise TimesError(
                 f"{shown} is not {printable(student)}, for whom grading/roster.csv has "
-                f"{printable(others[0])}."
+                f"{printable(others[0][0])}."
             )
         return student
 

@@ -96,7 +96,7 @@ FUTURE = "2999-06-10 14:14"
         (line(12, "Bo", "ann@x.edu", "2026-06-10 14:14"), "are of different people"),
         (line(99, "Bo Yun", "", "2026-06-10 14:14"), "for whom grading/roster.csv has 12."),
         (line(99, "Bo Yun", "z@x.edu", "2026-06-10 14:14"), "is not bo, for whom"),
-        (line(99, '"=HYPERLINK(""x"")"', "", "2026-06-10 14:14"), "no student is called so."),
+        (line(99, '"=HYPERLINK(""x"")"', "", "2026-06-10 14:14"), "nobody has this name."),
         (line(12, "Bo", "", "Mittwoch, 10. Juni 2026, 14:14"), "Set Moodle to English"),
         (line(12, "Bo", "", "Monday, 10 June 2026, 2:14 PM"), "was a Wednesday"),
         (line(12, "Bo", "", "=NOW()"), "a time should be written as Wednesday, 10 June 2026"),
@@ -116,6 +116,38 @@ def test_two_lines_of_one_student_and_names_that_differ_in_case_are_refused(room
     status, said = room.collect(write(room, [HEADING, *lines]), "--assignment", FIRST)
     assert (status, taken(room)) == (1, {})
     assert "times.csv, line 3: 2 lines are of ann" in said
+
+
+def test_a_line_without_a_number_is_nobodys_who_has_none(room):
+    room.roster("id,name,moodle_id", "ann,Ann Lee,11", "bo,Bo Yun,")
+    path = write(room, [HEADING, ",Ann Lee,,Submitted,,10.00,Yes,2026-06-10 14:14,-,"])
+    room.collect(path, "--assignment", FIRST)
+    assert [*taken(room)] == ["ann"]
+
+
+def test_a_number_that_two_people_have_is_said_to_be_so(room):
+    room.roster("id,name,moodle_id", "ann,Ann Lee,11", "bo,Bo Yun,11")
+    path = write(room, [HEADING, line(11, "Ann Lee", "", "2026-06-10 14:14")])
+    status, said = room.collect(path, "--assignment", FIRST)
+    assert status == 1
+    assert "2 people have this number or address" in said
+
+
+@pytest.mark.parametrize("platform", ["canvas", "moodle"])
+def test_the_number_on_any_platform_names_whose_time_it_is(room, platform):
+    room.roster("id,name,lms_user_id", "ann,Ann Lee,11", "bo,Bo Yun,12")
+    lines = [HEADING, line(12, "B. Y.", "", "2026-06-10 14:14")]
+    if platform == "canvas":
+        lines = ["user_id,submitted_at", "12,2026-06-10T12:14:00Z"]
+    room.collect(write(room, lines), "--assignment", FIRST)
+    assert [*taken(room)] == ["bo"]
+
+
+def test_two_tables_of_times_are_refused(room):
+    path = write(room, ["user_id,submitted_at", "101,2026-06-10T12:14:00Z"])
+    status, said = room.collect(path, "--assignment", FIRST, "--times", str(path))
+    assert status == 1
+    assert "FROM= and TIMES= both name a table of times." in said
 
 
 @pytest.mark.parametrize(
