@@ -116,6 +116,9 @@ def find_exceeded(
         moved = sum(c.total_bytes for c in alike)
         over = natural_list(list(dict.fromkeys(map(axes_in_words, alike))))
         unit = limits[kind].unit if kind in limits else choose_byte_unit([moved])
+        most = limits[kind].bytes if kind in limits else 0
+        if moved > most and unit.write(moved) == unit.write(most):
+            unit = BYTES
         communicates = f"{unit.write(moved)} {unit.name} on each device by {kind} over {over}"
         if kind not in limits:
             yield f"The program communicates {communicates}, which no limit allows.", alike
@@ -125,6 +128,6 @@ def find_exceeded(
                 f"only when it runs, so it cannot be limited.",
                 unknown,
             )
-        elif moved > limits[kind].bytes:
-            most = f"{unit.write(limits[kind].bytes)} {unit.name}"
-            yield f"The program communicates {communicates}; at most {most} are allowed.", alike
+        elif moved > most:
+            allowed = f"at most {unit.write(most)} {unit.name} are allowed."
+            yield f"The program communicates {communicates}; {allowed}", alike

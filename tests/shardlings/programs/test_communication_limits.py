@@ -39,6 +39,17 @@ def test_limits_are_for_the_bytes_of_all_collectives_of_a_kind():
         REPORT.at_most(limits | {"all-reduce": moved - 1})
 
 
+def test_amounts_that_would_be_written_alike_are_in_bytes():
+    summed = jax.shard_map(
+        lambda x: lax.psum(x, "data"), mesh=mesh(**GRID), in_specs=jax.P(), out_specs=jax.P(),
+        check_vma=False,
+    )  # fmt: skip
+    x = jax.device_put(np.ones(2**20 + 1, np.float32), sharding(**GRID))
+    said = "4,194,308 bytes on each device by all-reduce over data; at most 4,194,304 bytes are"
+    with pytest.raises(AssertionError, match=said):
+        communication(summed, x).at_most({"all-reduce": "4 MiB"})
+
+
 def test_only_collectives_over_the_named_axis_count():
     assert REPORT.at_most({"all-reduce": "1 KiB"}, over="data")
     assert REPORT.at_most({"collective-permute": PERMUTE, "all-reduce": 4}, over="model")
