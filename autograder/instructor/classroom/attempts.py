@@ -87,8 +87,22 @@ def find_changed_scores(
                 yield row, last.score
 
 
+def set_damaged_attempts_aside(course: Course) -> str:
+    """Rename the file of attempts if it cannot be read; return a sentence that says so, or ""."""
+    path = course.grading / ATTEMPTS_FILE
+    try:
+        _read_attempts(course)
+    except msgspec.MsgspecError:
+        aside = path.replace(path.with_name(f"{path.name}.damaged"))
+        return (
+            f"grading/{path.name} is damaged, and is now grading/{aside.name}. Without it, scores "
+            f"of earlier attempts are not reported: put back a copy if you have one."
+        )
+    return ""
+
+
 def _read_attempts(course: Course) -> Attempts:
     try:
         return msgspec.json.decode((course.grading / ATTEMPTS_FILE).read_bytes(), type=Attempts)
-    except (FileNotFoundError, msgspec.MsgspecError):  # missing or damaged
+    except FileNotFoundError:
         return {}

@@ -8,7 +8,11 @@ from rich.console import Console
 from rich.padding import Padding
 from rich.text import Text
 
-from autograder.instructor.classroom.attempts import find_changed_scores, keep_attempts
+from autograder.instructor.classroom.attempts import (
+    find_changed_scores,
+    keep_attempts,
+    set_damaged_attempts_aside,
+)
 from autograder.instructor.classroom.choice import EVERYTHING, Choice
 from autograder.instructor.classroom.class_facts import (
     ClassFacts,
@@ -72,11 +76,14 @@ def report(
     # before anything is printed: the output may be closed early, as `head` does
     written = renew_class_files(course, bases.records, all_rows, failures)
     rows = [row for row in all_rows if choice.has(row.student, row.assignment)]
+    damage = set_damaged_attempts_aside(course)
     changed = list(find_changed_scores(course, bases, rows))
     attempts = keep_attempts(course, bases, rows)
     remarks = list(
         list_remarks(course, bases, facts, rows, choice=choice, attempts=attempts, changed=changed)
     )
+    if damage:
+        console.print(damage, markup=False, highlight=False)
     if not has_bubblewrap():
         console.print(NO_SANDBOX_WARNING, style="bold yellow")
     _print_tables(console, rows)

@@ -76,3 +76,14 @@ def test_they_are_written_again_if_this_has_changed(root, change):
     after = reported(root)
     assert all(new > old for (new, _), (old, _) in zip(after, before, strict=True))
     assert "mine" not in after[2][1]
+
+
+def test_damaged_attempts_are_set_aside_and_said(root, capsys):
+    path = root / "grading" / "attempts.json"
+    path.write_text('{"ann"')
+    capsys.readouterr()
+    assert main(["--root", str(root), "report"]) == 0
+    said = " ".join(capsys.readouterr().out.split())
+    assert "grading/attempts.json is damaged, and is now grading/attempts.json.damaged." in said
+    assert (root / "grading" / "attempts.json.damaged").read_text() == '{"ann"'
+    assert "ann" in path.read_text()
