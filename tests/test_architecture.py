@@ -338,6 +338,23 @@ def test_every_public_name_has_a_docstring():
     assert not undocumented, "write a docstring, or begin the name with an underscore"
 
 
+ATTRIBUTE = re.compile(r"^    (\w+(?:, \w+)*): ", re.MULTILINE)
+
+
+@pytest.mark.parametrize("name", MODULES)
+def test_attributes_that_a_docstring_describes_are_those_of_the_class(name):
+    for node in ast.walk(ast.parse(MODULES[name].read_text())):
+        if not isinstance(node, ast.ClassDef):
+            continue
+        _, _, text = (ast.get_docstring(node) or "").partition("Attributes:\n")
+        text, _, _ = text.partition("\n\n")
+        described = {each for names in ATTRIBUTE.findall(text) for each in names.split(", ")}
+        names = {each.id for each in ast.walk(node) if isinstance(each, ast.Name)}
+        names |= {each.attr for each in ast.walk(node) if isinstance(each, ast.Attribute)}
+        names |= {each.name for each in ast.walk(node) if isinstance(each, ast.FunctionDef)}
+        assert described <= names, f"{node.name} has no {described - names}"
+
+
 def _is_override(node: ast.AST) -> bool:
     """Check for overloads and properties, which need no docstring of their own."""
     decorators = {ast.unparse(d) for d in getattr(node, "decorator_list", [])}

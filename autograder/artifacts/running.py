@@ -428,8 +428,8 @@ class LaidOutProgram:
     Attributes:
         artifact: the exported program; it may be forged.
         shapes: the shapes of its arguments, in elements; all are float32.
-        takes: the shardings of its arguments.
-        gives: the shardings of its results; results with other shardings are resharded.
+        argument_shardings: the shardings of its arguments.
+        result_shardings: the shardings of its results; results with other shardings are resharded.
     """
 
     artifact: bytes

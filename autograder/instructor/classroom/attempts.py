@@ -87,7 +87,7 @@ def find_changed_scores(
                 yield row, last.score
 
 
-def set_damaged_attempts_aside(course: Course) -> str:
+def move_damaged_attempts(course: Course) -> str:
     """Rename the file of attempts if it cannot be read; return a sentence that says so, or ""."""
     path = course.grading / ATTEMPTS_FILE
     try:

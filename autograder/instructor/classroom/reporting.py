@@ -11,7 +11,7 @@ from rich.text import Text
 from autograder.instructor.classroom.attempts import (
     find_changed_scores,
     keep_attempts,
-    set_damaged_attempts_aside,
+    move_damaged_attempts,
 )
 from autograder.instructor.classroom.choice import EVERYTHING, Choice
 from autograder.instructor.classroom.class_facts import (
@@ -76,7 +76,7 @@ def report(
     # before anything is printed: the output may be closed early, as `head` does
     written = renew_class_files(course, bases.records, all_rows, failures)
     rows = [row for row in all_rows if choice.has(row.student, row.assignment)]
-    damage = set_damaged_attempts_aside(course)
+    damage = move_damaged_attempts(course)
     changed = list(find_changed_scores(course, bases, rows))
     attempts = keep_attempts(course, bases, rows)
     remarks = list(

@@ -96,6 +96,7 @@ class JudgeRun:
         is_too_slow: whether it ended early because one case took more than its share of the time.
         is_out_of_time: whether no time was left for the next case.
         deadlock: an explanation, if it ended early because some devices never reached a collective.
+        log: the last lines that it wrote before that, for whoever looks after the machine.
     """
 
     verdicts: list[Verdict]
@@ -104,6 +105,7 @@ class JudgeRun:
     is_too_slow: bool = False
     is_out_of_time: bool = False
     deadlock: str = ""
+    log: str = ""
 
 
 def judge_in_sandbox(
@@ -166,7 +168,8 @@ def _check_that_judges_work(seconds: float, sandbox: Sandbox) -> None:
     deadline = time.monotonic() + JUDGE_PATIENCE * seconds
     run = _run_and_read_judge([msgspec.json.encode(CONTROL_CASE)], seconds, deadline, sandbox)
     if run.reason or run.is_out_of_time:
-        raise JudgeFailedError(run.reason or "No judge can start in the time that it has.")
+        why = run.reason or "No judge can start in the time that it has."
+        raise JudgeFailedError(f"{why} Its last lines:\n{run.log}" if run.log else why)
 
 
 def _explain_unwritable(case: Case) -> Verdict:
@@ -181,8 +184,8 @@ def _explain_death(case: Case, run: JudgeRun) -> Verdict:
     return verdict_without_evidence(
         find(case.exercise),
         "kills-the-judge",
-        f"Judging it did not finish: {run.reason.splitlines()[0]} Is there a loop that "
-        f"does not end, or an array that is far too large?",
+        f"Judging it did not finish: {run.reason} Is there a loop that does not end, or an array "
+        f"that is far too large?",
     )
 
 
@@ -257,9 +260,9 @@ def _run_and_read_judge(
         finished = _run_judge(work, seconds, max(deadline - time.monotonic(), 0), sandbox)
     except subprocess.TimeoutExpired:
         raise JudgeFailedError(
-            f"The judge did not get its {seconds:.0f} seconds of CPU time in "
-            f"{JUDGE_PATIENCE} "
-            f"times as long. Judge it again, when the machine has less to do."
+            f"The judge got less than its {seconds:.0f} seconds of CPU time within "
+            f"{JUDGE_PATIENCE * seconds:.0f} seconds. Judge it again, when the machine has less "
+            f"to do."
         ) from None
     replies = _read_replies(finished.stdout)
     verdicts = [_verdict_of(reply, right) for reply in replies]
@@ -280,9 +283,9 @@ def _run_and_read_judge(
     deadlock = _explain_deadlock(error_output)
     if deadlock:  # the process slept in the collective, so it used less than the case's share
         spent = min(spent, max(spent_before, finished.cpu_seconds))
-    status = f"The judge's process ended with status {finished.status}: "
-    reason = status + "\n".join(error_output.splitlines()[-8:])
-    return JudgeRun(verdicts, spent, reason, deadlock=deadlock)
+    reason = f"The judge's process ended with status {finished.status}."
+    log = "\n".join(error_output.splitlines()[-8:])
+    return JudgeRun(verdicts, spent, reason, deadlock=deadlock, log=log)
 
 
 def _verdict_of(reply: Reply, right: Mapping[str, Verdict]) -> Verdict:

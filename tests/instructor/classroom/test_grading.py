@@ -216,7 +216,7 @@ def test_grading_that_fails_is_not_a_zero_and_not_a_success(tmp_path, monkeypatc
     status, said = grade(room.root)
     assert status == 1
     assert "somebody" in said
-    assert "JudgeFailedError: The judge did not get its 0 seconds of" in said
+    assert "JudgeFailedError: The judge got less than its 0 seconds of" in said
 
 
 def test_the_command_wants_the_courses_folder(tmp_path, capsys):
