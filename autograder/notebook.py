@@ -1,4 +1,4 @@
-"""`check`, `hint`, `progress` and `target`, which a notebook calls. (`show` is in `layouts`.)
+"""`check`, `hint`, `progress` and `target`, which a notebook calls. (`show` is in `shardlings`.)
 
 In a student's own kernel, `check` captures an answer and judges it. A kernel that grades receives
 plans, and has neither exercises nor a judge. There `check` publishes the evidence among the cell's

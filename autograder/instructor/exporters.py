@@ -81,6 +81,11 @@ class ClassExporter(ExportPlugin):
             and (not assignments or row.assignment in assignments)
         ]
         unknown = assignments - {row.assignment for row in rows}
+        if misspelt := sorted(unknown - {*course.assignments()}):
+            self.parent.fail(
+                f"There is no assignment {', '.join(map(printable, misspelt))}."
+                f"{suggest_names(misspelt[0], course.assignments())}"
+            )
         if unknown:
             self.parent.fail(
                 f"Nobody has handed in {', '.join(map(printable, sorted(unknown)))}, so there is "

@@ -268,6 +268,12 @@ def test_a_gradebook_that_cannot_be_read_now_is_a_sentence(export, monkeypatch):
     assert "Traceback" not in said
 
 
-def test_an_assignment_that_nobody_handed_in_is_refused(export):
-    told = export("Canvas", "--assignment", '["09_typo"]', "--to", "no", status=1)
-    assert "Nobody has handed in 09_typo" in told
+def test_an_assignment_that_nobody_handed_in_is_refused(export, monkeypatch):
+    monkeypatch.setattr(Course, "assignments", lambda _: [A, B, "09_other"])
+    told = export("Canvas", "--assignment", '["09_other"]', "--to", "no", status=1)
+    assert "Nobody has handed in 09_other" in told
+
+
+def test_an_assignment_that_there_is_not_is_refused_with_the_nearest(export):
+    told = export("Canvas", "--assignment", '["01_sharing_basics"]', "--to", "no", status=1)
+    assert "There is no assignment 01_sharing_basics. Is it 01_sharding_basics?" in told

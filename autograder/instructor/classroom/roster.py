@@ -30,7 +30,10 @@ MAX_REPORTED_LINES: Final = 5
 SPREADSHEET_NUMBER: Final = re.compile(r"\d([.,]\d+)?E\+\d+")
 """A long number as a spreadsheet writes it, with an exponent."""
 
-PLATFORM_COLUMNS: Final = ("lms_user_id", "canvas_id", "moodle_id")
+ANY_PLATFORM_COLUMN: Final = "lms_user_id"
+"""The column with a student's number on any platform."""
+
+PLATFORM_COLUMNS: Final = (ANY_PLATFORM_COLUMN, "canvas_id", "moodle_id")
 """Columns with a learning platform's id; the first that is filled is nbgrader's `lms_user_id`."""
 
 MOODLE_ID_PREFIX: Final = "moodle_id_"

@@ -212,7 +212,7 @@ class Archive:
         try:
             with _LimitedReader(path, MAX_LIST_BYTES) as file, zipfile.ZipFile(file) as archive:
                 if len(archive.infolist()) > MAX_FILES:
-                    raise ArchiveError(f"There are more than {MAX_FILES:,} files in it.")
+                    raise ArchiveError(f"{path.name} has more than {MAX_FILES:,} files in it.")
                 return list(self._extract_all(archive))
         except (ArchiveError, OSError):
             raise

@@ -10,7 +10,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import PurePosixPath
 from typing import Final
 
-from autograder.instructor.classroom import MOODLE_ID_PREFIX, Person
+from autograder.instructor.classroom import ANY_PLATFORM_COLUMN, MOODLE_ID_PREFIX, Person
 from autograder.instructor.collecting.owners import (
     Arrival,
     OwnedFile,
@@ -20,9 +20,6 @@ from autograder.instructor.collecting.owners import (
 )
 from autograder.instructor.commands import printable
 from autograder.instructor.course import ClassRules
-
-ANY_PLATFORM: Final = "lms_user_id"
-"""The roster's column with a student's number on any platform."""
 
 NOT_SUBMITTED: Final = ("", "-")
 """Cells of a table of times that say that nothing was submitted."""
@@ -76,7 +73,7 @@ class CanvasPlatform(Platform):
 
     def find_numbers(self, person: Person, rules: ClassRules, assignment: str) -> Set[str]:
         """Return the person's number, which is the same in each assignment."""
-        return _read_cells(person, {rules.canvas.id, ANY_PLATFORM})
+        return _read_cells(person, {rules.canvas.id, ANY_PLATFORM_COLUMN})
 
     def parse_arrival(
         self, row: Mapping[str, str], assignment: str, rules: ClassRules
@@ -114,7 +111,7 @@ class CanvasPlatform(Platform):
             found = {student for student in submitted if student.endswith(f"_{number}")}
         if len(found) != 1 or not number:
             raise TimesError(
-                f"user_id {printable(number)!r} is nobody's {column} or {ANY_PLATFORM} in "
+                f"user_id {printable(number)!r} is nobody's {column} or {ANY_PLATFORM_COLUMN} in "
                 f"grading/roster.csv, or that of several people."
             )
         return found.pop()
@@ -165,7 +162,7 @@ class MoodlePlatform(Platform):
         """Return the person's number in an assignment, or those that may be it."""
         if own := self.find_certain_numbers(person, rules, assignment):
             return own
-        columns = {rules.moodle.id, ANY_PLATFORM}
+        columns = {rules.moodle.id, ANY_PLATFORM_COLUMN}
         if not assignment:
             columns |= {name for name in person.others if name.startswith(MOODLE_ID_PREFIX)}
         return _read_cells(person, columns)
