@@ -1452,7 +1452,7 @@ def initialise(seed):
 
 # %% normal numbers that are cut off exercise="9.2" score=0 diagnoses=["values", "not-counted-yet"] near=["flag-off", "a-key-for-each-part"]
 def initialise(seed):
-    w = jax.random.truncated_normal(jax.random.key(seed), -2, 2, (64, 512)) / 8
+    w = jnp.clip(jax.random.normal(jax.random.key(seed), (64, 512)), -2, 2) / 8
     return with_sharding_constraint(w, P(None, "x"))
 
 
