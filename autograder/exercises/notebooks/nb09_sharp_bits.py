@@ -773,7 +773,7 @@ REQUESTS: Final = Exercise(
 )
 
 TALL: Final = (
-    (8, (64, 32), (0, 64)),
+    (8, (64, 32), (33, 39)),  # neither the first row of a block nor the last
     (4, (20, 12), (19, 20)),
     (4, (4, 8), (3, 4)),
     (8, (16, 4), (1, 2)),  # row 1 is on device 0, which distinguishes zeros from a forgotten offset

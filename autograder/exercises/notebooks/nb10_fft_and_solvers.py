@@ -1555,6 +1555,13 @@ def _by_own_pivots(A: Any) -> Any:
     return made.astype(np.float32)
 
 
+def _begins_by_own_pivots(inputs: Sequence[Any], made: Any) -> bool:
+    """Check the first two columns alone: without a pivot, rounding errors soon fill the others."""
+    (A,) = inputs  # noqa: N806
+    columns = _by_own_pivots(A)[:, :2]
+    return made.shape == A.shape and np.allclose(made[:, :2], columns, rtol=0.01, atol=0.001)
+
+
 def _all_at_once(A: Any) -> Any:
     """Factorise with each device numbering its rows from 0, so that all broadcast in step k."""
     made = A.astype(np.float64).reshape(-1, _rows_of(len(A)), len(A))
@@ -1947,11 +1954,6 @@ ELIMINATION: Final = Exercise(
                     says="L and the pivots are right, but each row of U is divided by its pivot. "
                     "In step k, row k does not change.",
                 ),
-                "own-pivots": Mistake(
-                    _by_own_pivots,
-                    says="Each device divides column k by the number in one of its own rows. "
-                    "Expected: by row[k], from the row that all devices received.",
-                ),
                 "columns-before-too": Mistake(
                     lambda A: _factored_in_all_columns(A),
                     says="Columns before column k change, too. They hold L by then, and only the "
@@ -1966,6 +1968,13 @@ ELIMINATION: Final = Exercise(
                     ),
                     says="All rows of the device that has row k are added up and broadcast. "
                     "Expected: row k alone.",
+                ),
+            },
+            {
+                "own-pivots": Mistake(
+                    _begins_by_own_pivots,
+                    says="Each device divides column k by the number in one of its own rows. "
+                    "Expected: by row[k], from the row that all devices received.",
                 ),
             },
             under_mesh=True,
