@@ -1,8 +1,8 @@
 """Functions of ours that are made to raise an error, each with a check that calls it."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from importlib import import_module
-from inspect import signature
+from inspect import isgeneratorfunction, signature
 from typing import Any, NamedTuple
 
 import jax
@@ -271,7 +271,8 @@ class Planting(NamedTuple):
         assert function.__module__ == module.__name__
         # some callers read the names of its parameters
         monkeypatch.setattr(function, "__signature__", signature(function), raising=False)
-        monkeypatch.setattr(function, "__code__", planted.__code__)
+        raising = planted_generator if isgeneratorfunction(function) else planted
+        monkeypatch.setattr(function, "__code__", raising.__code__)
         if module.__name__.startswith("autograder.exercises.notebooks."):
             # otherwise the results of an earlier test would be used again
             jax.clear_caches()
@@ -569,4 +570,10 @@ def given(exercise: str) -> Any:
 
 def planted(*_: object, **__: object) -> None:
     """Raise the planted error."""
+    raise ZeroDivisionError("planted")
+
+
+def planted_generator(*_: object, **__: object) -> Iterator[None]:
+    """Raise the planted error at the first step."""
+    yield from ()
     raise ZeroDivisionError("planted")
