@@ -54,7 +54,7 @@ class KeepsLayouts(Requirement):
                 target = Layout.of(artifacts.sharding_of(argument), argument.shape)
                 made = Layout.of(output)
                 if made.shape != target.shape:
-                    sentence = f"In place of {made_of} {name}, one has the shape {made.shape}."
+                    sentence = f"In place of {made_of} {name} is a result of shape {made.shape}."
                     return finding.problem("shape", sentence)
                 found = find_difference(target, made)
                 if found is not None:

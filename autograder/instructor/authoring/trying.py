@@ -127,7 +127,7 @@ class NotebookSession:
 
         raised, had_begun = None, False
         with self.restored():
-            self.names.clear()  # of what later cells define, as cells run in order in a class
+            self.names.clear()  # a class runs cells in order, so later ones have defined nothing
             self.names.update(self.given[get_grade_id(cell)])
             begin_cell(source, self.names)
             try:

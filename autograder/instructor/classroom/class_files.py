@@ -7,7 +7,7 @@ from typing import Final
 
 import msgspec
 
-from autograder.instructor.classroom.class_report import write_report
+from autograder.instructor.classroom.class_report import TEMPLATE, write_report
 from autograder.instructor.classroom.grade_tables import write_csvs
 from autograder.instructor.classroom.roster import Person, read_roster
 from autograder.instructor.classroom.submission_states import (
@@ -21,7 +21,7 @@ from autograder.instructor.nbgrader_plugins import load_times
 from autograder.instructor.pipeline import Records, read_versions
 
 WRITTEN_FILE: Final = "written.json"
-"""What the CSVs and the report were written from, in `grading/`."""
+"""The file in `grading/` with digests of the CSVs and the report, and of all that they show."""
 
 
 class _WrittenFile(msgspec.Struct, frozen=True):
@@ -87,7 +87,8 @@ def _digest_shown(
     summaries = [records.summary(row.student, row.assignment) for row in rows if row.graded]
     kept = [summary.digest if summary is not None else "" for summary in summaries]
     reasons = [repr(failure) for failure in failures]  # names may not be UTF-8
-    shown = [rows, people, kept, reasons, _digest(course.grading / CLASS_FILE), read_versions()]
+    files = [_digest(path) for path in (course.grading / CLASS_FILE, TEMPLATE)]
+    shown = [rows, people, kept, reasons, files, read_versions()]
     return hashlib.sha256(msgspec.json.encode(shown)).hexdigest()
 
 

@@ -174,6 +174,8 @@ def _link_page(course: Course, row: StateRow, here: Path) -> str:
 
 REPORT_FILE: Final = "report/index.html"
 
+TEMPLATE: Final = Path(__file__).with_name("class_report.html.jinja")
+
 MAX_CANDIDATES: Final = 5
 """The most answers to an exercise that are listed as candidates for the bank."""
 
@@ -249,9 +251,9 @@ def write_report(
         for name in assignments
     ]
     zone = read_time_zone(course.grading, course.assignments())
-    templates = template_environment(Path(__file__).parent)
+    templates = template_environment(TEMPLATE.parent)
     templates.filters["mark_up"] = mark_up
-    page = templates.get_template("class_report.html.jinja").render(
+    page = templates.get_template(TEMPLATE.name).render(
         parts=parts,
         roster=len(people),
         policy=POLICY,

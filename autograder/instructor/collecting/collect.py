@@ -105,9 +105,9 @@ def collect(
         )
     if times is not None and not times.is_file():
         raise CollectError(f"{describe_no_file(times)}, which TIMES= names.")
-    if file.suffix.lower() == ".csv" and times is not None:
-        raise CollectError("FROM= and TIMES= both name a table of times. Take in one at a time.")
     if file.suffix.lower() == ".csv":
+        if times is not None:
+            raise CollectError("FROM= and TIMES= both name a table of times: give one of them.")
         with course.hold_lock():
             return 0 if _collect_times(course, console, file, assignment) else 1
     with course.hold_lock():

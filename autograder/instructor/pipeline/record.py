@@ -129,7 +129,7 @@ class Record(RecordHead, frozen=True):
 
 
 class RecordSummary(NamedTuple):
-    """What a command keeps in memory of each record of a class.
+    """The part of a record that stays in memory, for each record of a class that is read.
 
     Attributes:
         head: its head.
@@ -143,7 +143,7 @@ class RecordSummary(NamedTuple):
 
 
 _SUMMARIES: Final[dict[Path, tuple[tuple[int, int], RecordSummary]]] = {}
-"""Of each record that this process has read, with the time and the size of its file."""
+"""The summary of each record that was read, with the time and the size of its file."""
 
 
 class Records:

@@ -3,6 +3,7 @@
 import pytest
 
 from autograder.instructor.__main__ import main
+from autograder.instructor.classroom import class_files
 from autograder.instructor.course import Course
 from autograder.instructor.pipeline import Records
 from tests.instructor.tiny_class import ASSIGNMENT, hand_in, tiny_class
@@ -76,6 +77,12 @@ def test_they_are_written_again_if_this_has_changed(root, change):
     after = reported(root)
     assert all(new > old for (new, _), (old, _) in zip(after, before, strict=True))
     assert "mine" not in after[2][1]
+
+
+def test_they_are_written_again_by_another_template(root, tmp_path, monkeypatch):
+    before = read(root)
+    monkeypatch.setattr(class_files, "TEMPLATE", tmp_path / "no template")
+    assert all(new > old for (new, _), (old, _) in zip(reported(root), before, strict=True))
 
 
 def test_damaged_attempts_are_set_aside_and_said(root, capsys):

@@ -147,7 +147,7 @@ def test_two_tables_of_times_are_refused(room):
     path = write(room, ["user_id,submitted_at", "101,2026-06-10T12:14:00Z"])
     status, said = room.collect(path, "--assignment", FIRST, "--times", str(path))
     assert status == 1
-    assert "FROM= and TIMES= both name a table of times." in said
+    assert "FROM= and TIMES= both name a table of times: give one of them." in said
 
 
 @pytest.mark.parametrize(
