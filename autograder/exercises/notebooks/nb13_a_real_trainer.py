@@ -2265,6 +2265,7 @@ ENSEMBLE: Final = Exercise(
         "map both over the members? If members are missing: a device has several of them. Does it "
         "compute one on each? (In a `shard_map` of yours: do `in_specs` and `out_specs` shard "
         "members over `members`, and columns over `model`?)",
+        "not-joined": "Members are sharded over `members`, and columns over `model`.",
         "all-to-all over model": "Is W taken by its rows? Its columns are sharded over `model`.",
         "in-axes": "Which argument of `vmap` is meant?",
         "raised": "Does JAX mention sizes or an axis? (The meshes have the axes `members` and "
