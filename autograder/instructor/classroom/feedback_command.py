@@ -10,6 +10,7 @@ from autograder.instructor.classroom.class_facts import enter_people
 from autograder.instructor.classroom.grading import NOTHING_HANDED_IN, find_broken_submissions
 from autograder.instructor.classroom.reporting import report
 from autograder.instructor.classroom.roster import read_roster
+from autograder.instructor.classroom.stale_grades import Bases
 from autograder.instructor.commands import printable
 from autograder.instructor.course import Course, find_first_exception
 from autograder.instructor.nbgrader_plugins import (
@@ -36,7 +37,9 @@ def report_class(course: Course, console: Console, choice: Choice = EVERYTHING) 
         if not course.has_submitted_files() and not read_roster(course):
             console.print(NOTHING_HANDED_IN, markup=False, highlight=False)
             return 0
-        failures = report(course, console, find_broken_submissions(course), choice)
+        bases = Bases(course)
+        broken = find_broken_submissions(course, bases)
+        failures = report(course, console, bases, broken, choice)
     return 0 if all(failure.is_broken for failure in failures) else 1
 
 
@@ -60,7 +63,8 @@ def renew_feedback(
     with course.hold_lock():
         enter_people(course)
         unusable = {
-            (failure.student, failure.assignment) for failure in find_broken_submissions(course)
+            (failure.student, failure.assignment)
+            for failure in find_broken_submissions(course, Bases(course))
         }
         graded = [
             pair for pair in _list_graded(course) if choice.has(*pair) and pair not in unusable

@@ -133,9 +133,9 @@ def grade_class(
         unreleased = _release_chosen(course, console, EVERYTHING if rebuilt else choice)
         enter_people(course)
         enter_missing_grades(course, console)
-        found = _grade_all(course, console, again, unreleased, choice, workers)
-        failures = sorted(found, key=lambda f: (f.student, f.assignment))
         bases = Bases(course, unreleased)
+        graded = _grade_all(course, console, again, bases, choice, workers)
+        failures = sorted(graded, key=lambda f: (f.student, f.assignment))
         failures = [
             replace(f, was_graded=not f.is_broken and bases.was_graded(f.student, f.assignment))
             for f in failures
@@ -145,7 +145,7 @@ def grade_class(
                 _write_failure_page(course, failure)
                 withdraw_scores(course, failure.student, failure.assignment)
                 bases.records.mark_broken(failure.student, failure.assignment, failure.why)
-        failures = report(course, console, failures, choice)
+        failures = report(course, console, bases.without_exceptions(), failures, choice)
         for why in unreleased.values():
             console.print(printable(why), markup=False, highlight=False)
     return 0 if not unreleased and all(failure.is_broken for failure in failures) else 1
@@ -167,22 +167,21 @@ def _grade_all(
     course: Course,
     console: Console,
     again: bool,
-    unreleased: Collection[str],
+    bases: Bases,
     choice: Choice,
     workers: Workers,
 ) -> Iterator[Failure]:
     """Grade new and stale submissions, and yield the failures."""
-    bases = Bases(course, unreleased)
     with open_local_pool(workers.count_local_workers()) as pool:
-        refusals = _Refusals(course, console, unreleased, pool)
+        refusals = _Refusals(course, console, bases.unreleased, pool)
         stale = [] if again else list(find_stale_grades(course, bases, choice))
         print_reasons(console, stale)
         not_judged = {
             (f.student, f.assignment): f
             for f in judge_stale_grades(course, bases, stale, refusals.find, pool)
         }
-        if stale:  # judging takes a while, and something else may have been handed in meanwhile
-            bases = Bases(course, unreleased)
+        if stale:  # judging takes a while
+            bases.read_again()
         to_grade: list[Pair] = []
 
         def failure(student: str, assignment: str) -> Failure | None:
@@ -219,9 +218,11 @@ def _grade_all(
                 yield from grade_submissions(course, console, bases, to_grade, scheduler)
         else:
             yield from grade_submissions(course, console, bases, to_grade, pool)
+    if to_grade:
+        bases.read_again()
     not_read += [pair for pair in course.submissions() if not choice.has(*pair)]
     # a broken submission of a refused assignment is a second failure, because both are reported
-    yield from find_broken_submissions(course, not_read)
+    yield from find_broken_submissions(course, bases, not_read)
 
 
 def _failures(
@@ -345,16 +346,17 @@ def _check_name(student: str, assignment: str) -> Failure | None:
 
 
 def find_broken_submissions(
-    course: Course, pairs: Iterable[tuple[str, str]] | None = None
+    course: Course, bases: Bases, pairs: Iterable[tuple[str, str]] | None = None
 ) -> list[Failure]:
     """Return the submissions whose files cannot be graded.
 
     Args:
         course: the course.
+        bases: the bases of its grades.
         pairs: the submissions to check, as students and assignments; by default, all.
     """
     pairs = course.submissions() if pairs is None else pairs
-    return list(_failures(pairs, functools.partial(_check_files, course, Bases(course))))
+    return list(_failures(pairs, functools.partial(_check_files, course, bases)))
 
 
 def _check_files(course: Course, bases: Bases, student: str, assignment: str) -> Failure | None:
@@ -406,7 +408,8 @@ def read_class(course: Course) -> tuple[list[StateRow], list[Person]]:
     Raises:
         ClassError: one of the class's files cannot be understood.
     """
-    rows = add_staleness(Bases(course), read_states(course, find_broken_submissions(course)))
+    bases = Bases(course)
+    rows = add_staleness(bases, read_states(course, find_broken_submissions(course, bases)))
     return mark_left_out(load_times(course).rules, rows), read_roster(course)
 
 

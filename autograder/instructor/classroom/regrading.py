@@ -55,7 +55,9 @@ def _regrade_all(course: Course, console: Console, choice: Choice, pool: Pool) -
             failed += not judged.is_new
             sentence = f"{judged.student}, {judged.assignment}: {judged.why}"
             console.print(printable(sentence), markup=False)
-    failures = report(course, console, find_broken_submissions(course), choice)
+    bases.read_again()
+    broken = find_broken_submissions(course, bases)
+    failures = report(course, console, bases, broken, choice)
     many = f"{with_noun(len(usable), 'submission')} {'was' if len(usable) == 1 else 'were'}"
     console.print(f"{many} judged again; {changed} {'has' if changed == 1 else 'have'} changed.")
     if failed:

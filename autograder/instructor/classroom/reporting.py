@@ -51,6 +51,7 @@ from shardlings.documents import with_noun
 def report(
     course: Course,
     console: Console,
+    bases: Bases,
     failures: list[Failure],
     choice: Choice = EVERYTHING,
 ) -> list[Failure]:
@@ -59,6 +60,7 @@ def report(
     Args:
         course: the course.
         console: where output is printed.
+        bases: the bases of its grades.
         failures: the submissions that could not be graded.
         choice: the submissions to print; the CSVs and the report have all of them.
 
@@ -71,7 +73,6 @@ def report(
     facts = enter_roster_and_times(course)
     failed = {(failure.student, failure.assignment) for failure in failures}
     failures = [*failures, *renew_pages(course, console, failed, choice)]
-    bases = Bases(course)
     all_rows = _read_rows(course, bases, facts, failures)
     # before anything is printed: the output may be closed early, as `head` does
     written = renew_class_files(course, bases.records, all_rows, failures)

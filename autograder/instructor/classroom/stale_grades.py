@@ -4,6 +4,7 @@ If only points changed, the kept verdicts are rescored. If exercises or the judg
 evidence is judged again. Otherwise the notebook runs again, as after a new submission.
 """
 
+import copy
 import dataclasses
 import functools
 from collections import Counter, deque
@@ -57,8 +58,7 @@ CHANGED_IN_WORDS: Final = {
 class Bases:
     """The bases of a course's grades, as recorded and as they would be now.
 
-    What was handed in is read once, to compare it with the records. Another instance reads it
-    again.
+    What was handed in is read once, to compare it with the records, until `read_again`.
 
     Args:
         course: the course. Its notebooks have been released, and are not released again while
@@ -73,7 +73,17 @@ class Bases:
         self.for_assignment = functools.cache(
             functools.partial(current_basis, course.api.coursedir)
         )
+        self.read_again()
+
+    def read_again(self) -> None:
+        """Forget what was handed in, because something else may have been meanwhile."""
         self._seen = functools.cache(self._fingerprint)
+
+    def without_exceptions(self) -> "Bases":
+        """Return the bases by which grades of unreleased notebooks can be stale, too."""
+        bases = copy.copy(self)
+        bases.unreleased = ()
+        return bases
 
     def current(self, student: str, assignment: str) -> Basis:
         """Read a submission's files, and return the basis that a grade would have now."""

@@ -183,7 +183,7 @@ def test_points_of_a_cell_that_is_not_judged_here_are_given_by_running_it(room, 
     assert "<strong>5</strong> of 5 points" in page(room, "right")
 
 
-def test_what_was_handed_in_is_read_once_before_grading_and_once_after(room, type_in, monkeypatch):
+def test_what_was_handed_in_is_read_once_and_again_after_grading(room, type_in, monkeypatch):
     read = Counter[str]()
 
     def count(folder):
@@ -192,7 +192,10 @@ def test_what_was_handed_in_is_read_once_before_grading_and_once_after(room, typ
 
     monkeypatch.setattr(stale_grades, "fingerprint_submission", count)
     assert not type_in("grade").ran
-    assert read == {"right": 2, "wrong": 2}
+    assert read == {"right": 1, "wrong": 1}
+    room.hand_in("wrong", RIGHT)
+    assert type_in("grade").ran == ["wrong"]
+    assert read["right"] == 1 + 2
 
 
 def test_what_is_handed_in_while_others_are_judged_again_is_graded(room, type_in, monkeypatch):
