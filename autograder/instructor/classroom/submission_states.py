@@ -6,20 +6,19 @@ Scores come from the gradebook, verdicts from the records, and code from the gra
 import re
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from datetime import datetime
+from datetime import datetime, timedelta
 from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
-from nbgrader.api import Assignment, Grade, Gradebook, SubmittedAssignment, SubmittedNotebook
+from nbgrader.api import Assignment, Gradebook, SubmittedAssignment
 from sqlalchemy import select
-from sqlalchemy.orm import contains_eager, joinedload, selectinload, undefer
 
 from autograder.exercises import BY_GRADE_ID, EXERCISES, NOTEBOOKS
 from autograder.instructor.commands import begin_sentence, escape_surrogates, printable
 from autograder.instructor.course import Course
-from autograder.instructor.gradebook import Mark, as_utc
+from autograder.instructor.gradebook import Mark, as_utc, read_marks
 from autograder.instructor.pipeline import Records, State
 from autograder.judge import Finding, Verdict, lesson_on, name_cell
 
@@ -84,6 +83,9 @@ def _general_reason(failure: Failure) -> str:
     why = failure.why.replace(f"{failure.assignment}.ipynb", "<assignment>.ipynb")
     return " ".join(re.sub(r" at line \d+", "", why).split())
 
+
+_Marks = Mapping[tuple[str, str], Mark]
+"""A submission's marks, by notebook and graded cell."""
 
 NOT_BEST: Final = "not among the best"
 """The beginning of the reason why a score that is not one of the best N does not count."""
@@ -179,11 +181,13 @@ def read_states(course: Course, failures: Sequence[Failure]) -> list[StateRow]:
 def _rows(course: Course, gradebook: Gradebook, failures: Sequence[Failure]) -> Iterator[StateRow]:
     failed = {(f.student, f.assignment): f for f in failures if not f.was_graded}
     records = Records(course.records)
-    entered: dict[str, SubmittedAssignment] = {}
+    entered: Mapping[str, Any] = {}
+    marks: Mapping[str, _Marks] = {}
     assignment_read = ""
     for student, assignment in sorted(course.submissions(), key=lambda pair: pair[::-1]):
         if assignment != assignment_read:
-            entered, assignment_read = _load_submissions(gradebook, assignment), assignment
+            entered, assignment_read = _read_totals(gradebook, assignment), assignment
+            marks = read_marks(gradebook, assignment)
         failure = failed.get((student, assignment))
         if failure is not None:
             yield StateRow(
@@ -192,69 +196,64 @@ def _rows(course: Course, gradebook: Gradebook, failures: Sequence[Failure]) -> 
                 State.BROKEN if failure.is_broken else State.FAILED,
             )
             continue
-        submission = entered.get(student)
+        totals, own_marks = entered.get(student), marks.get(student, {})
         was_broken = records.was_broken(student, assignment)
-        if submission is None or was_broken or _is_unfinished(course, submission):
+        if totals is None or was_broken or _is_unfinished(course, student, assignment, own_marks):
             yield StateRow(escape_surrogates(student), assignment, State.WAITING)
             continue
         yield StateRow(
             student,
             assignment,
             State.GRADED,
-            dict(_marks(submission)),
-            round(submission.score, 4),
-            submission.max_score,
-            round(submission.late_submission_penalty, 4),
-            submission.timestamp and as_utc(submission.timestamp),
-            as_utc(submission.duedate) if submission.assignment.duedate else None,
+            dict(_sort_marks(assignment, own_marks)),
+            round(totals.score, 4),
+            totals.max_score,
+            round(totals.late_submission_penalty, 4),
+            totals.timestamp and as_utc(totals.timestamp),
+            as_utc(totals.duedate + (totals.extension or timedelta())) if totals.duedate else None,
         )
 
 
-def _load_submissions(gradebook: Gradebook, assignment: str) -> dict[str, SubmittedAssignment]:
-    """Load an assignment's submissions with all their grades, by student.
-
-    Read one by one, each grade of a class would take a few queries of its own.
-    """
-    grades = selectinload(SubmittedNotebook.grades).options(
-        joinedload(Grade.cell), undefer(Grade.max_score)
-    )
-    notebooks = selectinload(SubmittedAssignment.notebooks).options(
-        joinedload(SubmittedNotebook.notebook), grades
-    )
-    totals = ("score", "max_score", "late_submission_penalty")
+def _read_totals(gradebook: Gradebook, assignment: str) -> Mapping[str, Any]:
+    """Return the totals and the times of an assignment's submissions, by student."""
+    names = ("score", "max_score", "late_submission_penalty")
     query = (
-        select(SubmittedAssignment)
+        select(
+            SubmittedAssignment.student_id,
+            SubmittedAssignment.timestamp,
+            SubmittedAssignment.extension,
+            Assignment.duedate,
+            *(getattr(SubmittedAssignment, name).label(name) for name in names),
+        )
         .join(SubmittedAssignment.assignment)
         .where(Assignment.name == assignment)
-        .options(
-            contains_eager(SubmittedAssignment.assignment),
-            *(undefer(getattr(SubmittedAssignment, total)) for total in totals),
-            notebooks,
-        )
     )
-    gradebook.db.expunge_all()
-    return {each.student_id: each for each in gradebook.db.scalars(query)}
+    return {row.student_id: row for row in gradebook.db.execute(query)}
 
 
-def _is_unfinished(course: Course, submission: Any) -> bool:
+def _is_unfinished(course: Course, student: str, assignment: str, marks: _Marks) -> bool:
     """Check whether grading stopped after nbgrader entered a submission and before its scores."""
-    student, assignment = submission.student_id, submission.assignment.name
     if course.has_graded_notebook(student, assignment):
         return False
-    grades = [grade for notebook in submission.notebooks for grade in notebook.grades]
-    return any(grade.auto_score is None and grade.manual_score is None for grade in grades)
+    return any(mark.has_no_score for mark in marks.values())
 
 
-def _marks(submission: Any) -> Iterator[tuple[str, Mark]]:
-    """Yield a submission's marks by name: exercises in the course's order, then other cells."""
-    assignment = submission.assignment.name
+def _sort_marks(assignment: str, marks: _Marks) -> Iterator[tuple[str, Mark]]:
+    """Yield a submission's marks by name: exercises in the course's order, then other cells.
+
+    The assignment's first notebook comes first.
+    """
     exercises = [exercise.grade_id for exercise in NOTEBOOKS.get(assignment, ())]
     places = {name: place for place, name in enumerate(exercises)}
-    for notebook in sorted(submission.notebooks, key=lambda n: (n.name != assignment, n.name)):
-        where = "" if notebook.name == assignment else f"{notebook.name}/"
-        for grade in sorted(notebook.grades, key=lambda g: places.get(g.name, len(places))):
-            exercise = BY_GRADE_ID.get(grade.name)
-            yield f"{where}{exercise.id if exercise else grade.name}", Mark.of(grade)
+
+    def find_place(key: tuple[str, str]) -> tuple[bool, str, int]:
+        notebook, cell = key
+        return notebook != assignment, notebook, places.get(cell, len(places))
+
+    for notebook, cell in sorted(marks, key=find_place):
+        where = "" if notebook == assignment else f"{notebook}/"
+        exercise = BY_GRADE_ID.get(cell)
+        yield f"{where}{exercise.id if exercise else cell}", marks[notebook, cell]
 
 
 STATES: Final = ("right", "partly", "wrong", "unanswered", "waiting")
