@@ -5,7 +5,6 @@ the submission is graded again.
 """
 
 import enum
-import hashlib
 import os
 from collections.abc import Iterator, Mapping
 from datetime import datetime
@@ -134,16 +133,16 @@ class RecordSummary(NamedTuple):
     Attributes:
         head: its head.
         notes: the notes on its notebooks.
-        digest: a digest of the whole record.
+        version: the time and the size of its file, which another record does not share.
     """
 
     head: RecordHead
     notes: tuple[str, ...]
-    digest: str
+    version: tuple[int, int]
 
 
-_SUMMARIES: Final[dict[Path, tuple[tuple[int, int], RecordSummary]]] = {}
-"""The summary of each record that was read, with the time and the size of its file."""
+_SUMMARIES: Final[dict[str, RecordSummary]] = {}
+"""The summary of each record that was read, by the path of its file."""
 
 
 class Records:
@@ -176,18 +175,18 @@ class Records:
 
         The summary is remembered until the file changes.
         """
-        path = self.path(student, assignment)
+        path = os.path.join(self.folder, student, assignment + SUFFIX)  # often: no slow `Path`
         status = _find_status(path)
         if status is None:
             return None
-        version, summary = _SUMMARIES.get(path, (None, None))
-        if version == _version(status):
+        summary = _SUMMARIES.get(path)
+        if summary is not None and summary.version == _version(status):
             return summary
         try:
-            _decode(path, status)
+            _decode(Path(path), status)
         except UnreadableRecordError:
             return None
-        return _SUMMARIES[path][1]
+        return _SUMMARIES[path]
 
     def head(self, student: str, assignment: str) -> RecordHead | None:
         """Return the head of a submission's record; None if there is none that can be read."""
@@ -238,10 +237,10 @@ class Records:
                     yield student.name, path.name.removesuffix(SUFFIX)
 
 
-def _find_status(path: Path) -> os.stat_result | None:
+def _find_status(path: str | Path) -> os.stat_result | None:
     """Return the status of a file; None if there is no such file."""
     try:
-        return path.stat()
+        return os.stat(path)
     except (FileNotFoundError, NotADirectoryError):
         return None
 
@@ -259,11 +258,9 @@ def _decode(path: Path, status: os.stat_result) -> Record:
     try:
         if status.st_size > MAX_RECORD_BYTES:
             raise UnreadableRecordError(f"{path.name} is larger than {MAX_RECORD_BYTES:,} bytes.")
-        contents = path.read_bytes()
-        record = msgspec.json.decode(contents, type=Record)
+        record = msgspec.json.decode(path.read_bytes(), type=Record)
         notes = tuple(note for notebook in record.notebooks.values() for note in notebook.notes)
-        summary = RecordSummary(record.head(), notes, hashlib.sha256(contents).hexdigest())
-        _SUMMARIES[path] = _version(status), summary
+        _SUMMARIES[str(path)] = RecordSummary(record.head(), notes, _version(status))
         return record
     except (IsADirectoryError, RecursionError, msgspec.MsgspecError) as error:
         raise UnreadableRecordError(f"{path.name} cannot be read: {error}") from None
