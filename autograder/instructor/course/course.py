@@ -7,8 +7,8 @@ import shlex
 from collections.abc import Collection, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, suppress
 from difflib import get_close_matches
-from functools import cached_property, partial
-from os.path import exists, isdir  # False, and no error, for a path without permission
+from functools import cache, cached_property, partial
+from os.path import exists, isdir, join  # no errors, but False, for a path without permission
 from pathlib import Path
 from typing import Any, Final
 
@@ -213,16 +213,16 @@ class Course:
         """
         known = set(self.assignments())
         left_out = {} if everybody else read_withdrawn(self.grading)
+        students = (f for f in list_folder(self.submitted) if compose_name(f.name) not in left_out)
         return sorted(
-            (f.parent.name, f.name)
-            for student in list_folder(self.submitted)
-            for f in student.glob("*")
-            if isdir(f) and f.name in known and compose_name(f.parent.name) not in left_out
+            (folder.name, assignment)
+            for folder in students
+            for assignment in known.intersection(_list_folders(folder))
         )
 
     def has_graded_notebook(self, student: str, assignment: str) -> bool:
         """Check whether a submission's graded notebook, of its assignment's name, is kept."""
-        return (self.autograded / student / assignment / f"{assignment}.ipynb").exists()
+        return exists(join(self.autograded, student, assignment, f"{assignment}.ipynb"))
 
     def find_submission_problem(self, student: str, assignment: str) -> str:
         """Return why a submission cannot be graded, before its notebooks are read; or empty."""
@@ -338,10 +338,11 @@ class Course:
         """Yield a sentence for each assignment with notebooks beside those that are graded."""
         copies: dict[str, list[str]] = {}  # by the notebook that they are beside
         renamed: list[str] = []
+        graded_in = cache(self._list_graded_notebooks)
         for student, assignment in self.submissions():
             if only not in ("", student):
                 continue
-            graded = {path.name for path in (self.solutions / assignment).glob("*.ipynb")}
+            graded = graded_in(assignment)
             submission = self.submitted / student / assignment
             if exists(submission / f"{assignment}.ipynb"):
                 here = {path.name for path in submission.glob("[!.]*.ipynb")}
@@ -359,6 +360,9 @@ class Course:
                 f"Beside {beside} there {_list_with_verb(names)}. What is graded is {beside}, and "
                 f"a copy may be newer: ask which one counts, and leave only that."
             )
+
+    def _list_graded_notebooks(self, assignment: str) -> set[str]:
+        return {path.name for path in (self.solutions / assignment).glob("*.ipynb")}
 
     def find_misnamed_solutions(self) -> Iterator[str]:
         """Yield a sentence for each folder in `solutions/` with notebooks of other names."""
@@ -426,6 +430,14 @@ def list_folder(folder: Path) -> list[Path]:
         return sorted(folder.iterdir())
     except (FileNotFoundError, NotADirectoryError):
         return []
+
+
+def _list_folders(folder: Path) -> list[str]:
+    """Return the names of the folders in a folder; none if it is no folder, or may not be read."""
+    not_listed = suppress(FileNotFoundError, NotADirectoryError, PermissionError)
+    with not_listed, os.scandir(folder) as entries:
+        return [e.name for e in entries if e.is_dir(follow_symlinks=False) or isdir(e.path)]
+    return []
 
 
 @contextmanager

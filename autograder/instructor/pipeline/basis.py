@@ -52,7 +52,8 @@ def fingerprint_submission(folder: Path) -> str:
     Raises:
         OSError: a file cannot be read.
     """
-    return fingerprint_files((path for path in folder.rglob("*") if path.is_file()), folder)
+    paths = (Path(parent, name) for parent, _, names in os.walk(folder) for name in names)
+    return fingerprint_files((path for path in paths if path.is_file()), folder)
 
 
 def fingerprint_assignment(coursedir: Any, config: Config, assignment: str) -> str:
