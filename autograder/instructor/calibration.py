@@ -37,6 +37,7 @@ from autograder.exercises import BY_GRADE_ID, NOTEBOOKS
 from autograder.instructor.commands import write_atomically
 from autograder.instructor.course import NAMESPACE, find_first_exception
 from autograder.instructor.pipeline import (
+    GRADING_FAILED,
     Calibration,
     Record,
     State,
@@ -249,7 +250,7 @@ class TrialCourse:
         outcome = grade(submission, facts)
         seconds = round(time.monotonic() - started, 3)
         if outcome.record.state is not State.GRADED:
-            why = outcome.record.why.removeprefix("grading failed. ")
+            why = outcome.record.why.removeprefix(GRADING_FAILED)
             raise TrialError(f"The {student} notebook cannot be graded: {why}")
         folder = self.folder / "autograded" / student / self.assignment
         folder.mkdir(parents=True)

@@ -71,6 +71,7 @@ from autograder.instructor.pipeline import (
     State,
     Submission,
     collect_facts,
+    describe_failure,
     read_submission,
     solution_seconds,
 )
@@ -235,8 +236,7 @@ def _failures(
         except GradebookError:  # all others would be lost to the same
             raise
         except Exception as error:
-            why = f"grading failed. {type(error).__name__}: {error}"
-            found = Failure(student, assignment, why, is_broken=False)
+            found = Failure(student, assignment, describe_failure(error), is_broken=False)
         if found is not None:
             yield found
 
@@ -512,8 +512,7 @@ class _Dispatcher:
         except GradebookError:
             raise
         except Exception as error:
-            why = f"grading failed. {type(error).__name__}: {error}"
-            return Failure(student, assignment, why, is_broken=False)
+            return Failure(student, assignment, describe_failure(error), is_broken=False)
         if why := self.course.make_feedback_page(student, assignment):
             return Failure(student, assignment, f"no feedback page. {why}", is_broken=False)
         return None

@@ -28,6 +28,7 @@ from urllib.parse import urlsplit
 
 from autograder.instructor.commands import ProcessExecutor
 from autograder.instructor.pipeline import (
+    GRADING_FAILED,
     AssignmentFacts,
     Outcome,
     Record,
@@ -227,12 +228,12 @@ WORKERS_VARIABLE: Final = "SHARDLINGS_WORKERS"
 """The environment variable with the default number of workers on this machine."""
 
 WORKERS_LOST: Final = (
-    "grading failed. The scheduler, or the last of its workers, was lost before this was done. "
+    f"{GRADING_FAILED}The scheduler, or the last of its workers, was lost before this was done. "
     "What was graded is kept; grade again when they are back, or without them."
 )
 
 WORKERS_DIED: Final = (
-    "grading failed. The worker that graded it died, twice. Did the machine run out of memory?"
+    f"{GRADING_FAILED}The worker that graded it died, twice. Did the machine run out of memory?"
 )
 
 Pair = tuple[str, str]

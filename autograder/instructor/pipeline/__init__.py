@@ -27,8 +27,10 @@ from autograder.instructor.pipeline.facts import (
     time_limit,
 )
 from autograder.instructor.pipeline.grading import (
+    GRADING_FAILED,
     Outcome,
     Submission,
+    describe_failure,
     failed_outcome,
     grade,
     is_note,
@@ -44,6 +46,7 @@ from autograder.instructor.pipeline.record import (
 )
 
 __all__ = [
+    "GRADING_FAILED",
     "REJUDGEABLE",
     "AssignmentFacts",
     "Basis",
@@ -59,6 +62,7 @@ __all__ = [
     "calibration_file",
     "collect_facts",
     "current_basis",
+    "describe_failure",
     "encoded_verdicts",
     "failed_outcome",
     "find_compiled",

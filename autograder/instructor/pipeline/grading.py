@@ -208,12 +208,20 @@ def is_transient(error: BaseException | None) -> bool:
     )
 
 
+GRADING_FAILED: Final = "grading failed. "
+"""The beginning of the reason where grading failed, through no fault of the submission."""
+
+
+def describe_failure(error: BaseException) -> str:
+    """Return the reason why grading failed with an error, in a line."""
+    return GRADING_FAILED + f"{type(error).__name__}: {error}".strip().splitlines()[0]
+
+
 def failed_outcome(error: BaseException, is_final: bool = False) -> Outcome:
     """Return the outcome of a submission for which grading failed, through no fault of its own."""
-    message = f"{type(error).__name__}: {error}".strip().splitlines()[0]
     details = "".join(traceback.format_exception(error))
     return Outcome(
-        Record(State.FAILED, f"grading failed. {message}"), details=details, is_final=is_final
+        Record(State.FAILED, describe_failure(error)), details=details, is_final=is_final
     )
 
 
