@@ -17,7 +17,7 @@ from autograder.instructor.calibration import (
     calibrate,
     find_exposed_answers,
 )
-from autograder.instructor.classroom import grading, workers
+from autograder.instructor.classroom import calibrating, workers
 from autograder.instructor.course import Course
 from autograder.instructor.sandbox import bubblewrap, hidden_copies, sandbox
 from tests.conftest import ROOT
@@ -103,12 +103,12 @@ class Worker:
 
 @pytest.mark.parametrize("found", [{"a": ["/opt/a.py"], "b": []}, RuntimeError("killed")])
 def test_a_worker_searches_once_for_all_assignments(tmp_path, monkeypatch, found):
-    monkeypatch.setattr(grading, "recall_calibration", lambda *_: None)
+    monkeypatch.setattr(calibrating, "recall_calibration", lambda *_: None)
     shutil.copy(ROOT / "nbgrader_config.py", tmp_path)
     shutil.copy(ROOT / "pyproject.toml", tmp_path)
     worker: Any = Worker(found)
     pool = workers.Pool(worker, lambda: 2)
-    refusals = grading._Refusals(Course(tmp_path), Console(quiet=True), (), pool)
+    refusals = calibrating.Refusals(Course(tmp_path), Console(quiet=True), (), pool)
     assert refusals.find(["a", "b"]) == {"a": "", "b": ""}
     alone = {} if isinstance(found, Exception) else found  # each searches by itself
     assert worker.asked == [

@@ -21,7 +21,7 @@ from autograder.instructor.calibration import (
     TrialError,
     calibrate,
 )
-from autograder.instructor.classroom import grading
+from autograder.instructor.classroom import calibrating, grading
 from autograder.instructor.course import Course
 from autograder.instructor.pipeline import basis, time_limit
 from autograder.instructor.pipeline.demonstrations import TAG
@@ -176,7 +176,7 @@ def no_trial(monkeypatch):
         raise TrialError("It was tried.")
 
     monkeypatch.setattr(TrialCourse, "run", refuse)
-    for module in (calibration, grading):
+    for module in (calibration, calibrating):
         monkeypatch.setattr(
             module, "find_exposed_answers", lambda _, names: dict.fromkeys(names, ())
         )
