@@ -97,7 +97,7 @@ class ClassExporter(ExportPlugin):
                 f"There is no student {', '.join(map(printable, strangers))}."
                 f"{suggest_names(strangers[0], known)}"
             )
-        ungraded = [f"{r.student} ({r.assignment})" for r in rows if not r.graded]
+        ungraded = [f"{r.student} ({r.assignment})" for r in rows if not r.is_graded]
         self.warn_about("no grade, so nothing of that is exported", ungraded)
         closed = [name for name in course.find_closed_students() if name in (students or {name})]
         self.warn_about("a folder that cannot be read, so nothing of theirs is exported", closed)
@@ -112,7 +112,7 @@ class ClassExporter(ExportPlugin):
             )
         to.parent.mkdir(parents=True, exist_ok=True)
         people = [person for person in people if not students or person.id in students]
-        self.write([row for row in rows if row.graded], people, to)
+        self.write([row for row in rows if row.is_graded], people, to)
         self.log.info("Exported to %s", to)
 
     def write(self, rows: Sequence[StateRow], people: Sequence[Person], to: Path) -> None:

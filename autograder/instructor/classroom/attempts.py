@@ -49,7 +49,7 @@ def keep_attempts(course: Course, bases: Bases, rows: Sequence[StateRow]) -> Att
     attempts = _read_attempts(course)
     before = msgspec.json.encode(attempts)
     for row in rows:
-        basis = bases.recorded(row.student, row.assignment) if row.graded else None
+        basis = bases.recorded(row.student, row.assignment) if row.is_graded else None
         if basis is None:
             continue
         of_row = attempts.setdefault(row.student, {}).setdefault(row.assignment, [])
@@ -80,7 +80,7 @@ def find_changed_scores(
     """
     attempts = _read_attempts(course)
     for row in rows:
-        basis = bases.recorded(row.student, row.assignment) if row.graded else None
+        basis = bases.recorded(row.student, row.assignment) if row.is_graded else None
         for last in attempts.get(row.student, {}).get(row.assignment, [])[-1:]:
             is_same = basis is not None and basis.submission == last.submission
             if is_same and last.score != row.total:

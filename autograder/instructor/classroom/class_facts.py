@@ -80,7 +80,7 @@ def add_times(facts: ClassFacts, rows: Sequence[StateRow]) -> Iterator[StateRow]
     for row in rows:
         naive, source = facts.times.find(row.student, row.assignment)
         row = replace(row, time_from=source)
-        if not row.graded and naive is not None:
+        if not row.is_graded and naive is not None:
             due = facts.due_for(row.student, row.assignment)
             row = replace(row, handed_in=as_utc(naive), due=due)
         yield replace(row, seconds_late=facts.times.rules.seconds_late(row.due, row.handed_in))

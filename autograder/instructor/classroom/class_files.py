@@ -84,7 +84,7 @@ def _digest_shown(
     people: Sequence[Person],
 ) -> str:
     """Return a digest of all that the files show: the arguments, the records, rules and code."""
-    summaries = [records.summary(row.student, row.assignment) for row in rows if row.graded]
+    summaries = [records.summary(row.student, row.assignment) for row in rows if row.is_graded]
     kept = [summary.version if summary is not None else None for summary in summaries]
     reasons = [repr(failure) for failure in failures]  # names may not be UTF-8
     files = [_digest(path) for path in (course.grading / CLASS_FILE, TEMPLATE)]

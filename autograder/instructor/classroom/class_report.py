@@ -135,13 +135,13 @@ def heat_map_rows(
         here: the report's folder, from which links start.
     """
     graded = {s.row.student: s for s in submissions}
-    for row in sorted(rows, key=lambda r: (not r.graded, -r.total, r.student.casefold())):
+    for row in sorted(rows, key=lambda r: (not r.is_graded, -r.total, r.student.casefold())):
         submission, page = graded.get(row.student), _link_page(course, row, here)
         yield HeatMapRow(
             printable(row.student),
             printable(known.get(row.student, "")),
             page,
-            format_points(row.total) if row.graded else row.state,
+            format_points(row.total) if row.is_graded else row.state,
             tuple(_make_heat_map_cell(name, submission, page) for name in exercises),
         )
 

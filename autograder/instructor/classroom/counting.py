@@ -23,7 +23,7 @@ def mark_left_out(rules: ClassRules, rows: Iterable[StateRow]) -> list[StateRow]
         return rows
     counted: dict[str, list[StateRow]] = {}
     for row in rows:
-        if row.counts:
+        if row.is_counted:
             counted.setdefault(row.student, []).append(row)
     best = {
         (row.student, row.assignment)
@@ -33,7 +33,7 @@ def mark_left_out(rules: ClassRules, rows: Iterable[StateRow]) -> list[StateRow]
     reason = f"{NOT_BEST} {rules.best}"
     return [
         replace(row, left_out=reason)
-        if row.counts and (row.student, row.assignment) not in best
+        if row.is_counted and (row.student, row.assignment) not in best
         else row
         for row in rows
     ]
@@ -54,7 +54,7 @@ def compute_percentage(rules: ClassRules, rows: Sequence[StateRow]) -> float | N
 
     Each assignment weighs what `[weights]` says, or else as much as its points.
     """
-    counted = [row for row in rows if row.counts and row.points]
+    counted = [row for row in rows if row.is_counted and row.points]
     weights = [row.points if rules.weights is None else rules.weights[row.assignment]
                for row in counted]  # fmt: skip
     if not sum(weights):

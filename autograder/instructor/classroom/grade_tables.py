@@ -93,7 +93,7 @@ def show_table(console: Console, assignment: str, rows: Sequence[StateRow]) -> N
         assignment: the assignment's id, printed above the table.
         rows: the rows, at least one.
     """
-    graded = [row for row in rows if row.graded]
+    graded = [row for row in rows if row.is_graded]
     averaged = [AVERAGE] * (len(graded) >= MIN_FOR_AVERAGE)
     listed = rows if len(rows) <= MAX_ROWS else [row for row in rows if not _is_settled(row)]
     listed = sorted(listed, key=lambda row: row.student.casefold())
@@ -128,7 +128,7 @@ def show_table(console: Console, assignment: str, rows: Sequence[StateRow]) -> N
 
 def _is_settled(row: StateRow) -> bool:
     """Check whether nobody has to do anything about a submission."""
-    if row.graded:
+    if row.is_graded:
         return not row.needs_a_look and not row.out_of_date
     return row.state in (State.AWAITED, State.EXEMPT)
 
@@ -194,7 +194,7 @@ def _columns(listed: Sequence[StateRow], rows: Sequence[StateRow], averaged: boo
 
     points = {name: mark.points for row in rows for name, mark in row.marks.items()}
     max_points = format_points(max(row.points for row in rows)) if points else ""
-    totals = [_total_cell(row) for row in listed] + average([r.total for r in rows if r.graded])
+    totals = [_total_cell(row) for row in listed] + average([r.total for r in rows if r.is_graded])
     columns = [_column("total", max_points, totals)]
     if any(row.late_penalty or row.seconds_late for row in listed):
         late = [_late_cell(row) for row in listed]
@@ -210,7 +210,7 @@ def _columns(listed: Sequence[StateRow], rows: Sequence[StateRow], averaged: boo
 def _total_cell(row: StateRow) -> str:
     signs = LOOK_SIGN * row.needs_a_look + STALE_SIGN * bool(row.out_of_date)
     signs += LEFT_OUT_SIGN * bool(row.left_out)
-    return format_points(row.total) + signs if row.graded else row.state
+    return format_points(row.total) + signs if row.is_graded else row.state
 
 
 def _late_cell(row: StateRow) -> str:
@@ -329,10 +329,10 @@ def make_submission_columns(zone: tzinfo) -> CsvColumns[StateRow]:
         "student": lambda row: row.student,
         "assignment": lambda row: row.assignment,
         "state": lambda row: row.state,
-        "score": lambda row: row.total if row.graded else "",
-        "points": lambda row: row.points if row.graded else "",
-        "taken_off_for_being_late": lambda row: row.late_penalty if row.graded else "",
-        NEEDS_A_LOOK: lambda row: _yes(row.graded and row.needs_a_look),
+        "score": lambda row: row.total if row.is_graded else "",
+        "points": lambda row: row.points if row.is_graded else "",
+        "taken_off_for_being_late": lambda row: row.late_penalty if row.is_graded else "",
+        NEEDS_A_LOOK: lambda row: _yes(row.is_graded and row.needs_a_look),
         OUT_OF_DATE: lambda row: row.out_of_date,
         "due": lambda row: _time(row.due, zone),
         "handed_in": lambda row: _time(row.handed_in, zone),
@@ -396,12 +396,12 @@ class StudentRow:
     @property
     def counted(self) -> list[StateRow]:
         """The submissions that count in the total."""
-        return [row for row in self.submissions.values() if row.counts]
+        return [row for row in self.submissions.values() if row.is_counted]
 
     @property
     def may_count(self) -> list[StateRow]:
         """The graded submissions whose scores decide the total, be it which of them are best."""
-        return [row for row in self.submissions.values() if row.may_count and row.graded]
+        return [row for row in self.submissions.values() if row.may_be_counted and row.is_graded]
 
     @property
     def left_out(self) -> str:
@@ -412,7 +412,7 @@ class StudentRow:
     def graded(self, assignment: str) -> StateRow | None:
         """Return the student's submission of an assignment, if it has a grade."""
         row = self.submissions.get(assignment)
-        return row if row is not None and row.graded else None
+        return row if row is not None and row.is_graded else None
 
 
 def tabulate_students(

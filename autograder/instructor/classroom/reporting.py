@@ -132,14 +132,14 @@ def _print_tables(console: Console, rows: Sequence[StateRow]) -> None:
         console.print(f"{LOOK_SIGN} is where a cell needs manual grading: see Formgrader.")
     if any(row.out_of_date for row in rows):
         console.print(f"{STALE_SIGN} is where a grade is out of date, for a reason below.")
-    if any(row.graded and row.left_out for row in rows):
+    if any(row.is_graded and row.left_out for row in rows):
         console.print(f"{LEFT_OUT_SIGN} is where a score does not count in the student's total.")
 
 
 def _find_notes(records: Records, rows: Sequence[StateRow]) -> Iterator[str]:
     """Yield what grading noted about each graded submission, and manual scores from before it."""
     for row in rows:
-        if not row.graded:
+        if not row.is_graded:
             continue
         summary = records.summary(row.student, row.assignment)
         for note in summary.notes if summary is not None else ():

@@ -365,7 +365,7 @@ def _has_evidence(course: Course, student: str, assignment: str, is_judged: bool
 def add_staleness(bases: Bases, rows: Iterable[StateRow]) -> Iterator[StateRow]:
     """Yield the rows, with `out_of_date` set in those whose grade is stale."""
     for row in rows:
-        why = _explain_staleness(bases, row.student, row.assignment) if row.graded else ""
+        why = _explain_staleness(bases, row.student, row.assignment) if row.is_graded else ""
         yield dataclasses.replace(row, out_of_date=why)
 
 

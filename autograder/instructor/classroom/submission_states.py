@@ -137,7 +137,7 @@ class StateRow:
         return self.state is State.MISSING and self.due is not None
 
     @property
-    def graded(self) -> bool:
+    def is_graded(self) -> bool:
         """True if it has a grade."""
         return self.state is State.GRADED
 
@@ -147,12 +147,12 @@ class StateRow:
         return round(max(0.0, self.score - self.late_penalty), 4)  # sums of decimals are not exact
 
     @property
-    def counts(self) -> bool:
+    def is_counted(self) -> bool:
         """True if it counts in the student's total: it is graded, or was due and is missing."""
-        return not self.left_out and (self.graded or self.is_overdue)
+        return not self.left_out and (self.is_graded or self.is_overdue)
 
     @property
-    def may_count(self) -> bool:
+    def may_be_counted(self) -> bool:
         """True if it counts, or would if its score were one of the best."""
         return not self.left_out or self.left_out.startswith(NOT_BEST)
 
@@ -356,7 +356,7 @@ def read_kept_answers(course: Course, rows: Sequence[StateRow]) -> list[Submissi
     """Return the graded submissions among the rows, with the verdicts of their records."""
     found, records = [], Records(course.records)
     for row in rows:
-        if row.graded:
+        if row.is_graded:
             record = records.get(row.student, row.assignment)
             notebooks = record.notebooks if record is not None else {}
             graded = notebooks.get(row.assignment)

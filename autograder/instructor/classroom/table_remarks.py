@@ -140,7 +140,7 @@ def _describe_lateness(facts: ClassFacts, row: StateRow) -> str:
     lateness = describe_duration(row.seconds_late)
     if row.due != facts.due.get(row.assignment):
         lateness += " after the time of their extension"
-    is_free = row.graded and not row.late_penalty and facts.times.rules.late is not None
+    is_free = row.is_graded and not row.late_penalty and facts.times.rules.late is not None
     return f"{lateness}, for which nothing is deducted" if is_free else lateness
 
 
@@ -280,7 +280,7 @@ def _remark_on_weights(facts: ClassFacts, rows: Sequence[StateRow]) -> Iterator[
     weights = facts.times.rules.weights
     if weights is None:
         return
-    for assignment in dict.fromkeys(row.assignment for row in rows if row.graded):
+    for assignment in dict.fromkeys(row.assignment for row in rows if row.is_graded):
         if assignment not in weights:
             yield (
                 f"grading/class.toml has [weights] and none of {assignment}, so it does not count. "

@@ -211,7 +211,7 @@ def test_missing_work_is_the_first_that_the_best_n_leave_out():
           for name, score in (("b", 10), ("c", 4), ("d", 7))),
     ]  # fmt: skip
     counted = mark_left_out(ClassRules(best=3), rows)
-    assert [row.assignment for row in counted if row.counts] == ["b", "c", "d"]
+    assert [row.assignment for row in counted if row.is_counted] == ["b", "c", "d"]
     assert compute_percentage(ClassRules(), counted) == 70.0
 
 

@@ -74,7 +74,7 @@ def test_whatever_the_width_numbers_are_whole_and_the_total_comes_first(size, wi
     for row, line in zip(by_student, body, strict=True):
         cells = line.split()[-1 - len(exercises) :]
         assert not [cell for cell in cells if "…" in cell]
-        wanted = f"{row.total:.2f}" if row.graded else row.state
+        wanted = f"{row.total:.2f}" if row.is_graded else row.state
         assert cells[0] == wanted.removesuffix("0").removesuffix("0").removesuffix(".")
         assert all(re.fullmatch(r"✓|–|\d+(\.\d\d?)?", cell) for cell in cells[1:])
     said = " ".join(" ".join(lines).split())
@@ -268,7 +268,7 @@ def test_no_cell_of_a_csv_is_a_formula_or_moves_the_cursor(tmp_path):
 def test_a_large_class_shows_only_those_about_whom_there_is_something_to_do():
     rows = class_of(table.MAX_ROWS + 1)
     rows[2] = replace(rows[2], out_of_date="points have changed")
-    everybody = [row for row in rows if row.graded]
+    everybody = [row for row in rows if row.is_graded]
     lines = shown(rows, 120)
     said = " ".join(" ".join(lines).split())
     assert f"{len(rows) - 3} of {len(rows)} students are not shown" in said
