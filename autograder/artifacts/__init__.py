@@ -4,8 +4,8 @@ In: a learner's function and its arguments, or the bytes of an exported program.
 which is such bytes; what running it on fresh inputs gives; its report; the costs of its backward
 pass; schedules, run step by step.
 
-A learner's process exports functions (`exporting.py`), and the judge's process loads, checks and
-runs them (`running.py`).
+A learner's process exports functions (`exporting.py`), and the judge's process loads them
+(`loading.py`), checks them (`program_checks.py`) and runs them (`running.py`).
 """
 
 from autograder.artifacts.arguments import (
@@ -23,17 +23,10 @@ from autograder.artifacts.backward_passes import (
     run_passes,
 )
 from autograder.artifacts.exporting import export, export_laid_out, find_donated_arguments
+from autograder.artifacts.laid_out_programs import LaidOutProgram, report_laid_out, run_laid_out
+from autograder.artifacts.loading import fingerprint_program
 from autograder.artifacts.program_checks import UNREDUCED, ProgramError
-from autograder.artifacts.running import (
-    LaidOutProgram,
-    ProgramRun,
-    compile_and_run,
-    container_name,
-    fingerprint_program,
-    report_laid_out,
-    run,
-    run_laid_out,
-)
+from autograder.artifacts.running import ProgramRun, compile_and_run, container_name, run
 from autograder.artifacts.schedules import (
     BACKWARD,
     FORWARD,

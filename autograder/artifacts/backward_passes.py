@@ -16,8 +16,9 @@ import numpy as np
 
 from autograder.artifacts.arguments import Argument, rebuild_mesh, sharding_of
 from autograder.artifacts.exporting import export_laid_out, structs_of
+from autograder.artifacts.loading import load
 from autograder.artifacts.program_checks import ProgramError
-from autograder.artifacts.running import Inputs, ProgramRun, compile_and_run, load
+from autograder.artifacts.running import Inputs, ProgramRun, compile_and_run
 from shardlings.programs import communication
 
 MALFORMED: Final = "The submission is not a forward and a backward pass."

@@ -1,14 +1,12 @@
-"""Load, compile and run programs that were exported in another process.
+"""Compile and run programs that were exported in another process.
 
-An exported program is StableHLO: data, not Python. Loading one runs none of its author's code.
-When it runs, it can only do what StableHLO's operations and a few known custom calls do; a callback
-into Python is not among these.
+When one runs, it can only do what StableHLO's operations and a few known custom calls do; a
+callback into Python is not among these.
 """
 
-import hashlib
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any, Final
 
@@ -23,22 +21,21 @@ from autograder.artifacts.arguments import (
     sharding_on_prime_axes,
 )
 from autograder.artifacts.endless_loops import MAX_TURNS, has_endless_loop
+from autograder.artifacts.loading import load
 from autograder.artifacts.program_checks import (
     ProgramError,
     refuse_custom_calls,
     refuse_unknown_operations,
     refuse_unreduced,
 )
-from autograder.artifacts.program_sizes import hide_sizes, refuse_another_program, short_float_types
+from autograder.artifacts.program_sizes import short_float_types
 from autograder.explanations import JAX_SAYS
 from shardlings.errors import first_line
 from shardlings.programs import (
     MACHINE,
     Collective,
-    CommunicationError,
     Report,
     communication,
-    count_in_bfloat16,
     requested,
 )
 from shardlings.programs.compiled import has_unrunnable_fft, read_collectives, read_executable
@@ -49,9 +46,6 @@ Inputs = Sequence[np.ndarray]
 
 Change = Callable[[Any, jax.sharding.Mesh], None]
 """A function that modifies a program's StableHLO, and names its mesh axes by a mesh."""
-
-MAX_ARTIFACT_BYTES: Final = 1 << 20
-"""An exported exercise takes a few kilobytes; a much larger one contains its results."""
 
 TRANSFORM_IN_OTHER_ORDER: Final = (
     "error-of-xla",
@@ -350,163 +344,3 @@ def _errors_refuse_program(mapped: bool = True) -> Iterator[None]:
         raise ProgramError(
             "fails", f"JAX refuses the program. {JAX_SAYS}{first_line(error)}.", mapped
         ) from error
-
-
-def load(artifact: bytes, arguments: Sequence[Argument | jax.ShapeDtypeStruct]) -> Any:
-    """Load an exported program, which may be forged, and check that it takes these arguments.
-
-    Raises:
-        ProgramError: it is malformed, too large, or was exported for other arguments.
-    """
-    program, parameters = _load(artifact)
-    if parameters != [(a.shape, np.dtype(a.dtype)) for a in arguments]:
-        raise ProgramError(
-            "arguments", "The program was exported for other arguments than those of the exercise."
-        )
-    return program
-
-
-def _load(artifact: bytes) -> tuple[Any, list[tuple[tuple[int | None, ...], Any]]]:
-    """Load an exported program; return it with the shape and dtype of each of its parameters.
-
-    A symbolic size is returned as None, because symbols cannot be compared with all integers.
-    """
-    from jax import export as jax_export
-
-    if len(artifact) > MAX_ARTIFACT_BYTES:
-        raise ProgramError(
-            "too-large",
-            f"The exported program takes {len(artifact):,} bytes; at most {MAX_ARTIFACT_BYTES:,} "
-            f"are taken. Arrays from outside the function are part of it: pass them as arguments.",
-        )
-    try:
-        program = jax_export.deserialize(bytearray(artifact))
-        return program, [
-            (tuple(size if isinstance(size, int) else None for size in aval.shape), aval.dtype)
-            for aval in program.in_avals
-        ]
-    except Exception as error:  # flatbuffers and MLIR raise any type for malformed bytes
-        raise ProgramError("malformed", "The exported program cannot be read.") from error
-
-
-NOT_FINGERPRINTED: Final = ("fun_name", "mlir_module_serialized", "_get_vjp")
-"""The fields of an exported program that have names, lines of code, and no more than that."""
-
-
-def fingerprint_program(artifact: bytes) -> str:
-    """Return a hash of what an exported program does: two with other names and lines have the same.
-
-    Raises:
-        ProgramError: it is malformed, too large, or contains what JAX does not write.
-    """
-    from jax.extend.mlir import ir
-    from jax.extend.mlir.dialects import sdy, stablehlo
-
-    program, _ = _load(artifact)
-    interface = [(f.name, repr(getattr(program, f.name))) for f in fields(program)
-                 if f.name not in NOT_FINGERPRINTED]  # fmt: skip
-    with ir.Context() as context:
-        stablehlo.register_dialect(context)
-        sdy.register_dialect(context)
-        try:
-            parsed = stablehlo.deserialize_portable_artifact(
-                context, program.mlir_module_serialized
-            )
-        except Exception as error:  # MLIR raises any type for malformed bytes
-            raise ProgramError("malformed", "The exported program cannot be read.") from error
-        refuse_unknown_operations(parsed)  # attributes of exponential size would never be written
-        module = parsed.operation
-        module.attributes["sym_name"] = ir.StringAttr.get("program")  # in place of the function's
-        text = module.get_asm(enable_debug_info=False)
-    return hashlib.sha256(repr((interface, text)).encode()).hexdigest()
-
-
-@dataclass(frozen=True)
-class LaidOutProgram:
-    """An exported program with the shardings that a learner chose for its arguments and results.
-
-    Attributes:
-        artifact: the exported program; it may be forged.
-        shapes: the shapes of its arguments, in elements; all are float32.
-        argument_shardings: the shardings of its arguments.
-        result_shardings: the shardings of its results; results with other shardings are resharded.
-    """
-
-    artifact: bytes
-    shapes: tuple[tuple[int, ...], ...]
-    argument_shardings: tuple[jax.NamedSharding, ...]
-    result_shardings: tuple[jax.NamedSharding, ...]
-
-    @property
-    def mesh(self) -> jax.sharding.Mesh:
-        """The mesh of all shardings."""
-        mesh = self.argument_shardings[0].mesh
-        assert isinstance(mesh, jax.sharding.Mesh)
-        return mesh
-
-    @property
-    def structs(self) -> list[jax.ShapeDtypeStruct]:
-        """The shapes, dtypes and shardings of its arguments."""
-        return [
-            jax.ShapeDtypeStruct(shape, np.float32, sharding=sharding)
-            for shape, sharding in zip(self.shapes, self.argument_shardings, strict=True)
-        ]
-
-    def function(self) -> Any:
-        """Return a jitted function that computes the flattened results, with their shardings.
-
-        Raises:
-            ProgramError: it is malformed, too large, or was exported for other arguments.
-        """
-        program = load(self.artifact, self.structs)
-        if len(program.out_avals) != len(self.result_shardings):
-            raise ProgramError("malformed", "The exported program gives other results than asked.")
-
-        def flat(*arguments: Any) -> tuple[Any, ...]:
-            return tuple(jax.tree.leaves(program.call(*arguments)))
-
-        return jax.jit(flat, out_shardings=self.result_shardings)
-
-
-def run_laid_out(program: LaidOutProgram, samples: Sequence[Inputs]) -> ProgramRun:
-    """Compile a program with its shardings, and run it.
-
-    Args:
-        program: the program.
-        samples: one or several lists of inputs.
-
-    Raises:
-        ProgramError: see `run`.
-    """
-    return compile_and_run(program.function(), program.argument_shardings, samples, program.mesh)
-
-
-def report_laid_out(
-    program: LaidOutProgram, smaller: Sequence[LaidOutProgram], machine: str
-) -> Report:
-    """Compile a program that is too large to run, and report its costs in bfloat16.
-
-    Args:
-        program: the program at its real size.
-        smaller: the same program at smaller sizes, at which it can be run.
-        machine: the name of the machine to estimate times for.
-
-    Raises:
-        ProgramError: they are not the same program; or see `run`.
-    """
-    with override_mesh(program.mesh):
-        lowered, module = lower(program.function(), program.structs)
-        small_modules = [lower(small.function(), small.structs)[1] for small in smaller]
-        sizes = [
-            size
-            for shapes in zip(program.shapes, *(small.shapes for small in smaller), strict=True)
-            for size in zip(*shapes, strict=True)
-        ]
-        refuse_another_program([module, *small_modules], program.mesh, sizes)
-        hide_sizes(module)
-        compiled = compile_lowered(lowered)
-        try:
-            report = report_as_compiled(compiled, program.mesh, machine)
-        except CommunicationError as error:
-            raise ProgramError("fails", str(error)) from error
-    return count_in_bfloat16(report, {})

@@ -483,7 +483,7 @@ PLANTINGS = [
     Planting("shardlings.programs.closed_over", "find_closed_over", "1.7", looks),
     Planting("shardlings.programs.collective_pictures", "pictures_of", "1.7", looks),
     Planting("artifacts.exporting", "export", "3.1", turned),
-    Planting("artifacts.running", "run_laid_out", "11.7", designed),
+    Planting("artifacts.laid_out_programs", "run_laid_out", "11.7", designed),
     Planting("artifacts.program_sizes", "refuse_another_program", "11.7", designed),
     Planting("artifacts.program_sizes", "hide_sizes", "11.7", designed),
     Planting("artifacts.program_checks", "refuse_unreduced", "3.1", turned),
@@ -518,7 +518,8 @@ PLANTINGS = [
     ),
     Planting("shardlings.programs.requested.live_operations", "trip_count", "6.9", iterate),
     Planting("shardlings.programs.counting_loops", "find_counter", "6.9", iterate),
-    Planting("artifacts.running", "_load", "3.1", turned),
+    Planting("artifacts.loading", "_load", "3.1", turned),
+    Planting("artifacts.running", "report_as_compiled", "3.1", turned),
     Planting("artifacts.program_checks", "refuse_unknown_operations", "3.1", turned),
 ]
 ELSEWHERE = {
