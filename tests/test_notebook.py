@@ -222,14 +222,14 @@ def test_another_kernel_never_reads_half_of_the_progress(monkeypatch):
     remember("1.1", "right")
     seen = []
 
-    def write_in_halves(path, text):
-        path.write_bytes(text[: len(text) // 2].encode())
+    def write_in_halves(path, contents):
+        path.write_text(contents[: len(contents) // 2].decode())
         with monkeypatch.context() as another_kernel:
             another_kernel.setattr(judge_progress, "_in_memory", {})
             seen.append(recall_progress())
-        path.write_bytes(text.encode())
+        path.write_text(contents.decode())
 
-    monkeypatch.setattr(Path, "write_text", write_in_halves)
+    monkeypatch.setattr(Path, "write_bytes", write_in_halves)
     remember("1.2", "wrong")
     assert seen == [{"1.1": "right"}]
     assert recall_progress() == {"1.1": "right", "1.2": "wrong"}

@@ -3,7 +3,6 @@
 import json
 import os
 import re
-import secrets
 import sys
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -12,6 +11,7 @@ from typing import Final
 
 from platformdirs import user_state_path
 
+from autograder.atomic_files import write_atomically
 from autograder.explanations import report_address
 from autograder.judge.exercise import Exercise
 from autograder.judge.prose import mark_up
@@ -54,19 +54,11 @@ def remember(exercise_id: str, state: str) -> None:
         return
     states = {**recall_progress(), exercise_id: state}
     _in_memory[exercise_id] = state
+    path = progress_file()
     with suppress(OSError):  # the home folder is read-only; this kernel still remembers
-        _write_atomically(progress_file(), json.dumps(states, indent=1, sort_keys=True))
-
-
-def _write_atomically(path: Path, text: str) -> None:
-    """Write a file at once, because another kernel would read half of it as no progress."""
-    path.parent.mkdir(parents=True, exist_ok=True)
-    new = path.with_name(f".{secrets.token_hex(8)}.new")
-    try:
-        new.write_text(text)
-        os.replace(new, path)
-    finally:
-        new.unlink(missing_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
+        # another kernel would read half of it as no progress
+        write_atomically(path, json.dumps(states, indent=1, sort_keys=True).encode())
 
 
 def recall_progress() -> dict[str, str]:

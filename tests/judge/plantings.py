@@ -529,6 +529,7 @@ ELSEWHERE = {
     "shardlings.programs.model_parts": "it is for a report by part, in no check",
     "shardlings.programs.parts_reports": "it is for a report by part, in no check",
     "shardlings.programs.stored_reports": "it stores and compares reports, in no check",
+    "atomic_files": "a file that cannot be written is asked in its tests, and in those of progress",
     "command_start": "it is for an instructor's commands, and asked in their tests",
     "course_packages": "it ends an import, where the course is not installed",
     "shardlings.collective_kinds": "it holds data, and does nothing",

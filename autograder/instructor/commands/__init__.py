@@ -5,7 +5,7 @@ print; files that are written whole or not at all; calls in processes of this ma
 that leaves no process and no temporary file, however it ends.
 """
 
-from autograder.instructor.commands.atomic_files import (
+from autograder.atomic_files import (
     swap_folder,
     write_atomically,
     write_first,
